@@ -1,0 +1,86 @@
+"""What an agent may do: a number of choices, or a box of real numbers."""
+
+import abc
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+
+class AbstractSpace(eqx.Module):
+    """The set of one agent's actions."""
+
+    @abc.abstractmethod
+    def sample(self, key: PRNGKeyArray) -> Shaped[Array, "..."]:
+        """Draws one action uniformly."""
+
+    @abc.abstractmethod
+    def contains(self, x: Shaped[Array, "..."]) -> Bool[Array, ""]:
+        """Whether `x` is an action of this space."""
+
+
+@final
+class Discrete(AbstractSpace):
+    """The choices `0, 1, ..., n - 1`.
+
+    **Arguments:**
+
+    - `n`: how many choices there are, at least 1.
+
+    **Raises:** `ValueError` when `n` is not positive.
+    """
+
+    n: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        if self.n < 1:
+            raise ValueError(f"Discrete needs at least 1 choice, but got n={self.n}.")
+
+    def sample(self, key: PRNGKeyArray) -> Int[Array, ""]:
+        return jax.random.randint(key, (), 0, self.n)
+
+    def contains(self, x: Int[Array, ""]) -> Bool[Array, ""]:
+        return (0 <= x) & (x < self.n)
+
+
+@final
+class Box(AbstractSpace):
+    """Vectors (or arrays) of real numbers between `low` and `high`, bounds included.
+
+    **Arguments:**
+
+    - `low`, `high`: the bounds; scalars or arrays that broadcast to `shape`. Both must be finite.
+    - `shape`: the shape of one agent's action.
+
+    **Raises:** `ValueError` when a bound does not broadcast to `shape`.
+    """
+
+    low: Float[Array, "*shape"]
+    high: Float[Array, "*shape"]
+
+    def __init__(
+        self,
+        low: float | Float[Array, "..."],
+        high: float | Float[Array, "..."],
+        shape: tuple[int, ...],
+    ):
+        try:
+            self.low = jnp.broadcast_to(jnp.asarray(low, dtype=float), shape)
+            self.high = jnp.broadcast_to(jnp.asarray(high, dtype=float), shape)
+        except ValueError as error:
+            raise ValueError(
+                f"Box bounds must broadcast to shape {shape}: low has shape {jnp.shape(low)}, "
+                f"high has shape {jnp.shape(high)}."
+            ) from error
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.low.shape
+
+    def sample(self, key: PRNGKeyArray) -> Float[Array, "*shape"]:
+        return jax.random.uniform(key, self.shape, minval=self.low, maxval=self.high)
+
+    def contains(self, x: Float[Array, "*shape"]) -> Bool[Array, ""]:
+        return jnp.all((self.low <= x) & (x <= self.high))

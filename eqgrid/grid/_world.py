@@ -1,0 +1,104 @@
+"""What a world is made of: cells, bodies and the time.
+
+A grid is a vmapped cell: write a rule for one cell, one hand or one body, and map it. What never
+changes during an episode (where the counters and pots stand) is no state: it lives in `Layout`.
+"""
+
+from enum import IntEnum
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, Int8, Int16, Int32, UInt8
+
+
+class Fixture(IntEnum):
+    """What is built into a cell. `WALL` is solid and does nothing: it pads a kitchen to a larger grid."""
+
+    FLOOR = 0
+    COUNTER = 1
+    POT = 2
+    ONION_DISPENSER = 3
+    TOMATO_DISPENSER = 4
+    DISH_DISPENSER = 5
+    SERVING = 6
+    WALL = 7
+
+
+class Item(IntEnum):
+    """What lies in a cell or in a hand. A pot that holds any ingredient holds a `SOUP`."""
+
+    NOTHING = 0
+    ONION = 1
+    TOMATO = 2
+    DISH = 3
+    SOUP = 4
+
+
+class Ingredient(IntEnum):
+    """The position of an ingredient in a multiset of `contents`."""
+
+    ONION = 0
+    TOMATO = 1
+
+
+class Heading(IntEnum):
+    """Where a body faces; also the four move actions."""
+
+    NORTH = 0
+    SOUTH = 1
+    EAST = 2
+    WEST = 3
+
+
+class Action(IntEnum):
+    NORTH = 0
+    SOUTH = 1
+    EAST = 2
+    WEST = 3
+    STAY = 4
+    INTERACT = 5
+
+
+IDLE = -1
+"""The timer of a cell in which nothing has started to cook."""
+
+
+class Hand(eqx.Module):
+    """What one body holds.
+
+    - `item`: an `Item`.
+    - `contents`: how many of each `Ingredient` a held soup is made of, else zeros.
+    """
+
+    item: UInt8[Array, "*bodies"]
+    contents: UInt8[Array, "*bodies ingredients"]
+
+
+class Cell(eqx.Module):
+    """What one cell holds.
+
+    - `item`: an `Item`.
+    - `contents`: how many of each `Ingredient` a soup here is made of, else zeros.
+    - `timer`: steps until the soup in this pot is ready: `IDLE` before it is started, 0 when ready.
+        Everything that is no pot is `IDLE`.
+    """
+
+    item: UInt8[Array, "*grid"]
+    contents: UInt8[Array, "*grid ingredients"]
+    timer: Int16[Array, "*grid"]
+
+
+class Bodies(eqx.Module):
+    """Where the agents are: positions are `(row, col)`, row 0 at the top; headings are `Heading`s."""
+
+    position: Int8[Array, "agents 2"]
+    heading: Int8[Array, " agents"]
+    held: Hand
+
+
+class World(eqx.Module):
+    """The whole state of an episode; `time` counts steps since the reset."""
+
+    cells: Cell
+    bodies: Bodies
+    time: Int32[Array, ""]
