@@ -1,3 +1,5 @@
+from ._append_agent_id import AppendAgentId as AppendAgentId
+from ._auto_reset import AutoReset as AutoReset
 from ._env import (
     AbstractEnv as AbstractEnv,
     AbstractVectorEnv as AbstractVectorEnv,
@@ -8,4 +10,17 @@ from ._env import (
     unwrap as unwrap,
     unwrap_state as unwrap_state,
 )
+from ._log_episodes import LogEpisodes as LogEpisodes, LogEpisodesState as LogEpisodesState
+from ._moments import RunningMoments as RunningMoments
+from ._normalize_observation import (
+    NormalizeObservation as NormalizeObservation,
+    NormalizeObservationState as NormalizeObservationState,
+)
+from ._normalize_reward import (
+    NormalizeReward as NormalizeReward,
+    NormalizeRewardState as NormalizeRewardState,
+)
+from ._shaped_reward import ShapedReward as ShapedReward, ShapedRewardState as ShapedRewardState
 from ._spaces import AbstractSpace as AbstractSpace, Box as Box, Discrete as Discrete
+from ._time_limit import TimeLimit as TimeLimit, TimeLimitState as TimeLimitState
+from ._vectorize import Vectorize as Vectorize

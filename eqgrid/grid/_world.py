@@ -7,8 +7,9 @@ changes during an episode (where the counters and pots stand) is no state: it li
 from enum import IntEnum
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Int8, Int16, Int32, UInt8
+from jaxtyping import Array, Bool, Int, Int8, Int16, Int32, PyTree, Shaped, UInt8
 
 
 class Fixture(IntEnum):
@@ -102,3 +103,33 @@ class World(eqx.Module):
     cells: Cell
     bodies: Bodies
     time: Int32[Array, ""]
+
+    @property
+    def num_agents(self) -> int:
+        return self.bodies.heading.shape[-1]
+
+
+def heading_delta(heading: Int8[Array, "*bodies"]) -> Int8[Array, "*bodies 2"]:
+    """One step `(row, col)` in the direction of a heading, and none for what is no heading."""
+    down = (heading == Heading.SOUTH).astype(jnp.int8) - (heading == Heading.NORTH).astype(jnp.int8)
+    right = (heading == Heading.EAST).astype(jnp.int8) - (heading == Heading.WEST).astype(jnp.int8)
+    return jnp.stack([down, right], axis=-1)
+
+
+def cell_mask(shape: tuple[int, ...], position: Int[Array, "2"]) -> Bool[Array, "height width"]:
+    """True in the one cell at `position`."""
+    row = jnp.arange(shape[0], dtype=position.dtype) == position[0]
+    col = jnp.arange(shape[1], dtype=position.dtype) == position[1]
+    return row[:, None] & col[None, :]
+
+
+def get_cell(grid: PyTree[Shaped[Array, "height width ..."]], position: Int[Array, "2"]) -> PyTree:
+    """The cell at `position` of every array in `grid`."""
+    return jax.tree.map(lambda x: x[position[0], position[1]], grid)
+
+
+def set_cell(
+    grid: PyTree[Shaped[Array, "height width ..."]], position: Int[Array, "2"], cell: PyTree
+) -> PyTree[Shaped[Array, "height width ..."]]:
+    """`grid` with the cell at `position` replaced, in every array."""
+    return jax.tree.map(lambda x, new: x.at[position[0], position[1]].set(new), grid, cell)

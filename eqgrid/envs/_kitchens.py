@@ -1,0 +1,207 @@
+"""Kitchens by name, from a text, and from a file (plain text, or a `.layout` file of the reference)."""
+
+import ast
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from ..grid import (
+    ALL_RECIPES,
+    IDLE,
+    Fixture,
+    Heading,
+    Item,
+    Layout,
+    LayoutError,
+    Recipe,
+    Recipes,
+    World,
+)
+
+_ONION_SOUP: Recipe = ("onion", "onion", "onion")
+
+KITCHENS = {
+    "cramped": """
+        XXPXX
+        O  2O
+        X1  X
+        XDXSX""",
+    "asymmetric": """
+        XXXXXXXXX
+        O XSXOX S
+        X   P 1 X
+        X2  P   X
+        XXXDXDXXX""",
+    "ring": """
+        XXXPX
+        X 1 P
+        D2X X
+        O   X
+        XOSXX""",
+    "forced": """
+        XXXPX
+        O X1P
+        O2X X
+        D X X
+        XXXSX""",
+    "circuit": """
+        XXXPPXXX
+        X  2   X
+        D XXXX S
+        X  1   X
+        XXXOOXXX""",
+}
+"""The five classic kitchens. All of them want soups of three onions."""
+
+REFERENCE_NAMES = {
+    "cramped_room": "cramped",
+    "asymmetric_advantages": "asymmetric",
+    "coordination_ring": "ring",
+    "forced_coordination": "forced",
+    "counter_circuit_o_1order": "circuit",
+}
+
+
+def load_layout(layout: str | Path | Layout) -> Layout:
+    """A kitchen from whatever names or describes it.
+
+    **Arguments:**
+
+    - `layout`: a short or reference name, a layout's text (more than one line), the path of a file
+        with such a text or of a `.layout` file of Overcooked-AI, or a `Layout`, which is returned.
+
+    **Raises:** `LayoutError` with one sentence when there is no such kitchen or file, or it is no
+    kitchen (see `Layout.parse`).
+    """
+    if isinstance(layout, Layout):
+        return layout
+    if isinstance(layout, str) and "\n" in layout.strip():
+        return Layout.parse(layout)
+    name = REFERENCE_NAMES.get(str(layout), str(layout))
+    if name in KITCHENS:
+        return Layout.parse(KITCHENS[name], Recipes(orders=[_ONION_SOUP]))
+    path = Path(layout)
+    if path.is_file():
+        return _read_file(path)
+    if isinstance(layout, Path) or path.suffix or len(path.parts) > 1:
+        raise LayoutError(f"There is no layout file {str(layout)!r}: check the path.")
+    names = [*KITCHENS, *REFERENCE_NAMES]
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or list(KITCHENS)
+    raise LayoutError(
+        f"There is no layout {name!r}; did you mean {' or '.join(near)}? Known are {', '.join(names)}, "
+        "and the path of a layout file."
+    )
+
+
+def _read_file(path: Path) -> Layout:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LayoutError(f"The layout file {str(path)!r} cannot be read: {error}.") from error
+    try:
+        return parse_reference(text) if text.lstrip().startswith("{") else Layout.parse(text)
+    except ValueError as error:
+        raise LayoutError(f"The layout file {str(path)!r} is broken: {error}") from error
+
+
+def parse_reference(text: str) -> Layout:
+    """Builds a kitchen from the text of a `.layout` file of Overcooked-AI: its grid, orders, bonus
+    orders, values, cook times and start.
+
+    **Raises:** `LayoutError` when the text is no such file.
+    """
+    try:
+        # The reference evaluates these files; all that is no literal in any of them is an infinity.
+        entries = ast.literal_eval(text.replace("float('inf')", "1e999"))
+        grid = entries["grid"]
+    except (ValueError, SyntaxError, TypeError, KeyError) as error:
+        raise LayoutError("it is no Python dictionary with a 'grid'.") from error
+    try:
+        layout = Layout.parse(grid, _reference_recipes(entries))
+        if start_state := entries.get("start_state"):
+            layout = eqx.tree_at(lambda x: x.start, layout, _reference_start(layout, start_state))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise LayoutError(f"an entry is missing or of the wrong kind ({error}).") from error
+    return layout
+
+
+def _names(recipe: dict[str, Sequence[str]]) -> Recipe:
+    return tuple(sorted(recipe["ingredients"]))
+
+
+def _reference_recipes(entries: dict[str, Any]) -> Recipes:
+    orders = [_names(recipe) for recipe in entries.get("start_all_orders", [])]
+    return Recipes(
+        orders=orders,
+        bonus_orders=[_names(recipe) for recipe in entries.get("start_bonus_orders", [])],
+        values=_reference_numbers(entries, "value", "recipe_values", "delivery_reward", orders),
+        cook_times=_reference_numbers(entries, "time", "recipe_times", "cook_time", orders),
+        bonus_factor=float(entries.get("order_bonus", 2)),
+    )
+
+
+def _reference_numbers(
+    entries: dict[str, Any], kind: str, per_recipe: str, for_all: str, orders: list[Recipe]
+) -> Any:
+    """One number per recipe, from whichever of the reference's three ways of giving them is used."""
+    if entries.get(for_all):
+        return entries[for_all]
+    if entries.get(per_recipe):
+        return dict(zip(orders, entries[per_recipe], strict=True))
+    onion, tomato = entries.get(f"onion_{kind}"), entries.get(f"tomato_{kind}")
+    if onion and tomato:
+        return {
+            recipe: onion * recipe.count("onion") + tomato * recipe.count("tomato")
+            for recipe in ALL_RECIPES
+        }
+    return 20
+
+
+def _reference_start(layout: Layout, start_state: dict[str, Any]) -> World:
+    """The world of a reference state as a dictionary; positions there are `(x, y)`."""
+    item, contents, timer = (
+        layout.start.cells.item,
+        layout.start.cells.contents,
+        layout.start.cells.timer,
+    )
+    for thing in start_state["objects"]:
+        at = (thing["position"][1], thing["position"][0])
+        item = item.at[at].set(Item[thing["name"].upper()])
+        if thing["name"] == "soup":
+            names = [ingredient["name"] for ingredient in thing["_ingredients"]]
+            onions, tomatoes = names.count("onion"), names.count("tomato")
+            contents = contents.at[at].set(jnp.asarray([onions, tomatoes], jnp.uint8))
+            tick = thing["_cooking_tick"]
+            left = jnp.maximum(layout.recipes.cook_time[onions, tomatoes] - tick, 0)
+            in_pot = layout.fixtures[at] == Fixture.POT
+            timer = timer.at[at].set(left if tick >= 0 and in_pot else IDLE)
+    players = start_state["players"]
+    if any(player["held_object"] for player in players):
+        raise LayoutError("a start with full hands is not supported: put the objects on counters.")
+    turned = {
+        (0, -1): Heading.NORTH,
+        (0, 1): Heading.SOUTH,
+        (1, 0): Heading.EAST,
+        (-1, 0): Heading.WEST,
+    }
+    return eqx.tree_at(
+        lambda w: (
+            w.cells.item,
+            w.cells.contents,
+            w.cells.timer,
+            w.bodies.position,
+            w.bodies.heading,
+        ),
+        layout.start,
+        (
+            item,
+            contents,
+            timer,
+            jnp.asarray([player["position"][::-1] for player in players], jnp.int8),
+            jnp.asarray([turned[tuple(player["orientation"])] for player in players], jnp.int8),
+        ),
+    )

@@ -1,0 +1,112 @@
+"""What a soup is worth and how long it cooks, by what is in it."""
+
+from collections.abc import Iterable, Mapping
+from itertools import combinations_with_replacement
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int16, Shaped, UInt8
+
+from ._world import Ingredient
+
+MAX_INGREDIENTS = 3
+_SIZE = MAX_INGREDIENTS + 1
+
+Recipe = tuple[str, ...]
+"""A multiset of 1 to 3 ingredients by name, such as `("onion", "onion", "tomato")`."""
+
+ALL_RECIPES: tuple[Recipe, ...] = tuple(
+    recipe
+    for size in range(1, _SIZE)
+    for recipe in combinations_with_replacement(("onion", "tomato"), size)
+)
+
+
+class Recipes(eqx.Module):
+    """Everything that depends on what is in a soup, as tables indexed `[onions, tomatoes]`.
+
+    All of it is array leaves, so that values and cook times can be varied or annealed.
+
+    - `value`: what a delivered soup pays.
+    - `cook_time`: how many steps it cooks.
+    - `ordered`: whether it pays at all.
+    - `bonus`: whether it pays `bonus_factor` times its value.
+    """
+
+    value: Float32[Array, "onions tomatoes"]
+    cook_time: Int16[Array, "onions tomatoes"]
+    ordered: Bool[Array, "onions tomatoes"]
+    bonus: Bool[Array, "onions tomatoes"]
+    bonus_factor: Float32[Array, ""]
+
+    def __init__(
+        self,
+        orders: Iterable[Recipe] = (),
+        bonus_orders: Iterable[Recipe] = (),
+        values: float | Mapping[Recipe, float] = 20.0,
+        cook_times: int | Mapping[Recipe, int] = 20,
+        bonus_factor: float = 2.0,
+    ):
+        """**Arguments:**
+
+        - `orders`: the recipes that pay; none means all nine.
+        - `bonus_orders`: the recipes that pay `bonus_factor` times their value; each must be ordered.
+        - `values`, `cook_times`: one number for all recipes, or one for each; a recipe that is not
+            named is worth 20 and cooks for 20 steps.
+
+        **Raises:** `ValueError` when a recipe does not exist, a bonus order is not ordered, or a cook
+        time is not between 1 and 1000 steps.
+        """
+        orders = tuple(orders) or ALL_RECIPES
+        bonus_orders = tuple(bonus_orders)
+        ordered, bonus = _mark(orders), _mark(bonus_orders)
+        if (bonus & ~ordered).any():
+            raise ValueError(
+                "Every bonus order must be one of the orders, too: add it to `orders`."
+            )
+        times = _tabulate(cook_times, 20)
+        if times.min() < 1 or times.max() > 1000:
+            raise ValueError("A cook time must be between 1 and 1000 steps.")
+        self.value = jnp.asarray(_tabulate(values, 20.0), jnp.float32)
+        self.cook_time = jnp.asarray(times, jnp.int16)
+        self.ordered, self.bonus = jnp.asarray(ordered), jnp.asarray(bonus)
+        self.bonus_factor = jnp.asarray(bonus_factor, jnp.float32)
+
+    def payoff(self, contents: UInt8[Array, " ingredients"]) -> Float32[Array, ""]:
+        """What delivering a soup of `contents` pays the team."""
+        value = look_up(self.value, contents)
+        factor = jnp.where(look_up(self.bonus, contents), self.bonus_factor, 1.0)
+        return jnp.where(look_up(self.ordered, contents), value * factor, 0.0)
+
+
+def look_up(
+    table: Shaped[Array, "onions tomatoes"], contents: UInt8[Array, " ingredients"]
+) -> Shaped[Array, ""]:
+    """The entry of `table` for a soup of `contents`."""
+    return table[contents[Ingredient.ONION], contents[Ingredient.TOMATO]]
+
+
+def _index(recipe: Recipe) -> tuple[int, int]:
+    onions, tomatoes = recipe.count("onion"), recipe.count("tomato")
+    if not 1 <= len(recipe) <= MAX_INGREDIENTS or onions + tomatoes != len(recipe):
+        raise ValueError(
+            f"{recipe!r} is no recipe: name 1 to {MAX_INGREDIENTS} ingredients, each 'onion' or 'tomato'."
+        )
+    return onions, tomatoes
+
+
+def _mark(recipes: tuple[Recipe, ...]) -> np.ndarray:
+    marked = np.zeros((_SIZE, _SIZE), bool)
+    for recipe in recipes:
+        marked[_index(recipe)] = True
+    return marked
+
+
+def _tabulate(numbers: float | Mapping[Recipe, float], default: float) -> np.ndarray:
+    if not isinstance(numbers, Mapping):
+        return np.full((_SIZE, _SIZE), numbers)
+    table = np.full((_SIZE, _SIZE), default)
+    for recipe, number in numbers.items():
+        table[_index(recipe)] = number
+    return table

@@ -1,0 +1,132 @@
+"""How an episode starts: a tuple of small changes to the layout's own start."""
+
+import abc
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ._layout import Layout
+from ._recipes import MAX_INGREDIENTS, look_up
+from ._world import IDLE, Bodies, Cell, Fixture, Hand, Heading, Ingredient, Item, World
+
+
+class AbstractStart(eqx.Module):
+    """Draws one thing about the start of an episode; another distribution is one more Module."""
+
+    @abc.abstractmethod
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        """The world with that one thing drawn anew."""
+
+
+@final
+class RandomCells(AbstractStart):
+    """Every cook starts in a free cell, uniformly among all ways to place them."""
+
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        height, width = layout.fixtures.shape
+        floor = (layout.fixtures == Fixture.FLOOR).reshape(-1)
+        score = jnp.where(floor, jax.random.uniform(key, (height * width,)), -1.0)
+        _, cells = jax.lax.top_k(score, world.num_agents)
+        position = jnp.stack(jnp.divmod(cells, width), axis=-1).astype(jnp.int8)
+        return eqx.tree_at(lambda w: w.bodies.position, world, position)
+
+
+@final
+class RandomHeadings(AbstractStart):
+    """Every cook faces one of the four directions, uniformly."""
+
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        heading = jax.random.randint(key, (world.num_agents,), 0, len(Heading), jnp.int8)
+        return eqx.tree_at(lambda w: w.bodies.heading, world, heading)
+
+
+def _draw_contents(key: PRNGKeyArray, layout: Layout, number: int) -> Array:
+    """A soup of 1 to 3 ingredients that the kitchen dispenses, for each of `number` places."""
+    size_key, kind_key = jax.random.split(key)
+    size = jax.random.randint(size_key, (number, 1), 1, MAX_INGREDIENTS + 1)
+    has_onions = (layout.fixtures == Fixture.ONION_DISPENSER).any()
+    has_tomatoes = (layout.fixtures == Fixture.TOMATO_DISPENSER).any()
+    share = jnp.where(has_tomatoes, jnp.where(has_onions, 0.5, 1.0), 0.0)
+    tomato = jax.random.bernoulli(kind_key, share, (number, MAX_INGREDIENTS))
+    used = jnp.arange(MAX_INGREDIENTS)[None, :] < size
+    tomatoes = (tomato & used).sum(axis=1, dtype=jnp.uint8)
+    return jnp.stack([size[:, 0].astype(jnp.uint8) - tomatoes, tomatoes], axis=-1)
+
+
+@final
+class RandomHeld(AbstractStart):
+    """Every cook holds something with some probability: an onion (60%), a dish (20%) or a soup (20%).
+
+    The shares are those of `get_random_start_state_fn` in Overcooked-AI; the soup's 1 to 3 ingredients
+    are drawn from those that the kitchen dispenses.
+
+    **Arguments:**
+
+    - `probability`: that a cook holds anything.
+    """
+
+    probability: Float[Array, ""]
+
+    def __init__(self, probability: float = 0.5):
+        self.probability = _probability(probability)
+
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        some_key, item_key, contents_key = jax.random.split(key, 3)
+        agents = world.num_agents
+        some = jax.random.bernoulli(some_key, self.probability, (agents,))
+        items = jnp.asarray([Item.ONION, Item.DISH, Item.SOUP], jnp.uint8)
+        item = jax.random.choice(item_key, items, (agents,), p=jnp.asarray([0.6, 0.2, 0.2]))
+        item = jnp.where(some, item, jnp.asarray(Item.NOTHING, jnp.uint8))
+        contents = _draw_contents(contents_key, layout, agents)
+        contents = jnp.where((item == Item.SOUP)[:, None], contents, 0)
+        return eqx.tree_at(lambda w: w.bodies.held, world, Hand(item, contents))
+
+
+@final
+class RandomPots(AbstractStart):
+    """Every pot holds 1 to 3 ingredients with some probability, and then cooks with the same one.
+
+    As in `get_random_start_state_fn` of Overcooked-AI, except that the ingredients are drawn from those
+    that the kitchen dispenses and that a soup that cooks may be anywhere between started and ready.
+
+    **Arguments:**
+
+    - `probability`: that a pot holds anything, and that what it holds is cooking.
+    - `full_only`: only pots of three ingredients may cook (the `classic` dynamics).
+    """
+
+    probability: Float[Array, ""]
+    full_only: bool = eqx.field(static=True)
+
+    def __init__(self, probability: float = 0.5, full_only: bool = True):
+        self.probability = _probability(probability)
+        self.full_only = full_only
+
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        shape = layout.fixtures.shape
+        some_key, contents_key, cook_key, time_key = jax.random.split(key, 4)
+        some = jax.random.bernoulli(some_key, self.probability, shape)
+        some &= layout.fixtures == Fixture.POT
+        contents = _draw_contents(contents_key, layout, shape[0] * shape[1]).reshape(*shape, -1)
+        cooks = some & jax.random.bernoulli(cook_key, self.probability, shape)
+        if self.full_only:
+            cooks &= contents.sum(axis=-1, dtype=jnp.uint8) == MAX_INGREDIENTS
+        cook_time = jax.vmap(jax.vmap(look_up, (None, 0)), (None, 0))(
+            layout.recipes.cook_time, contents
+        )
+        left = jax.random.uniform(time_key, shape) * (cook_time + 1).astype(jnp.float32)
+        cells = Cell(
+            item=jnp.where(some, jnp.asarray(Item.SOUP, jnp.uint8), world.cells.item),
+            contents=jnp.where(some[..., None], contents, world.cells.contents),
+            timer=jnp.where(cooks, left.astype(jnp.int16), jnp.asarray(IDLE, jnp.int16)),
+        )
+        return World(cells, world.bodies, world.time)
+
+
+def _probability(probability: float) -> Float[Array, ""]:
+    if not 0 <= probability <= 1:
+        raise ValueError(f"A probability is between 0 and 1, not {probability}.")
+    return jnp.asarray(probability, float)
