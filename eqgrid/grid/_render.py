@@ -33,7 +33,8 @@ _FILM_COLOURS = 250
 _PALETTE_SAMPLES = 200_000
 
 Colour: typing.TypeAlias = str | tuple[int, ...]
-Point: typing.TypeAlias = tuple[float, float]
+Number: typing.TypeAlias = int | float
+Point: typing.TypeAlias = tuple[Number, Number]
 
 # Ordered so that neighbours differ in lightness too: readable without seeing red and green.
 _COOKS = (
@@ -114,19 +115,19 @@ class _Pen:
     def _scale(self, points: Iterable[Point]) -> list[Point]:
         return [(x * self._unit, y * self._unit) for x, y in points]
 
-    def _width(self, width: float) -> int:
+    def _width(self, width: Number) -> int:
         return max(1, round(width * self._unit))
 
     def disc(
         self,
-        x: float,
-        y: float,
-        rx: float,
-        ry: float | None = None,
+        x: Number,
+        y: Number,
+        rx: Number,
+        ry: Number | None = None,
         *,
         fill: Colour | None,
         edge: Colour | None = None,
-        width: float = 0.02,
+        width: Number = 0.02,
     ) -> None:
         ry = rx if ry is None else ry
         box = self._scale([(x - rx, y - ry), (x + rx, y + ry)])
@@ -134,15 +135,15 @@ class _Pen:
 
     def box(
         self,
-        x0: float,
-        y0: float,
-        x1: float,
-        y1: float,
+        x0: Number,
+        y0: Number,
+        x1: Number,
+        y1: Number,
         *,
         fill: Colour,
         edge: Colour | None = None,
-        width: float = 0.02,
-        round_by: float = 0.0,
+        width: Number = 0.02,
+        round_by: Number = 0.0,
     ) -> None:
         box = self._scale([(x0, y0), (x1, y1)])
         edge_width = self._width(width) if edge else 0
@@ -154,7 +155,7 @@ class _Pen:
         *,
         fill: Colour,
         edge: Colour | None = None,
-        width: float = 0.02,
+        width: Number = 0.02,
     ) -> None:
         scaled = self._scale(points)
         self._draw.polygon(scaled, fill=fill)
@@ -162,17 +163,25 @@ class _Pen:
             closed = [*scaled, scaled[0], scaled[1]]
             self._draw.line(closed, fill=edge, width=self._width(width), joint="curve")
 
-    def line(self, points: Iterable[Point], *, fill: Colour, width: float) -> None:
+    def line(self, points: Iterable[Point], *, fill: Colour, width: Number) -> None:
         self._draw.line(self._scale(points), fill=fill, width=self._width(width), joint="curve")
 
     def arc(
-        self, x: float, y: float, r: float, start: float, end: float, *, fill: Colour, width: float
+        self,
+        x: Number,
+        y: Number,
+        r: Number,
+        start: Number,
+        end: Number,
+        *,
+        fill: Colour,
+        width: Number,
     ) -> None:
         """Degrees count clockwise from the right."""
         box = self._scale([(x - r, y - r), (x + r, y + r)])
         self._draw.arc(box, start, end, fill=fill, width=self._width(width))
 
-    def text(self, x: float, y: float, text: str, height: float, *, fill: Colour) -> None:
+    def text(self, x: Number, y: Number, text: str, height: Number, *, fill: Colour) -> None:
         """Centred; left out where it would be too small to read."""
         if height * self.pixels >= _SMALLEST_NUMBER:
             font = _font(round(height * self._unit))
@@ -188,7 +197,7 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 # Things
 
 
-def _onion(pen: _Pen, x: float, y: float, r: float) -> None:
+def _onion(pen: _Pen, x: Number, y: Number, r: Number) -> None:
     width = max(0.018, 0.11 * r)
     tip = [(-0.34, -0.62), (-0.2, -1.2), (0.0, -0.92), (0.26, -1.22), (0.34, -0.62)]
     pen.shape(
@@ -200,7 +209,7 @@ def _onion(pen: _Pen, x: float, y: float, r: float) -> None:
         pen.disc(x - 0.45 * r, y - 0.22 * r, 0.16 * r, 0.22 * r, fill="#FFF6DA")
 
 
-def _tomato(pen: _Pen, x: float, y: float, r: float) -> None:
+def _tomato(pen: _Pen, x: Number, y: Number, r: Number) -> None:
     width = max(0.018, 0.11 * r)
     pen.disc(x, y + 0.06 * r, r, 0.92 * r, fill=_TOMATO, edge=_TOMATO_EDGE, width=width)
     if r * pen.pixels >= 5:
@@ -213,7 +222,7 @@ def _tomato(pen: _Pen, x: float, y: float, r: float) -> None:
     pen.shape(star, fill=_LEAF, edge=_LEAF_EDGE, width=width * 0.5)
 
 
-def _dish(pen: _Pen, x: float, y: float, r: float) -> None:
+def _dish(pen: _Pen, x: Number, y: Number, r: Number) -> None:
     pen.disc(x, y, r, fill=_PLATE, edge=_PLATE_EDGE, width=max(0.018, 0.1 * r))
     pen.disc(x, y, 0.62 * r, fill="#EEF2F6", edge="#C3CBD5", width=max(0.012, 0.06 * r))
 
@@ -224,7 +233,7 @@ def _broth(onions: int, tomatoes: int) -> tuple[int, int, int]:
     return mixed[0], mixed[1], mixed[2]
 
 
-def _ingredients(pen: _Pen, x: float, y: float, r: float, onions: int, tomatoes: int) -> None:
+def _ingredients(pen: _Pen, x: Number, y: Number, r: Number, onions: int, tomatoes: int) -> None:
     """The ingredients of a soup, side by side within a circle of radius `r`."""
     draw = [_onion] * onions + [_tomato] * tomatoes
     ring = 0.0 if len(draw) == 1 else 0.5 * r
@@ -233,13 +242,13 @@ def _ingredients(pen: _Pen, x: float, y: float, r: float, onions: int, tomatoes:
         one(pen, x + ring * math.cos(angle), y + ring * math.sin(angle), 0.42 * r)
 
 
-def _soup(pen: _Pen, x: float, y: float, r: float, onions: int, tomatoes: int) -> None:
+def _soup(pen: _Pen, x: Number, y: Number, r: Number, onions: int, tomatoes: int) -> None:
     pen.disc(x, y, r, fill=_PLATE, edge=_PLATE_EDGE, width=max(0.018, 0.1 * r))
     pen.disc(x, y, 0.78 * r, fill=_broth(onions, tomatoes), edge="#7A4A16", width=0.015)
     _ingredients(pen, x, y, 0.72 * r, onions, tomatoes)
 
 
-def _thing(pen: _Pen, x: float, y: float, r: float, thing: _Thing) -> None:
+def _thing(pen: _Pen, x: Number, y: Number, r: Number, thing: _Thing) -> None:
     match thing.item:
         case Item.ONION:
             _onion(pen, x, y, r * 0.86)
@@ -261,7 +270,7 @@ def _floor(pen: _Pen, shade: int, open_sides: tuple[bool, bool, bool, bool]) -> 
             pen.box(0, 0, 1, depth, fill=(90, 60, 30, 26))
 
 
-def _top(open_sides: tuple[bool, bool, bool, bool]) -> float:
+def _top(open_sides: tuple[bool, bool, bool, bool]) -> Number:
     """How far a counter's top reaches down its cell: its front shows where floor adjoins."""
     return 0.84 if open_sides[Heading.SOUTH] else 1.0
 
@@ -299,7 +308,7 @@ def _counter(pen: _Pen, open_sides: tuple[bool, bool, bool, bool]) -> None:
     pen.line([(0.2, top * 2 / 3), (0.2, top - 0.04)], fill="#B7834A", width=0.018)
 
 
-def _crate(pen: _Pen, y: float, one: Callable[[_Pen, float, float, float], None]) -> None:
+def _crate(pen: _Pen, y: Number, one: Callable[[_Pen, Number, Number, Number], None]) -> None:
     pen.box(
         0.13, y - 0.3, 0.87, y + 0.34, fill="#5E3B1A", edge="#4A2D12", width=0.03, round_by=0.05
     )
@@ -321,7 +330,7 @@ def _crate(pen: _Pen, y: float, one: Callable[[_Pen, float, float, float], None]
         pen.disc(side, y + 0.295, 0.018, fill="#6B4420")
 
 
-def _dish_stack(pen: _Pen, y: float) -> None:
+def _dish_stack(pen: _Pen, y: Number) -> None:
     pen.disc(0.5, y + 0.14, 0.36, 0.24, fill=(60, 35, 10, 90))
     for k in range(5):
         level = y + 0.13 - 0.065 * k
@@ -424,7 +433,7 @@ def _countdown(pen: _Pen, steps: int) -> None:
     pen.text(x, y, text, _COUNTDOWN, fill="#2A1A08")
 
 
-def _steam(pen: _Pen, y: float) -> None:
+def _steam(pen: _Pen, y: Number) -> None:
     for x in (0.36, 0.5, 0.64):
         rise = [
             (x + 0.03 * math.sin(9 * t), y - 0.12 - 0.27 * t) for t in np.linspace(0.0, 1.0, 12)
@@ -471,7 +480,7 @@ def _pointer(pen: _Pen, dx: int, dy: int, colour: str) -> None:
     pen.shape([(0.5 + a * dx - b * dy, 0.5 + a * dy + b * dx) for a, b in tip], fill=colour)
 
 
-def _body(pen: _Pen, x: float, y: float, dx: int, dy: int, colour: str, dark: str) -> None:
+def _body(pen: _Pen, x: Number, y: Number, dx: int, dy: int, colour: str, dark: str) -> None:
     half = 0.2 if dx == 0 else 0.17
     pen.box(x - half, y + 0.04, x + half, y + 0.32, fill=colour, edge=dark, round_by=0.13)
     apron = "#FFFFFF"
@@ -486,7 +495,7 @@ def _body(pen: _Pen, x: float, y: float, dx: int, dy: int, colour: str, dark: st
         pen.box(front[0], y + 0.13, front[1], y + 0.315, fill=apron, round_by=0.05)
 
 
-def _head(pen: _Pen, x: float, y: float, dx: int, dy: int) -> None:
+def _head(pen: _Pen, x: Number, y: Number, dx: int, dy: int) -> None:
     pen.disc(x, y, 0.2, 0.18, fill=_SKIN, edge=_SKIN_EDGE)
     if dy < 0:
         pen.disc(x, y - 0.01, 0.19, 0.16, fill="#5B3A22")
@@ -499,7 +508,7 @@ def _head(pen: _Pen, x: float, y: float, dx: int, dy: int) -> None:
         pen.disc(x + 0.205 * dx, y + 0.05, 0.035, 0.03, fill=_SKIN, edge=_SKIN_EDGE, width=0.015)
 
 
-def _hat(pen: _Pen, x: float, y: float, colour: str, dark: str, number: str) -> None:
+def _hat(pen: _Pen, x: Number, y: Number, colour: str, dark: str, number: str) -> None:
     puffs = ((-0.13, -0.02, 0.1), (0.13, -0.02, 0.1), (0.0, -0.06, 0.125))
     for a, b, r in puffs:
         pen.disc(x + a, y + b, r, fill="#FFFFFF", edge="#8A93A0")
@@ -510,7 +519,7 @@ def _hat(pen: _Pen, x: float, y: float, colour: str, dark: str, number: str) -> 
     pen.text(x, y - 0.06, number, 0.25, fill="#20242B")
 
 
-def _arms(pen: _Pen, x: float, y: float, hold: Point, dx: int, colour: str, dark: str) -> None:
+def _arms(pen: _Pen, x: Number, y: Number, hold: Point, dx: int, colour: str, dark: str) -> None:
     hold_x, hold_y = hold
     for side in (-1, 1):
         hand = (hold_x + 0.17 * side, hold_y + 0.03) if dx == 0 else (hold_x, hold_y + 0.06 * side)
@@ -608,7 +617,7 @@ def _bar_pixels(cell_pixels: int) -> int:
 
 
 def _fit(
-    text: str, size: int, room: float
+    text: str, size: int, room: Number
 ) -> tuple[str, ImageFont.FreeTypeFont | ImageFont.ImageFont]:
     """Shrinks a text until it fits, then shortens it."""
     while size > 9 and _font(size).getlength(text) > room:
@@ -688,7 +697,7 @@ def render_episode(
     worlds: World,
     *,
     cell_pixels: int = 64,
-    frames_per_second: float = 8.0,
+    frames_per_second: Number = 8,
     captions: Sequence[str] | None = None,
 ) -> bytes:
     """Makes a film of one episode: an animated GIF that loops.

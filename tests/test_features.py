@@ -1,0 +1,214 @@
+"""`Features` against a plain Python loop, and its names against their documentation."""
+
+import re
+from pathlib import Path
+
+import equinox as eqx
+import hypothesis
+import hypothesis.extra.numpy as hnp
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from eqgrid.grid import (
+    IDLE,
+    Bodies,
+    Cell,
+    Features,
+    Fixture,
+    Hand,
+    Heading,
+    Item,
+    Layout,
+    Recipes,
+    World,
+)
+
+STEPS = {"north": (-1, 0), "south": (1, 0), "east": (0, 1), "west": (0, -1)}
+NEAREST = {
+    "onion_dispenser": (Fixture.ONION_DISPENSER, None),
+    "tomato_dispenser": (Fixture.TOMATO_DISPENSER, None),
+    "dish_dispenser": (Fixture.DISH_DISPENSER, None),
+    "serving": (Fixture.SERVING, None),
+    "empty_counter": (Fixture.COUNTER, Item.NOTHING),
+    "counter_onion": (Fixture.COUNTER, Item.ONION),
+    "counter_tomato": (Fixture.COUNTER, Item.TOMATO),
+    "counter_dish": (Fixture.COUNTER, Item.DISH),
+    "counter_soup": (Fixture.COUNTER, Item.SOUP),
+}
+SIZES = (((3, 5), 1), ((5, 4), 2), ((4, 7), 4), ((1, 3), 2))
+
+observe = eqx.filter_jit(Features().__call__)
+
+
+@st.composite
+def kitchens(draw, sizes=SIZES):
+    """Any cells and any bodies: more than can happen in a game, without a border."""
+    shape, agents = draw(st.sampled_from(sizes))
+    few = st.integers(0, 3)
+    fixtures = draw(hnp.arrays(np.uint8, shape, elements=st.integers(0, len(Fixture) - 1)))
+    cells = st.permutations(range(fixtures.size))
+    places = np.asarray(draw(cells)[:agents], np.int8)
+    world = World(
+        cells=Cell(
+            item=jnp.asarray(draw(hnp.arrays(np.uint8, shape, elements=st.integers(0, 4)))),
+            contents=jnp.asarray(draw(hnp.arrays(np.uint8, (*shape, 2), elements=few))),
+            timer=jnp.asarray(draw(hnp.arrays(np.int16, shape, elements=st.integers(IDLE, 30)))),
+        ),
+        bodies=Bodies(
+            position=jnp.asarray(np.stack(np.divmod(places, shape[1]), axis=-1), jnp.int8),
+            heading=jnp.asarray(draw(hnp.arrays(np.int8, agents, elements=few))),
+            held=Hand(
+                item=jnp.asarray(draw(hnp.arrays(np.uint8, agents, elements=st.integers(0, 4)))),
+                contents=jnp.asarray(draw(hnp.arrays(np.uint8, (agents, 2), elements=few))),
+            ),
+        ),
+        time=jnp.zeros((), jnp.int32),
+    )
+    return Layout(fixtures=jnp.asarray(fixtures), start=world, recipes=Recipes()), world
+
+
+def one_hot(prefix, kinds, value):
+    return {f"{prefix}_{kind.name.lower()}": float(kind == value) for kind in kinds}
+
+
+def by_distance(fixtures, here, wanted):
+    """All cells that are wanted, nearest first; a sort is stable."""
+    cells = [cell for cell in np.ndindex(fixtures.shape) if wanted(cell)]
+    return sorted(cells, key=lambda cell: abs(cell[0] - here[0]) + abs(cell[1] - here[1]))
+
+
+def delta(prefix, here, cell):
+    if cell is None:
+        return {f"{prefix}_row": 0.0, f"{prefix}_col": 0.0}
+    return {f"{prefix}_row": (cell[0] - here[0]) / 5, f"{prefix}_col": (cell[1] - here[1]) / 5}
+
+
+def naive_pot(prefix, here, cells, cell):
+    names = ("onions", "tomatoes", "idle", "cooking", "ready", "full", "time_left")
+    seen = {f"{prefix}_exists": float(cell is not None), **delta(prefix, here, cell)}
+    if cell is None:
+        return seen | {f"{prefix}_{name}": 0.0 for name in names}
+    onions, tomatoes = cells.contents[cell].tolist()
+    timer = int(cells.timer[cell])
+    flags = (timer == IDLE, timer > 0, timer == 0, onions + tomatoes >= 3)
+    values = (onions / 3, tomatoes / 3, *map(float, flags), max(timer, 0) / 20)
+    return seen | {f"{prefix}_{name}": value for name, value in zip(names, values, strict=True)}
+
+
+def naive_faced(layout, world, agent, others):
+    fixtures, cells = layout.fixtures, world.cells
+    row, col = world.bodies.position[agent].tolist()
+    down, right = STEPS[Heading(int(world.bodies.heading[agent])).name.lower()]
+    place = (row + down, col + right)
+    inside = 0 <= place[0] < fixtures.shape[0] and 0 <= place[1] < fixtures.shape[1]
+    timer = int(cells.timer[place]) if inside else IDLE
+    onions, tomatoes = cells.contents[place].tolist() if inside else (0, 0)
+    return {
+        **one_hot("faced", Fixture, fixtures[place] if inside else Fixture.WALL),
+        **one_hot("faced", Item, cells.item[place] if inside else Item.NOTHING),
+        "faced_soup_onions": onions / 3,
+        "faced_soup_tomatoes": tomatoes / 3,
+        "faced_cooking": float(timer > 0),
+        "faced_ready": float(timer == 0),
+        "faced_cook": float(place in others),
+    }
+
+
+def naive(layout, world, agent):
+    """What one agent sees, by name."""
+    layout, world = jax.tree.map(np.asarray, (layout, world))
+    fixtures, cells, bodies = layout.fixtures, world.cells, world.bodies
+    count, here = len(bodies.heading), tuple(bodies.position[agent].tolist())
+    order = [(agent + k) % count for k in range(1, count)]
+    others = [tuple(bodies.position[other].tolist()) for other in order]
+    onions, tomatoes = bodies.held.contents[agent].tolist()
+    seen = {"own_row": here[0] / 5, "own_col": here[1] / 5}
+    seen |= one_hot("own_heading", Heading, bodies.heading[agent])
+    seen |= one_hot("own_held", Item, bodies.held.item[agent])
+    seen |= {"own_held_soup_onions": onions / 3, "own_held_soup_tomatoes": tomatoes / 3}
+    for way, (down, right) in STEPS.items():
+        cell = (here[0] + down, here[1] + right)
+        inside = 0 <= cell[0] < fixtures.shape[0] and 0 <= cell[1] < fixtures.shape[1]
+        floor = inside and fixtures[cell] == Fixture.FLOOR
+        seen[f"{way}_free"] = float(floor and cell not in others)
+        seen[f"{way}_cook"] = float(cell in others)
+    seen |= naive_faced(layout, world, agent, others)
+    for kind, (fixture, item) in NEAREST.items():
+        found = by_distance(
+            fixtures,
+            here,
+            lambda cell, fixture=fixture, item=item: (
+                fixtures[cell] == fixture and (item is None or cells.item[cell] == item)
+            ),
+        )
+        seen[f"{kind}_exists"] = float(bool(found))
+        seen |= delta(kind, here, found[0] if found else None)
+    pots = by_distance(fixtures, here, lambda cell: fixtures[cell] == Fixture.POT)
+    for k, pot in enumerate([*pots, None, None][:2], start=1):
+        seen |= naive_pot(f"pot_{k}", here, cells, pot)
+    for k, (other, place) in enumerate(zip(order, others, strict=True), start=1):
+        seen |= delta(f"other_{k}", here, place)
+        seen |= one_hot(f"other_{k}_heading", Heading, bodies.heading[other])
+        seen |= one_hot(f"other_{k}_held", Item, bodies.held.item[other])
+    return seen
+
+
+@hypothesis.settings(deadline=None, max_examples=80)
+@hypothesis.given(kitchens())
+def test_equals_a_plain_loop(kitchen):
+    layout, world = kitchen
+    names = Features().names(world.num_agents)
+    observation = observe(layout, world)
+    assert observation.dtype == jnp.float32
+    assert observation.shape == (world.num_agents, len(names))
+    for agent in range(world.num_agents):
+        expected = naive(layout, world, agent)
+        assert set(names) == set(expected)
+        got = dict(zip(names, np.asarray(observation[agent]).tolist(), strict=True))
+        assert got == pytest.approx(expected, abs=1e-6)
+
+
+@hypothesis.settings(deadline=None, max_examples=10)
+@hypothesis.given(st.lists(kitchens(sizes=(((5, 4), 2),)), min_size=3, max_size=3))
+def test_vmap_over_kitchens_equals_a_loop(batch):
+    layouts, worlds = jax.tree.map(lambda *leaves: jnp.stack(leaves), *batch)
+    together = eqx.filter_jit(eqx.filter_vmap(Features()))(layouts, worlds)
+    one_by_one = jnp.stack([observe(*kitchen) for kitchen in batch])
+    np.testing.assert_allclose(together, one_by_one, atol=1e-6)
+
+
+def test_padding_changes_nothing():
+    layout = Layout.parse("XXPXX\nO  2O\nX1  X\nXDXSX")
+    padded = layout.pad(6, 9)
+    np.testing.assert_array_equal(observe(layout, layout.start), observe(padded, padded.start))
+
+
+def test_equally_near_cells_count_row_by_row():
+    layout = Layout.parse("XXOXX\nX   X\nO 1 O\nX   X\nXXOXX")
+    seen = dict(zip(Features().names(1), np.asarray(observe(layout, layout.start))[0], strict=True))
+    assert (seen["onion_dispenser_row"], seen["onion_dispenser_col"]) == pytest.approx((-0.4, 0.0))
+
+
+def test_names_are_distinct_and_grow_by_one_cook():
+    two, three = Features().names(2), Features().names(3)
+    assert len(set(three)) == len(three)
+    assert three[: len(two)] == two
+    again = [name.replace("other_1_", "other_2_") for name in two if name.startswith("other_1_")]
+    assert list(three[len(two) :]) == again
+    assert Features().names(1) == two[: -len(again)]
+
+
+def test_no_agents_have_no_names():
+    with pytest.raises(ValueError, match="at least one agent"):
+        Features().names(0)
+
+
+def test_the_documentation_lists_every_name_in_order():
+    page = (Path(__file__).parents[1] / "docs" / "features.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \|$", page, re.MULTILINE)
+    assert [name for name, _, _ in rows] == list(Features().names(2))
+    assert f"there are {len(rows)} numbers" in page
+    assert {unit for _, _, unit in rows} == {"0 or 1", "3", "5 cells", "20 steps"}

@@ -1,0 +1,211 @@
+"""Pictures: the right things change, in the right cells."""
+
+import io
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from PIL import Image
+
+from eqgrid.grid import IDLE, Heading, Item, Layout, render, render_episode
+
+CRAMPED = Layout.parse("XXPXX\nO  2O\nX1  X\nXDXSX")
+CELL = 32
+
+
+def edit(world, **changes):
+    """A copy of a world with an entry of some leaves changed, as by `item=((0, 3), Item.DISH)`."""
+    world = jax.tree.map(np.array, world)
+    leaves = {
+        "item": world.cells.item,
+        "contents": world.cells.contents,
+        "timer": world.cells.timer,
+        "heading": world.bodies.heading,
+        "position": world.bodies.position,
+        "held": world.bodies.held.item,
+        "held_contents": world.bodies.held.contents,
+    }
+    for name, (index, value) in changes.items():
+        leaves[name][index] = value
+    return jax.tree.map(jnp.asarray, world)
+
+
+def draw(world, layout=CRAMPED):
+    return render(layout, world, cell_pixels=CELL)
+
+
+def changed_cells(before, after, layout=CRAMPED):
+    """The cells in which two pictures differ; the bar below must not."""
+    height, width = layout.fixtures.shape
+    differs = (before != after).any(axis=-1)
+    assert not differs[height * CELL :].any()
+    cells = differs[: height * CELL].reshape(height, CELL, width, CELL).any(axis=(1, 3))
+    return {(int(row), int(col)) for row, col in np.argwhere(cells)}
+
+
+def soup(timer, onions=3, tomatoes=0):
+    pot = (0, 2)
+    return edit(
+        CRAMPED.start,
+        item=(pot, Item.SOUP),
+        contents=(pot, (onions, tomatoes)),
+        timer=(pot, timer),
+    )
+
+
+@pytest.mark.parametrize("cell_pixels", [16, 33, 64])
+def test_size_is_the_grid_and_a_slim_bar(cell_pixels):
+    picture = render(CRAMPED, CRAMPED.start, cell_pixels=cell_pixels)
+    assert picture.dtype == np.uint8
+    assert picture.shape[1:] == (5 * cell_pixels, 3)
+    assert 0 < picture.shape[0] - 4 * cell_pixels < cell_pixels
+
+
+def test_equal_worlds_have_equal_pictures():
+    np.testing.assert_array_equal(draw(CRAMPED.start), draw(CRAMPED.start))
+
+
+@pytest.mark.parametrize("cell", [(0, 3), (3, 0), (2, 4)])
+@pytest.mark.parametrize("item", [Item.ONION, Item.TOMATO, Item.DISH])
+def test_a_thing_on_a_counter_shows_in_its_cell_only(cell, item):
+    after = edit(CRAMPED.start, item=(cell, item))
+    assert changed_cells(draw(CRAMPED.start), draw(after)) == {cell}
+
+
+@pytest.mark.parametrize("held", list(Item))
+def test_headings_differ(held):
+    pictures = []
+    for heading in Heading:
+        world = edit(CRAMPED.start, heading=(0, heading), held=(0, held))
+        pictures.append(draw(world))
+    for i, one in enumerate(pictures):
+        for other in pictures[:i]:
+            assert changed_cells(one, other) == {(2, 1)}
+
+
+def test_mirrored_headings_are_mirror_images():
+    layout = Layout.parse("XXX\nX1X\nXXX")
+    east = draw(edit(layout.start, heading=(0, Heading.EAST), held=(0, Item.DISH)), layout)
+    west = draw(edit(layout.start, heading=(0, Heading.WEST), held=(0, Item.DISH)), layout)
+    floor = slice(CELL, 2 * CELL)
+    error = east[floor, floor].astype(int) - west[floor, floor][:, ::-1]
+    assert np.abs(error).mean() < 6
+
+
+@pytest.mark.parametrize("heading", list(Heading))
+def test_held_things_differ(heading):
+    pictures = []
+    for held, contents in [(item, (0, 0)) for item in list(Item)[:4]] + [
+        (Item.SOUP, contents) for contents in ((3, 0), (0, 3), (2, 1), (1, 0))
+    ]:
+        world = edit(
+            CRAMPED.start, heading=(1, heading), held=(1, held), held_contents=(1, contents)
+        )
+        pictures.append(draw(world))
+    for i, one in enumerate(pictures):
+        for other in pictures[:i]:
+            assert changed_cells(one, other) == {(1, 3)}
+
+
+def test_a_step_changes_both_cells():
+    after = edit(CRAMPED.start, position=(0, (2, 2)))
+    assert changed_cells(draw(CRAMPED.start), draw(after)) == {(2, 1), (2, 2)}
+
+
+def test_pot_contents_and_countdown_show_in_the_pot_only():
+    states = [CRAMPED.start]
+    states += [soup(IDLE, *contents) for contents in ((1, 0), (0, 1), (2, 0), (1, 1), (3, 0))]
+    states += [soup(timer) for timer in (20, 19, 9, 1, 0)]
+    pictures = [draw(state) for state in states]
+    for i, one in enumerate(pictures):
+        for other in pictures[:i]:
+            assert changed_cells(one, other) == {(0, 2)}
+
+
+def test_cooks_are_told_apart():
+    cells = [(row, col) for row in range(1, 4) for col in range(1, 5)]
+    layout = Layout.parse("XXXXXX\nX    X\nX    X\nX    X\nXXXXXX", starts=cells)
+    picture = draw(layout.start, layout)
+    tiles = {
+        picture[r * CELL : (r + 1) * CELL, c * CELL : (c + 1) * CELL].tobytes() for r, c in cells
+    }
+    assert len(tiles) == 12
+
+
+def test_the_bar_shows_time_and_caption():
+    plain = render(CRAMPED, CRAMPED.start, cell_pixels=CELL)
+    scored = render(CRAMPED, CRAMPED.start, cell_pixels=CELL, caption="score 20")
+    later = jax.tree.map(lambda leaf: leaf, CRAMPED.start)
+    later = type(later)(later.cells, later.bodies, jnp.asarray(7, jnp.int32))
+    bar = slice(4 * CELL, None)
+    for other in (scored, render(CRAMPED, later, cell_pixels=CELL)):
+        np.testing.assert_array_equal(plain[: 4 * CELL], other[: 4 * CELL])
+        assert (plain[bar] != other[bar]).any()
+
+
+def test_a_long_caption_is_shortened():
+    picture = render(CRAMPED, CRAMPED.start, cell_pixels=16, caption="a very long caption " * 9)
+    assert picture.shape[1] == 5 * 16
+
+
+def film(count):
+    """Worlds in which the first cook turns and a soup cooks, with a leading time axis."""
+    worlds = [soup(count - 1 - t) for t in range(count)]
+    worlds = [edit(world, heading=(0, t % 4)) for t, world in enumerate(worlds)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
+    return type(stacked)(stacked.cells, stacked.bodies, jnp.arange(count, dtype=jnp.int32))
+
+
+def test_a_film_decodes_to_its_pictures():
+    worlds, captions = film(9), [f"score {t}" for t in range(9)]
+    gif = Image.open(
+        io.BytesIO(
+            render_episode(
+                CRAMPED, worlds, cell_pixels=CELL, frames_per_second=4, captions=captions
+            )
+        )
+    )
+    assert (gif.format, gif.n_frames, gif.info["duration"], gif.info["loop"]) == ("GIF", 9, 250, 0)
+    for t in range(9):
+        gif.seek(t)
+        world = jax.tree.map(lambda leaf, t=t: leaf[t], worlds)
+        picture = render(CRAMPED, world, cell_pixels=CELL, caption=captions[t])
+        error = np.abs(np.asarray(gif.convert("RGB")).astype(int) - picture)
+        assert error.mean() < 4
+        assert error.max() < 64
+
+
+def test_a_film_of_one_world():
+    gif = Image.open(io.BytesIO(render_episode(CRAMPED, film(1), cell_pixels=CELL)))
+    assert getattr(gif, "n_frames", 1) == 1
+
+
+@pytest.mark.parametrize("cell_pixels", [-1, 0, 15])
+def test_cells_too_small_are_refused(cell_pixels):
+    with pytest.raises(ValueError, match="`cell_pixels` must be at least 16"):
+        render(CRAMPED, CRAMPED.start, cell_pixels=cell_pixels)
+    with pytest.raises(ValueError, match="`cell_pixels` must be at least 16"):
+        render_episode(CRAMPED, film(1), cell_pixels=cell_pixels)
+
+
+def test_a_world_of_another_kitchen_is_refused():
+    other = Layout.parse("XXX\nX1X\nXXX")
+    with pytest.raises(ValueError, match="must have the layout's grid"):
+        render(CRAMPED, other.start)
+    with pytest.raises(ValueError, match="must have the layout's grid"):
+        render(CRAMPED, film(2))
+    with pytest.raises(ValueError, match="a leading time axis"):
+        render_episode(CRAMPED, CRAMPED.start)
+    outside = edit(CRAMPED.start, position=(0, (4, 1)))
+    with pytest.raises(ValueError, match="outside of the layout's grid"):
+        render(CRAMPED, outside)
+
+
+def test_a_film_without_frames_speed_or_captions_is_refused():
+    with pytest.raises(ValueError, match="at least one world"):
+        render_episode(CRAMPED, jax.tree.map(lambda x: x[:0], film(1)))
+    with pytest.raises(ValueError, match="`frames_per_second` must be"):
+        render_episode(CRAMPED, film(1), frames_per_second=0.0)
+    with pytest.raises(ValueError, match="give one for each"):
+        render_episode(CRAMPED, film(2), captions=["one"])
