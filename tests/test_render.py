@@ -25,6 +25,7 @@ def edit(world, **changes):
         "position": world.bodies.position,
         "held": world.bodies.held.item,
         "held_contents": world.bodies.held.contents,
+        "time": world.time,
     }
     for name, (index, value) in changes.items():
         leaves[name][index] = value
@@ -136,8 +137,7 @@ def test_cooks_are_told_apart():
 def test_the_bar_shows_time_and_caption():
     plain = render(CRAMPED, CRAMPED.start, cell_pixels=CELL)
     scored = render(CRAMPED, CRAMPED.start, cell_pixels=CELL, caption="score 20")
-    later = jax.tree.map(lambda leaf: leaf, CRAMPED.start)
-    later = type(later)(later.cells, later.bodies, jnp.asarray(7, jnp.int32))
+    later = edit(CRAMPED.start, time=((), 7))
     bar = slice(4 * CELL, None)
     for other in (scored, render(CRAMPED, later, cell_pixels=CELL)):
         np.testing.assert_array_equal(plain[: 4 * CELL], other[: 4 * CELL])
@@ -152,9 +152,8 @@ def test_a_long_caption_is_shortened():
 def film(count):
     """Worlds in which the first cook turns and a soup cooks, with a leading time axis."""
     worlds = [soup(count - 1 - t) for t in range(count)]
-    worlds = [edit(world, heading=(0, t % 4)) for t, world in enumerate(worlds)]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
-    return type(stacked)(stacked.cells, stacked.bodies, jnp.arange(count, dtype=jnp.int32))
+    worlds = [edit(world, heading=(0, t % 4), time=((), t)) for t, world in enumerate(worlds)]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
 
 
 def test_a_film_decodes_to_its_pictures():

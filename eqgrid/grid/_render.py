@@ -516,7 +516,7 @@ def _hat(pen: _Pen, x: Number, y: Number, colour: str, dark: str, number: str) -
     for a, b, r in puffs:
         pen.disc(x + a, y + b, r - 0.02, fill="#FFFFFF")
     pen.box(x - 0.17, y + 0.04, x + 0.17, y + 0.11, fill=colour, edge=dark, round_by=0.03)
-    pen.text(x, y - 0.06, number, 0.25, fill="#20242B")
+    pen.text(x, y - 0.055, number, 0.25, fill="#20242B")
 
 
 def _arms(pen: _Pen, x: Number, y: Number, hold: Point, dx: int, colour: str, dark: str) -> None:
