@@ -1,0 +1,123 @@
+"""How much a policy earns."""
+
+import functools
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from eqgrid import AbstractVectorEnv
+
+from ._policy import ActorCritic, reset_carry
+from ._rollout import Scene, enter
+
+
+@final
+class Evaluation(eqx.Module):
+    """What a number of episodes came to.
+
+    **Arguments:**
+
+    - `episode_return`: the sum of each agent's raw rewards.
+    - `episode_length`: in steps.
+    """
+
+    episode_return: Float[Array, "episodes agents"]
+    episode_length: Int[Array, " episodes"]
+
+
+@final
+class _Watch(eqx.Module):
+    scene: Scene
+    key: PRNGKeyArray
+    steps: Int[Array, ""]
+    finished: Bool[Array, " envs"]
+    result: Evaluation
+
+
+def evaluate(
+    policy: ActorCritic,
+    env: AbstractVectorEnv,
+    key: PRNGKeyArray,
+    *,
+    greedy: bool = False,
+    max_steps: int = 100_000,
+) -> Evaluation:
+    """Plays one episode in each environment.
+
+    It is always the first one, however long it takes: taking whatever ends first would favour short
+    episodes. The policy and the environments are inputs of one compiled program, so that parameters
+    and frozen moments may change from call to call.
+
+    **Arguments:**
+
+    - `policy`: chooses the actions.
+    - `env`: as many environments as episodes are wanted, with `LogEpisodes`. Where observations
+        are normalised, freeze the moments (`NormalizeObservation.freeze`).
+    - `key`: the source of randomness.
+    - `greedy`: take the most probable action, instead of drawing one.
+    - `max_steps`: how many steps an episode may have.
+
+    **Returns:** the return and the length of every episode.
+
+    **Raises:** `ValueError` when the environments do not say when an episode ends, or when one does
+    not end in `max_steps` steps.
+    """
+    watch = _play(policy, env, key, greedy, max_steps)
+    if not bool(watch.finished.all()):
+        raise ValueError(
+            f"An episode did not end in {max_steps} steps, so it has no return: put a TimeLimit "
+            f"into the environment, or raise max_steps."
+        )
+    return watch.result
+
+
+@eqx.filter_jit
+def _play(
+    policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray, greedy: bool, max_steps: int
+) -> _Watch:
+    key, enter_key = jax.random.split(key)
+    scene = enter(policy, env, enter_key)
+    nothing = Evaluation(
+        jnp.zeros((env.num_envs, env.num_agents)), jnp.zeros(env.num_envs, dtype=jnp.int32)
+    )
+    finished = jnp.zeros(env.num_envs, dtype=bool)
+    watch = _Watch(scene, key, jnp.zeros((), dtype=jnp.int32), finished, nothing)
+    arrays, rest = eqx.partition(watch, eqx.is_array)
+    arrays = jax.lax.while_loop(
+        functools.partial(_unfinished, max_steps),
+        functools.partial(_step, policy, env, greedy, rest),
+        arrays,
+    )
+    return eqx.combine(arrays, rest)
+
+
+def _unfinished(max_steps: int, watch: _Watch) -> Bool[Array, ""]:
+    return ~watch.finished.all() & (watch.steps < max_steps)
+
+
+def _step(
+    policy: ActorCritic, env: AbstractVectorEnv, greedy: bool, rest: _Watch, arrays: _Watch
+) -> _Watch:
+    watch = eqx.combine(arrays, rest)
+    scene = watch.scene
+    key, action_key, env_key = jax.random.split(watch.key, 3)
+    carry = reset_carry(policy, scene.carry, scene.start)
+    distribution, _, carry = jax.vmap(policy)(scene.observation, carry)
+    action = jnp.asarray(distribution.mode() if greedy else distribution.sample(seed=action_key))
+    timestep, env_state = env.step(env_key, scene.env_state, action)
+    if "episode_return" not in timestep.info:
+        raise ValueError(
+            "evaluate needs to be told what an episode came to: put LogEpisodes around the "
+            "environment, Vectorize(AutoReset(LogEpisodes(env)), num_episodes)."
+        )
+    first = timestep.done & ~watch.finished
+    result = Evaluation(
+        jnp.where(first[:, None], timestep.info["episode_return"], watch.result.episode_return),
+        jnp.where(first, timestep.info["episode_length"], watch.result.episode_length),
+    )
+    scene = Scene(env_state, timestep.observation, carry, timestep.done)
+    watch = _Watch(scene, key, watch.steps + 1, watch.finished | first, result)
+    return eqx.filter(watch, eqx.is_array)

@@ -1,0 +1,52 @@
+"""Generalised advantage estimation."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+
+def gae(
+    reward: Float[Array, "time envs agents"],
+    value: Float[Array, "time envs agents"],
+    next_value: Float[Array, "time envs agents"],
+    terminated: Bool[Array, "time envs agents"],
+    done: Bool[Array, "time envs"],
+    *,
+    discount: float | Float[Array, ""],
+    trace_decay: float | Float[Array, ""],
+) -> Float[Array, "time envs agents"]:
+    """Estimates how much better each action was than its agent's average one.
+
+    Source: Schulman et al. 2016, "High-dimensional continuous control using generalized advantage
+    estimation", equation 16. Two different things end it: the *bootstrap* (the value of what
+    follows) is cut where the agent's task is over, the *trace* (the sum over later errors) there
+    and where the episode ends. So a time limit cuts the trace, but not the bootstrap.
+
+    **Arguments:**
+
+    - `reward`: what each step earned.
+    - `value`: the value of what the agent saw before the step.
+    - `next_value`: the value of what the step led to, before any reset.
+    - `terminated`: whether the agent's task was over after the step.
+    - `done`: whether the episode was over after the step, for whatever reason.
+    - `discount`: gamma, per step.
+    - `trace_decay`: lambda, per step.
+
+    **Returns:** the advantage of every step. Added to `value` it is the critic's target.
+    """
+    ended = terminated | done[:, :, None]
+    error = reward + discount * jnp.where(terminated, 0.0, next_value) - value
+    decay = jnp.where(ended, 0.0, discount * trace_decay)
+    _, advantage = jax.lax.scan(
+        _accumulate, jnp.zeros_like(error[0]), (error, decay), reverse=True, unroll=16
+    )
+    return advantage
+
+
+def _accumulate(
+    later: Float[Array, "envs agents"],
+    step: tuple[Float[Array, "envs agents"], Float[Array, "envs agents"]],
+) -> tuple[Float[Array, "envs agents"], Float[Array, "envs agents"]]:
+    error, decay = step
+    advantage = error + decay * later
+    return advantage, advantage

@@ -1,0 +1,199 @@
+"""Networks of one agent and one step. `Shared` and `Separate` add the agents axis."""
+
+import abc
+import math
+from collections.abc import Callable
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Shaped
+
+_HIDDEN_SCALE = math.sqrt(2)
+
+
+class AbstractNetwork(eqx.Module):
+    """What one agent computes in one step. A feed-forward network's carry is `None`."""
+
+    @abc.abstractmethod
+    def initial_carry(self) -> PyTree[Shaped[Array, "..."]]:
+        """What the network remembers when an episode starts; `None` when it remembers nothing."""
+
+    @abc.abstractmethod
+    def __call__(
+        self, x: PyTree[Shaped[Array, "..."]], carry: PyTree[Shaped[Array, "..."]]
+    ) -> tuple[Float[Array, " out"], PyTree[Shaped[Array, "..."]]]:
+        """Reads one input.
+
+        **Arguments:**
+
+        - `x`: what one agent sees.
+        - `carry`: what the network remembers.
+
+        **Returns:** the output, and what the network remembers next.
+        """
+
+
+@final
+class Dense(eqx.Module):
+    """An affine map with an orthogonal weight and a zero bias.
+
+    Source of the initialisation: Saxe et al. 2014, "Exact solutions to the nonlinear dynamics of
+    learning in deep linear neural networks".
+
+    **Arguments:**
+
+    - `in_size`, `out_size`: the lengths of the input and the output.
+    - `scale`: the gain of the weight.
+    - `key`: the source of randomness.
+    """
+
+    weight: Float[Array, "out in"]
+    bias: Float[Array, " out"]
+
+    def __init__(self, in_size: int, out_size: int, *, scale: float, key: PRNGKeyArray):
+        self.weight = jax.nn.initializers.orthogonal(scale)(key, (out_size, in_size))
+        self.bias = jnp.zeros(out_size)
+
+    def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
+        # On a CPU and under vmap, this order is up to twice as fast as `weight @ x`.
+        return x @ self.weight.T + self.bias
+
+
+@final
+class MLP(AbstractNetwork):
+    """A multi-layer perceptron over the flattened input.
+
+    **Arguments:**
+
+    - `in_shape`: the shape of what one agent sees.
+    - `out_size`: the length of the output.
+    - `width`: the length of every hidden layer.
+    - `depth`: how many hidden layers there are.
+    - `activation`: applied after every hidden layer.
+    - `final_scale`: the gain of the last layer's weights; 0.01 starts an actor near uniform.
+    - `key`: the source of randomness.
+
+    **Raises:** `ValueError` when the width is not positive or the depth is negative.
+    """
+
+    layers: tuple[Dense, ...]
+    activation: Callable = eqx.field(static=True)
+
+    def __init__(
+        self,
+        in_shape: tuple[int, ...],
+        out_size: int,
+        *,
+        width: int = 64,
+        depth: int = 2,
+        activation: Callable = jnp.tanh,
+        final_scale: float = 1.0,
+        key: PRNGKeyArray,
+    ):
+        if width < 1 or depth < 0:
+            raise ValueError(
+                f"An MLP needs a width of at least 1 and a depth of at least 0, but got "
+                f"width={width} and depth={depth}."
+            )
+        sizes = [math.prod(in_shape), *[width] * depth, out_size]
+        scales = [_HIDDEN_SCALE] * depth + [final_scale]
+        keys = jax.random.split(key, depth + 1)
+        self.layers = tuple(
+            Dense(before, after, scale=scale, key=key)
+            for before, after, scale, key in zip(sizes[:-1], sizes[1:], scales, keys, strict=True)
+        )
+        self.activation = activation
+
+    def initial_carry(self) -> None:
+        return None
+
+    def __call__(self, x: Shaped[Array, "..."], carry: None) -> tuple[Float[Array, " out"], None]:
+        h = x.reshape(-1).astype(jnp.float32)
+        for layer in self.layers[:-1]:
+            h = self.activation(layer(h))
+        return self.layers[-1](h), carry
+
+
+@final
+class CNN(AbstractNetwork):
+    """Convolutions that keep the height and width, then an `MLP` with one hidden layer.
+
+    **Arguments:**
+
+    - `in_shape`: the shape of what one agent sees, `(height, width, channels)`.
+    - `out_size`: the length of the output.
+    - `features`: how many channels every convolution has.
+    - `depth`: how many 3 x 3 convolutions there are.
+    - `width`: the length of the hidden dense layer.
+    - `activation`: applied after every convolution and after the hidden dense layer.
+    - `final_scale`: the gain of the last layer's weights; 0.01 starts an actor near uniform.
+    - `key`: the source of randomness.
+
+    **Raises:** `ValueError` when the input is no image, or a count is not positive.
+    """
+
+    convolutions: tuple[eqx.nn.Conv2d, ...]
+    head: MLP
+    activation: Callable = eqx.field(static=True)
+
+    def __init__(
+        self,
+        in_shape: tuple[int, ...],
+        out_size: int,
+        *,
+        features: int = 32,
+        depth: int = 3,
+        width: int = 64,
+        activation: Callable = jax.nn.relu,
+        final_scale: float = 1.0,
+        key: PRNGKeyArray,
+    ):
+        if len(in_shape) != 3:
+            raise ValueError(
+                f"A CNN reads images of shape (height, width, channels), but the observation has "
+                f"shape {in_shape}. Use an MLP for it."
+            )
+        if features < 1 or depth < 1:
+            raise ValueError(
+                f"A CNN needs at least 1 feature and a depth of at least 1, but got "
+                f"features={features} and depth={depth}."
+            )
+        height, breadth, channels = in_shape
+        head_key, *keys = jax.random.split(key, depth + 1)
+        sizes = [channels, *[features] * depth]
+        self.convolutions = tuple(
+            _convolution(before, after, key)
+            for before, after, key in zip(sizes[:-1], sizes[1:], keys, strict=True)
+        )
+        self.head = MLP(
+            (features, height, breadth),
+            out_size,
+            width=width,
+            depth=1,
+            activation=activation,
+            final_scale=final_scale,
+            key=head_key,
+        )
+        self.activation = activation
+
+    def initial_carry(self) -> None:
+        return None
+
+    def __call__(
+        self, x: Shaped[Array, "height width channels"], carry: None
+    ) -> tuple[Float[Array, " out"], None]:
+        h = jnp.moveaxis(x, -1, 0).astype(jnp.float32)
+        for convolution in self.convolutions:
+            h = self.activation(convolution(h))
+        return self.head(h, carry)
+
+
+def _convolution(in_channels: int, out_channels: int, key: PRNGKeyArray) -> eqx.nn.Conv2d:
+    layer = eqx.nn.Conv2d(in_channels, out_channels, kernel_size=3, padding=1, key=key)
+    flat = (out_channels, in_channels * 9)
+    weight = jax.nn.initializers.orthogonal(_HIDDEN_SCALE)(key, flat).reshape(layer.weight.shape)
+    return eqx.tree_at(
+        lambda conv: (conv.weight, conv.bias), layer, (weight, jnp.zeros((out_channels, 1, 1)))
+    )

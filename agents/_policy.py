@@ -1,0 +1,174 @@
+"""Actor and critic of all agents."""
+
+from collections.abc import Callable
+from typing import final
+
+import distrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
+
+from eqgrid import AbstractVectorEnv, Discrete
+
+from ._networks import MLP, AbstractNetwork
+from ._team import AbstractTeam, Separate, Shared
+from ._views import AbstractView, OwnView
+
+_ACTOR_SCALE = 0.01
+_CRITIC_SCALE = 1.0
+
+
+@final
+class ActorCritic(eqx.Module):
+    """How the agents of one environment act, and what they expect to earn.
+
+    The carry is the pair `(actor's, critic's)`, or `None` when neither remembers anything.
+
+    **Arguments:**
+
+    - `actor`: one logit per action, for every agent.
+    - `critic`: one value, for every agent.
+    - `view`: what the critic is shown.
+    """
+
+    actor: AbstractTeam
+    critic: AbstractTeam
+    view: AbstractView
+
+    def initial_carry(self) -> PyTree[Shaped[Array, "agents ..."]]:
+        """What the agents remember when an episode starts; `None` when they remember nothing."""
+        return _join_carry(self.actor.initial_carry(), self.critic.initial_carry())
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether the actor or the critic remembers anything."""
+        return bool(jax.tree.leaves(eqx.filter_eval_shape(self.initial_carry)))
+
+    def __call__(
+        self,
+        observation: PyTree[Shaped[Array, "agents ..."]],
+        carry: PyTree[Shaped[Array, "agents ..."]],
+    ) -> tuple[distrax.Categorical, Float[Array, " agents"], PyTree[Shaped[Array, "agents ..."]]]:
+        """Takes one step.
+
+        **Arguments:**
+
+        - `observation`: what every agent sees.
+        - `carry`: what every agent remembers.
+
+        **Returns:** the distribution of the agents' actions, their values, and the next carry.
+        """
+        return self.replay(observation, self.view(observation), carry)
+
+    def replay(
+        self,
+        observation: PyTree[Shaped[Array, "agents ..."]],
+        critic_observation: PyTree[Shaped[Array, "agents ..."]],
+        carry: PyTree[Shaped[Array, "agents ..."]],
+    ) -> tuple[distrax.Categorical, Float[Array, " agents"], PyTree[Shaped[Array, "agents ..."]]]:
+        """As a call, with what the critics see given: the agents then need not share a moment."""
+        actor_carry, critic_carry = _split_carry(carry)
+        logits, actor_carry = self.actor(observation, actor_carry)
+        value, critic_carry = self.critic(critic_observation, critic_carry)
+        distribution = distrax.Categorical(logits=logits)
+        return distribution, value[:, 0], _join_carry(actor_carry, critic_carry)
+
+    def value(
+        self,
+        observation: PyTree[Shaped[Array, "agents ..."]],
+        carry: PyTree[Shaped[Array, "agents ..."]],
+    ) -> Float[Array, " agents"]:
+        """What every agent expects to earn from here on, discounted."""
+        value, _ = self.critic(self.view(observation), _split_carry(carry)[1])
+        return value[:, 0]
+
+
+def actor_critic(
+    env: AbstractVectorEnv,
+    key: PRNGKeyArray,
+    *,
+    network: Callable[..., AbstractNetwork] = MLP,
+    view: AbstractView | None = None,
+    shared: bool = True,
+) -> ActorCritic:
+    """Builds the actor and the critic that fit an environment.
+
+    **Arguments:**
+
+    - `env`: the environments; only the shape of an observation and the action space are read.
+    - `key`: the source of randomness of the parameters.
+    - `network`: called as `network(in_shape, out_size, final_scale=..., key=...)` for the actor and
+        for the critic, so `MLP`, `CNN`, or `functools.partial(MLP, width=128)`. `in_shape` is the
+        shape of what one agent sees, or a PyTree of shapes where an observation is a PyTree.
+    - `view`: what the critic is shown; `OwnView()` unless given.
+    - `shared`: whether all agents use the same parameters.
+
+    **Returns:** the policy of the agents of one environment.
+
+    **Raises:** `ValueError` when the actions are not discrete.
+    """
+    if not isinstance(env.action_space, Discrete):
+        raise ValueError(
+            f"Agents choose among a number of actions: the environment's action space must be "
+            f"Discrete, but it is {type(env.action_space).__name__}."
+        )
+    view = OwnView() if view is None else view
+    batch, _ = eqx.filter_eval_shape(env.reset, key)
+    observation = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), batch)
+    critic_observation = eqx.filter_eval_shape(view, observation)
+    actor_key, critic_key = jax.random.split(key)
+    num_agents = env.num_agents
+    actor = _team(
+        network, observation, env.action_space.n, _ACTOR_SCALE, shared, num_agents, actor_key
+    )
+    critic = _team(network, critic_observation, 1, _CRITIC_SCALE, shared, num_agents, critic_key)
+    return ActorCritic(actor, critic, view)
+
+
+def reset_carry(
+    policy: ActorCritic, carry: PyTree[Shaped[Array, "..."]], start: Bool[Array, "..."]
+) -> PyTree[Shaped[Array, "..."]]:
+    """Forgets where an episode starts.
+
+    **Arguments:**
+
+    - `policy`: whose carry it is.
+    - `carry`: what the agents remember; leaves lead with `batch agents`.
+    - `start`: where an episode starts: `batch`, or `batch agents`.
+
+    **Returns:** the carry with the initial carry in those places.
+    """
+    return jax.tree.map(lambda i, c: _where(start, i, c), policy.initial_carry(), carry)
+
+
+def _where(
+    start: Bool[Array, "..."], initial: Shaped[Array, "agents ..."], carry: Shaped[Array, "..."]
+) -> Shaped[Array, "..."]:
+    mask = start.reshape(start.shape + (1,) * (carry.ndim - start.ndim))
+    return jnp.where(mask, jnp.broadcast_to(initial, carry.shape), carry)
+
+
+def _team(
+    network: Callable[..., AbstractNetwork],
+    x: PyTree[jax.ShapeDtypeStruct],
+    out_size: int,
+    final_scale: float,
+    shared: bool,
+    num_agents: int,
+    key: PRNGKeyArray,
+) -> AbstractTeam:
+    in_shape = jax.tree.map(lambda leaf: leaf.shape[1:], x)
+    if shared:
+        one = network(in_shape, out_size, final_scale=final_scale, key=key)
+        return Shared(network=one, num_agents=num_agents)
+    keys = jax.random.split(key, num_agents)
+    return Separate([network(in_shape, out_size, final_scale=final_scale, key=k) for k in keys])
+
+
+def _split_carry(carry: PyTree) -> tuple[PyTree, PyTree]:
+    return (None, None) if carry is None else carry
+
+
+def _join_carry(actor: PyTree, critic: PyTree) -> tuple[PyTree, PyTree] | None:
+    return None if actor is None and critic is None else (actor, critic)

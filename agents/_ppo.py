@@ -1,0 +1,473 @@
+"""Proximal policy optimisation, for feed-forward and recurrent agents alike."""
+
+import functools
+from typing import final
+
+import distrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
+
+from eqgrid import AbstractVectorEnv
+
+from ._gae import gae
+from ._policy import ActorCritic, reset_carry
+from ._rollout import Rollout, Scene, collect, enter
+
+_ADAM_EPS = 1e-5
+_STD_EPS = 1e-8
+
+
+@final
+class RunState(eqx.Module):
+    """Everything that a run needs to go on.
+
+    **Arguments:**
+
+    - `policy`: the parameters.
+    - `opt_state`: what the optimiser remembers.
+    - `scene`: where the environments stand, moments and episode statistics included.
+    - `key`: the source of all randomness from here on.
+    - `updates`: how many updates were made.
+    """
+
+    policy: ActorCritic
+    opt_state: PyTree
+    scene: Scene
+    key: PRNGKeyArray
+    updates: Int[Array, ""]
+
+
+@final
+class Metrics(eqx.Module):
+    """How an update went. Losses and the like are means over its minibatches.
+
+    **Arguments:**
+
+    - `policy_loss`, `value_loss`, `entropy`: the three parts of the loss; the entropy is in nats.
+    - `approx_kl`: how far the policy moved, in nats (the third estimator of Schulman 2020,
+        "Approximating KL divergence").
+    - `clip_fraction`: how much of the batch had a policy ratio outside of the clip.
+    - `grad_norm`: the norm of the gradient, before it is clipped.
+    - `explained_variance`: of the critic's targets by its values, before the update; at most 1.
+    - `learning_rate`: that of the last gradient step.
+    - `episode_return`, `episode_length`: means over the agents and the episodes that ended while
+        collecting (raw rewards; steps); not a number when none did.
+    - `episodes`: how many did.
+    """
+
+    policy_loss: Float[Array, "*updates"]
+    value_loss: Float[Array, "*updates"]
+    entropy: Float[Array, "*updates"]
+    approx_kl: Float[Array, "*updates"]
+    clip_fraction: Float[Array, "*updates"]
+    grad_norm: Float[Array, "*updates"]
+    explained_variance: Float[Array, "*updates"]
+    learning_rate: Float[Array, "*updates"]
+    episode_return: Float[Array, "*updates"]
+    episode_length: Float[Array, "*updates"]
+    episodes: Int[Array, "*updates"]
+
+
+@final
+class Batch(eqx.Module):
+    """Sequences of consecutive steps of one agent each, to learn from.
+
+    In a whole batch, leaves lead with `rows chunk`: one row is one sequence of one agent, and rows
+    of all agents alternate. In a minibatch they lead with `chunk sequences agents`, and the agents
+    next to each other come from different moments. `carry` has no `chunk`: it is what the agent
+    remembered when its sequence started.
+    """
+
+    observation: PyTree[Shaped[Array, "..."]]
+    critic_observation: PyTree[Shaped[Array, "..."]]
+    carry: PyTree[Shaped[Array, "..."]]
+    start: Bool[Array, "..."]
+    action: Shaped[Array, "..."]
+    log_prob: Float[Array, "..."]
+    value: Float[Array, "..."]
+    advantage: Float[Array, "..."]
+    target: Float[Array, "..."]
+
+
+@final
+class PPO(eqx.Module):
+    """Proximal policy optimisation with a clipped ratio (Schulman et al. 2017).
+
+    **Raises:** `ValueError` when a setting has no meaning.
+    """
+
+    rollout_length: int = 128
+    """Steps per environment and update."""
+    num_epochs: int = 4
+    """Passes over the rollout per update."""
+    num_minibatches: int = 4
+    """Gradient steps per epoch."""
+    learning_rate: float = 5e-4
+    """Step size of Adam."""
+    anneal_learning_rate: bool = True
+    """Lower the learning rate in equal steps, to 0 at the last gradient step of the run."""
+    discount: float = 0.99
+    """Worth of a reward one step later (gamma)."""
+    gae_lambda: float = 0.95
+    """Decay of the advantage's trace per step (lambda)."""
+    clip: float = 0.2
+    """How far the policy ratio may leave 1 before the gradient stops."""
+    value_clip: float = 0.2
+    """How far a value may leave the one of the rollout before the gradient stops (0: no limit)."""
+    entropy_coefficient: float = 0.01
+    """Weight of the entropy bonus, per nat."""
+    entropy_coefficient_end: float | None = None
+    """The same at the end of the run, reached linearly (None: no change)."""
+    value_coefficient: float = 0.5
+    """Weight of the critic's loss."""
+    max_grad_norm: float = 0.5
+    """Longest gradient, as a Euclidean norm."""
+    normalize_advantages: bool = True
+    """Bring each minibatch's advantages to mean 0 and deviation 1."""
+    chunk_length: int = 0
+    """Steps that a recurrent network is replayed for (0: the whole rollout)."""
+
+    def __check_init__(self):
+        for name in ("rollout_length", "num_epochs", "num_minibatches"):
+            _require(self, name, getattr(self, name) >= 1, "at least 1")
+        for name in ("learning_rate", "max_grad_norm", "clip"):
+            _require(self, name, getattr(self, name) > 0, "above 0")
+        for name in ("discount", "gae_lambda"):
+            _require(self, name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
+        for name in ("chunk_length", "value_clip", "entropy_coefficient", "value_coefficient"):
+            _require(self, name, getattr(self, name) >= 0, "at least 0")
+        if self.entropy_coefficient_end is not None:
+            _require(
+                self, "entropy_coefficient_end", self.entropy_coefficient_end >= 0, "at least 0"
+            )
+
+    def init(
+        self, policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray, *, num_updates: int
+    ) -> RunState:
+        """Starts a run.
+
+        **Arguments:**
+
+        - `policy`: the parameters to start from.
+        - `env`: the environments.
+        - `key`: the source of all randomness of the run.
+        - `num_updates`: how many updates the run will have.
+
+        **Returns:** the state before the first update.
+
+        **Raises:** `ValueError` when the rollout cannot be cut as the settings say.
+        """
+        self.check_batch(env.num_envs, policy.recurrent)
+        key, enter_key = jax.random.split(key)
+        parameters = eqx.filter(policy, eqx.is_inexact_array)
+        opt_state = self.optimiser(num_updates).init(parameters)
+        scene = enter(policy, env, enter_key)
+        return RunState(policy, opt_state, scene, key, jnp.zeros((), dtype=jnp.int32))
+
+    def update(
+        self, env: AbstractVectorEnv, state: RunState, *, num_updates: int
+    ) -> tuple[RunState, Metrics]:
+        """Collects one rollout and learns from it.
+
+        **Arguments:**
+
+        - `env`: the environments.
+        - `state`: the state of the run.
+        - `num_updates`: how many updates the run has; what is annealed ends with the last of them.
+
+        **Returns:** the next state, and how the update went.
+
+        **Raises:** `ValueError` when the rollout cannot be cut as the settings say.
+        """
+        self.check_batch(env.num_envs, state.policy.recurrent)
+        key, collect_key, learn_key = jax.random.split(state.key, 3)
+        rollout, scene = collect(state.policy, env, state.scene, collect_key, self.rollout_length)
+        policy, opt_state, metrics = self.learn(
+            state.policy,
+            state.opt_state,
+            rollout,
+            learn_key,
+            state.updates,
+            num_updates=num_updates,
+        )
+        return RunState(policy, opt_state, scene, key, state.updates + 1), metrics
+
+    def learn(
+        self,
+        policy: ActorCritic,
+        opt_state: PyTree,
+        rollout: Rollout,
+        key: PRNGKeyArray,
+        updates: Int[Array, ""],
+        *,
+        num_updates: int,
+    ) -> tuple[ActorCritic, PyTree, Metrics]:
+        """Learns from one rollout.
+
+        **Arguments:**
+
+        - `policy`, `opt_state`: the parameters that collected the rollout, and what the optimiser
+            remembers.
+        - `rollout`: what happened.
+        - `key`: the source of the shuffles.
+        - `updates`: how many updates were made before.
+        - `num_updates`: how many updates the run has.
+
+        **Returns:** the next parameters, the optimiser's next memory, and how it went.
+        """
+        batch = self.batch(policy, rollout)
+        num_agents = rollout.reward.shape[2]
+        num_sequences = batch.value.shape[0] // num_agents
+        rows = shuffle(key, num_sequences, num_agents, self.num_epochs, self.num_minibatches)
+        parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
+        step = functools.partial(
+            _gradient_step,
+            self,
+            self.optimiser(num_updates),
+            rest,
+            batch,
+            self.entropy_coefficient_at(updates, num_updates),
+        )
+        (parameters, opt_state), losses = jax.lax.scan(step, (parameters, opt_state), rows)
+        steps_per_update = self.num_epochs * self.num_minibatches
+        last_step = (updates + 1) * steps_per_update - 1
+        metrics = Metrics(
+            **{name: jnp.mean(x) for name, x in losses.items()},
+            explained_variance=_explained_variance(batch.value, batch.target),
+            learning_rate=self.learning_rate_at(num_updates * steps_per_update, last_step),
+            **_episode_metrics(rollout.info),
+        )
+        return eqx.combine(parameters, rest), opt_state, metrics
+
+    def batch(self, policy: ActorCritic, rollout: Rollout) -> Batch:
+        """Cuts a rollout into rows to learn from: single steps, or chunks for a recurrent policy.
+
+        **Returns:** every step of every agent once; leaves lead with `rows chunk`.
+        """
+        advantage = gae(
+            rollout.reward,
+            rollout.value,
+            rollout.next_value,
+            rollout.terminated,
+            rollout.done,
+            discount=self.discount,
+            trace_decay=self.gae_lambda,
+        )
+        chunk = self._chunk(rollout.value.shape[0], policy.recurrent)
+        start = jnp.broadcast_to(rollout.start[:, :, None], rollout.value.shape)
+        steps = Batch(
+            observation=rollout.observation,
+            critic_observation=jax.vmap(jax.vmap(policy.view))(rollout.observation),
+            carry=None,
+            start=start,
+            action=rollout.action,
+            log_prob=rollout.log_prob,
+            value=rollout.value,
+            advantage=advantage,
+            target=advantage + rollout.value,
+        )
+        batch = jax.tree.map(functools.partial(_cut, chunk), steps)
+        carry = jax.tree.map(lambda x: x[::chunk].reshape(-1, *x.shape[3:]), rollout.carry)
+        return eqx.tree_at(lambda b: b.carry, batch, carry, is_leaf=lambda x: x is None)
+
+    def optimiser(self, num_updates: int) -> optax.GradientTransformation:
+        """Adam (Kingma & Ba 2015) after a clip of the gradient's norm, with the run's schedule."""
+        num_steps = num_updates * self.num_epochs * self.num_minibatches
+        schedule = functools.partial(self.learning_rate_at, num_steps)
+        return optax.chain(
+            optax.clip_by_global_norm(self.max_grad_norm), optax.adam(schedule, eps=_ADAM_EPS)
+        )
+
+    def learning_rate_at(self, num_steps: int, step: ArrayLike) -> Float[Array, ""]:
+        """The learning rate of one gradient step of the run.
+
+        **Arguments:**
+
+        - `num_steps`: how many gradient steps the run has.
+        - `step`: how many were made before this one.
+        """
+        if not self.anneal_learning_rate or num_steps == 1:
+            return jnp.asarray(self.learning_rate, dtype=jnp.float32)
+        last = num_steps - 1
+        left = jnp.maximum(last - jnp.asarray(step), 0).astype(jnp.float32)
+        return self.learning_rate * (left / last)
+
+    def entropy_coefficient_at(self, update: Int[Array, ""], num_updates: int) -> Float[Array, ""]:
+        """The weight of the entropy bonus in one update of the run (0 for the first)."""
+        start = jnp.asarray(self.entropy_coefficient, dtype=jnp.float32)
+        if self.entropy_coefficient_end is None or num_updates == 1:
+            return start
+        done = jnp.minimum(update.astype(jnp.float32) / (num_updates - 1), 1.0)
+        return start + done * (self.entropy_coefficient_end - start)
+
+    def check_batch(self, num_envs: int, recurrent: bool):
+        """Checks that a rollout of `num_envs` environments can be cut as the settings say.
+
+        **Raises:** `ValueError` that names the nearest settings that work.
+        """
+        chunk = self._chunk(self.rollout_length, recurrent)
+        if self.rollout_length % chunk:
+            raise ValueError(
+                f"chunk_length={chunk} does not divide rollout_length={self.rollout_length}; the "
+                f"nearest that do are {_nearest_divisors(chunk, self.rollout_length)}."
+            )
+        sequences = self.rollout_length // chunk * num_envs
+        if sequences % self.num_minibatches:
+            what = "steps" if chunk == 1 else f"chunks of {chunk} steps"
+            raise ValueError(
+                f"num_minibatches={self.num_minibatches} does not divide the {sequences} {what} of "
+                f"a rollout ({self.rollout_length} steps in each of {num_envs} environments); the "
+                f"nearest that do are {_nearest_divisors(self.num_minibatches, sequences)}."
+            )
+
+    def _chunk(self, length: int, recurrent: bool) -> int:
+        if not recurrent:
+            return 1
+        return self.chunk_length or length
+
+
+def shuffle(
+    key: PRNGKeyArray, num_sequences: int, num_agents: int, num_epochs: int, num_minibatches: int
+) -> Int[Array, "steps sequences agents"]:
+    """Draws which rows of a batch each gradient step learns from.
+
+    Every agent has an order of its own, so that a minibatch mixes moments, environments and agents.
+
+    **Returns:** for every gradient step the rows of its minibatch, one column per agent: in one
+    epoch every row of the batch once.
+    """
+    # Sorting random bits with the index in their low end is five times faster than an argsort.
+    # Where the bits left over tie, the index decides, which matters at a minibatch's edge only.
+    low = jnp.uint32(2 ** (num_sequences - 1).bit_length() - 1)
+    index = jnp.arange(num_sequences, dtype=jnp.uint32)[None, None]
+    bits = jax.random.bits(key, (num_epochs, num_agents, num_sequences))
+    order = jnp.sort((bits & ~low) | index, axis=-1) & low
+    row = order.astype(jnp.int32) * num_agents + jnp.arange(num_agents)[None, :, None]
+    size = num_sequences // num_minibatches
+    row = row.reshape(num_epochs, num_agents, num_minibatches, size)
+    return jnp.transpose(row, (0, 2, 3, 1)).reshape(-1, size, num_agents)
+
+
+def minibatch(batch: Batch, rows: Int[Array, "sequences agents"]) -> Batch:
+    """Picks rows, and puts the steps of a chunk first, as a replay needs them."""
+    picked = jax.tree.map(lambda x: x.at[rows].get(mode="promise_in_bounds"), batch)
+    steps = eqx.tree_at(lambda b: b.carry, picked, None, is_leaf=lambda x: x is None)
+    steps = jax.tree.map(lambda x: jnp.moveaxis(x, 2, 0), steps)
+    return eqx.tree_at(lambda b: b.carry, steps, picked.carry, is_leaf=lambda x: x is None)
+
+
+def replay(
+    policy: ActorCritic, batch: Batch
+) -> tuple[distrax.Categorical, Float[Array, "chunk sequences agents"]]:
+    """Computes again what the agents would do, and expect, in a minibatch.
+
+    **Returns:** the distributions of the actions, and the values.
+    """
+    observations = (batch.observation, batch.critic_observation)
+    if not policy.recurrent:
+        distribution, value, _ = jax.vmap(jax.vmap(policy.replay))(*observations, None)
+        return distribution, value
+    step = functools.partial(_replay_step, policy)
+    _, (distribution, value) = jax.lax.scan(step, batch.carry, (observations, batch.start))
+    return distribution, value
+
+
+def ppo_loss(
+    policy: ActorCritic, batch: Batch, ppo: PPO, entropy_coefficient: float | Float[Array, ""]
+) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+    """The loss of a minibatch (Schulman et al. 2017, equations 7 and 9).
+
+    The critic's loss is half the squared error, and the larger of the two when values are clipped.
+
+    **Returns:** the loss, and its parts by the names that `Metrics` gives them.
+    """
+    distribution, value = replay(policy, batch)
+    log_ratio = distribution.log_prob(batch.action) - batch.log_prob
+    ratio = jnp.exp(log_ratio)
+    advantage = batch.advantage
+    if ppo.normalize_advantages:
+        advantage = (advantage - advantage.mean()) / (advantage.std() + _STD_EPS)
+    clipped_ratio = jnp.clip(ratio, 1 - ppo.clip, 1 + ppo.clip)
+    policy_loss = -jnp.minimum(ratio * advantage, clipped_ratio * advantage).mean()
+    squared_error = jnp.square(value - batch.target)
+    if ppo.value_clip > 0:
+        near = batch.value + jnp.clip(value - batch.value, -ppo.value_clip, ppo.value_clip)
+        squared_error = jnp.maximum(squared_error, jnp.square(near - batch.target))
+    value_loss = 0.5 * squared_error.mean()
+    entropy = distribution.entropy().mean()
+    loss = policy_loss + ppo.value_coefficient * value_loss - entropy_coefficient * entropy
+    parts = {
+        "policy_loss": policy_loss,
+        "value_loss": value_loss,
+        "entropy": entropy,
+        "approx_kl": jnp.mean(ratio - 1 - log_ratio),
+        "clip_fraction": jnp.mean(jnp.abs(ratio - 1) > ppo.clip, dtype=jnp.float32),
+    }
+    return loss, parts
+
+
+def _gradient_step(ppo, optimiser, rest, batch, entropy_coefficient, state, rows):
+    parameters, opt_state = state
+    gradient, parts = jax.grad(_loss_of, has_aux=True)(
+        parameters, rest, minibatch(batch, rows), ppo, entropy_coefficient
+    )
+    grad_norm = optax.global_norm(gradient)
+    # Optax raises a Python float to an int32 power, which strict promotion refuses.
+    with jax.numpy_dtype_promotion("standard"):
+        change, opt_state = optimiser.update(gradient, opt_state, parameters)
+    return (optax.apply_updates(parameters, change), opt_state), parts | {"grad_norm": grad_norm}
+
+
+def _loss_of(parameters, rest, batch, ppo, entropy_coefficient):
+    return ppo_loss(eqx.combine(parameters, rest), batch, ppo, entropy_coefficient)
+
+
+def _replay_step(policy, carry, step):
+    observations, start = step
+    carry = reset_carry(policy, carry, start)
+    distribution, value, carry = jax.vmap(policy.replay)(*observations, carry)
+    return carry, (distribution, value)
+
+
+def _cut(chunk: int, x: Shaped[Array, "time envs agents ..."]) -> Shaped[Array, "rows chunk ..."]:
+    length, num_envs, num_agents, *rest = x.shape
+    x = x.reshape(length // chunk, chunk, num_envs, num_agents, *rest)
+    return jnp.moveaxis(x, 1, 3).reshape(-1, chunk, *rest)
+
+
+def _explained_variance(
+    value: Float[Array, "..."], target: Float[Array, "..."]
+) -> Float[Array, ""]:
+    variance = target.var()
+    return jnp.where(variance > 0, 1 - (target - value).var() / variance, 0.0)
+
+
+def _episode_metrics(info: dict[str, Shaped[Array, "time envs ..."]]) -> dict[str, Array]:
+    if "episode_done" not in info:
+        nothing = jnp.asarray(jnp.nan, dtype=jnp.float32)
+        count = jnp.zeros((), dtype=jnp.int32)
+        return {"episode_return": nothing, "episode_length": nothing, "episodes": count}
+    done = info["episode_done"]
+    returns = info["episode_return"].mean(axis=-1)
+    length = info["episode_length"].astype(jnp.float32)
+    return {
+        "episode_return": jnp.mean(returns, where=done),
+        "episode_length": jnp.mean(length, where=done),
+        "episodes": done.sum(dtype=jnp.int32),
+    }
+
+
+def _require(ppo: PPO, name: str, holds: bool, what: str):
+    if not holds:
+        raise ValueError(f"{name} must be {what}, but it is {getattr(ppo, name)}.")
+
+
+def _nearest_divisors(wanted: int, total: int) -> str:
+    divisors = [n for n in range(1, total + 1) if total % n == 0]
+    below = [n for n in divisors if n < wanted][-1:]
+    above = [n for n in divisors if n > wanted][:1]
+    return " and ".join(str(n) for n in below + above)

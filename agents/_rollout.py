@@ -1,0 +1,152 @@
+"""Acting in many environments, and what is remembered of it."""
+
+import functools
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, PyTree, Shaped
+
+from eqgrid import AbstractVectorEnv, TimeStep
+
+from ._policy import ActorCritic, reset_carry
+
+
+@final
+class Scene(eqx.Module):
+    """Where the environments, and the agents in them, stand between two steps.
+
+    **Arguments:**
+
+    - `env_state`: the state of the environments.
+    - `observation`: what every agent sees.
+    - `carry`: what every agent remembers.
+    - `start`: whether `observation` is the first one of an episode.
+    """
+
+    env_state: PyTree
+    observation: PyTree[Shaped[Array, "envs agents ..."]]
+    carry: PyTree[Shaped[Array, "envs agents ..."]]
+    start: Bool[Array, " envs"]
+
+
+@final
+class Rollout(eqx.Module):
+    """What happened in a number of steps.
+
+    **Arguments:**
+
+    - `observation`: what the agents saw before each step, exactly as the policy saw it.
+    - `carry`: what they remembered before each step, after any reset.
+    - `start`: whether the observation was the first one of an episode.
+    - `action`, `log_prob`, `value`: what they did, its log-probability, and what they expected.
+    - `next_value`: what they expected after the step. Where the episode ended, it is the value of
+        the final observation, before the reset; it means nothing where the agent's task was over.
+    - `reward`, `terminated`: what each agent earned, and whether its task was over.
+    - `done`: whether the episode was over.
+    - `info`: what the environments say about finished episodes: every key `episode_...`.
+    """
+
+    observation: PyTree[Shaped[Array, "time envs agents ..."]]
+    carry: PyTree[Shaped[Array, "time envs agents ..."]]
+    start: Bool[Array, "time envs"]
+    action: Shaped[Array, "time envs agents ..."]
+    log_prob: Float[Array, "time envs agents"]
+    value: Float[Array, "time envs agents"]
+    next_value: Float[Array, "time envs agents"]
+    reward: Float[Array, "time envs agents"]
+    terminated: Bool[Array, "time envs agents"]
+    done: Bool[Array, "time envs"]
+    info: dict[str, Shaped[Array, "time envs ..."]]
+
+
+def enter(policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> Scene:
+    """Starts an episode in every environment.
+
+    **Arguments:**
+
+    - `policy`: whose agents enter.
+    - `env`: the environments.
+    - `key`: the source of randomness.
+
+    **Returns:** where everything stands before the first step.
+    """
+    observation, env_state = env.reset(key)
+    carry = jax.tree.map(
+        lambda x: jnp.broadcast_to(x, (env.num_envs, *x.shape)), policy.initial_carry()
+    )
+    return Scene(env_state, observation, carry, jnp.ones(env.num_envs, dtype=bool))
+
+
+def collect(
+    policy: ActorCritic, env: AbstractVectorEnv, scene: Scene, key: PRNGKeyArray, length: int
+) -> tuple[Rollout, Scene]:
+    """Acts for a number of steps in every environment.
+
+    **Arguments:**
+
+    - `policy`: chooses the actions, by drawing from its distribution.
+    - `env`: the environments; they must reset themselves.
+    - `scene`: where everything stands.
+    - `key`: the source of randomness.
+    - `length`: how many steps to take in each environment.
+
+    **Returns:** what happened, and where everything stands now.
+    """
+    keys = jax.random.split(key, (length, 2))
+    scene, (seen, chosen, earned, info, final_value) = jax.lax.scan(
+        functools.partial(_interact, policy, env), scene, keys
+    )
+    observation, carries, start = seen
+    action, log_prob, value = chosen
+    reward, terminated, done = earned
+    carry = reset_carry(policy, scene.carry, scene.start)
+    last_value = jax.vmap(policy.value)(scene.observation, carry)
+    later_value = jnp.concatenate([value[1:], last_value[None]])
+    next_value = jnp.where(done[:, :, None], final_value, later_value)
+    rollout = Rollout(
+        observation=observation,
+        carry=carries,
+        start=start,
+        action=action,
+        log_prob=log_prob,
+        value=value,
+        next_value=next_value,
+        reward=reward,
+        terminated=terminated,
+        done=done,
+        info=info,
+    )
+    return rollout, scene
+
+
+def _interact(
+    policy: ActorCritic, env: AbstractVectorEnv, scene: Scene, keys: Key[Array, " 2"]
+) -> tuple[Scene, tuple[PyTree, ...]]:
+    carry = reset_carry(policy, scene.carry, scene.start)
+    distribution, value, next_carry = jax.vmap(policy)(scene.observation, carry)
+    action = distribution.sample(seed=keys[0])
+    timestep, env_state = env.step(keys[1], scene.env_state, action)
+    done = timestep.done
+    seen = (scene.observation, carry, scene.start)
+    chosen = (action, distribution.log_prob(action), value)
+    info = {k: v for k, v in timestep.info.items() if k.startswith("episode_")}
+    earned = (timestep.reward, timestep.terminated, done)
+    final_value = _final_value(policy, timestep, next_carry)
+    scene = Scene(env_state, timestep.observation, next_carry, done)
+    return scene, (seen, chosen, earned, info, final_value)
+
+
+def _final_value(
+    policy: ActorCritic, timestep: TimeStep, carry: PyTree[Shaped[Array, "envs agents ..."]]
+) -> Float[Array, "envs agents"]:
+    """The value of the final observation where an episode was cut; free in all other steps."""
+    cut = timestep.done[:, None] & ~timestep.terminated
+    return jax.lax.cond(
+        jnp.any(cut),
+        jax.vmap(policy.value),
+        lambda observation, carry: jnp.zeros_like(timestep.reward),
+        timestep.final_observation,
+        carry,
+    )

@@ -1,0 +1,55 @@
+"""What a critic is shown. This is the only difference between IPPO and MAPPO."""
+
+import abc
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree, Shaped
+
+
+class AbstractView(eqx.Module):
+    """From what the agents see to what their critics see."""
+
+    @abc.abstractmethod
+    def __call__(
+        self, observation: PyTree[Shaped[Array, "agents ..."]]
+    ) -> PyTree[Shaped[Array, "agents ..."]]:
+        """Builds the critics' inputs.
+
+        **Arguments:**
+
+        - `observation`: what every agent of one environment sees.
+
+        **Returns:** what the critic of every agent sees.
+        """
+
+
+@final
+class OwnView(AbstractView):
+    """A critic sees what its agent sees: IPPO (de Witt et al. 2020)."""
+
+    def __call__(
+        self, observation: PyTree[Shaped[Array, "agents ..."]]
+    ) -> PyTree[Shaped[Array, "agents ..."]]:
+        return observation
+
+
+@final
+class JointView(AbstractView):
+    """A critic sees what every agent sees, its own agent first: MAPPO (Yu et al. 2022).
+
+    The other agents follow in cyclic order (the next index first). Observations are joined along
+    their last axis: the features of a vector, the channels of an image.
+    """
+
+    def __call__(
+        self, observation: PyTree[Shaped[Array, "agents ..."]]
+    ) -> PyTree[Shaped[Array, "agents ..."]]:
+        return jax.tree.map(_join, observation)
+
+
+def _join(x: Shaped[Array, "agents ..."]) -> Shaped[Array, "agents ..."]:
+    featured = x[:, None] if x.ndim == 1 else x
+    return jnp.concatenate([jnp.roll(featured, -i, axis=0) for i in range(x.shape[0])], axis=-1)
