@@ -24,3 +24,4 @@ from ._shaped_reward import ShapedReward as ShapedReward, ShapedRewardState as S
 from ._spaces import AbstractSpace as AbstractSpace, Box as Box, Discrete as Discrete
 from ._time_limit import TimeLimit as TimeLimit, TimeLimitState as TimeLimitState
 from ._vectorize import Vectorize as Vectorize
+from .envs import Overcooked as Overcooked, make as make
