@@ -91,16 +91,16 @@ class AbstractWrapper(AbstractEnv):
     env: eqx.AbstractVar[AbstractEnv]
 
     @property
-    def num_agents(self) -> int:
+    def num_agents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.env.num_agents
 
     @property
-    def action_space(self) -> AbstractSpace:
+    def action_space(self) -> AbstractSpace:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.env.action_space
 
 
 class AbstractVectorEnv(eqx.Module):
-    """Many environments side by side: as `AbstractEnv`, with a leading `envs` axis on everything."""
+    """Many environments side by side: `AbstractEnv` with a leading `envs` axis on everything."""
 
     num_envs: eqx.AbstractVar[int]
     num_agents: eqx.AbstractVar[int]
@@ -127,15 +127,15 @@ class AbstractVectorWrapper(AbstractVectorEnv):
     env: eqx.AbstractVar[AbstractVectorEnv]
 
     @property
-    def num_envs(self) -> int:
+    def num_envs(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.env.num_envs
 
     @property
-    def num_agents(self) -> int:
+    def num_agents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.env.num_agents
 
     @property
-    def action_space(self) -> AbstractSpace:
+    def action_space(self) -> AbstractSpace:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.env.action_space
 
 
@@ -146,7 +146,10 @@ class AbstractWrapperState(eqx.Module):
 
 
 def unwrap(env: AbstractEnv | AbstractVectorEnv) -> AbstractEnv | AbstractVectorEnv:
-    """The environment at the core of a stack of wrappers (`Vectorize` counts as the core of its level)."""
+    """The environment at the core of a stack of wrappers.
+
+    `Vectorize` is no wrapper but the core of its level; go on with `unwrap(core.env)`.
+    """
     while isinstance(env, AbstractWrapper | AbstractVectorWrapper):
         env = env.env
     return env

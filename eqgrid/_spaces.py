@@ -42,7 +42,7 @@ class Discrete(AbstractSpace):
         return jax.random.randint(key, (), 0, self.n)
 
     def contains(self, x: Int[Array, ""]) -> Bool[Array, ""]:
-        return (0 <= x) & (x < self.n)
+        return (x >= 0) & (x < self.n)
 
 
 @final

@@ -1,0 +1,34 @@
+"""What an environment puts in `info`, found out without running it."""
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, PRNGKeyArray, Shaped
+
+from ._env import AbstractEnv
+
+
+def info_entry(env: AbstractEnv, name: str, wrapper: str) -> jax.ShapeDtypeStruct:
+    """The shape and dtype of one entry of `info`.
+
+    **Arguments:**
+
+    - `env`: the environment; it is traced, not run.
+    - `name`: the entry.
+    - `wrapper`: who asks, for the error message.
+
+    **Returns:** what `info[name]` will look like.
+
+    **Raises:** `ValueError` when there is no such entry.
+    """
+    entries = eqx.filter_eval_shape(_first_info, env, jax.random.key(0))
+    if name not in entries:
+        known = ", ".join(repr(entry) for entry in sorted(entries)) or "none"
+        raise ValueError(f"{wrapper} needs info[{name!r}], but this environment has only: {known}.")
+    return entries[name]
+
+
+def _first_info(env: AbstractEnv, key: PRNGKeyArray) -> dict[str, Shaped[Array, "..."]]:
+    _, state = env.reset(key)
+    action = jax.vmap(env.action_space.sample)(jax.random.split(key, env.num_agents))
+    timestep, _ = env.step(key, state, action)
+    return timestep.info

@@ -1,0 +1,75 @@
+"""RunningMoments: the mean and variance of a stream of arrays."""
+
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+@final
+class RunningMoments(eqx.Module):
+    """The mean and the population variance of everything seen so far, element by element.
+
+    Kept by the parallel formula of Chan, Golub & LeVeque (1983), "Algorithms for Computing the
+    Sample Variance". The variance is kept rather than the sum of squares, which outgrows float32
+    in a long run; and deviations are taken from the running mean, so that a large offset does not
+    eat the digits of a small spread.
+
+    **Arguments:**
+
+    - `count`: how many samples were seen. A float, since an int32 overflows in a long run.
+    - `mean`, `variance`: of one sample's shape. Before the first sample, 0 and 1.
+    """
+
+    count: Float[Array, ""]
+    mean: Float[Array, "*shape"]
+    variance: Float[Array, "*shape"]
+
+    @staticmethod
+    def empty(shape: tuple[int, ...]) -> "RunningMoments":
+        """The moments of no samples of shape `shape`."""
+        return RunningMoments(
+            count=jnp.zeros((), dtype=float),
+            mean=jnp.zeros(shape, dtype=float),
+            variance=jnp.ones(shape, dtype=float),
+        )
+
+    def update(self, samples: Float[Array, "samples *shape"]) -> "RunningMoments":
+        """Takes in a batch of samples, all with the same weight.
+
+        **Arguments:**
+
+        - `samples`: at least one sample, along the first axis.
+
+        **Returns:** the moments of what was seen before and `samples` together.
+        """
+        deviation = samples - self.mean[None]
+        offset = jnp.mean(deviation, axis=0)
+        variance = jnp.mean(jnp.square(deviation - offset[None]), axis=0)
+        return self._combine(jnp.asarray(samples.shape[0], dtype=float), offset, variance)
+
+    def merge(self, other: "RunningMoments") -> "RunningMoments":
+        """The moments of the samples of both, which may be empty."""
+        return self._combine(other.count, other.mean - self.mean, other.variance)
+
+    def standardize(
+        self, x: Float[Array, "*shape"], epsilon: Float[Array, ""]
+    ) -> Float[Array, "*shape"]:
+        """One sample as `(x - mean) / sqrt(variance + epsilon)`."""
+        return (x - self.mean) / jnp.sqrt(self.variance + epsilon)
+
+    def _combine(
+        self,
+        count: Float[Array, ""],
+        offset: Float[Array, "*shape"],
+        variance: Float[Array, "*shape"],
+    ) -> "RunningMoments":
+        total = self.count + count
+        theirs = count / jnp.maximum(total, 1)
+        ours = 1 - theirs
+        return RunningMoments(
+            count=total,
+            mean=self.mean + theirs * offset,
+            variance=ours * self.variance + theirs * variance + ours * theirs * jnp.square(offset),
+        )

@@ -1,0 +1,158 @@
+"""NormalizeObservation: observations of mean 0 and variance 1, by running moments."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Shaped
+
+from ._env import (
+    AbstractEnv,
+    AbstractVectorEnv,
+    AbstractVectorWrapper,
+    AbstractWrapperState,
+    TimeStep,
+)
+from ._moments import RunningMoments
+from ._nesting import holds, many_envs
+
+
+@final
+class NormalizeObservationState(AbstractWrapperState):
+    """The moments that the last observation was normalised with, around the inner state."""
+
+    env_state: PyTree
+    moments: PyTree[RunningMoments]
+
+
+@final
+class NormalizeObservation(AbstractVectorWrapper):
+    """Makes every observation `clip((x - mean) / sqrt(variance + epsilon), -clip, clip)`.
+
+    There is one set of moments per array of the observation, of one agent's shape, shared by all
+    environments and agents. It takes in every batch of observations that is handed out (the first
+    included, the final ones not), and then normalises that batch. What was handed out never
+    changes afterwards, so what the policy saw is what the learner sees. The result is a float,
+    whatever the observation was.
+
+    To evaluate, `freeze` the moments: `evaluation = NormalizeObservation(other_envs).freeze(state)`
+    gives an environment that normalises with the moments in `state` and never moves them.
+
+    **Arguments:**
+
+    - `env`: many environments.
+    - `epsilon`: added to the variance. `clip`: the largest magnitude; `jnp.inf` for none.
+    - `moments`: where to start from at `reset`; from nothing unless given.
+    - `frozen`: whether `moments` stay as they are.
+
+    **Raises:** `ValueError` for a wrong nesting, or for frozen moments that are not given.
+    """
+
+    env: AbstractVectorEnv
+    epsilon: Float[Array, ""]
+    clip: Float[Array, ""]
+    moments: PyTree[RunningMoments] | None
+    frozen: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        env: AbstractEnv | AbstractVectorEnv,
+        epsilon: float | Float[Array, ""] = 1e-8,
+        clip: float | Float[Array, ""] = 10.0,
+        *,
+        moments: PyTree[RunningMoments] | None = None,
+        frozen: bool = False,
+    ):
+        self.env = many_envs(env, "NormalizeObservation(env)")
+        if holds(self.env, NormalizeObservation):
+            raise ValueError("One NormalizeObservation is enough: NormalizeObservation(env).")
+        if frozen and moments is None:
+            raise ValueError("NormalizeObservation has no moments to freeze: pass `moments`.")
+        self.epsilon = jnp.asarray(epsilon, dtype=float)
+        self.clip = jnp.asarray(clip, dtype=float)
+        self.moments = moments
+        self.frozen = frozen
+
+    def freeze(self, state: PyTree) -> "NormalizeObservation":
+        """This wrapper with the moments of `state`, held fixed: no reset or step moves them.
+
+        **Arguments:**
+
+        - `state`: the state of any stack with a `NormalizeObservation` in it, such as the one that
+            is trained in. It may have another number of environments.
+
+        **Returns:** a new wrapper, whose moments are array leaves.
+
+        **Raises:** `ValueError` when there are no moments in `state`.
+        """
+        while isinstance(state, AbstractWrapperState):
+            if isinstance(state, NormalizeObservationState):
+                return NormalizeObservation(
+                    self.env, self.epsilon, self.clip, moments=state.moments, frozen=True
+                )
+            state = state.env_state
+        raise ValueError("freeze needs the state of a NormalizeObservation; there is none in this.")
+
+    def thaw(self) -> "NormalizeObservation":
+        """This wrapper with moments that move again, `reset` continuing from the frozen ones."""
+        return NormalizeObservation(self.env, self.epsilon, self.clip, moments=self.moments)
+
+    def reset(
+        self, key: PRNGKeyArray
+    ) -> tuple[PyTree[Shaped[Array, "envs agents ..."]], NormalizeObservationState]:
+        observation, env_state = self.env.reset(key)
+        start = self.moments
+        if start is None:
+            start = jax.tree.map(lambda x: RunningMoments.empty(x.shape[2:]), observation)
+        # Empty moments are constants, around which XLA would round what it shows and what it keeps
+        # differently; the barrier makes `observe` repeat the first observation to the bit.
+        moments = self._update(jax.lax.optimization_barrier(start), observation)
+        state = NormalizeObservationState(env_state=env_state, moments=moments)
+        return self._normalize(moments, observation), state
+
+    def step(
+        self,
+        key: PRNGKeyArray,
+        state: NormalizeObservationState,
+        action: Shaped[Array, "envs agents ..."],
+    ) -> tuple[TimeStep, NormalizeObservationState]:
+        timestep, env_state = self.env.step(key, state.env_state, action)
+        before = self.moments if self.frozen else state.moments
+        moments = self._update(before, timestep.observation)
+        normalized = (
+            self._normalize(moments, timestep.observation),
+            self._normalize(moments, timestep.final_observation),
+        )
+        timestep = eqx.tree_at(lambda t: (t.observation, t.final_observation), timestep, normalized)
+        return timestep, NormalizeObservationState(env_state=env_state, moments=moments)
+
+    def observe(self, state: NormalizeObservationState) -> PyTree[Shaped[Array, "envs agents ..."]]:
+        return self._normalize(state.moments, self.env.observe(state.env_state))
+
+    def _update(
+        self,
+        moments: PyTree[RunningMoments],
+        observation: PyTree[Shaped[Array, "envs agents ..."]],
+    ) -> PyTree[RunningMoments]:
+        return moments if self.frozen else jax.tree.map(_update_leaf, observation, moments)
+
+    def _normalize(
+        self,
+        moments: PyTree[RunningMoments],
+        observation: PyTree[Shaped[Array, "envs agents ..."]],
+    ) -> PyTree[Float[Array, "envs agents ..."]]:
+        return jax.tree.map(self._normalize_leaf, observation, moments)
+
+    def _normalize_leaf(
+        self, leaf: Shaped[Array, "envs agents *shape"], moments: RunningMoments
+    ) -> Float[Array, "envs agents *shape"]:
+        per_agent = jax.vmap(moments.standardize, in_axes=(0, None))
+        standardized = jax.vmap(per_agent, in_axes=(0, None))(leaf.astype(float), self.epsilon)
+        return jnp.clip(standardized, -self.clip, self.clip)
+
+
+def _update_leaf(
+    leaf: Shaped[Array, "envs agents *shape"], moments: RunningMoments
+) -> RunningMoments:
+    return moments.update(leaf.astype(float).reshape(-1, *leaf.shape[2:]))

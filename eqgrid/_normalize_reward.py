@@ -1,0 +1,98 @@
+"""NormalizeReward: rewards in units of the spread of the discounted return."""
+
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Shaped
+
+from ._env import (
+    AbstractEnv,
+    AbstractVectorEnv,
+    AbstractVectorWrapper,
+    AbstractWrapperState,
+    TimeStep,
+)
+from ._moments import RunningMoments
+from ._nesting import holds, many_envs
+
+
+@final
+class NormalizeRewardState(AbstractWrapperState):
+    """The running discounted returns and their moments, around the inner state."""
+
+    env_state: PyTree
+    discounted_return: Float[Array, "envs agents"]
+    moments: RunningMoments
+
+
+@final
+class NormalizeReward(AbstractVectorWrapper):
+    """Divides the reward by the standard deviation of the running discounted return.
+
+    With `g <- discount * g + reward`, kept per environment and agent and zeroed where an episode
+    ends, the reward becomes `clip(reward / sqrt(variance(g) + epsilon), -clip, clip)`; one variance
+    is shared by all (Engstrom et al. 2020, "Implementation Matters in Deep Policy Gradients",
+    section 3). The mean is not subtracted. `LogEpisodes` is inside, so logs stay raw.
+
+    **Arguments:**
+
+    - `env`: many environments.
+    - `discount`: that of the learner, from 0 to 1.
+    - `epsilon`: added to the variance. `clip`: the largest magnitude; `jnp.inf` for none.
+
+    **Raises:** `ValueError` for a wrong nesting or a discount out of range.
+    """
+
+    env: AbstractVectorEnv
+    discount: Float[Array, ""]
+    epsilon: Float[Array, ""]
+    clip: Float[Array, ""]
+
+    def __init__(
+        self,
+        env: AbstractEnv | AbstractVectorEnv,
+        discount: float | Float[Array, ""] = 0.99,
+        epsilon: float | Float[Array, ""] = 1e-8,
+        clip: float | Float[Array, ""] = 10.0,
+    ):
+        self.env = many_envs(env, "NormalizeReward(env)")
+        if holds(self.env, NormalizeReward):
+            raise ValueError("One NormalizeReward is enough: NormalizeReward(env, discount).")
+        if isinstance(discount, float | int) and not 0 <= discount <= 1:
+            raise ValueError(f"NormalizeReward needs a discount from 0 to 1, but got {discount}.")
+        self.discount = jnp.asarray(discount, dtype=float)
+        self.epsilon = jnp.asarray(epsilon, dtype=float)
+        self.clip = jnp.asarray(clip, dtype=float)
+
+    def reset(
+        self, key: PRNGKeyArray
+    ) -> tuple[PyTree[Shaped[Array, "envs agents ..."]], NormalizeRewardState]:
+        observation, env_state = self.env.reset(key)
+        state = NormalizeRewardState(
+            env_state=env_state,
+            discounted_return=jnp.zeros((self.num_envs, self.num_agents), dtype=float),
+            moments=RunningMoments.empty(()),
+        )
+        return observation, state
+
+    def step(
+        self,
+        key: PRNGKeyArray,
+        state: NormalizeRewardState,
+        action: Shaped[Array, "envs agents ..."],
+    ) -> tuple[TimeStep, NormalizeRewardState]:
+        timestep, env_state = self.env.step(key, state.env_state, action)
+        discounted_return = self.discount * state.discounted_return + timestep.reward
+        moments = state.moments.update(discounted_return.reshape(-1))
+        scaled = timestep.reward / jnp.sqrt(moments.variance + self.epsilon)
+        state = NormalizeRewardState(
+            env_state=env_state,
+            discounted_return=jnp.where(timestep.done[:, None], 0.0, discounted_return),
+            moments=moments,
+        )
+        reward = jnp.clip(scaled, -self.clip, self.clip)
+        return eqx.tree_at(lambda t: t.reward, timestep, reward), state
+
+    def observe(self, state: NormalizeRewardState) -> PyTree[Shaped[Array, "envs agents ..."]]:
+        return self.env.observe(state.env_state)

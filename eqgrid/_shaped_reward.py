@@ -1,0 +1,89 @@
+"""ShapedReward: adds a shaping reward whose weight follows a schedule."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, final
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
+
+from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
+from ._info import info_entry
+from ._nesting import layers, one_env
+
+
+@final
+class ShapedRewardState(AbstractWrapperState):
+    """The steps taken since `reset` was called, around the state of the environment."""
+
+    env_state: PyTree
+    count: Int[Array, ""]
+
+
+@final
+class ShapedReward(AbstractWrapper):
+    """Makes the reward `reward + schedule(count) * info[key]`.
+
+    `count` is the number of steps that this one environment had taken before, over all its
+    episodes: a batch of `n` environments takes `n` steps while `count` goes up by 1. That is why
+    this wrapper sits outside `AutoReset`, and outside `LogEpisodes`, which logs the raw reward.
+
+    **Arguments:**
+
+    - `env`: one environment whose `info[key]` is a Float of shape `agents`.
+    - `schedule`: the weight as a function of `count` (an Int scalar), for example any optax
+        schedule or an `eqx.Module` with a `__call__`; or a number, for a weight that stays.
+    - `key`: the entry of `info` that holds the shaping reward.
+
+    **Raises:** `ValueError` for a wrong nesting, or an `info[key]` that is missing or misshapen.
+    """
+
+    env: AbstractEnv
+    schedule: Callable[[Int[Array, ""]], Any]
+    key: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        env: AbstractEnv | AbstractVectorEnv,
+        schedule: Callable[[Int[Array, ""]], Any] | float | Float[Array, ""],
+        key: str = "shaped_reward",
+    ):
+        self.env = one_env(env, "ShapedReward(env, schedule)")
+        if any(isinstance(layer, ShapedReward) and layer.key == key for layer in layers(env)):
+            raise ValueError(
+                f"This reward is already shaped by info[{key!r}]; one is enough: "
+                "ShapedReward(env, schedule)."
+            )
+        entry = info_entry(self.env, key, "ShapedReward")
+        if entry.shape != (env.num_agents,) or not jnp.issubdtype(entry.dtype, jnp.floating):
+            raise ValueError(
+                f"ShapedReward needs one float per agent in info[{key!r}], "
+                f"but finds {entry.dtype} of shape {entry.shape}."
+            )
+        self.schedule = schedule if callable(schedule) else _Constant(jnp.asarray(schedule, float))
+        self.key = key
+
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
+        observation, env_state = self.env.reset(key)
+        return observation, ShapedRewardState(env_state=env_state, count=jnp.zeros((), dtype=int))
+
+    def step(
+        self, key: PRNGKeyArray, state: ShapedRewardState, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, ShapedRewardState]:
+        timestep, env_state = self.env.step(key, state.env_state, action)
+        weight = jnp.asarray(self.schedule(state.count), dtype=timestep.reward.dtype)
+        reward = timestep.reward + weight * timestep.info[self.key].astype(timestep.reward.dtype)
+        timestep = dataclasses.replace(timestep, reward=reward)
+        return timestep, ShapedRewardState(env_state=env_state, count=state.count + 1)
+
+    def observe(self, state: ShapedRewardState) -> PyTree[Shaped[Array, "agents ..."]]:
+        return self.env.observe(state.env_state)
+
+
+@final
+class _Constant(eqx.Module):
+    weight: Float[Array, ""]
+
+    def __call__(self, count: Int[Array, ""]) -> Float[Array, ""]:
+        return self.weight

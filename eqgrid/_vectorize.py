@@ -1,0 +1,60 @@
+"""Vectorize: many environments side by side."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
+
+from ._env import AbstractEnv, AbstractVectorEnv, TimeStep
+from ._nesting import one_env
+from ._spaces import AbstractSpace
+
+
+@final
+class Vectorize(AbstractVectorEnv):
+    """Runs `num_envs` copies of an environment under one `eqx.filter_vmap`.
+
+    The door from wrappers of one environment to wrappers of many. The copies share the parameters
+    of `env`; their keys, states and timesteps get a leading `envs` axis. It does not demand
+    `AutoReset`: an environment without one goes on past the end of its episode.
+
+    **Arguments:**
+
+    - `env`: one environment.
+    - `num_envs`: how many copies, at least 1.
+
+    **Raises:** `ValueError` for many environments, or for fewer than 1 copy.
+    """
+
+    env: AbstractEnv
+    num_envs: int = eqx.field(static=True)
+
+    def __init__(self, env: AbstractEnv | AbstractVectorEnv, num_envs: int):
+        self.env = one_env(env, "Vectorize(env, num_envs)")
+        if num_envs < 1:
+            raise ValueError(
+                f"Vectorize needs at least 1 environment, but got num_envs={num_envs}."
+            )
+        self.num_envs = num_envs
+
+    @property
+    def num_agents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.env.num_agents
+
+    @property
+    def action_space(self) -> AbstractSpace:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.env.action_space
+
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "envs agents ..."]], PyTree]:
+        keys = jax.random.split(key, self.num_envs)
+        return eqx.filter_vmap(self.env.reset)(keys)
+
+    def step(
+        self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "envs agents ..."]
+    ) -> tuple[TimeStep, PyTree]:
+        keys = jax.random.split(key, self.num_envs)
+        return eqx.filter_vmap(self.env.step)(keys, state, action)
+
+    def observe(self, state: PyTree) -> PyTree[Shaped[Array, "envs agents ..."]]:
+        return eqx.filter_vmap(self.env.observe, axis_size=self.num_envs)(state)
