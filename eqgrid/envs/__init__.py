@@ -1,6 +1,8 @@
 from ._kitchens import (
+    BEST_KNOWN_RETURNS as BEST_KNOWN_RETURNS,
     KITCHENS as KITCHENS,
     REFERENCE_NAMES as REFERENCE_NAMES,
+    best_known_return as best_known_return,
     load_layout as load_layout,
     parse_reference as parse_reference,
 )

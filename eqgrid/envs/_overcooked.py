@@ -1,14 +1,13 @@
 """Overcooked: a kitchen put together from parts of the grid engine."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, final
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int, Int32, PRNGKeyArray, Shaped, UInt8
+from jaxtyping import Array, Int, Int32, PRNGKeyArray, Shaped, UInt8
 
 from .._env import AbstractEnv, TimeStep
 from .._spaces import Discrete
@@ -170,13 +169,28 @@ class Overcooked(AbstractEnv):
     def observe(self, state: World) -> Shaped[Array, "agents ..."]:
         return self.observation(self.layout, state)
 
-    def render(self, state: World, *, cell_pixels: int = 64) -> UInt8[np.ndarray, "height width 3"]:
-        """A picture of one state, with `cell_pixels` pixels to a cell."""
-        return render(self.layout, state, cell_pixels=cell_pixels)
+    def render(
+        self, state: World, *, cell_pixels: int = 64, caption: str | None = None
+    ) -> UInt8[np.ndarray, "pixel_rows pixel_cols 3"]:
+        """A picture of one state; see `eqgrid.grid.render`."""
+        return render(self.layout, state, cell_pixels=cell_pixels, caption=caption)
 
-    def render_episode(self, states: World, *, cell_pixels: int = 64) -> bytes:
-        """A GIF of an episode: `states` lead with a time axis."""
-        return render_episode(self.layout, states, cell_pixels=cell_pixels)
+    def render_episode(
+        self,
+        states: World,
+        *,
+        cell_pixels: int = 64,
+        frames_per_second: int | float = 8,
+        captions: Sequence[str] | None = None,
+    ) -> bytes:
+        """A GIF of an episode, whose states lead with a time axis; see `eqgrid.grid.render_episode`."""
+        return render_episode(
+            self.layout,
+            states,
+            cell_pixels=cell_pixels,
+            frames_per_second=frames_per_second,
+            captions=captions,
+        )
 
 
 def _choose_observation(

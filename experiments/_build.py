@@ -1,0 +1,72 @@
+"""From settings to environments and networks."""
+
+import functools
+from collections.abc import Callable
+
+import optax
+from _config import Config, EnvConfig
+
+from agents import CNN, MLP, AbstractNetwork
+from eqgrid import (
+    AbstractVectorEnv,
+    AutoReset,
+    LogEpisodes,
+    NormalizeObservation,
+    ShapedReward,
+    Vectorize,
+)
+from eqgrid.envs import Overcooked
+from eqgrid.grid import (
+    AbstractStart,
+    RandomCells,
+    RandomHeadings,
+    RandomHeld,
+    RandomPots,
+)
+
+
+def build_kitchen(config: EnvConfig, *, train: bool) -> Overcooked:
+    """The kitchen that is trained or evaluated in; evaluations start from the layout's own start."""
+    return Overcooked(
+        config.layout,
+        dynamics=config.dynamics,
+        horizon=config.horizon,
+        observation=config.observation,
+        starts=_starts(config) if train else (),
+    )
+
+
+def _starts(config: EnvConfig) -> tuple[AbstractStart, ...]:
+    starts: list[AbstractStart] = []
+    if config.random_cells:
+        starts.append(RandomCells())
+    if config.random_headings:
+        starts.append(RandomHeadings())
+    if config.random_held > 0:
+        starts.append(RandomHeld(config.random_held))
+    if config.random_pots > 0:
+        starts.append(RandomPots(config.random_pots, full_only=config.dynamics == "classic"))
+    return tuple(starts)
+
+
+def build_training_env(config: Config) -> AbstractVectorEnv:
+    """Many kitchens with the shaped reward, which fades while the agents learn."""
+    kitchen = LogEpisodes(build_kitchen(config.env, train=True))
+    # Every environment counts its own steps, and there are `num_envs` of them.
+    fade = optax.linear_schedule(
+        config.shaping, 0.0, max(1, config.shaping_steps // config.num_envs)
+    )
+    env = Vectorize(ShapedReward(AutoReset(kitchen), fade), config.num_envs)
+    return NormalizeObservation(env) if config.env.normalize_observation else env
+
+
+def build_evaluation_env(config: Config, num_envs: int) -> AbstractVectorEnv:
+    """Many kitchens with nothing but the reward of the game, from the layout's own start."""
+    kitchen = LogEpisodes(build_kitchen(config.env, train=False))
+    env = Vectorize(AutoReset(kitchen), num_envs)
+    return NormalizeObservation(env) if config.env.normalize_observation else env
+
+
+def build_network(config: Config) -> Callable[..., AbstractNetwork]:
+    """What makes the actor's and the critic's network."""
+    return functools.partial(CNN if config.network == "cnn" else MLP, width=config.width)

@@ -1,0 +1,43 @@
+"""One episode, recorded state by state."""
+
+import functools
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from agents import ActorCritic, Scene, enter
+from eqgrid import AbstractVectorEnv, unwrap_state
+
+
+@eqx.filter_jit
+def record(
+    policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray, steps: int
+) -> tuple[PyTree, Float[Array, " steps"]]:
+    """Plays one episode.
+
+    **Arguments:**
+
+    - `policy`: who plays, drawing from its distribution.
+    - `env`: one environment (`num_envs=1`) whose episodes last `steps` steps.
+
+    **Returns:** the states before each step, and the reward of each step (the mean over agents).
+    """
+    key, enter_key = jax.random.split(key)
+    scene = enter(policy, env, enter_key)
+    arrays, rest = eqx.partition(scene, eqx.is_array)
+    step = functools.partial(_step, policy, env, rest)
+    _, recorded = jax.lax.scan(step, arrays, jax.random.split(key, (steps, 2)))
+    return recorded
+
+
+def _step(
+    policy: ActorCritic, env: AbstractVectorEnv, rest: Scene, arrays: Scene, keys: PRNGKeyArray
+) -> tuple[Scene, tuple[PyTree, Array]]:
+    scene = eqx.combine(arrays, rest)
+    distribution, _, carry = jax.vmap(policy)(scene.observation, scene.carry)
+    action = distribution.sample(seed=keys[0])
+    timestep, env_state = env.step(keys[1], scene.env_state, action)
+    world = jax.tree.map(lambda x: x[0], unwrap_state(scene.env_state))
+    scene = Scene(env_state, timestep.observation, carry, timestep.done)
+    return eqx.filter(scene, eqx.is_array), (world, timestep.reward[0].mean())

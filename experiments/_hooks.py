@@ -1,0 +1,199 @@
+"""What happens between two blocks of updates: plain Python objects that `train` calls."""
+
+import csv
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol, final
+
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray, PyTree
+from rich.console import Console
+from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+
+from agents import ActorCritic, Metrics, Progress, evaluate, save
+from eqgrid import AbstractVectorEnv, NormalizeObservation
+
+
+@final
+class Evaluator:
+    """Plays episodes with the newest policy, with keys of its own and statistics held still."""
+
+    env: AbstractVectorEnv
+    key: PRNGKeyArray
+    clock: Callable[[], float]
+    rows: list[dict[str, float]]
+
+    def __init__(self, env: AbstractVectorEnv, key: PRNGKeyArray, clock: Callable[[], float]):
+        """**Arguments:**
+
+        - `env`: as many environments as episodes are to be played.
+        - `key`: the source of the evaluations' randomness.
+        - `clock`: seconds since the process started.
+        """
+        self.env, self.key, self.clock, self.rows = env, key, clock, []
+
+    def __call__(self, progress: Progress) -> None:
+        returns = self.play(progress.state.policy, progress.state.scene.env_state, progress.updates)
+        self.rows.append(
+            {
+                "env_steps": progress.env_steps,
+                "wall_seconds": self.clock(),
+                "eval_return_mean": float(returns.mean()),
+                "eval_return_std": float(returns.std()),
+            }
+        )
+
+    def play(
+        self, policy: ActorCritic, env_state: PyTree, number: int, repeats: int = 1
+    ) -> np.ndarray:
+        """The returns of `repeats` times as many episodes as there are environments.
+
+        **Arguments:**
+
+        - `policy`: who plays.
+        - `env_state`: the state of the training environments, for the moments in it.
+        - `number`: which evaluation this is; equal numbers play equal episodes.
+        """
+        env = frozen(self.env, env_state)
+        keys = jax.random.split(jax.random.fold_in(self.key, number), repeats)
+        returns = [np.asarray(evaluate(policy, env, key).episode_return) for key in keys]
+        return np.concatenate(returns).mean(axis=-1)
+
+
+def frozen(env: AbstractVectorEnv, env_state: PyTree) -> AbstractVectorEnv:
+    """`env` with the moments that training has arrived at, if it normalises at all."""
+    return env.freeze(env_state) if isinstance(env, NormalizeObservation) else env
+
+
+@final
+class CsvLog:
+    """One row per block, written as it happens."""
+
+    def __init__(self, path: Path, evaluator: Evaluator):
+        self.evaluator = evaluator
+        self.file = path.open("w", newline="", encoding="utf-8", buffering=1)
+        self.writer: csv.DictWriter[str] | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        row = {
+            "update": progress.updates,
+            **self.evaluator.rows[-1],
+            "train_seconds": round(progress.train_seconds, 3),
+            **block_means(progress.metrics),
+        }
+        if self.writer is None:
+            self.writer = csv.DictWriter(self.file, fieldnames=list(row))
+            self.writer.writeheader()
+        self.writer.writerow(row)
+
+
+def block_means(metrics: Metrics | None) -> dict[str, Any]:
+    """The means of a block's metrics over its updates; of the episodes, the number that ended."""
+    if metrics is None:
+        return {}
+    rows = {f.name: np.asarray(getattr(metrics, f.name)) for f in dataclasses.fields(metrics)}
+    episodes = rows["episodes"]
+    means = {name: float(values.mean()) for name, values in rows.items()}
+    for name in ("episode_return", "episode_length"):
+        ended = episodes > 0
+        weights = episodes[ended]
+        means[name] = (
+            float(np.average(rows[name][ended], weights=weights)) if ended.any() else np.nan
+        )
+    return {
+        **means,
+        "learning_rate": float(rows["learning_rate"][-1]),
+        "episodes": int(episodes.sum()),
+    }
+
+
+@final
+class Checkpoints:
+    """Keeps the newest state, and the one whose evaluation was best."""
+
+    def __init__(self, folder: Path, evaluator: Evaluator):
+        self.folder, self.evaluator = folder, evaluator
+        self.best = -np.inf
+
+    def __call__(self, progress: Progress) -> None:
+        row = self.evaluator.rows[-1]
+        metadata = {"update": progress.updates, **row}
+        save(self.folder / "last", progress.state, metadata)
+        if row["eval_return_mean"] > self.best:
+            self.best = row["eval_return_mean"]
+            save(self.folder / "best", progress.state, metadata)
+
+
+class Display(Protocol):
+    """Tells a person how far the run is."""
+
+    def start(self, total_steps: int) -> None: ...
+    def __call__(self, progress: Progress) -> None: ...
+    def stop(self) -> None: ...
+
+
+@final
+class LiveBar(Display):
+    """A progress bar, for a terminal."""
+
+    def __init__(self, console: Console, evaluator: Evaluator):
+        self.evaluator = evaluator
+        self.bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[numbers]}"),
+            TextColumn("left"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+        )
+
+    def start(self, total_steps: int) -> None:
+        self.task = self.bar.add_task("compiling", total=total_steps, numbers="the training loop")
+        self.bar.start()
+
+    def __call__(self, progress: Progress) -> None:
+        numbers = (
+            f"{speed(progress):,.0f} steps/s  return "
+            f"[bold]{self.evaluator.rows[-1]['eval_return_mean']:.0f}[/]"
+        )
+        self.bar.update(
+            self.task, completed=progress.env_steps, description="training ", numbers=numbers
+        )
+
+    def stop(self) -> None:
+        self.bar.stop()
+
+
+@final
+class PlainLines(Display):
+    """A line every so often, for a file or a pipe."""
+
+    def __init__(self, console: Console, evaluator: Evaluator, every: float = 0.05):
+        self.console, self.evaluator, self.every = console, evaluator, every
+        self.next = 0.0
+
+    def start(self, total_steps: int) -> None:
+        self.console.print("compiling the training loop")
+
+    def __call__(self, progress: Progress) -> None:
+        done = progress.env_steps / progress.num_env_steps
+        if done < self.next and progress.updates < progress.num_updates:
+            return
+        self.next = done + self.every
+        left = (progress.num_env_steps - progress.env_steps) / speed(progress)
+        self.console.print(
+            f"{done:4.0%}  {progress.env_steps:>10,} steps  {speed(progress):>8,.0f} steps/s  "
+            f"return {self.evaluator.rows[-1]['eval_return_mean']:6.1f}  {left:5.0f} s left",
+            highlight=False,
+        )
+
+    def stop(self) -> None:
+        pass
+
+
+def speed(progress: Progress) -> float:
+    """Environment steps of training per second, since the run began."""
+    return progress.env_steps / max(progress.train_seconds, 1e-9)

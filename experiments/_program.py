@@ -1,0 +1,220 @@
+"""The program behind every experiment: settings in, a folder with results out."""
+
+import dataclasses
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from _build import build_evaluation_env, build_kitchen, build_network, build_training_env
+from _config import Config, dump, parse
+from _errors import RunError, UsageError
+from _film import record
+from _hooks import Checkpoints, CsvLog, Evaluator, LiveBar, PlainLines, frozen, speed
+from _report import draw_curve, print_result, reached, write_json
+from jaxtyping import PRNGKeyArray
+from rich.console import Console
+
+from agents import (
+    AbstractView,
+    CheckpointError,
+    NonFiniteLoss,
+    Progress,
+    actor_critic,
+    save,
+    start_run,
+    train,
+)
+from eqgrid import AbstractVectorEnv
+from eqgrid.envs import best_known_return
+
+Clock = Callable[[], float]
+
+
+def main(algorithm: str, view: AbstractView, started: float) -> None:
+    """Runs a command line, and exits with what became of it.
+
+    **Arguments:**
+
+    - `algorithm`: its name, for people and for files.
+    - `view`: what the critic is shown.
+    - `started`: when the process started, by `time.perf_counter`.
+    """
+    try:
+        code = run(algorithm, view, sys.argv[1:], lambda: time.perf_counter() - started)
+    except UsageError as error:
+        sys.exit(_complain(str(error), 2))
+    except KeyboardInterrupt:
+        sys.exit(_complain("interrupted before the first update was made.", 130))
+    except (RunError, NonFiniteLoss, CheckpointError, OSError) as error:
+        sys.exit(_complain(str(error), 1))
+    sys.exit(code)
+
+
+def _complain(sentence: str, code: int) -> int:
+    print(f"error: {sentence}", file=sys.stderr)
+    return code
+
+
+def run(algorithm: str, view: AbstractView, args: Sequence[str], clock: Clock) -> int:
+    """Trains, and leaves a folder behind.
+
+    **Returns:** the exit code: 0, or 130 after a Ctrl-C.
+
+    **Raises:** `UsageError`, `RunError`, `NonFiniteLoss`, `CheckpointError`, `OSError`.
+    """
+    config = parse(algorithm, args)
+    plan = _plan(config)
+    folder = _make_folder(algorithm, config)
+    (folder / "config.toml").write_text(dump(algorithm, config), encoding="utf-8")
+    console = Console()
+    console.print(
+        f"[bold]{algorithm}[/] in [bold]{config.env.layout}[/] ({config.env.dynamics}), "
+        f"seed {config.seed}, {config.num_envs} environments: writing to {folder}",
+        highlight=False,
+    )
+    run_key, eval_key, film_key = jax.random.split(jax.random.key(config.seed), 3)
+    evaluator = Evaluator(plan.eval_env, eval_key, clock)
+    progress = _train(plan, config, view, run_key, evaluator, folder, console)
+    if progress.stopped:
+        console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
+    result = _conclude(algorithm, config, folder, progress, evaluator, film_key, clock)
+    print_result(console, result, folder)
+    return 130 if progress.stopped else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What follows from the settings: environments, and how many updates fit the steps."""
+
+    train_env: AbstractVectorEnv
+    eval_env: AbstractVectorEnv
+    num_updates: int
+    updates_per_block: int
+
+
+def _plan(config: Config) -> Plan:
+    """**Raises:** `UsageError` when the settings cannot be built."""
+    try:
+        train_env = build_training_env(config)
+        eval_env = build_evaluation_env(config, config.eval_episodes)
+        config.ppo.check_batch(config.num_envs, recurrent=False)
+        jax.eval_shape(
+            partial(actor_critic, train_env, network=build_network(config)), jax.random.key(0)
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    steps_per_update = config.num_envs * config.ppo.rollout_length
+    wanted = math.ceil(config.total_steps / steps_per_update)
+    per_block = min(wanted, max(1, config.eval_every // steps_per_update))
+    return Plan(train_env, eval_env, math.ceil(wanted / per_block) * per_block, per_block)
+
+
+def _make_folder(algorithm: str, config: Config) -> Path:
+    """**Raises:** `UsageError` when the folder is in use, `RunError` when it cannot be written."""
+    layout = Path(config.env.layout).stem
+    name = f"{algorithm}-{layout}-{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder = config.out or Path("runs") / name
+    try:
+        if folder.exists() and not (
+            folder.is_dir() and (config.overwrite or not any(folder.iterdir()))
+        ):
+            raise UsageError(
+                f"The folder {str(folder)!r} exists and is not empty: choose another --out, or add "
+                "--overwrite to write into it."
+            )
+        (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(
+            f"The folder {str(folder)!r} cannot be written: {error.strerror}."
+        ) from error
+    return folder
+
+
+def _train(
+    plan: Plan,
+    config: Config,
+    view: AbstractView,
+    key: PRNGKeyArray,
+    evaluator: Evaluator,
+    folder: Path,
+    console: Console,
+) -> Progress:
+    display = (LiveBar if console.is_terminal else PlainLines)(console, evaluator)
+    display.start(plan.num_updates * config.ppo.rollout_length * config.num_envs)
+    try:
+        state = start_run(
+            config.ppo,
+            plan.train_env,
+            key,
+            num_updates=plan.num_updates,
+            network=build_network(config),
+            view=view,
+        )
+        return train(
+            config.ppo,
+            plan.train_env,
+            state,
+            num_updates=plan.num_updates,
+            updates_per_block=plan.updates_per_block,
+            hooks=(
+                evaluator,
+                CsvLog(folder / "metrics.csv", evaluator),
+                Checkpoints(folder / "checkpoints", evaluator),
+                display,
+            ),
+        )
+    finally:
+        display.stop()
+
+
+def _conclude(
+    algorithm: str,
+    config: Config,
+    folder: Path,
+    progress: Progress,
+    evaluator: Evaluator,
+    film_key: PRNGKeyArray,
+    clock: Clock,
+) -> dict[str, Any]:
+    """Evaluates the last policy, draws the pictures and writes the result."""
+    policy, env_state = progress.state.policy, progress.state.scene.env_state
+    repeats = math.ceil(config.final_episodes / config.eval_episodes)
+    returns = evaluator.play(policy, env_state, progress.num_updates + 1, repeats)
+    mean, std = float(returns.mean()), float(returns.std())
+    last = {"env_steps": progress.env_steps, "eval_return_mean": mean, "eval_return_std": std}
+    save(folder / "checkpoints" / "last", progress.state, {"update": progress.updates, **last})
+    optimum = best_known_return(config.env.layout, config.env.dynamics, config.env.horizon)
+    rows = evaluator.rows or [{**last, "wall_seconds": clock()}]
+    title = f"{algorithm.upper()} in {config.env.layout}, seed {config.seed}"
+    draw_curve(folder / "curve.png", rows, title, optimum)
+    film_env = frozen(build_evaluation_env(config, 1), env_state)
+    states, rewards = record(policy, film_env, film_key, config.env.horizon)
+    kitchen = build_kitchen(config.env, train=False)
+    score = np.concatenate([[0.0], np.cumsum(rewards)[:-1]])
+    film = kitchen.render_episode(states, captions=[f"{score:g}" for score in score])
+    (folder / "episode.gif").write_bytes(film)
+    result = {
+        "algorithm": algorithm,
+        "layout": config.env.layout,
+        "dynamics": config.env.dynamics,
+        "seeds": [config.seed],
+        "env_steps": progress.env_steps,
+        "wall_seconds": round(clock(), 2),
+        "compile_seconds": round(progress.compile_seconds, 2),
+        "train_seconds": round(progress.train_seconds, 2),
+        "steps_per_second": round(speed(progress), 1),
+        "eval_return_mean": mean,
+        "eval_return_std": std,
+        "eval_episodes": len(returns),
+        "optimum": optimum,
+        "eval_fraction_of_optimum": mean / optimum if optimum else None,
+        "reached": reached(rows),
+    }
+    write_json(folder / "result.json", result)
+    return result

@@ -1,0 +1,109 @@
+"""What is left of a run for a person to look at: numbers and pictures."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import EngFormatter
+from rich.console import Console
+from rich.table import Table
+
+THRESHOLD_STEP = 20
+"""Return thresholds in `result.json` are the multiples of what one soup pays by default."""
+
+
+def write_json(path: Path, result: dict[str, Any]) -> None:
+    """Writes a result; what is not a finite number becomes `null`, as JSON has no other word for it."""
+    finite = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in result.items()
+    }
+    path.write_text(json.dumps(finite, indent=2) + "\n", encoding="utf-8")
+
+
+def reached(evaluations: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
+    """When an evaluation first reached each return threshold, up to the highest one reached."""
+    best = max((row["eval_return_mean"] for row in evaluations), default=0.0)
+    times = {}
+    for threshold in range(THRESHOLD_STEP, int(best) + 1, THRESHOLD_STEP):
+        first = next(row for row in evaluations if row["eval_return_mean"] >= threshold)
+        times[str(threshold)] = {
+            "env_steps": int(first["env_steps"]),
+            "wall_seconds": round(first["wall_seconds"], 2),
+        }
+    return times
+
+
+def draw_curve(
+    path: Path, evaluations: Sequence[dict[str, float]], title: str, optimum: float | None
+) -> None:
+    """Draws the evaluation return (mean and one standard deviation) against env steps, as a PNG."""
+    steps = np.asarray([row["env_steps"] for row in evaluations])
+    mean = np.asarray([row["eval_return_mean"] for row in evaluations])
+    spread = np.asarray([row["eval_return_std"] for row in evaluations])
+    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    axes.fill_between(steps, mean - spread, mean + spread, color="#4477aa", alpha=0.2, linewidth=0)
+    axes.plot(
+        steps, mean, color="#4477aa", linewidth=2, marker="o", markersize=3, label="evaluation"
+    )
+    if optimum is not None:
+        axes.axhline(optimum, color="#aa3377", linestyle="--", linewidth=1.2)
+        axes.annotate(
+            f"best known: {optimum:g}",
+            (0.01, optimum),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            xytext=(0, 4),
+            color="#aa3377",
+        )
+    axes.set_title(title, loc="left")
+    axes.set_xlabel("environment steps")
+    axes.set_ylabel("return of an episode")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.set_ylim(bottom=0, top=1.1 * max(optimum or 0, (mean + spread).max(initial=1)))
+    axes.set_xlim(left=0)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def print_result(console: Console, result: dict[str, Any], folder: Path) -> None:
+    """Prints the numbers of a run and says where its files are."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    of_optimum = ""
+    if result["eval_fraction_of_optimum"] is not None:
+        of_optimum = (
+            f" ({result['eval_fraction_of_optimum']:.0%} of the best known {result['optimum']:g})"
+        )
+    table.add_row(
+        "evaluation return",
+        f"[bold]{result['eval_return_mean']:.1f}[/] ± {result['eval_return_std']:.1f}{of_optimum}, "
+        f"{result['eval_episodes']} episodes",
+    )
+    table.add_row(
+        "training",
+        f"{result['env_steps']:,} steps in {result['train_seconds']:.1f} s "
+        f"({result['steps_per_second']:,.0f} steps/s)",
+    )
+    table.add_row(
+        "wall clock",
+        f"{result['wall_seconds']:.1f} s, {result['compile_seconds']:.1f} s of it compiling",
+    )
+    for name, what in (
+        ("curve.png", "learning curve"),
+        ("episode.gif", "film of an episode"),
+        ("result.json", "numbers"),
+        ("metrics.csv", "training log"),
+        ("config.toml", "settings"),
+        ("checkpoints", "best and last"),
+    ):
+        if (folder / name).exists():
+            table.add_row(what, str(folder / name))
+    console.print(table)
