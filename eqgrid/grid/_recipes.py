@@ -13,6 +13,7 @@ from ._world import Ingredient
 MAX_INGREDIENTS = 3
 _SIZE = MAX_INGREDIENTS + 1
 
+Number = float | int
 Recipe = tuple[str, ...]
 """A multiset of 1 to 3 ingredients by name, such as `("onion", "onion", "tomato")`."""
 
@@ -44,9 +45,9 @@ class Recipes(eqx.Module):
         self,
         orders: Iterable[Recipe] = (),
         bonus_orders: Iterable[Recipe] = (),
-        values: float | Mapping[Recipe, float] = 20.0,
+        values: Number | Mapping[Recipe, Number] = 20.0,
         cook_times: int | Mapping[Recipe, int] = 20,
-        bonus_factor: float = 2.0,
+        bonus_factor: Number = 2.0,
     ):
         """**Arguments:**
 
@@ -103,7 +104,7 @@ def _mark(recipes: tuple[Recipe, ...]) -> np.ndarray:
     return marked
 
 
-def _tabulate(numbers: float | Mapping[Recipe, float], default: float) -> np.ndarray:
+def _tabulate(numbers: Number | Mapping[Recipe, Number], default: Number) -> np.ndarray:
     if not isinstance(numbers, Mapping):
         return np.full((_SIZE, _SIZE), numbers)
     table = np.full((_SIZE, _SIZE), default)
