@@ -1,6 +1,7 @@
 """The protocol: what every environment and every wrapper offers."""
 
 import abc
+from typing import final
 
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
@@ -8,6 +9,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 from ._spaces import AbstractSpace
 
 
+@final
 class TimeStep(eqx.Module):
     """What one step of an environment tells its agents.
 

@@ -26,7 +26,7 @@ from eqgrid.grid import (
 
 
 def build_kitchen(config: EnvConfig, *, train: bool) -> Overcooked:
-    """The kitchen that is trained or evaluated in; evaluations start from the layout's own start."""
+    """The kitchen to train or to evaluate in; evaluations begin at the layout's own start."""
     return Overcooked(
         config.layout,
         dynamics=config.dynamics,

@@ -24,7 +24,7 @@ class EnvConfig:
     """The kitchen, and how an episode goes."""
 
     layout: str = "cramped"
-    """A kitchen's name (cramped, asymmetric, ring, forced, circuit) or the path of a layout file."""
+    """Kitchen: cramped, asymmetric, ring, forced, circuit, or the path of a layout file."""
     dynamics: Literal["classic", "interactive"] = "classic"
     """Whether a full pot starts by itself, or a cook starts it."""
     horizon: int = 400
@@ -133,8 +133,8 @@ def _one_sentence(box: str) -> str:
 def load(path: Path) -> Config:
     """Reads a settings file (TOML): the keys are the flags, the tables their prefixes.
 
-    **Raises:** `UsageError` when the file is missing or malformed, or has an unknown key or a value of
-    a wrong type.
+    **Raises:** `UsageError` when the file is missing or malformed, or has an unknown key or a
+    value of a wrong type.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -17,7 +17,7 @@ THRESHOLD_STEP = 20
 
 
 def write_json(path: Path, result: dict[str, Any]) -> None:
-    """Writes a result; what is not a finite number becomes `null`, as JSON has no other word for it."""
+    """Writes a result; a number that is not finite becomes `null`, as JSON knows none."""
     finite = {
         key: None if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in result.items()

@@ -1,4 +1,4 @@
-"""Multi-agent PPO (Yu et al. 2022): every cook's critic sees what all cooks see, its own view first.
+"""Multi-agent PPO (Yu et al. 2022): a critic sees what all cooks see, its own cook first.
 
 python experiments/mappo.py --env.layout cramped
 """

@@ -1,4 +1,4 @@
-"""Kitchens by name, from a text, and from a file (plain text, or a `.layout` file of the reference)."""
+"""Kitchens by name, from a text, and from files: plain text, or a reference `.layout` file."""
 
 import ast
 import difflib
@@ -83,7 +83,7 @@ counters are used, and passing onions over them is faster.)"""
 
 
 def best_known_return(layout: str, dynamics: str, horizon: int) -> float | None:
-    """The entry of `BEST_KNOWN_RETURNS` for a kitchen by either name, or `None` where none is known."""
+    """The entry of `BEST_KNOWN_RETURNS` for a kitchen by either name, if there is one."""
     name = REFERENCE_NAMES.get(layout, layout)
     return BEST_KNOWN_RETURNS.get((name, dynamics)) if horizon == 400 else None
 
@@ -114,8 +114,8 @@ def load_layout(layout: str | Path | Layout) -> Layout:
     names = [*KITCHENS, *REFERENCE_NAMES]
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or list(KITCHENS)
     raise LayoutError(
-        f"There is no layout {name!r}; did you mean {' or '.join(near)}? Known are {', '.join(names)}, "
-        "and the path of a layout file."
+        f"There is no layout {name!r}; did you mean {' or '.join(near)}? Known are "
+        f"{', '.join(names)}, and the path of a layout file."
     )
 
 
@@ -169,7 +169,7 @@ def _reference_recipes(entries: dict[str, Any]) -> Recipes:
 def _reference_numbers(
     entries: dict[str, Any], kind: str, per_recipe: str, for_all: str, orders: list[Recipe]
 ) -> Any:
-    """One number per recipe, from whichever of the reference's three ways of giving them is used."""
+    """One number for all recipes or per recipe: the reference has three ways of giving them."""
     if entries.get(for_all):
         return entries[for_all]
     if entries.get(per_recipe):

@@ -78,11 +78,12 @@ DYNAMICS: dict[str, tuple[tuple[AbstractInteraction, ...], tuple[AbstractTick, .
 class Overcooked(AbstractEnv):
     """Cooks share a kitchen and deliver soups.
 
-    Every cook has six actions: go north, south, east or west, stay, interact. The reward is what the
-    whole team earned by deliveries. An episode is cut, never finished, after `horizon` steps.
+    Every cook has six actions: go north, south, east or west, stay, interact. The reward is what
+    the whole team earned by deliveries. An episode is cut, never finished, after `horizon` steps.
 
-    The keys of `info` are `"shaped_reward"`, `[agents]`: pay for steps towards a soup, kept apart; and
-    `"events"`, `[agents, events]`: how often each of `event_names` happened to each cook in this step.
+    The keys of `info` are `"shaped_reward"`, `[agents]`: pay for steps towards a soup, kept apart;
+    and `"events"`, `[agents, events]`: how often each of `event_names` happened to each cook in
+    this step.
     """
 
     layout: Layout
@@ -112,12 +113,14 @@ class Overcooked(AbstractEnv):
         - `dynamics`: `"classic"`: a pot starts by itself when it holds three ingredients;
             `"interactive"`: a cook with empty hands starts it, with one to three.
         - `horizon`: steps in an episode.
-        - `observation`: `"planes"`, bit-equal to the reference, `"features"`, or a Module of your own.
+        - `observation`: `"planes"`, bit-equal to the reference, `"features"`, or a Module of your
+            own.
         - `starts`: what is random about the start of an episode, applied in this order; nothing by
             default.
         - `shaping`: what each event (by name) adds to the shaped reward of the cook that caused it.
 
-        **Raises:** `ValueError` (a `LayoutError` for the kitchen) with one sentence that says what to do.
+        **Raises:** `ValueError` (a `LayoutError` for the kitchen) with one sentence that says what
+        to do.
         """
         if dynamics not in DYNAMICS:
             raise ValueError(f"There are no dynamics {dynamics!r}: choose {' or '.join(DYNAMICS)}.")
@@ -183,7 +186,7 @@ class Overcooked(AbstractEnv):
         frames_per_second: int | float = 8,
         captions: Sequence[str] | None = None,
     ) -> bytes:
-        """A GIF of an episode, whose states lead with a time axis; see `eqgrid.grid.render_episode`."""
+        """A GIF of states that lead with a time axis; see `eqgrid.grid.render_episode`."""
         return render_episode(
             self.layout,
             states,

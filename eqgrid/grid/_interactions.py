@@ -1,8 +1,8 @@
 """What happens between a hand and the cell in front of it.
 
 One interaction is one small Module; a kitchen holds a tuple of them. At most one of a kitchen's
-interactions may fire on any cell and hand. The rules are those of Overcooked-AI (Carroll et al., "On
-the Utility of Learning about Humans for Human-AI Coordination", NeurIPS 2019).
+interactions may fire on any cell and hand. The rules are those of Overcooked-AI (Carroll et al.,
+"On the Utility of Learning about Humans for Human-AI Coordination", NeurIPS 2019).
 """
 
 import abc
@@ -29,6 +29,7 @@ from ._world import (
 )
 
 
+@final
 class Outcome(eqx.Module):
     """Whether an interaction fired, and what it leaves behind if it did."""
 
@@ -153,6 +154,7 @@ class Deliver(AbstractInteraction):
         return Outcome(fired, cell, _empty_hand(hand))
 
 
+@final
 class Events(eqx.Module):
     """The facts of one step: who did what, and the world each cook did it in.
 
@@ -183,8 +185,8 @@ def interact(
     world: World,
     acting: Bool[Array, " agents"],
 ) -> tuple[World, Events]:
-    """Lets every acting agent interact with the cell in front of it, agent 0 first, each on the world
-    that the ones before it left.
+    """Lets every acting agent interact with the cell in front of it, agent 0 first, each on the
+    world that the ones before it left.
 
     **Returns:** the world afterwards, and the events.
     """

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -27,6 +28,7 @@ class LayoutError(ValueError):
     """A layout that is no kitchen: the message says what is wrong with it, and where."""
 
 
+@final
 class Layout(eqx.Module):
     """A kitchen, as arrays: a batch of kitchens of one size is a batch of these.
 
@@ -50,9 +52,9 @@ class Layout(eqx.Module):
 
         **Arguments:**
 
-        - `text`: one row a line: `X` counter, `O` onions, `T` tomatoes, `D` dishes, `P` pot, `S` serving,
-            `#` wall, blank floor, and the digits 1 to 9 for where the cooks start. White space around a
-            row is dropped.
+        - `text`: one row a line: `X` counter, `O` onions, `T` tomatoes, `D` dishes, `P` pot, `S`
+            serving, `#` wall, blank floor, and the digits 1 to 9 for where the cooks start. White
+            space around a row is dropped.
         - `recipes`: all nine, worth 20 and cooked for 20 steps, unless given.
         - `starts`: `(row, col)` of every cook, for more than nine of them, in place of the digits.
 
@@ -73,8 +75,8 @@ class Layout(eqx.Module):
         return self.start.bodies.position.shape[0]
 
     def pad(self, height: int, width: int) -> "Layout":
-        """The same kitchen in a larger grid, walls below and to the right, so that it can be batched
-        with others.
+        """The same kitchen in a larger grid, walls below and to the right, so that it can be
+        batched with others.
 
         **Raises:** `ValueError` when the kitchen is larger than that.
         """
@@ -148,7 +150,8 @@ def _read_rows(rows: list[str]) -> tuple[np.ndarray, list[tuple[str, tuple[int, 
             elif character not in CHARACTERS:
                 raise LayoutError(
                     f"The layout has an unknown character {character!r} in row {number + 1}, column "
-                    f"{col + 1}; known are {' '.join(CHARACTERS).strip()}, blank and the digits 1 to 9."
+                    f"{col + 1}; known are {' '.join(CHARACTERS).strip()}, blank and the digits 1 "
+                    "to 9."
                 )
             fixtures[number, col] = CHARACTERS.get(character, Fixture.FLOOR)
     border = np.ones_like(fixtures, bool)
@@ -156,7 +159,8 @@ def _read_rows(rows: list[str]) -> tuple[np.ndarray, list[tuple[str, tuple[int, 
     if (gaps := np.argwhere(border & (fixtures == Fixture.FLOOR))).size:
         row, col = gaps[0] + 1
         raise LayoutError(
-            f"The layout has no border at row {row}, column {col}: its outermost cells must not be floor."
+            f"The layout has no border at row {row}, column {col}: its outermost cells must not be "
+            "floor."
         )
     return fixtures, digits
 

@@ -25,9 +25,9 @@ class AbstractMotion(eqx.Module):
 
 @final
 class AllOrNone(AbstractMotion):
-    """The reference's rule: if any two bodies would end in one cell, or any two would swap cells, all
-    keep their positions, bystanders too. Turning always works, and following a body into the cell that
-    it leaves is allowed.
+    """The reference's rule: if any two bodies would end in one cell, or any two would swap cells,
+    all keep their positions, bystanders too. Turning always works, and following a body into the
+    cell that it leaves is allowed.
 
     Source: `OvercookedGridworld.compute_new_positions_and_orientations` and `_handle_collisions` of
     Overcooked-AI.

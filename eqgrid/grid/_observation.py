@@ -21,7 +21,8 @@ class AbstractObservation(eqx.Module):
 
 @final
 class Planes(AbstractObservation):
-    """The 26 planes of `lossless_state_encoding` in Overcooked-AI, here `[agents, row, col, plane]`.
+    """The 26 planes of `lossless_state_encoding` in Overcooked-AI, here `[agents, row, col,
+    plane]`.
 
     | plane | what it marks |
     |---|---|

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from itertools import combinations_with_replacement
+from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -24,6 +25,7 @@ ALL_RECIPES: tuple[Recipe, ...] = tuple(
 )
 
 
+@final
 class Recipes(eqx.Module):
     """Everything that depends on what is in a soup, as tables indexed `[onions, tomatoes]`.
 
@@ -52,12 +54,13 @@ class Recipes(eqx.Module):
         """**Arguments:**
 
         - `orders`: the recipes that pay; none means all nine.
-        - `bonus_orders`: the recipes that pay `bonus_factor` times their value; each must be ordered.
+        - `bonus_orders`: the recipes that pay `bonus_factor` times their value; each must be
+            ordered.
         - `values`, `cook_times`: one number for all recipes, or one for each; a recipe that is not
             named is worth 20 and cooks for 20 steps.
 
-        **Raises:** `ValueError` when a recipe does not exist, a bonus order is not ordered, or a cook
-        time is not between 1 and 1000 steps.
+        **Raises:** `ValueError` when a recipe does not exist, a bonus order is not ordered, or a
+        cook time is not between 1 and 1000 steps.
         """
         orders = tuple(orders) or ALL_RECIPES
         bonus_orders = tuple(bonus_orders)
@@ -92,7 +95,8 @@ def _index(recipe: Recipe) -> tuple[int, int]:
     onions, tomatoes = recipe.count("onion"), recipe.count("tomato")
     if not 1 <= len(recipe) <= MAX_INGREDIENTS or onions + tomatoes != len(recipe):
         raise ValueError(
-            f"{recipe!r} is no recipe: name 1 to {MAX_INGREDIENTS} ingredients, each 'onion' or 'tomato'."
+            f"{recipe!r} is no recipe: name 1 to {MAX_INGREDIENTS} ingredients, each 'onion' or "
+            "'tomato'."
         )
     return onions, tomatoes
 

@@ -1,4 +1,4 @@
-"""What the agents are paid for. Rewards read events that happened; nothing is derived from actions."""
+"""What the agents are paid for: rewards read the events that happened, never the actions."""
 
 import abc
 from collections.abc import Mapping
@@ -38,8 +38,9 @@ EVENT_NAMES = (
     "soup_plating",
     "soup_delivery",
 )
-"""What is counted for every cook. A pick-up is from a dispenser or a counter (a soup's from a pot, too,
-which is also a plating); a drop is onto a counter; a start is by hand (`interactive` dynamics)."""
+"""What is counted for every cook. A pick-up is from a dispenser or a counter (a soup's from a pot,
+too, which is also a plating); a drop is onto a counter; a start is by hand (`interactive`
+dynamics)."""
 
 _ITEMS = {"onion": Item.ONION, "tomato": Item.TOMATO, "dish": Item.DISH, "soup": Item.SOUP}
 
@@ -63,11 +64,11 @@ def count_events(layout: Layout, events: Events) -> Int32[Array, "agents events"
 
 
 def dish_is_useful(layout: Layout, events: Events) -> Bool[Array, " agents"]:
-    """Whether a dish would be of use to each of two cooks on its turn; of none in any other company.
+    """Whether a dish would be of use to each of two cooks on its turn (always not, for other teams).
 
-    No dish lies on a counter and there are fewer dishes in hands than pots that are ready, cooking or
-    partly filled. Hands and counters are as the cook finds them, pots as they were before anybody acted.
-    Source: `is_dish_pickup_useful` of Overcooked-AI.
+    No dish lies on a counter and there are fewer dishes in hands than pots that are ready, cooking
+    or partly filled. Hands and counters are as the cook finds them, pots as they were before
+    anybody acted. Source: `is_dish_pickup_useful` of Overcooked-AI.
     """
     if len(events.turns) != 2:
         return jnp.zeros(len(events.turns), bool)
@@ -109,7 +110,8 @@ class EventWeights(AbstractReward):
 
     **Arguments:**
 
-    - `weights`: what each event of `EVENT_NAMES` is worth; those that are not named are worth nothing.
+    - `weights`: what each event of `EVENT_NAMES` is worth; those that are not named are worth
+        nothing.
 
     **Raises:** `ValueError` when there is no such event.
     """
@@ -119,7 +121,7 @@ class EventWeights(AbstractReward):
     def __init__(self, weights: Mapping[str, float]):
         if unknown := set(weights) - set(EVENT_NAMES):
             raise ValueError(
-                f"There is no event {sorted(unknown)[0]!r}: the events are {', '.join(EVENT_NAMES)}."
+                f"There is no event {min(unknown)!r}: the events are {', '.join(EVENT_NAMES)}."
             )
         self.weights = jnp.asarray([weights.get(name, 0.0) for name in EVENT_NAMES], jnp.float32)
 

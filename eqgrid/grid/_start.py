@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ._layout import Layout
 from ._recipes import MAX_INGREDIENTS, look_up
-from ._world import IDLE, Bodies, Cell, Fixture, Hand, Heading, Ingredient, Item, World
+from ._world import IDLE, Cell, Fixture, Hand, Heading, Item, World
 
 
 class AbstractStart(eqx.Module):
@@ -58,10 +58,11 @@ def _draw_contents(key: PRNGKeyArray, layout: Layout, number: int) -> Array:
 
 @final
 class RandomHeld(AbstractStart):
-    """Every cook holds something with some probability: an onion (60%), a dish (20%) or a soup (20%).
+    """Every cook holds something with some probability: an onion (60%), a dish (20%) or a soup
+    (20%).
 
-    The shares are those of `get_random_start_state_fn` in Overcooked-AI; the soup's 1 to 3 ingredients
-    are drawn from those that the kitchen dispenses.
+    The shares are those of `get_random_start_state_fn` in Overcooked-AI; the soup's 1 to 3
+    ingredients are drawn from those that the kitchen dispenses.
 
     **Arguments:**
 
@@ -89,8 +90,9 @@ class RandomHeld(AbstractStart):
 class RandomPots(AbstractStart):
     """Every pot holds 1 to 3 ingredients with some probability, and then cooks with the same one.
 
-    As in `get_random_start_state_fn` of Overcooked-AI, except that the ingredients are drawn from those
-    that the kitchen dispenses and that a soup that cooks may be anywhere between started and ready.
+    As in `get_random_start_state_fn` of Overcooked-AI, except that the ingredients are drawn from
+    those that the kitchen dispenses and that a soup that cooks may be anywhere between started and
+    ready.
 
     **Arguments:**
 

@@ -5,6 +5,7 @@ changes during an episode (where the counters and pots stand) is no state: it li
 """
 
 from enum import IntEnum
+from typing import final
 
 import equinox as eqx
 import jax
@@ -13,7 +14,7 @@ from jaxtyping import Array, Bool, Int, Int8, Int16, Int32, PyTree, Shaped, UInt
 
 
 class Fixture(IntEnum):
-    """What is built into a cell. `WALL` is solid and does nothing: it pads a kitchen to a larger grid."""
+    """What is built into a cell. `WALL` is solid and does nothing: it pads a kitchen."""
 
     FLOOR = 0
     COUNTER = 1
@@ -64,6 +65,7 @@ IDLE = -1
 """The timer of a cell in which nothing has started to cook."""
 
 
+@final
 class Hand(eqx.Module):
     """What one body holds.
 
@@ -75,6 +77,7 @@ class Hand(eqx.Module):
     contents: UInt8[Array, "*bodies ingredients"]
 
 
+@final
 class Cell(eqx.Module):
     """What one cell holds.
 
@@ -89,14 +92,16 @@ class Cell(eqx.Module):
     timer: Int16[Array, "*grid"]
 
 
+@final
 class Bodies(eqx.Module):
-    """Where the agents are: positions are `(row, col)`, row 0 at the top; headings are `Heading`s."""
+    """Where the agents are, as `(row, col)` with row 0 at the top, and their `Heading`s."""
 
     position: Int8[Array, "agents 2"]
     heading: Int8[Array, " agents"]
     held: Hand
 
 
+@final
 class World(eqx.Module):
     """The whole state of an episode; `time` counts steps since the reset."""
 

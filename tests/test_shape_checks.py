@@ -1,0 +1,45 @@
+"""People switch checked shapes on for their own code with jaxtyping's pytest flag, as documented."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FLAG = "--jaxtyping-packages=eqgrid,agents,beartype.beartype"
+USER_TEST = """
+import jax
+import jax.numpy as jnp
+from eqgrid import TimeStep
+
+
+def test_wrong_shape():
+    TimeStep(
+        observation=jnp.zeros((2, 3)),
+        reward=jnp.zeros(3),  # three rewards for two agents
+        terminated=jnp.zeros(2, bool),
+        truncated=jnp.array(False),
+        info={},
+    )
+"""
+
+
+def run_pytest(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_mine.py").write_text(USER_TEST, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_mine.py", *flags]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+def test_the_flag_is_documented():
+    assert f"pytest {FLAG}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_wrong_shape_is_caught_and_named(tmp_path):
+    out = run_pytest(tmp_path, FLAG)
+    assert out.returncode == 1
+    assert "reward" in out.stdout
+    assert "Float[Array, 'agents']" in out.stdout
+    assert "f32[3]" in out.stdout
+
+
+def test_nothing_is_checked_by_default(tmp_path):
+    assert run_pytest(tmp_path).returncode == 0

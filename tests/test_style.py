@@ -1,0 +1,155 @@
+"""The habits of the house that a program can check."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted(
+    path for folder in ("eqgrid", "agents", "experiments") for path in (ROOT / folder).rglob("*.py")
+)
+NAMES = [str(path.relative_to(ROOT)) for path in SOURCES]
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
+MODULE_ROOT = "eqx.Module"
+
+
+def classes() -> dict[str, tuple[Path, ast.ClassDef]]:
+    return {
+        node.name: (path, node)
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def bases(node: ast.ClassDef) -> list[str]:
+    return [ast.unparse(base).split("[")[0] for base in node.bases]
+
+
+def modules() -> dict[str, ast.ClassDef]:
+    """Every class that is an `eqx.Module`, however far down."""
+    known = classes()
+    found: dict[str, ast.ClassDef] = {}
+    while True:
+        new = {
+            name: node
+            for name, (_, node) in known.items()
+            if name not in found and any(b == MODULE_ROOT or b in found for b in bases(node))
+        }
+        if not new:
+            return found
+        found |= new
+
+
+MODULES = modules()
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_is_abstract_or_final(name):
+    node = MODULES[name]
+    decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
+    assert name.startswith("Abstract") != bool(decorators & {"final", "typing.final"})
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_only_abstract_modules_are_inherited_from(name):
+    assert all(
+        b == MODULE_ROOT or b.split(".")[-1].startswith("Abstract") for b in bases(MODULES[name])
+    )
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=NAMES)
+def test_no_function_is_over_60_lines(path):
+    functions = [
+        node
+        for node in ast.walk(TREES[path])
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    too_long = {
+        node.name: node.end_lineno - node.lineno + 1
+        for node in functions
+        if node.end_lineno - node.lineno + 1 > 60
+    }
+    assert not too_long
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=NAMES)
+def test_no_closure_is_inside_a_closure(path):
+    def depth(node: ast.AST, inside: int) -> int:
+        here = inside + isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        return max([here, *(depth(child, here) for child in ast.iter_child_nodes(node))])
+
+    assert depth(TREES[path], 0) <= 2
+
+
+def imported(path: Path) -> set[str]:
+    """The dotted names of our own packages that a file imports."""
+    here = path.relative_to(ROOT).with_suffix("").parts
+    names = set()
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            start = here[: len(here) - node.level] if node.level else ()
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    return names
+
+
+def layer(path: Path) -> str:
+    folder = path.relative_to(ROOT).parts[0:2]
+    return "/".join(part for part in folder if not part.endswith(".py"))
+
+
+FORBIDDEN = {
+    "eqgrid": ("agents", "experiments", "eqgrid.grid"),
+    "eqgrid/grid": ("agents", "experiments", "eqgrid.envs", "eqgrid._a", "eqgrid._l", "eqgrid._n"),
+    "eqgrid/envs": ("agents", "experiments"),
+    "agents": ("experiments", "eqgrid.grid", "eqgrid.envs"),
+    "experiments": (),
+}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=NAMES)
+def test_imports_go_one_way(path):
+    wrong = [
+        name
+        for name in imported(path)
+        for prefix in FORBIDDEN[layer(path)]
+        if name == prefix or name.startswith(f"{prefix}." if not prefix[-2:-1] == "_" else prefix)
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=NAMES)
+def test_nothing_is_imported_inside_a_function(path):
+    inside = [
+        node
+        for function in ast.walk(TREES[path])
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert not inside
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if p.name == "__init__.py"], ids=str)
+def test_an_init_file_only_passes_names_on(path):
+    statements = [n for n in TREES[path].body if not (isinstance(n, ast.Expr))]
+    assert all(isinstance(node, ast.ImportFrom) for node in statements)
+    assert all(
+        alias.asname == alias.name
+        for node in statements
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    )
+
+
+def test_importing_eqgrid_pulls_in_nothing_heavy():
+    heavy = ("optax", "distrax", "tensorflow_probability", "tyro", "rich", "matplotlib", "orbax")
+    code = f"import sys, eqgrid; print([m for m in {heavy!r} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
