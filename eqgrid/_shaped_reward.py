@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
 
@@ -72,7 +73,9 @@ class ShapedReward(AbstractWrapper):
         self, key: PRNGKeyArray, state: ShapedRewardState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, ShapedRewardState]:
         timestep, env_state = self.env.step(key, state.env_state, action)
-        weight = jnp.asarray(self.schedule(state.count), dtype=timestep.reward.dtype)
+        # Schedules are other people's code; optax's own mix integers and floats.
+        with jax.numpy_dtype_promotion("standard"):
+            weight = jnp.asarray(self.schedule(state.count), dtype=timestep.reward.dtype)
         reward = timestep.reward + weight * timestep.info[self.key].astype(timestep.reward.dtype)
         timestep = dataclasses.replace(timestep, reward=reward)
         return timestep, ShapedRewardState(env_state=env_state, count=state.count + 1)

@@ -1,0 +1,144 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cart_pole import CartPole
+from race import Race
+from wrapper_checks import assert_close, rollout, sample_actions
+
+from eqgrid import AbstractEnv, AutoReset, Discrete, TimeLimit, TimeStep, Vectorize
+
+
+def test_equals_a_loop_that_resets_by_hand(key):
+    """With the same keys: the step's key is split into one for the step and one for the reset."""
+    inner = TimeLimit(Race(), 4)
+    env = AutoReset(inner)
+    actions = sample_actions(env, key, 15)
+    first, timesteps, states = rollout(env, key, actions)
+    reset_key, scan_key = jax.random.split(key)
+    step, reset = eqx.filter_jit(inner.step), eqx.filter_jit(inner.reset)
+    observation, state = reset(reset_key)
+    assert_close(first, (observation, state))
+    ends = 0
+    for i, step_key in enumerate(jax.random.split(scan_key, 15)):
+        step_key, reset_key = jax.random.split(step_key)
+        timestep, state = step(step_key, state, actions[i])
+        observation = timestep.observation
+        if timestep.done:
+            observation, state = reset(reset_key)
+            ends += 1
+        got, got_state = jax.tree.map(lambda x, i=i: x[i], (timesteps, states))
+        assert_close(got_state, state)
+        assert_close(got.observation, observation)
+        assert_close(got.final_observation, timestep.observation)
+        for name in ("reward", "terminated", "truncated", "info"):
+            assert_close(getattr(got, name), getattr(timestep, name))
+    assert ends > 2
+
+
+def test_an_end_is_the_end_of_all_agents(key):
+    """One runner at the goal does not reset the others."""
+    env = AutoReset(Race())
+    _, timesteps, states = rollout(env, key, sample_actions(env, key, 30))
+    some = np.asarray(timesteps.terminated.any(axis=1) & ~timesteps.terminated.all(axis=1))
+    assert some.any()
+    np.testing.assert_array_equal(states.time == 0, timesteps.terminated.all(axis=1))
+    assert (np.asarray(states.time)[some] > 0).all()
+
+
+def test_episodes_differ_in_time_and_between_environments(key):
+    env = Vectorize(AutoReset(TimeLimit(Race(), 2)), 16)
+    (first, _), timesteps, _ = rollout(env, key, sample_actions(env, key, 6))
+    starts = np.concatenate([first["vector"][None], timesteps.observation["vector"][1::2]])
+    starts = starts[..., 0].reshape(-1, 3)
+    assert len(np.unique(starts, axis=0)) == 4 * 16
+
+
+def test_64_resets_are_diverse_and_equal_keys_are_equal(key):
+    keys = jax.random.split(key, 64)
+    reset = eqx.filter_jit(eqx.filter_vmap(AutoReset(Race()).reset))
+    observation, state = reset(keys)
+    assert len(np.unique(observation["vector"][..., 0], axis=0)) == 64
+    assert len(np.unique(jax.random.key_data(state.key), axis=0)) == 64
+    assert eqx.tree_equal(reset(keys), (observation, state))
+
+
+class Sorter(AbstractEnv):
+    """An environment whose observation, and nothing else in it, is a sort."""
+
+    num_agents: int = eqx.field(static=True, default=1)
+    action_space: Discrete = Discrete(2)
+
+    def reset(self, key):
+        state = jax.random.uniform(key, (100,))
+        return self.observe(state), state
+
+    def step(self, key, state, action):
+        state = jnp.sin(state) + action.astype(float)
+        end = state[:1] > 1
+        return TimeStep(self.observe(state), jnp.zeros(1), end, jnp.asarray(False), {}), state
+
+    def observe(self, state):
+        return jnp.sort(state)[None]
+
+
+@pytest.mark.parametrize("num_envs", [None, 4])
+def test_the_final_observation_costs_nothing_where_nobody_reads_it(key, num_envs):
+    env = AutoReset(Sorter())
+    env = env if num_envs is None else Vectorize(env, num_envs)
+
+    def everything(key, state, action):
+        return env.step(key, state, action)
+
+    def without_final(key, state, action):
+        timestep, state = env.step(key, state, action)
+        return timestep.observation, timestep.reward, timestep.done, state
+
+    _, state = env.reset(key)
+    action = sample_actions(env, key, 1)[0]
+    sorts = [
+        jax.jit(f).lower(key, state, action).compile().as_text().count(" sort(")
+        for f in (everything, without_final)
+    ]
+    assert sorts == [2, 1]
+
+
+class Tagged(AbstractEnv):
+    """An environment whose state holds what is no JAX array."""
+
+    num_agents: int = eqx.field(static=True, default=1)
+    action_space: Discrete = Discrete(2)
+
+    def reset(self, key):
+        state = {"rule": jnp.sin, "numpy": np.ones(2), "python": 1, "count": jnp.asarray(0)}
+        return self.observe(state), state
+
+    def step(self, key, state, action):
+        state = {**state, "count": state["count"] + 1, "numpy": state["numpy"] + 1.0}
+        end = state["count"][None] >= 3
+        return TimeStep(self.observe(state), jnp.zeros(1), end, jnp.asarray(False), {}), state
+
+    def observe(self, state):
+        return state["rule"](jnp.asarray(state["numpy"], float))[None]
+
+
+def test_states_may_hold_functions_and_numbers(key):
+    env = AutoReset(Tagged())
+    _, state = env.reset(key)
+    step = eqx.filter_jit(env.step)
+    counts = []
+    for _ in range(7):
+        _, state = step(key, state, jnp.zeros(1, int))
+        counts.append((int(state["count"]), float(state["numpy"][0]), int(state["python"])))
+    assert counts == [(n, n + 1, 1) for n in (1, 2, 0, 1, 2, 0, 1)]
+    assert state["rule"] is jnp.sin
+
+
+def test_cart_pole_falls_and_starts_again(key):
+    env = AutoReset(CartPole())
+    _, timesteps, states = rollout(env, key, jnp.ones((40, 1), int))
+    done = np.asarray(timesteps.done)
+    assert 2 <= done.sum() <= 5
+    assert (np.abs(states[done]) <= 0.05).all()
+    assert (np.abs(timesteps.final_observation[done, 0, 2]) > np.pi / 15).all()

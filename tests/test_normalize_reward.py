@@ -1,0 +1,74 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from race import Race
+from wrapper_checks import assert_same, rollout, sample_actions
+
+from eqgrid import AutoReset, LogEpisodes, NormalizeReward, TimeLimit, Vectorize
+
+STEPS, ENVS = 15, 4
+
+
+def inner():
+    return Vectorize(AutoReset(LogEpisodes(TimeLimit(Race(), 4))), ENVS)
+
+
+@pytest.mark.parametrize(("discount", "epsilon", "clip"), [(0.9, 1e-8, 10.0), (0.5, 0.1, 0.7)])
+def test_equals_numpy_over_all_that_was_seen(key, discount, epsilon, clip):
+    env = NormalizeReward(inner(), discount, epsilon, clip)
+    actions = sample_actions(env, key, STEPS)
+    _, timesteps, states = rollout(env, key, actions)
+    _, raw, _ = rollout(inner(), key, actions)
+    running, seen = np.zeros((ENVS, 3)), []
+    for t in range(STEPS):
+        reward = np.asarray(raw.reward[t], np.float64)
+        running = discount * running + reward
+        seen.append(running)
+        scale = np.sqrt(np.var(seen) + epsilon)
+        expected = np.clip(reward / scale, -clip, clip)
+        np.testing.assert_allclose(timesteps.reward[t], expected, rtol=1e-3, atol=1e-4)
+        running = np.where(np.asarray(raw.done[t])[:, None], 0.0, running)
+        np.testing.assert_allclose(states.discounted_return[t], running, rtol=1e-4, atol=1e-5)
+    assert raw.done.sum() > 4
+    assert states.moments.count[-1] == STEPS * ENVS * 3
+
+
+def test_changes_nothing_else_and_leaves_the_log_raw(key):
+    env = NormalizeReward(inner())
+    actions = sample_actions(env, key, STEPS)
+    _, timesteps, _ = rollout(env, key, actions)
+    _, raw, _ = rollout(inner(), key, actions)
+    assert not np.array_equal(timesteps.reward, raw.reward)
+    assert_same(eqx.tree_at(lambda t: t.reward, timesteps, raw.reward), raw)
+
+
+def test_no_reward_is_no_reward(key):
+    """With all returns equal there is no variance to divide by."""
+    env = NormalizeReward(Vectorize(Race(goal=0.0), 2))
+    env = eqx.tree_at(lambda e: e.env.env.goal, env, jnp.asarray(jnp.inf))
+    _, timesteps, _ = rollout(env, key, jnp.zeros((3, 2, 3), int))
+    assert jnp.isfinite(timesteps.reward).all()
+    assert (jnp.abs(timesteps.reward) <= 10.0).all()
+
+
+def test_one_variance_is_shared(key):
+    _, state = NormalizeReward(inner()).reset(key)
+    assert state.moments.variance.shape == ()
+    assert state.discounted_return.shape == (ENVS, 3)
+
+
+@pytest.mark.parametrize("discount", [-0.1, 1.5])
+def test_a_discount_out_of_range_is_refused(discount):
+    with pytest.raises(ValueError, match=f"from 0 to 1, but got {discount}"):
+        NormalizeReward(inner(), discount)
+
+
+def test_a_mixture_of_keys_is_used(key):
+    """The wrapper passes its key on: equal keys give equal steps, others do not."""
+    env = NormalizeReward(inner())
+    actions = sample_actions(env, key, 3)
+    assert_same(rollout(env, key, actions), rollout(env, key, actions))
+    other = rollout(env, jax.random.key(9), actions)
+    assert not np.array_equal(rollout(env, key, actions)[1].reward, other[1].reward)
