@@ -1,6 +1,7 @@
 """Environments by name."""
 
 import difflib
+import inspect
 from typing import Any
 
 from .._env import AbstractEnv
@@ -22,4 +23,12 @@ def make(name: str, **options: Any) -> AbstractEnv:
     if name not in ENVIRONMENTS:
         near = difflib.get_close_matches(name, ENVIRONMENTS, n=1, cutoff=0.0)
         raise ValueError(f"There is no environment {name!r}; did you mean {near[0]!r}?")
+    known = list(inspect.signature(ENVIRONMENTS[name]).parameters)
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1, cutoff=0.0)
+            raise ValueError(
+                f"The environment {name!r} has no option {option!r}; did you mean {near[0]!r}? "
+                f"Known are {', '.join(known)}."
+            )
     return ENVIRONMENTS[name](**options)

@@ -105,7 +105,7 @@ class Overcooked(AbstractEnv):
         horizon: int = 400,
         observation: Literal["planes", "features"] | AbstractObservation = "planes",
         starts: tuple[AbstractStart, ...] = (),
-        shaping: Mapping[str, float] = REFERENCE_SHAPING,
+        shaping: Mapping[str, float | int] = REFERENCE_SHAPING,
     ):
         """**Arguments:**
 

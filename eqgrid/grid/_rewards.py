@@ -118,7 +118,7 @@ class EventWeights(AbstractReward):
 
     weights: Float32[Array, " events"]
 
-    def __init__(self, weights: Mapping[str, float]):
+    def __init__(self, weights: Mapping[str, float | int]):
         if unknown := set(weights) - set(EVENT_NAMES):
             raise ValueError(
                 f"There is no event {min(unknown)!r}: the events are {', '.join(EVENT_NAMES)}."

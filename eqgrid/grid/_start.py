@@ -71,7 +71,7 @@ class RandomHeld(AbstractStart):
 
     probability: Float[Array, ""]
 
-    def __init__(self, probability: float = 0.5):
+    def __init__(self, probability: float | int = 0.5):
         self.probability = _probability(probability)
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
@@ -103,7 +103,7 @@ class RandomPots(AbstractStart):
     probability: Float[Array, ""]
     full_only: bool = eqx.field(static=True)
 
-    def __init__(self, probability: float = 0.5, full_only: bool = True):
+    def __init__(self, probability: float | int = 0.5, full_only: bool = True):
         self.probability = _probability(probability)
         self.full_only = full_only
 
@@ -128,7 +128,7 @@ class RandomPots(AbstractStart):
         return World(cells, world.bodies, world.time)
 
 
-def _probability(probability: float) -> Float[Array, ""]:
+def _probability(probability: float | int) -> Float[Array, ""]:
     if not 0 <= probability <= 1:
         raise ValueError(f"A probability is between 0 and 1, not {probability}.")
     return jnp.asarray(probability, float)
