@@ -1,0 +1,286 @@
+"""The command lines, as a person uses them: what they leave behind, and how they say no."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from agents import JointView, OwnView, read_metadata
+from PIL import Image
+
+ROOT = Path(__file__).parents[1]
+SMALL = {
+    "--total-steps": "512",
+    "--num-envs": "4",
+    "--ppo.rollout-length": "32",
+    "--env.horizon": "40",
+    "--eval-episodes": "4",
+    "--final-episodes": "8",
+    "--eval-every": "128",
+}
+RESULT_KEYS = {
+    "algorithm",
+    "layout",
+    "dynamics",
+    "seeds",
+    "env_steps",
+    "wall_seconds",
+    "compile_seconds",
+    "train_seconds",
+    "steps_per_second",
+    "eval_return_mean",
+    "eval_return_std",
+    "eval_episodes",
+    "optimum",
+    "eval_fraction_of_optimum",
+    "reached",
+}
+
+
+@pytest.fixture
+def program(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "experiments")
+    import _program  # noqa: PLC0415
+
+    return _program
+
+
+def small(**flags: str) -> list[str]:
+    named = {
+        "--" + name.replace("__", ".").replace("_", "-"): value for name, value in flags.items()
+    }
+    return [part for pair in (SMALL | named).items() for part in pair]
+
+
+def call(program, monkeypatch, args, algorithm="ippo", view=None) -> int:
+    monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
+    with pytest.raises(SystemExit) as stop:
+        program.main(algorithm, view or OwnView(), time.perf_counter())
+    return stop.value.code
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    """The folder of one small run, started as a person would."""
+    out = tmp_path_factory.mktemp("runs") / "run"
+    command = [sys.executable, ROOT / "experiments" / "ippo.py", *small(out=str(out))]
+    subprocess.run(command, check=True, cwd=out.parent, capture_output=True)
+    return out
+
+
+def test_a_run_leaves_all_its_files(finished):
+    names = {
+        str(path.relative_to(finished)) for path in finished.rglob("*") if path.parent == finished
+    }
+    assert names == {
+        "config.toml",
+        "metrics.csv",
+        "result.json",
+        "curve.png",
+        "episode.gif",
+        "checkpoints",
+    }
+    assert {"best", "last"} <= {path.name for path in (finished / "checkpoints").iterdir()}
+
+
+def test_result_has_its_keys(finished):
+    result = json.loads((finished / "result.json").read_text())
+    assert set(result) == RESULT_KEYS
+    assert result["algorithm"] == "ippo"
+    assert result["layout"] == "cramped"
+    assert result["seeds"] == [0]
+    assert result["env_steps"] == 512
+    assert result["eval_episodes"] == 8
+    assert result["optimum"] is None  # known for 400 steps only
+    assert result["wall_seconds"] > result["compile_seconds"] > 0
+
+
+def test_metrics_have_a_row_per_block(finished):
+    table = rows(finished)
+    assert [int(row["env_steps"]) for row in table] == [128, 256, 384, 512]
+    assert all(np.isfinite(float(row["policy_loss"])) for row in table)
+    assert float(table[-1]["learning_rate"]) == 0  # the schedule ends with the last step
+
+
+def test_pictures_can_be_opened(finished):
+    with Image.open(finished / "curve.png") as curve:
+        assert min(curve.size) > 300
+    with Image.open(finished / "episode.gif") as film:
+        assert film.n_frames == 40
+
+
+def test_best_checkpoint_says_what_it_scored(finished):
+    best = read_metadata(finished / "checkpoints" / "best")
+    scores = [float(row["eval_return_mean"]) for row in rows(finished)]
+    assert best["eval_return_mean"] == max(scores)
+
+
+def test_settings_file_reproduces_the_run(finished, program, monkeypatch, tmp_path):
+    again = tmp_path / "again"
+    code = call(program, monkeypatch, ["--config", finished / "config.toml", "--out", again])
+    assert code == 0
+    timing = {"wall_seconds", "train_seconds"}
+    for before, after in zip(rows(finished), rows(again), strict=True):
+        assert {k: v for k, v in before.items() if k not in timing} == {
+            k: v for k, v in after.items() if k not in timing
+        }
+    assert (again / "config.toml").read_text() == (finished / "config.toml").read_text()
+
+
+def test_flags_replace_the_settings_file(finished, program, monkeypatch, tmp_path):
+    args = ["--config", finished / "config.toml", "--seed", "3", "--out", tmp_path / "run"]
+    assert call(program, monkeypatch, args) == 0
+    assert "seed = 3" in (tmp_path / "run" / "config.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"network": "cnn"},
+        {"env__observation": "features", "env__normalize_observation": "True"},
+        {"env__dynamics": "interactive", "env__random_pots": "0.5", "env__random_held": "0.5"},
+        {"env__layout": "circuit", "env__random_cells": "True", "env__random_headings": "True"},
+    ],
+    ids=str,
+)
+def test_other_settings_run(program, monkeypatch, tmp_path, flags):
+    args = []
+    for name, value in zip(small(**flags)[::2], small(**flags)[1::2], strict=True):
+        args += [name] if value == "True" else [name, value]
+    assert call(program, monkeypatch, [*args, "--out", tmp_path / "run"]) == 0
+
+
+def test_mappo_is_the_same_program(program, monkeypatch, tmp_path):
+    args = [*small(), "--out", tmp_path / "run"]
+    assert call(program, monkeypatch, args, "mappo", JointView()) == 0
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["algorithm"] == "mappo"
+
+
+def test_a_layout_file_can_be_trained_in(program, monkeypatch, tmp_path):
+    layout = tmp_path / "mine.layout"
+    layout.write_text("XXPXXX\nO  2 O\nX1   X\nXDXSXX\n")
+    args = [*small(env__layout=str(layout)), "--out", tmp_path / "run"]
+    assert call(program, monkeypatch, args) == 0
+
+
+BAD = {
+    "unknown layout": (["--env.layout", "cramped_rom"], "did you mean cramped_room"),
+    "missing layout file": (["--env.layout", "no/such.layout"], "There is no layout file"),
+    "unknown flag": (["--env.layuot", "ring"], "--env.layout"),
+    "zero count": (["--num-envs", "0"], "--num-envs must be at least 1"),
+    "negative count": (["--total-steps", "-5"], "--total-steps must be at least 1"),
+    "negative epochs": (["--ppo.num-epochs", "-1"], "num_epochs must be at least 1"),
+    "no number": (["--seed", "many"], "--seed"),
+    "no choice": (["--network", "transformer"], "--network"),
+    "minibatches": (["--ppo.num-minibatches", "7"], "num_minibatches=7 does not divide"),
+    "missing settings file": (["--config", "no.toml"], "cannot be read"),
+    "cnn on a vector": (["--network", "cnn", "--env.observation", "features"], "MLP"),
+}
+
+
+@pytest.mark.parametrize(("args", "says"), BAD.values(), ids=BAD)
+def test_bad_usage_is_one_line(program, monkeypatch, capsys, tmp_path, args, says):
+    out = tmp_path / "run"
+    assert call(program, monkeypatch, [*args, "--out", out]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert says in error
+    assert not out.exists()
+
+
+FILES = {
+    "unknown key": ("seeed = 1\n", "did you mean 'seed'"),
+    "unknown nested key": ("[ppo]\nlearning_rat = 1.0\n", "did you mean 'ppo.learning_rate'"),
+    "wrong type": ('seed = "one"\n', "must be a whole number"),
+    "wrong nested type": ("[ppo]\nlearning_rate = true\n", "must be a number"),
+    "no table": ("env = 3\n", "'env'"),
+    "no toml": ("seed = = 1\n", "is no TOML"),
+    "out of range": ("[ppo]\ndiscount = 2.0\n", "discount must be between 0 and 1"),
+}
+
+
+@pytest.mark.parametrize(("text", "says"), FILES.values(), ids=FILES)
+def test_bad_settings_file_is_one_line(program, monkeypatch, capsys, tmp_path, text, says):
+    path = tmp_path / "settings.toml"
+    path.write_text(text)
+    assert call(program, monkeypatch, ["--config", path, "--out", tmp_path / "run"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert says in error
+
+
+def test_malformed_layout_file_is_one_line(program, monkeypatch, capsys, tmp_path):
+    layout = tmp_path / "ragged.txt"
+    layout.write_text("XXPXX\nO 12O\nXXX\n")
+    args = ["--env.layout", layout, "--out", tmp_path / "run"]
+    assert call(program, monkeypatch, args) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "ragged" in error
+
+
+def test_a_folder_in_use_is_left_alone(program, monkeypatch, capsys, tmp_path):
+    (tmp_path / "precious.txt").write_text("mine")
+    assert call(program, monkeypatch, [*small(), "--out", tmp_path]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
+
+
+def test_a_folder_in_use_can_be_written_into_when_told(program, monkeypatch, tmp_path):
+    (tmp_path / "precious.txt").write_text("mine")
+    assert call(program, monkeypatch, [*small(), "--out", tmp_path, "--overwrite"]) == 0
+    assert (tmp_path / "precious.txt").read_text() == "mine"
+    assert (tmp_path / "result.json").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(program, monkeypatch, capsys, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    assert call(program, monkeypatch, [*small(), "--out", tmp_path / "file" / "run"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "cannot be written" in error
+
+
+def test_a_loss_that_is_no_number_stops_the_run(program, monkeypatch, capsys, tmp_path):
+    args = [*small(ppo__learning_rate="1e30", ppo__max_grad_norm="1e30"), "--out", tmp_path / "run"]
+    assert call(program, monkeypatch, args) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "update" in error
+
+
+def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path):
+    out = tmp_path / "run"
+    flags = small(out=str(out), total_steps="5120000")
+    command = [sys.executable, "-u", ROOT / "experiments" / "ippo.py", *flags]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (out / "checkpoints" / "last").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    for name in ("checkpoints/last", "curve.png", "episode.gif", "result.json"):
+        assert (out / name).exists()
+
+
+def test_help_names_every_flag_on_one_line(program, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert call(program, monkeypatch, ["--help"]) == 0
+    text = capsys.readouterr().out
+    for flag in ("--seed", "--config", "--out", "--network", "--total-steps", "--num-envs"):
+        assert flag in text
+    for group in ("env options", "ppo options"):
+        assert group in text
