@@ -1,18 +1,20 @@
-"""Runs on disk: one file per checkpoint, replaced as a whole or not at all."""
+"""Runs on disk, kept by orbax: a checkpoint appears complete or not at all."""
 
-import json
-import os
-import zipfile
+import functools
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
+from jaxtyping import PyTree
 
 _T = TypeVar("_T")
-_FORMAT = 1
+_KEEP_NEWEST = ocp.CheckpointManagerOptions(max_to_keep=1, enable_async_checkpointing=False)
+_STATE, _ABOUT = "state", "about"
+_ROOM = 500_000  # bytes that are kept free for what orbax writes besides the arrays
 
 
 @final
@@ -20,43 +22,38 @@ class CheckpointError(Exception):
     """Raised when a checkpoint is missing, damaged or of another kind; the message says which."""
 
 
-def save(path: str | Path, state: Any, metadata: Mapping[str, Any] | None = None):
+def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = None) -> None:
     """Writes a checkpoint: every array of `state`, typed random keys included.
 
-    The file is a NumPy archive (`.npz`). It appears complete or not at all: a crash or a full disk
-    leaves a former checkpoint at `path` as it was.
+    A checkpoint that was at `path` before is removed when the new one is complete: a crash or a
+    full disk leaves it as it was.
 
     **Arguments:**
 
-    - `path`: the file.
+    - `path`: the folder of the checkpoint.
     - `state`: any PyTree, such as a `RunState`. What is no array in it is not written.
     - `metadata`: anything that JSON can hold.
 
-    **Raises:** `CheckpointError` when the file cannot be written.
+    **Raises:** `CheckpointError` when it cannot be written.
     """
-    path = Path(path)
     leaves = _named_leaves(state)
-    arrays = {f"leaf_{i}": _to_numpy(leaf) for i, leaf in enumerate(leaves.values())}
-    manifest = {
-        "format": _FORMAT,
+    about = {
         "metadata": dict(metadata or {}),
         "leaves": {name: _describe(leaf) for name, leaf in leaves.items()},
-        "keys": {
-            name: str(jax.random.key_impl(leaf)) for name, leaf in leaves.items() if _is_key(leaf)
-        },
     }
-    arrays["manifest"] = np.asarray(json.dumps(manifest))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    path = Path(path).absolute()
     try:
-        with temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise CheckpointError(f"The checkpoint {path} cannot be written: {error}.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
+        _check_room(path, leaves)
+        with ocp.CheckpointManager(path, options=_KEEP_NEWEST) as manager:
+            number = (manager.latest_step() or 0) + 1
+            contents = {_STATE: ocp.args.StandardSave(leaves), _ABOUT: ocp.args.JsonSave(about)}
+            manager.save(number, args=ocp.args.Composite(**contents))
+    except CheckpointError:
+        raise
+    except Exception as error:  # orbax raises many things, a plain Exception among them
+        reason = str(error).partition("\n")[0][:100]
+        raise CheckpointError(f"The checkpoint {path} cannot be written: {reason}.") from error
 
 
 def restore(path: str | Path, like: _T) -> _T:
@@ -64,55 +61,58 @@ def restore(path: str | Path, like: _T) -> _T:
 
     **Arguments:**
 
-    - `path`: the file.
+    - `path`: the folder of the checkpoint.
     - `like`: a state of the same kind: arrays, or their shapes as `eqx.filter_eval_shape` gives
         them, tell what to expect; what is no array is taken from it.
 
     **Returns:** `like` with the arrays of the checkpoint.
 
-    **Raises:** `CheckpointError` when there is no such file, or it is damaged, or does not fit.
+    **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged, or does not fit.
     """
-    manifest, arrays = _read(Path(path))
-    found = manifest["leaves"]
     expected = _named_leaves(like)
-    _check_fit(Path(path), found, {name: _describe(leaf) for name, leaf in expected.items()})
-    restored = {
-        name: _to_jax(array, expected[name].dtype, manifest["keys"].get(name))
-        for name, array in zip(found, arrays, strict=True)
-    }
-    return jax.tree_util.tree_map_with_path(
-        lambda where, leaf: restored.get(jax.tree_util.keystr(where), leaf), like
-    )
+    _check_fit(Path(path), _read_about(Path(path))["leaves"], expected)
+    shapes = {name: jax.ShapeDtypeStruct(x.shape, x.dtype) for name, x in expected.items()}
+    restored = _read(Path(path), _STATE, ocp.args.StandardRestore(shapes))
+    return jax.tree_util.tree_map_with_path(functools.partial(_pick, restored), like)
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
     """Reads what `save` was given as `metadata`.
 
-    **Raises:** `CheckpointError` when there is no such file, or it is damaged.
+    **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged.
     """
-    return _read(Path(path))[0]["metadata"]
+    return _read_about(Path(path))["metadata"]
 
 
-def _read(path: Path) -> tuple[dict[str, Any], list[np.ndarray]]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            manifest = json.loads(str(file["manifest"]))
-            arrays = [file[f"leaf_{i}"] for i in range(len(manifest["leaves"]))]
-    except FileNotFoundError as error:
-        raise CheckpointError(f"There is no checkpoint {path}.") from error
-    # What a broken archive raises depends on where it is broken.
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise CheckpointError(f"{path} is damaged, or no checkpoint.") from error
-    if manifest["format"] != _FORMAT:
+def _check_room(path: Path, leaves: dict[str, Any]) -> None:
+    # Beforehand, since on a full disk orbax also prints what happens in its threads.
+    needed = sum(leaf.nbytes for leaf in leaves.values()) + _ROOM
+    free = shutil.disk_usage(path).free
+    if free < needed:
         raise CheckpointError(
-            f"{path} has format {manifest['format']}, but this version reads format {_FORMAT}."
+            f"There is no room for the checkpoint {path}: it needs {needed / 1e6:.1f} MB, but "
+            f"{free / 1e6:.1f} MB are free. The checkpoint before it is kept."
         )
-    return manifest, arrays
 
 
-def _check_fit(path: Path, found: dict[str, str], expected: dict[str, str]):
+def _read_about(path: Path) -> dict[str, Any]:
+    return _read(path, _ABOUT, ocp.args.JsonRestore())
+
+
+def _read(path: Path, item: str, how: Any) -> Any:
+    if not path.is_dir():
+        raise CheckpointError(f"There is no checkpoint {path}.")
+    try:
+        with ocp.CheckpointManager(path.absolute(), options=_KEEP_NEWEST) as manager:
+            return manager.restore(None, args=ocp.args.Composite(**{item: how}))[item]
+    except Exception as error:  # orbax raises many things, a plain Exception among them
+        raise CheckpointError(f"{path} is damaged, or no checkpoint.") from error
+
+
+def _check_fit(path: Path, found: dict[str, str], expected: dict[str, Any]) -> None:
     for name in [*expected, *found]:
-        there, here = found.get(name, "nothing"), expected.get(name, "nothing")
+        there = found.get(name, "nothing")
+        here = _describe(expected[name]) if name in expected else "nothing"
         if there != here:
             raise CheckpointError(
                 f"The checkpoint {path} is of another kind of run: at {name} it holds {there}, but "
@@ -120,7 +120,7 @@ def _check_fit(path: Path, found: dict[str, str], expected: dict[str, str]):
             )
 
 
-def _named_leaves(tree: Any) -> dict[str, Any]:
+def _named_leaves(tree: PyTree) -> dict[str, Any]:
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     arrays = (jax.Array, jax.ShapeDtypeStruct, np.ndarray, np.generic)
     return {jax.tree_util.keystr(where): leaf for where, leaf in leaves if isinstance(leaf, arrays)}
@@ -130,17 +130,5 @@ def _describe(leaf: Any) -> str:
     return f"{leaf.dtype}{list(leaf.shape)}"
 
 
-def _is_key(leaf: Any) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
-def _to_numpy(leaf: Any) -> np.ndarray:
-    array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
-    # NumPy's format knows no bfloat16 and the like: keep their bytes.
-    return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
-
-
-def _to_jax(array: np.ndarray, dtype: Any, key_impl: str | None) -> jax.Array:
-    if key_impl is not None:
-        return jax.random.wrap_key_data(jnp.asarray(array), impl=key_impl)
-    return jnp.asarray(array.view(dtype))
+def _pick(restored: dict[str, Any], where: Any, leaf: Any) -> Any:
+    return restored.get(jax.tree_util.keystr(where), leaf)

@@ -72,9 +72,8 @@ class CsvLog:
     """One row per block, written as it happens."""
 
     def __init__(self, path: Path, evaluator: Evaluator):
-        self.evaluator = evaluator
-        self.file = path.open("w", newline="", encoding="utf-8", buffering=1)
-        self.writer: csv.DictWriter[str] | None = None
+        self.path, self.evaluator = path, evaluator
+        self.path.write_text("", encoding="utf-8")
 
     def __call__(self, progress: Progress) -> None:
         row = {
@@ -83,10 +82,11 @@ class CsvLog:
             "train_seconds": round(progress.train_seconds, 3),
             **block_means(progress.metrics),
         }
-        if self.writer is None:
-            self.writer = csv.DictWriter(self.file, fieldnames=list(row))
-            self.writer.writeheader()
-        self.writer.writerow(row)
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=list(row))
+            if file.tell() == 0:
+                writer.writeheader()
+            writer.writerow(row)
 
 
 def block_means(metrics: Metrics | None) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def commands() -> list[str]:
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
 def test_python_blocks_run(page, tmp_path):
-    # One process for a page, as a reader would paste it: later blocks may use what earlier ones made.
+    # One process for a page: later blocks may use what earlier ones made.
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
     out = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)

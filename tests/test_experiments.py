@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from agents import JointView, OwnView, read_metadata
 from PIL import Image
+
+from agents import JointView, OwnView, read_metadata
 
 ROOT = Path(__file__).parents[1]
 SMALL = {

@@ -1,4 +1,4 @@
-"""People switch checked shapes on for their own code with jaxtyping's pytest flag, as documented."""
+"""Checked shapes in people's own code, switched on with jaxtyping's pytest flag."""
 
 import subprocess
 import sys

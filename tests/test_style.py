@@ -119,7 +119,7 @@ def test_imports_go_one_way(path):
         name
         for name in imported(path)
         for prefix in FORBIDDEN[layer(path)]
-        if name == prefix or name.startswith(f"{prefix}." if not prefix[-2:-1] == "_" else prefix)
+        if name == prefix or name.startswith(f"{prefix}." if prefix[-2:-1] != "_" else prefix)
     ]
     assert not wrong
 

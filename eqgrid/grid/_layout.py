@@ -149,9 +149,9 @@ def _read_rows(rows: list[str]) -> tuple[np.ndarray, list[tuple[str, tuple[int, 
                 digits.append((character, (number, col)))
             elif character not in CHARACTERS:
                 raise LayoutError(
-                    f"The layout has an unknown character {character!r} in row {number + 1}, column "
-                    f"{col + 1}; known are {' '.join(CHARACTERS).strip()}, blank and the digits 1 "
-                    "to 9."
+                    f"The layout has an unknown character {character!r} in row {number + 1}, "
+                    f"column {col + 1}; known are {' '.join(CHARACTERS).strip()}, blank and the "
+                    "digits 1 to 9."
                 )
             fixtures[number, col] = CHARACTERS.get(character, Fixture.FLOOR)
     border = np.ones_like(fixtures, bool)

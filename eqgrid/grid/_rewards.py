@@ -64,7 +64,7 @@ def count_events(layout: Layout, events: Events) -> Int32[Array, "agents events"
 
 
 def dish_is_useful(layout: Layout, events: Events) -> Bool[Array, " agents"]:
-    """Whether a dish would be of use to each of two cooks on its turn (always not, for other teams).
+    """Whether a dish would be of use to each of two cooks on its turn (not in other teams).
 
     No dish lies on a counter and there are fewer dishes in hands than pots that are ready, cooking
     or partly filled. Hands and counters are as the cook finds them, pots as they were before
