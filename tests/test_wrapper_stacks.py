@@ -78,7 +78,6 @@ GOOD_ORDERS = [order for order in ORDERS if builds(order)]
 VECTOR_ORDERS = [
     *itertools.permutations(VECTOR),
     ("NormalizeObservation",),
-    ("NormalizeReward",),
 ]
 
 
@@ -331,7 +330,7 @@ def full(request):
 
 def test_a_scan_a_loop_and_disable_jit_agree(full):
     actions = sample_actions(full, jax.random.key(1), LIMIT + 1)
-    key = jax.random.key(2)
+    key = jax.random.key(2, impl="unsafe_rbg")  # the default needs hundreds of ops for a number
     first, timesteps, states = rollout(full, key, actions)
     assert_close((first, timesteps, states), python_rollout(full, key, actions))
     # Op by op is slow: the first observation, and one step that ends an episode.
