@@ -1,32 +1,22 @@
-from ._checkpoint import CheckpointError as CheckpointError
-from ._checkpoint import read_metadata as read_metadata
-from ._checkpoint import restore as restore
-from ._checkpoint import save as save
-from ._evaluate import Evaluation as Evaluation
-from ._evaluate import evaluate as evaluate
+from ._checkpoint import (
+    CheckpointError as CheckpointError,
+    read_metadata as read_metadata,
+    restore as restore,
+    save as save,
+)
+from ._evaluate import Evaluation as Evaluation, evaluate as evaluate
 from ._gae import gae as gae
-from ._networks import CNN as CNN
-from ._networks import MLP as MLP
-from ._networks import AbstractNetwork as AbstractNetwork
-from ._networks import Dense as Dense
-from ._policy import ActorCritic as ActorCritic
-from ._policy import actor_critic as actor_critic
-from ._ppo import PPO as PPO
-from ._ppo import Metrics as Metrics
-from ._ppo import RunState as RunState
-from ._rollout import Rollout as Rollout
-from ._rollout import Scene as Scene
-from ._rollout import collect as collect
-from ._rollout import enter as enter
-from ._team import AbstractTeam as AbstractTeam
-from ._team import Separate as Separate
-from ._team import Shared as Shared
-from ._train import Hook as Hook
-from ._train import NonFiniteLoss as NonFiniteLoss
-from ._train import Progress as Progress
-from ._train import StopTraining as StopTraining
-from ._train import start_run as start_run
-from ._train import train as train
-from ._views import AbstractView as AbstractView
-from ._views import JointView as JointView
-from ._views import OwnView as OwnView
+from ._networks import CNN as CNN, MLP as MLP, AbstractNetwork as AbstractNetwork, Dense as Dense
+from ._policy import ActorCritic as ActorCritic, actor_critic as actor_critic
+from ._ppo import PPO as PPO, Metrics as Metrics, RunState as RunState
+from ._rollout import Rollout as Rollout, Scene as Scene, collect as collect, enter as enter
+from ._team import AbstractTeam as AbstractTeam, Separate as Separate, Shared as Shared
+from ._train import (
+    Hook as Hook,
+    NonFiniteLoss as NonFiniteLoss,
+    Progress as Progress,
+    StopTraining as StopTraining,
+    start_run as start_run,
+    train as train,
+)
+from ._views import AbstractView as AbstractView, JointView as JointView, OwnView as OwnView

@@ -38,7 +38,7 @@ def gae(
     error = reward + discount * jnp.where(terminated, 0.0, next_value) - value
     decay = jnp.where(ended, 0.0, discount * trace_decay)
     _, advantage = jax.lax.scan(
-        _accumulate, jnp.zeros_like(error[0]), (error, decay), reverse=True, unroll=16
+        _accumulate, jnp.zeros_like(error[0]), (error, decay), reverse=True, unroll=4
     )
     return advantage
 

@@ -94,7 +94,7 @@ def collect(
 
     **Returns:** what happened, and where everything stands now.
     """
-    keys = jax.random.split(key, (length, 2))
+    keys = jax.random.split(key, 2 * length).reshape(length, 2)
     scene, (seen, chosen, earned, info, final_value) = jax.lax.scan(
         functools.partial(_interact, policy, env), scene, keys
     )

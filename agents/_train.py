@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, Protocol, cast, final
+from typing import Any, TypeAlias, cast, final
 
 import equinox as eqx
 import jax
@@ -51,10 +51,8 @@ class Progress:
     stopped: str | None = None
 
 
-class Hook(Protocol):
-    """What `train` calls between blocks: any callable. It may raise `StopTraining`."""
-
-    def __call__(self, progress: Progress) -> None: ...
+Hook: TypeAlias = Callable[[Progress], None]
+"""What `train` calls between blocks. It may raise `StopTraining`."""
 
 
 @final
@@ -93,7 +91,7 @@ def train(
     """Makes updates until the run has `num_updates` of them, or a hook or Ctrl-C stops it.
 
     Blocks of updates are compiled once and consume the state they are given. A Ctrl-C inside a
-    block waits for its end (a second one does not).
+    block takes effect at its end, so that the newest complete state is never lost.
 
     **Arguments:**
 
@@ -110,25 +108,18 @@ def train(
     **Raises:** `NonFiniteLoss`, and `ValueError` when the blocks do not fit.
     """
     begin = time.perf_counter()
-    updates = int(state.updates)
-    if updates_per_block < 1 or (num_updates - updates) % updates_per_block:
+    progress = _nothing_yet(ppo, env, state, num_updates)
+    left = num_updates - progress.updates
+    if left < 0:
         raise ValueError(
-            f"Blocks of {updates_per_block} updates do not divide the {num_updates - updates} "
-            f"updates that are left of {num_updates}."
+            f"{progress.updates} updates are made already, but only {num_updates} asked."
         )
-    steps_per_update = ppo.rollout_length * env.num_envs
-    progress = Progress(
-        state=state,
-        metrics=None,
-        updates=updates,
-        num_updates=num_updates,
-        env_steps=updates * steps_per_update,
-        num_env_steps=num_updates * steps_per_update,
-        wall_seconds=0.0,
-        compile_seconds=0.0,
-        train_seconds=0.0,
-    )
-    if updates == num_updates:
+    if updates_per_block < 1 or left % updates_per_block:
+        raise ValueError(
+            f"Blocks of {updates_per_block} updates do not divide the {left} updates that are "
+            f"left of {num_updates}."
+        )
+    if left == 0:
         return progress
     interrupts = _Interrupts()
     try:
@@ -193,6 +184,22 @@ def _update(
 ) -> tuple[PyTree, Metrics]:
     state, metrics = ppo.update(env, eqx.combine(arrays, rest), num_updates=num_updates)
     return eqx.filter(state, eqx.is_array), metrics
+
+
+def _nothing_yet(ppo: PPO, env: AbstractVectorEnv, state: RunState, num_updates: int) -> Progress:
+    updates = int(state.updates)
+    steps_per_update = ppo.rollout_length * env.num_envs
+    return Progress(
+        state=state,
+        metrics=None,
+        updates=updates,
+        num_updates=num_updates,
+        env_steps=updates * steps_per_update,
+        num_env_steps=num_updates * steps_per_update,
+        wall_seconds=0.0,
+        compile_seconds=0.0,
+        train_seconds=0.0,
+    )
 
 
 def _advance(

@@ -1,0 +1,115 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from learners import GRU, Clock, build, clocks, loud_mlp
+
+import agents._evaluate
+from agents import evaluate
+from eqgrid import AbstractEnv, AutoReset, Discrete, LogEpisodes, TimeStep, Vectorize
+
+
+class Lottery(AbstractEnv):
+    """An episode has 1 to 50 steps, and every one earns the action: its return tells its length."""
+
+    num_agents: int = eqx.field(static=True, default=2)
+    action_space: Discrete = Discrete(2)
+
+    def reset(self, key):
+        state = jnp.stack([jnp.asarray(0), jax.random.randint(key, (), 1, 51)])
+        return self.observe(state), state
+
+    def step(self, key, state, action):
+        state = state + jnp.array([1, 0])
+        over = jnp.broadcast_to(state[0] >= state[1], (2,))
+        reward = action.astype(float) + jnp.array([1.0, 2.0])
+        return TimeStep(self.observe(state), reward, over, jnp.array(False), {}), state
+
+    def observe(self, state):
+        return jnp.broadcast_to(state.astype(float), (2, 2))
+
+
+def lotteries(num_envs):
+    return Vectorize(AutoReset(LogEpisodes(Lottery())), num_envs)
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+def test_it_plays_the_first_episode_of_every_environment(key, greedy):
+    env = lotteries(200)
+    policy = build(env, key, network=loud_mlp)
+    result = evaluate(policy, env, key, greedy=greedy)
+    assert result.episode_return.shape == (200, 2)
+    length = np.asarray(result.episode_length)
+    # Whoever counts what ends first sees short episodes: the mean of 1 to 50 is 25.5.
+    np.testing.assert_allclose(length.mean(), 25.5, atol=3.5)
+    assert length.max() == 50
+    earned = np.asarray(result.episode_return) - np.array([1.0, 2.0]) * length[:, None]
+    assert (earned >= 0).all()
+    assert (earned <= length[:, None]).all()
+    assert np.array_equal(earned, np.round(earned))
+
+
+def test_greedy_takes_the_most_probable_action(key):
+    env = clocks(5)
+    policy = build(env, key)
+    bias = jnp.array([0.0, 0.3, 0.2])
+    policy = eqx.tree_at(lambda p: p.actor.network.layers[-1].bias, policy, bias)
+    greedy, drawn = (evaluate(policy, env, key, greedy=g) for g in (True, False))
+    length = np.asarray(greedy.episode_length)
+    for agent in range(2):
+        expected = [sum(10 * t + agent + 1 for t in range(1, n + 1)) for n in length]
+        np.testing.assert_allclose(greedy.episode_return[:, agent], expected)
+    np.testing.assert_array_equal(drawn.episode_length, length)
+    assert not np.array_equal(drawn.episode_return, greedy.episode_return)
+
+
+def test_equal_keys_give_equal_episodes(key):
+    env = clocks(8)
+    policy = build(env, key, network=GRU)
+    first, again, other = (evaluate(policy, env, k) for k in (key, key, jax.random.key(1)))
+    assert eqx.tree_equal(first, again)
+    assert not np.array_equal(first.episode_return, other.episode_return)
+
+
+def test_new_parameters_and_moments_need_no_new_compilation(key):
+    training = clocks(4, normalize=True)
+    env = clocks(8, normalize=True)
+    compilations = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda name, _, **__: compilations.append(name) if "backend_compile" in name else None
+    )
+    try:
+        counts, results = [], []
+        for number in range(3):
+            k = jax.random.key(number)
+            policy, (_, state) = build(training, k, network=loud_mlp), training.reset(k)
+            frozen = env.freeze(state)
+            before = len(compilations)
+            results.append(evaluate(policy, frozen, key))
+            counts.append(len(compilations) - before)
+    finally:
+        jax.monitoring.clear_event_listeners()
+    assert counts[0] > 0
+    assert counts[1:] == [0, 0]
+    assert not np.array_equal(results[1].episode_return, results[2].episode_return)
+
+
+def test_statistics_stay_frozen(key):
+    training = clocks(4, normalize=True)
+    _, state = training.reset(key)
+    frozen = clocks(8, normalize=True).freeze(state)
+    watch = agents._evaluate._play(build(training, key), frozen, key, False, 1000)
+    assert eqx.tree_equal(watch.scene.env_state.moments, state.moments)
+
+
+def test_an_episode_without_an_end_is_refused(key):
+    env = lotteries(20)
+    with pytest.raises(ValueError, match="did not end in 10 steps"):
+        evaluate(build(env, key), env, key, max_steps=10)
+
+
+def test_environments_must_say_what_an_episode_came_to(key):
+    env = Vectorize(AutoReset(Clock()), 2)
+    with pytest.raises(ValueError, match="put LogEpisodes around"):
+        evaluate(build(env, key), env, key)

@@ -1,0 +1,86 @@
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agents import CNN, MLP, Dense
+
+
+def test_an_mlp_equals_its_formula(key):
+    network = MLP((2, 3), 4, width=5, depth=1, key=key)
+    x = jnp.arange(6.0).reshape(2, 3)
+    out, carry = network(x, None)
+    first, last = (np.asarray(layer.weight) for layer in network.layers)
+    assert carry is None
+    np.testing.assert_allclose(out, last @ np.tanh(first @ np.arange(6.0)), rtol=1e-5)
+
+
+def test_an_mlp_reads_bytes_as_numbers(key):
+    network = MLP((3,), 2, key=key)
+    x = jnp.array([0, 1, 255], dtype=jnp.uint8)
+    np.testing.assert_array_equal(network(x, None)[0], network(x.astype(float), None)[0])
+
+
+def test_layers_start_orthogonal_and_without_bias(key):
+    network = MLP((100,), 6, final_scale=0.01, key=key)
+    hidden, middle, last = network.layers
+    np.testing.assert_allclose(hidden.weight @ hidden.weight.T, 2 * np.eye(64), atol=1e-5)
+    np.testing.assert_allclose(middle.weight @ middle.weight.T, 2 * np.eye(64), atol=1e-5)
+    np.testing.assert_allclose(last.weight @ last.weight.T, 1e-4 * np.eye(6), atol=1e-8)
+    assert all((layer.bias == 0).all() for layer in network.layers)
+    assert not np.allclose(hidden.weight[:, :64], middle.weight)
+
+
+def test_dense_is_affine(key):
+    layer = eqx.tree_at(lambda d: d.bias, Dense(3, 2, scale=1.0, key=key), jnp.array([1.0, 2.0]))
+    np.testing.assert_allclose(layer(jnp.zeros(3)), [1.0, 2.0])
+    expected = np.asarray(layer.weight) @ np.arange(3.0) + np.array([1.0, 2.0])
+    np.testing.assert_allclose(layer(jnp.arange(3.0)), expected, rtol=1e-5)
+
+
+def naive_convolution(weight, x):
+    """3 x 3, zeros around: `height width channels` to `out height width`."""
+    height, width, _ = x.shape
+    padded = np.pad(x, ((1, 1), (1, 1), (0, 0)))
+    out = np.zeros((weight.shape[0], height, width))
+    for i in range(height):
+        for j in range(width):
+            window = padded[i : i + 3, j : j + 3]
+            out[:, i, j] = np.einsum("ohwc,hwc->o", weight, window)
+    return out
+
+
+def test_a_cnn_sees_height_before_width(key):
+    network = CNN((2, 4, 3), 5, features=6, depth=1, width=7, key=key)
+    x = jax.random.randint(key, (2, 4, 3), 0, 9).astype(jnp.uint8)
+    weight = np.moveaxis(np.asarray(network.convolutions[0].weight), 1, -1)
+    planes = np.maximum(naive_convolution(weight, np.asarray(x, dtype=float)), 0)
+    expected, _ = network.head(jnp.asarray(planes, dtype=jnp.float32), None)
+    out, carry = network(x, None)
+    assert carry is None
+    np.testing.assert_allclose(out, expected, rtol=1e-4)
+
+
+def test_a_cnn_starts_orthogonal_and_without_bias(key):
+    network = CNN((4, 5, 26), 6, depth=2, key=key)
+    for layer in network.convolutions:
+        flat = layer.weight.reshape(32, -1)
+        np.testing.assert_allclose(flat @ flat.T, 2 * np.eye(32), atol=1e-4)
+        assert (layer.bias == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (functools.partial(CNN, (7,), 2), "Use an MLP"),
+        (functools.partial(CNN, (4, 5, 1), 2, depth=0), "depth=0"),
+        (functools.partial(MLP, (7,), 2, width=0), "width=0"),
+        (functools.partial(MLP, (7,), 2, depth=-1), "depth=-1"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(key, build, message):
+    with pytest.raises(ValueError, match=message):
+        build(key=key)

@@ -1,0 +1,113 @@
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from learners import GRU, Clock, assert_close, build, clocks, loud_mlp
+
+from agents import MLP, ActorCritic, JointView, OwnView, Separate, Shared
+from eqgrid import Box, Vectorize
+
+
+def test_shared_agents_are_one_network(key):
+    network = loud_mlp((4,), 3, final_scale=1.0, key=key)
+    x = jax.random.normal(key, (5, 4))
+    out, _ = Shared(network, 5)(x, None)
+    assert_close(out, jnp.stack([network(row, None)[0] for row in x]))
+
+
+@pytest.mark.parametrize("network", [loud_mlp, GRU])
+def test_separate_agents_each_have_their_own(key, network):
+    networks = [network((4,), 3, final_scale=1.0, key=k) for k in jax.random.split(key, 5)]
+    team = Separate(networks)
+    x = jax.random.normal(key, (5, 4))
+    carry = team.initial_carry()
+    out, next_carry = team(x, carry)
+    for i, one in enumerate(networks):
+        alone, alone_carry = one(x[i], one.initial_carry())
+        assert_close(out[i], alone)
+        assert_close(jax.tree.map(lambda c, i=i: c[i], next_carry), alone_carry)
+    assert (
+        np.unique(np.asarray(Shared(networks[0], 5)(x[:1].repeat(5, 0), carry)[0]), axis=0).shape[0]
+        == 1
+    )
+    assert np.unique(np.asarray(team(x[:1].repeat(5, 0), carry)[0]), axis=0).shape[0] == 5
+
+
+def test_a_team_needs_an_agent(key):
+    with pytest.raises(ValueError, match="at least 1 agent"):
+        Separate([])
+    with pytest.raises(ValueError, match="num_agents=0"):
+        Shared(MLP((1,), 1, key=key), 0)
+
+
+def test_the_joint_view_is_own_first_then_cyclic():
+    vectors = jnp.asarray(10 * np.arange(12)[:, None] + np.arange(2))
+    joint = JointView()(vectors)
+    for i in range(12):
+        expected = [10 * ((i + k) % 12) + j for k in range(12) for j in range(2)]
+        np.testing.assert_array_equal(joint[i], expected)
+
+
+def test_the_joint_view_stacks_the_channels_of_images():
+    images = jnp.arange(2 * 4 * 5 * 3, dtype=jnp.uint8).reshape(2, 4, 5, 3)
+    joint = JointView()(images)
+    assert joint.dtype == jnp.uint8
+    np.testing.assert_array_equal(joint[1, 2, 4], [*images[1, 2, 4], *images[0, 2, 4]])
+    np.testing.assert_array_equal(JointView()(jnp.arange(2.0)), [[0.0, 1.0], [1.0, 0.0]])
+
+
+def test_only_the_view_tells_mappo_from_ippo(key):
+    env = clocks(1, num_agents=3)
+    own = build(env, key, network=loud_mlp, view=OwnView())
+    joint = build(env, key, network=loud_mlp, view=JointView())
+    assert_close(own.actor, joint.actor)
+    x = jax.random.normal(key, (3, 4))
+    changed = x.at[2].add(1.0)
+    for policy, seen in ((own, [2]), (joint, [0, 1, 2])):
+        before, value, _ = policy(x, None)
+        after, other_value, _ = policy(changed, None)
+        np.testing.assert_array_equal(np.flatnonzero(np.any(before.logits != after.logits, 1)), [2])
+        np.testing.assert_array_equal(np.flatnonzero(value != other_value), seen)
+        assert_close(policy.value(x, None), value)
+
+
+def test_the_carry_is_none_unless_something_remembers(key):
+    env = clocks(1)
+    feed_forward, recurrent = (build(env, key, network=n) for n in (MLP, GRU))
+    assert feed_forward.initial_carry() is None
+    assert not feed_forward.recurrent
+    assert recurrent.recurrent
+    mixed = ActorCritic(feed_forward.actor, recurrent.critic, OwnView())
+    assert mixed.recurrent
+    _, _, carry = mixed(jnp.ones((2, 4)), mixed.initial_carry())
+    assert carry[0] is None
+    assert carry[1].shape == (2, 8)
+
+
+def test_a_fresh_actor_is_nearly_uniform(key):
+    policy = build(clocks(1), key)
+    distribution, _, _ = policy(jax.random.normal(key, (2, 4)), None)
+    np.testing.assert_allclose(distribution.probs, 1 / 3, atol=0.02)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_parameters_are_shared_or_separate(key, shared):
+    policy = build(clocks(1, num_agents=3), key, network=loud_mlp, shared=shared)
+    distribution, value, _ = policy(jnp.ones((3, 4)), None)
+    assert np.unique(np.asarray(distribution.logits), axis=0).shape[0] == (1 if shared else 3)
+    assert np.unique(np.asarray(value)).size == (1 if shared else 3)
+
+
+def test_the_network_is_the_callers_choice(key):
+    policy = build(clocks(1), key, network=functools.partial(MLP, width=7, depth=3))
+    assert [layer.weight.shape[0] for layer in policy.actor.network.layers] == [7, 7, 7, 3]
+    assert [layer.weight.shape[0] for layer in policy.critic.network.layers] == [7, 7, 7, 1]
+
+
+def test_continuous_actions_are_refused(key):
+    env = Vectorize(eqx.tree_at(lambda e: e.action_space, Clock(), Box(-1.0, 1.0, (2,))), 1)
+    with pytest.raises(ValueError, match="must be Discrete, but it is Box"):
+        build(env, key)

@@ -1,0 +1,225 @@
+import os
+import signal
+import time
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from learners import GRU, Clock, clocks, loud_mlp
+
+import agents._train
+from agents import (
+    PPO,
+    JointView,
+    NonFiniteLoss,
+    StopTraining,
+    restore,
+    save,
+    start_run,
+    train,
+)
+from eqgrid import AutoReset, LogEpisodes, Vectorize
+
+PPO_SMALL = PPO(rollout_length=8, num_epochs=1, num_minibatches=2)
+NUM_ENVS = 4
+
+
+def start(key, *, env=None, ppo=PPO_SMALL, num_updates=6, **choices):
+    env = clocks(NUM_ENVS) if env is None else env
+    choices = {"network": loud_mlp, **choices}
+    return env, start_run(ppo, env, key, num_updates=num_updates, **choices)
+
+
+class Recorder:
+    """A hook that keeps what it is told, but for the state, which the next block consumes."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, progress):
+        assert not any(leaf.is_deleted() for leaf in arrays(progress.state))
+        self.seen.append((progress.updates, progress.env_steps, progress.metrics))
+
+
+def arrays(state):
+    return jax.tree.leaves(eqx.filter(state, eqx.is_array))
+
+
+def stop_at(updates):
+    def hook(progress):
+        if progress.updates == updates:
+            raise StopTraining("far enough")
+
+    return hook
+
+
+def test_hooks_see_every_block(key):
+    env, state = start(key)
+    recorder = Recorder()
+    done = train(
+        PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=[recorder, recorder]
+    )
+    assert [updates for updates, _, _ in recorder.seen] == [2, 2, 4, 4, 6, 6]
+    assert [steps for _, steps, _ in recorder.seen[::2]] == [64, 128, 192]
+    for _, _, metrics in recorder.seen:
+        assert all(isinstance(x, np.ndarray) and x.shape == (2,) for x in jax.tree.leaves(metrics))
+    assert (done.updates, done.num_updates, done.env_steps, done.num_env_steps) == (6, 6, 192, 192)
+    assert int(done.state.updates) == 6
+    assert done.stopped is None
+    assert 0 < done.compile_seconds < done.wall_seconds
+    assert 0 < done.train_seconds < done.wall_seconds
+    assert recorder.seen[-1][2].learning_rate[-1] == 0 < recorder.seen[0][2].learning_rate[0]
+
+
+def test_a_run_compiles_once(key):
+    # Settings of its own, or a compilation of another test might serve.
+    ppo = PPO(rollout_length=8, num_epochs=1, num_minibatches=2, clip=0.123)
+    env, state = start(key, ppo=ppo)
+    compilations, blocks = [], []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda name, _, **__: compilations.append(name) if "backend_compile" in name else None
+    )
+    try:
+        jax.jit(lambda x: x + 41)(1)
+        assert len(compilations) == 1, "the listener must hear of compilations"
+        compilations.clear()
+        hook = lambda progress: blocks.append(len(compilations))  # noqa: E731
+        train(ppo, env, state, num_updates=6, updates_per_block=2, hooks=[hook])
+    finally:
+        jax.monitoring.clear_event_listeners()
+    assert blocks == [1, 1, 1]
+    assert len(compilations) == 1
+
+
+def test_the_state_is_consumed(key):
+    env, state = start(key)
+    before = arrays(state.policy)
+    train(PPO_SMALL, env, state, num_updates=6, updates_per_block=6)
+    assert all(leaf.is_deleted() for leaf in before)
+
+
+@pytest.mark.parametrize(
+    ("normalize", "choices"),
+    [(True, {"view": JointView()}), (False, {"network": GRU, "shared": False})],
+)
+def test_a_resumed_run_is_bitwise_the_same(key, tmp_path, normalize, choices):
+    env, state = start(key, env=clocks(NUM_ENVS, normalize=normalize), **choices)
+    like = eqx.filter_eval_shape(lambda: state)
+    first = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=[stop_at(4)])
+    assert (first.updates, first.stopped) == (4, "far enough")
+    save(tmp_path / "checkpoint", first.state)
+    resumed = train(
+        PPO_SMALL,
+        env,
+        restore(tmp_path / "checkpoint", like),
+        num_updates=6,
+        updates_per_block=2,
+    )
+    _, state = start(key, env=env, **choices)
+    whole = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2)
+    assert jnp.issubdtype(resumed.state.key.dtype, jax.dtypes.prng_key)
+    assert eqx.tree_equal(resumed.state, whole.state)
+    assert resumed.env_steps == whole.env_steps
+
+
+def test_a_finished_run_has_nothing_left_to_do(key):
+    env, state = start(key)
+    done = train(PPO_SMALL, env, state, num_updates=0)
+    assert done.state is state
+    assert done.updates == done.num_updates == 0
+
+
+def test_ctrl_c_in_a_block_keeps_its_result(key, monkeypatch):
+    # `_check_finite` runs while the result of a block is not yet bound to a name.
+    check = agents._train._check_finite
+
+    def interrupted(metrics, updates):
+        check(metrics, updates)
+        if updates == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+
+    monkeypatch.setattr(agents._train, "_check_finite", interrupted)
+    handler = signal.getsignal(signal.SIGINT)
+    env, state = start(key)
+    recorder = Recorder()
+    done = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=[recorder])
+    assert done.stopped == "interrupted"
+    assert done.updates == int(done.state.updates) == 4
+    assert [updates for updates, _, _ in recorder.seen] == [2]
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_ctrl_c_between_blocks_keeps_the_state(key):
+    def hook(progress):
+        if progress.updates == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1.0)
+
+    env, state = start(key)
+    done = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=[hook])
+    assert done.stopped == "interrupted"
+    assert done.updates == int(done.state.updates) == 4
+
+
+class BrokenClock(Clock):
+    """Earns what is not a number from the given step on."""
+
+    broken_from: int = eqx.field(static=True, default=20)
+
+    def reset(self, key):
+        observation, state = super().reset(key)
+        return observation, (state, jnp.asarray(0))
+
+    def step(self, key, state, action):
+        timestep, inner = super().step(key, state[0], action)
+        count = state[1] + 1
+        reward = jnp.where(count > self.broken_from, jnp.nan, timestep.reward)
+        return eqx.tree_at(lambda t: t.reward, timestep, reward), (inner, count)
+
+    def observe(self, state):
+        return super().observe(state[0])
+
+
+def test_a_loss_that_is_no_number_stops_before_the_hooks(key):
+    # A clock of its own that never resets counts the steps: the 21st is in the third update.
+    env = Vectorize(LogEpisodes(BrokenClock()), NUM_ENVS)
+    _, state = start(key, env=env)
+    recorder = Recorder()
+    with pytest.raises(NonFiniteLoss, match="update 3 is not a finite number") as error:
+        train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=[recorder])
+    assert error.value.update == 3
+    assert [updates for updates, _, _ in recorder.seen] == [2]
+
+
+@pytest.mark.parametrize("updates_per_block", [0, 4])
+def test_blocks_that_do_not_fit_are_refused(key, updates_per_block):
+    env, state = start(key)
+    with pytest.raises(ValueError, match=f"Blocks of {updates_per_block} updates do not divide"):
+        train(PPO_SMALL, env, state, num_updates=6, updates_per_block=updates_per_block)
+
+
+def test_a_run_cannot_have_fewer_updates_than_it_made(key):
+    env, state = start(key)
+    state = eqx.tree_at(lambda s: s.updates, state, jnp.asarray(8))
+    with pytest.raises(ValueError, match="8 updates are made already, but only 6 asked"):
+        train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2)
+
+
+def test_settings_that_do_not_fit_the_environments_are_refused_at_the_start(key):
+    with pytest.raises(ValueError, match="num_minibatches=3 does not divide the 32 steps"):
+        start(key, ppo=PPO(rollout_length=8, num_minibatches=3))
+
+
+def test_equal_keys_give_equal_runs(key):
+    env = Vectorize(AutoReset(Clock()), NUM_ENVS)
+    policies = []
+    for k in (key, key, jax.random.key(1)):
+        _, state = start(k, env=env)
+        policies.append(
+            train(PPO_SMALL, env, state, num_updates=2, updates_per_block=2).state.policy
+        )
+    assert eqx.tree_equal(policies[0], policies[1])
+    assert not eqx.tree_equal(policies[0], policies[2])
