@@ -184,10 +184,13 @@ class Cooks:
         if not elsewhere:
             return [] if handed_on else free
         shared = [p for p in free if any(o in self.kitchen.distance[p] for o in elsewhere)]
+        private = [p for p in free if p not in shared]
         if handed_on:
             spare = 0 if scene.cooks[cook][2] == SOUP else 1
-            return shared if len(shared) > spare else []
-        return [p for p in free if p not in shared] or free
+            # When there is no room, hands are freed now and then for what may be waiting.
+            make_do = private if self.random.random() < 0.05 else []
+            return shared if len(shared) > spare else make_do
+        return private or free
 
     def _wishes_of_empty_hands(self, scene: Scene, cook: int) -> list[Place]:
         place = scene.cooks[cook][0]

@@ -1,0 +1,175 @@
+"""What holds in every kitchen and every world, with cooks that do anything."""
+
+import equinox as eqx
+import hypothesis
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import naive_kitchen
+import numpy as np
+import pytest
+from kitchen_checks import (
+    Blind,
+    assert_equal,
+    at_step,
+    in_front,
+    play,
+    play_compiled,
+    random_actions,
+    random_layout,
+    random_world,
+    stack,
+)
+
+from eqgrid.envs import Overcooked
+from eqgrid.grid import EVENT_NAMES, Fixture, Ingredient, Item, Recipes
+
+SHAPE, STEPS = (6, 7), 40
+TEAMS = [(1, "interactive"), (2, "classic"), (2, "interactive"), (4, "classic")]
+SEEDS = st.integers(0, 2**32 - 1)
+few = hypothesis.settings(max_examples=8, deadline=None)
+
+
+def random_game(seed, agents, dynamics):
+    """Everything of one game, the first world leading the others."""
+    rng = np.random.default_rng(seed)
+    recipes = Recipes(cook_times={("onion",) * 3: 3, ("tomato",): 1, ("onion", "tomato"): 5})
+    layout = random_layout(rng, SHAPE, agents, recipes)
+    env = Overcooked(layout, dynamics=dynamics, observation=Blind())
+    start, actions = random_world(rng, layout), random_actions(rng, STEPS, agents)
+    timesteps, worlds = play(env, start, actions)
+    worlds = jax.tree.map(lambda first, rest: np.concatenate([first[None], rest]), start, worlds)
+    return env, np.asarray(actions), timesteps, worlds
+
+
+def as_plain(world):
+    """A world for `naive_kitchen`."""
+    cells, bodies = world.cells, world.bodies
+    places = np.ndindex(cells.item.shape)
+    return {
+        "cells": {
+            p: (int(cells.item[p]), tuple(cells.contents[p].tolist()), int(cells.timer[p]))
+            for p in places
+        },
+        "positions": [tuple(p) for p in bodies.position.tolist()],
+        "headings": bodies.heading.tolist(),
+        "hands": [
+            (item, tuple(inside))
+            for item, inside in zip(
+                bodies.held.item.tolist(), bodies.held.contents.tolist(), strict=True
+            )
+        ],
+    }
+
+
+@pytest.mark.parametrize(("agents", "dynamics"), TEAMS)
+@few
+@hypothesis.given(seed=SEEDS)
+def test_every_step_is_as_in_plain_python(agents, dynamics, seed):
+    env, actions, timesteps, worlds = random_game(seed, agents, dynamics)
+    fixtures = {p: int(env.layout.fixtures[p]) for p in np.ndindex(SHAPE)}
+    cook_time = {p: int(env.layout.recipes.cook_time[p]) for p in np.ndindex(4, 4)}
+    columns = {
+        "Deliver": EVENT_NAMES.index("soup_delivery"),
+        "Plate": EVENT_NAMES.index("soup_plating"),
+        "StartCooking": EVENT_NAMES.index("cooking_start"),
+    }
+    events = np.asarray(timesteps.info["events"])
+    state = as_plain(at_step(worlds, 0))
+    for time in range(STEPS):
+        state, done = naive_kitchen.step(
+            fixtures, state, actions[time].tolist(), cook_time, dynamics == "interactive"
+        )
+        assert as_plain(at_step(worlds, time + 1)) == state
+        for name, column in columns.items():
+            assert [x == name for x in done] == events[time, :, column].tolist()
+
+
+@pytest.mark.parametrize(("agents", "dynamics"), TEAMS)
+@few
+@hypothesis.given(seed=SEEDS)
+def test_nobody_shares_a_cell_and_nobody_is_in_a_wall(agents, dynamics, seed):
+    env, _, _, worlds = random_game(seed, agents, dynamics)
+    positions = worlds.bodies.position
+    floor = np.asarray(env.layout.fixtures) == Fixture.FLOOR
+    assert floor[positions[..., 0], positions[..., 1]].all()
+    assert all(len({tuple(p) for p in step.tolist()}) == agents for step in positions)
+
+
+def amounts(worlds):
+    """How much of everything there is, by time: onions, tomatoes, dishes (also under soups)."""
+    items = [worlds.cells.item.reshape(STEPS + 1, -1), worlds.bodies.held.item]
+    inside = [
+        worlds.cells.contents.reshape(STEPS + 1, -1, len(Ingredient)),
+        worlds.bodies.held.contents,
+    ]
+    loose = {kind: sum((x == kind).sum(axis=1) for x in items) for kind in Item}
+    onions, tomatoes = (sum(x[..., k].sum(axis=1, dtype=int) for x in inside) for k in Ingredient)
+    return loose[Item.ONION] + onions, loose[Item.TOMATO] + tomatoes, loose[Item.DISH]
+
+
+@pytest.mark.parametrize(("agents", "dynamics"), TEAMS)
+@few
+@hypothesis.given(seed=SEEDS)
+def test_things_only_come_from_dispensers_and_only_go_through_the_hatch(agents, dynamics, seed):
+    env, actions, _, worlds = random_game(seed, agents, dynamics)
+    fixtures = np.asarray(env.layout.fixtures)
+    pot = fixtures == Fixture.POT
+    onions, tomatoes, dishes = amounts(worlds)
+    plated = (worlds.cells.item[:, ~pot] == Item.SOUP).sum(axis=1)
+    plated += (worlds.bodies.held.item == Item.SOUP).sum(axis=1)
+    for time in range(STEPS):
+        world = at_step(worlds, time)
+        acting = actions[time] == 5
+        faced = fixtures[tuple(in_front(world).T)]
+        held = world.bodies.held
+        taking = acting & (held.item == Item.NOTHING)
+        giving = acting & (held.item == Item.SOUP) & (faced == Fixture.SERVING)
+        for there, dispenser, gone in (
+            (onions, Fixture.ONION_DISPENSER, held.contents[giving, 0].sum(dtype=int)),
+            (tomatoes, Fixture.TOMATO_DISPENSER, held.contents[giving, 1].sum(dtype=int)),
+            (dishes + plated, Fixture.DISH_DISPENSER, giving.sum()),
+        ):
+            assert there[time + 1] - there[time] == (taking & (faced == dispenser)).sum() - gone
+
+
+@pytest.mark.parametrize(("agents", "dynamics"), TEAMS)
+@few
+@hypothesis.given(seed=SEEDS)
+def test_every_cell_stays_one_that_can_be(agents, dynamics, seed):
+    env, _, _, worlds = random_game(seed, agents, dynamics)
+    fixtures, cells = np.asarray(env.layout.fixtures), worlds.cells
+    counter, pot = fixtures == Fixture.COUNTER, fixtures == Fixture.POT
+    amount = cells.contents.sum(axis=-1)
+    assert (cells.item[:, ~(counter | pot)] == Item.NOTHING).all()
+    assert (cells.timer[:, ~pot] == -1).all()
+    assert np.isin(cells.item[:, pot], (Item.NOTHING, Item.SOUP)).all()
+    assert ((amount > 0) == (cells.item == Item.SOUP)).all()
+    assert amount.max() <= 3
+    assert (cells.timer[(amount == 0)] == -1).all()
+    held = worlds.bodies.held
+    assert ((held.contents.sum(axis=-1) > 0) == (held.item == Item.SOUP)).all()
+
+
+def games_of(seed, count):
+    """Different kitchens and worlds of one shape."""
+    rng = np.random.default_rng(seed)
+    layouts = [random_layout(rng, SHAPE, 2) for _ in range(count)]
+    envs = [Overcooked(layout, observation=Blind()) for layout in layouts]
+    return (
+        envs,
+        [random_world(rng, x) for x in layouts],
+        [random_actions(rng, STEPS, 2) for _ in range(count)],
+    )
+
+
+play_many = eqx.filter_jit(eqx.filter_vmap(play_compiled))
+
+
+@few
+@hypothesis.given(seed=SEEDS)
+def test_filter_vmap_equals_a_python_loop(seed):
+    envs, worlds, actions = games_of(seed, 5)
+    together = play_many(stack(envs), stack(worlds), jnp.stack(actions))
+    one_by_one = [play(*game) for game in zip(envs, worlds, actions, strict=True)]
+    assert_equal(together, stack(one_by_one))

@@ -1,0 +1,80 @@
+"""What soups are worth, and how long they cook."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from eqgrid.grid import ALL_RECIPES, Recipes
+
+ONION, TOMATO = "onion", "tomato"
+
+
+def soup(onions, tomatoes):
+    return jnp.asarray([onions, tomatoes], jnp.uint8)
+
+
+def test_there_are_nine_recipes():
+    assert len(set(ALL_RECIPES)) == 9
+    assert {len(recipe) for recipe in ALL_RECIPES} == {1, 2, 3}
+
+
+def test_all_nine_pay_20_and_cook_20_steps_unless_told_otherwise():
+    recipes = Recipes()
+    for recipe in ALL_RECIPES:
+        onions, tomatoes = recipe.count(ONION), recipe.count(TOMATO)
+        assert recipes.payoff(soup(onions, tomatoes)) == 20
+        assert recipes.cook_time[onions, tomatoes] == 20
+
+
+def test_what_is_not_ordered_pays_nothing():
+    recipes = Recipes(orders=[(ONION, ONION, TOMATO)])
+    assert recipes.payoff(soup(2, 1)) == 20
+    assert recipes.payoff(soup(1, 2)) == 0
+    assert recipes.payoff(soup(3, 0)) == 0
+
+
+def test_a_recipe_is_a_multiset():
+    for order in ((ONION, TOMATO, ONION), (TOMATO, ONION, ONION)):
+        assert Recipes(orders=[order], values={order: 7}).payoff(soup(2, 1)) == 7
+
+
+def test_a_bonus_order_pays_its_factor():
+    recipes = Recipes(bonus_orders=[(TOMATO,)], values={(TOMATO,): 10, (ONION,): 4}, bonus_factor=3)
+    assert recipes.payoff(soup(0, 1)) == 30
+    assert recipes.payoff(soup(1, 0)) == 4
+    assert recipes.payoff(soup(1, 1)) == 20
+
+
+def test_no_soup_pays_nothing():
+    assert Recipes().payoff(soup(0, 0)) == 0
+
+
+def test_every_number_is_an_array_leaf():
+    leaves = jax.tree.leaves(Recipes())
+    assert len(leaves) == 5
+    assert all(isinstance(leaf, jax.Array) for leaf in leaves)
+    dtypes = {str(leaf.dtype) for leaf in leaves}
+    assert dtypes == {"float32", "int16", "bool"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"orders": [("leek",)]}, "leek"),
+        ({"orders": [()]}, "no recipe"),
+        ({"orders": [(ONION,) * 4]}, "no recipe"),
+        ({"values": {("leek",): 3.0}}, "leek"),
+        ({"orders": [(ONION,)], "bonus_orders": [(TOMATO,)]}, "bonus order"),
+        ({"cook_times": 0}, "between 1 and 1000"),
+        ({"cook_times": 1001}, "between 1 and 1000"),
+        ({"cook_times": {(ONION,): -1}}, "between 1 and 1000"),
+    ],
+)
+def test_refuses_what_is_no_recipe(options, words):
+    with pytest.raises(ValueError, match=words):
+        Recipes(**options)
+
+
+def test_values_can_be_fractions():
+    assert np.isclose(Recipes(values=0.5).payoff(soup(1, 0)), 0.5)

@@ -1,0 +1,156 @@
+"""Random starts: what they may be, that all of it happens, and that keys decide."""
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+from kitchen_checks import Blind, assert_equal
+
+from eqgrid.envs import Overcooked
+from eqgrid.grid import (
+    IDLE,
+    Fixture,
+    Heading,
+    Item,
+    Layout,
+    RandomCells,
+    RandomHeadings,
+    RandomHeld,
+    RandomPots,
+    Recipes,
+)
+
+KITCHEN = "XXPPXXX\nO  2  T\nX1    X\nX   XXX\nXDXSXXX"
+RESETS = 1024
+
+
+@eqx.filter_jit
+def reset_many(env, keys):
+    return eqx.filter_vmap(env.reset)(keys)[1]
+
+
+def draw(starts, text=KITCHEN, seed=0):
+    """Many first worlds, and the kitchen."""
+    layout = Layout.parse(text, Recipes(cook_times=6))
+    env = Overcooked(layout, observation=Blind(), starts=starts)
+    worlds = reset_many(env, jax.random.split(jax.random.key(seed), RESETS))
+    return jax.tree.map(np.asarray, worlds), layout
+
+
+def fraction(x):
+    return np.mean(x)
+
+
+def test_nothing_is_random_by_default():
+    worlds, layout = draw(())
+    assert_equal(jax.tree.map(lambda x: x[2], worlds), jax.tree.map(np.asarray, layout.start))
+
+
+def test_cells_are_free_distinct_and_uniform():
+    drawn = [draw((RandomCells(),), seed=seed) for seed in range(4)]
+    fixtures = np.asarray(drawn[0][1].fixtures)
+    places = np.concatenate([worlds.bodies.position for worlds, _ in drawn])
+    assert (fixtures[places[..., 0], places[..., 1]] == Fixture.FLOOR).all()
+    assert (places[:, 0] != places[:, 1]).any(axis=-1).all()
+    floor = int((fixtures == Fixture.FLOOR).sum())
+    pairs, counts = np.unique(places.reshape(-1, 4), axis=0, return_counts=True)
+    assert len(pairs) == floor * (floor - 1)
+    expected = len(places) / len(pairs)
+    chi_square = ((counts - expected) ** 2 / expected).sum()
+    freedom = len(pairs) - 1
+    assert abs(chi_square - freedom) < 5 * np.sqrt(2 * freedom)
+
+
+def test_twelve_cooks_find_twelve_cells():
+    text = "\n".join(["X" * 6, *["X    X"] * 3, "X" * 6])
+    starts = [(row, col) for row in range(1, 4) for col in range(1, 5)]
+    layout = Layout.parse(text, starts=starts)
+    env = Overcooked(layout, observation=Blind(), starts=(RandomCells(),))
+    _, world = env.reset(jax.random.key(3))
+    assert {tuple(p) for p in world.bodies.position.tolist()} == set(starts)
+    assert [tuple(p) for p in world.bodies.position.tolist()] != starts
+
+
+def test_headings_are_uniform_and_independent():
+    worlds, _ = draw((RandomHeadings(),))
+    pairs, counts = np.unique(worlds.bodies.heading, axis=0, return_counts=True)
+    assert len(pairs) == len(Heading) ** 2
+    assert counts.min() > 0.7 * RESETS / 16
+    assert counts.max() < 1.4 * RESETS / 16
+
+
+@pytest.mark.parametrize("probability", [0, 0.3, 1])
+def test_hands_are_full_with_the_given_probability(probability):
+    worlds, _ = draw((RandomHeld(probability),))
+    held = worlds.bodies.held
+    assert abs(fraction(held.item != Item.NOTHING) - probability) < 0.04
+    assert set(np.unique(held.item)) <= {Item.NOTHING, Item.ONION, Item.DISH, Item.SOUP}
+    amount = held.contents.sum(axis=-1)
+    assert ((amount > 0) == (held.item == Item.SOUP)).all()
+    if probability == 1:
+        assert abs(fraction(held.item == Item.ONION) - 0.6) < 0.05
+        assert abs(fraction(held.item == Item.DISH) - 0.2) < 0.04
+        assert set(np.unique(amount)) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [(KITCHEN, {0, 1}), (KITCHEN.replace("T", "X"), {0}), (KITCHEN.replace("O", "X"), {1})],
+)
+def test_soups_are_made_of_what_the_kitchen_dispenses(text, kinds):
+    worlds, _ = draw((RandomHeld(1), RandomPots(1)), text=text)
+    for contents in (worlds.bodies.held.contents, worlds.cells.contents):
+        assert {k for k in (0, 1) if contents[..., k].any()} == kinds
+
+
+@pytest.mark.parametrize("full_only", [True, False])
+def test_pots_hold_and_cook_what_they_may(full_only):
+    worlds, layout = draw((RandomPots(0.5, full_only=full_only),))
+    pot = np.asarray(layout.fixtures) == Fixture.POT
+    amount, timer = worlds.cells.contents.sum(axis=-1), worlds.cells.timer
+    assert (worlds.cells.item[:, ~pot] == Item.NOTHING).all()
+    assert (timer[:, ~pot] == IDLE).all()
+    assert ((amount > 0) == (worlds.cells.item == Item.SOUP)).all()
+    assert abs(fraction(amount[:, pot] > 0) - 0.5) < 0.04
+    assert set(np.unique(amount[:, pot])) == {0, 1, 2, 3}
+    cooking = timer[:, pot] != IDLE
+    assert set(np.unique(amount[:, pot][cooking])) == ({3} if full_only else {1, 2, 3})
+    assert set(np.unique(timer[:, pot][cooking])) == set(range(7))
+    full = amount[:, pot] == 3
+    assert abs(fraction(cooking[full]) - 0.5) < 0.08
+
+
+def test_starts_are_applied_together_and_leave_the_rest_alone():
+    worlds, layout = draw((RandomCells(), RandomHeadings(), RandomHeld(), RandomPots()))
+    counter = np.asarray(layout.fixtures) == Fixture.COUNTER
+    assert (worlds.cells.item[:, counter] == Item.NOTHING).all()
+    assert (worlds.time == 0).all()
+    for leaf in (worlds.bodies.position, worlds.bodies.heading, worlds.bodies.held.item):
+        assert len(np.unique(leaf.reshape(RESETS, -1), axis=0)) > 1
+
+
+def test_64_resets_are_diverse():
+    worlds, _ = draw((RandomCells(), RandomHeadings(), RandomHeld(), RandomPots()))
+    leaves = [leaf[:64].reshape(64, -1) for leaf in jax.tree.leaves(worlds)]
+    assert len(np.unique(np.concatenate(leaves, axis=1), axis=0)) > 60
+
+
+def test_equal_keys_give_equal_starts_and_other_keys_others():
+    starts = (RandomCells(), RandomHeadings(), RandomHeld(), RandomPots())
+    assert_equal(draw(starts, seed=7)[0], draw(starts, seed=7)[0])
+    one, other = (draw(starts, seed=seed)[0].bodies.position for seed in (7, 8))
+    assert (one != other).any()
+
+
+def test_two_of_a_kind_draw_independently():
+    """Each start has a key of its own, also beside one of its own kind."""
+    worlds, _ = draw((RandomHeadings(),))
+    again, _ = draw((RandomHeadings(), RandomHeadings()))
+    assert (worlds.bodies.heading != again.bodies.heading).any()
+
+
+@pytest.mark.parametrize("kind", [RandomHeld, RandomPots])
+@pytest.mark.parametrize("probability", [-0.1, 1.1])
+def test_refuses_what_is_no_probability(kind, probability):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        kind(probability)
