@@ -22,6 +22,7 @@ from eqgrid.grid import (
     RandomHeadings,
     RandomHeld,
     RandomPots,
+    Sometimes,
 )
 
 
@@ -37,16 +38,11 @@ def build_kitchen(config: EnvConfig, *, train: bool) -> Overcooked:
 
 
 def _starts(config: EnvConfig) -> tuple[AbstractStart, ...]:
-    starts: list[AbstractStart] = []
-    if config.random_cells:
-        starts.append(RandomCells())
-    if config.random_headings:
-        starts.append(RandomHeadings())
-    if config.random_held > 0:
-        starts.append(RandomHeld(config.random_held))
-    if config.random_pots > 0:
-        starts.append(RandomPots(config.random_pots, full_only=config.dynamics == "classic"))
-    return tuple(starts)
+    if config.random_starts == 0:
+        return ()
+    pots = RandomPots(0.5, full_only=config.dynamics == "classic")
+    everything = (RandomCells(), RandomHeadings(), RandomHeld(0.5), pots)
+    return (Sometimes(config.random_starts, everything),)
 
 
 def build_training_env(config: Config) -> AbstractVectorEnv:

@@ -29,16 +29,10 @@ class EnvConfig:
     """Whether a full pot starts by itself, or a cook starts it."""
     horizon: int = 400
     """Length of an episode, in steps."""
-    observation: Literal["planes", "features"] = "planes"
-    """What a cook sees: the reference's 26 planes, or a vector of named features."""
-    random_cells: bool = False
-    """Train from random free cells instead of the layout's starts."""
-    random_headings: bool = False
-    """Train from random headings."""
-    random_held: float = 0.0
-    """Probability that a cook starts training episodes with something in its hand."""
-    random_pots: float = 0.0
-    """Probability that a pot starts training episodes with something in it."""
+    observation: Literal["features", "planes"] = "features"
+    """What a cook sees: a vector of named features, or the reference's 26 planes."""
+    random_starts: float = 0.0
+    """Share of training episodes that start with random cells, headings, hands and pots."""
     normalize_observation: bool = False
     """Normalise observations by their running mean and variance."""
 
@@ -229,9 +223,9 @@ def check(config: Config) -> None:
     for flag, value in not_negative.items():
         if value < 0:
             raise UsageError(f"{flag} must not be negative, but is {value}.")
-    for flag, value in {
-        "--env.random-held": config.env.random_held,
-        "--env.random-pots": config.env.random_pots,
-    }.items():
-        if not 0 <= value <= 1:
-            raise UsageError(f"{flag} is a probability, between 0 and 1, but is {value}.")
+    if not 0 <= config.env.random_starts <= 1:
+        raise UsageError(
+            f"--env.random-starts is a share, between 0 and 1, but is {config.env.random_starts}."
+        )
+    if config.network == "cnn" and config.env.observation != "planes":
+        raise UsageError("--network cnn reads images: add --env.observation planes.")

@@ -5,7 +5,6 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from agents import (
     CheckpointError,
     NonFiniteLoss,
     Progress,
-    actor_critic,
     save,
     start_run,
     train,
@@ -104,9 +102,6 @@ def _plan(config: Config) -> Plan:
         train_env = build_training_env(config)
         eval_env = build_evaluation_env(config, config.eval_episodes)
         config.ppo.check_batch(config.num_envs, recurrent=False)
-        jax.eval_shape(
-            partial(actor_critic, train_env, network=build_network(config)), jax.random.key(0)
-        )
     except ValueError as error:
         raise UsageError(str(error)) from error
     steps_per_update = config.num_envs * config.ppo.rollout_length

@@ -147,18 +147,15 @@ def test_flags_replace_the_settings_file(finished, program, monkeypatch, tmp_pat
 @pytest.mark.parametrize(
     "flags",
     [
-        {"network": "cnn"},
-        {"env__observation": "features", "env__normalize_observation": "True"},
-        {"env__dynamics": "interactive", "env__random_pots": "0.5", "env__random_held": "0.5"},
-        {"env__layout": "circuit", "env__random_cells": "True", "env__random_headings": "True"},
+        ["--network", "cnn", "--env.observation", "planes"],
+        ["--env.normalize-observation"],
+        ["--env.dynamics", "interactive", "--env.random-starts", "0.5"],
+        ["--env.layout", "circuit", "--env.random-starts", "1"],
     ],
     ids=str,
 )
 def test_other_settings_run(program, monkeypatch, tmp_path, flags):
-    args = []
-    for name, value in zip(small(**flags)[::2], small(**flags)[1::2], strict=True):
-        args += [name] if value == "True" else [name, value]
-    assert call(program, monkeypatch, [*args, "--out", tmp_path / "run"]) == 0
+    assert call(program, monkeypatch, [*small(), *flags, "--out", tmp_path / "run"]) == 0
 
 
 def test_mappo_is_the_same_program(program, monkeypatch, tmp_path):
@@ -185,7 +182,8 @@ BAD = {
     "no choice": (["--network", "transformer"], "--network"),
     "minibatches": (["--ppo.num-minibatches", "7"], "num_minibatches=7 does not divide"),
     "missing settings file": (["--config", "no.toml"], "cannot be read"),
-    "cnn on a vector": (["--network", "cnn", "--env.observation", "features"], "MLP"),
+    "cnn on a vector": (["--network", "cnn"], "--env.observation planes"),
+    "share": (["--env.random-starts", "2"], "between 0 and 1"),
 }
 
 

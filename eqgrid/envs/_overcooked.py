@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, final
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Int32, PRNGKeyArray, Shaped, UInt8
 
 from .._env import AbstractEnv, TimeStep
-from .._spaces import Discrete
+from .._spaces import AbstractSpace, Discrete
 from ..grid import (
     EVENT_NAMES,
     AbstractInteraction,
@@ -39,6 +38,7 @@ from ..grid import (
     Take,
     TeamDelivery,
     World,
+    apply_starts,
     count_events,
     interact,
     render,
@@ -95,7 +95,7 @@ class Overcooked(AbstractEnv):
     observation: AbstractObservation
     starts: tuple[AbstractStart, ...]
     horizon: Int32[Array, ""]
-    action_space: Discrete
+    action_space: AbstractSpace
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Overcooked(AbstractEnv):
         self.action_space = Discrete(len(Action))
 
     @property
-    def num_agents(self) -> int:
+    def num_agents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.layout.num_agents
 
     @property
@@ -146,9 +146,7 @@ class Overcooked(AbstractEnv):
         return EVENT_NAMES
 
     def reset(self, key: PRNGKeyArray) -> tuple[Shaped[Array, "agents ..."], World]:
-        world = self.layout.start
-        for i, start in enumerate(self.starts):
-            world = start(jax.random.fold_in(key, i), self.layout, world)
+        world = apply_starts(self.starts, key, self.layout, self.layout.start)
         return self.observe(world), world
 
     def step(

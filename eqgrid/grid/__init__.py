@@ -35,6 +35,8 @@ from ._start import (
     RandomHeadings as RandomHeadings,
     RandomHeld as RandomHeld,
     RandomPots as RandomPots,
+    Sometimes as Sometimes,
+    apply_starts as apply_starts,
 )
 from ._ticks import (
     AbstractTick as AbstractTick,

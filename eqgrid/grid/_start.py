@@ -21,6 +21,39 @@ class AbstractStart(eqx.Module):
         """The world with that one thing drawn anew."""
 
 
+def apply_starts(
+    starts: tuple[AbstractStart, ...], key: PRNGKeyArray, layout: Layout, world: World
+) -> World:
+    """Applies every start in order, each with a key of its own."""
+    for i, start in enumerate(starts):
+        world = start(jax.random.fold_in(key, i), layout, world)
+    return world
+
+
+@final
+class Sometimes(AbstractStart):
+    """Applies other starts in some episodes, and leaves the rest as they are.
+
+    **Arguments:**
+
+    - `probability`: that an episode is changed.
+    - `starts`: what is then applied, in this order.
+    """
+
+    probability: Float[Array, ""]
+    starts: tuple[AbstractStart, ...]
+
+    def __init__(self, probability: int | float, starts: tuple[AbstractStart, ...]):
+        self.probability = _probability(probability)
+        self.starts = starts
+
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        changes_key, starts_key = jax.random.split(key)
+        changes = jax.random.bernoulli(changes_key, self.probability)
+        changed = apply_starts(self.starts, starts_key, layout, world)
+        return jax.tree.map(lambda new, old: jnp.where(changes, new, old), changed, world)
+
+
 @final
 class RandomCells(AbstractStart):
     """Every cook starts in a free cell, uniformly among all ways to place them."""
