@@ -18,6 +18,7 @@ from eqgrid.grid import (
     RandomHeld,
     RandomPots,
     Recipes,
+    Sometimes,
 )
 
 KITCHEN = "XXPPXXX\nO  2  T\nX1    X\nX   XXX\nXDXSXXX"
@@ -129,6 +130,19 @@ def test_starts_are_applied_together_and_leave_the_rest_alone():
         assert len(np.unique(leaf.reshape(RESETS, -1), axis=0)) > 1
 
 
+@pytest.mark.parametrize("probability", [0, 0.3, 1])
+def test_sometimes_changes_an_episode_altogether_or_not_at_all(probability):
+    worlds, layout = draw((Sometimes(probability, (RandomHeld(1), RandomPots(1))),))
+    pot = np.asarray(layout.fixtures) == Fixture.POT
+    held = (worlds.bodies.held.item != Item.NOTHING).all(axis=-1)
+    filled = (worlds.cells.item[:, pot] != Item.NOTHING).all(axis=-1)
+    assert (held == filled).all()
+    assert abs(fraction(held) - probability) < 0.05
+    for i in np.flatnonzero(~held)[:5]:
+        world = jax.tree.map(lambda x, i=i: x[i], worlds)
+        assert_equal(world, jax.tree.map(np.asarray, layout.start))
+
+
 def test_64_resets_are_diverse():
     worlds, _ = draw((RandomCells(), RandomHeadings(), RandomHeld(), RandomPots()))
     leaves = [leaf[:64].reshape(64, -1) for leaf in jax.tree.leaves(worlds)]
@@ -149,7 +163,7 @@ def test_two_of_a_kind_draw_independently():
     assert (worlds.bodies.heading != again.bodies.heading).any()
 
 
-@pytest.mark.parametrize("kind", [RandomHeld, RandomPots])
+@pytest.mark.parametrize("kind", [RandomHeld, RandomPots, lambda p: Sometimes(p, ())])
 @pytest.mark.parametrize("probability", [-0.1, 1.1])
 def test_refuses_what_is_no_probability(kind, probability):
     with pytest.raises(ValueError, match="between 0 and 1"):
