@@ -18,7 +18,6 @@ from ._policy import ActorCritic, reset_carry
 from ._rollout import Rollout, Scene, collect, enter
 
 _ADAM_EPS = 1e-5
-_STD_EPS = 1e-8
 
 
 @final
@@ -104,9 +103,9 @@ class PPO(eqx.Module):
     """Steps per environment and update."""
     num_epochs: int = 4
     """Passes over the rollout per update."""
-    num_minibatches: int = 4
+    num_minibatches: int = 8
     """Gradient steps per epoch."""
-    learning_rate: float = 5e-4
+    learning_rate: float = 1e-3
     """Step size of Adam."""
     anneal_learning_rate: bool = True
     """Lower the learning rate in equal steps, to 0 at the last gradient step of the run."""
@@ -116,18 +115,20 @@ class PPO(eqx.Module):
     """Decay of the advantage's trace per step (lambda)."""
     clip: float = 0.2
     """How far the policy ratio may leave 1 before the gradient stops."""
-    value_clip: float = 0.2
+    value_clip: float = 0.0
     """How far a value may leave the one of the rollout before the gradient stops (0: no limit)."""
-    entropy_coefficient: float = 0.01
-    """Weight of the entropy bonus, per nat."""
-    entropy_coefficient_end: float | None = None
-    """The same at the end of the run, reached linearly (None: no change)."""
+    entropy_coefficient: float = 0.02
+    """Weight of the entropy bonus at the start of the run, per nat."""
+    entropy_coefficient_end: float = 0.0
+    """The same at the end of the run, reached linearly."""
     value_coefficient: float = 0.5
     """Weight of the critic's loss."""
     max_grad_norm: float = 0.5
     """Longest gradient, as a Euclidean norm."""
     normalize_advantages: bool = True
-    """Bring each minibatch's advantages to mean 0 and deviation 1."""
+    """Bring each minibatch's advantages to mean 0, and divide them by their deviation."""
+    advantage_epsilon: float = 1.0
+    """Added to that deviation, in rewards, so that noise stays small while no reward is found."""
     chunk_length: int = 0
     """Steps that a recurrent network is replayed for (0: the whole rollout)."""
 
@@ -138,12 +139,10 @@ class PPO(eqx.Module):
             _require(self, name, getattr(self, name) > 0, "above 0")
         for name in ("discount", "gae_lambda"):
             _require(self, name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
-        for name in ("chunk_length", "value_clip", "entropy_coefficient", "value_coefficient"):
+        for name in ("chunk_length", "value_clip", "value_coefficient", "advantage_epsilon"):
             _require(self, name, getattr(self, name) >= 0, "at least 0")
-        if self.entropy_coefficient_end is not None:
-            _require(
-                self, "entropy_coefficient_end", self.entropy_coefficient_end >= 0, "at least 0"
-            )
+        for name in ("entropy_coefficient", "entropy_coefficient_end"):
+            _require(self, name, getattr(self, name) >= 0, "at least 0")
 
     def init(
         self, policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray, *, num_updates: int
@@ -299,7 +298,7 @@ class PPO(eqx.Module):
     def entropy_coefficient_at(self, update: Int[Array, ""], num_updates: int) -> Float[Array, ""]:
         """The weight of the entropy bonus in one update of the run (0 for the first)."""
         start = jnp.asarray(self.entropy_coefficient, dtype=jnp.float32)
-        if self.entropy_coefficient_end is None or num_updates == 1:
+        if num_updates == 1:
             return start
         done = jnp.minimum(update.astype(jnp.float32) / (num_updates - 1), 1.0)
         return start + done * (self.entropy_coefficient_end - start)
@@ -392,7 +391,9 @@ def ppo_loss(
     ratio = jnp.exp(log_ratio)
     advantage = batch.advantage
     if ppo.normalize_advantages:
-        advantage = (advantage - advantage.mean()) / (advantage.std() + _STD_EPS)
+        advantage = (advantage - advantage.mean()) / (
+            advantage.std() + ppo.advantage_epsilon
+        )
     clipped_ratio = jnp.clip(ratio, 1 - ppo.clip, 1 + ppo.clip)
     policy_loss = -jnp.minimum(ratio * advantage, clipped_ratio * advantage).mean()
     squared_error = jnp.square(value - batch.target)

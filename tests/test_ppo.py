@@ -97,7 +97,7 @@ def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages):
         for x in (batch.log_prob, batch.value, batch.advantage, batch.target, values)
     )
     if normalize_advantages:
-        advantage = (advantage - advantage.mean()) / advantage.std()
+        advantage = (advantage - advantage.mean()) / (advantage.std() + ppo.advantage_epsilon)
     policy_loss, value_loss, entropy, kl, clipped = 0.0, 0.0, 0.0, 0.0, 0
     for i in range(len(action)):
         ratio = np.exp(log_probs[i, action[i]] - old[i])
@@ -257,7 +257,7 @@ def test_the_entropy_coefficient_moves_to_its_end():
     at = PPO(entropy_coefficient=0.1, entropy_coefficient_end=0.02).entropy_coefficient_at
     found = [at(jnp.asarray(i), 5) for i in range(5)]
     np.testing.assert_allclose(found, np.linspace(0.1, 0.02, 5), rtol=1e-5)
-    constant = PPO(entropy_coefficient=0.1).entropy_coefficient_at
+    constant = PPO(entropy_coefficient=0.1, entropy_coefficient_end=0.1).entropy_coefficient_at
     assert constant(jnp.asarray(4), 5) == jnp.float32(0.1)
 
 
