@@ -11,7 +11,6 @@ import pytest
 from kitchen_checks import (
     Blind,
     assert_equal,
-    at_step,
     in_front,
     play,
     play_compiled,
@@ -25,7 +24,7 @@ from eqgrid.envs import Overcooked
 from eqgrid.grid import EVENT_NAMES, Fixture, Ingredient, Item, Recipes
 
 SHAPE, STEPS = (6, 7), 40
-TEAMS = [(1, "interactive"), (2, "classic"), (2, "interactive"), (4, "classic")]
+TEAMS = [(1, "classic"), (2, "interactive"), (4, "classic")]
 SEEDS = st.integers(0, 2**32 - 1)
 few = hypothesis.settings(max_examples=8, deadline=None)
 
@@ -42,22 +41,20 @@ def random_game(seed, agents, dynamics):
     return env, np.asarray(actions), timesteps, worlds
 
 
-def as_plain(world):
-    """A world for `naive_kitchen`."""
+def as_plain(worlds, time):
+    """One world of a game for `naive_kitchen`."""
+    world = jax.tree.map(lambda x: x[time].tolist(), worlds)
     cells, bodies = world.cells, world.bodies
-    places = np.ndindex(cells.item.shape)
     return {
         "cells": {
-            p: (int(cells.item[p]), tuple(cells.contents[p].tolist()), int(cells.timer[p]))
-            for p in places
+            (r, c): (cells.item[r][c], tuple(cells.contents[r][c]), cells.timer[r][c])
+            for r, c in np.ndindex(SHAPE)
         },
-        "positions": [tuple(p) for p in bodies.position.tolist()],
-        "headings": bodies.heading.tolist(),
+        "positions": [tuple(p) for p in bodies.position],
+        "headings": bodies.heading,
         "hands": [
             (item, tuple(inside))
-            for item, inside in zip(
-                bodies.held.item.tolist(), bodies.held.contents.tolist(), strict=True
-            )
+            for item, inside in zip(bodies.held.item, bodies.held.contents, strict=True)
         ],
     }
 
@@ -67,20 +64,20 @@ def as_plain(world):
 @hypothesis.given(seed=SEEDS)
 def test_every_step_is_as_in_plain_python(agents, dynamics, seed):
     env, actions, timesteps, worlds = random_game(seed, agents, dynamics)
-    fixtures = {p: int(env.layout.fixtures[p]) for p in np.ndindex(SHAPE)}
-    cook_time = {p: int(env.layout.recipes.cook_time[p]) for p in np.ndindex(4, 4)}
+    fixtures = dict(np.ndenumerate(np.asarray(env.layout.fixtures)))
+    cook_time = dict(np.ndenumerate(np.asarray(env.layout.recipes.cook_time)))
     columns = {
         "Deliver": EVENT_NAMES.index("soup_delivery"),
         "Plate": EVENT_NAMES.index("soup_plating"),
         "StartCooking": EVENT_NAMES.index("cooking_start"),
     }
     events = np.asarray(timesteps.info["events"])
-    state = as_plain(at_step(worlds, 0))
+    state = as_plain(worlds, 0)
     for time in range(STEPS):
         state, done = naive_kitchen.step(
             fixtures, state, actions[time].tolist(), cook_time, dynamics == "interactive"
         )
-        assert as_plain(at_step(worlds, time + 1)) == state
+        assert as_plain(worlds, time + 1) == state
         for name, column in columns.items():
             assert [x == name for x in done] == events[time, :, column].tolist()
 
@@ -119,7 +116,7 @@ def test_things_only_come_from_dispensers_and_only_go_through_the_hatch(agents, 
     plated = (worlds.cells.item[:, ~pot] == Item.SOUP).sum(axis=1)
     plated += (worlds.bodies.held.item == Item.SOUP).sum(axis=1)
     for time in range(STEPS):
-        world = at_step(worlds, time)
+        world = jax.tree.map(lambda x, time=time: x[time], worlds)
         acting = actions[time] == 5
         faced = fixtures[tuple(in_front(world).T)]
         held = world.bodies.held
