@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eqgrid import AbstractVectorEnv
 
-from ._policy import ActorCritic, reset_carry
+from ._policy import ActorCritic, draw, reset_carry
 from ._rollout import Scene, enter
 
 
@@ -103,10 +103,11 @@ def _step(
 ) -> _Watch:
     watch = eqx.combine(arrays, rest)
     scene = watch.scene
-    key, action_key, env_key = jax.random.split(watch.key, 3)
+    key, luck_key, env_key = jax.random.split(watch.key, 3)
     carry = reset_carry(policy, scene.carry, scene.start)
     distribution, _, carry = jax.vmap(policy)(scene.observation, carry)
-    action = jnp.asarray(distribution.mode() if greedy else distribution.sample(seed=action_key))
+    luck = jax.random.uniform(luck_key, (env.num_envs, env.num_agents))
+    action = jnp.asarray(distribution.mode()) if greedy else draw(distribution, luck)
     timestep, env_state = env.step(env_key, scene.env_state, action)
     if "episode_return" not in timestep.info:
         raise ValueError(

@@ -6,11 +6,11 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
 from eqgrid import AbstractVectorEnv, TimeStep
 
-from ._policy import ActorCritic, reset_carry
+from ._policy import ActorCritic, draw, reset_carry
 
 
 @final
@@ -94,9 +94,11 @@ def collect(
 
     **Returns:** what happened, and where everything stands now.
     """
-    keys = jax.random.split(key, 2 * length).reshape(length, 2)
+    luck_key, env_key = jax.random.split(key)
+    luck = jax.random.uniform(luck_key, (length, env.num_envs, env.num_agents))
+    env_keys = jax.random.split(env_key, length)
     scene, (seen, chosen, earned, info, final_value) = jax.lax.scan(
-        functools.partial(_interact, policy, env), scene, keys
+        functools.partial(_interact, policy, env), scene, (luck, env_keys)
     )
     observation, carries, start = seen
     action, log_prob, value = chosen
@@ -122,12 +124,16 @@ def collect(
 
 
 def _interact(
-    policy: ActorCritic, env: AbstractVectorEnv, scene: Scene, keys: Key[Array, " 2"]
+    policy: ActorCritic,
+    env: AbstractVectorEnv,
+    scene: Scene,
+    chance: tuple[Float[Array, "envs agents"], PRNGKeyArray],
 ) -> tuple[Scene, tuple[PyTree, ...]]:
+    luck, env_key = chance
     carry = reset_carry(policy, scene.carry, scene.start)
     distribution, value, next_carry = jax.vmap(policy)(scene.observation, carry)
-    action = distribution.sample(seed=keys[0])
-    timestep, env_state = env.step(keys[1], scene.env_state, action)
+    action = draw(distribution, luck)
+    timestep, env_state = env.step(env_key, scene.env_state, action)
     done = timestep.done
     seen = (scene.observation, carry, scene.start)
     chosen = (action, distribution.log_prob(action), value)

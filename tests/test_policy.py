@@ -1,5 +1,6 @@
 import functools
 
+import distrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from learners import GRU, Clock, assert_close, build, clocks, loud_mlp
 
-from agents import MLP, ActorCritic, JointView, OwnView, Separate, Shared
+from agents import MLP, ActorCritic, JointView, OwnView, Separate, Shared, draw
 from eqgrid import Box, Vectorize
 
 
@@ -99,6 +100,25 @@ def test_parameters_are_shared_or_separate(key, shared):
     distribution, value, _ = policy(jnp.ones((3, 4)), None)
     assert np.unique(np.asarray(distribution.logits), axis=0).shape[0] == (1 if shared else 3)
     assert np.unique(np.asarray(value)).size == (1 if shared else 3)
+
+
+def test_actions_are_drawn_with_their_probabilities():
+    logits = jnp.log(jnp.array([0.0, 0.5, 0.0, 0.375, 0.125, 0.0]))
+    luck = (jnp.arange(8000.0) + 0.5) / 8000
+    stacked = jnp.broadcast_to(logits, (8000, 6))
+    action = jax.jit(lambda x, u: draw(distrax.Categorical(logits=x), u))(stacked, luck)
+    np.testing.assert_array_equal(np.bincount(action, minlength=6), [0, 4000, 0, 3000, 1000, 0])
+
+
+@pytest.mark.parametrize("luck", [0.0, float(np.nextafter(np.float32(1), np.float32(0)))])
+def test_what_has_no_probability_is_never_drawn(key, luck):
+    some = jax.random.normal(key, (1000, 4))
+    logits = jnp.pad(some, ((0, 0), (1, 1)), constant_values=-jnp.inf)
+    action = jax.jit(lambda x, u: draw(distrax.Categorical(logits=x), u))(
+        logits, jnp.full(1000, luck)
+    )
+    assert action.min() >= 1
+    assert action.max() <= 4
 
 
 def test_the_network_is_the_callers_choice(key):
