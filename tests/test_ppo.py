@@ -60,9 +60,16 @@ def learn(ppo, policy, rollout, key, *, opt_state=None, update=None, num_updates
     return ppo.learn(policy, opt_state, rollout, key, update, num_updates=num_updates)
 
 
-@pytest.mark.parametrize(("shared", "view"), [(True, OwnView()), (False, JointView())])
-@pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize(("network", "chunk"), [(loud_mlp, 0), (GRU, 8), (GRU, 0)])
+@pytest.mark.parametrize(
+    ("network", "chunk", "normalize", "shared", "view"),
+    [
+        (loud_mlp, 0, False, False, JointView()),
+        (loud_mlp, 0, True, True, OwnView()),
+        (GRU, 8, False, True, OwnView()),
+        (GRU, 8, True, False, JointView()),
+        (GRU, 0, True, False, JointView()),
+    ],
+)
 def test_the_first_ratio_is_one(key, network, chunk, normalize, shared, view):
     policy, rollout = experience(network, view, shared, normalize)
     _, parts = some_minibatches(settings(chunk_length=chunk), policy, rollout, key, 2)
