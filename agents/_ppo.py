@@ -94,10 +94,7 @@ class Batch(eqx.Module):
 
 @final
 class PPO(eqx.Module):
-    """Proximal policy optimisation with a clipped ratio (Schulman et al. 2017).
-
-    **Raises:** `ValueError` when a setting has no meaning.
-    """
+    """Proximal policy optimisation with a clipped ratio (Schulman et al. 2017)."""
 
     rollout_length: int = 128
     """Steps per environment and update."""
@@ -108,31 +105,32 @@ class PPO(eqx.Module):
     learning_rate: float = 1e-3
     """Step size of Adam."""
     anneal_learning_rate: bool = True
-    """Lower the learning rate in equal steps, to 0 at the last gradient step of the run."""
+    """Lower it linearly, to 0 at the last gradient step."""
     discount: float = 0.99
     """Worth of a reward one step later (gamma)."""
     gae_lambda: float = 0.95
     """Decay of the advantage's trace per step (lambda)."""
     clip: float = 0.2
-    """How far the policy ratio may leave 1 before the gradient stops."""
+    """How far the policy ratio may leave 1."""
     value_clip: float = 0.0
-    """How far a value may leave the one of the rollout before the gradient stops (0: no limit)."""
-    entropy_coefficient: float = 0.02
-    """Weight of the entropy bonus at the start of the run, per nat."""
+    """How far a value may leave its old one (0: no limit)."""
+    entropy_coefficient: float = 0.01
+    """Weight of the entropy bonus at the start, per nat."""
     entropy_coefficient_end: float = 0.0
-    """The same at the end of the run, reached linearly."""
+    """The same at the end, reached linearly."""
     value_coefficient: float = 0.5
     """Weight of the critic's loss."""
     max_grad_norm: float = 0.5
     """Longest gradient, as a Euclidean norm."""
     normalize_advantages: bool = True
-    """Bring each minibatch's advantages to mean 0, and divide them by their deviation."""
+    """Subtract their mean, divide by their deviation."""
     advantage_epsilon: float = 1.0
-    """Added to that deviation, in rewards, so that noise stays small while no reward is found."""
+    """Added to that deviation, in rewards: damps noise."""
     chunk_length: int = 0
-    """Steps that a recurrent network is replayed for (0: the whole rollout)."""
+    """Steps of a recurrent replay (0: the whole rollout)."""
 
     def __check_init__(self):
+        """**Raises:** `ValueError` when a setting has no meaning."""
         for name in ("rollout_length", "num_epochs", "num_minibatches"):
             _require(self, name, getattr(self, name) >= 1, "at least 1")
         for name in ("learning_rate", "max_grad_norm", "clip"):

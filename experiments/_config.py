@@ -24,17 +24,17 @@ class EnvConfig:
     """The kitchen, and how an episode goes."""
 
     layout: str = "cramped"
-    """Kitchen: cramped, asymmetric, ring, forced, circuit, or the path of a layout file."""
+    """cramped, asymmetric, ring, forced, circuit, or the path of a layout file."""
     dynamics: Literal["classic", "interactive"] = "classic"
-    """Whether a full pot starts by itself, or a cook starts it."""
+    """A full pot starts by itself, or a cook starts it."""
     horizon: int = 400
     """Length of an episode, in steps."""
     observation: Literal["features", "planes"] = "features"
-    """What a cook sees: a vector of named features, or the reference's 26 planes."""
+    """Named features, or the reference's 26 planes."""
     random_starts: float = 0.0
-    """Share of training episodes that start with random cells, headings, hands and pots."""
+    """Share of training episodes with a random start."""
     normalize_observation: bool = False
-    """Normalise observations by their running mean and variance."""
+    """Bring observations to mean 0 and variance 1."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,17 +46,17 @@ class Config:
     seed: int = 0
     """Seed of everything that is random."""
     total_steps: int = 4_000_000
-    """Length of training, in environment steps (all environments together)."""
+    """Length of training, in environment steps."""
     num_envs: int = 64
-    """Environments that are stepped side by side."""
+    """Environments side by side."""
     network: Literal["mlp", "cnn"] = "mlp"
-    """Kind of network of the actor and of the critic."""
+    """Kind of network of actor and critic."""
     width: int = 64
     """Units in a hidden layer."""
     shaping: float = 1.0
-    """Weight of the shaped reward at the start of training."""
+    """Weight of the shaped reward at the start."""
     shaping_steps: int = 2_000_000
-    """Environment steps (all together) after which the shaped reward has faded to nothing."""
+    """Environment steps until it has faded to 0."""
     eval_every: int = 100_000
     """Environment steps between two evaluations."""
     eval_episodes: int = 64
@@ -64,9 +64,9 @@ class Config:
     final_episodes: int = 256
     """Episodes in the evaluation at the end."""
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
-    """Settings file whose values replace the defaults; flags replace both."""
+    """Settings file; flags replace what it says."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the run (default: runs/<algorithm>-<layout>-<seed>-<time>)."""
+    """Folder of the run; a new one in runs/ if none."""
     overwrite: bool = False
     """Write into a folder that is not empty."""
 
@@ -104,7 +104,14 @@ def _cli(args: Sequence[str], prog: str, description: str, default: Config) -> C
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            return tyro.cli(Config, prog=prog, description=description, args=args, default=default)
+            return tyro.cli(
+                Config,
+                prog=prog,
+                description=description,
+                args=args,
+                default=default,
+                config=(tyro.conf.FlagCreatePairsOff,),
+            )
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
