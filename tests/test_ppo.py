@@ -91,11 +91,16 @@ def test_a_carry_reset_too_early_or_too_late_would_show(shift):
 @pytest.mark.parametrize("normalize_advantages", [True, False])
 def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages):
     policy, rollout = experience()
-    ppo = settings(clip=0.1, value_clip=value_clip, normalize_advantages=normalize_advantages)
+    ppo = settings(
+        clip=0.1,
+        value_clip=value_clip,
+        value_coefficient=1e-3,
+        normalize_advantages=normalize_advantages,
+    )
     batch = whole_batch(ppo, policy, rollout)
     moved = jax.tree.map(lambda x: jnp.asarray(0.8 * np.asarray(x)), policy)
     log_probs, values, _ = replayed(moved, batch)
-    total, parts = eqx.filter_jit(ppo_loss)(moved, batch, ppo, 0.03)
+    total, parts = eqx.filter_jit(ppo_loss)(moved, batch, ppo, 3.0)
 
     log_probs = np.asarray(log_probs).reshape(-1, 3)
     action = np.asarray(batch.action).reshape(-1)
@@ -121,7 +126,9 @@ def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages):
     expected = np.array([policy_loss, value_loss, entropy, kl, clipped]) / len(action)
     names = ["policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction"]
     np.testing.assert_allclose([parts[n] for n in names], expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(total, expected[:3] @ [1, 0.5, -0.03], rtol=1e-4)
+    weighted = expected[:3] * [1, 1e-3, -3]
+    assert np.abs(weighted).min() > 1e-4 * np.abs(weighted).max(), "no part may hide another"
+    np.testing.assert_allclose(total, weighted.sum(), rtol=1e-5)
     assert 0 < expected[4] < 1
 
 
