@@ -389,9 +389,7 @@ def ppo_loss(
     ratio = jnp.exp(log_ratio)
     advantage = batch.advantage
     if ppo.normalize_advantages:
-        advantage = (advantage - advantage.mean()) / (
-            advantage.std() + ppo.advantage_epsilon
-        )
+        advantage = (advantage - advantage.mean()) / (advantage.std() + ppo.advantage_epsilon)
     clipped_ratio = jnp.clip(ratio, 1 - ppo.clip, 1 + ppo.clip)
     policy_loss = -jnp.minimum(ratio * advantage, clipped_ratio * advantage).mean()
     squared_error = jnp.square(value - batch.target)
