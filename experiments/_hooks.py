@@ -111,16 +111,22 @@ def block_means(metrics: Metrics | None) -> dict[str, Any]:
 
 @final
 class Checkpoints:
-    """Keeps the newest state, and the one whose evaluation was best."""
+    """Keeps the state whose evaluation was best, and every so often the newest one."""
 
-    def __init__(self, folder: Path, evaluator: Evaluator):
-        self.folder, self.evaluator = folder, evaluator
-        self.best = -np.inf
+    def __init__(self, folder: Path, evaluator: Evaluator, every: float = 10.0):
+        """**Arguments:**
+
+        - `every`: seconds between two checkpoints of the newest state.
+        """
+        self.folder, self.evaluator, self.every = folder, evaluator, every
+        self.best, self.saved = -np.inf, -np.inf
 
     def __call__(self, progress: Progress) -> None:
         row = self.evaluator.rows[-1]
         metadata = {"update": progress.updates, **row}
-        save(self.folder / "last", progress.state, metadata)
+        if progress.wall_seconds >= self.saved + self.every:
+            self.saved = progress.wall_seconds
+            save(self.folder / "last", progress.state, metadata)
         if row["eval_return_mean"] > self.best:
             self.best = row["eval_return_mean"]
             save(self.folder / "best", progress.state, metadata)

@@ -70,7 +70,8 @@ def run(algorithm: str, view: AbstractView, args: Sequence[str], clock: Clock) -
     plan = _plan(config)
     folder = _make_folder(algorithm, config)
     (folder / "config.toml").write_text(dump(algorithm, config), encoding="utf-8")
-    console = Console()
+    # Where nobody looks at a terminal, no line is broken in two.
+    console = Console(width=None if sys.stdout.isatty() else 200)
     console.print(
         f"[bold]{algorithm}[/] in [bold]{config.env.layout}[/] ({config.env.dynamics}), "
         f"seed {config.seed}, {config.num_envs} environments: writing to {folder}",
@@ -81,6 +82,7 @@ def run(algorithm: str, view: AbstractView, args: Sequence[str], clock: Clock) -
     progress = _train(plan, config, view, run_key, evaluator, folder, console)
     if progress.stopped:
         console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
+    console.print("playing the final evaluation, drawing the pictures")
     result = _conclude(algorithm, config, folder, progress, evaluator, film_key, clock)
     print_result(console, result, folder)
     return 130 if progress.stopped else 0
