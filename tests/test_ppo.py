@@ -95,6 +95,7 @@ def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages):
         clip=0.1,
         value_clip=value_clip,
         value_coefficient=1e-3,
+        advantage_epsilon=5.0,
         normalize_advantages=normalize_advantages,
     )
     batch = whole_batch(ppo, policy, rollout)
@@ -315,6 +316,7 @@ def test_the_metrics_say_what_happened(key):
         ({"entropy_coefficient": -1.0}, "entropy_coefficient must be at least 0"),
         ({"entropy_coefficient_end": -1.0}, "entropy_coefficient_end must be at least 0"),
         ({"value_coefficient": -1.0}, "value_coefficient must be at least 0"),
+        ({"advantage_epsilon": -1.0}, "advantage_epsilon must be at least 0"),
         ({"chunk_length": -1}, "chunk_length must be at least 0"),
     ],
 )
