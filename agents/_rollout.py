@@ -8,7 +8,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
-from eqgrid import AbstractVectorEnv, TimeStep
+from eqgrid import (
+    AbstractVectorEnv,
+    AbstractWrapper,
+    AutoReset,
+    TimeStep,
+    Vectorize,
+    unwrap,
+)
 
 from ._policy import ActorCritic, draw, reset_carry
 
@@ -71,12 +78,30 @@ def enter(policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> Sce
     - `key`: the source of randomness.
 
     **Returns:** where everything stands before the first step.
+
+    **Raises:** `ValueError` when the environments do not start over by themselves.
     """
+    _check_resets(env)
     observation, env_state = env.reset(key)
     carry = jax.tree.map(
         lambda x: jnp.broadcast_to(x, (env.num_envs, *x.shape)), policy.initial_carry()
     )
     return Scene(env_state, observation, carry, jnp.ones(env.num_envs, dtype=bool))
+
+
+def _check_resets(env: AbstractVectorEnv) -> None:
+    core = unwrap(env)
+    if not isinstance(core, Vectorize):
+        return  # somebody else's many environments: they know
+    one = core.env
+    while isinstance(one, AbstractWrapper):
+        if isinstance(one, AutoReset):
+            return
+        one = one.env
+    raise ValueError(
+        "Agents act beyond the end of an episode, so their environments must start over by "
+        "themselves: Vectorize(AutoReset(env), num_envs)."
+    )
 
 
 def collect(

@@ -3,9 +3,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cart_pole import CartPole
 from learners import GRU, build, clocks, loud_mlp, roll
 
-from agents import AbstractNetwork, ActorCritic, OwnView, Shared, collect
+from agents import AbstractNetwork, ActorCritic, OwnView, Shared, collect, enter
+from eqgrid import Vectorize
 
 LENGTH, NUM_ENVS = 40, 3
 
@@ -118,3 +120,10 @@ def test_equal_keys_give_equal_rollouts(key):
     first, again, other = (roll(policy, env, k, 9)[0] for k in (key, key, jax.random.key(1)))
     assert eqx.tree_equal(first, again)
     assert not np.array_equal(first.action, other.action)
+
+
+def test_environments_that_never_start_over_are_refused(key):
+    env = Vectorize(CartPole(), 2)
+    policy = policy_with(TimeReader(1))
+    with pytest.raises(ValueError, match=r"Vectorize\(AutoReset\(env\), num_envs\)"):
+        enter(policy, env, key)

@@ -37,8 +37,8 @@ def test_a_wrong_shape_is_caught_and_named(tmp_path):
     out = run_pytest(tmp_path, FLAG)
     assert out.returncode == 1
     assert "reward" in out.stdout
-    assert "Float[Array, 'agents']" in out.stdout
-    assert "f32[3]" in out.stdout
+    assert "The problem arose whilst typechecking parameter 'reward'" in out.stdout
+    assert "Actual value: f32[3]" in out.stdout
 
 
 def test_nothing_is_checked_by_default(tmp_path):
