@@ -3,6 +3,7 @@
 from typing import final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -57,7 +58,10 @@ class RunningMoments(eqx.Module):
         self, x: Float[Array, "*shape"], epsilon: Float[Array, ""]
     ) -> Float[Array, "*shape"]:
         """One sample as `(x - mean) / sqrt(variance + epsilon)`."""
-        return (x - self.mean) / jnp.sqrt(self.variance + epsilon)
+        # The barrier keeps XLA from rewriting the division in some programs and not in others, so
+        # that equal moments give results that are equal to the bit.
+        deviation = jax.lax.optimization_barrier(jnp.sqrt(self.variance + epsilon))
+        return (x - self.mean) / deviation
 
     def _combine(
         self,
