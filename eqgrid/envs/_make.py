@@ -4,13 +4,12 @@ import difflib
 import inspect
 from typing import Any
 
-from .._env import AbstractEnv
 from ._overcooked import Overcooked
 
 ENVIRONMENTS = {"overcooked": Overcooked}
 
 
-def make(name: str, **options: Any) -> AbstractEnv:
+def make(name: str, **options: Any) -> Overcooked:
     """Builds an environment by name: `make("overcooked", layout="ring")`.
 
     **Arguments:**
