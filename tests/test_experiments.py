@@ -263,7 +263,14 @@ def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path):
     out = tmp_path / "run"
     flags = small(out=str(out), total_steps="5120000")
     command = [sys.executable, "-u", ROOT / "experiments" / "ippo.py", *flags]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell's background jobs, and so perhaps these tests, are started deaf to Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     deadline = time.monotonic() + 120
     while not (out / "checkpoints" / "last").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
