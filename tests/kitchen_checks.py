@@ -9,7 +9,17 @@ import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 
-from eqgrid.grid import IDLE, AbstractObservation, Cell, Fixture, Hand, Item, Layout, World
+from eqgrid.grid import (
+    IDLE,
+    AbstractObservation,
+    Cell,
+    Fixture,
+    Hand,
+    Item,
+    Layout,
+    World,
+    as_thing,
+)
 
 LETTERS = "NSEW.I"
 """North, south, east, west, stay, interact: what scripts are written in."""
@@ -110,17 +120,10 @@ def random_world(rng, layout):
         lambda w: (w.cells, w.bodies.position, w.bodies.heading, w.bodies.held),
         layout.start,
         (
-            Cell(
-                jnp.asarray(item, jnp.uint8),
-                jnp.asarray(np.where((item == Item.SOUP)[..., None], soups, 0), jnp.uint8),
-                jnp.asarray(timer, jnp.int16),
-            ),
+            Cell(as_thing(item, soups), jnp.asarray(timer, jnp.int16)),
             jnp.asarray(floor, jnp.int8),
             jnp.asarray(rng.integers(0, 4, layout.num_agents), jnp.int8),
-            Hand(
-                jnp.asarray(held, jnp.uint8),
-                jnp.asarray(np.where((held == Item.SOUP)[:, None], held_soups, 0), jnp.uint8),
-            ),
+            Hand(as_thing(held, held_soups)),
         ),
     )
 
@@ -143,13 +146,12 @@ def in_front(world):
 
 
 def holds(item, contents=(0, 0)):
-    return Hand(jnp.asarray(item, jnp.uint8), jnp.asarray(contents, jnp.uint8))
+    return Hand(as_thing(jnp.asarray(item, jnp.uint8), jnp.asarray(contents, jnp.uint8)))
 
 
 def lies(item, contents=(0, 0), timer=IDLE):
     return Cell(
-        jnp.asarray(item, jnp.uint8),
-        jnp.asarray(contents, jnp.uint8),
+        as_thing(jnp.asarray(item, jnp.uint8), jnp.asarray(contents, jnp.uint8)),
         jnp.asarray(timer, jnp.int16),
     )
 

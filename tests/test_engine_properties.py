@@ -43,18 +43,18 @@ def random_game(seed, agents, dynamics):
 
 def as_plain(worlds, time):
     """One world of a game for `naive_kitchen`."""
-    world = jax.tree.map(lambda x: x[time].tolist(), worlds)
-    cells, bodies = world.cells, world.bodies
+    world = jax.tree.map(lambda x: x[time], worlds)
+    cells, held = world.cells, world.bodies.held
+    items, contents, timers = (x.tolist() for x in (cells.item, cells.contents, cells.timer))
     return {
         "cells": {
-            (r, c): (cells.item[r][c], tuple(cells.contents[r][c]), cells.timer[r][c])
-            for r, c in np.ndindex(SHAPE)
+            (r, c): (items[r][c], tuple(contents[r][c]), timers[r][c]) for r, c in np.ndindex(SHAPE)
         },
-        "positions": [tuple(p) for p in bodies.position],
-        "headings": bodies.heading,
+        "positions": [tuple(p) for p in world.bodies.position.tolist()],
+        "headings": world.bodies.heading.tolist(),
         "hands": [
             (item, tuple(inside))
-            for item, inside in zip(bodies.held.item, bodies.held.contents, strict=True)
+            for item, inside in zip(held.item.tolist(), held.contents.tolist(), strict=True)
         ],
     }
 

@@ -24,6 +24,7 @@ from eqgrid.grid import (
     Layout,
     Recipes,
     World,
+    as_thing,
 )
 
 STEPS = {"north": (-1, 0), "south": (1, 0), "east": (0, 1), "west": (0, -1)}
@@ -65,11 +66,11 @@ def build(drawn):
     """The kitchen that was drawn; outside of strategies, as type checks draw random numbers."""
     drawn = jax.tree.map(jnp.asarray, drawn)
     world = World(
-        cells=Cell(drawn["item"], drawn["contents"], drawn["timer"]),
+        cells=Cell(as_thing(drawn["item"], drawn["contents"]), drawn["timer"]),
         bodies=Bodies(
             position=drawn["position"],
             heading=drawn["heading"],
-            held=Hand(drawn["held"], drawn["held_contents"]),
+            held=Hand(as_thing(drawn["held"], drawn["held_contents"])),
         ),
         time=jnp.zeros((), jnp.int32),
     )

@@ -1,9 +1,8 @@
 """Reading kitchens: texts, names and files, and what is no kitchen."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from kitchen_checks import assert_equal, unchecked
+from kitchen_checks import assert_equal, holds, unchecked
 
 from eqgrid.envs import KITCHENS, REFERENCE_NAMES, Overcooked, load_layout, parse_reference
 from eqgrid.grid import IDLE, Fixture, Heading, Item, Layout, LayoutError
@@ -220,7 +219,7 @@ def test_reads_values_and_times_of_every_recipe():
     assert (recipes.cook_time[1, 0], recipes.cook_time[1, 1]) == (5, 8)
     assert recipes.ordered.sum() == 2
     assert recipes.bonus.sum() == 1
-    assert recipes.payoff(jnp.asarray([1, 1], jnp.uint8)) == 30
+    assert recipes.payoff(holds(Item.SOUP, (1, 1)).thing) == 30
 
 
 def test_reads_values_and_times_of_every_ingredient():
@@ -239,8 +238,8 @@ def test_reads_one_value_and_time_for_all():
 def test_reads_an_infinite_bonus():
     layout = parse_reference(f"""{{{GRID}, 'order_bonus': float('inf'),
         'start_bonus_orders': [{{'ingredients': ['onion']}}]}}""")
-    assert layout.recipes.payoff(jnp.asarray([1, 0], jnp.uint8)) == np.inf
-    assert layout.recipes.payoff(jnp.asarray([2, 0], jnp.uint8)) == 20
+    assert layout.recipes.payoff(holds(Item.SOUP, (1, 0)).thing) == np.inf
+    assert layout.recipes.payoff(holds(Item.SOUP, (2, 0)).thing) == 20
 
 
 def test_reads_a_start_of_its_own():

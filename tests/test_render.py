@@ -6,25 +6,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from kitchen_checks import holds
 from PIL import Image
 
-from eqgrid.grid import IDLE, Heading, Item, Layout, render, render_episode
+from eqgrid.grid import IDLE, Heading, Item, Layout, as_thing, render, render_episode
 
 CRAMPED = Layout.parse("XXPXX\nO  2O\nX1  X\nXDXSX")
 CELL = 32
 
 
 def edit(world, **changes):
-    """A copy of a world with an entry of some leaves changed, as by `item=((0, 3), Item.DISH)`."""
+    """A copy of a world with an entry of some leaves changed, as by `thing=((0, 3), Item.DISH)`."""
     world = jax.tree.map(np.array, world)
     leaves = {
-        "item": world.cells.item,
-        "contents": world.cells.contents,
+        "thing": world.cells.thing,
         "timer": world.cells.timer,
         "heading": world.bodies.heading,
         "position": world.bodies.position,
-        "held": world.bodies.held.item,
-        "held_contents": world.bodies.held.contents,
+        "held": world.bodies.held.thing,
         "time": world.time,
     }
     for name, (index, value) in changes.items():
@@ -49,8 +48,7 @@ def soup(timer, onions=3, tomatoes=0):
     pot = (0, 2)
     return edit(
         CRAMPED.start,
-        item=(pot, Item.SOUP),
-        contents=(pot, (onions, tomatoes)),
+        thing=(pot, as_thing(Item.SOUP.value, np.asarray([onions, tomatoes]))),
         timer=(pot, timer),
     )
 
@@ -70,7 +68,7 @@ def test_equal_worlds_have_equal_pictures():
 @pytest.mark.parametrize("cell", [(0, 3), (3, 0), (2, 4)])
 @pytest.mark.parametrize("item", [Item.ONION, Item.TOMATO, Item.DISH])
 def test_a_thing_on_a_counter_shows_in_its_cell_only(cell, item):
-    after = edit(CRAMPED.start, item=(cell, item))
+    after = edit(CRAMPED.start, thing=(cell, item))
     assert changed_cells(draw(CRAMPED.start), draw(after)) == {cell}
 
 
@@ -100,9 +98,7 @@ def test_held_things_differ(heading):
     for held, contents in [(item, (0, 0)) for item in list(Item)[:4]] + [
         (Item.SOUP, contents) for contents in ((3, 0), (0, 3), (2, 1), (1, 0))
     ]:
-        world = edit(
-            CRAMPED.start, heading=(1, heading), held=(1, held), held_contents=(1, contents)
-        )
+        world = edit(CRAMPED.start, heading=(1, heading), held=(1, holds(held, contents).thing))
         pictures.append(draw(world))
     for i, one in enumerate(pictures):
         for other in pictures[:i]:

@@ -110,6 +110,7 @@ FORBIDDEN = {
     "eqgrid/envs": ("agents", "experiments"),
     "agents": ("experiments", "eqgrid.grid", "eqgrid.envs"),
     "experiments": (),
+    "experiments/contenders": (),
 }
 
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from ..grid import (
     ALL_RECIPES,
     IDLE,
+    Cell,
     Fixture,
     Heading,
     Item,
@@ -20,6 +21,7 @@ from ..grid import (
     Recipe,
     Recipes,
     World,
+    as_thing,
 )
 
 _ONION_SOUP: Recipe = ("onion", "onion", "onion")
@@ -185,22 +187,18 @@ def _reference_numbers(
 
 def _reference_start(layout: Layout, start_state: dict[str, Any]) -> World:
     """The world of a reference state as a dictionary; positions there are `(x, y)`."""
-    item, contents, timer = (
-        layout.start.cells.item,
-        layout.start.cells.contents,
-        layout.start.cells.timer,
-    )
-    for thing in start_state["objects"]:
-        at = (thing["position"][1], thing["position"][0])
-        item = item.at[at].set(Item[thing["name"].upper()])
-        if thing["name"] == "soup":
-            names = [ingredient["name"] for ingredient in thing["_ingredients"]]
-            onions, tomatoes = names.count("onion"), names.count("tomato")
-            contents = contents.at[at].set(jnp.asarray([onions, tomatoes], jnp.uint8))
-            tick = thing["_cooking_tick"]
+    cells = layout.start.cells
+    for holder in start_state["objects"]:
+        at = (holder["position"][1], holder["position"][0])
+        names = [ingredient["name"] for ingredient in holder.get("_ingredients", ())]
+        onions, tomatoes = names.count("onion"), names.count("tomato")
+        thing = as_thing(Item[holder["name"].upper()], jnp.asarray([onions, tomatoes]))
+        timer = jnp.asarray(IDLE, jnp.int16)
+        if holder["name"] == "soup" and layout.fixtures[at] == Fixture.POT:
+            tick = holder["_cooking_tick"]
             left = jnp.maximum(layout.recipes.cook_time[onions, tomatoes] - tick, 0)
-            in_pot = layout.fixtures[at] == Fixture.POT
-            timer = timer.at[at].set(left if tick >= 0 and in_pot else IDLE)
+            timer = left if tick >= 0 else timer
+        cells = Cell(cells.thing.at[at].set(thing), cells.timer.at[at].set(timer))
     players = start_state["players"]
     if any(player["held_object"] for player in players):
         raise LayoutError("a start with full hands is not supported: put the objects on counters.")
@@ -212,17 +210,13 @@ def _reference_start(layout: Layout, start_state: dict[str, Any]) -> World:
     }
     return eqx.tree_at(
         lambda w: (
-            w.cells.item,
-            w.cells.contents,
-            w.cells.timer,
+            w.cells,
             w.bodies.position,
             w.bodies.heading,
         ),
         layout.start,
         (
-            item,
-            contents,
-            timer,
+            cells,
             jnp.asarray([player["position"][::-1] for player in players], jnp.int8),
             jnp.asarray([turned[tuple(player["orientation"])] for player in players], jnp.int8),
         ),

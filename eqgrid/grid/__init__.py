@@ -10,6 +10,8 @@ from ._interactions import (
     PutDown as PutDown,
     StartCooking as StartCooking,
     Take as Take,
+    empty_cell as empty_cell,
+    hand_with as hand_with,
     interact as interact,
 )
 from ._layout import Layout as Layout, LayoutError as LayoutError, empty_world as empty_world
@@ -17,7 +19,6 @@ from ._motion import AbstractMotion as AbstractMotion, AllOrNone as AllOrNone
 from ._observation import AbstractObservation as AbstractObservation, Planes as Planes
 from ._recipes import (
     ALL_RECIPES as ALL_RECIPES,
-    MAX_INGREDIENTS as MAX_INGREDIENTS,
     Recipe as Recipe,
     Recipes as Recipes,
 )
@@ -46,6 +47,7 @@ from ._ticks import (
 )
 from ._world import (
     IDLE as IDLE,
+    MAX_INGREDIENTS as MAX_INGREDIENTS,
     Action as Action,
     Bodies as Bodies,
     Cell as Cell,
@@ -55,4 +57,5 @@ from ._world import (
     Ingredient as Ingredient,
     Item as Item,
     World as World,
+    as_thing as as_thing,
 )

@@ -10,8 +10,17 @@ from jaxtyping import Array, Bool, Float32, Int8, Int32, Integer, Shaped, UInt8
 
 from ._layout import Layout
 from ._observation import AbstractObservation
-from ._recipes import MAX_INGREDIENTS
-from ._world import IDLE, Bodies, Cell, Fixture, Heading, Item, World, heading_delta
+from ._world import (
+    IDLE,
+    MAX_INGREDIENTS,
+    Bodies,
+    Cell,
+    Fixture,
+    Heading,
+    Item,
+    World,
+    heading_delta,
+)
 
 DISTANCE_UNIT = 5
 """Cells per unit of a distance or a position. The same in every kitchen, so that a number means the

@@ -6,6 +6,8 @@ interactions may fire on any cell and hand. The rules are those of Overcooked-AI
 """
 
 import abc
+import operator
+from functools import reduce
 from typing import final
 
 import equinox as eqx
@@ -14,9 +16,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int8, UInt8
 
 from ._layout import Layout
-from ._recipes import MAX_INGREDIENTS, Recipes, look_up
+from ._recipes import Recipes, look_up
 from ._world import (
+    DIGIT,
     IDLE,
+    MAX_INGREDIENTS,
+    Bodies,
     Cell,
     Fixture,
     Hand,
@@ -26,6 +31,7 @@ from ._world import (
     get_cell,
     heading_delta,
     set_cell,
+    soup_size,
 )
 
 
@@ -52,16 +58,14 @@ class AbstractInteraction(eqx.Module):
         """
 
 
-def _item(item: Item) -> UInt8[Array, ""]:
-    return jnp.asarray(item, jnp.uint8)
+def hand_with(item: Item) -> Hand:
+    """A hand that holds something that is no soup."""
+    return Hand(jnp.asarray(item, jnp.uint8))
 
 
-def _empty_hand(hand: Hand) -> Hand:
-    return Hand(_item(Item.NOTHING), jnp.zeros_like(hand.contents))
-
-
-def _empty_cell(cell: Cell) -> Cell:
-    return Cell(_item(Item.NOTHING), jnp.zeros_like(cell.contents), jnp.full_like(cell.timer, IDLE))
+def empty_cell() -> Cell:
+    """A cell in which nothing lies."""
+    return Cell(jnp.asarray(Item.NOTHING, jnp.uint8), jnp.asarray(IDLE, jnp.int16))
 
 
 @final
@@ -73,7 +77,7 @@ class PutDown(AbstractInteraction):
     ) -> Outcome:
         fired = (fixture == Fixture.COUNTER) & (cell.item == Item.NOTHING)
         fired &= hand.item != Item.NOTHING
-        return Outcome(fired, Cell(hand.item, hand.contents, cell.timer), _empty_hand(hand))
+        return Outcome(fired, Cell(hand.thing, cell.timer), hand_with(Item.NOTHING))
 
 
 @final
@@ -85,7 +89,7 @@ class PickUp(AbstractInteraction):
     ) -> Outcome:
         fired = (fixture == Fixture.COUNTER) & (cell.item != Item.NOTHING)
         fired &= hand.item == Item.NOTHING
-        return Outcome(fired, _empty_cell(cell), Hand(cell.item, cell.contents))
+        return Outcome(fired, empty_cell(), Hand(cell.thing))
 
 
 @final
@@ -99,7 +103,7 @@ class Take(AbstractInteraction):
         self, recipes: Recipes, fixture: UInt8[Array, ""], cell: Cell, hand: Hand
     ) -> Outcome:
         fired = (fixture == self.dispenser) & (hand.item == Item.NOTHING)
-        return Outcome(fired, cell, Hand(_item(self.item), hand.contents))
+        return Outcome(fired, cell, hand_with(self.item))
 
 
 @final
@@ -113,9 +117,9 @@ class AddIngredient(AbstractInteraction):
         self, recipes: Recipes, fixture: UInt8[Array, ""], cell: Cell, hand: Hand
     ) -> Outcome:
         fired = (fixture == Fixture.POT) & (hand.item == self.item) & (cell.timer == IDLE)
-        fired &= cell.contents.sum(dtype=jnp.uint8) < MAX_INGREDIENTS
-        contents = cell.contents.at[self.ingredient].add(1)
-        return Outcome(fired, Cell(_item(Item.SOUP), contents, cell.timer), _empty_hand(hand))
+        fired &= soup_size(cell.thing) < MAX_INGREDIENTS
+        soup = jnp.maximum(cell.thing, jnp.uint8(Item.SOUP)) + DIGIT[self.ingredient]
+        return Outcome(fired, Cell(soup, cell.timer), hand_with(Item.NOTHING))
 
 
 @final
@@ -127,8 +131,8 @@ class StartCooking(AbstractInteraction):
     ) -> Outcome:
         fired = (fixture == Fixture.POT) & (hand.item == Item.NOTHING)
         fired &= (cell.item == Item.SOUP) & (cell.timer == IDLE)
-        cook_time = look_up(recipes.cook_time, cell.contents)
-        return Outcome(fired, Cell(cell.item, cell.contents, cook_time), hand)
+        cook_time = look_up(recipes.cook_time, cell.thing)
+        return Outcome(fired, Cell(cell.thing, cook_time), hand)
 
 
 @final
@@ -140,7 +144,7 @@ class Plate(AbstractInteraction):
     ) -> Outcome:
         fired = (fixture == Fixture.POT) & (hand.item == Item.DISH)
         fired &= (cell.item == Item.SOUP) & (cell.timer == 0)
-        return Outcome(fired, _empty_cell(cell), Hand(cell.item, cell.contents))
+        return Outcome(fired, empty_cell(), Hand(cell.thing))
 
 
 @final
@@ -151,19 +155,20 @@ class Deliver(AbstractInteraction):
         self, recipes: Recipes, fixture: UInt8[Array, ""], cell: Cell, hand: Hand
     ) -> Outcome:
         fired = (fixture == Fixture.SERVING) & (hand.item == Item.SOUP)
-        return Outcome(fired, cell, _empty_hand(hand))
+        return Outcome(fired, cell, hand_with(Item.NOTHING))
 
 
 @final
 class Events(eqx.Module):
     """The facts of one step: who did what, and the world each cook did it in.
 
-    - `fired`: which of the kitchen's interactions fired; `kinds` are their types.
+    - `fired`: for each agent, in this order, which of the kitchen's interactions fired; `kinds` are
+        their types.
     - `turns`: the world as each agent found it when its turn came, in the order of the agents.
     - `hands`: what each agent held after its own turn.
     """
 
-    fired: Bool[Array, "agents interactions"]
+    fired: tuple[tuple[Bool[Array, ""], ...], ...]
     turns: tuple[World, ...]
     hands: Hand
     kinds: tuple[type[AbstractInteraction], ...] = eqx.field(static=True)
@@ -176,7 +181,10 @@ class Events(eqx.Module):
     def by(self, *kinds: type[AbstractInteraction]) -> Bool[Array, " agents"]:
         """Whether an interaction of one of these kinds fired."""
         columns = [i for i, kind in enumerate(self.kinds) if issubclass(kind, kinds)]
-        return self.fired[:, jnp.asarray(columns, int)].any(axis=-1)
+        never = jnp.zeros((), bool)
+        return jnp.stack(
+            [reduce(operator.or_, (fired[i] for i in columns), never) for fired in self.fired]
+        )
 
 
 def interact(
@@ -192,20 +200,22 @@ def interact(
     """
     bodies = world.bodies
     targets = bodies.position + heading_delta(bodies.heading)
+    cells, held = world.cells, list(bodies.held.thing)
     turns, fired = [], []
     for agent in range(world.num_agents):
-        turns.append(world)
-        hand = jax.tree.map(lambda x, agent=agent: x[agent], bodies.held)
+        turns.append(World(cells, _holding(bodies, held), world.time))
         cells, hand, fired_here = _turn(
-            interactions, layout, world.cells, targets[agent], hand, acting[agent]
+            interactions, layout, cells, targets[agent], Hand(held[agent]), acting[agent]
         )
-        held = jax.tree.map(
-            lambda x, new, agent=agent: x.at[agent].set(new), world.bodies.held, hand
-        )
-        world = eqx.tree_at(lambda w: (w.cells, w.bodies.held), world, (cells, held))
+        held[agent] = hand.thing
         fired.append(fired_here)
     kinds = tuple(type(interaction) for interaction in interactions)
-    return world, Events(jnp.stack(fired), tuple(turns), world.bodies.held, kinds)
+    bodies = _holding(bodies, held)
+    return World(cells, bodies, world.time), Events(tuple(fired), tuple(turns), bodies.held, kinds)
+
+
+def _holding(bodies: Bodies, held: list[UInt8[Array, ""]]) -> Bodies:
+    return Bodies(bodies.position, bodies.heading, Hand(jnp.stack(held)))
 
 
 def _turn(
@@ -215,7 +225,7 @@ def _turn(
     target: Int8[Array, "2"],
     hand: Hand,
     acting: Bool[Array, ""],
-) -> tuple[Cell, Hand, Bool[Array, " interactions"]]:
+) -> tuple[Cell, Hand, tuple[Bool[Array, ""], ...]]:
     fixture, cell = get_cell((layout.fixtures, cells), target)
     new_cell, new_hand = cell, hand
     fired = []
@@ -228,4 +238,4 @@ def _turn(
             (new_cell, new_hand),
         )
         fired.append(fires)
-    return set_cell(cells, target, new_cell), new_hand, jnp.stack(fired)
+    return set_cell(cells, target, new_cell), new_hand, tuple(fired)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Int, UInt8
 
 from ._recipes import Recipes
-from ._world import IDLE, Bodies, Cell, Fixture, Hand, Heading, Ingredient, Item, World
+from ._world import IDLE, Bodies, Cell, Fixture, Hand, Heading, Item, World
 
 CHARACTERS = {
     " ": Fixture.FLOOR,
@@ -88,8 +88,7 @@ class Layout(eqx.Module):
         edge = ((0, rows), (0, cols))
         cells = self.start.cells
         padded = Cell(
-            item=jnp.pad(cells.item, edge),
-            contents=jnp.pad(cells.contents, (*edge, (0, 0))),
+            thing=jnp.pad(cells.thing, edge),
             timer=jnp.pad(cells.timer, edge, constant_values=IDLE),
         )
         return Layout(
@@ -110,20 +109,16 @@ class Layout(eqx.Module):
 
 def empty_world(shape: tuple[int, ...], positions: Int[np.ndarray, "agents 2"]) -> World:
     """A world with nothing in it but agents at `positions`, facing north, empty-handed."""
-    agents, kinds = len(positions), len(Ingredient)
+    agents = len(positions)
     return World(
         cells=Cell(
-            item=jnp.full(shape, Item.NOTHING, jnp.uint8),
-            contents=jnp.zeros((*shape, kinds), jnp.uint8),
+            thing=jnp.full(shape, Item.NOTHING, jnp.uint8),
             timer=jnp.full(shape, IDLE, jnp.int16),
         ),
         bodies=Bodies(
             position=jnp.asarray(positions, jnp.int8),
             heading=jnp.full(agents, Heading.NORTH, jnp.int8),
-            held=Hand(
-                item=jnp.full(agents, Item.NOTHING, jnp.uint8),
-                contents=jnp.zeros((agents, kinds), jnp.uint8),
-            ),
+            held=Hand(jnp.full(agents, Item.NOTHING, jnp.uint8)),
         ),
         time=jnp.zeros((), jnp.int32),
     )

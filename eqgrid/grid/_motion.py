@@ -1,11 +1,12 @@
 """How bodies move, and what happens when they are in each other's way."""
 
 import abc
+import itertools
 from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Int8, UInt8
+from jaxtyping import Array, Bool, Int, Int8, Int16, UInt8
 
 from ._world import Action, Bodies, Fixture, get_cell, heading_delta
 
@@ -43,8 +44,8 @@ class AllOrNone(AbstractMotion):
         heading = jnp.where(turns, action.astype(jnp.int8), bodies.heading)
         old = bodies.position
         new = _step_onto_floor(fixtures, old, action.astype(jnp.int8))
-        collide = (_pairs_equal(new, new) | (_pairs_equal(new, old) & _pairs_equal(old, new))).any()
-        return Bodies(jnp.where(collide, old, new), heading, bodies.held)
+        position = jnp.where(_collide(old, new), old, new)
+        return Bodies(position, heading, bodies.held)
 
 
 def _step_onto_floor(
@@ -57,9 +58,17 @@ def _step_onto_floor(
     return jnp.where(free[:, None], target, position)
 
 
-def _pairs_equal(
-    a: Int8[Array, "agents 2"], b: Int8[Array, "agents 2"]
-) -> Bool[Array, "agents agents"]:
-    """Whether body i in `a` and body j in `b`, another one, are in one cell."""
-    others = ~jnp.eye(len(a), dtype=bool)
-    return (a[:, None] == b[None]).all(axis=-1) & others
+def _collide(old: Int8[Array, "agents 2"], new: Int8[Array, "agents 2"]) -> Bool[Array, ""]:
+    """Whether any two bodies would end in one cell, or swap cells."""
+    was, will_be = list(_number(old)), list(_number(new))
+    collide = jnp.zeros((), bool)
+    for a, b in itertools.combinations(range(len(old)), 2):
+        collide |= will_be[a] == will_be[b]
+        collide |= (will_be[a] == was[b]) & (will_be[b] == was[a])
+    return collide
+
+
+def _number(position: Int8[Array, "agents 2"]) -> Int16[Array, " agents"]:
+    """A number for every cell, no two alike: a grid has at most 127 columns."""
+    row, col = position[:, 0].astype(jnp.int16), position[:, 1].astype(jnp.int16)
+    return row * 128 + col

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int16, Shaped, UInt8
 
-from ._world import Ingredient
+from ._world import MAX_INGREDIENTS, soup_index
 
-MAX_INGREDIENTS = 3
 _SIZE = MAX_INGREDIENTS + 1
 
 Number = float | int
@@ -77,18 +76,18 @@ class Recipes(eqx.Module):
         self.ordered, self.bonus = jnp.asarray(ordered), jnp.asarray(bonus)
         self.bonus_factor = jnp.asarray(bonus_factor, jnp.float32)
 
-    def payoff(self, contents: UInt8[Array, " ingredients"]) -> Float32[Array, ""]:
-        """What delivering a soup of `contents` pays the team."""
-        value = look_up(self.value, contents)
-        factor = jnp.where(look_up(self.bonus, contents), self.bonus_factor, 1.0)
-        return jnp.where(look_up(self.ordered, contents), value * factor, 0.0)
+    def payoff(self, soup: UInt8[Array, ""]) -> Float32[Array, ""]:
+        """What delivering a soup, given as a thing, pays the team."""
+        value = look_up(self.value, soup)
+        factor = jnp.where(look_up(self.bonus, soup), self.bonus_factor, 1.0)
+        return jnp.where(look_up(self.ordered, soup), value * factor, 0.0)
 
 
 def look_up(
-    table: Shaped[Array, "onions tomatoes"], contents: UInt8[Array, " ingredients"]
-) -> Shaped[Array, ""]:
-    """The entry of `table` for a soup of `contents`."""
-    return table[contents[Ingredient.ONION], contents[Ingredient.TOMATO]]
+    table: Shaped[Array, "onions tomatoes"], soup: UInt8[Array, "*soups"]
+) -> Shaped[Array, "*soups"]:
+    """The entries of `table` for soups, given as things."""
+    return table.reshape(-1)[soup_index(soup)]
 
 
 def _index(recipe: Recipe) -> tuple[int, int]:

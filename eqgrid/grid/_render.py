@@ -20,7 +20,7 @@ from jaxtyping import UInt8
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from ._layout import Layout
-from ._world import IDLE, Cell, Fixture, Hand, Heading, Item, World
+from ._world import IDLE, MAX_INGREDIENTS, Cell, Fixture, Hand, Heading, Item, World
 
 SMALLEST_CELL = 16
 """The fewest pixels per cell in which anything can be recognised."""
@@ -560,8 +560,8 @@ def _open_sides(fixtures: bytes, width: int) -> tuple[tuple[bool, bool, bool, bo
 
 
 def _read_thing(holder: Hand | Cell, place: int | tuple[int, int]) -> _Thing:
-    onions, tomatoes = (int(count) for count in holder.contents[place])
-    return _Thing(int(holder.item[place]), onions, tomatoes)
+    thing = int(holder.thing[place])
+    return _Thing(min(thing, Item.SOUP), *divmod(max(thing - Item.SOUP, 0), MAX_INGREDIENTS + 1))
 
 
 def _chefs(world: World) -> dict[tuple[int, int], _Chef]:
@@ -654,11 +654,11 @@ def _concrete(
             f"`cell_pixels` must be at least {SMALLEST_CELL} to be recognisable, not {cell_pixels}."
         )
     layout, worlds = jax.tree.map(np.asarray, (layout, worlds))
-    grid = worlds.cells.item.shape[leading:]
-    if worlds.cells.item.ndim != leading + 2 or grid != layout.fixtures.shape:
+    grid = worlds.cells.thing.shape[leading:]
+    if worlds.cells.thing.ndim != leading + 2 or grid != layout.fixtures.shape:
         kind = "a leading time axis and the layout's grid" if leading else "the layout's grid"
         raise ValueError(
-            f"The cells of the world are {worlds.cells.item.shape}, but they must have {kind} of "
+            f"The cells of the world are {worlds.cells.thing.shape}, but they must have {kind} of "
             f"{layout.fixtures.shape} cells."
         )
     position = worlds.bodies.position

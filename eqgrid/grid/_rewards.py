@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import final
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32
 
@@ -20,7 +19,7 @@ from ._interactions import (
     Take,
 )
 from ._layout import Layout
-from ._world import IDLE, Fixture, Item, World
+from ._world import IDLE, Fixture, Item, World, soup_size
 
 EVENT_NAMES = (
     "onion_pickup",
@@ -73,7 +72,7 @@ def dish_is_useful(layout: Layout, events: Events) -> Bool[Array, " agents"]:
     if len(events.turns) != 2:
         return jnp.zeros(len(events.turns), bool)
     cells = events.before.cells
-    amount = cells.contents.sum(axis=-1, dtype=jnp.uint8)
+    amount = soup_size(cells.thing)
     wants = (cells.timer != IDLE) | (amount == 1) | (amount == 2)
     num_wants = ((layout.fixtures == Fixture.POT) & wants).sum(dtype=jnp.int32)
     return jnp.stack([_fewer_dishes_than(num_wants, world) for world in events.turns])
@@ -98,10 +97,12 @@ class TeamDelivery(AbstractReward):
     """Every cook is paid for every soup that anyone delivers: what its recipe is worth."""
 
     def __call__(self, layout: Layout, events: Events) -> Float32[Array, " agents"]:
-        delivered = events.by(Deliver)
-        payoff = jax.vmap(layout.recipes.payoff)(events.before.bodies.held.contents)
-        total = jnp.where(delivered, payoff, 0.0).sum()
-        return jnp.broadcast_to(total, delivered.shape)
+        soups = events.before.bodies.held.thing
+        paid = [
+            jnp.where(delivered, layout.recipes.payoff(soup), 0.0)
+            for delivered, soup in zip(events.by(Deliver), soups, strict=True)
+        ]
+        return jnp.broadcast_to(sum(paid), soups.shape)
 
 
 @final

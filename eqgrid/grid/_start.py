@@ -1,16 +1,28 @@
 """How an episode starts: a tuple of small changes to the layout's own start."""
 
 import abc
+import math
 from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from ._layout import Layout
-from ._recipes import MAX_INGREDIENTS, look_up
-from ._world import IDLE, Cell, Fixture, Hand, Heading, Item, World
+from ._recipes import look_up
+from ._world import (
+    IDLE,
+    MAX_INGREDIENTS,
+    Cell,
+    Fixture,
+    Hand,
+    Heading,
+    Item,
+    World,
+    as_thing,
+    soup_size,
+)
 
 
 class AbstractStart(eqx.Module):
@@ -76,8 +88,11 @@ class RandomHeadings(AbstractStart):
         return eqx.tree_at(lambda w: w.bodies.heading, world, heading)
 
 
-def _draw_contents(key: PRNGKeyArray, layout: Layout, number: int) -> Array:
-    """A soup of 1 to 3 ingredients that the kitchen dispenses, for each of `number` places."""
+def _draw_soups(
+    key: PRNGKeyArray, layout: Layout, shape: tuple[int, ...]
+) -> UInt8[Array, "*places"]:
+    """Soups of 1 to 3 ingredients that the kitchen dispenses, as things."""
+    number = math.prod(shape)
     size_key, kind_key = jax.random.split(key)
     size = jax.random.randint(size_key, (number, 1), 1, MAX_INGREDIENTS + 1)
     has_onions = (layout.fixtures == Fixture.ONION_DISPENSER).any()
@@ -86,7 +101,8 @@ def _draw_contents(key: PRNGKeyArray, layout: Layout, number: int) -> Array:
     tomato = jax.random.bernoulli(kind_key, share, (number, MAX_INGREDIENTS))
     used = jnp.arange(MAX_INGREDIENTS)[None, :] < size
     tomatoes = (tomato & used).sum(axis=1, dtype=jnp.uint8)
-    return jnp.stack([size[:, 0].astype(jnp.uint8) - tomatoes, tomatoes], axis=-1)
+    contents = jnp.stack([size[:, 0].astype(jnp.uint8) - tomatoes, tomatoes], axis=-1)
+    return as_thing(Item.SOUP, contents).reshape(shape)
 
 
 @final
@@ -108,15 +124,15 @@ class RandomHeld(AbstractStart):
         self.probability = _probability(probability)
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        some_key, item_key, contents_key = jax.random.split(key, 3)
+        some_key, item_key, soup_key = jax.random.split(key, 3)
         agents = world.num_agents
         some = jax.random.bernoulli(some_key, self.probability, (agents,))
         items = jnp.asarray([Item.ONION, Item.DISH, Item.SOUP], jnp.uint8)
         item = jax.random.choice(item_key, items, (agents,), p=jnp.asarray([0.6, 0.2, 0.2]))
         item = jnp.where(some, item, jnp.asarray(Item.NOTHING, jnp.uint8))
-        contents = _draw_contents(contents_key, layout, agents)
-        contents = jnp.where((item == Item.SOUP)[:, None], contents, 0)
-        return eqx.tree_at(lambda w: w.bodies.held, world, Hand(item, contents))
+        soup = _draw_soups(soup_key, layout, (agents,))
+        thing = jnp.where(item == Item.SOUP, soup, item)
+        return eqx.tree_at(lambda w: w.bodies.held, world, Hand(thing))
 
 
 @final
@@ -142,20 +158,17 @@ class RandomPots(AbstractStart):
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         shape = layout.fixtures.shape
-        some_key, contents_key, cook_key, time_key = jax.random.split(key, 4)
+        some_key, soup_key, cook_key, time_key = jax.random.split(key, 4)
         some = jax.random.bernoulli(some_key, self.probability, shape)
         some &= layout.fixtures == Fixture.POT
-        contents = _draw_contents(contents_key, layout, shape[0] * shape[1]).reshape(*shape, -1)
+        soup = _draw_soups(soup_key, layout, shape)
         cooks = some & jax.random.bernoulli(cook_key, self.probability, shape)
         if self.full_only:
-            cooks &= contents.sum(axis=-1, dtype=jnp.uint8) == MAX_INGREDIENTS
-        cook_time = jax.vmap(jax.vmap(look_up, (None, 0)), (None, 0))(
-            layout.recipes.cook_time, contents
-        )
+            cooks &= soup_size(soup) == MAX_INGREDIENTS
+        cook_time = look_up(layout.recipes.cook_time, soup)
         left = jax.random.uniform(time_key, shape) * (cook_time + 1).astype(jnp.float32)
         cells = Cell(
-            item=jnp.where(some, jnp.asarray(Item.SOUP, jnp.uint8), world.cells.item),
-            contents=jnp.where(some[..., None], contents, world.cells.contents),
+            thing=jnp.where(some, soup, world.cells.thing),
             timer=jnp.where(cooks, left.astype(jnp.int16), jnp.asarray(IDLE, jnp.int16)),
         )
         return World(cells, world.bodies, world.time)

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, UInt8
 
 from ._layout import Layout
-from ._recipes import MAX_INGREDIENTS, Recipes, look_up
-from ._world import IDLE, Cell, Fixture, World
+from ._recipes import Recipes, look_up
+from ._world import IDLE, MAX_INGREDIENTS, Cell, Fixture, World, soup_size
 
 
 class AbstractTick(eqx.Module):
@@ -26,10 +26,10 @@ class StartWhenFull(AbstractTick):
     """A pot with three ingredients starts by itself: what makes `classic` dynamics classic."""
 
     def __call__(self, recipes: Recipes, fixture: UInt8[Array, ""], cell: Cell) -> Cell:
-        full = cell.contents.sum(dtype=jnp.uint8) == MAX_INGREDIENTS
+        full = soup_size(cell.thing) == MAX_INGREDIENTS
         starts = (fixture == Fixture.POT) & full & (cell.timer == IDLE)
-        timer = jnp.where(starts, look_up(recipes.cook_time, cell.contents), cell.timer)
-        return Cell(cell.item, cell.contents, timer)
+        timer = jnp.where(starts, look_up(recipes.cook_time, cell.thing), cell.timer)
+        return Cell(cell.thing, timer)
 
 
 @final
@@ -38,7 +38,7 @@ class Cook(AbstractTick):
 
     def __call__(self, recipes: Recipes, fixture: UInt8[Array, ""], cell: Cell) -> Cell:
         cooking = cell.timer > 0
-        return Cell(cell.item, cell.contents, cell.timer - cooking.astype(jnp.int16))
+        return Cell(cell.thing, cell.timer - cooking.astype(jnp.int16))
 
 
 def tick(ticks: tuple[AbstractTick, ...], layout: Layout, world: World) -> World:

@@ -10,7 +10,8 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Int8, Int16, Int32, PyTree, Shaped, UInt8
+import numpy as np
+from jaxtyping import Array, ArrayLike, Bool, Int, Int8, Int16, Int32, PyTree, Shaped, UInt8
 
 
 class Fixture(IntEnum):
@@ -27,7 +28,11 @@ class Fixture(IntEnum):
 
 
 class Item(IntEnum):
-    """What lies in a cell or in a hand. A pot that holds any ingredient holds a `SOUP`."""
+    """What lies in a cell or in a hand. A pot that holds any ingredient holds a `SOUP`.
+
+    A soup is more than its kind. So a state keeps one number, a *thing*, for what lies somewhere:
+    the `Item`, to which a soup adds its contents; see `as_thing`.
+    """
 
     NOTHING = 0
     ONION = 1
@@ -37,7 +42,7 @@ class Item(IntEnum):
 
 
 class Ingredient(IntEnum):
-    """The position of an ingredient in a multiset of `contents`."""
+    """The position of an ingredient in `contents`, which says how many of each are in a soup."""
 
     ONION = 0
     TOMATO = 1
@@ -65,30 +70,71 @@ IDLE = -1
 """The timer of a cell in which nothing has started to cook."""
 
 
-@final
-class Hand(eqx.Module):
-    """What one body holds.
+MAX_INGREDIENTS = 3
+"""How many ingredients a soup has at most."""
 
-    - `item`: an `Item`.
-    - `contents`: how many of each `Ingredient` a held soup is made of, else zeros.
+_SOUP, _BASE = np.uint8(Item.SOUP), np.uint8(MAX_INGREDIENTS + 1)
+
+DIGIT = {Ingredient.ONION: _BASE, Ingredient.TOMATO: np.uint8(1)}
+"""What one ingredient adds to the thing that a soup is: contents are the digits of a number."""
+
+
+def as_thing(
+    item: Shaped[ArrayLike, "*things"], contents: Shaped[ArrayLike, "*things ingredients"]
+) -> UInt8[Array, "*things"]:
+    """The number of a thing: its `Item`, to which a soup adds its `contents`."""
+    item, contents = jnp.asarray(item, jnp.uint8), jnp.asarray(contents, jnp.uint8)
+    soup = sum((contents[..., i] * digit for i, digit in DIGIT.items()), start=item)
+    return jnp.where(item == _SOUP, soup, item)
+
+
+def soup_index(thing: UInt8[Array, "*things"]) -> UInt8[Array, "*things"]:
+    """The contents of a soup as one number, 0 for everything else. It is the flat index of a soup
+    in the tables of `Recipes`.
     """
+    return jnp.maximum(thing, _SOUP) - _SOUP
 
-    item: UInt8[Array, "*bodies"]
-    contents: UInt8[Array, "*bodies ingredients"]
+
+def soup_size(thing: UInt8[Array, "*things"]) -> UInt8[Array, "*things"]:
+    """How many ingredients are in a soup; 0 for everything else."""
+    index = soup_index(thing)
+    return index // _BASE + index % _BASE
+
+
+class AbstractHolder(eqx.Module):
+    """Something that holds a thing."""
+
+    thing: eqx.AbstractVar[UInt8[Array, "*holders"]]
+
+    @property
+    def item(self) -> UInt8[Array, "*holders"]:
+        """The `Item` of `thing`."""
+        return jnp.minimum(self.thing, _SOUP)
+
+    @property
+    def contents(self) -> UInt8[Array, "*holders ingredients"]:
+        """How many of each `Ingredient` a soup is made of, else zeros."""
+        index = soup_index(jnp.asarray(self.thing))
+        return jnp.stack([index // _BASE, index % _BASE], axis=-1)
 
 
 @final
-class Cell(eqx.Module):
+class Hand(AbstractHolder):
+    """What one body holds, as a thing."""
+
+    thing: UInt8[Array, "*bodies"]
+
+
+@final
+class Cell(AbstractHolder):
     """What one cell holds.
 
-    - `item`: an `Item`.
-    - `contents`: how many of each `Ingredient` a soup here is made of, else zeros.
+    - `thing`: what lies here.
     - `timer`: steps until the soup in this pot is ready: `IDLE` before it is started, 0 when ready.
         Everything that is no pot is `IDLE`.
     """
 
-    item: UInt8[Array, "*grid"]
-    contents: UInt8[Array, "*grid ingredients"]
+    thing: UInt8[Array, "*grid"]
     timer: Int16[Array, "*grid"]
 
 

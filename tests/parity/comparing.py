@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from eqgrid.envs import Overcooked
-from eqgrid.grid import IDLE, Layout, World
+from eqgrid.grid import IDLE, Item, Layout, World
 
 
 def pad_to(layouts: list[Layout]) -> list[Layout]:
@@ -30,6 +30,12 @@ def blank_record(layout: Layout, games: int, steps: int) -> World:
     record = jax.tree.map(lambda x: np.zeros((games, steps, *x.shape), x.dtype), layout.start)
     record.cells.timer[:] = IDLE
     return record
+
+
+def number(item: Any, contents: tuple[Any, Any]) -> Any:
+    """What eqgrid keeps for a thing: to a soup it adds what is in it."""
+    onions, tomatoes = contents
+    return item + (item == Item.SOUP) * (4 * onions + tomatoes)
 
 
 def at(record: World, *index: Any) -> World:

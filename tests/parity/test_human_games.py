@@ -7,7 +7,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from comparing import at, blank_record, differences, pad_to, replay, stack
+from comparing import at, blank_record, differences, number, pad_to, replay, stack
 
 from eqgrid.envs import KITCHENS, Overcooked
 from eqgrid.grid import Item, Layout, Recipes, World
@@ -46,14 +46,14 @@ def write(record: World, index: tuple[int, int], state: dict) -> None:
         bodies.position[index][i] = player["position"][::-1]
         bodies.heading[index][i] = MOVES[tuple(player["orientation"])]
         if held := player.get("held_object"):
-            bodies.held.item[index][i] = Item[held["name"].upper()]
-            if held["name"] == "soup":
-                bodies.held.contents[index][i] = soup(held)[0]
+            contents = soup(held)[0] if held["name"] == "soup" else (0, 0)
+            bodies.held.thing[index][i] = number(Item[held["name"].upper()], contents)
     for thing in state["objects"].values():
         where = (*index, *thing["position"][::-1])
-        cells.item[where] = Item[thing["name"].upper()]
+        contents = (0, 0)
         if thing["name"] == "soup":
-            cells.contents[where], cells.timer[where] = soup(thing)
+            contents, cells.timer[where] = soup(thing)
+        cells.thing[where] = number(Item[thing["name"].upper()], contents)
 
 
 def soup(thing: dict) -> tuple[tuple[int, int], int]:

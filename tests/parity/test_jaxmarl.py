@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from comparing import at, blank_record, differences, pad_to, replay, stack
+from comparing import at, blank_record, differences, number, pad_to, replay, stack
 from scripted_cooks import Cooks, Kitchen, Scene
 
 from eqgrid.envs import KITCHENS, Overcooked
@@ -73,37 +73,34 @@ class TheirGames:
         item = np.where(pot & (status < EMPTY_POT), Item.SOUP, ITEMS[thing])
         onions = np.where(pot, np.minimum(EMPTY_POT - status, 3), 3 * (item == Item.SOUP))
         here = slice(None), time, slice(height), slice(width)
-        record.cells.item[here] = item
-        record.cells.contents[(*here, 0)] = onions
+        record.cells.thing[here] = number(item, (onions, 0))
         record.cells.timer[here] = np.where(pot & (status < FULL_POT), status, -1)
         bodies = record.bodies
         bodies.position[:, time] = np.asarray(state.agent_pos)[..., ::-1]
         bodies.heading[:, time] = state.agent_dir_idx
-        bodies.held.item[:, time] = ITEMS[np.asarray(state.agent_inv)]
-        bodies.held.contents[:, time, :, 0] = 3 * (bodies.held.item[:, time] == Item.SOUP)
+        held = ITEMS[np.asarray(state.agent_inv)]
+        bodies.held.thing[:, time] = number(held, (3 * (held == Item.SOUP), 0))
         record.time[:, time] = state.step
 
 
 def scene(record: World, game: int, time: int) -> Scene:
-    bodies, cells = record.bodies, record.cells
+    things, timers = record.cells.thing[game, time], record.cells.timer[game, time]
+    bodies = jax.tree.map(lambda x: x[game, time].tolist(), record.bodies)
     cooks = [
-        (tuple(map(int, position)), int(heading), int(item))
-        for position, heading, item in zip(
-            bodies.position[game, time],
-            bodies.heading[game, time],
-            bodies.held.item[game, time],
-            strict=True,
+        (tuple(position), heading, min(held, Item.SOUP))
+        for position, heading, held in zip(
+            bodies.position, bodies.heading, bodies.held.thing, strict=True
         )
     ]
-    things = {
+    lying = {
         (int(row), int(col)): (
-            int(cells.item[game, time, row, col]),
-            tuple(map(int, cells.contents[game, time, row, col])),
-            int(cells.timer[game, time, row, col]),
+            min(int(things[row, col]), Item.SOUP),
+            divmod(max(int(things[row, col]) - Item.SOUP, 0), 4),
+            int(timers[row, col]),
         )
-        for row, col in np.argwhere(cells.item[game, time])
+        for row, col in np.argwhere(things)
     }
-    return Scene(cooks, things)
+    return Scene(cooks, lying)
 
 
 LAYOUTS = dict(zip(KITCHENS, pad_to([Layout.parse(x) for x in KITCHENS.values()]), strict=True))

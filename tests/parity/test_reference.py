@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from comparing import at, blank_record, differences, replay, stack
+from comparing import at, blank_record, differences, number, replay, stack
 from scripted_cooks import Cooks, Kitchen, Scene
 
 from eqgrid.envs import Overcooked, load_layout
@@ -102,15 +102,13 @@ def write(record: World, index: tuple[int, int], state: Any, seen: Scene, pots: 
     """Fills one state of a game into the record."""
     cells, bodies = record.cells, record.bodies
     for where, (item, inside, timer) in seen.things.items():
-        cells.item[(*index, *where)] = item
-        cells.contents[(*index, *where)] = inside
+        cells.thing[(*index, *where)] = number(item, inside)
         cells.timer[(*index, *where)] = timer if where in pots else -1
     for i, (position, heading, item) in enumerate(seen.cooks):
         bodies.position[index][i] = position
         bodies.heading[index][i] = heading
-        bodies.held.item[index][i] = item
-        if item == Item.SOUP:
-            bodies.held.contents[index][i] = contents(state.players[i].held_object)
+        inside = contents(state.players[i].held_object) if item == Item.SOUP else (0, 0)
+        bodies.held.thing[index][i] = number(item, inside)
     record.time[index] = state.timestep
 
 

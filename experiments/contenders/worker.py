@@ -1,0 +1,130 @@
+"""One library in a process of its own: compiles rollouts and times them when told to.
+
+`throughput.py` starts one of these for each library, each in the interpreter that has that library,
+and speaks to it in lines of JSON over its standard input and output. Only jax is imported here.
+"""
+
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+Step = Callable[[Any, jax.Array, Any, jax.Array], tuple[Any, Any, Any]]
+"""`(params, keys, states, actions) -> (observations, rewards, states)`, all led by environments."""
+
+
+def rollout(
+    step: Step,
+    mode: str,
+    params: Any,
+    states: Any,
+    keys: jax.Array,
+    actions: jax.Array,
+    memory: Any,
+) -> tuple[Any, Any]:
+    """The protocol, the same for everyone: a scan over the steps of a batch.
+
+    **Arguments:**
+
+    - `mode`: `"stored"` keeps every observation, `"summed"` adds up the numbers in each one,
+        `"dynamics"` asks for none.
+    - `keys`, `actions`: one for each step, drawn beforehand.
+    - `memory`: what an earlier rollout returned, donated, so that nobody pays for new memory.
+
+    **Returns:** the last states, and what was kept of every step, with the rewards.
+    """
+
+    def one_step(states: Any, inputs: tuple[jax.Array, jax.Array]) -> tuple[Any, Any]:
+        key, action = inputs
+        keys = jax.random.split(key, len(action))
+        observations, rewards, states = step(params, keys, states, action)
+        if mode == "summed":
+            observations = jax.tree.map(_sum_each, observations)
+        return states, (None if mode == "dynamics" else observations, rewards)
+
+    return jax.lax.scan(one_step, states, (keys, actions))
+
+
+def _sum_each(x: jax.Array) -> jax.Array:
+    """The sum of each environment's observation."""
+    wide = jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) else jnp.int32
+    return x.sum(axis=tuple(range(1, x.ndim)), dtype=wide)
+
+
+class Stopwatch:
+    """Compiles one rollout and runs it again and again, each run going on where the last ended."""
+
+    def __init__(
+        self, library: Any, spec: dict[str, Any], mode: str, num_envs: int, num_steps: int
+    ):
+        params, reset, step = library.build(spec, num_envs)
+        key = jax.random.key(0)
+        self.states = jax.jit(reset)(params, jax.random.split(key, num_envs))
+        shape = (num_steps, num_envs, spec["num_agents"])
+        actions = jax.random.randint(key, shape, 0, 6, jnp.int32)
+        self.inputs = (params, jax.random.split(key, num_steps), actions)
+        program = partial(rollout, step, mode)
+        kept = jax.eval_shape(program, params, self.states, *self.inputs[1:], None)[1]
+        self.memory = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), kept)
+        jax.clear_caches()  # so that every compilation is a first one
+        jax.block_until_ready((self.states, actions, self.memory))
+        started = time.perf_counter()
+        lowered = jax.jit(program, donate_argnums=(1, 4), keep_unused=True).lower(
+            params, self.states, *self.inputs[1:], self.memory
+        )
+        traced = time.perf_counter()
+        self.program = lowered.compile()
+        self.seconds = {"trace": traced - started, "compile": time.perf_counter() - traced}
+        self.bytes = {
+            "state": _bytes(self.states) / num_envs,
+            "observation": _bytes(kept[0]) / num_envs / num_steps,
+        }
+        self.run()  # the first run pays for what later ones find
+
+    def run(self) -> float:
+        """One rollout. **Returns:** seconds."""
+        started = time.perf_counter()
+        params, *inputs = self.inputs
+        self.states, self.memory = self.program(params, self.states, *inputs, self.memory)
+        jax.block_until_ready((self.states, self.memory))
+        return time.perf_counter() - started
+
+
+def _bytes(tree: Any) -> int:
+    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
+
+
+def serve(library: str, requests: Any, answers: Any) -> None:
+    """Answers requests until there are no more: `start` compiles, `run` times, both once each."""
+
+    def answer(what: dict[str, Any]) -> None:
+        print(json.dumps(what), file=answers, flush=True)
+
+    module = importlib.import_module(f"with_{library}")
+    answer({"device": jax.devices()[0].device_kind, "jax": jax.__version__})
+    watch = None
+    for line in requests:
+        request = json.loads(line)
+        try:
+            if request["do"] == "start":
+                watch = None  # frees the memory of the last one
+                watch = Stopwatch(module, **request["what"])
+                answer({"seconds": watch.seconds, "bytes": watch.bytes})
+            elif watch is not None:
+                answer({"seconds": watch.run()})
+        except (ValueError, RuntimeError, MemoryError) as error:  # such as: out of memory
+            answer({"error": str(error).strip().splitlines()[0]})
+
+
+if __name__ == "__main__":
+    # What a library prints is no answer.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    serve(sys.argv[1], sys.stdin, answers)
