@@ -43,7 +43,12 @@ class ActorCritic(eqx.Module):
     @property
     def recurrent(self) -> bool:
         """Whether the actor or the critic remembers anything."""
-        return bool(jax.tree.leaves(eqx.filter_eval_shape(self.initial_carry)))
+        return _remembers(self.actor) or _remembers(self.critic)
+
+    @property
+    def has_recurrent_critic(self) -> bool:
+        """Whether the critic remembers anything."""
+        return _remembers(self.critic)
 
     def __call__(
         self,
@@ -59,18 +64,9 @@ class ActorCritic(eqx.Module):
 
         **Returns:** the distribution of the agents' actions, their values, and the next carry.
         """
-        return self.replay(observation, self.view(observation), carry)
-
-    def replay(
-        self,
-        observation: PyTree[Shaped[Array, "agents ..."]],
-        critic_observation: PyTree[Shaped[Array, "agents ..."]],
-        carry: PyTree[Shaped[Array, "agents ..."]],
-    ) -> tuple[distrax.Categorical, Float[Array, " agents"], PyTree[Shaped[Array, "agents ..."]]]:
-        """As a call, with what the critics see given: the agents then need not share a moment."""
         actor_carry, critic_carry = _split_carry(carry)
         logits, actor_carry = self.actor(observation, actor_carry)
-        value, critic_carry = self.critic(critic_observation, critic_carry)
+        value, critic_carry = self.critic(self.view(observation), critic_carry)
         distribution = distrax.Categorical(logits=logits)
         return distribution, value[:, 0], _join_carry(actor_carry, critic_carry)
 
@@ -183,6 +179,10 @@ def _team(
         return Shared(network=one, num_agents=num_agents)
     keys = jax.random.split(key, num_agents)
     return Separate([network(in_shape, out_size, final_scale=final_scale, key=k) for k in keys])
+
+
+def _remembers(team: AbstractTeam) -> bool:
+    return bool(jax.tree.leaves(eqx.filter_eval_shape(team.initial_carry)))
 
 
 def _split_carry(carry: PyTree) -> tuple[PyTree, PyTree]:

@@ -1,6 +1,7 @@
 """Proximal policy optimisation, for feed-forward and recurrent agents alike."""
 
 import functools
+from collections.abc import Callable
 from typing import final
 
 import distrax
@@ -15,7 +16,7 @@ from eqgrid import AbstractVectorEnv
 
 from ._gae import gae
 from ._policy import ActorCritic, reset_carry
-from ._rollout import Rollout, Scene, collect, enter
+from ._rollout import Rollout, Scene, collect, enter, look_again
 
 _ADAM_EPS = 1e-5
 
@@ -73,16 +74,15 @@ class Metrics(eqx.Module):
 
 @final
 class Batch(eqx.Module):
-    """Sequences of consecutive steps of one agent each, to learn from.
+    """Sequences of consecutive steps of one environment each, to learn from.
 
-    In a whole batch, leaves lead with `rows chunk`: one row is one sequence of one agent, and rows
-    of all agents alternate. In a minibatch they lead with `chunk sequences agents`, and the agents
-    next to each other come from different moments. `carry` has no `chunk`: it is what the agent
-    remembered when its sequence started.
+    In a whole batch, leaves lead with `rows chunk agents`: one row is one sequence. In a minibatch
+    they lead with `chunk sequences agents`. `start` has no `agents`, and neither has `observation`
+    as long as states stand for it; `carry` has no `chunk`: it is what the agents remembered when
+    their sequence started.
     """
 
     observation: PyTree[Shaped[Array, "..."]]
-    critic_observation: PyTree[Shaped[Array, "..."]]
     carry: PyTree[Shaped[Array, "..."]]
     start: Bool[Array, "..."]
     action: Shaped[Array, "..."]
@@ -128,6 +128,8 @@ class PPO(eqx.Module):
     """Added to that deviation, in rewards: damps noise."""
     chunk_length: int = 0
     """Steps of a recurrent replay (0: the whole rollout)."""
+    keep_states: bool = False
+    """Keep states and observe them anew: saves memory."""
 
     def __check_init__(self):
         """**Raises:** `ValueError` when a setting has no meaning."""
@@ -182,7 +184,14 @@ class PPO(eqx.Module):
         """
         self.check_batch(env.num_envs, state.policy.recurrent)
         key, collect_key, learn_key = jax.random.split(state.key, 3)
-        rollout, scene = collect(state.policy, env, state.scene, collect_key, self.rollout_length)
+        rollout, scene = collect(
+            state.policy,
+            env,
+            state.scene,
+            collect_key,
+            self.rollout_length,
+            keep_states=self.keep_states,
+        )
         policy, opt_state, metrics = self.learn(
             state.policy,
             state.opt_state,
@@ -190,6 +199,7 @@ class PPO(eqx.Module):
             learn_key,
             state.updates,
             num_updates=num_updates,
+            observe=look_again(env) if self.keep_states else None,
         )
         return RunState(policy, opt_state, scene, key, state.updates + 1), metrics
 
@@ -202,6 +212,7 @@ class PPO(eqx.Module):
         updates: Int[Array, ""],
         *,
         num_updates: int,
+        observe: Callable[[PyTree], PyTree] | None = None,
     ) -> tuple[ActorCritic, PyTree, Metrics]:
         """Learns from one rollout.
 
@@ -213,20 +224,19 @@ class PPO(eqx.Module):
         - `key`: the source of the shuffles.
         - `updates`: how many updates were made before.
         - `num_updates`: how many updates the run has.
+        - `observe`: makes an observation of a state, for a rollout that kept states.
 
         **Returns:** the next parameters, the optimiser's next memory, and how it went.
         """
         batch = self.batch(policy, rollout)
-        num_agents = rollout.reward.shape[2]
-        num_sequences = batch.value.shape[0] // num_agents
-        rows = shuffle(key, num_sequences, num_agents, self.num_epochs, self.num_minibatches)
+        rows = shuffle(key, len(batch.value), self.num_epochs, self.num_minibatches)
         parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
         step = functools.partial(
             _gradient_step,
             self,
             self.optimiser(num_updates),
             rest,
-            batch,
+            functools.partial(minibatch, batch, observe=observe),
             self.entropy_coefficient_at(updates, num_updates),
         )
         (parameters, opt_state), losses = jax.lax.scan(step, (parameters, opt_state), rows)
@@ -243,7 +253,7 @@ class PPO(eqx.Module):
     def batch(self, policy: ActorCritic, rollout: Rollout) -> Batch:
         """Cuts a rollout into rows to learn from: single steps, or chunks for a recurrent policy.
 
-        **Returns:** every step of every agent once; leaves lead with `rows chunk`.
+        **Returns:** every step once; leaves lead with `rows chunk`.
         """
         advantage = gae(
             rollout.reward,
@@ -255,12 +265,10 @@ class PPO(eqx.Module):
             trace_decay=self.gae_lambda,
         )
         chunk = self._chunk(rollout.value.shape[0], policy.recurrent)
-        start = jnp.broadcast_to(rollout.start[:, :, None], rollout.value.shape)
         steps = Batch(
             observation=rollout.observation,
-            critic_observation=jax.vmap(jax.vmap(policy.view))(rollout.observation),
             carry=None,
-            start=start,
+            start=rollout.start,
             action=rollout.action,
             log_prob=rollout.log_prob,
             value=rollout.value,
@@ -268,7 +276,7 @@ class PPO(eqx.Module):
             target=advantage + rollout.value,
         )
         batch = jax.tree.map(functools.partial(_cut, chunk), steps)
-        carry = jax.tree.map(lambda x: x[::chunk].reshape(-1, *x.shape[3:]), rollout.carry)
+        carry = jax.tree.map(lambda x: x[::chunk].reshape(-1, *x.shape[2:]), rollout.carry)
         return eqx.tree_at(lambda b: b.carry, batch, carry, is_leaf=lambda x: x is None)
 
     def optimiser(self, num_updates: int) -> optax.GradientTransformation:
@@ -328,34 +336,37 @@ class PPO(eqx.Module):
 
 
 def shuffle(
-    key: PRNGKeyArray, num_sequences: int, num_agents: int, num_epochs: int, num_minibatches: int
-) -> Int[Array, "steps sequences agents"]:
+    key: PRNGKeyArray, num_sequences: int, num_epochs: int, num_minibatches: int
+) -> Int[Array, "steps sequences"]:
     """Draws which rows of a batch each gradient step learns from.
 
-    Every agent has an order of its own, so that a minibatch mixes moments, environments and agents.
-
-    **Returns:** for every gradient step the rows of its minibatch, one column per agent: in one
-    epoch every row of the batch once.
+    **Returns:** for every gradient step the rows of its minibatch: in one epoch every row once.
     """
     # Sorting random bits with the index in their low end is five times faster than an argsort.
     # Where the bits left over tie, the index decides, which matters at a minibatch's edge only.
     low = jnp.uint32(2 ** (num_sequences - 1).bit_length() - 1)
-    index = jnp.arange(num_sequences, dtype=jnp.uint32)[None, None]
     # Drawn along one axis, random bits compile three times as fast.
-    bits = jax.random.bits(key, (num_epochs * num_agents * num_sequences,))
-    bits = bits.reshape(num_epochs, num_agents, num_sequences)
-    order = jnp.sort((bits & ~low) | index, axis=-1) & low
-    row = order.astype(jnp.int32) * num_agents + jnp.arange(num_agents)[None, :, None]
-    size = num_sequences // num_minibatches
-    row = row.reshape(num_epochs, num_agents, num_minibatches, size)
-    return jnp.transpose(row, (0, 2, 3, 1)).reshape(-1, size, num_agents)
+    bits = jax.random.bits(key, (num_epochs * num_sequences,)).reshape(num_epochs, num_sequences)
+    index = jnp.arange(num_sequences, dtype=jnp.uint32)[None]
+    rows = jnp.sort((bits & ~low) | index, axis=-1) & low
+    return rows.astype(jnp.int32).reshape(num_epochs * num_minibatches, -1)
 
 
-def minibatch(batch: Batch, rows: Int[Array, "sequences agents"]) -> Batch:
-    """Picks rows, and puts the steps of a chunk first, as a replay needs them."""
+def minibatch(
+    batch: Batch,
+    rows: Int[Array, " sequences"],
+    *,
+    observe: Callable[[PyTree], PyTree] | None = None,
+) -> Batch:
+    """Picks rows, puts the steps of a chunk first, as a replay needs them, and makes observations
+    of states where those were kept.
+    """
     picked = jax.tree.map(lambda x: x.at[rows].get(mode="promise_in_bounds"), batch)
     steps = eqx.tree_at(lambda b: b.carry, picked, None, is_leaf=lambda x: x is None)
-    steps = jax.tree.map(lambda x: jnp.moveaxis(x, 2, 0), steps)
+    steps = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), steps)
+    if observe is not None:
+        seen = jax.vmap(jax.vmap(observe))(steps.observation)
+        steps = eqx.tree_at(lambda b: b.observation, steps, seen)
     return eqx.tree_at(lambda b: b.carry, steps, picked.carry, is_leaf=lambda x: x is None)
 
 
@@ -366,12 +377,11 @@ def replay(
 
     **Returns:** the distributions of the actions, and the values.
     """
-    observations = (batch.observation, batch.critic_observation)
     if not policy.recurrent:
-        distribution, value, _ = jax.vmap(jax.vmap(policy.replay))(*observations, None)
+        distribution, value, _ = jax.vmap(jax.vmap(policy))(batch.observation, None)
         return distribution, value
     step = functools.partial(_replay_step, policy)
-    _, (distribution, value) = jax.lax.scan(step, batch.carry, (observations, batch.start))
+    _, (distribution, value) = jax.lax.scan(step, batch.carry, (batch.observation, batch.start))
     return distribution, value
 
 
@@ -409,10 +419,10 @@ def ppo_loss(
     return loss, parts
 
 
-def _gradient_step(ppo, optimiser, rest, batch, entropy_coefficient, state, rows):
+def _gradient_step(ppo, optimiser, rest, pick, entropy_coefficient, state, rows):
     parameters, opt_state = state
     gradient, parts = jax.grad(_loss_of, has_aux=True)(
-        parameters, rest, minibatch(batch, rows), ppo, entropy_coefficient
+        parameters, rest, pick(rows), ppo, entropy_coefficient
     )
     grad_norm = optax.tree.norm(gradient)
     # Optax raises a Python float to an int32 power, which strict promotion refuses.
@@ -426,16 +436,16 @@ def _loss_of(parameters, rest, batch, ppo, entropy_coefficient):
 
 
 def _replay_step(policy, carry, step):
-    observations, start = step
+    observation, start = step
     carry = reset_carry(policy, carry, start)
-    distribution, value, carry = jax.vmap(policy.replay)(*observations, carry)
+    distribution, value, carry = jax.vmap(policy)(observation, carry)
     return carry, (distribution, value)
 
 
-def _cut(chunk: int, x: Shaped[Array, "time envs agents ..."]) -> Shaped[Array, "rows chunk ..."]:
-    length, num_envs, num_agents, *rest = x.shape
-    x = x.reshape(length // chunk, chunk, num_envs, num_agents, *rest)
-    return jnp.moveaxis(x, 1, 3).reshape(-1, chunk, *rest)
+def _cut(chunk: int, x: Shaped[Array, "time envs ..."]) -> Shaped[Array, "rows chunk ..."]:
+    length, num_envs, *rest = x.shape
+    x = x.reshape(length // chunk, chunk, num_envs, *rest)
+    return jnp.moveaxis(x, 1, 2).reshape(-1, chunk, *rest)
 
 
 def _explained_variance(

@@ -1,6 +1,7 @@
 """Acting in many environments, and what is remembered of it."""
 
 import functools
+from collections.abc import Callable
 from typing import final
 
 import equinox as eqx
@@ -12,6 +13,7 @@ from eqgrid import (
     AbstractVectorEnv,
     AbstractWrapper,
     AutoReset,
+    NormalizeReward,
     TimeStep,
     Vectorize,
     unwrap,
@@ -44,7 +46,8 @@ class Rollout(eqx.Module):
 
     **Arguments:**
 
-    - `observation`: what the agents saw before each step, exactly as the policy saw it.
+    - `observation`: what the agents saw before each step, exactly as the policy saw it; or the
+        states that `look_again` makes it of, if those were kept instead.
     - `carry`: what they remembered before each step, after any reset.
     - `start`: whether the observation was the first one of an episode.
     - `action`, `log_prob`, `value`: what they did, its log-probability, and what they expected.
@@ -55,7 +58,7 @@ class Rollout(eqx.Module):
     - `info`: what the environments say about finished episodes: every key `episode_...`.
     """
 
-    observation: PyTree[Shaped[Array, "time envs agents ..."]]
+    observation: PyTree[Shaped[Array, "time envs ..."]]
     carry: PyTree[Shaped[Array, "time envs agents ..."]]
     start: Bool[Array, "time envs"]
     action: Shaped[Array, "time envs agents ..."]
@@ -104,8 +107,36 @@ def _check_resets(env: AbstractVectorEnv) -> None:
     )
 
 
+def look_again(env: AbstractVectorEnv) -> Callable[[PyTree], PyTree[Shaped[Array, "agents ..."]]]:
+    """What makes an observation of the state of one environment, for rollouts that keep states.
+
+    **Raises:** `ValueError` when observations are made of more than that.
+    """
+    while isinstance(env, NormalizeReward):
+        env = env.env
+    if not isinstance(env, Vectorize):
+        raise ValueError(
+            f"keep_states needs observations that the state of one environment tells, but "
+            f"{type(env).__name__} makes them of more: keep observations instead."
+        )
+    return env.env.observe
+
+
+def _one_env_states(env: AbstractVectorEnv, state: PyTree) -> PyTree[Shaped[Array, "envs ..."]]:
+    """The states that `look_again` knows, out of the state of `env`."""
+    while isinstance(env, NormalizeReward):
+        env, state = env.env, state.env_state
+    return state
+
+
 def collect(
-    policy: ActorCritic, env: AbstractVectorEnv, scene: Scene, key: PRNGKeyArray, length: int
+    policy: ActorCritic,
+    env: AbstractVectorEnv,
+    scene: Scene,
+    key: PRNGKeyArray,
+    length: int,
+    *,
+    keep_states: bool = False,
 ) -> tuple[Rollout, Scene]:
     """Acts for a number of steps in every environment.
 
@@ -116,18 +147,24 @@ def collect(
     - `scene`: where everything stands.
     - `key`: the source of randomness.
     - `length`: how many steps to take in each environment.
+    - `keep_states`: keep the states that the observations are made of, not the observations.
 
     **Returns:** what happened, and where everything stands now.
+
+    **Raises:** `ValueError` when states are to be kept that do not tell the observations.
     """
     luck_key, env_key = jax.random.split(key)
     luck = jax.random.uniform(luck_key, (length, env.num_envs, env.num_agents))
     env_keys = jax.random.split(env_key, length)
     scene, (seen, chosen, earned, info, final_value) = jax.lax.scan(
-        functools.partial(_interact, policy, env), scene, (luck, env_keys)
+        functools.partial(_interact, policy, env, keep_states), scene, (luck, env_keys)
     )
     observation, carries, start = seen
     action, log_prob, value = chosen
     reward, terminated, done = earned
+    if not (keep_states or policy.has_recurrent_critic):
+        # All at once this is one large product; the small ones of the scan, then unused, vanish.
+        value = jax.vmap(jax.vmap(policy.value))(observation, carries)
     carry = reset_carry(policy, scene.carry, scene.start)
     last_value = jax.vmap(policy.value)(scene.observation, carry)
     later_value = jnp.concatenate([value[1:], last_value[None]])
@@ -151,6 +188,7 @@ def collect(
 def _interact(
     policy: ActorCritic,
     env: AbstractVectorEnv,
+    keep_states: bool,
     scene: Scene,
     chance: tuple[Float[Array, "envs agents"], PRNGKeyArray],
 ) -> tuple[Scene, tuple[PyTree, ...]]:
@@ -160,24 +198,29 @@ def _interact(
     action = draw(distribution, luck)
     timestep, env_state = env.step(env_key, scene.env_state, action)
     done = timestep.done
-    seen = (scene.observation, carry, scene.start)
+    kept = _one_env_states(env, scene.env_state) if keep_states else scene.observation
+    seen = (kept, carry, scene.start)
     chosen = (action, distribution.log_prob(action), value)
     info = {k: v for k, v in timestep.info.items() if k.startswith("episode_")}
     earned = (timestep.reward, timestep.terminated, done)
-    final_value = _final_value(policy, timestep, next_carry)
+    step = functools.partial(env.step, env_key, scene.env_state, action)
+    final_value = _final_value(policy, step, timestep, next_carry)
     scene = Scene(env_state, timestep.observation, next_carry, done)
     return scene, (seen, chosen, earned, info, final_value)
 
 
 def _final_value(
-    policy: ActorCritic, timestep: TimeStep, carry: PyTree[Shaped[Array, "envs agents ..."]]
+    policy: ActorCritic,
+    step: Callable[[], tuple[TimeStep, PyTree]],
+    timestep: TimeStep,
+    carry: PyTree[Shaped[Array, "envs agents ..."]],
 ) -> Float[Array, "envs agents"]:
-    """The value of the final observation where an episode was cut; free in all other steps."""
+    """The value of the final observation where an episode was cut; free in all other steps, since
+    the step is taken again to see it.
+    """
     cut = timestep.done[:, None] & ~timestep.terminated
     return jax.lax.cond(
         jnp.any(cut),
-        jax.vmap(policy.value),
-        lambda observation, carry: jnp.zeros_like(timestep.reward),
-        timestep.final_observation,
-        carry,
+        lambda: jax.vmap(policy.value)(step()[0].final_observation, carry),
+        lambda: jnp.zeros_like(timestep.reward),
     )

@@ -78,9 +78,9 @@ def clocks(num_envs, *, num_agents=2, normalize=False):
 
 
 @eqx.filter_jit
-def roll(policy, env, key, length):
+def roll(policy, env, key, length, **choices):
     enter_key, collect_key = jax.random.split(key)
-    return collect(policy, env, enter(policy, env, enter_key), collect_key, length)
+    return collect(policy, env, enter(policy, env, enter_key), collect_key, length, **choices)
 
 
 @eqx.filter_jit

@@ -7,7 +7,8 @@ from cart_pole import CartPole
 from learners import GRU, build, clocks, loud_mlp, roll
 
 from agents import AbstractNetwork, ActorCritic, OwnView, Shared, collect, enter
-from eqgrid import Vectorize
+from agents._rollout import look_again
+from eqgrid import NormalizeReward, Vectorize, unwrap_state
 
 LENGTH, NUM_ENVS = 40, 3
 
@@ -127,3 +128,21 @@ def test_environments_that_never_start_over_are_refused(key):
     policy = policy_with(TimeReader(1))
     with pytest.raises(ValueError, match=r"Vectorize\(AutoReset\(env\), num_envs\)"):
         enter(policy, env, key)
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: NormalizeReward(env, 0.9)])
+def test_states_tell_the_observations(key, wrap):
+    env = wrap(clocks(NUM_ENVS))
+    policy = build(env, key, network=loud_mlp)
+    seen, _ = roll(policy, env, key, 9)
+    kept, _ = roll(policy, env, key, 9, keep_states=True)
+    assert unwrap_state(kept.observation).shape[2:] == (3,), "the state of a Clock"
+    look = jax.vmap(jax.vmap(look_again(env)))
+    np.testing.assert_array_equal(look(kept.observation), seen.observation)
+    np.testing.assert_array_equal(kept.action, seen.action)
+    np.testing.assert_allclose(kept.value, seen.value, rtol=1e-5, atol=1e-5)
+
+
+def test_states_that_do_not_tell_the_observations_are_refused():
+    with pytest.raises(ValueError, match="NormalizeObservation makes them of more: keep obs"):
+        look_again(clocks(NUM_ENVS, normalize=True))
