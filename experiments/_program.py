@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 from _build import build_evaluation_env, build_kitchen, build_network, build_training_env
+from _cache import keep_compiled_programs
 from _config import Config, dump, parse
 from _errors import RunError, UsageError
 from _film import record
@@ -77,6 +78,7 @@ def run(algorithm: str, view: AbstractView, args: Sequence[str], clock: Clock) -
         f"seed {config.seed}, {config.num_envs} environments: writing to {folder}",
         highlight=False,
     )
+    console.print(keep_compiled_programs(), style="dim", highlight=False)
     run_key, eval_key, film_key = jax.random.split(jax.random.key(config.seed), 3)
     evaluator = Evaluator(plan.eval_env, eval_key, clock)
     progress = _train(plan, config, view, run_key, evaluator, folder, console)

@@ -2,12 +2,14 @@
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from PIL import Image
@@ -24,6 +26,12 @@ SMALL = {
     "--final-episodes": "8",
     "--eval-every": "128",
 }
+CACHE_SETTINGS = (
+    "jax_enable_compilation_cache",
+    "jax_compilation_cache_dir",
+    "jax_compilation_cache_max_size",
+    "jax_persistent_cache_min_compile_time_secs",
+)
 RESULT_KEYS = {
     "algorithm",
     "layout",
@@ -48,7 +56,19 @@ def program(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "experiments")
     import _program  # noqa: PLC0415
 
+    monkeypatch.setattr(_program, "keep_compiled_programs", lambda: "")
     return _program
+
+
+@pytest.fixture
+def cache(program, monkeypatch):
+    """The real `_cache`, with a jax that forgets what it was told."""
+    import _cache  # noqa: PLC0415
+
+    before = {name: getattr(jax.config, name) for name in CACHE_SETTINGS}
+    yield _cache
+    for name, value in before.items():
+        jax.config.update(name, value)
 
 
 def small(**flags: str) -> list[str]:
@@ -75,7 +95,8 @@ def finished(tmp_path_factory) -> Path:
     """The folder of one small run, started as a person would."""
     out = tmp_path_factory.mktemp("runs") / "run"
     command = [sys.executable, ROOT / "experiments" / "ippo.py", *small(out=str(out))]
-    subprocess.run(command, check=True, cwd=out.parent, capture_output=True)
+    env = os.environ | {"XDG_CACHE_HOME": str(out.parent / "cache")}
+    subprocess.run(command, check=True, cwd=out.parent, capture_output=True, env=env)
     return out
 
 
@@ -92,6 +113,33 @@ def test_a_run_leaves_all_its_files(finished):
         "checkpoints",
     }
     assert {"best", "last"} <= {path.name for path in (finished / "checkpoints").iterdir()}
+
+
+def test_compiled_programs_are_kept(finished):
+    kept = {path.name for path in (finished.parent / "cache" / "eqgrid" / "compiled").iterdir()}
+    assert any(name.startswith("jit__run_block-") for name in kept)
+
+
+def test_jax_is_told_where_compiled_programs_are_kept(cache, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "eqgrid" / "compiled"
+    assert str(folder) in cache.keep_compiled_programs()
+    assert jax.config.jax_compilation_cache_dir == str(folder)
+    assert folder.is_dir()
+
+
+def test_a_cache_that_cannot_be_made_stops_nothing(cache, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert "cannot be made" in cache.keep_compiled_programs()
+    assert jax.config.jax_compilation_cache_dir is None
+
+
+def test_what_jax_was_told_before_counts(cache, tmp_path):
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    assert cache.keep_compiled_programs().endswith(f"kept in {tmp_path}")
+    jax.config.update("jax_enable_compilation_cache", False)
+    assert "not kept" in cache.keep_compiled_programs()
 
 
 def test_result_has_its_keys(finished):

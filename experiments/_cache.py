@@ -1,0 +1,29 @@
+"""Compiled programs, kept from one run to the next."""
+
+from pathlib import Path
+
+import jax
+from platformdirs import user_cache_path
+
+_MAX_BYTES = 2**30
+
+
+def keep_compiled_programs() -> str:
+    """Makes jax keep what it compiles, unless its own settings already say where, or not to.
+
+    What was used least recently goes first when there is no more room.
+
+    **Returns:** where that is, for people.
+    """
+    if not jax.config.jax_enable_compilation_cache:
+        return "compiled programs are not kept: jax is told not to"
+    if jax.config.jax_compilation_cache_dir is None:
+        folder = user_cache_path("eqgrid") / "compiled"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            return f"compiled programs are not kept: {folder} cannot be made ({error.strerror})"
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_compilation_cache_max_size", _MAX_BYTES)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    return f"compiled programs are kept in {Path(jax.config.jax_compilation_cache_dir)}"
