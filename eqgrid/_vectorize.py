@@ -50,6 +50,7 @@ class Vectorize(AbstractVectorEnv):
         keys = jax.random.split(key, self.num_envs)
         return eqx.filter_vmap(self.env.reset)(keys)
 
+    @eqx.filter_jit  # so that a program with several steps in it traces the environment once
     def step(
         self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "envs agents ..."]
     ) -> tuple[TimeStep, PyTree]:

@@ -1,6 +1,6 @@
 """Compiled programs, kept from one run to the next."""
 
-from pathlib import Path
+from typing import Any
 
 import jax
 from platformdirs import user_cache_path
@@ -15,9 +15,11 @@ def keep_compiled_programs() -> str:
 
     **Returns:** where that is, for people.
     """
-    if not jax.config.jax_enable_compilation_cache:
+    # `jax.config` does not tell a type checker which settings it has.
+    settings: Any = jax.config
+    if not settings.jax_enable_compilation_cache:
         return "compiled programs are not kept: jax is told not to"
-    if jax.config.jax_compilation_cache_dir is None:
+    if settings.jax_compilation_cache_dir is None:
         folder = user_cache_path("eqgrid") / "compiled"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -26,4 +28,4 @@ def keep_compiled_programs() -> str:
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_compilation_cache_max_size", _MAX_BYTES)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-    return f"compiled programs are kept in {Path(jax.config.jax_compilation_cache_dir)}"
+    return f"compiled programs are kept in {settings.jax_compilation_cache_dir}"

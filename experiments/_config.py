@@ -9,7 +9,7 @@ import tomllib
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import tomli_w
 import tyro
@@ -71,6 +71,8 @@ class Config:
     """Write into a folder that is not empty."""
 
 
+T = TypeVar("T")
+
 _NOT_IN_FILE = ("config", "out", "overwrite")
 
 
@@ -85,7 +87,7 @@ def parse(algorithm: str, args: Sequence[str]) -> Config:
     # A first look, for the settings file alone: what else is wrong will be said by the second.
     if (path := _config_path(args)) is not None:
         default = load(path)
-    config = _cli(args, prog, doc, default)
+    config = cli(default, args, prog, doc)
     check(config)
     return config
 
@@ -99,13 +101,16 @@ def _config_path(args: Sequence[str]) -> Path | None:
     return None
 
 
-def _cli(args: Sequence[str], prog: str, description: str, default: Config) -> Config:
-    """`tyro.cli`, with its box of an error made one sentence."""
+def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
+    """`tyro.cli`, with its box of an error made one sentence.
+
+    **Raises:** `UsageError`.
+    """
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
             return tyro.cli(
-                Config,
+                type(default),
                 prog=prog,
                 description=description,
                 args=args,

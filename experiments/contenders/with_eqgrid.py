@@ -1,25 +1,66 @@
-"""eqgrid, with the wrappers that a rollout needs."""
+"""eqgrid: one kitchen, or a batch that mixes the five, each padded to the size of the largest."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from eqgrid import AutoReset
-from eqgrid.envs import make
+from eqgrid.envs import KITCHENS, load_layout, make
+from eqgrid.grid import Fixture, Layout, empty_world
 
 
 def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
-    env = AutoReset(make("overcooked", layout=spec["layout"], observation=spec["observation"]))
-    arrays, rest = eqx.partition(env, eqx.is_array)
+    """**Raises:** `ValueError` when there is no such kitchen, or no room for so many cooks."""
+    names = list(KITCHENS) if spec["layout"] == "mixed" else [spec["layout"]]
+    layouts = [_with_cooks(load_layout(name), spec["num_agents"]) for name in names]
+    height, width = (max(layout.fixtures.shape[i] for layout in layouts) for i in (0, 1))
+    layouts = [layout.pad(height, width) for layout in layouts]
+    kitchens = [
+        AutoReset(make("overcooked", layout=layout, observation=spec["observation"]))
+        for layout in layouts
+    ]
+    _, rest = eqx.partition(kitchens[0], eqx.is_array)
+    arrays = [eqx.filter(kitchen, eqx.is_array) for kitchen in kitchens]
+    params, axis = arrays[0], None
+    if len(kitchens) > 1:
+        turn = np.arange(num_envs) % len(kitchens)
+        params, axis = jax.tree.map(lambda *xs: jnp.stack(xs)[turn], *arrays), 0
+    batch = _Batch(rest, axis)
+    return params, batch.reset, batch.step
 
-    def reset(params: Any, keys: jax.Array) -> Any:
-        env = eqx.combine(params, rest)
-        return eqx.filter_vmap(env.reset)(keys)[1]
 
-    def step(params: Any, keys: jax.Array, states: Any, actions: jax.Array) -> Any:
-        env = eqx.combine(params, rest)
-        timestep, states = eqx.filter_vmap(env.step)(keys, states, actions)
-        return timestep.observation, timestep.reward, states
+@dataclasses.dataclass(frozen=True)
+class _Batch:
+    """A batch of kitchens: of one kitchen, or of as many kitchens as environments."""
 
-    return arrays, reset, step
+    rest: Any
+    axis: int | None
+
+    def reset(self, params: Any, keys: jax.Array) -> Any:
+        return jax.vmap(self._reset, (self.axis, 0))(params, keys)
+
+    def step(self, params: Any, keys: jax.Array, states: Any, actions: jax.Array) -> Any:
+        return jax.vmap(self._step, (self.axis, 0, 0, 0))(params, keys, states, actions)
+
+    def _reset(self, params: Any, key: jax.Array) -> Any:
+        return eqx.combine(params, self.rest).reset(key)[1]
+
+    def _step(self, params: Any, key: jax.Array, state: Any, action: jax.Array) -> Any:
+        timestep, state = eqx.combine(params, self.rest).step(key, state, action)
+        return timestep.observation, timestep.reward, state
+
+
+def _with_cooks(layout: Layout, number: int) -> Layout:
+    """The same kitchen with another number of cooks, the new ones on the first free cells."""
+    fixtures = np.asarray(layout.fixtures)
+    starts = [tuple(position) for position in layout.start.bodies.position.tolist()]
+    free = [tuple(cell) for cell in np.argwhere(fixtures == Fixture.FLOOR).tolist()]
+    starts += [cell for cell in free if cell not in starts]
+    if len(free) < number:
+        raise ValueError(f"{number} cooks do not fit onto the {len(free)} free cells of a kitchen.")
+    start = empty_world(fixtures.shape, np.asarray(starts[:number]))
+    return eqx.tree_at(lambda x: x.start, layout, start)

@@ -62,17 +62,29 @@ class Stopwatch:
     """Compiles one rollout and runs it again and again, each run going on where the last ended."""
 
     def __init__(
-        self, library: Any, spec: dict[str, Any], mode: str, num_envs: int, num_steps: int
+        self,
+        library: Any,
+        spec: dict[str, Any],
+        mode: str,
+        num_envs: int,
+        num_steps: int,
+        max_bytes: float,
     ):
+        """**Raises:** `MemoryError` when not even 8 steps of observations fit into `max_bytes`."""
         params, reset, step = library.build(spec, num_envs)
         key = jax.random.key(0)
         self.states = jax.jit(reset)(params, jax.random.split(key, num_envs))
-        shape = (num_steps, num_envs, spec["num_agents"])
-        actions = jax.random.randint(key, shape, 0, 6, jnp.int32)
-        self.inputs = (params, jax.random.split(key, num_steps), actions)
         program = partial(rollout, step, mode)
-        kept = jax.eval_shape(program, params, self.states, *self.inputs[1:], None)[1]
-        self.memory = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), kept)
+        keys = jax.random.split(key, num_steps)
+        shape = jax.ShapeDtypeStruct((num_steps, num_envs, spec["num_agents"]), jnp.int32)
+        kept = jax.eval_shape(program, params, self.states, keys, shape, None)[1]
+        num_steps = min(num_steps, int(max_bytes / (_bytes(kept) / num_steps)))
+        if num_steps < 8:
+            raise MemoryError("8 steps do not fit")
+        self.memory = jax.tree.map(lambda x: jnp.zeros((num_steps, *x.shape[1:]), x.dtype), kept)
+        actions = jax.random.randint(key, (num_steps, *shape.shape[1:]), 0, 6, jnp.int32)
+        self.inputs = (params, keys[:num_steps], actions)
+        self.num_steps = num_steps
         jax.clear_caches()  # so that every compilation is a first one
         jax.block_until_ready((self.states, actions, self.memory))
         started = time.perf_counter()
@@ -81,10 +93,12 @@ class Stopwatch:
         )
         traced = time.perf_counter()
         self.program = lowered.compile()
-        self.seconds = {"trace": traced - started, "compile": time.perf_counter() - traced}
-        self.bytes = {
-            "state": _bytes(self.states) / num_envs,
-            "observation": _bytes(kept[0]) / num_envs / num_steps,
+        self.report = {
+            "num_steps": num_steps,
+            "trace_seconds": traced - started,
+            "compile_seconds": time.perf_counter() - traced,
+            "state_bytes": _bytes(self.states) / num_envs,
+            "kept_bytes": _bytes(self.memory) / num_envs / num_steps,
         }
         self.run()  # the first run pays for what later ones find
 
@@ -108,7 +122,9 @@ def serve(library: str, requests: Any, answers: Any) -> None:
         print(json.dumps(what), file=answers, flush=True)
 
     module = importlib.import_module(f"with_{library}")
-    answer({"device": jax.devices()[0].device_kind, "jax": jax.__version__})
+    kind = jax.devices()[0].device_kind
+    device = f"a CPU with {os.cpu_count()} cores" if kind == "cpu" else kind
+    answer({"device": device, "jax": jax.__version__})
     watch = None
     for line in requests:
         request = json.loads(line)
@@ -116,7 +132,7 @@ def serve(library: str, requests: Any, answers: Any) -> None:
             if request["do"] == "start":
                 watch = None  # frees the memory of the last one
                 watch = Stopwatch(module, **request["what"])
-                answer({"seconds": watch.seconds, "bytes": watch.bytes})
+                answer(watch.report)
             elif watch is not None:
                 answer({"seconds": watch.run()})
         except (ValueError, RuntimeError, MemoryError) as error:  # such as: out of memory

@@ -1,0 +1,170 @@
+"""How fast we learn, side by side with JaxMARL's own training script, in the cramped room.
+
+python experiments/learning_speed.py --peers peers/bin/python --jaxmarl JaxMARL
+"""
+
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from _config import cli
+from _errors import RunError, UsageError
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).parent
+THRESHOLDS = (200, 220)
+MATCHED = {
+    "--env.observation": "planes",
+    "--num-envs": "16",
+    "--ppo.rollout-length": "128",
+    "--ppo.num-epochs": "4",
+    "--ppo.num-minibatches": "4",
+    "--width": "64",
+    "--total-steps": "1500000",
+    "--eval-every": "500000",
+}
+"""What makes network and batch those of JaxMARL's script."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Measures training steps per second and the time until returns of 200 and 220."""
+
+    repeats: int = 3
+    """How often everything is run, in turn."""
+    peers: Annotated[Path | None, tyro.conf.arg(metavar="PYTHON")] = None
+    """Interpreter that has JaxMARL; see docs/performance.md."""
+    jaxmarl: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Checkout of JaxMARL's repository, for its script."""
+    peer_steps: int = 1_500_000
+    """Steps after which that script is stopped."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the results; a new one in runs/ if none."""
+
+
+def ours(folder: Path, flags: dict[str, str], cache: Path) -> dict[str, Any]:
+    """Trains with us, in a process of its own.
+
+    **Arguments:**
+
+    - `cache`: where compiled programs are found, if there are any yet.
+
+    **Raises:** `RunError` when the run fails.
+    """
+    env = os.environ | {"XDG_CACHE_HOME": str(cache)}
+    command = [sys.executable, str(HERE / "ippo.py"), "--out", str(folder)]
+    _run([*command, *(part for flag in flags.items() for part in flag)], env)
+    result = json.loads((folder / "result.json").read_text())
+    seconds = {x: result["reached"].get(str(x), {}).get("wall_seconds") for x in THRESHOLDS}
+    return {"steps_per_second": result["steps_per_second"], "seconds": seconds}
+
+
+def theirs(config: Config) -> dict[str, Any]:
+    """Runs JaxMARL's script; its returns are those of the episodes that it trains on.
+
+    **Raises:** `RunError` when the script fails.
+    """
+    script = str(HERE / "contenders" / "jaxmarl_ippo.py")
+    command = [str(config.peers), "-W", "ignore", script]
+    lines = _run([*command, str(config.jaxmarl), str(config.peer_steps)], dict(os.environ))
+    rows = [json.loads(line) for line in lines.splitlines() if line.startswith("{")]
+    first, last = rows[0], rows[-1]
+    speed = (last["env_steps"] - first["env_steps"]) / (last["seconds"] - first["seconds"])
+    seconds = {
+        x: next((row["seconds"] for row in rows if row["return"] >= x), None) for x in THRESHOLDS
+    }
+    return {"steps_per_second": speed, "seconds": seconds}
+
+
+def _run(command: Sequence[str], env: dict[str, str]) -> str:
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+    except OSError as error:
+        raise RunError(f"{command[0]!r} cannot be run: {error.strerror}.") from error
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise RunError(f"{' '.join(command[1:3])} failed: {last}")
+    return done.stdout
+
+
+def measure(config: Config, folder: Path, console: Console) -> dict[str, list[dict[str, Any]]]:
+    """All runs by their names, each as often as is asked for, in turn.
+
+    The first run with the defaults finds no compiled programs, the second one finds those of the
+    first.
+    """
+    runs: dict[str, Callable[[str], dict[str, Any]]] = {
+        "eqgrid, network and batch of JaxMARL": lambda i: ours(
+            folder / f"matched-{i}", MATCHED, folder / f"cache-matched-{i}"
+        ),
+        "eqgrid, its defaults": lambda i: ours(folder / f"first-{i}", {}, folder / f"cache-{i}"),
+        "eqgrid, its defaults, a second time": lambda i: ours(
+            folder / f"second-{i}", {}, folder / f"cache-{i}"
+        ),
+    }
+    if config.peers is not None:
+        runs["JaxMARL ippo_ff_overcooked"] = lambda i: theirs(config)
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in runs}
+    for repeat in range(1, config.repeats + 1):
+        for name, one in runs.items():
+            console.print(f"{repeat}/{config.repeats}  {name}", highlight=False)
+            results[name].append(one(str(repeat)))
+    return results
+
+
+def print_table(console: Console, results: dict[str, list[dict[str, Any]]]) -> None:
+    table = Table(title="medians (and all runs)")
+    table.add_column("")
+    table.add_column("training steps per second", justify="right")
+    for threshold in THRESHOLDS:
+        table.add_column(f"seconds from start to {threshold}", justify="right")
+    for name, runs in results.items():
+        speeds = [run["steps_per_second"] for run in runs]
+        times = [[run["seconds"][x] for run in runs] for x in THRESHOLDS]
+        table.add_row(name, _numbers(speeds, 0), *(_numbers(x, 1) for x in times))
+    console.print(table)
+
+
+def _numbers(values: Sequence[float | None], digits: int) -> str:
+    every = ", ".join("never" if x is None else f"{x:,.{digits}f}" for x in values)
+    reached = [float("inf") if x is None else x for x in values]
+    return f"[bold]{statistics.median(reached):,.{digits}f}[/] ({every})"
+
+
+def run(args: Sequence[str]) -> None:
+    """**Raises:** `UsageError`, `RunError`, `OSError`."""
+    config = cli(Config(), args, "python experiments/learning_speed.py", Config.__doc__ or "")
+    if config.repeats < 1:
+        raise UsageError(f"--repeats must be at least 1, but is {config.repeats}.")
+    if (config.peers is None) != (config.jaxmarl is None):
+        raise UsageError("--peers and --jaxmarl go together: an interpreter and a checkout.")
+    folder = config.out or Path("runs") / f"learning-speed-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder.mkdir(parents=True, exist_ok=True)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    results = measure(config, folder.absolute(), console)
+    (folder / "learning_speed.json").write_text(json.dumps(results, indent=2) + "\n")
+    print_table(console, results)
+    console.print(f"numbers  {folder / 'learning_speed.json'}")
+
+
+def main() -> None:
+    try:
+        run(sys.argv[1:])
+    except (UsageError, RunError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
