@@ -29,7 +29,6 @@ MATCHED = {
     "--ppo.num-epochs": "4",
     "--ppo.num-minibatches": "4",
     "--width": "64",
-    "--total-steps": "1500000",
     "--eval-every": "500000",
 }
 """What makes network and batch those of JaxMARL's script."""
@@ -47,6 +46,8 @@ class Config:
     """Checkout of JaxMARL's repository, for its script."""
     peer_steps: int = 1_500_000
     """Steps after which that script is stopped."""
+    total_steps: int = 4_000_000
+    """Length of our runs with the defaults, in steps."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; a new one in runs/ if none."""
 
@@ -102,13 +103,17 @@ def measure(config: Config, folder: Path, console: Console) -> dict[str, list[di
     The first run with the defaults finds no compiled programs, the second one finds those of the
     first.
     """
+    defaults = {"--total-steps": str(config.total_steps)}
+    matched = MATCHED | {"--total-steps": str(min(1_500_000, config.total_steps))}
     runs: dict[str, Callable[[str], dict[str, Any]]] = {
         "eqgrid, network and batch of JaxMARL": lambda i: ours(
-            folder / f"matched-{i}", MATCHED, folder / f"cache-matched-{i}"
+            folder / f"matched-{i}", matched, folder / f"cache-matched-{i}"
         ),
-        "eqgrid, its defaults": lambda i: ours(folder / f"first-{i}", {}, folder / f"cache-{i}"),
+        "eqgrid, its defaults": lambda i: ours(
+            folder / f"first-{i}", defaults, folder / f"cache-{i}"
+        ),
         "eqgrid, its defaults, a second time": lambda i: ours(
-            folder / f"second-{i}", {}, folder / f"cache-{i}"
+            folder / f"second-{i}", defaults, folder / f"cache-{i}"
         ),
     }
     if config.peers is not None:
@@ -143,8 +148,8 @@ def _numbers(values: Sequence[float | None], digits: int) -> str:
 def run(args: Sequence[str]) -> None:
     """**Raises:** `UsageError`, `RunError`, `OSError`."""
     config = cli(Config(), args, "python experiments/learning_speed.py", Config.__doc__ or "")
-    if config.repeats < 1:
-        raise UsageError(f"--repeats must be at least 1, but is {config.repeats}.")
+    if min(config.repeats, config.total_steps) < 1:
+        raise UsageError("--repeats and --total-steps must be at least 1.")
     if (config.peers is None) != (config.jaxmarl is None):
         raise UsageError("--peers and --jaxmarl go together: an interpreter and a checkout.")
     folder = config.out or Path("runs") / f"learning-speed-{time.strftime('%Y%m%d-%H%M%S')}"

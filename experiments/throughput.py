@@ -163,6 +163,13 @@ def _rounded(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
+def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def print_tables(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     """One table for each mode: steps per second, and how many times as fast we are."""
     libraries = list(dict.fromkeys(row["library"] for row in rows))
@@ -246,10 +253,7 @@ def run(args: Sequence[str]) -> None:
     errors = {row["error"] for row in rows if row["library"] == "eqgrid" and "error" in row}
     if not any("steps_per_second" in row for row in rows):
         raise RunError(f"Nothing could be measured: {'; '.join(sorted(errors))}")
-    with (folder / "throughput.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(folder / "throughput.csv", rows)
     print_tables(console, rows)
     device = rows[0]["device"]
     draw(folder / "throughput.png", rows, f"{config.layout}, {config.cooks} cooks, on {device}")

@@ -1,0 +1,183 @@
+"""Everything that is measured on a GPU, in one call: memory bandwidth, throughput, many seeds.
+
+python experiments/accelerator.py
+"""
+
+import dataclasses
+import functools
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+from _build import build_evaluation_env, build_network, build_training_env
+from _config import Config as RunConfig, cli
+from _errors import RunError, UsageError
+from jaxtyping import PyTree
+from rich.console import Console
+from throughput import Config as ThroughputConfig, draw, measure, print_tables, write_csv
+
+from agents import PPO, OwnView, evaluate, start_run
+from eqgrid import AbstractVectorEnv
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Measures memory bandwidth, environment steps per second, and training of many seeds."""
+
+    num_envs: tuple[int, ...] = (1024, 4096, 16384, 65536, 262144, 1048576)
+    """Environments side by side."""
+    max_gib: float = 24.0
+    """Most memory for what a rollout keeps, in GiB."""
+    repeats: int = 5
+    """Runs of every rollout; the median counts."""
+    seeds: int = 8
+    """How many seeds are trained at once."""
+    total_steps: int = 4_000_000
+    """Length of training of each seed, in steps."""
+    copy_gib: float = 8.0
+    """Size of the array that is copied to learn the memory's bandwidth."""
+    peers: Annotated[Path | None, tyro.conf.arg(metavar="PYTHON")] = None
+    """Interpreter that has JaxMARL; see docs/performance.md."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the results; a new one in runs/ if none."""
+
+
+def copy_bandwidth(gib: float) -> float:
+    """Bytes per second, read and written, of adding 1 to every byte of an array."""
+    x = jnp.zeros(int(gib * 2**30), jnp.uint8)
+    add = jax.jit(lambda x: x + jnp.uint8(1), donate_argnums=0)
+    x = jax.block_until_ready(add(x))
+    seconds = []
+    for _ in range(7):
+        started = time.perf_counter()
+        x = jax.block_until_ready(add(x))
+        seconds.append(time.perf_counter() - started)
+    return 2 * x.size / float(np.median(seconds))
+
+
+def train_seeds(config: RunConfig, number: int) -> dict[str, Any]:
+    """Trains many seeds in one program, and evaluates each.
+
+    **Returns:** seconds of compiling and of training, and the seeds' mean returns.
+    """
+    env = build_training_env(config)
+    num_updates = math.ceil(config.total_steps / (config.num_envs * config.ppo.rollout_length))
+    keys = jax.random.split(jax.random.key(config.seed), number)
+    start = functools.partial(
+        start_run,
+        config.ppo,
+        env,
+        num_updates=num_updates,
+        network=build_network(config),
+        view=OwnView(),
+    )
+    arrays, rest = eqx.partition(eqx.filter_vmap(start)(keys), eqx.is_array)
+    jax.block_until_ready(arrays)
+    started = time.perf_counter()
+    program = jax.jit(
+        jax.vmap(functools.partial(_train_one, config.ppo, env, num_updates, rest)),
+        donate_argnums=0,
+    )
+    compiled = program.lower(arrays).compile()
+    done = time.perf_counter()
+    arrays = jax.block_until_ready(compiled(arrays))
+    train_seconds = time.perf_counter() - done
+    evaluation_env = build_evaluation_env(config, config.final_episodes)
+    returns = []
+    for i, key in enumerate(keys):
+        state = eqx.combine(jax.tree.map(lambda x, i=i: x[i], arrays), rest)
+        returns.append(float(evaluate(state.policy, evaluation_env, key).episode_return.mean()))
+    steps = number * num_updates * config.num_envs * config.ppo.rollout_length
+    return {
+        "seeds": number,
+        "compile_seconds": done - started,
+        "train_seconds": train_seconds,
+        "steps_per_second": steps / train_seconds,
+        "eval_return_mean": returns,
+    }
+
+
+def _train_one(
+    ppo: PPO, env: AbstractVectorEnv, num_updates: int, rest: PyTree, arrays: PyTree
+) -> PyTree:
+    """All updates of one seed."""
+
+    def step(arrays: PyTree, _: None) -> tuple[PyTree, None]:
+        state, _ = ppo.update(env, eqx.combine(arrays, rest), num_updates=num_updates)
+        return eqx.filter(state, eqx.is_array), None
+
+    return jax.lax.scan(step, arrays, length=num_updates)[0]
+
+
+def run(args: Sequence[str]) -> None:
+    """**Raises:** `UsageError`, `RunError`, `OSError`."""
+    config = cli(Config(), args, "python experiments/accelerator.py", Config.__doc__ or "")
+    if min(config.seeds, config.repeats, config.total_steps, *config.num_envs) < 1:
+        raise UsageError("--seeds, --repeats, --total-steps and --num-envs must be at least 1.")
+    folder = config.out or Path("runs") / f"accelerator-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder.mkdir(parents=True, exist_ok=True)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    result: dict[str, Any] = {"device": jax.devices()[0].device_kind, "jax": jax.__version__}
+    console.print(f"on {result['device']} with jax {jax.__version__}: writing to {folder}")
+
+    # Other processes first: this one holds no memory yet that they might need.
+    settings = ThroughputConfig(
+        num_envs=config.num_envs,
+        max_gib=config.max_gib,
+        repeats=config.repeats,
+        peers=config.peers,
+        libraries=("jaxmarl",),
+    )
+    rows = measure(settings, console)
+    write_csv(folder / "throughput.csv", rows)
+    print_tables(console, rows)
+    draw(folder / "throughput.png", rows, f"cramped on {result['device']}")
+    result["best_stored"] = _best_stored(rows)
+
+    result["copy_bytes_per_second"] = copy_bandwidth(config.copy_gib)
+    written = result["best_stored"]["steps_per_second"] * result["best_stored"]["kept_bytes"]
+    console.print(
+        f"memory: {result['copy_bytes_per_second'] / 1e9:,.0f} GB/s when copying; the best stored "
+        f"rollout writes {written / 1e9:,.0f} GB/s",
+        highlight=False,
+    )
+    console.print(f"training {config.seeds} seeds of {config.total_steps:,} steps at once")
+    result["training"] = train_seeds(RunConfig(total_steps=config.total_steps), config.seeds)
+    (folder / "accelerator.json").write_text(json.dumps(result, indent=2) + "\n")
+    console.print_json(data=result)
+    console.print(f"numbers  {folder / 'accelerator.json'}, {folder / 'throughput.csv'}")
+
+
+def _best_stored(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """**Raises:** `RunError` when nothing could be stored."""
+    stored = [
+        row
+        for row in rows
+        if (row["library"], row["mode"]) == ("eqgrid", "stored") and "error" not in row
+    ]
+    if not stored:
+        raise RunError("No rollout could be stored: raise --max-gib.")
+    return max(stored, key=lambda row: row["steps_per_second"])
+
+
+def main() -> None:
+    try:
+        run(sys.argv[1:])
+    except (UsageError, RunError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
