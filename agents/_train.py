@@ -138,7 +138,10 @@ def train(
     return dataclasses.replace(progress, wall_seconds=time.perf_counter() - begin)
 
 
-@eqx.filter_jit
+# It runs once, so what counts is that it compiles fast.
+@eqx.filter_jit(  # pyright: ignore[reportCallIssue]
+    compiler_options={"xla_backend_optimization_level": "0"}
+)
 def start_run(
     ppo: PPO,
     env: AbstractVectorEnv,

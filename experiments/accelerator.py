@@ -112,7 +112,7 @@ def _train_one(
     """All updates of one seed."""
 
     def step(arrays: PyTree, _: None) -> tuple[PyTree, None]:
-        state, _ = ppo.update(env, eqx.combine(arrays, rest), num_updates=num_updates)
+        state = ppo.update(env, eqx.combine(arrays, rest), num_updates=num_updates)[0]
         return eqx.filter(state, eqx.is_array), None
 
     return jax.lax.scan(step, arrays, length=num_updates)[0]

@@ -55,7 +55,7 @@ def test_a_rollout_is_that_of_the_environment(contenders, key, mode):
             if mode == "stored":
                 np.testing.assert_array_equal(kept[t, i], timestep.observation)
             elif mode == "summed":
-                assert kept[t, i] == np.asarray(timestep.observation).sum()
+                assert int(kept[t, i]) == np.asarray(timestep.observation).sum()
         assert eqx.tree_equal(state, jax.tree.map(lambda x, i=i: x[i], after))
 
 
@@ -78,7 +78,7 @@ def test_more_cooks_stand_on_free_cells_of_their_own(contenders):
         library.build(SPEC | {"num_agents": 7}, 1)
 
 
-def test_a_worker_answers_in_lines_and_survives_what_does_not_fit(contenders, monkeypatch, tmp_path):
+def test_a_worker_answers_in_lines_and_survives_what_does_not_fit(contenders, tmp_path):
     worker, _ = contenders
     case = {"spec": SPEC, "mode": "stored", "num_envs": 2, "num_steps": 16}
     requests = [

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, final
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Int32, PRNGKeyArray, Shaped, UInt8
@@ -149,6 +150,8 @@ class Overcooked(AbstractEnv):
         world = apply_starts(self.starts, key, self.layout, self.layout.start)
         return self.observe(world), world
 
+    # Under `filter_jit`, a program that steps and observes in many places traces the rules once.
+    @eqx.filter_jit
     def step(
         self, key: PRNGKeyArray, state: World, action: Int[Array, " agents"]
     ) -> tuple[TimeStep, World]:
@@ -167,6 +170,7 @@ class Overcooked(AbstractEnv):
         )
         return timestep, world
 
+    @eqx.filter_jit
     def observe(self, state: World) -> Shaped[Array, "agents ..."]:
         return self.observation(self.layout, state)
 

@@ -82,7 +82,13 @@ DIGIT = {Ingredient.ONION: _BASE, Ingredient.TOMATO: np.uint8(1)}
 def as_thing(
     item: Shaped[ArrayLike, "*things"], contents: Shaped[ArrayLike, "*things ingredients"]
 ) -> UInt8[Array, "*things"]:
-    """The number of a thing: its `Item`, to which a soup adds its `contents`."""
+    """The number of a thing: its `Item`, to which a soup adds `4 * onions + tomatoes`.
+
+    **Arguments:**
+
+    - `item`: an `Item`.
+    - `contents`: how many of each `Ingredient` are in it, at most 3; only read for a `SOUP`.
+    """
     item, contents = jnp.asarray(item, jnp.uint8), jnp.asarray(contents, jnp.uint8)
     soup = sum((contents[..., i] * digit for i, digit in DIGIT.items()), start=item)
     return jnp.where(item == _SOUP, soup, item)
@@ -120,7 +126,10 @@ class AbstractHolder(eqx.Module):
 
 @final
 class Hand(AbstractHolder):
-    """What one body holds, as a thing."""
+    """What one body holds.
+
+    - `thing`: what it is.
+    """
 
     thing: UInt8[Array, "*bodies"]
 
@@ -129,7 +138,7 @@ class Hand(AbstractHolder):
 class Cell(AbstractHolder):
     """What one cell holds.
 
-    - `thing`: what lies here.
+    - `thing`: what it is.
     - `timer`: steps until the soup in this pot is ready: `IDLE` before it is started, 0 when ready.
         Everything that is no pot is `IDLE`.
     """
