@@ -163,8 +163,10 @@ def collect(
     action, log_prob, value = chosen
     reward, terminated, done = earned
     if not (keep_states or policy.has_recurrent_critic):
-        # All at once this is one large product; the small ones of the scan, then unused, vanish.
-        value = jax.vmap(jax.vmap(policy.value))(observation, carries)
+        # Many steps at once are one large product; the small ones of the scan, then unused, vanish.
+        value = jax.lax.map(
+            lambda step: jax.vmap(policy.value)(*step), (observation, carries), batch_size=16
+        )
     carry = reset_carry(policy, scene.carry, scene.start)
     last_value = jax.vmap(policy.value)(scene.observation, carry)
     later_value = jnp.concatenate([value[1:], last_value[None]])

@@ -138,10 +138,7 @@ def train(
     return dataclasses.replace(progress, wall_seconds=time.perf_counter() - begin)
 
 
-# It runs once, so what counts is that it compiles fast.
-@eqx.filter_jit(  # pyright: ignore[reportCallIssue]
-    compiler_options={"xla_backend_optimization_level": "0"}
-)
+@eqx.filter_jit
 def start_run(
     ppo: PPO,
     env: AbstractVectorEnv,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from _build import build_evaluation_env, build_kitchen, build_network, build_training_env
@@ -146,8 +147,12 @@ def _train(
 ) -> Progress:
     display = (LiveBar if console.is_terminal else PlainLines)(console, evaluator)
     display.start(plan.num_updates * config.ppo.rollout_length * config.num_envs)
+    # It runs once, so what counts is that it compiles fast.
+    start = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
+        start_run, compiler_options={"xla_backend_optimization_level": "0"}
+    )
     try:
-        state = start_run(
+        state = start(
             config.ppo,
             plan.train_env,
             key,
