@@ -1,5 +1,7 @@
 """Errors that are told to a person in one line."""
 
+import sys
+
 
 class UsageError(Exception):
     """What was asked for cannot be done: exit code 2."""
@@ -7,3 +9,9 @@ class UsageError(Exception):
 
 class RunError(Exception):
     """What was begun could not be finished: exit code 1."""
+
+
+def complain(sentence: str, code: int) -> int:
+    """Says what is wrong, and gives the exit code back."""
+    print(f"error: {sentence}", file=sys.stderr)
+    return code

@@ -14,7 +14,7 @@ import numpy as np
 from _build import build_evaluation_env, build_kitchen, build_network, build_training_env
 from _cache import keep_compiled_programs
 from _config import Config, dump, parse
-from _errors import RunError, UsageError
+from _errors import RunError, UsageError, complain
 from _film import record
 from _hooks import Checkpoints, CsvLog, Evaluator, LiveBar, PlainLines, frozen, speed
 from _report import draw_curve, print_result, reached, write_json
@@ -48,17 +48,12 @@ def main(algorithm: str, view: AbstractView, started: float) -> None:
     try:
         code = run(algorithm, view, sys.argv[1:], lambda: time.perf_counter() - started)
     except UsageError as error:
-        sys.exit(_complain(str(error), 2))
+        sys.exit(complain(str(error), 2))
     except KeyboardInterrupt:
-        sys.exit(_complain("interrupted before the first update was made.", 130))
+        sys.exit(complain("interrupted before the first update was made.", 130))
     except (RunError, NonFiniteLoss, CheckpointError, OSError) as error:
-        sys.exit(_complain(str(error), 1))
+        sys.exit(complain(str(error), 1))
     sys.exit(code)
-
-
-def _complain(sentence: str, code: int) -> int:
-    print(f"error: {sentence}", file=sys.stderr)
-    return code
 
 
 def run(algorithm: str, view: AbstractView, args: Sequence[str], clock: Clock) -> int:

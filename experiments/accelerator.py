@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import json
 import math
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,11 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tyro
+from _benchmark import open_results, run_command
 from _build import build_evaluation_env, build_network, build_training_env
 from _config import Config as RunConfig, cli
 from _errors import RunError, UsageError
 from jaxtyping import PyTree
-from rich.console import Console
 from throughput import Config as ThroughputConfig, draw, measure, print_tables, write_csv
 
 from agents import PPO, OwnView, evaluate, start_run
@@ -123,9 +122,7 @@ def run(args: Sequence[str]) -> None:
     config = cli(Config(), args, "python experiments/accelerator.py", Config.__doc__ or "")
     if min(config.seeds, config.repeats, config.total_steps, *config.num_envs) < 1:
         raise UsageError("--seeds, --repeats, --total-steps and --num-envs must be at least 1.")
-    folder = config.out or Path("runs") / f"accelerator-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder.mkdir(parents=True, exist_ok=True)
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    folder, console = open_results("accelerator", config.out)
     result: dict[str, Any] = {"device": jax.devices()[0].device_kind, "jax": jax.__version__}
     console.print(f"on {result['device']} with jax {jax.__version__}: writing to {folder}")
 
@@ -170,13 +167,7 @@ def _best_stored(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    try:
-        run(sys.argv[1:])
-    except (UsageError, RunError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, UsageError) else 1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_command(run)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
+from _benchmark import open_results, run_command
 from _config import cli
 from _errors import RunError, UsageError
 from rich.console import Console
@@ -152,9 +152,7 @@ def run(args: Sequence[str]) -> None:
         raise UsageError("--repeats and --total-steps must be at least 1.")
     if (config.peers is None) != (config.jaxmarl is None):
         raise UsageError("--peers and --jaxmarl go together: an interpreter and a checkout.")
-    folder = config.out or Path("runs") / f"learning-speed-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder.mkdir(parents=True, exist_ok=True)
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    folder, console = open_results("learning-speed", config.out)
     results = measure(config, folder.absolute(), console)
     (folder / "learning_speed.json").write_text(json.dumps(results, indent=2) + "\n")
     print_table(console, results)
@@ -162,13 +160,7 @@ def run(args: Sequence[str]) -> None:
 
 
 def main() -> None:
-    try:
-        run(sys.argv[1:])
-    except (UsageError, RunError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, UsageError) else 1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_command(run)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +18,7 @@ from typing import Annotated, Any, Literal
 import matplotlib.pyplot as plt
 import numpy as np
 import tyro
+from _benchmark import open_results, run_command
 from _config import cli
 from _errors import RunError, UsageError
 from rich.console import Console
@@ -245,9 +245,7 @@ def run(args: Sequence[str]) -> None:
     """**Raises:** `UsageError`, `RunError`, `OSError`."""
     config = cli(Config(), args, "python experiments/throughput.py", Config.__doc__ or "")
     check(config)
-    folder = config.out or Path("runs") / f"throughput-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder.mkdir(parents=True, exist_ok=True)
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    folder, console = open_results("throughput", config.out)
     console.print(f"measuring {config.layout} with {config.cooks} cooks: writing to {folder}")
     rows = measure(config, console)
     errors = {row["error"] for row in rows if row["library"] == "eqgrid" and "error" in row}
@@ -261,13 +259,7 @@ def run(args: Sequence[str]) -> None:
 
 
 def main() -> None:
-    try:
-        run(sys.argv[1:])
-    except (UsageError, RunError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, UsageError) else 1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_command(run)
 
 
 if __name__ == "__main__":

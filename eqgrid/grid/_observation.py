@@ -19,6 +19,7 @@ from ._world import (
     Ingredient,
     Item,
     World,
+    read_things,
     soup_index,
 )
 
@@ -100,8 +101,7 @@ def _make_rows() -> UInt8[np.ndarray, "rows 26"]:
     timer = np.concatenate([np.full_like(place, IDLE), timer])
     place = np.concatenate([place, np.full_like(contents, Fixture.POT)])
     thing = np.concatenate([thing, Item.SOUP + contents])
-    item = np.minimum(thing, Item.SOUP)
-    onions, tomatoes = np.divmod(thing - item, MAX_INGREDIENTS + 1)
+    item, onions, tomatoes = read_things(thing)
     in_idle_pot = (place == Fixture.POT) & (timer == IDLE)
     planes = [
         (place >= _OWN) & (place < _OTHER),

@@ -20,7 +20,7 @@ from jaxtyping import UInt8
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from ._layout import Layout
-from ._world import IDLE, MAX_INGREDIENTS, Cell, Fixture, Hand, Heading, Item, World
+from ._world import IDLE, Cell, Fixture, Hand, Heading, Item, World, read_things
 
 SMALLEST_CELL = 16
 """The fewest pixels per cell in which anything can be recognised."""
@@ -560,8 +560,7 @@ def _open_sides(fixtures: bytes, width: int) -> tuple[tuple[bool, bool, bool, bo
 
 
 def _read_thing(holder: Hand | Cell, place: int | tuple[int, int]) -> _Thing:
-    thing = int(holder.thing[place])
-    return _Thing(min(thing, Item.SOUP), *divmod(max(thing - Item.SOUP, 0), MAX_INGREDIENTS + 1))
+    return _Thing(*map(int, read_things(int(holder.thing[place]))))
 
 
 def _chefs(world: World) -> dict[tuple[int, int], _Chef]:

@@ -5,13 +5,13 @@ changes during an episode (where the counters and pots stand) is no state: it li
 """
 
 from enum import IntEnum
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Int, Int8, Int16, Int32, PyTree, Shaped, UInt8
+from jaxtyping import Array, ArrayLike, Int, Int8, Int16, Int32, PyTree, Shaped, UInt8
 
 
 class Fixture(IntEnum):
@@ -107,6 +107,12 @@ def soup_size(thing: UInt8[Array, "*things"]) -> UInt8[Array, "*things"]:
     return index // _BASE + index % _BASE
 
 
+def read_things(thing: Any) -> tuple[Any, Any, Any]:
+    """The items, onions and tomatoes of things, without jax: for tables and pictures."""
+    item = np.minimum(thing, Item.SOUP)
+    return item, *np.divmod(thing - item, MAX_INGREDIENTS + 1)
+
+
 class AbstractHolder(eqx.Module):
     """Something that holds a thing."""
 
@@ -174,13 +180,6 @@ def heading_delta(heading: Int8[Array, "*bodies"]) -> Int8[Array, "*bodies 2"]:
     down = (heading == Heading.SOUTH).astype(jnp.int8) - (heading == Heading.NORTH).astype(jnp.int8)
     right = (heading == Heading.EAST).astype(jnp.int8) - (heading == Heading.WEST).astype(jnp.int8)
     return jnp.stack([down, right], axis=-1)
-
-
-def cell_mask(shape: tuple[int, ...], position: Int[Array, "2"]) -> Bool[Array, "height width"]:
-    """True in the one cell at `position`."""
-    row = jnp.arange(shape[0], dtype=position.dtype) == position[0]
-    col = jnp.arange(shape[1], dtype=position.dtype) == position[1]
-    return row[:, None] & col[None, :]
 
 
 def get_cell(grid: PyTree[Shaped[Array, "height width ..."]], position: Int[Array, "2"]) -> PyTree:

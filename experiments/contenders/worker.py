@@ -84,7 +84,6 @@ class Stopwatch:
         self.memory = jax.tree.map(lambda x: jnp.zeros((num_steps, *x.shape[1:]), x.dtype), kept)
         actions = jax.random.randint(key, (num_steps, *shape.shape[1:]), 0, 6, jnp.int32)
         self.inputs = (params, keys[:num_steps], actions)
-        self.num_steps = num_steps
         jax.clear_caches()  # so that every compilation is a first one
         jax.block_until_ready((self.states, actions, self.memory))
         started = time.perf_counter()
