@@ -11,6 +11,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -74,12 +75,14 @@ class Worker:
         # Several processes share an accelerator: none may take all of its memory.
         env = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
         command = [str(python), "-W", "ignore", str(WORKER), library]
+        # A file, not a pipe: a process that complains at length would wait for a reader.
+        self.complaints = tempfile.TemporaryFile("w+")
         try:
             self.process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=self.complaints,
                 text=True,
                 env=env,
             )
@@ -96,17 +99,18 @@ class Worker:
         return self._answer()
 
     def _answer(self) -> dict[str, Any]:
-        answers, errors = self.process.stdout, self.process.stderr
+        answers = self.process.stdout
         assert answers is not None
-        assert errors is not None
         if line := answers.readline():
             return json.loads(line)
-        last = (errors.read().strip().splitlines() or ["it said nothing"])[-1]
+        self.complaints.seek(0)
+        last = (self.complaints.read().strip().splitlines() or ["it said nothing"])[-1]
         raise RunError(f"The process that measures {NAMES[self.library]} ended: {last}")
 
     def stop(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.communicate()
+        self.complaints.close()
 
 
 def measure(config: Config, console: Console) -> list[dict[str, Any]]:

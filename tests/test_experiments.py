@@ -310,14 +310,18 @@ def test_a_loss_that_is_no_number_stops_the_run(program, monkeypatch, capsys, tm
 def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path):
     out = tmp_path / "run"
     flags = small(out=str(out), total_steps="5120000")
-    command = [sys.executable, "-u", ROOT / "experiments" / "ippo.py", *flags]
+    # A shell's background jobs, and so perhaps these tests, are started deaf to Ctrl-C. That is
+    # undone in the new process: what runs between fork and exec can wait for other threads forever.
+    listen = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    script = ROOT / "experiments" / "ippo.py"
     process = subprocess.Popen(
-        command,
+        [sys.executable, "-c", listen, "-u", script, *flags],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell's background jobs, and so perhaps these tests, are started deaf to Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 120
     while not (out / "checkpoints" / "last").exists() and time.monotonic() < deadline:
