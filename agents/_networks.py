@@ -53,7 +53,7 @@ class Dense(eqx.Module):
     bias: Float[Array, " out"]
 
     def __init__(self, in_size: int, out_size: int, *, scale: float, key: PRNGKeyArray):
-        self.weight = jax.nn.initializers.orthogonal(scale)(key, (out_size, in_size))
+        self.weight = _orthogonal(scale, (out_size, in_size), key)
         self.bias = jnp.zeros(out_size)
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
@@ -193,7 +193,19 @@ class CNN(AbstractNetwork):
 def _convolution(in_channels: int, out_channels: int, key: PRNGKeyArray) -> eqx.nn.Conv2d:
     layer = eqx.nn.Conv2d(in_channels, out_channels, kernel_size=3, padding=1, key=key)
     flat = (out_channels, in_channels * 9)
-    weight = jax.nn.initializers.orthogonal(_HIDDEN_SCALE)(key, flat).reshape(layer.weight.shape)
+    weight = _orthogonal(_HIDDEN_SCALE, flat, key).reshape(layer.weight.shape)
     return eqx.tree_at(
         lambda conv: (conv.weight, conv.bias), layer, (weight, jnp.zeros((out_channels, 1, 1)))
     )
+
+
+def _orthogonal(
+    scale: float, shape: tuple[int, int], key: PRNGKeyArray
+) -> Float[Array, "rows columns"]:
+    # Under vmap one after another: jaxlib 0.10 factorises a batch in threads of the pool that it
+    # runs on itself, and on a CPU of few cores waits for them forever.
+    @jax.custom_batching.sequential_vmap
+    def draw(key: PRNGKeyArray) -> Array:
+        return jax.nn.initializers.orthogonal(scale)(key, shape)
+
+    return draw(key)

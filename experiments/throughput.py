@@ -76,7 +76,7 @@ class Worker:
         env = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
         command = [str(python), "-W", "ignore", str(WORKER), library]
         # A file, not a pipe: a process that complains at length would wait for a reader.
-        self.complaints = tempfile.TemporaryFile("w+")
+        self.complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115  (stop closes it)
         try:
             self.process = subprocess.Popen(
                 command,

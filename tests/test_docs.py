@@ -1,7 +1,9 @@
 """Every code block of the README and the docs is run."""
 
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -33,12 +35,25 @@ def commands() -> list[str]:
     return sorted({part for part in parts if part.startswith("python experiments/")})
 
 
+def run(arguments: list, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs Python in a folder, and says where it was if it takes too long."""
+    settings = {"cwd": folder, "text": True, "env": os.environ | {"PYTHONFAULTHANDLER": "1"}}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, *arguments], **pipes, **settings) as process:
+        try:
+            out, errors = process.communicate(timeout=600)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)
+            out, errors = process.communicate()
+    return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
 def test_python_blocks_run(page, tmp_path):
     # One process for a page: later blocks may use what earlier ones made.
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
-    out = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
+    out = run([script], tmp_path)
     assert out.returncode == 0, out.stderr
 
 
@@ -48,12 +63,7 @@ def test_commands_run(command, tmp_path):
     small = [] if "--help" in flags else shlex.split(SMALLER.get(Path(script).name, SMALL))
     for flag in set(flags) & set(PEERS):
         del flags[flags.index(flag) : flags.index(flag) + 2]
-    out = subprocess.run(
-        [sys.executable, ROOT / script, *flags, *small],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    out = run([ROOT / script, *flags, *small], tmp_path)
     assert out.returncode == 0, out.stderr
 
 

@@ -1,4 +1,6 @@
 import functools
+import subprocess
+import sys
 
 import equinox as eqx
 import jax
@@ -32,6 +34,34 @@ def test_layers_start_orthogonal_and_without_bias(key):
     np.testing.assert_allclose(last.weight @ last.weight.T, 1e-4 * np.eye(6), atol=1e-8)
     assert all((layer.bias == 0).all() for layer in network.layers)
     assert not np.allclose(hidden.weight[:, :64], middle.weight)
+
+
+# Drawn as a batch, they wait for each other forever on a CPU of two cores: within 300 draws always.
+MANY = """
+import equinox as eqx, jax
+from agents import MLP
+
+def draw(key):
+    return [MLP((26, 4, 5), 6, key=key) for key in jax.random.split(key, 2)]
+
+keys = jax.random.split(jax.random.key(0), 4)
+many = eqx.filter_jit(eqx.filter_vmap(draw))
+for _ in range(300):
+    jax.block_until_ready(jax.tree.leaves(eqx.filter(many(keys), eqx.is_array)))
+"""
+
+
+def test_many_networks_can_be_drawn_at_once():
+    subprocess.run([sys.executable, "-c", MANY], check=True, timeout=120)
+
+
+def test_many_networks_are_what_each_is_alone(key):
+    keys = jax.random.split(key, 3)
+    draw = functools.partial(MLP, (7,), 3)
+    many = eqx.filter_jit(eqx.filter_vmap(lambda key: draw(key=key)))(keys)
+    for i in range(3):
+        one = eqx.filter_jit(draw)(key=keys[i])
+        assert eqx.tree_equal(one, jax.tree.map(lambda x, i=i: x[i], many))
 
 
 def test_dense_is_affine(key):
