@@ -7,7 +7,12 @@ from ._checkpoint import (
 from ._evaluate import Evaluation as Evaluation, evaluate as evaluate
 from ._gae import gae as gae
 from ._networks import CNN as CNN, MLP as MLP, AbstractNetwork as AbstractNetwork, Dense as Dense
-from ._policy import ActorCritic as ActorCritic, actor_critic as actor_critic, draw as draw
+from ._policy import (
+    ActorCritic as ActorCritic,
+    actor_critic as actor_critic,
+    draw as draw,
+    entropy as entropy,
+)
 from ._ppo import PPO as PPO, Metrics as Metrics, RunState as RunState
 from ._rollout import Rollout as Rollout, Scene as Scene, collect as collect, enter as enter
 from ._team import AbstractTeam as AbstractTeam, Separate as Separate, Shared as Shared

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 from eqgrid import AbstractVectorEnv
 
 from ._gae import gae
-from ._policy import ActorCritic, reset_carry
+from ._policy import ActorCritic, entropy, reset_carry
 from ._rollout import Rollout, Scene, collect, enter, look_again
 
 _ADAM_EPS = 1e-5
@@ -407,12 +407,12 @@ def ppo_loss(
         near = batch.value + jnp.clip(value - batch.value, -ppo.value_clip, ppo.value_clip)
         squared_error = jnp.maximum(squared_error, jnp.square(near - batch.target))
     value_loss = 0.5 * squared_error.mean()
-    entropy = distribution.entropy().mean()
-    loss = policy_loss + ppo.value_coefficient * value_loss - entropy_coefficient * entropy
+    mean_entropy = entropy(distribution).mean()
+    loss = policy_loss + ppo.value_coefficient * value_loss - entropy_coefficient * mean_entropy
     parts = {
         "policy_loss": policy_loss,
         "value_loss": value_loss,
-        "entropy": entropy,
+        "entropy": mean_entropy,
         "approx_kl": jnp.mean(ratio - 1 - log_ratio),
         "clip_fraction": jnp.mean(jnp.abs(ratio - 1) > ppo.clip, dtype=jnp.float32),
     }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from learners import GRU, Clock, assert_close, build, clocks, loud_mlp
 
-from agents import MLP, ActorCritic, JointView, OwnView, Separate, Shared, draw
+from agents import MLP, ActorCritic, JointView, OwnView, Separate, Shared, draw, entropy
 from eqgrid import Box, Vectorize
 
 
@@ -131,3 +131,11 @@ def test_continuous_actions_are_refused(key):
     env = Vectorize(eqx.tree_at(lambda e: e.action_space, Clock(), Box(-1.0, 1.0, (2,))), 1)
     with pytest.raises(ValueError, match="must be Discrete, but it is Box"):
         build(env, key)
+
+
+def test_the_entropy_is_that_of_distrax(key):
+    logits = jax.random.normal(key, (50, 6)) * jnp.geomspace(0.01, 100, 50)[:, None]
+    distribution = distrax.Categorical(logits=logits)
+    np.testing.assert_allclose(entropy(distribution), distribution.entropy(), atol=1e-6)
+    certain = distrax.Categorical(logits=jnp.array([0.0, -1e9]))
+    np.testing.assert_array_equal(entropy(certain), 0.0)
