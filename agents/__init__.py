@@ -21,6 +21,7 @@ from ._train import (
     NonFiniteLoss as NonFiniteLoss,
     Progress as Progress,
     StopTraining as StopTraining,
+    run_updates as run_updates,
     start_run as start_run,
     train as train,
 )

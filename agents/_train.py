@@ -1,7 +1,6 @@
 """The training loop: compiled blocks of updates inside a plain Python loop."""
 
 import dataclasses
-import functools
 import signal
 import threading
 import time
@@ -168,22 +167,39 @@ def start_run(
     return ppo.init(policy, env, run_key, num_updates=num_updates)
 
 
+def run_updates(
+    ppo: PPO, env: AbstractVectorEnv, state: RunState, *, num_updates: int, length: int
+) -> tuple[RunState, Metrics]:
+    """Makes some of the updates of a run in one scan.
+
+    Under `eqx.filter_vmap` it trains many seeds at once, from states that `start_run` made under
+    `eqx.filter_vmap`.
+
+    **Arguments:**
+
+    - `ppo`, `env`: the algorithm and the environments.
+    - `state`: where to go on from.
+    - `num_updates`: how many updates the whole run has; what is annealed ends with the last one.
+    - `length`: how many of them to make now.
+
+    **Returns:** the next state, and how every update went.
+    """
+    arrays, rest = eqx.partition(state, eqx.is_array)
+
+    def step(arrays: PyTree, _: None) -> tuple[PyTree, Metrics]:
+        state, metrics = ppo.update(env, eqx.combine(arrays, rest), num_updates=num_updates)
+        return eqx.filter(state, eqx.is_array), metrics
+
+    arrays, metrics = jax.lax.scan(step, arrays, length=length)
+    return eqx.combine(arrays, rest), metrics
+
+
 @eqx.filter_jit(donate="all-except-first")
 def _run_block(
     settings: tuple[PPO, AbstractVectorEnv, int, int], state: RunState
 ) -> tuple[RunState, Metrics]:
     ppo, env, num_updates, length = settings
-    arrays, rest = eqx.partition(state, eqx.is_array)
-    step = functools.partial(_update, ppo, env, num_updates, rest)
-    arrays, metrics = jax.lax.scan(step, arrays, length=length)
-    return eqx.combine(arrays, rest), metrics
-
-
-def _update(
-    ppo: PPO, env: AbstractVectorEnv, num_updates: int, rest: PyTree, arrays: PyTree, _: None
-) -> tuple[PyTree, Metrics]:
-    state, metrics = ppo.update(env, eqx.combine(arrays, rest), num_updates=num_updates)
-    return eqx.filter(state, eqx.is_array), metrics
+    return run_updates(ppo, env, state, num_updates=num_updates, length=length)
 
 
 def _nothing_yet(ppo: PPO, env: AbstractVectorEnv, state: RunState, num_updates: int) -> Progress:

@@ -21,11 +21,9 @@ from _benchmark import open_results, run_command
 from _build import build_evaluation_env, build_network, build_training_env
 from _config import Config as RunConfig, cli
 from _errors import RunError, UsageError
-from jaxtyping import PyTree
 from throughput import Config as ThroughputConfig, draw, measure, print_tables, write_csv
 
-from agents import PPO, OwnView, evaluate, start_run
-from eqgrid import AbstractVectorEnv
+from agents import OwnView, evaluate, run_updates, start_run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,42 +77,31 @@ def train_seeds(config: RunConfig, number: int) -> dict[str, Any]:
         network=build_network(config),
         view=OwnView(),
     )
-    arrays, rest = eqx.partition(eqx.filter_vmap(start)(keys), eqx.is_array)
-    jax.block_until_ready(arrays)
-    started = time.perf_counter()
-    program = jax.jit(
-        jax.vmap(functools.partial(_train_one, config.ppo, env, num_updates, rest)),
-        donate_argnums=0,
+    states = eqx.filter_vmap(start)(keys)
+    jax.block_until_ready(eqx.filter(states, eqx.is_array))
+    updates = functools.partial(
+        run_updates, config.ppo, env, num_updates=num_updates, length=num_updates
     )
-    compiled = program.lower(arrays).compile()
+    started = time.perf_counter()
+    program: Any = eqx.filter_jit(eqx.filter_vmap(updates), donate="all")
+    program = program.lower(states).compile()
+    compiled = time.perf_counter()
+    states, metrics = program(states)
+    jax.block_until_ready(metrics.policy_loss)
     done = time.perf_counter()
-    arrays = jax.block_until_ready(compiled(arrays))
-    train_seconds = time.perf_counter() - done
     evaluation_env = build_evaluation_env(config, config.final_episodes)
     returns = []
     for i, key in enumerate(keys):
-        state = eqx.combine(jax.tree.map(lambda x, i=i: x[i], arrays), rest)
-        returns.append(float(evaluate(state.policy, evaluation_env, key).episode_return.mean()))
+        policy = jax.tree.map(lambda x, i=i: x[i] if eqx.is_array(x) else x, states.policy)
+        returns.append(float(evaluate(policy, evaluation_env, key).episode_return.mean()))
     steps = number * num_updates * config.num_envs * config.ppo.rollout_length
     return {
         "seeds": number,
-        "compile_seconds": done - started,
-        "train_seconds": train_seconds,
-        "steps_per_second": steps / train_seconds,
+        "compile_seconds": compiled - started,
+        "train_seconds": done - compiled,
+        "steps_per_second": steps / (done - compiled),
         "eval_return_mean": returns,
     }
-
-
-def _train_one(
-    ppo: PPO, env: AbstractVectorEnv, num_updates: int, rest: PyTree, arrays: PyTree
-) -> PyTree:
-    """All updates of one seed."""
-
-    def step(arrays: PyTree, _: None) -> tuple[PyTree, None]:
-        state = ppo.update(env, eqx.combine(arrays, rest), num_updates=num_updates)[0]
-        return eqx.filter(state, eqx.is_array), None
-
-    return jax.lax.scan(step, arrays, length=num_updates)[0]
 
 
 def run(args: Sequence[str]) -> None:

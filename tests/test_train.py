@@ -1,3 +1,4 @@
+import functools
 import os
 import signal
 import time
@@ -7,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from learners import GRU, Clock, clocks, loud_mlp
+from learners import GRU, Clock, assert_close, clocks, loud_mlp
 
 import agents._train
 from agents import (
@@ -16,6 +17,7 @@ from agents import (
     NonFiniteLoss,
     StopTraining,
     restore,
+    run_updates,
     save,
     start_run,
     train,
@@ -53,6 +55,22 @@ def stop_at(updates):
             raise StopTraining("far enough")
 
     return hook
+
+
+def test_many_seeds_at_once_are_what_each_is_alone(key):
+    keys = jax.random.split(key, 3)
+    env, _ = start(key)
+    updates = functools.partial(run_updates, PPO_SMALL, env, num_updates=6, length=6)
+    states = eqx.filter_vmap(lambda key: start(key, env=env)[1])(keys)
+    states, metrics = eqx.filter_jit(eqx.filter_vmap(updates))(states)
+    assert metrics.policy_loss.shape == (3, 6)
+    for i in range(3):
+        alone = train(
+            PPO_SMALL, env, start(keys[i], env=env)[1], num_updates=6, updates_per_block=3
+        )
+        one = jax.tree.map(lambda x, i=i: x[i] if eqx.is_array(x) else x, states)
+        assert_close(one, alone.state)
+        assert int(one.updates) == 6
 
 
 def test_hooks_see_every_block(key):
