@@ -142,12 +142,14 @@ def draw(distribution: distrax.Categorical, luck: Float[Array, "*batch"]) -> Int
 
 
 def entropy(distribution: distrax.Categorical) -> Float[Array, "*batch"]:
-    """The entropy, in nats, where every action has a finite logit.
+    """The entropy, in nats. What has no probability adds nothing, not even to the gradient.
 
     distrax normalises the logits when it is made and once more for the entropy: forwards and
     backwards that took a thirtieth of training.
     """
-    return -jnp.sum(jnp.exp(distribution.logits) * distribution.logits, axis=-1)
+    probability = jnp.exp(distribution.logits)
+    logits = jnp.where(probability > 0, distribution.logits, 0.0)
+    return -jnp.sum(probability * logits, axis=-1)
 
 
 def reset_carry(

@@ -218,7 +218,7 @@ def _final_value(
     carry: PyTree[Shaped[Array, "envs agents ..."]],
 ) -> Float[Array, "envs agents"]:
     """The value of the final observation where an episode was cut; free in all other steps, since
-    the step is taken again to see it.
+    the step is taken again to see it. Under `vmap`, over seeds, it is taken again in all steps.
     """
     cut = timestep.done[:, None] & ~timestep.terminated
     return jax.lax.cond(

@@ -31,7 +31,7 @@ MATCHED = {
     "--width": "64",
     "--eval-every": "500000",
 }
-"""What makes network and batch those of JaxMARL's script."""
+"""What makes network and batch those of JaxMARL's script; and few evaluations."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +61,7 @@ def ours(folder: Path, flags: dict[str, str], cache: Path) -> dict[str, Any]:
 
     **Raises:** `RunError` when the run fails.
     """
-    env = os.environ | {"XDG_CACHE_HOME": str(cache)}
+    env = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(cache)}
     command = [sys.executable, str(HERE / "ippo.py"), "--out", str(folder)]
     _run([*command, *(part for flag in flags.items() for part in flag)], env)
     result = json.loads((folder / "result.json").read_text())
@@ -76,8 +76,11 @@ def theirs(config: Config) -> dict[str, Any]:
     """
     script = str(HERE / "contenders" / "jaxmarl_ippo.py")
     command = [str(config.peers), "-W", "ignore", script]
-    lines = _run([*command, str(config.jaxmarl), str(config.peer_steps)], dict(os.environ))
+    env = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
+    lines = _run([*command, str(config.jaxmarl), str(config.peer_steps)], env)
     rows = [json.loads(line) for line in lines.splitlines() if line.startswith("{")]
+    if len(rows) < 2:
+        raise RunError("JaxMARL's script made fewer than two updates: raise --peer-steps.")
     first, last = rows[0], rows[-1]
     speed = (last["env_steps"] - first["env_steps"]) / (last["seconds"] - first["seconds"])
     seconds = {

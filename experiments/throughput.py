@@ -6,15 +6,16 @@ python experiments/throughput.py --peers peers/bin/python
 import contextlib
 import csv
 import dataclasses
+import functools
 import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,7 +33,7 @@ PEERS = {
     "cogrid": "CoGrid (JAX)",
 }
 NAMES = {"eqgrid": "eqgrid", **PEERS}
-STEPS_PER_RUN = 2**18
+Rows: TypeAlias = list[dict[str, Any]]
 WORKER = Path(__file__).parent / "contenders" / "worker.py"
 
 
@@ -52,6 +53,8 @@ class Config:
     """Environments side by side."""
     repeats: int = 7
     """Runs of every rollout; the median counts."""
+    steps_per_run: int = 2**18
+    """Steps of all environments together in one run; at least 16 and at most 16,384 of each."""
     max_gib: float = 1.5
     """Most memory for what a rollout keeps, in GiB."""
     peers: Annotated[Path | None, tyro.conf.arg(metavar="PYTHON")] = None
@@ -69,14 +72,22 @@ class Config:
 class Worker:
     """A library in a process of its own, which waits while others are measured."""
 
-    def __init__(self, library: str, python: str | Path):
-        """**Raises:** `RunError` when the interpreter does not have the library."""
+    def __init__(self, library: str, python: str | Path, share: float):
+        """**Arguments:**
+
+        - `share`: how much of an accelerator's memory it may take; several processes share one.
+
+        **Raises:** `RunError` when the interpreter does not have the library.
+        """
         self.library = library
-        # Several processes share an accelerator: none may take all of its memory.
-        env = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        env = os.environ | {
+            "XLA_CLIENT_MEM_FRACTION": f"{share:.2f}",
+            "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{share:.2f}",  # its name in older versions of jax
+            "JAX_ENABLE_COMPILATION_CACHE": "false",
+        }
         command = [str(python), "-W", "ignore", str(WORKER), library]
         # A file, not a pipe: a process that complains at length would wait for a reader.
-        self.complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115  (stop closes it)
+        self.complaints = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
         try:
             self.process = subprocess.Popen(
                 command,
@@ -88,7 +99,11 @@ class Worker:
             )
         except OSError as error:
             raise RunError(f"{str(python)!r} cannot be run: {error.strerror}.") from error
-        self.about = self._answer()
+        try:
+            self.about = self._answer()
+        except RunError:
+            self.stop()
+            raise
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """**Raises:** `RunError` when the process is gone."""
@@ -113,31 +128,43 @@ class Worker:
         self.complaints.close()
 
 
-def measure(config: Config, console: Console) -> list[dict[str, Any]]:
+def measure(config: Config, console: Console, save: Callable[[Rows], None]) -> Rows:
     """All measurements, one row for each library, mode and number of environments.
 
-    Libraries take turns run by run, so that what else the machine does falls on all alike.
+    Libraries take turns run by run, so that what else the machine does falls on all alike. What
+    one of them cannot do is an `error` in its row.
 
-    **Raises:** `RunError` when a library cannot be measured at all.
+    **Arguments:**
+
+    - `save`: is given all rows so far after every case, so that nothing is lost.
+
+    **Raises:** `RunError` when a library cannot be measured at all, or not on the same device.
     """
-    workers = []
-    rows = []
+    libraries = {"eqgrid": sys.executable}
+    if config.peers is not None:
+        libraries |= dict.fromkeys(config.libraries, config.peers)
+    workers: list[Worker] = []
+    rows: Rows = []
     try:
-        workers.append(Worker("eqgrid", sys.executable))
-        if config.peers is not None:
-            workers += [Worker(library, config.peers) for library in config.libraries]
+        for library, python in libraries.items():
+            workers.append(Worker(library, python, 0.9 / len(libraries)))
+        for worker in workers:
+            if worker.about["device"] != workers[0].about["device"]:
+                raise RunError(
+                    f"{NAMES[worker.library]} runs on {worker.about['device']}, eqgrid on "
+                    f"{workers[0].about['device']}: install the same kind of jax for both."
+                )
         cases = [(mode, n) for mode in config.modes for n in config.num_envs]
         for mode, num_envs in track(cases, "measuring", console=console, transient=True):
             rows += _measure_case(config, workers, mode, num_envs)
+            save(rows)
     finally:
         for worker in workers:
             worker.stop()
     return rows
 
 
-def _measure_case(
-    config: Config, workers: Sequence[Worker], mode: str, num_envs: int
-) -> Iterator[dict[str, Any]]:
+def _measure_case(config: Config, workers: Sequence[Worker], mode: str, num_envs: int) -> Rows:
     what = {
         "spec": {
             "layout": config.layout,
@@ -146,21 +173,33 @@ def _measure_case(
         },
         "mode": mode,
         "num_envs": num_envs,
-        "num_steps": min(2**14, max(16, STEPS_PER_RUN // num_envs)),
+        "num_steps": min(2**14, max(16, config.steps_per_run // num_envs)),
         "max_bytes": config.max_gib * 2**30,
     }
-    reports = {worker: worker.ask(do="start", what=what) for worker in workers}
-    runs = {worker: [] for worker, report in reports.items() if "error" not in report}
+    reports = {worker: _try(worker, do="start", what=what) for worker in workers}
+    seconds = {worker: [] for worker in workers}
     for _ in range(config.repeats):
-        for worker, seconds in runs.items():
-            seconds.append(worker.ask(do="run")["seconds"])
+        for worker, report in reports.items():
+            if "error" not in report:
+                done = _try(worker, do="run")
+                report |= {k: v for k, v in done.items() if k == "error"}
+                seconds[worker] += [v for k, v in done.items() if k == "seconds"]
+    rows = []
     for worker, report in reports.items():
         row = {"library": worker.library, "mode": mode, "num_envs": num_envs}
-        if seconds := runs.get(worker):
-            speeds = [num_envs * report["num_steps"] / s for s in seconds]
+        if "error" not in report:
+            speeds = [num_envs * report["num_steps"] / s for s in seconds[worker]]
             row["steps_per_second"] = round(statistics.median(speeds))
             row["slowest"], row["fastest"] = round(min(speeds)), round(max(speeds))
-        yield row | {k: _rounded(v) for k, v in report.items()} | worker.about
+        rows.append(row | {k: _rounded(v) for k, v in report.items()} | worker.about)
+    return rows
+
+
+def _try(worker: Worker, **request: Any) -> dict[str, Any]:
+    try:
+        return worker.ask(**request)
+    except RunError as error:  # its process is gone, and will be for all cases to come
+        return {"error": str(error)}
 
 
 def _rounded(value: Any) -> Any:
@@ -239,8 +278,11 @@ def draw(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
 
 def check(config: Config) -> None:
     """**Raises:** `UsageError` with one sentence that names the flag."""
-    if config.repeats < 1 or min(config.num_envs, default=0) < 1 or not config.modes:
-        raise UsageError("--repeats and --num-envs must be at least 1, and --modes not empty.")
+    numbers = (config.repeats, config.steps_per_run, min(config.num_envs, default=0))
+    if min(numbers) < 1 or not config.modes:
+        raise UsageError(
+            "--repeats, --steps-per-run and --num-envs must be at least 1, and --modes not empty."
+        )
     if config.peers is not None and (config.cooks != 2 or config.layout == "mixed"):
         raise UsageError("Peers know two cooks in one kitchen: leave out --peers.")
 
@@ -251,11 +293,10 @@ def run(args: Sequence[str]) -> None:
     check(config)
     folder, console = open_results("throughput", config.out)
     console.print(f"measuring {config.layout} with {config.cooks} cooks: writing to {folder}")
-    rows = measure(config, console)
+    rows = measure(config, console, functools.partial(write_csv, folder / "throughput.csv"))
     errors = {row["error"] for row in rows if row["library"] == "eqgrid" and "error" in row}
     if not any("steps_per_second" in row for row in rows):
         raise RunError(f"Nothing could be measured: {'; '.join(sorted(errors))}")
-    write_csv(folder / "throughput.csv", rows)
     print_tables(console, rows)
     device = rows[0]["device"]
     draw(folder / "throughput.png", rows, f"{config.layout}, {config.cooks} cooks, on {device}")

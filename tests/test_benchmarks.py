@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rich.console import Console
 
 from eqgrid import AutoReset
 from eqgrid.envs import KITCHENS, make
@@ -117,3 +118,52 @@ def test_bad_usage_is_one_line(monkeypatch, capsys, tmp_path, script, args, code
     assert error.startswith("error: ")
     assert error.count("\n") == 1
     assert says in error
+
+
+class Stub:
+    """A library in no process: JaxMARL runs out of memory, CoGrid's process dies."""
+
+    def __init__(self, library, python, share):
+        self.library = library
+        self.about = {"device": "another" if str(python) == "elsewhere" else "one", "jax": "1"}
+
+    def ask(self, do, what=None):
+        import throughput  # noqa: PLC0415
+
+        if self.library == "cogrid":
+            raise throughput.RunError("gone")
+        if do == "start":
+            return {"num_steps": what["num_steps"], "trace_seconds": 1.0, "compile_seconds": 1.0}
+        return {"error": "out of memory"} if self.library == "jaxmarl" else {"seconds": 2.0}
+
+    def stop(self):
+        pass
+
+
+@pytest.fixture
+def throughput(monkeypatch):
+    monkeypatch.syspath_prepend(EXPERIMENTS)
+    import throughput  # noqa: PLC0415
+
+    monkeypatch.setattr(throughput, "Worker", Stub)
+    return throughput
+
+
+def test_what_a_peer_cannot_do_costs_nobody_elses_numbers(throughput, tmp_path, capsys):
+    config = throughput.Config(
+        num_envs=(4, 8), modes=("stored",), peers=Path("here"), libraries=("jaxmarl", "cogrid")
+    )
+    saved = []
+    rows = throughput.measure(config, Console(), lambda rows: saved.append(len(rows)))
+    assert saved == [3, 6]
+    assert [row.get("error") for row in rows] == [None, "out of memory", "gone"] * 2
+    assert rows[0]["steps_per_second"] == 4 * 2**14 / 2
+    throughput.print_tables(Console(), rows)
+    assert "out of memory" in capsys.readouterr().out
+    throughput.draw(tmp_path / "plot.png", rows, "title")
+
+
+def test_different_devices_are_not_compared(throughput):
+    config = throughput.Config(peers=Path("elsewhere"), libraries=("jaxmarl",))
+    with pytest.raises(throughput.RunError, match="runs on another, eqgrid on one"):
+        throughput.measure(config, Console(), print)

@@ -39,11 +39,12 @@ def run(arguments: list, folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs Python in a folder, and says where it was if it takes too long."""
     settings = {"cwd": folder, "text": True, "env": os.environ | {"PYTHONFAULTHANDLER": "1"}}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, *arguments], **pipes, **settings) as process:
+    command = [sys.executable, *arguments]
+    with subprocess.Popen(command, **pipes, **settings, start_new_session=True) as process:
         try:
             out, errors = process.communicate(timeout=600)
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGABRT)
+            os.killpg(process.pid, signal.SIGABRT)
             out, errors = process.communicate()
     return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
 

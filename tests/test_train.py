@@ -60,17 +60,16 @@ def stop_at(updates):
 def test_many_seeds_at_once_are_what_each_is_alone(key):
     keys = jax.random.split(key, 3)
     env, _ = start(key)
-    updates = functools.partial(run_updates, PPO_SMALL, env, num_updates=6, length=6)
+    updates = functools.partial(run_updates, PPO_SMALL, env, num_updates=6, length=2)
     states = eqx.filter_vmap(lambda key: start(key, env=env)[1])(keys)
     states, metrics = eqx.filter_jit(eqx.filter_vmap(updates))(states)
-    assert metrics.policy_loss.shape == (3, 6)
+    assert metrics.policy_loss.shape == (3, 2)
     for i in range(3):
-        alone = train(
-            PPO_SMALL, env, start(keys[i], env=env)[1], num_updates=6, updates_per_block=3
-        )
+        once = eqx.filter_jit(updates)
+        alone, _ = once(start(keys[i], env=env)[1])
         one = jax.tree.map(lambda x, i=i: x[i] if eqx.is_array(x) else x, states)
-        assert_close(one, alone.state)
-        assert int(one.updates) == 6
+        assert_close(one, alone, tolerance=1e-3)
+        assert int(one.updates) == 2
 
 
 def test_hooks_see_every_block(key):

@@ -134,8 +134,8 @@ def serve(library: str, requests: Any, answers: Any) -> None:
                 answer(watch.report)
             elif watch is not None:
                 answer({"seconds": watch.run()})
-        except (ValueError, RuntimeError, MemoryError) as error:  # such as: out of memory
-            answer({"error": str(error).strip().splitlines()[0]})
+        except Exception as error:  # such as: out of memory; the next case may do
+            answer({"error": (str(error).strip() or type(error).__name__).splitlines()[0]})
 
 
 if __name__ == "__main__":
