@@ -180,10 +180,13 @@ def _measure_case(config: Config, workers: Sequence[Worker], mode: str, num_envs
     seconds = {worker: [] for worker in workers}
     for _ in range(config.repeats):
         for worker, report in reports.items():
-            if "error" not in report:
-                done = _try(worker, do="run")
-                report |= {k: v for k, v in done.items() if k == "error"}
-                seconds[worker] += [v for k, v in done.items() if k == "seconds"]
+            if "error" in report:
+                continue
+            done = _try(worker, do="run")
+            if "error" in done:
+                report["error"] = done["error"]
+            else:
+                seconds[worker].append(done["seconds"])
     rows = []
     for worker, report in reports.items():
         row = {"library": worker.library, "mode": mode, "num_envs": num_envs}
