@@ -61,7 +61,8 @@ def ours(folder: Path, flags: dict[str, str], cache: Path) -> dict[str, Any]:
 
     **Raises:** `RunError` when the run fails.
     """
-    env = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(cache)}
+    env = os.environ | {"XDG_CACHE_HOME": str(cache)}
+    env.pop("JAX_COMPILATION_CACHE_DIR", None)  # it would be used instead, and found full
     command = [sys.executable, str(HERE / "ippo.py"), "--out", str(folder)]
     _run([*command, *(part for flag in flags.items() for part in flag)], env)
     result = json.loads((folder / "result.json").read_text())

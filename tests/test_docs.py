@@ -37,15 +37,20 @@ def commands() -> list[str]:
 
 def run(arguments: list, folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs Python in a folder, and says where it was if it takes too long."""
-    settings = {"cwd": folder, "text": True, "env": os.environ | {"PYTHONFAULTHANDLER": "1"}}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    command = [sys.executable, *arguments]
-    with subprocess.Popen(command, **pipes, **settings, start_new_session=True) as process:
-        try:
-            out, errors = process.communicate(timeout=600)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGABRT)
-            out, errors = process.communicate()
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONFAULTHANDLER": "1"},
+        start_new_session=True,
+    )
+    try:
+        out, errors = process.communicate(timeout=600)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGABRT)  # its children, too
+        out, errors = process.communicate()
     return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
 
 
