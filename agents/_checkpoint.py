@@ -11,6 +11,8 @@ import numpy as np
 import orbax.checkpoint as ocp
 from jaxtyping import PyTree
 
+from ._interrupts import interrupts_held
+
 _T = TypeVar("_T")
 _KEEP_NEWEST = ocp.CheckpointManagerOptions(max_to_keep=1, enable_async_checkpointing=False)
 _STATE, _ABOUT = "state", "about"
@@ -26,7 +28,7 @@ def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = N
     """Writes a checkpoint: every array of `state`, typed random keys included.
 
     A checkpoint that was at `path` before is removed when the new one is complete: a crash or a
-    full disk leaves it as it was.
+    full disk leaves it as it was, and a Ctrl-C takes effect when the new one is written.
 
     **Arguments:**
 
@@ -45,7 +47,7 @@ def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = N
     try:
         path.mkdir(parents=True, exist_ok=True)
         _check_room(path, leaves)
-        with ocp.CheckpointManager(path, options=_KEEP_NEWEST) as manager:
+        with interrupts_held(), ocp.CheckpointManager(path, options=_KEEP_NEWEST) as manager:
             number = (manager.latest_step() or 0) + 1
             contents = {_STATE: ocp.args.StandardSave(leaves), _ABOUT: ocp.args.JsonSave(about)}
             manager.save(number, args=ocp.args.Composite(**contents))

@@ -1,11 +1,8 @@
 """The training loop: compiled blocks of updates inside a plain Python loop."""
 
 import dataclasses
-import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
-from types import FrameType
 from typing import Any, TypeAlias, cast, final
 
 import equinox as eqx
@@ -15,6 +12,7 @@ from jaxtyping import PRNGKeyArray, PyTree
 
 from eqgrid import AbstractVectorEnv
 
+from ._interrupts import interrupts_held
 from ._networks import MLP, AbstractNetwork
 from ._policy import actor_critic
 from ._ppo import PPO, Metrics, RunState
@@ -120,13 +118,12 @@ def train(
         )
     if left == 0:
         return progress
-    interrupts = _Interrupts()
     try:
         settings = (ppo, env, num_updates, updates_per_block)
         block = cast(Any, _run_block).lower(settings, state).compile()
         progress = dataclasses.replace(progress, compile_seconds=time.perf_counter() - begin)
         while progress.updates < num_updates:
-            with interrupts:
+            with interrupts_held():
                 progress = _advance(block, settings, progress, begin)
             for hook in hooks:
                 hook(progress)
@@ -243,22 +240,3 @@ def _check_finite(metrics: Metrics, updates: int):
     finite = np.isfinite(np.stack(parts)).all(axis=0)
     if not finite.all():
         raise NonFiniteLoss(updates + int(np.argmin(finite)) + 1)
-
-
-class _Interrupts:
-    """Holds a Ctrl-C back while a block runs, so that its result is not lost."""
-
-    def __enter__(self):
-        self.seen = False
-        self.main = threading.current_thread() is threading.main_thread()
-        if self.main:
-            self.handler = signal.signal(signal.SIGINT, self._hold)
-
-    def __exit__(self, *_: object):
-        if self.main:
-            signal.signal(signal.SIGINT, self.handler)
-        if self.seen:
-            raise KeyboardInterrupt
-
-    def _hold(self, signum: int, frame: FrameType | None):
-        self.seen = True

@@ -50,7 +50,7 @@ def main(algorithm: str, view: AbstractView, started: float) -> None:
     except UsageError as error:
         sys.exit(complain(str(error), 2))
     except KeyboardInterrupt:
-        sys.exit(complain("interrupted before the first update was made.", 130))
+        sys.exit(complain("interrupted; what was written before is kept.", 130))
     except (RunError, NonFiniteLoss, CheckpointError, OSError) as error:
         sys.exit(complain(str(error), 1))
     sys.exit(code)
@@ -182,12 +182,14 @@ def _conclude(
     clock: Clock,
 ) -> dict[str, Any]:
     """Evaluates the last policy, draws the pictures and writes the result."""
+    last = {"update": progress.updates, "env_steps": progress.env_steps}
+    save(folder / "checkpoints" / "last", progress.state, last)  # safe from a second Ctrl-C
     policy, env_state = progress.state.policy, progress.state.scene.env_state
     repeats = math.ceil(config.final_episodes / config.eval_episodes)
     returns = evaluator.play(policy, env_state, progress.num_updates + 1, repeats)
     mean, std = float(returns.mean()), float(returns.std())
-    last = {"env_steps": progress.env_steps, "eval_return_mean": mean, "eval_return_std": std}
-    save(folder / "checkpoints" / "last", progress.state, {"update": progress.updates, **last})
+    last = {**last, "eval_return_mean": mean, "eval_return_std": std}
+    save(folder / "checkpoints" / "last", progress.state, last)
     optimum = best_known_return(config.env.layout, config.env.dynamics, config.env.horizon)
     rows = evaluator.rows or [{**last, "wall_seconds": clock()}]
     title = f"{algorithm.upper()} in {config.env.layout}, seed {config.seed}"

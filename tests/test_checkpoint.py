@@ -1,6 +1,7 @@
 import gc
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 from agents import CheckpointError, read_metadata, restore, save
@@ -110,6 +112,24 @@ save({str(tmp_path / "a")!r}, {{"x": jnp.zeros(3)}})
     assert eqx.tree_equal(restore(tmp_path / "a", notes(7.0)), notes())
     save(tmp_path / "a", notes(2.0), {"number": 2})
     assert eqx.tree_equal(restore(tmp_path / "a", notes(7.0)), notes(2.0))
+
+
+def test_ctrl_c_waits_for_a_checkpoint_to_be_complete(tmp_path, monkeypatch):
+    finalize = ocp.StandardCheckpointHandler.finalize
+
+    def interrupted(self, directory):
+        signal.raise_signal(signal.SIGINT)
+        finalize(self, directory)
+
+    monkeypatch.setattr(ocp.StandardCheckpointHandler, "finalize", interrupted)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            save(tmp_path / "a", notes(1.0), {"number": 1})
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert eqx.tree_equal(restore(tmp_path / "a", notes()), notes(1.0))
+    assert read_metadata(tmp_path / "a") == {"number": 1}
 
 
 def test_a_full_disk_is_noticed_beforehand(tmp_path, monkeypatch):

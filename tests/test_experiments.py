@@ -334,6 +334,18 @@ def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path):
         assert (out / name).exists()
 
 
+def test_a_second_ctrl_c_loses_no_training(program, monkeypatch, capsys, tmp_path):
+    def press_ctrl_c(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program.Evaluator, "play", press_ctrl_c)  # in the loop, and once more
+    assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 130
+    assert capsys.readouterr().err.count("\n") == 1
+    last = read_metadata(tmp_path / "run" / "checkpoints" / "last")
+    assert last["update"] > 0
+    assert last["env_steps"] > 0
+
+
 def test_help_names_every_flag_on_one_line(program, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "200")
     assert call(program, monkeypatch, ["--help"]) == 0
