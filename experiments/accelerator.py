@@ -8,7 +8,7 @@ import functools
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,8 +20,17 @@ import tyro
 from _benchmark import open_results, run_command
 from _build import build_evaluation_env, build_network, build_training_env
 from _config import Config as RunConfig, cli
-from _errors import UsageError
-from throughput import Config as ThroughputConfig, Rows, draw, measure, print_tables, write_csv
+from _errors import RunError, UsageError
+from rich.console import Console
+from throughput import (
+    Config as ThroughputConfig,
+    Rows,
+    check,
+    draw,
+    measure,
+    print_tables,
+    write_csv,
+)
 
 from agents import OwnView, evaluate, run_updates, start_run
 
@@ -30,11 +39,11 @@ from agents import OwnView, evaluate, run_updates, start_run
 class Config:
     """Measures memory bandwidth, environment steps per second, and training of many seeds."""
 
-    num_envs: tuple[int, ...] = (1024, 4096, 16384, 65536, 262144, 1048576)
+    num_envs: tuple[int, ...] = (1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
     """Environments side by side."""
     steps_per_run: int = 2**24
     """Steps of all environments together in one run; at least 16 and at most 16,384 of each."""
-    max_gib: float = 24.0
+    max_gib: float = 40.0
     """Most memory for what a rollout keeps, in GiB."""
     repeats: int = 5
     """Runs of every rollout; the median counts."""
@@ -114,22 +123,21 @@ def train_seeds(config: RunConfig, number: int) -> dict[str, Any]:
 def run(args: Sequence[str]) -> None:
     """**Raises:** `UsageError`, `RunError`, `OSError`."""
     config = cli(Config(), args, "python experiments/accelerator.py", Config.__doc__ or "")
-    numbers = (config.seeds, config.repeats, config.total_steps, config.steps_per_run)
-    if min(*numbers, *config.num_envs) < 1:
-        raise UsageError(
-            "--seeds, --repeats, --total-steps, --steps-per-run and --num-envs must be at least 1."
+    if min(config.seeds, config.total_steps) < 1:
+        raise UsageError("--seeds and --total-steps must be at least 1.")
+    settings = check(
+        ThroughputConfig(
+            num_envs=config.num_envs,
+            steps_per_run=config.steps_per_run,
+            max_gib=config.max_gib,
+            repeats=config.repeats,
+            peers=config.peers,
+            libraries=("jaxmarl",),
         )
-    folder, console = open_results("accelerator", config.out)
-    # Other processes first: this one has not touched the device yet, whose memory they share.
-    settings = ThroughputConfig(
-        num_envs=config.num_envs,
-        steps_per_run=config.steps_per_run,
-        max_gib=config.max_gib,
-        repeats=config.repeats,
-        peers=config.peers,
-        libraries=("jaxmarl",),
     )
+    folder, console = open_results("accelerator", config.out)
     console.print(f"writing to {folder}")
+    # Other processes first: this one has not touched the device yet, whose memory they share.
     rows = measure(settings, console, functools.partial(write_csv, folder / "throughput.csv"))
     print_tables(console, rows)
     result = {key: rows[0][key] for key in ("device", "jax")}
@@ -141,16 +149,28 @@ def run(args: Sequence[str]) -> None:
         (folder / "accelerator.json").write_text(json.dumps(result, indent=2) + "\n")
 
     save(best_stored=best)
-    save(copy_bytes_per_second=copy_bandwidth(config.copy_gib))
-    copied = f"memory: {result['copy_bytes_per_second'] / 1e9:,.0f} GB/s when copying"
+    try:
+        _measure_here(config, console, best, save)
+    except jax.errors.JaxRuntimeError as error:
+        what = str(error).partition("\n")[0]
+        raise RunError(f"{what}; what was measured before is in {folder}.") from error
+    console.print_json(data=result)
+    console.print(f"numbers  {folder / 'accelerator.json'}, {folder / 'throughput.csv'}")
+
+
+def _measure_here(
+    config: Config, console: Console, best: dict[str, Any] | None, save: Callable[..., None]
+) -> None:
+    """Measures what takes place in this process."""
+    speed = copy_bandwidth(config.copy_gib)
+    save(copy_bytes_per_second=speed)
+    copied = f"memory: {speed / 1e9:,.0f} GB/s when copying"
     if best:
         written = best["steps_per_second"] * best["kept_bytes"]
         copied += f"; the best stored rollout writes {written / 1e9:,.0f} GB/s"
     console.print(copied, highlight=False)
     console.print(f"training {config.seeds} seeds of {config.total_steps:,} steps at once, twice")
     save(training=train_seeds(RunConfig(total_steps=config.total_steps), config.seeds))
-    console.print_json(data=result)
-    console.print(f"numbers  {folder / 'accelerator.json'}, {folder / 'throughput.csv'}")
 
 
 def _best_stored(rows: Rows) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from _benchmark import open_results, run_command
 from _config import cli
 from _errors import RunError, UsageError
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 HERE = Path(__file__).parent
@@ -39,7 +40,7 @@ class Config:
     """Measures training steps per second and the time until returns of 200 and 220."""
 
     repeats: int = 3
-    """How often everything is run, in turn."""
+    """How often everything is run, in turn, each time with another seed."""
     peers: Annotated[Path | None, tyro.conf.arg(metavar="PYTHON")] = None
     """Interpreter that has JaxMARL; see docs/performance.md."""
     jaxmarl: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -52,33 +53,38 @@ class Config:
     """Folder of the results; a new one in runs/ if none."""
 
 
-def ours(folder: Path, flags: dict[str, str], cache: Path) -> dict[str, Any]:
+def ours(folder: Path, flags: dict[str, str], cache: Path, seed: int) -> dict[str, Any]:
     """Trains with us, in a process of its own.
 
     **Arguments:**
 
+    - `folder`: for the results of the run.
+    - `flags`: of the command line.
     - `cache`: where compiled programs are found, if there are any yet.
 
     **Raises:** `RunError` when the run fails.
     """
     env = os.environ | {"XDG_CACHE_HOME": str(cache)}
-    env.pop("JAX_COMPILATION_CACHE_DIR", None)  # it would be used instead, and found full
-    command = [sys.executable, str(HERE / "ippo.py"), "--out", str(folder)]
-    _run([*command, *(part for flag in flags.items() for part in flag)], env)
+    for name in ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE"):
+        env.pop(name, None)  # where programs are kept, and whether, is up to the line above
+    command = [sys.executable, str(HERE / "ippo.py"), "--out", str(folder), "--seed", str(seed)]
+    _run("ippo.py", [*command, *(part for flag in flags.items() for part in flag)], env)
     result = json.loads((folder / "result.json").read_text())
     seconds = {x: result["reached"].get(str(x), {}).get("wall_seconds") for x in THRESHOLDS}
     return {"steps_per_second": result["steps_per_second"], "seconds": seconds}
 
 
-def theirs(config: Config) -> dict[str, Any]:
-    """Runs JaxMARL's script; its returns are those of the episodes that it trains on.
+def theirs(config: Config, seed: int) -> dict[str, Any]:
+    """Runs JaxMARL's script; its returns are those of the episodes that it trains on. It has no
+    cache of compiled programs.
 
     **Raises:** `RunError` when the script fails.
     """
     script = str(HERE / "contenders" / "jaxmarl_ippo.py")
     command = [str(config.peers), "-W", "ignore", script]
     env = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
-    lines = _run([*command, str(config.jaxmarl), str(config.peer_steps)], env)
+    command += [str(config.jaxmarl), str(config.peer_steps), str(seed)]
+    lines = _run("JaxMARL's script", command, env)
     rows = [json.loads(line) for line in lines.splitlines() if line.startswith("{")]
     if len(rows) < 2:
         raise RunError("JaxMARL's script made fewer than two updates: raise --peer-steps.")
@@ -90,14 +96,14 @@ def theirs(config: Config) -> dict[str, Any]:
     return {"steps_per_second": speed, "seconds": seconds}
 
 
-def _run(command: Sequence[str], env: dict[str, str]) -> str:
+def _run(name: str, command: Sequence[str], env: dict[str, str]) -> str:
     try:
         done = subprocess.run(command, env=env, capture_output=True, text=True)
     except OSError as error:
         raise RunError(f"{command[0]!r} cannot be run: {error.strerror}.") from error
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise RunError(f"{' '.join(command[1:3])} failed: {last}")
+        raise RunError(f"{name} failed: {last.removeprefix('error: ')}")
     return done.stdout
 
 
@@ -105,28 +111,38 @@ def measure(config: Config, folder: Path, console: Console) -> dict[str, list[di
     """All runs by their names, each as often as is asked for, in turn.
 
     The first run with the defaults finds no compiled programs, the second one finds those of the
-    first.
+    first. What fails is an `error` in its run. The results so far are written after every run.
+
+    **Raises:** `RunError` when nothing could be measured.
     """
     defaults = {"--total-steps": str(config.total_steps)}
     matched = MATCHED | {"--total-steps": str(min(1_500_000, config.total_steps))}
-    runs: dict[str, Callable[[str], dict[str, Any]]] = {
-        "eqgrid, network and batch of JaxMARL": lambda i: ours(
-            folder / f"matched-{i}", matched, folder / f"cache-matched-{i}"
+    runs: dict[str, Callable[[int], dict[str, Any]]] = {
+        "eqgrid, network and batch of JaxMARL": lambda seed: ours(
+            folder / f"matched-{seed}", matched, folder / f"cache-matched-{seed}", seed
         ),
-        "eqgrid, its defaults": lambda i: ours(
-            folder / f"first-{i}", defaults, folder / f"cache-{i}"
+        "eqgrid, its defaults": lambda seed: ours(
+            folder / f"first-{seed}", defaults, folder / f"cache-{seed}", seed
         ),
-        "eqgrid, its defaults, a second time": lambda i: ours(
-            folder / f"second-{i}", defaults, folder / f"cache-{i}"
+        "eqgrid, its defaults, a second time": lambda seed: ours(
+            folder / f"second-{seed}", defaults, folder / f"cache-{seed}", seed
         ),
     }
     if config.peers is not None:
-        runs["JaxMARL ippo_ff_overcooked"] = lambda i: theirs(config)
+        runs["JaxMARL ippo_ff_overcooked"] = lambda seed: theirs(config, seed)
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in runs}
-    for repeat in range(1, config.repeats + 1):
+    for seed in range(config.repeats):
         for name, one in runs.items():
-            console.print(f"{repeat}/{config.repeats}  {name}", highlight=False)
-            results[name].append(one(str(repeat)))
+            console.print(f"seed {seed}  {name}", highlight=False)
+            try:
+                results[name].append(one(seed))
+            except RunError as error:
+                console.print(f"[red]{escape(str(error))}[/]", highlight=False)
+                results[name].append({"error": str(error)})
+            (folder / "learning_speed.json").write_text(json.dumps(results, indent=2) + "\n")
+    if not any("seconds" in run for runs in results.values() for run in runs):
+        errors = dict.fromkeys(run["error"] for runs in results.values() for run in runs)
+        raise RunError(f"Nothing could be measured: {'; '.join(errors)}")
     return results
 
 
@@ -136,7 +152,11 @@ def print_table(console: Console, results: dict[str, list[dict[str, Any]]]) -> N
     table.add_column("training steps per second", justify="right")
     for threshold in THRESHOLDS:
         table.add_column(f"seconds from start to {threshold}", justify="right")
-    for name, runs in results.items():
+    for name, every in results.items():
+        runs = [run for run in every if "error" not in run]
+        if not runs:
+            table.add_row(name, *["failed"] * (1 + len(THRESHOLDS)))
+            continue
         speeds = [run["steps_per_second"] for run in runs]
         times = [[run["seconds"][x] for run in runs] for x in THRESHOLDS]
         table.add_row(name, _numbers(speeds, 0), *(_numbers(x, 1) for x in times))
@@ -145,8 +165,9 @@ def print_table(console: Console, results: dict[str, list[dict[str, Any]]]) -> N
 
 def _numbers(values: Sequence[float | None], digits: int) -> str:
     every = ", ".join("never" if x is None else f"{x:,.{digits}f}" for x in values)
-    reached = [float("inf") if x is None else x for x in values]
-    return f"[bold]{statistics.median(reached):,.{digits}f}[/] ({every})"
+    median = statistics.median(float("inf") if x is None else x for x in values)
+    bold = "never" if median == float("inf") else f"{median:,.{digits}f}"
+    return f"[bold]{bold}[/] ({every})"
 
 
 def run(args: Sequence[str]) -> None:
@@ -156,9 +177,10 @@ def run(args: Sequence[str]) -> None:
         raise UsageError("--repeats and --total-steps must be at least 1.")
     if (config.peers is None) != (config.jaxmarl is None):
         raise UsageError("--peers and --jaxmarl go together: an interpreter and a checkout.")
+    if config.out is not None and config.out.is_dir() and any(config.out.iterdir()):
+        raise UsageError(f"The folder {str(config.out)!r} is not empty: choose another --out.")
     folder, console = open_results("learning-speed", config.out)
     results = measure(config, folder.absolute(), console)
-    (folder / "learning_speed.json").write_text(json.dumps(results, indent=2) + "\n")
     print_table(console, results)
     console.print(f"numbers  {folder / 'learning_speed.json'}")
 

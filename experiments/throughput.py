@@ -27,6 +27,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from eqgrid.envs import KITCHENS, REFERENCE_NAMES, load_layout
+
 PEERS = {
     "jaxmarl": "JaxMARL overcooked",
     "jaxmarl_v2": "JaxMARL overcooked_v2",
@@ -79,13 +81,16 @@ class Worker:
 
         **Raises:** `RunError` when the interpreter does not have the library.
         """
-        self.library = library
-        env = os.environ | {
+        self.library, self.python = library, python
+        self.env = os.environ | {
             "XLA_CLIENT_MEM_FRACTION": f"{share:.2f}",
             "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{share:.2f}",  # its name in older versions of jax
             "JAX_ENABLE_COMPILATION_CACHE": "false",
         }
-        command = [str(python), "-W", "ignore", str(WORKER), library]
+        self._start()
+
+    def _start(self) -> None:
+        command = [str(self.python), "-W", "ignore", str(WORKER), self.library]
         # A file, not a pipe: a process that complains at length would wait for a reader.
         self.complaints = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
         try:
@@ -95,18 +100,19 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=self.complaints,
                 text=True,
-                env=env,
+                env=self.env,
             )
         except OSError as error:
-            raise RunError(f"{str(python)!r} cannot be run: {error.strerror}.") from error
-        try:
-            self.about = self._answer()
-        except RunError:
-            self.stop()
-            raise
+            raise RunError(f"{str(self.python)!r} cannot be run: {error.strerror}.") from error
+        self.about = self._answer()
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """**Raises:** `RunError` when the process is gone."""
+        """Asks the process, or a new one if an earlier question was the end of it.
+
+        **Raises:** `RunError` when this question is the end of it.
+        """
+        if self.process.poll() is not None:
+            self._start()
         requests = self.process.stdin
         assert requests is not None
         with contextlib.suppress(BrokenPipeError):  # what it died of is read below
@@ -120,6 +126,7 @@ class Worker:
             return json.loads(line)
         self.complaints.seek(0)
         last = (self.complaints.read().strip().splitlines() or ["it said nothing"])[-1]
+        self.stop()
         raise RunError(f"The process that measures {NAMES[self.library]} ended: {last}")
 
     def stop(self) -> None:
@@ -138,7 +145,8 @@ def measure(config: Config, console: Console, save: Callable[[Rows], None]) -> R
 
     - `save`: is given all rows so far after every case, so that nothing is lost.
 
-    **Raises:** `RunError` when a library cannot be measured at all, or not on the same device.
+    **Raises:** `RunError` when a library is missing or runs on another device, or when nothing
+    could be measured.
     """
     libraries = {"eqgrid": sys.executable}
     if config.peers is not None:
@@ -148,6 +156,11 @@ def measure(config: Config, console: Console, save: Callable[[Rows], None]) -> R
     try:
         for library, python in libraries.items():
             workers.append(Worker(library, python, 0.9 / len(libraries)))
+            if workers[-1].about["jax"] != workers[0].about["jax"]:
+                console.print(
+                    f"[yellow]{NAMES[library]} uses jax {workers[-1].about['jax']}, eqgrid "
+                    f"{workers[0].about['jax']}: not all of the ratio is theirs and ours.[/]"
+                )
         for worker in workers:
             if worker.about["device"] != workers[0].about["device"]:
                 raise RunError(
@@ -161,6 +174,9 @@ def measure(config: Config, console: Console, save: Callable[[Rows], None]) -> R
     finally:
         for worker in workers:
             worker.stop()
+    if not any("steps_per_second" in row for row in rows):
+        errors = dict.fromkeys(row["error"] for row in rows)
+        raise RunError(f"Nothing could be measured: {'; '.join(errors)}")
     return rows
 
 
@@ -201,7 +217,7 @@ def _measure_case(config: Config, workers: Sequence[Worker], mode: str, num_envs
 def _try(worker: Worker, **request: Any) -> dict[str, Any]:
     try:
         return worker.ask(**request)
-    except RunError as error:  # its process is gone, and will be for all cases to come
+    except RunError as error:
         return {"error": str(error)}
 
 
@@ -233,11 +249,15 @@ def print_tables(console: Console, rows: Sequence[dict[str, Any]]) -> None:
             ours = found["eqgrid"].get("steps_per_second")
             table.add_row(f"{num_envs:,}", *(_cell(found[x], ours) for x in libraries))
         console.print(table)
+    errors = {(row["library"], row["mode"], row["error"]): row for row in rows if "error" in row}
+    for (library, mode, error), row in errors.items():
+        where = f"{NAMES[library]}, {mode}, {row['num_envs']:,} environments"
+        console.print(f"{where}: {error}", style="dim", markup=False, highlight=False)
 
 
 def _cell(row: dict[str, Any], ours: float | None) -> str:
     if "error" in row:
-        return f"[dim]{row['error'][:24]}[/]"
+        return "[dim]not measured[/]"
     speed = row["steps_per_second"]
     seconds = row["trace_seconds"] + row["compile_seconds"]
     ratio = f"  [bold]{ours / speed:.1f}x[/]" if ours and row["library"] != "eqgrid" else ""
@@ -257,6 +277,7 @@ def draw(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
     size = (4.2 * len(modes), 4)
     figure, axes = plt.subplots(1, len(modes), figsize=size, sharey=True, layout="constrained")
     panels = np.atleast_1d(axes)
+    lines = {}
     for panel, mode in zip(panels, modes, strict=True):
         for library, color in zip(NAMES, ("#aa3377", "#4477aa", "#66ccee", "#ccbb44"), strict=True):
             points = [
@@ -266,40 +287,52 @@ def draw(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
             ]
             if points:
                 bold = 2.5 if library == "eqgrid" else 1.5
-                panel.loglog(*zip(*points, strict=True), "o-", lw=bold, color=color, ms=4)
-                panel.plot([], [], "o-", lw=bold, color=color, label=NAMES[library])
+                x, y = zip(*points, strict=True)
+                lines[library] = panel.loglog(x, y, "o-", lw=bold, color=color, ms=4)[0]
         panel.set_title(mode, loc="left")
         panel.set_xlabel("environments")
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("environment steps per second")
-    panels[-1].legend(frameon=False, loc="lower right")
+    names = [NAMES[library] for library in lines]
+    figure.legend(list(lines.values()), names, loc="outside lower center", ncols=4, frameon=False)
     figure.suptitle(title)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
 
-def check(config: Config) -> None:
-    """**Raises:** `UsageError` with one sentence that names the flag."""
+def check(config: Config) -> Config:
+    """**Returns:** the settings with the kitchen's short name, which all libraries are asked for.
+
+    **Raises:** `UsageError` with one sentence that names the flag.
+    """
     numbers = (config.repeats, config.steps_per_run, min(config.num_envs, default=0))
     if min(numbers) < 1 or not config.modes:
         raise UsageError(
             "--repeats, --steps-per-run and --num-envs must be at least 1, and --modes not empty."
         )
-    if config.peers is not None and (config.cooks != 2 or config.layout == "mixed"):
-        raise UsageError("Peers know two cooks in one kitchen: leave out --peers.")
+    layout = REFERENCE_NAMES.get(config.layout, config.layout)
+    if config.peers is not None and (config.cooks != 2 or layout not in KITCHENS):
+        raise UsageError(
+            f"Peers know two cooks in {', '.join(KITCHENS)}: leave out --peers, or --cooks and "
+            f"--layout."
+        )
+    if layout != "mixed":
+        try:
+            load_layout(layout)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+    if config.cooks < 1:
+        raise UsageError("--cooks must be at least 1.")
+    return dataclasses.replace(config, layout=layout)
 
 
 def run(args: Sequence[str]) -> None:
     """**Raises:** `UsageError`, `RunError`, `OSError`."""
-    config = cli(Config(), args, "python experiments/throughput.py", Config.__doc__ or "")
-    check(config)
+    config = check(cli(Config(), args, "python experiments/throughput.py", Config.__doc__ or ""))
     folder, console = open_results("throughput", config.out)
     console.print(f"measuring {config.layout} with {config.cooks} cooks: writing to {folder}")
     rows = measure(config, console, functools.partial(write_csv, folder / "throughput.csv"))
-    errors = {row["error"] for row in rows if row["library"] == "eqgrid" and "error" in row}
-    if not any("steps_per_second" in row for row in rows):
-        raise RunError(f"Nothing could be measured: {'; '.join(sorted(errors))}")
     print_tables(console, rows)
     device = rows[0]["device"]
     draw(folder / "throughput.png", rows, f"{config.layout}, {config.cooks} cooks, on {device}")

@@ -1,4 +1,7 @@
-"""CoGrid's JAX backend, with a reset where an episode ends, as it has none of its own."""
+"""CoGrid's JAX backend, which does not start episodes over: that is done here.
+
+Its resets are dear, so they are computed only on steps on which an episode ends.
+"""
 
 from typing import Any
 
@@ -25,16 +28,22 @@ def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
     def one_step(key: jax.Array, state: Any, action: jax.Array) -> Any:
         actions = {agent: action[i] for i, agent in enumerate(env.possible_agents)}
         observation, stepped, reward, _, truncated, _ = env.jax_step(key, state, actions)
-        fresh_observation, fresh, _ = env.jax_reset(key)
-        over = truncated[env.possible_agents[0]]
-        observation, state = jax.tree.map(
-            lambda new, old: jnp.where(over, new, old),
-            (fresh_observation, fresh),
-            (observation, stepped),
-        )
-        return observation, reward, state
+        return (observation, stepped), reward, truncated[env.possible_agents[0]]
+
+    def start_over(key: jax.Array, over: jax.Array, ended: Any) -> Any:
+        fresh = env.jax_reset(key)[:2]
+        return jax.tree.map(lambda new, old: jnp.where(over, new, old), fresh, ended)
 
     def step(params: Any, keys: jax.Array, states: Any, actions: jax.Array) -> Any:
-        return jax.vmap(one_step)(keys, states, actions)
+        stepped, reward, over = jax.vmap(one_step)(keys, states, actions)
+        observation, states = jax.lax.cond(
+            over.any(),
+            jax.vmap(start_over),
+            lambda keys, over, stepped: stepped,
+            keys,
+            over,
+            stepped,
+        )
+        return observation, reward, states
 
     return (), reset, step

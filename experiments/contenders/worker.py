@@ -114,6 +114,18 @@ def _bytes(tree: Any) -> int:
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
 
 
+def _device() -> str:
+    kind = jax.devices()[0].device_kind
+    if kind != "cpu":
+        return kind
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            models = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        models = []
+    return f"{models[0] if models else 'a CPU'}, {os.cpu_count()} cores"
+
+
 def serve(library: str, requests: Any, answers: Any) -> None:
     """Answers requests until there are no more: `start` compiles, `run` times, both once each."""
 
@@ -121,9 +133,7 @@ def serve(library: str, requests: Any, answers: Any) -> None:
         print(json.dumps(what), file=answers, flush=True)
 
     module = importlib.import_module(f"with_{library}")
-    kind = jax.devices()[0].device_kind
-    device = f"a CPU with {os.cpu_count()} cores" if kind == "cpu" else kind
-    answer({"device": device, "jax": jax.__version__})
+    answer({"device": _device(), "jax": jax.__version__})
     watch = None
     for line in requests:
         request = json.loads(line)
