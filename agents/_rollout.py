@@ -14,8 +14,8 @@ from eqgrid import (
     AbstractWrapper,
     AutoReset,
     NormalizeReward,
-    TimeStep,
     Vectorize,
+    cond_any,
     unwrap,
 )
 
@@ -205,24 +205,29 @@ def _interact(
     chosen = (action, distribution.log_prob(action), value)
     info = {k: v for k, v in timestep.info.items() if k.startswith("episode_")}
     earned = (timestep.reward, timestep.terminated, done)
-    step = functools.partial(env.step, env_key, scene.env_state, action)
-    final_value = _final_value(policy, step, timestep, next_carry)
+    # The value of a final observation counts only where an episode was cut short: the step is taken
+    # again to see it, and in all other steps it costs nothing.
+    final_value = cond_any(
+        jnp.any(done[:, None] & ~timestep.terminated),
+        _final_value,
+        lambda *_: jnp.zeros_like(value),
+        *_without_gradient((policy, env, env_key, scene.env_state, action, next_carry)),
+    )
     scene = Scene(env_state, timestep.observation, next_carry, done)
     return scene, (seen, chosen, earned, info, final_value)
 
 
 def _final_value(
     policy: ActorCritic,
-    step: Callable[[], tuple[TimeStep, PyTree]],
-    timestep: TimeStep,
+    env: AbstractVectorEnv,
+    key: PRNGKeyArray,
+    env_state: PyTree,
+    action: Shaped[Array, "envs agents ..."],
     carry: PyTree[Shaped[Array, "envs agents ..."]],
 ) -> Float[Array, "envs agents"]:
-    """The value of the final observation where an episode was cut; free in all other steps, since
-    the step is taken again to see it. Under `vmap`, over seeds, it is taken again in all steps.
-    """
-    cut = timestep.done[:, None] & ~timestep.terminated
-    return jax.lax.cond(
-        jnp.any(cut),
-        lambda: jax.vmap(policy.value)(step()[0].final_observation, carry),
-        lambda: jnp.zeros_like(timestep.reward),
-    )
+    timestep, _ = env.step(key, env_state, action)
+    return jax.vmap(policy.value)(timestep.final_observation, carry)
+
+
+def _without_gradient(tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, tree)

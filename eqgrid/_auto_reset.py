@@ -1,13 +1,13 @@
 """AutoReset: starts the next episode where one ends."""
 
 import dataclasses
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
 
+from ._cond import cond_any, select
 from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, TimeStep
 from ._nesting import holds, one_env
 from ._shaped_reward import ShapedReward
@@ -23,18 +23,23 @@ class AutoReset(AbstractWrapper):
     nothing in a compiled program that does not read it.
 
     A reset is computed on every step and kept where it is needed, since that is what a batch does
-    anyway. AutoReset remembers nothing: its state is that of the environment in it.
+    anyway; a lazy one only on steps on which an episode ends anywhere in the batch. AutoReset
+    remembers nothing: its state is that of the environment in it.
 
     **Arguments:**
 
     - `env`: one environment, with all the wrappers in it whose state belongs to an episode.
+    - `lazy`: pays where a reset is dear, as when it draws a random start, and where episodes end
+        together. Nothing else changes, but a lazy step cannot be differentiated backwards.
 
     **Raises:** `ValueError` for a wrong nesting.
     """
 
     env: AbstractEnv
+    lazy: bool = eqx.field(static=True)
 
-    def __init__(self, env: AbstractEnv | AbstractVectorEnv):
+    def __init__(self, env: AbstractEnv | AbstractVectorEnv, lazy: bool = False):
+        self.lazy = lazy
         self.env = one_env(env, "AutoReset(env)")
         if holds(self.env, AutoReset):
             raise ValueError("One AutoReset is enough: AutoReset(env).")
@@ -52,18 +57,18 @@ class AutoReset(AbstractWrapper):
     ) -> tuple[TimeStep, PyTree]:
         step_key, reset_key = jax.random.split(key)
         timestep, stepped = self.env.step(step_key, state, action)
-        _, fresh = self.env.reset(reset_key)
-        state = _select(timestep.done, fresh, stepped)
+        choose = cond_any if self.lazy else select
+        arrays = choose(timestep.done, _restart, _go_on, self.env, reset_key, stepped)
+        state = eqx.combine(arrays, stepped)  # what is no array, such as a function, never changes
         return dataclasses.replace(timestep, observation=self.env.observe(state)), state
 
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
         return self.env.observe(state)
 
 
-def _select(condition: Bool[Array, ""], yes: PyTree, no: PyTree) -> PyTree:
-    return jax.tree.map(lambda a, b: _select_leaf(condition, a, b), yes, no)
+def _restart(env: AbstractEnv, key: PRNGKeyArray, stepped: PyTree) -> PyTree:
+    return eqx.filter(env.reset(key)[1], eqx.is_array_like)
 
 
-def _select_leaf(condition: Bool[Array, ""], yes: Any, no: Any) -> Any:
-    # `jnp.where` also takes typed PRNG keys. What is no array, such as a function, never changes.
-    return jnp.where(condition, yes, no) if eqx.is_array_like(no) else no
+def _go_on(env: AbstractEnv, key: PRNGKeyArray, stepped: PyTree) -> PyTree:
+    return eqx.filter(stepped, eqx.is_array_like)

@@ -52,7 +52,9 @@ def build_training_env(config: Config) -> AbstractVectorEnv:
     fade = optax.linear_schedule(
         config.shaping, 0.0, max(1, config.shaping_steps // config.num_envs)
     )
-    env = Vectorize(ShapedReward(AutoReset(kitchen), fade), config.num_envs)
+    # All episodes are equally long: they end together, and random starts are dear.
+    one = AutoReset(kitchen, lazy=config.env.random_starts > 0)
+    env = Vectorize(ShapedReward(one, fade), config.num_envs)
     return NormalizeObservation(env) if config.env.normalize_observation else env
 
 

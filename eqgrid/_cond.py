@@ -1,0 +1,72 @@
+"""A condition that stays one in a batch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, PyTree
+
+
+def cond_any(
+    pred: Bool[Array, ""],
+    true_fn: Callable[..., PyTree],
+    false_fn: Callable[..., PyTree],
+    *operands: PyTree,
+) -> PyTree:
+    """`jax.lax.cond` that skips `true_fn` in a whole batch as long as no element asks for it.
+
+    Under `jax.vmap`, `lax.cond` computes both branches in every element. This computes `true_fn`
+    (in all elements, and selects) only if `pred` is true in any of them, however many `vmap`s there
+    are. It pays where `true_fn` is dear and seldom asked for, as at the end of episodes that run in
+    step.
+
+    **Arguments:**
+
+    - `pred`: the condition.
+    - `true_fn`, `false_fn`: called with `operands`; they return arrays of the same structure,
+        shapes and dtypes. They must not close over traced arrays: pass those as operands.
+    - `operands`: PyTrees; what is no array in them is static.
+
+    **Returns:** what `true_fn` returns where `pred` is true, what `false_fn` returns elsewhere.
+    Reverse-mode differentiation is not supported (by `jax.custom_batching.custom_vmap`).
+    """
+    arrays, rest = eqx.partition(operands, eqx.is_array)
+
+    def both(pred: Array, arrays: Any) -> Any:
+        return select(pred, true_fn, false_fn, *eqx.combine(arrays, rest))
+
+    def skip(_: Array, arrays: Any) -> Any:
+        return false_fn(*eqx.combine(arrays, rest))
+
+    return _batched(both, skip)(pred, arrays)
+
+
+def select(
+    pred: Bool[Array, ""],
+    true_fn: Callable[..., PyTree],
+    false_fn: Callable[..., PyTree],
+    *operands: PyTree,
+) -> PyTree:
+    """The same as `cond_any`, but both are always computed."""
+    # `jnp.where` also takes typed PRNG keys.
+    yes, no = true_fn(*operands), false_fn(*operands)
+    return jax.tree.map(lambda yes, no: jnp.where(pred, yes, no), yes, no)
+
+
+def _batched(both: Callable[..., Any], skip: Callable[..., Any]) -> Callable[..., Any]:
+    """The condition under as many `vmap`s as `both` and `skip` already are."""
+
+    @jax.custom_batching.custom_vmap
+    def call(pred: Array, arrays: Any) -> Any:
+        return jax.lax.cond(pred.any(), both, skip, pred, arrays)
+
+    @call.def_vmap
+    def _(axis_size: int, in_batched: list[Any], pred: Array, arrays: Any) -> tuple[Any, Any]:
+        axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
+        more = _batched(*(jax.vmap(branch, axes, axis_size=axis_size) for branch in (both, skip)))
+        out = more(pred, arrays)
+        return out, jax.tree.map(lambda _: True, out)
+
+    return call
