@@ -146,6 +146,12 @@ def entropy(distribution: distrax.Categorical) -> Float[Array, "*batch"]:
 
     distrax normalises the logits when it is made and once more for the entropy: forwards and
     backwards that took a thirtieth of training.
+
+    **Arguments:**
+
+    - `distribution`: made from logits; the gradient by probabilities is no number where one is 0.
+
+    **Returns:** one entropy per distribution.
     """
     probability = jnp.exp(distribution.logits)
     logits = jnp.where(probability > 0, distribution.logits, 0.0)
@@ -161,7 +167,7 @@ def reset_carry(
 
     - `policy`: whose carry it is.
     - `carry`: what the agents remember; leaves lead with `batch agents`.
-    - `start`: where an episode starts: `batch`, or `batch agents`.
+    - `start`: where an episode starts.
 
     **Returns:** the carry with the initial carry in those places.
     """

@@ -158,9 +158,9 @@ class PPO(eqx.Module):
 
         **Returns:** the state before the first update.
 
-        **Raises:** `ValueError` when the rollout cannot be cut as the settings say.
+        **Raises:** `ValueError` when the rollout cannot be kept or cut as the settings say.
         """
-        self.check_batch(env.num_envs, policy.recurrent)
+        self.check(env, policy.recurrent)
         key, enter_key = jax.random.split(key)
         parameters = eqx.filter(policy, eqx.is_inexact_array)
         opt_state = self.optimiser(num_updates).init(parameters)
@@ -180,9 +180,9 @@ class PPO(eqx.Module):
 
         **Returns:** the next state, and how the update went.
 
-        **Raises:** `ValueError` when the rollout cannot be cut as the settings say.
+        **Raises:** `ValueError` when the rollout cannot be kept or cut as the settings say.
         """
-        self.check_batch(env.num_envs, state.policy.recurrent)
+        self.check(env, state.policy.recurrent)
         key, collect_key, learn_key = jax.random.split(state.key, 3)
         rollout, scene = collect(
             state.policy,
@@ -224,7 +224,8 @@ class PPO(eqx.Module):
         - `key`: the source of the shuffles.
         - `updates`: how many updates were made before.
         - `num_updates`: how many updates the run has.
-        - `observe`: makes an observation of a state, for a rollout that kept states.
+        - `observe`: makes an observation of the state of one environment, for a rollout that kept
+            states.
 
         **Returns:** the next parameters, the optimiser's next memory, and how it went.
         """
@@ -309,11 +310,14 @@ class PPO(eqx.Module):
         done = jnp.minimum(update.astype(jnp.float32) / (num_updates - 1), 1.0)
         return start + done * (self.entropy_coefficient_end - start)
 
-    def check_batch(self, num_envs: int, recurrent: bool):
-        """Checks that a rollout of `num_envs` environments can be cut as the settings say.
+    def check(self, env: AbstractVectorEnv, recurrent: bool):
+        """Checks that a rollout of `env` can be kept and cut as the settings say.
 
-        **Raises:** `ValueError` that names the nearest settings that work.
+        **Raises:** `ValueError` that says why not; it names the nearest settings that work.
         """
+        num_envs = env.num_envs
+        if self.keep_states:
+            look_again(env)
         chunk = self._chunk(self.rollout_length, recurrent)
         if self.rollout_length % chunk:
             raise ValueError(
@@ -342,8 +346,12 @@ def shuffle(
 
     **Returns:** for every gradient step the rows of its minibatch: in one epoch every row once.
     """
+    if num_sequences > 2**18:
+        keys = jax.random.split(key, num_epochs)
+        rows = jax.vmap(lambda key: jax.random.permutation(key, num_sequences))(keys)
+        return rows.astype(jnp.int32).reshape(num_epochs * num_minibatches, -1)
     # Sorting random bits with the index in their low end is five times faster than an argsort.
-    # Where the bits left over tie, the index decides, which matters at a minibatch's edge only.
+    # Where the bits left over tie, the index decides: among 2^18 rows, about 16 have the same ones.
     low = jnp.uint32(2 ** (num_sequences - 1).bit_length() - 1)
     # Drawn along one axis, random bits compile three times as fast.
     bits = jax.random.bits(key, (num_epochs * num_sequences,)).reshape(num_epochs, num_sequences)

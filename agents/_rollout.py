@@ -110,14 +110,14 @@ def _check_resets(env: AbstractVectorEnv) -> None:
 def look_again(env: AbstractVectorEnv) -> Callable[[PyTree], PyTree[Shaped[Array, "agents ..."]]]:
     """What makes an observation of the state of one environment, for rollouts that keep states.
 
-    **Raises:** `ValueError` when observations are made of more than that.
+    **Raises:** `ValueError` unless it is known that the state of one environment tells.
     """
     while isinstance(env, NormalizeReward):
         env = env.env
     if not isinstance(env, Vectorize):
         raise ValueError(
-            f"keep_states needs observations that the state of one environment tells, but "
-            f"{type(env).__name__} makes them of more: keep observations instead."
+            f"keep_states makes observations of the states of Vectorize(env), with no other "
+            f"wrapper around it than NormalizeReward: turn it off for {type(env).__name__}."
         )
     return env.env.observe
 
@@ -153,6 +153,8 @@ def collect(
 
     **Raises:** `ValueError` when states are to be kept that do not tell the observations.
     """
+    if keep_states:
+        look_again(env)
     luck_key, env_key = jax.random.split(key)
     luck = jax.random.uniform(luck_key, (length, env.num_envs, env.num_agents))
     env_keys = jax.random.split(env_key, length)
@@ -164,8 +166,10 @@ def collect(
     reward, terminated, done = earned
     if not (keep_states or policy.has_recurrent_critic):
         # Many steps at once are one large product; the small ones of the scan, then unused, vanish.
+        # At most 8,192 moments at once, since what a network reads takes four bytes a number.
+        steps = max(1, min(16, 2**13 // env.num_envs))
         value = jax.lax.map(
-            lambda step: jax.vmap(policy.value)(*step), (observation, carries), batch_size=16
+            lambda step: jax.vmap(policy.value)(*step), (observation, carries), batch_size=steps
         )
     carry = reset_carry(policy, scene.carry, scene.start)
     last_value = jax.vmap(policy.value)(scene.observation, carry)

@@ -6,11 +6,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import ArrayLike, Bool, PyTree
 
 
 def cond_any(
-    pred: Bool[Array, ""],
+    pred: Bool[ArrayLike, ""],
     true_fn: Callable[..., PyTree],
     false_fn: Callable[..., PyTree],
     *operands: PyTree,
@@ -34,17 +34,17 @@ def cond_any(
     """
     arrays, rest = eqx.partition(operands, eqx.is_array)
 
-    def both(pred: Array, arrays: Any) -> Any:
+    def both(pred: Any, arrays: Any) -> Any:
         return select(pred, true_fn, false_fn, *eqx.combine(arrays, rest))
 
-    def skip(_: Array, arrays: Any) -> Any:
+    def skip(_: Any, arrays: Any) -> Any:
         return false_fn(*eqx.combine(arrays, rest))
 
-    return _batched(both, skip)(pred, arrays)
+    return _batched(both, skip)(jnp.asarray(pred), arrays)
 
 
 def select(
-    pred: Bool[Array, ""],
+    pred: Bool[ArrayLike, ""],
     true_fn: Callable[..., PyTree],
     false_fn: Callable[..., PyTree],
     *operands: PyTree,
@@ -59,11 +59,11 @@ def _batched(both: Callable[..., Any], skip: Callable[..., Any]) -> Callable[...
     """The condition under as many `vmap`s as `both` and `skip` already are."""
 
     @jax.custom_batching.custom_vmap
-    def call(pred: Array, arrays: Any) -> Any:
+    def call(pred: Any, arrays: Any) -> Any:
         return jax.lax.cond(pred.any(), both, skip, pred, arrays)
 
     @call.def_vmap
-    def _(axis_size: int, in_batched: list[Any], pred: Array, arrays: Any) -> tuple[Any, Any]:
+    def _(axis_size: int, in_batched: list[Any], pred: Any, arrays: Any) -> tuple[Any, Any]:
         axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
         more = _batched(*(jax.vmap(branch, axes, axis_size=axis_size) for branch in (both, skip)))
         out = more(pred, arrays)

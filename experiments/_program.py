@@ -101,7 +101,7 @@ def _plan(config: Config) -> Plan:
     try:
         train_env = build_training_env(config)
         eval_env = build_evaluation_env(config, config.eval_episodes)
-        config.ppo.check_batch(config.num_envs, recurrent=False)
+        config.ppo.check(train_env, recurrent=False)
     except ValueError as error:
         raise UsageError(str(error)) from error
     steps_per_update = config.num_envs * config.ppo.rollout_length

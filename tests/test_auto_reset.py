@@ -9,11 +9,14 @@ from wrapper_checks import assert_close, rollout, sample_actions
 
 from eqgrid import AbstractEnv, AutoReset, Discrete, TimeLimit, TimeStep, Vectorize
 
+either = pytest.mark.parametrize("lazy", [False, True])
 
-def test_equals_a_loop_that_resets_by_hand(key):
+
+@either
+def test_equals_a_loop_that_resets_by_hand(key, lazy):
     """With the same keys: the step's key is split into one for the step and one for the reset."""
     inner = TimeLimit(Race(), 4)
-    env = AutoReset(inner)
+    env = AutoReset(inner, lazy=lazy)
     actions = sample_actions(env, key, 15)
     first, timesteps, states = rollout(env, key, actions)
     reset_key, scan_key = jax.random.split(key)
@@ -123,8 +126,9 @@ class Tagged(AbstractEnv):
         return state["rule"](jnp.asarray(state["numpy"], float))[None]
 
 
-def test_states_may_hold_functions_and_numbers(key):
-    env = AutoReset(Tagged())
+@either
+def test_states_may_hold_functions_and_numbers(key, lazy):
+    env = AutoReset(Tagged(), lazy=lazy)
     _, state = env.reset(key)
     step = eqx.filter_jit(env.step)
     counts = []
@@ -133,6 +137,31 @@ def test_states_may_hold_functions_and_numbers(key):
         counts.append((int(state["count"]), float(state["numpy"][0]), int(state["python"])))
     assert counts == [(n, n + 1, 1) for n in (1, 2, 0, 1, 2, 0, 1)]
     assert state["rule"] is jnp.sin
+
+
+def test_lazy_resets_give_the_same_episodes(key):
+    """Runners that end at different times, twelve of them in each of two batches."""
+    lazy, eager = (Vectorize(AutoReset(TimeLimit(Race(), 7), lazy=x), 12) for x in (True, False))
+    keys = jax.random.split(key, 2)
+    actions = sample_actions(eager, key, 20)
+    seen = [eqx.filter_vmap(lambda key, e=e: rollout(e, key, actions))(keys) for e in (lazy, eager)]
+    assert_close(*seen)
+    done = np.asarray(seen[0][1].done)
+    assert done.any()
+    assert not (done.all(axis=-1) | ~done.any(axis=-1)).all(), "some end while others go on"
+
+
+@either
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_lazy_resets_are_skipped_in_a_whole_batch(key, lazy, depth):
+    env = AutoReset(TimeLimit(Race(), 7), lazy=lazy)
+    _, state = env.reset(key)
+    inputs, step = (key, state, sample_actions(env, key, 1)[0]), env.step
+    for _ in range(depth):
+        inputs = jax.tree.map(lambda x: jnp.stack([x] * 3), inputs)
+        step = eqx.filter_vmap(step)
+    text = eqx.filter_jit(step).lower(*inputs).as_text()
+    assert ("stablehlo.case" in text) == lazy
 
 
 def test_cart_pole_falls_and_starts_again(key):

@@ -231,6 +231,10 @@ BAD = {
     "minibatches": (["--ppo.num-minibatches", "7"], "num_minibatches=7 does not divide"),
     "missing settings file": (["--config", "no.toml"], "cannot be read"),
     "cnn on a vector": (["--network", "cnn"], "--env.observation planes"),
+    "states that tell too little": (
+        ["--ppo.keep-states", "--env.normalize-observation"],
+        "turn it off for NormalizeObservation",
+    ),
     "share": (["--env.random-starts", "2"], "between 0 and 1"),
 }
 

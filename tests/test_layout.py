@@ -119,6 +119,8 @@ def test_padding_adds_walls_below_and_to_the_right():
     assert_equal(layout.pad(4, 4), layout)
     with pytest.raises(ValueError, match="does not fit"):
         layout.pad(3, 9)
+    with pytest.raises(LayoutError, match="at most 127"):
+        layout.pad(4, 128)
 
 
 @pytest.mark.parametrize("name", KITCHENS)

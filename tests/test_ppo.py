@@ -154,6 +154,13 @@ def test_every_epoch_uses_every_row_once_in_a_new_order(key):
         assert (order == other).mean() < 0.1
 
 
+def test_shuffles_of_many_rows_do_not_keep_their_order(key):
+    rows = np.asarray(jax.jit(lambda key: shuffle(key, 2**20, 1, 2**16))(key))
+    np.testing.assert_array_equal(np.sort(rows, axis=None), np.arange(2**20))
+    rising = (np.diff(rows, axis=1) > 0).mean()
+    assert abs(rising - 0.5) < 0.01
+
+
 def test_minibatches_are_even_samples(key):
     keys = jax.random.split(key, 400)
     steps = np.asarray(jax.jit(jax.vmap(lambda k: shuffle(k, 8, 1, 2)))(keys))
@@ -324,15 +331,15 @@ def test_what_does_not_divide_is_refused_with_the_nearest_that_does(key):
     with pytest.raises(
         ValueError, match=r"num_minibatches=5 does not divide the 96 steps .* 4 and 6"
     ):
-        PPO(rollout_length=24, num_minibatches=5).check_batch(4, recurrent=False)
+        PPO(rollout_length=24, num_minibatches=5).check(clocks(4), recurrent=False)
     with pytest.raises(ValueError, match=r"num_minibatches=200 .* nearest that do are 96"):
-        PPO(rollout_length=24, num_minibatches=200).check_batch(4, recurrent=False)
+        PPO(rollout_length=24, num_minibatches=200).check(clocks(4), recurrent=False)
     with pytest.raises(ValueError, match=r"chunk_length=7 does not divide .* 6 and 8"):
-        PPO(rollout_length=24, chunk_length=7).check_batch(4, recurrent=True)
+        PPO(rollout_length=24, chunk_length=7).check(clocks(4), recurrent=True)
     with pytest.raises(
         ValueError, match=r"num_minibatches=3 .* the 4 chunks of 24 steps .* 2 and 4"
     ):
-        PPO(rollout_length=24, num_minibatches=3).check_batch(4, recurrent=True)
+        PPO(rollout_length=24, num_minibatches=3).check(clocks(4), recurrent=True)
     env = clocks(4)
     policy = build(env, key)
     with pytest.raises(ValueError, match="num_minibatches=5"):

@@ -6,7 +6,7 @@ import pytest
 from cart_pole import CartPole
 from learners import GRU, build, clocks, loud_mlp, roll
 
-from agents import AbstractNetwork, ActorCritic, OwnView, Shared, collect, enter
+from agents import PPO, AbstractNetwork, ActorCritic, OwnView, Shared, collect, enter
 from agents._rollout import look_again
 from eqgrid import NormalizeReward, Vectorize, unwrap_state
 
@@ -143,6 +143,25 @@ def test_states_tell_the_observations(key, wrap):
     np.testing.assert_allclose(kept.value, seen.value, rtol=1e-5, atol=1e-5)
 
 
-def test_states_that_do_not_tell_the_observations_are_refused():
-    with pytest.raises(ValueError, match="NormalizeObservation makes them of more: keep obs"):
-        look_again(clocks(NUM_ENVS, normalize=True))
+def test_states_that_do_not_tell_the_observations_are_refused(key):
+    env = clocks(NUM_ENVS, normalize=True)
+    policy = build(env, key)
+    message = "turn it off for NormalizeObservation"
+    with pytest.raises(ValueError, match=message):
+        roll(policy, env, key, 3, keep_states=True)
+    with pytest.raises(ValueError, match=message):
+        PPO(rollout_length=8, keep_states=True).init(policy, env, key, num_updates=1)
+
+
+@pytest.mark.parametrize("batch", [None, 2])
+def test_final_values_are_looked_up_on_some_steps_only(key, batch):
+    """Also for many seeds at once, where a plain condition would be none."""
+    env = clocks(NUM_ENVS)
+    policy = build(env, key)
+
+    def one(key):
+        return roll(policy, env, key, 9)
+
+    run = one if batch is None else jax.vmap(one)
+    keys = key if batch is None else jax.random.split(key, batch)
+    assert "stablehlo.case" in jax.jit(run).lower(keys).as_text()

@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from kitchen_checks import Blind, assert_equal
@@ -9,6 +10,7 @@ from kitchen_checks import Blind, assert_equal
 from eqgrid.envs import Overcooked
 from eqgrid.grid import (
     IDLE,
+    Cell,
     Fixture,
     Heading,
     Item,
@@ -19,6 +21,8 @@ from eqgrid.grid import (
     RandomPots,
     Recipes,
     Sometimes,
+    World,
+    as_thing,
 )
 
 KITCHEN = "XXPPXXX\nO  2  T\nX1    X\nX   XXX\nXDXSXXX"
@@ -119,6 +123,19 @@ def test_pots_hold_and_cook_what_they_may(full_only):
     assert set(np.unique(timer[:, pot][cooking])) == set(range(7))
     full = amount[:, pot] == 3
     assert abs(fraction(cooking[full]) - 0.5) < 0.08
+
+
+def test_pots_that_are_not_drawn_keep_their_soup():
+    layout = Layout.parse(KITCHEN)
+    pot = np.asarray(layout.fixtures) == Fixture.POT
+    soup = as_thing(Item.SOUP, np.array([3, 0]))
+    cells = Cell(
+        thing=jnp.where(pot, soup, layout.start.cells.thing),
+        timer=jnp.where(pot, jnp.asarray(5, jnp.int16), layout.start.cells.timer),
+    )
+    world = World(cells, layout.start.bodies, layout.start.time)
+    same = RandomPots(0.0)(jax.random.key(0), layout, world)
+    assert_equal(same, world)
 
 
 def test_starts_are_applied_together_and_leave_the_rest_alone():

@@ -24,6 +24,10 @@ CHARACTERS = {
 }
 
 
+_MAX_SIDE = 127  # positions are int8
+_TOO_LARGE = f"A layout has at most {_MAX_SIDE} rows and {_MAX_SIDE} columns."
+
+
 class LayoutError(ValueError):
     """A layout that is no kitchen: the message says what is wrong with it, and where."""
 
@@ -78,8 +82,10 @@ class Layout(eqx.Module):
         """The same kitchen in a larger grid, walls below and to the right, so that it can be
         batched with others.
 
-        **Raises:** `ValueError` when the kitchen is larger than that.
+        **Raises:** `ValueError` when the kitchen is larger than that, or that is too large.
         """
+        if max(height, width) > _MAX_SIDE:
+            raise LayoutError(_TOO_LARGE)
         rows, cols = height - self.fixtures.shape[0], width - self.fixtures.shape[1]
         if rows < 0 or cols < 0:
             raise ValueError(
@@ -129,8 +135,8 @@ def _read_rows(rows: list[str]) -> tuple[np.ndarray, list[tuple[str, tuple[int, 
         raise LayoutError(
             "A layout needs at least 3 rows of 3 cells: a floor and a border around it."
         )
-    if len(rows) > 127 or len(rows[0]) > 127:
-        raise LayoutError("A layout has at most 127 rows and 127 columns.")
+    if max(len(rows), len(rows[0])) > _MAX_SIDE:
+        raise LayoutError(_TOO_LARGE)
     fixtures = np.zeros((len(rows), len(rows[0])), np.uint8)
     digits: list[tuple[str, tuple[int, int]]] = []
     for number, row in enumerate(rows):

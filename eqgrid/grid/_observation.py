@@ -135,3 +135,4 @@ _STARTED = (_OTHER + len(Heading)) * _THINGS
 _TIMES = 256
 _ROWS = _make_rows()
 _NUM_ROWS = len(_ROWS) // 2
+assert len(_ROWS) <= np.iinfo(np.int16).max, "row numbers are int16"

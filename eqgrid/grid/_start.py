@@ -167,9 +167,10 @@ class RandomPots(AbstractStart):
             cooks &= soup_size(soup) == MAX_INGREDIENTS
         cook_time = look_up(layout.recipes.cook_time, soup)
         left = jax.random.uniform(time_key, shape) * (cook_time + 1).astype(jnp.float32)
+        timer = jnp.where(cooks, left.astype(jnp.int16), jnp.asarray(IDLE, jnp.int16))
         cells = Cell(
             thing=jnp.where(some, soup, world.cells.thing),
-            timer=jnp.where(cooks, left.astype(jnp.int16), jnp.asarray(IDLE, jnp.int16)),
+            timer=jnp.where(some, timer, world.cells.timer),
         )
         return World(cells, world.bodies, world.time)
 

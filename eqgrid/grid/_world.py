@@ -5,7 +5,7 @@ changes during an episode (where the counters and pots stand) is no state: it li
 """
 
 from enum import IntEnum
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -15,7 +15,10 @@ from jaxtyping import Array, ArrayLike, Int, Int8, Int16, Int32, PyTree, Shaped,
 
 
 class Fixture(IntEnum):
-    """What is built into a cell. `WALL` is solid and does nothing: it pads a kitchen."""
+    """What is built into a cell. `WALL` is solid and does nothing: it pads a kitchen.
+
+    The 26 planes know these, and no other number may stand in a layout; so it is with `Item`.
+    """
 
     FLOOR = 0
     COUNTER = 1
@@ -80,13 +83,13 @@ DIGIT = {Ingredient.ONION: _BASE, Ingredient.TOMATO: np.uint8(1)}
 
 
 def as_thing(
-    item: Shaped[ArrayLike, "*things"], contents: Shaped[ArrayLike, "*things ingredients"]
+    item: Shaped[ArrayLike, "*#things"], contents: Shaped[ArrayLike, "*#things ingredients"]
 ) -> UInt8[Array, "*things"]:
     """The number of a thing: its `Item`, to which a soup adds `4 * onions + tomatoes`.
 
     **Arguments:**
 
-    - `item`: an `Item`.
+    - `item`: an `Item` for each, or one for all.
     - `contents`: how many of each `Ingredient` are in it, at most 3; only read for a `SOUP`.
     """
     item, contents = jnp.asarray(item, jnp.uint8), jnp.asarray(contents, jnp.uint8)
@@ -107,8 +110,15 @@ def soup_size(thing: UInt8[Array, "*things"]) -> UInt8[Array, "*things"]:
     return index // _BASE + index % _BASE
 
 
-def read_things(thing: Any) -> tuple[Any, Any, Any]:
+def read_things(
+    thing: Shaped[ArrayLike, "*things"],
+) -> tuple[
+    Shaped[np.ndarray | np.generic, "*things"],
+    Shaped[np.ndarray | np.generic, "*things"],
+    Shaped[np.ndarray | np.generic, "*things"],
+]:
     """The items, onions and tomatoes of things, without jax: for tables and pictures."""
+    thing = np.asarray(thing)
     item = np.minimum(thing, Item.SOUP)
     return item, *np.divmod(thing - item, MAX_INGREDIENTS + 1)
 
@@ -134,7 +144,7 @@ class AbstractHolder(eqx.Module):
 class Hand(AbstractHolder):
     """What one body holds.
 
-    - `thing`: what it is.
+    - `thing`: an `Item`, to which a soup adds its contents; see `as_thing`.
     """
 
     thing: UInt8[Array, "*bodies"]
@@ -144,7 +154,7 @@ class Hand(AbstractHolder):
 class Cell(AbstractHolder):
     """What one cell holds.
 
-    - `thing`: what it is.
+    - `thing`: an `Item`, to which a soup adds its contents; see `as_thing`.
     - `timer`: steps until the soup in this pot is ready: `IDLE` before it is started, 0 when ready.
         Everything that is no pot is `IDLE`.
     """
