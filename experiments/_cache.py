@@ -1,5 +1,6 @@
 """Compiled programs, kept from one run to the next."""
 
+import tempfile
 from typing import Any
 
 import jax
@@ -23,8 +24,9 @@ def keep_compiled_programs() -> str:
         folder = user_cache_path("eqgrid") / "compiled"
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
         except OSError as error:
-            return f"compiled programs are not kept: {folder} cannot be made ({error.strerror})"
+            return f"compiled programs are not kept: {folder} cannot be used ({error.strerror})"
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_compilation_cache_max_size", _MAX_BYTES)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

@@ -49,6 +49,10 @@ class Config:
     """What eqgrid's cooks see. Peers show what is their own."""
     cooks: int = 2
     """How many cooks there are."""
+    random_starts: float = 0.0
+    """Share of eqgrid's episodes with a random start."""
+    lazy_resets: bool = False
+    """Reset only on steps on which an episode ends."""
     modes: tuple[Literal["stored", "summed", "dynamics"], ...] = ("stored", "summed", "dynamics")
     """Keep every observation, add up its numbers, or ask for none."""
     num_envs: tuple[int, ...] = (1, 16, 256, 2048, 16384, 131072, 1048576)
@@ -186,6 +190,8 @@ def _measure_case(config: Config, workers: Sequence[Worker], mode: str, num_envs
             "layout": config.layout,
             "observation": config.observation,
             "num_agents": config.cooks,
+            "random_starts": config.random_starts,
+            "lazy_resets": config.lazy_resets,
         },
         "mode": mode,
         "num_envs": num_envs,
@@ -324,6 +330,8 @@ def check(config: Config) -> Config:
             raise UsageError(str(error)) from error
     if config.cooks < 1:
         raise UsageError("--cooks must be at least 1.")
+    if not 0 <= config.random_starts <= 1:
+        raise UsageError("--random-starts is a share, between 0 and 1.")
     return dataclasses.replace(config, layout=layout)
 
 

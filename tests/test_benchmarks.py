@@ -15,7 +15,13 @@ from eqgrid import AutoReset
 from eqgrid.envs import KITCHENS, make
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
-SPEC = {"layout": "cramped", "observation": "planes", "num_agents": 2}
+SPEC = {
+    "layout": "cramped",
+    "observation": "planes",
+    "num_agents": 2,
+    "random_starts": 0.0,
+    "lazy_resets": False,
+}
 
 
 @pytest.fixture
@@ -41,6 +47,8 @@ def test_a_rollout_is_that_of_the_environment(contenders, key, mode):
     worker, library = contenders
     params, reset, step = library.build(SPEC, 3)
     states = jax.jit(reset)(params, jax.random.split(key, 3))
+    # Shortly before the end of an episode, so that it starts over.
+    states = eqx.tree_at(lambda s: s.time, states, states.time + 397)
     actions = jax.random.randint(key, (5, 3, 2), 0, 6, jnp.int32)
     keys = jax.random.split(key, 5)
     program = jax.jit(worker.rollout, static_argnums=(0, 1))
@@ -50,6 +58,7 @@ def test_a_rollout_is_that_of_the_environment(contenders, key, mode):
     one_step = eqx.filter_jit(env.step)
     for i in range(3):
         _, state = env.reset(key)
+        state = eqx.tree_at(lambda s: s.time, state, state.time + 397)
         for t in range(5):
             timestep, state = one_step(keys[t], state, actions[t, i])
             np.testing.assert_array_equal(rewards[t, i], timestep.reward)
@@ -58,6 +67,24 @@ def test_a_rollout_is_that_of_the_environment(contenders, key, mode):
             elif mode == "summed":
                 assert int(kept[t, i]) == np.asarray(timestep.observation).sum()
         assert eqx.tree_equal(state, jax.tree.map(lambda x, i=i: x[i], after))
+        assert state.time == 2
+
+
+def test_random_starts_are_the_same_when_resets_are_lazy(contenders, key):
+    worker, library = contenders
+    actions = jax.random.randint(key, (5, 8, 2), 0, 6, jnp.int32)
+    found = []
+    for lazy in (False, True):
+        spec = SPEC | {"random_starts": 0.5, "lazy_resets": lazy}
+        params, reset, step = library.build(spec, 8)
+        states = jax.jit(reset)(params, jax.random.split(key, 8))
+        states = eqx.tree_at(lambda s: s.time, states, states.time + 397)
+        program = jax.jit(worker.rollout, static_argnums=(0, 1))
+        keys = jax.random.split(key, 5)
+        found.append(program(step, "stored", params, states, keys, actions, None))
+    assert eqx.tree_equal(*found)
+    positions = np.asarray(found[0][0].bodies.position)
+    assert len(np.unique(positions.reshape(8, -1), axis=0)) > 2
 
 
 def test_a_mixed_batch_has_all_kitchens(contenders, key):
@@ -98,18 +125,27 @@ def test_a_worker_answers_in_lines_and_survives_what_does_not_fit(contenders, tm
     assert timed["seconds"] > 0
 
 
+ONE = ["--num-envs", "1", "--modes", "dynamics"]
+
+
 @pytest.mark.parametrize(
     ("script", "args", "code", "says"),
     [
         ("throughput", ["--num-envs", "0"], 2, "--num-envs must be at least 1"),
         ("throughput", ["--cooks", "3", "--peers", "python"], 2, "leave out --peers"),
         ("throughput", ["--modes", "nothing"], 2, "modes"),
-        ("throughput", ["--layout", "nowhere", "--num-envs", "1"], 1, "nowhere"),
-        ("throughput", ["--peers", "no/python", "--num-envs", "1"], 1, "'no/python' cannot be run"),
-        ("throughput", ["--peers", sys.executable, "--libraries", "cogrid"], 1, "No module named"),
+        ("throughput", ["--cooks", "0"], 2, "--cooks must be at least 1"),
+        ("throughput", ["--cooks", "9", *ONE], 1, "9 cooks do not fit onto the 6 free cells"),
+        ("throughput", ["--random-starts", "2"], 2, "--random-starts is a share"),
+        ("throughput", ["--layout", "nowhere"], 2, "nowhere"),
+        ("throughput", ["--layout", "no/file.layout"], 2, "no/file.layout"),
+        ("throughput", ["--layout", "mixed", "--peers", "python"], 2, "leave out --peers"),
+        ("throughput", ["--peers", "no/python", *ONE], 1, "'no/python' cannot be run"),
+        ("throughput", ["--peers", "/bin/false", *ONE], 1, "JaxMARL overcooked ended"),
         ("learning_speed", ["--peers", "python"], 2, "--peers and --jaxmarl go together"),
         ("learning_speed", ["--repeats", "0"], 2, "must be at least 1"),
         ("accelerator", ["--seeds", "0"], 2, "must be at least 1"),
+        ("accelerator", ["--num-envs"], 2, "--num-envs must be at least 1"),
     ],
 )
 def test_bad_usage_is_one_line(monkeypatch, capsys, tmp_path, script, args, code, says):
@@ -118,6 +154,99 @@ def test_bad_usage_is_one_line(monkeypatch, capsys, tmp_path, script, args, code
     assert error.startswith("error: ")
     assert error.count("\n") == 1
     assert says in error
+
+
+@pytest.fixture
+def fake_library(monkeypatch, tmp_path):
+    """A worker that answers like the real one, and dies when asked about 2 environments."""
+    monkeypatch.syspath_prepend(EXPERIMENTS)
+    import throughput  # noqa: PLC0415
+
+    script = tmp_path / "worker.py"
+    script.write_text(
+        """
+import json, sys
+print('{"device": "one", "jax": "1"}', flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["do"] == "start" and request["what"]["num_envs"] == 2:
+        sys.exit("[/killed]")
+    print(json.dumps({"num_steps": 16, "trace_seconds": 1, "compile_seconds": 1, "seconds": 2}),
+          flush=True)
+"""
+    )
+    monkeypatch.setattr(throughput, "WORKER", script)
+    return throughput
+
+
+def test_a_process_that_dies_is_replaced_for_the_next_case(fake_library, capsys):
+    config = fake_library.Config(num_envs=(1, 2, 4), modes=("summed", "dynamics"), repeats=2)
+    rows = fake_library.measure(config, Console(), lambda rows: None)
+    speeds = [row.get("steps_per_second") for row in rows]
+    assert speeds == [8, None, 32] * 2
+    fake_library.print_tables(Console(width=200), rows)
+    assert "eqgrid, summed, 2 environments: The process" in capsys.readouterr().out
+    with pytest.raises(fake_library.RunError, match=r"Nothing could be measured: .*\[/killed\]"):
+        fake_library.measure(fake_library.Config(num_envs=(2,)), Console(), lambda rows: None)
+
+
+@pytest.fixture
+def learning(monkeypatch):
+    monkeypatch.syspath_prepend(EXPERIMENTS)
+    import learning_speed  # noqa: PLC0415
+
+    return learning_speed
+
+
+def fake_python(path, script):
+    """An interpreter that runs a script of ours, whatever it is given."""
+    (path / "fake.py").write_text(script)
+    (path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} {path / "fake.py"} "$@"\n')
+    (path / "python").chmod(0o755)
+    return path / "python"
+
+
+def test_what_jaxmarls_script_says_is_understood(learning, tmp_path):
+    said = [(1000, 20, 5.0), (2000, 200, 7.0), (3000, 210, 9.0)]
+    lines = "".join(
+        f"print('{json.dumps(dict(env_steps=s, **{'return': r}, seconds=t))}')\n"
+        for s, r, t in said
+    )
+    script = f"import sys\nassert sys.argv[-3:] == ['there', '77', '3'], sys.argv\n{lines}"
+    config = learning.Config(
+        peers=fake_python(tmp_path, script), jaxmarl=Path("there"), peer_steps=77
+    )
+    assert learning.theirs(config, 3) == {"steps_per_second": 500, "seconds": {200: 7.0, 220: None}}
+
+
+def test_one_run_that_fails_costs_no_other(learning, monkeypatch, tmp_path, capsys):
+    def ours(folder, flags, cache, seed):
+        return {"steps_per_second": 100.0 + seed, "seconds": {200: 3.0 + seed, 220: None}}
+
+    monkeypatch.setattr(learning, "ours", ours)
+    python = fake_python(tmp_path, "raise SystemExit('error: no [/JaxMARL] here')")
+    config = learning.Config(repeats=2, peers=python, jaxmarl=Path("there"))
+    results = learning.measure(config, tmp_path, Console())
+    assert json.loads((tmp_path / "learning_speed.json").read_text())["eqgrid, its defaults"][
+        1
+    ] == {
+        "steps_per_second": 101.0,
+        "seconds": {"200": 4.0, "220": None},
+    }
+    failed = results["JaxMARL ippo_ff_overcooked"]
+    assert failed == [{"error": "JaxMARL's script failed: no [/JaxMARL] here"}] * 2
+    learning.print_table(Console(width=200), results)
+    printed = capsys.readouterr().out
+    assert "failed" in printed
+    assert "3.5 (3.0, 4.0)" in printed
+    assert "never (never, never)" in printed
+    assert "inf" not in printed
+
+
+def test_results_of_an_earlier_run_are_left_alone(monkeypatch, capsys, tmp_path):
+    (tmp_path / "learning_speed.json").write_text("{}")
+    assert run(monkeypatch, "learning_speed", "--out", tmp_path) == 2
+    assert "choose another --out" in capsys.readouterr().err
 
 
 class Stub:
@@ -159,7 +288,10 @@ def test_what_a_peer_cannot_do_costs_nobody_elses_numbers(throughput, tmp_path, 
     assert [row.get("error") for row in rows] == [None, "out of memory", "gone"] * 2
     assert rows[0]["steps_per_second"] == 4 * 2**14 / 2
     throughput.print_tables(Console(), rows)
-    assert "out of memory" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert printed.count("not measured") == 4
+    assert "JaxMARL overcooked, stored, 8 environments: out of memory" in printed
+    assert "CoGrid (JAX), stored, 8 environments: gone" in printed
     throughput.draw(tmp_path / "plot.png", rows, "title")
 
 

@@ -9,8 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqgrid import AutoReset
-from eqgrid.envs import KITCHENS, load_layout, make
-from eqgrid.grid import Fixture, Layout, empty_world
+from eqgrid.envs import KITCHENS, Overcooked, load_layout
+from eqgrid.grid import (
+    Fixture,
+    Layout,
+    RandomCells,
+    RandomHeadings,
+    RandomHeld,
+    RandomPots,
+    Sometimes,
+    empty_world,
+)
 
 
 def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
@@ -19,8 +28,15 @@ def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
     layouts = [_with_cooks(load_layout(name), spec["num_agents"]) for name in names]
     height, width = (max(layout.fixtures.shape[i] for layout in layouts) for i in (0, 1))
     layouts = [layout.pad(height, width) for layout in layouts]
+    starts = ()
+    if spec["random_starts"]:
+        everything = (RandomCells(), RandomHeadings(), RandomHeld(), RandomPots())
+        starts = (Sometimes(spec["random_starts"], everything),)
     kitchens = [
-        AutoReset(make("overcooked", layout=layout, observation=spec["observation"]))
+        AutoReset(
+            Overcooked(layout, observation=spec["observation"], starts=starts),
+            lazy=spec["lazy_resets"],
+        )
         for layout in layouts
     ]
     _, rest = eqx.partition(kitchens[0], eqx.is_array)
