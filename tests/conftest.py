@@ -1,13 +1,7 @@
 import os
-import tempfile
 
 import jax
 import pytest
-
-# What is started here neither fills nor finds the caches of whoever runs the tests.
-os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="eqgrid-tests-")
-for name in ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE"):
-    os.environ.pop(name, None)
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -16,6 +10,14 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 @pytest.fixture
 def key():
     return jax.random.key(0)
+
+
+@pytest.fixture(scope="session")
+def own_caches(tmp_path_factory):
+    """The environment of processes that use no caches of whoever runs the tests."""
+    elsewhere = ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE")
+    kept = {name: value for name, value in os.environ.items() if name not in elsewhere}
+    return kept | {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("caches"))}
 
 
 @pytest.fixture(autouse=True, scope="module")

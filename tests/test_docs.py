@@ -35,7 +35,7 @@ def commands() -> list[str]:
     return sorted({part for part in parts if part.startswith("python experiments/")})
 
 
-def run(arguments: list, folder: Path) -> subprocess.CompletedProcess[str]:
+def run(arguments: list, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Runs Python in a folder, and says where it was if it takes too long."""
     process = subprocess.Popen(
         [sys.executable, *arguments],
@@ -43,7 +43,7 @@ def run(arguments: list, folder: Path) -> subprocess.CompletedProcess[str]:
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-        env=os.environ | {"PYTHONFAULTHANDLER": "1"},
+        env=env | {"PYTHONFAULTHANDLER": "1"},
         start_new_session=True,
     )
     try:
@@ -55,21 +55,21 @@ def run(arguments: list, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
-def test_python_blocks_run(page, tmp_path):
+def test_python_blocks_run(page, tmp_path, own_caches):
     # One process for a page: later blocks may use what earlier ones made.
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
-    out = run([script], tmp_path)
+    out = run([script], tmp_path, own_caches)
     assert out.returncode == 0, out.stderr
 
 
 @pytest.mark.parametrize("command", commands())
-def test_commands_run(command, tmp_path):
+def test_commands_run(command, tmp_path, own_caches):
     _, script, *flags = shlex.split(command)
     small = [] if "--help" in flags else shlex.split(SMALLER.get(Path(script).name, SMALL))
     for flag in set(flags) & set(PEERS):
         del flags[flags.index(flag) : flags.index(flag) + 2]
-    out = run([ROOT / script, *flags, *small], tmp_path)
+    out = run([ROOT / script, *flags, *small], tmp_path, own_caches)
     assert out.returncode == 0, out.stderr
 
 

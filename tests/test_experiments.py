@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -66,6 +65,8 @@ def cache(program, monkeypatch):
     import _cache  # noqa: PLC0415
 
     before = {name: getattr(jax.config, name) for name in CACHE_SETTINGS}
+    jax.config.update("jax_enable_compilation_cache", True)
+    jax.config.update("jax_compilation_cache_dir", None)
     yield _cache
     for name, value in before.items():
         jax.config.update(name, value)
@@ -91,11 +92,11 @@ def rows(folder: Path) -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory) -> Path:
+def finished(tmp_path_factory, own_caches) -> Path:
     """The folder of one small run, started as a person would."""
     out = tmp_path_factory.mktemp("runs") / "run"
     command = [sys.executable, ROOT / "experiments" / "ippo.py", *small(out=str(out))]
-    env = os.environ | {"XDG_CACHE_HOME": str(out.parent / "cache")}
+    env = own_caches | {"XDG_CACHE_HOME": str(out.parent / "cache")}
     subprocess.run(command, check=True, cwd=out.parent, capture_output=True, env=env)
     return out
 
@@ -311,7 +312,7 @@ def test_a_loss_that_is_no_number_stops_the_run(program, monkeypatch, capsys, tm
     assert "update" in error
 
 
-def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path):
+def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path, own_caches):
     out = tmp_path / "run"
     flags = small(out=str(out), total_steps="5120000")
     # A shell's background jobs, and so perhaps these tests, are started deaf to Ctrl-C. That is
@@ -326,6 +327,7 @@ def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env=own_caches,
     )
     deadline = time.monotonic() + 120
     while not (out / "checkpoints" / "last").exists() and time.monotonic() < deadline:
