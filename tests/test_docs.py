@@ -73,6 +73,17 @@ def test_commands_run(command, tmp_path, own_caches):
     assert out.returncode == 0, out.stderr
 
 
+def test_flags_exist(tmp_path, own_caches):
+    scripts = ("ippo.py", "throughput.py", "learning_speed.py", "accelerator.py")
+    env = own_caches | {"COLUMNS": "200"}
+    helps = [run([ROOT / "experiments" / x, "--help"], tmp_path, env).stdout for x in scripts]
+    known = set(re.findall(r"--[a-z][a-z.-]*", " ".join(helps)))
+    known |= {"--jaxtyping-packages", "--xla"}  # pytest's and XLA's
+    for page in PAGES:
+        named = re.findall(r"(?<![\w-])--[a-z][a-z.-]*[a-z]", page.read_text(encoding="utf-8"))
+        assert set(named) <= known, page.name
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     targets = re.findall(r"\]\(((?!https?:)[^)#]+)", page.read_text(encoding="utf-8"))
