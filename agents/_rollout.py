@@ -166,7 +166,7 @@ def collect(
     reward, terminated, done = earned
     if not (keep_states or policy.has_recurrent_critic):
         # Many steps at once are one large product; the small ones of the scan, then unused, vanish.
-        # At most 8,192 moments at once, since what a network reads takes four bytes a number.
+        # About 8,192 moments, or one step: what a network reads takes four bytes a number.
         steps = max(1, min(16, 2**13 // env.num_envs))
         value = jax.lax.map(
             lambda step: jax.vmap(policy.value)(*step), (observation, carries), batch_size=steps
@@ -210,13 +210,11 @@ def _interact(
     info = {k: v for k, v in timestep.info.items() if k.startswith("episode_")}
     earned = (timestep.reward, timestep.terminated, done)
     # The value of a final observation counts only where an episode was cut short: the step is taken
-    # again to see it, and in all other steps it costs nothing.
-    final_value = cond_any(
-        jnp.any(done[:, None] & ~timestep.terminated),
-        _final_value,
-        lambda *_: jnp.zeros_like(value),
-        *_without_gradient((policy, env, env_key, scene.env_state, action, next_carry)),
-    )
+    # again to see it, and in all other steps it costs nothing. It is a target, so no gradient flows
+    # through it; `cond_any` has none backwards.
+    again = (policy, env, env_key, scene.env_state, action, next_carry, value)
+    cut = jnp.any(done[:, None] & ~timestep.terminated)
+    final_value = cond_any(cut, _final_value, _no_value, *_without_gradient(again))
     scene = Scene(env_state, timestep.observation, next_carry, done)
     return scene, (seen, chosen, earned, info, final_value)
 
@@ -228,9 +226,14 @@ def _final_value(
     env_state: PyTree,
     action: Shaped[Array, "envs agents ..."],
     carry: PyTree[Shaped[Array, "envs agents ..."]],
+    value: Float[Array, "envs agents"],
 ) -> Float[Array, "envs agents"]:
     timestep, _ = env.step(key, env_state, action)
     return jax.vmap(policy.value)(timestep.final_observation, carry)
+
+
+def _no_value(*again: PyTree) -> Float[Array, "envs agents"]:
+    return jnp.zeros_like(again[-1])
 
 
 def _without_gradient(tree: PyTree) -> PyTree:

@@ -46,7 +46,7 @@ class Config:
     max_gib: float = 40.0
     """Most memory for what a rollout keeps, in GiB."""
     repeats: int = 5
-    """Runs of every rollout; the median counts."""
+    """Runs of every rollout, 3 where they are slow; the median counts."""
     seeds: int = 8
     """How many seeds are trained at once."""
     total_steps: int = 4_000_000

@@ -61,6 +61,9 @@ def ours(folder: Path, flags: dict[str, str], cache: Path, seed: int) -> dict[st
     - `folder`: for the results of the run.
     - `flags`: of the command line.
     - `cache`: where compiled programs are found, if there are any yet.
+    - `seed`: of the run.
+
+    **Returns:** steps per second, and the seconds until each threshold, `None` if never.
 
     **Raises:** `RunError` when the run fails.
     """
@@ -77,6 +80,8 @@ def ours(folder: Path, flags: dict[str, str], cache: Path, seed: int) -> dict[st
 def theirs(config: Config, seed: int) -> dict[str, Any]:
     """Runs JaxMARL's script; its returns are those of the episodes that it trains on. It has no
     cache of compiled programs.
+
+    **Returns:** the same as `ours`.
 
     **Raises:** `RunError` when the script fails.
     """

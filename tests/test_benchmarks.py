@@ -158,7 +158,7 @@ def test_bad_usage_is_one_line(monkeypatch, capsys, tmp_path, script, args, code
 
 @pytest.fixture
 def fake_library(monkeypatch, tmp_path):
-    """A worker that answers like the real one, and dies when asked about 2 environments."""
+    """A worker that answers like the real one, but dies when it starts 2 environments or runs 3."""
     monkeypatch.syspath_prepend(EXPERIMENTS)
     import throughput  # noqa: PLC0415
 
@@ -171,6 +171,9 @@ for line in sys.stdin:
     request = json.loads(line)
     if request["do"] == "start" and request["what"]["num_envs"] == 2:
         sys.exit("[/killed]")
+    if request["do"] == "run" and num_envs == 3:
+        sys.exit("killed later")
+    num_envs = request["what"]["num_envs"] if request["do"] == "start" else num_envs
     print(json.dumps({"num_steps": 16, "trace_seconds": 1, "compile_seconds": 1, "seconds": 2}),
           flush=True)
 """
@@ -180,12 +183,12 @@ for line in sys.stdin:
 
 
 def test_a_process_that_dies_is_replaced_for_the_next_case(fake_library, capsys):
-    config = fake_library.Config(num_envs=(1, 2, 4), modes=("summed", "dynamics"), repeats=2)
+    config = fake_library.Config(num_envs=(1, 2, 3, 4), modes=("summed", "dynamics"), repeats=2)
     rows = fake_library.measure(config, Console(), lambda rows: None)
     speeds = [row.get("steps_per_second") for row in rows]
-    assert speeds == [8, None, 32] * 2
+    assert speeds == [8, None, None, 32] * 2
     fake_library.print_tables(Console(width=200), rows)
-    assert "eqgrid, summed, 2 environments: The process" in capsys.readouterr().out
+    assert "eqgrid, summed, from 2 environments: The process" in capsys.readouterr().out
     with pytest.raises(fake_library.RunError, match=r"Nothing could be measured: .*\[/killed\]"):
         fake_library.measure(fake_library.Config(num_envs=(2,)), Console(), lambda rows: None)
 
@@ -235,6 +238,7 @@ def test_one_run_that_fails_costs_no_other(learning, monkeypatch, tmp_path, caps
     }
     failed = results["JaxMARL ippo_ff_overcooked"]
     assert failed == [{"error": "JaxMARL's script failed: no [/JaxMARL] here"}] * 2
+    capsys.readouterr()
     learning.print_table(Console(width=200), results)
     printed = capsys.readouterr().out
     assert "failed" in printed
@@ -290,8 +294,8 @@ def test_what_a_peer_cannot_do_costs_nobody_elses_numbers(throughput, tmp_path, 
     throughput.print_tables(Console(), rows)
     printed = capsys.readouterr().out
     assert printed.count("not measured") == 4
-    assert "JaxMARL overcooked, stored, 8 environments: out of memory" in printed
-    assert "CoGrid (JAX), stored, 8 environments: gone" in printed
+    assert "JaxMARL overcooked, stored, from 4 environments: out of memory" in printed
+    assert "CoGrid (JAX), stored, from 4 environments: gone" in printed
     throughput.draw(tmp_path / "plot.png", rows, "title")
 
 

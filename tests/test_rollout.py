@@ -153,6 +153,20 @@ def test_states_that_do_not_tell_the_observations_are_refused(key):
         PPO(rollout_length=8, keep_states=True).init(policy, env, key, num_updates=1)
 
 
+def test_the_return_can_be_differentiated(key):
+    """Final values are targets, through which nothing flows; what else does is not in the way."""
+    env = clocks(NUM_ENVS)
+    policy = build(env, key)
+    parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
+
+    def value(parameters):
+        rollout, _ = roll(eqx.combine(parameters, rest), env, key, 9)
+        return (rollout.value + rollout.next_value).sum()
+
+    gradient = jax.jit(jax.grad(value))(parameters)
+    assert np.abs(gradient.critic.network.layers[0].weight).sum() > 0
+
+
 @pytest.mark.parametrize("batch", [None, 2])
 def test_final_values_are_looked_up_on_some_steps_only(key, batch):
     """Also for many seeds at once, where a plain condition would be none."""

@@ -142,7 +142,9 @@ def serve(library: str, requests: Any, answers: Any) -> None:
                 watch = None  # frees the memory of the last one
                 watch = Stopwatch(module, **request["what"])
                 answer(watch.report)
-            elif watch is not None:
+            elif watch is None:
+                answer({"error": "nothing was started"})
+            else:
                 answer({"seconds": watch.run()})
         except Exception as error:  # such as: out of memory; the next case may do
             answer({"error": (str(error).strip() or type(error).__name__).splitlines()[0]})
