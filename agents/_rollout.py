@@ -212,9 +212,12 @@ def _interact(
     # The value of a final observation counts only where an episode was cut short: the step is taken
     # again to see it, and in all other steps it costs nothing. It is a target, so no gradient flows
     # through it; `cond_any` has none backwards.
-    again = (policy, env, env_key, scene.env_state, action, next_carry, value)
+    again = (policy, env, env_key, scene.env_state, action, next_carry)
     cut = jnp.any(done[:, None] & ~timestep.terminated)
-    final_value = cond_any(cut, _final_value, _no_value, *_without_gradient(again))
+    shape, dtype = value.shape, value.dtype
+    final_value = cond_any(
+        cut, _final_value, lambda *_: jnp.zeros(shape, dtype), *_without_gradient(again)
+    )
     scene = Scene(env_state, timestep.observation, next_carry, done)
     return scene, (seen, chosen, earned, info, final_value)
 
@@ -226,14 +229,9 @@ def _final_value(
     env_state: PyTree,
     action: Shaped[Array, "envs agents ..."],
     carry: PyTree[Shaped[Array, "envs agents ..."]],
-    value: Float[Array, "envs agents"],
 ) -> Float[Array, "envs agents"]:
     timestep, _ = env.step(key, env_state, action)
     return jax.vmap(policy.value)(timestep.final_observation, carry)
-
-
-def _no_value(*again: PyTree) -> Float[Array, "envs agents"]:
-    return jnp.zeros_like(again[-1])
 
 
 def _without_gradient(tree: PyTree) -> PyTree:
