@@ -349,14 +349,15 @@ def shuffle(
     if num_sequences > 2**18:
         keys = jax.random.split(key, num_epochs)
         rows = jax.vmap(lambda key: jax.random.permutation(key, num_sequences))(keys)
-        return rows.astype(jnp.int32).reshape(num_epochs * num_minibatches, -1)
-    # Sorting random bits with the index in their low end is five times faster than an argsort.
-    # Where the bits left over tie, the index decides: among 2^18 rows, about 16 have the same ones.
-    low = jnp.uint32(2 ** (num_sequences - 1).bit_length() - 1)
-    # Drawn along one axis, random bits compile three times as fast.
-    bits = jax.random.bits(key, (num_epochs * num_sequences,)).reshape(num_epochs, num_sequences)
-    index = jnp.arange(num_sequences, dtype=jnp.uint32)[None]
-    rows = jnp.sort((bits & ~low) | index, axis=-1) & low
+    else:
+        # Sorting random bits with the index in their low end is five times faster than an argsort.
+        # Where the bits left over tie, the index decides: of 2^18 rows, some 16 have the same ones.
+        low = jnp.uint32(2 ** (num_sequences - 1).bit_length() - 1)
+        # Drawn along one axis, random bits compile three times as fast.
+        bits = jax.random.bits(key, (num_epochs * num_sequences,))
+        index = jnp.arange(num_sequences, dtype=jnp.uint32)[None]
+        bits = bits.reshape(num_epochs, num_sequences) & ~low
+        rows = jnp.sort(bits | index, axis=-1) & low
     return rows.astype(jnp.int32).reshape(num_epochs * num_minibatches, -1)
 
 

@@ -16,14 +16,7 @@ from eqgrid import (
     Vectorize,
 )
 from eqgrid.envs import Overcooked
-from eqgrid.grid import (
-    AbstractStart,
-    RandomCells,
-    RandomHeadings,
-    RandomHeld,
-    RandomPots,
-    Sometimes,
-)
+from eqgrid.grid import random_starts
 
 
 def build_kitchen(config: EnvConfig, *, train: bool) -> Overcooked:
@@ -33,16 +26,10 @@ def build_kitchen(config: EnvConfig, *, train: bool) -> Overcooked:
         dynamics=config.dynamics,
         horizon=config.horizon,
         observation=config.observation,
-        starts=_starts(config) if train else (),
+        starts=random_starts(
+            config.random_starts if train else 0, full_only=config.dynamics == "classic"
+        ),
     )
-
-
-def _starts(config: EnvConfig) -> tuple[AbstractStart, ...]:
-    if config.random_starts == 0:
-        return ()
-    pots = RandomPots(0.5, full_only=config.dynamics == "classic")
-    everything = (RandomCells(), RandomHeadings(), RandomHeld(0.5), pots)
-    return (Sometimes(config.random_starts, everything),)
 
 
 def build_training_env(config: Config) -> AbstractVectorEnv:

@@ -1,4 +1,5 @@
 import os
+import signal
 
 import jax
 import pytest
@@ -18,6 +19,14 @@ def own_caches(tmp_path_factory):
     elsewhere = ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE")
     kept = {name: value for name, value in os.environ.items() if name not in elsewhere}
     return kept | {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("caches"))}
+
+
+@pytest.fixture
+def hears_ctrl_c():
+    """A shell's background jobs, and so perhaps these tests, are started deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(autouse=True, scope="module")

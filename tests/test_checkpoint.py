@@ -114,6 +114,7 @@ save({str(tmp_path / "a")!r}, {{"x": jnp.zeros(3)}})
     assert eqx.tree_equal(restore(tmp_path / "a", notes(7.0)), notes(2.0))
 
 
+@pytest.mark.usefixtures("hears_ctrl_c")
 def test_ctrl_c_waits_for_a_checkpoint_to_be_complete(tmp_path, monkeypatch):
     finalize = ocp.StandardCheckpointHandler.finalize
 
@@ -122,12 +123,8 @@ def test_ctrl_c_waits_for_a_checkpoint_to_be_complete(tmp_path, monkeypatch):
         finalize(self, directory)
 
     monkeypatch.setattr(ocp.StandardCheckpointHandler, "finalize", interrupted)
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            save(tmp_path / "a", notes(1.0), {"number": 1})
-    finally:
-        signal.signal(signal.SIGINT, handler)
+    with pytest.raises(KeyboardInterrupt):
+        save(tmp_path / "a", notes(1.0), {"number": 1})
     assert eqx.tree_equal(restore(tmp_path / "a", notes()), notes(1.0))
     assert read_metadata(tmp_path / "a") == {"number": 1}
 

@@ -148,14 +148,6 @@ def test_a_finished_run_has_nothing_left_to_do(key):
     assert done.updates == done.num_updates == 0
 
 
-@pytest.fixture
-def hears_ctrl_c():
-    """A shell's background jobs, and so perhaps these tests, are started deaf to it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("hears_ctrl_c")
 def test_ctrl_c_in_a_block_keeps_its_result(key, monkeypatch):
     # `_check_finite` runs while the result of a block is not yet bound to a name.

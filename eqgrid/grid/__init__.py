@@ -38,6 +38,7 @@ from ._start import (
     RandomPots as RandomPots,
     Sometimes as Sometimes,
     apply_starts as apply_starts,
+    random_starts as random_starts,
 )
 from ._ticks import (
     AbstractTick as AbstractTick,

@@ -175,6 +175,20 @@ class RandomPots(AbstractStart):
         return World(cells, world.bodies, world.time)
 
 
+def random_starts(probability: float | int, *, full_only: bool = True) -> tuple[AbstractStart, ...]:
+    """What starts an episode anywhere: other cells, headings, hands and pots, all at once.
+
+    **Arguments:**
+
+    - `probability`: that an episode is one of these; 0 for none at all.
+    - `full_only`: as in `RandomPots`.
+    """
+    if probability == 0:
+        return ()
+    pots = RandomPots(full_only=full_only)
+    return (Sometimes(probability, (RandomCells(), RandomHeadings(), RandomHeld(), pots)),)
+
+
 def _probability(probability: float | int) -> Float[Array, ""]:
     if not 0 <= probability <= 1:
         raise ValueError(f"A probability is between 0 and 1, not {probability}.")

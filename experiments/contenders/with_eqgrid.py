@@ -10,16 +10,7 @@ import numpy as np
 
 from eqgrid import AutoReset
 from eqgrid.envs import KITCHENS, Overcooked, load_layout
-from eqgrid.grid import (
-    Fixture,
-    Layout,
-    RandomCells,
-    RandomHeadings,
-    RandomHeld,
-    RandomPots,
-    Sometimes,
-    empty_world,
-)
+from eqgrid.grid import Fixture, Layout, empty_world, random_starts
 
 
 def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
@@ -28,10 +19,7 @@ def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
     layouts = [_with_cooks(load_layout(name), spec["num_agents"]) for name in names]
     height, width = (max(layout.fixtures.shape[i] for layout in layouts) for i in (0, 1))
     layouts = [layout.pad(height, width) for layout in layouts]
-    starts = ()
-    if spec["random_starts"]:
-        everything = (RandomCells(), RandomHeadings(), RandomHeld(), RandomPots())
-        starts = (Sometimes(spec["random_starts"], everything),)
+    starts = random_starts(spec["random_starts"])
     kitchens = [
         AutoReset(
             Overcooked(layout, observation=spec["observation"], starts=starts),
