@@ -6,6 +6,7 @@ from ._checkpoint import (
 )
 from ._evaluate import Evaluation as Evaluation, evaluate as evaluate
 from ._gae import gae as gae
+from ._memory import OutOfMemory as OutOfMemory, check_memory as check_memory
 from ._networks import CNN as CNN, MLP as MLP, AbstractNetwork as AbstractNetwork, Dense as Dense
 from ._policy import (
     ActorCritic as ActorCritic,

@@ -1,22 +1,25 @@
-"""Runs on disk, kept by orbax: a checkpoint appears complete or not at all."""
+"""Runs on disk: one safetensors file for each checkpoint, with a checksum of all that is in it."""
 
+import contextlib
 import functools
-import shutil
+import hashlib
+import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-import orbax.checkpoint as ocp
 from jaxtyping import PyTree
+from safetensors import SafetensorError
+from safetensors.numpy import load, save as serialize
 
-from ._interrupts import interrupts_held
+from ._signals import hold_signals
 
 _T = TypeVar("_T")
-_KEEP_NEWEST = ocp.CheckpointManagerOptions(max_to_keep=1, enable_async_checkpointing=False)
-_STATE, _ABOUT = "state", "about"
-_ROOM = 500_000  # bytes that are kept free for what orbax writes besides the arrays
+_FORMAT = "eqgrid checkpoint 1"
 
 
 @final
@@ -27,12 +30,13 @@ class CheckpointError(Exception):
 def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = None) -> None:
     """Writes a checkpoint: every array of `state`, typed random keys included.
 
-    A checkpoint that was at `path` before is removed when the new one is complete: a crash or a
-    full disk leaves it as it was, and a Ctrl-C takes effect when the new one is written.
+    The file is written beside `path`, read back and compared, and only then takes the place of
+    what was at `path` before. A crash or a full disk leaves that as it was, and a signal such as
+    Ctrl-C takes effect when the new checkpoint is in place.
 
     **Arguments:**
 
-    - `path`: the folder of the checkpoint.
+    - `path`: the file of the checkpoint, such as `last.safetensors`; its folder is made if needed.
     - `state`: any PyTree, such as a `RunState`. What is no array in it is not written.
     - `metadata`: anything that JSON can hold.
 
@@ -40,30 +44,37 @@ def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = N
     """
     leaves = _named_leaves(state)
     about = {
+        "format": _FORMAT,
         "metadata": dict(metadata or {}),
         "leaves": {name: _describe(leaf) for name, leaf in leaves.items()},
+        "keys": {n: str(jax.random.key_impl(x)) for n, x in leaves.items() if _is_key(x)},
     }
-    path = Path(path).absolute()
+    text = json.dumps(about, sort_keys=True)
+    data = {name: _to_numpy(leaf) for name, leaf in leaves.items()}
+    digest = _digest(text, data)
+    path = Path(path)
+    partial = path.with_name(f"{path.name}.partial")
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        _check_room(path, leaves)
-        with interrupts_held(), ocp.CheckpointManager(path, options=_KEEP_NEWEST) as manager:
-            number = (manager.latest_step() or 0) + 1
-            contents = {_STATE: ocp.args.StandardSave(leaves), _ABOUT: ocp.args.JsonSave(about)}
-            manager.save(number, args=ocp.args.Composite(**contents))
-    except CheckpointError:
-        raise
-    except Exception as error:  # orbax raises many things, a plain Exception among them
-        reason = str(error).partition("\n")[0][:100]
-        raise CheckpointError(f"The checkpoint {path} cannot be written: {reason}.") from error
+        with hold_signals():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write(partial, serialize(data, {"about": text, "sha256": digest}))
+            _read(partial)
+            os.replace(partial, path)
+            _flush_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise CheckpointError(
+            f"The checkpoint {str(path)!r} cannot be written: {error.strerror}."
+        ) from error
 
 
 def restore(path: str | Path, like: _T) -> _T:
-    """Reads a checkpoint.
+    """Reads a checkpoint, and compares it with its checksum.
 
     **Arguments:**
 
-    - `path`: the folder of the checkpoint.
+    - `path`: the file of the checkpoint.
     - `like`: a state of the same kind: arrays, or their shapes as `eqx.filter_eval_shape` gives
         them, tell what to expect; what is no array is taken from it.
 
@@ -71,11 +82,9 @@ def restore(path: str | Path, like: _T) -> _T:
 
     **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged, or does not fit.
     """
-    expected = _named_leaves(like)
-    _check_fit(Path(path), _read_about(Path(path))["leaves"], expected)
-    shapes = {name: jax.ShapeDtypeStruct(x.shape, x.dtype) for name, x in expected.items()}
-    restored = _read(Path(path), _STATE, ocp.args.StandardRestore(shapes))
-    return jax.tree_util.tree_map_with_path(functools.partial(_pick, restored), like)
+    about, data = _read(Path(path))
+    _check_fit(Path(path), about["leaves"], _named_leaves(like))
+    return jax.tree_util.tree_map_with_path(functools.partial(_pick, about["keys"], data), like)
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
@@ -83,32 +92,70 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
 
     **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged.
     """
-    return _read_about(Path(path))["metadata"]
+    return _read(Path(path))[0]["metadata"]
 
 
-def _check_room(path: Path, leaves: dict[str, Any]) -> None:
-    # Beforehand, since on a full disk orbax also prints what happens in its threads.
-    needed = sum(leaf.nbytes for leaf in leaves.values()) + _ROOM
-    free = shutil.disk_usage(path).free
-    if free < needed:
-        raise CheckpointError(
-            f"There is no room for the checkpoint {path}: it needs {needed / 1e6:.1f} MB, but "
-            f"{free / 1e6:.1f} MB are free. The checkpoint before it is kept."
-        )
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
-def _read_about(path: Path) -> dict[str, Any]:
-    return _read(path, _ABOUT, ocp.args.JsonRestore())
+def _flush_folder(folder: Path) -> None:
+    """Lets the new name of a file survive a power failure, where the system can."""
+    with contextlib.suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
 
 
-def _read(path: Path, item: str, how: Any) -> Any:
-    if not path.is_dir():
-        raise CheckpointError(f"There is no checkpoint {path}.")
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What is said about a checkpoint, and its arrays, both as they were written."""
     try:
-        with ocp.CheckpointManager(path.absolute(), options=_KEEP_NEWEST) as manager:
-            return manager.restore(None, args=ocp.args.Composite(**{item: how}))[item]
-    except Exception as error:  # orbax raises many things, a plain Exception among them
-        raise CheckpointError(f"{path} is damaged, or no checkpoint.") from error
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise CheckpointError(f"There is no checkpoint {str(path)!r}.{_others(path)}") from None
+    except OSError as error:
+        raise CheckpointError(
+            f"The checkpoint {str(path)!r} cannot be read: {error.strerror}.{_others(path)}"
+        ) from error
+    try:
+        return _parse(content)
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(
+            f"The checkpoint {str(path)!r} is damaged, or no checkpoint of this version: its "
+            f"checksum is not that of its content.{_others(path)}"
+        ) from error
+
+
+def _parse(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    # A safetensors file begins with the length of its header, in 8 bytes; the header is JSON.
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])["__metadata__"]
+    about, data = json.loads(header["about"]), load(content)
+    if about["format"] != _FORMAT or _digest(header["about"], data) != header["sha256"]:
+        raise ValueError("another format, or another checksum")
+    return about, data
+
+
+def _others(path: Path) -> str:
+    """A hint at the checkpoints in the same folder."""
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = sorted(x.name for x in path.parent.iterdir() if x.suffix == ".safetensors")
+    names = [name for name in names if name != path.name]
+    return f" Beside it there is {' and '.join(names)}." if names else ""
+
+
+def _digest(about: str, data: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256(about.encode())
+    for name in sorted(data):
+        digest.update(f"{name} {_describe(data[name])}".encode())
+        digest.update(np.ascontiguousarray(data[name]).data)
+    return digest.hexdigest()
 
 
 def _check_fit(path: Path, found: dict[str, str], expected: dict[str, Any]) -> None:
@@ -117,8 +164,8 @@ def _check_fit(path: Path, found: dict[str, str], expected: dict[str, Any]) -> N
         here = _describe(expected[name]) if name in expected else "nothing"
         if there != here:
             raise CheckpointError(
-                f"The checkpoint {path} is of another kind of run: at {name} it holds {there}, but "
-                f"{here} is needed. Use the settings that it was saved with."
+                f"The checkpoint {str(path)!r} is of another kind of run: at {name} it holds "
+                f"{there}, but {here} is needed. Use the settings that it was saved with."
             )
 
 
@@ -132,5 +179,22 @@ def _describe(leaf: Any) -> str:
     return f"{leaf.dtype}{list(leaf.shape)}"
 
 
-def _pick(restored: dict[str, Any], where: Any, leaf: Any) -> Any:
-    return restored.get(jax.tree_util.keystr(where), leaf)
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _to_numpy(leaf: Any) -> np.ndarray:
+    """The numbers of a leaf; bits, where NumPy has no name for their type (bfloat16 and such)."""
+    numbers = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+    if numbers.dtype.isbuiltin != 1:
+        numbers = numbers.view(f"u{numbers.dtype.itemsize}")
+    return np.ascontiguousarray(numbers).reshape(numbers.shape)
+
+
+def _pick(keys: dict[str, str], data: dict[str, np.ndarray], where: Any, leaf: Any) -> Any:
+    name = jax.tree_util.keystr(where)
+    if name not in data:
+        return leaf
+    if name in keys:
+        return jax.random.wrap_key_data(jnp.asarray(data[name]), impl=keys[name])
+    return jnp.asarray(data[name].view(leaf.dtype))

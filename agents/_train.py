@@ -1,22 +1,27 @@
 """The training loop: compiled blocks of updates inside a plain Python loop."""
 
 import dataclasses
+import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast, final
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray, PyTree
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
 from eqgrid import AbstractVectorEnv
 
-from ._interrupts import interrupts_held
+from ._memory import check_memory
 from ._networks import MLP, AbstractNetwork
 from ._policy import actor_critic
 from ._ppo import PPO, Metrics, RunState
+from ._signals import STOP_SIGNALS, hold_signals
 from ._views import AbstractView
+
+_REASONS = dict.fromkeys(STOP_SIGNALS, "terminated") | {signal.SIGINT: "interrupted"}
 
 
 @final
@@ -33,7 +38,8 @@ class Progress:
     - `env_steps`, `num_env_steps`: the same in steps, summed over the environments.
     - `wall_seconds`: since `train` was called; `compile_seconds` and `train_seconds` are what
         compiling and running blocks took of it.
-    - `stopped`: why the run ended early, or `None`.
+    - `stopped`: why the run ended early, or `None`: `"interrupted"` after a Ctrl-C, `"terminated"`
+        after a SIGTERM or a SIGHUP, or what a hook said.
     """
 
     state: RunState
@@ -85,10 +91,12 @@ def train(
     updates_per_block: int = 10,
     hooks: Sequence[Hook] = (),
 ) -> Progress:
-    """Makes updates until the run has `num_updates` of them, or a hook or Ctrl-C stops it.
+    """Makes updates until the run has `num_updates` of them, or a hook or a signal stops it.
 
-    Blocks of updates are compiled once and consume the state they are given. A Ctrl-C inside a
-    block takes effect at its end, so that the newest complete state is never lost.
+    Blocks of updates are compiled once and consume the state they are given. The last block is
+    shorter than the others where they do not divide the run. A Ctrl-C, a SIGTERM or a SIGHUP takes
+    effect between two blocks, after the hooks have seen the one that was running: no update is
+    lost, and nothing is raised.
 
     **Arguments:**
 
@@ -96,13 +104,13 @@ def train(
     - `env`: the environments.
     - `state`: where to go on from, as `start_run` or `restore` gave it; consumed.
     - `num_updates`: how many updates the whole run has, those already in `state` included.
-    - `updates_per_block`: how many updates are made between two calls of the hooks; it must divide
-        the number of updates that are left.
+    - `updates_per_block`: how many updates are made between two calls of the hooks, at least 1.
     - `hooks`: called in order after every block.
 
     **Returns:** how far the run came, with its last state.
 
-    **Raises:** `NonFiniteLoss`, and `ValueError` when the blocks do not fit.
+    **Raises:** `NonFiniteLoss`, `OutOfMemory` when one block needs more memory than there is, and
+    `ValueError` when the numbers of updates make no sense.
     """
     begin = time.perf_counter()
     progress = _nothing_yet(ppo, env, state, num_updates)
@@ -111,26 +119,25 @@ def train(
         raise ValueError(
             f"{progress.updates} updates are made already, but only {num_updates} asked."
         )
-    if updates_per_block < 1 or left % updates_per_block:
-        raise ValueError(
-            f"Blocks of {updates_per_block} updates do not divide the {left} updates that are "
-            f"left of {num_updates}."
-        )
+    if updates_per_block < 1:
+        raise ValueError(f"A block needs at least 1 update, but {updates_per_block} are asked.")
     if left == 0:
         return progress
-    try:
-        settings = (ppo, env, num_updates, updates_per_block)
-        block = cast(Any, _run_block).lower(settings, state).compile()
-        progress = dataclasses.replace(progress, compile_seconds=time.perf_counter() - begin)
-        while progress.updates < num_updates:
-            with interrupts_held():
+    with hold_signals() as held:
+        try:
+            settings = (ppo, env, num_updates, min(updates_per_block, left))
+            block = cast(Any, _run_block).lower(settings, state, jnp.asarray(1)).compile()
+            check_memory(block)
+            progress = dataclasses.replace(progress, compile_seconds=time.perf_counter() - begin)
+            while progress.updates < num_updates and held.first is None:
                 progress = _advance(block, settings, progress, begin)
-            for hook in hooks:
-                hook(progress)
-    except StopTraining as stop:
-        progress = dataclasses.replace(progress, stopped=str(stop))
-    except KeyboardInterrupt:
-        progress = dataclasses.replace(progress, stopped="interrupted")
+                for hook in hooks:
+                    hook(progress)
+        except StopTraining as stop:
+            progress = dataclasses.replace(progress, stopped=str(stop))
+        if held.first is not None:
+            held.handled = True
+            progress = dataclasses.replace(progress, stopped=_REASONS[held.first])
     return dataclasses.replace(progress, wall_seconds=time.perf_counter() - begin)
 
 
@@ -193,10 +200,28 @@ def run_updates(
 
 @eqx.filter_jit(donate="all-except-first")
 def _run_block(
-    settings: tuple[PPO, AbstractVectorEnv, int, int], state: RunState
+    settings: tuple[PPO, AbstractVectorEnv, int, int], state: RunState, count: Int[Array, ""]
 ) -> tuple[RunState, Metrics]:
+    """`count` updates, so that one compilation serves the last block, too; the metrics have room
+    for as many as the longest block makes.
+    """
     ppo, env, num_updates, length = settings
-    return run_updates(ppo, env, state, num_updates=num_updates, length=length)
+    arrays, rest = eqx.partition(state, eqx.is_array)
+
+    # Under `jit`, it is traced once for its shapes and for the loop.
+    @jax.jit
+    def update(arrays: PyTree) -> tuple[PyTree, Metrics]:
+        state, metrics = ppo.update(env, eqx.combine(arrays, rest), num_updates=num_updates)
+        return eqx.filter(state, eqx.is_array), metrics
+
+    def step(i: Array, loop: tuple[PyTree, Metrics]) -> tuple[PyTree, Metrics]:
+        arrays, new = update(loop[0])
+        return arrays, jax.tree.map(lambda all, one: all.at[i].set(one), loop[1], new)
+
+    _, one = jax.eval_shape(update, arrays)
+    metrics = jax.tree.map(lambda x: jnp.zeros((length, *x.shape), x.dtype), one)
+    arrays, metrics = jax.lax.fori_loop(0, count, step, (arrays, metrics))
+    return eqx.combine(arrays, rest), metrics
 
 
 def _nothing_yet(ppo: PPO, env: AbstractVectorEnv, state: RunState, num_updates: int) -> Progress:
@@ -219,11 +244,12 @@ def _advance(
     block: Callable, settings: tuple[PPO, AbstractVectorEnv, int, int], old: Progress, begin: float
 ) -> Progress:
     block_begin = time.perf_counter()
-    state, metrics = block(settings, old.state)
-    metrics = jax.tree.map(np.asarray, metrics)
+    count = min(settings[3], old.num_updates - old.updates)
+    state, metrics = block(settings, old.state, jnp.asarray(count))
+    metrics = jax.tree.map(lambda x: np.asarray(x)[:count], metrics)
     end = time.perf_counter()
     _check_finite(metrics, old.updates)
-    updates = old.updates + settings[3]
+    updates = old.updates + count
     return dataclasses.replace(
         old,
         state=state,

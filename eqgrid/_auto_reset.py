@@ -7,8 +7,9 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
 
+from ._checks import check_state
 from ._cond import cond_any, select
-from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, TimeStep
+from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, TimeStep, unwrap, unwrap_state
 from ._nesting import holds, one_env
 from ._shaped_reward import ShapedReward
 
@@ -50,7 +51,9 @@ class AutoReset(AbstractWrapper):
             )
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
-        return self.env.reset(key)
+        observation, state = self.env.reset(key)
+        check_state(unwrap(self.env), unwrap_state(state))
+        return observation, state
 
     def step(
         self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "agents ..."]

@@ -6,7 +6,8 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
 
-from ._env import AbstractEnv, AbstractVectorEnv, TimeStep
+from ._checks import check_action_shape, check_state
+from ._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
 from ._nesting import one_env
 from ._spaces import AbstractSpace
 
@@ -48,12 +49,15 @@ class Vectorize(AbstractVectorEnv):
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "envs agents ..."]], PyTree]:
         keys = jax.random.split(key, self.num_envs)
-        return eqx.filter_vmap(self.env.reset)(keys)
+        observation, state = eqx.filter_vmap(self.env.reset)(keys)
+        check_state(unwrap(self.env), unwrap_state(state))
+        return observation, state
 
     @eqx.filter_jit  # so that a program with several steps in it traces the environment once
     def step(
         self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "envs agents ..."]
     ) -> tuple[TimeStep, PyTree]:
+        check_action_shape(action, (self.num_envs, self.num_agents))
         keys = jax.random.split(key, self.num_envs)
         return eqx.filter_vmap(self.env.step)(keys, state, action)
 

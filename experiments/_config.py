@@ -4,16 +4,18 @@ import contextlib
 import dataclasses
 import difflib
 import io
+import math
 import re
+import reprlib
 import tomllib
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import tomli_w
 import tyro
-from _errors import UsageError
+from _errors import UsageError, reason
 from beartype.door import is_bearable
 
 from agents import PPO
@@ -68,12 +70,34 @@ class Config:
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the run; a new one in runs/ if none."""
     overwrite: bool = False
-    """Write into a folder that is not empty."""
+    """Replace an older run in the folder."""
 
 
 T = TypeVar("T")
 
+ALGORITHMS = ("ippo", "mappo")
+
+_LARGEST_COUNT = 2**31 - 1
+_LARGEST_FLOAT = 3.4028234e38  # of 32 bits
 _NOT_IN_FILE = ("config", "out", "overwrite")
+_MAX_FILE_BYTES = 100_000
+
+_LIMITS = {
+    "--seed": (0, 2**32 - 1),  # what a jax key holds
+    "--total-steps": (1, 10**15),
+    "--num-envs": (1, 2**24),
+    "--width": (1, 2**16),
+    "--shaping-steps": (0, 10**15),
+    "--eval-every": (1, 10**15),
+    "--eval-episodes": (1, 2**20),
+    "--final-episodes": (1, 2**20),
+    "--env.horizon": (1, 100_000),
+    "--ppo.rollout-length": (1, 2**20),
+    "--ppo.num-epochs": (1, 2**20),
+    "--ppo.num-minibatches": (1, 2**24),
+    "--ppo.chunk-length": (0, 2**20),
+}
+"""The lowest and the highest value of every whole number."""
 
 
 def parse(algorithm: str, args: Sequence[str]) -> Config:
@@ -86,19 +110,20 @@ def parse(algorithm: str, args: Sequence[str]) -> Config:
     default = Config()
     # A first look, for the settings file alone: what else is wrong will be said by the second.
     if (path := _config_path(args)) is not None:
-        default = load(path)
+        default = load(path, algorithm)
     config = cli(default, args, prog, doc)
     check(config)
     return config
 
 
 def _config_path(args: Sequence[str]) -> Path | None:
+    found = None  # as with every flag, the last one counts
     for i, arg in enumerate(args):
         if arg == "--config" and i + 1 < len(args):
-            return Path(args[i + 1])
+            found = Path(args[i + 1])
         if arg.startswith("--config="):
-            return Path(arg.removeprefix("--config="))
-    return None
+            found = Path(arg.removeprefix("--config="))
+    return found
 
 
 def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
@@ -136,25 +161,48 @@ def _one_sentence(box: str) -> str:
     return sentence + hint
 
 
-def load(path: Path) -> Config:
+def load(path: Path, algorithm: str) -> Config:
     """Reads a settings file (TOML): the keys are the flags, the tables their prefixes.
 
-    **Raises:** `UsageError` when the file is missing or malformed, or has an unknown key or a
-    value of a wrong type.
+    **Arguments:**
+
+    - `path`: the file.
+    - `algorithm`: who asks; a file that another algorithm wrote is refused.
+
+    **Raises:** `UsageError` when the file is missing, malformed or another algorithm's, or has an
+    unknown key or a value of a wrong type.
     """
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(
-            f"The settings file {str(path)!r} cannot be read: {error.strerror}."
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"The settings file {str(path)!r} is no TOML: {error}.") from error
-    table.pop("algorithm", None)
-    try:
+        table = tomllib.loads(_read_text(path))
+        written_by = table.pop("algorithm", algorithm)
+        if written_by not in ALGORITHMS:
+            raise UsageError(
+                f"has {reprlib.repr(written_by)} for 'algorithm', which must be one of "
+                f"{', '.join(map(repr, ALGORITHMS))}."
+            )
+        if written_by != algorithm:
+            raise UsageError(
+                f"is for {written_by}: use experiments/{written_by}.py, or take the line "
+                f"'algorithm' out of it to train with {algorithm}."
+            )
         return _fill(Config(), table, "")
     except UsageError as error:
         raise UsageError(f"The settings file {str(path)!r} {error}") from error
+    except (ValueError, RecursionError) as error:
+        # Digits without end are a plain ValueError, brackets without end a RecursionError.
+        why = str(error) or "it is nested too deeply"
+        raise UsageError(f"The settings file {str(path)!r} is no TOML: {why:.200}.") from error
+
+
+def _read_text(path: Path) -> str:
+    try:
+        if path.is_dir() or (path.exists() and not path.is_file()):
+            raise UsageError("cannot be read: it is no file, but a folder or a device.")
+        if path.stat().st_size > _MAX_FILE_BYTES:
+            raise UsageError(f"cannot be read: it is larger than {_MAX_FILE_BYTES:,} bytes.")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot be read: {reason(error)}.") from error
 
 
 def _fill(default: Any, table: dict[str, Any], prefix: str) -> Any:
@@ -164,19 +212,18 @@ def _fill(default: Any, table: dict[str, Any], prefix: str) -> Any:
     changes = {}
     for key, value in table.items():
         if key not in names:
-            near = difflib.get_close_matches(key, names, n=1, cutoff=0.0)
-            raise UsageError(
-                f"has an unknown key {prefix + key!r}; did you mean {prefix + near[0]!r}?"
-            )
+            near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
+            known = f"did you mean {prefix + near[0]!r}?" if near else f"known: {', '.join(names)}."
+            raise UsageError(f"has an unknown key {reprlib.repr(prefix + key)}; {known}")
         hint, old = hints[key], getattr(default, key)
         if dataclasses.is_dataclass(old) and isinstance(value, dict):
             changes[key] = _fill(old, value, f"{prefix}{key}.")
             continue
         if hint is float and type(value) is int:
-            value = float(value)
+            value = float(value) if abs(value) < 10**300 else math.inf
         if not is_bearable(value, hint) or (hint is int and type(value) is bool):
             raise UsageError(
-                f"has {value!r} for {prefix + key!r}, which must be {_type_name(hint)}."
+                f"has {reprlib.repr(value)} for {prefix + key!r}, which must be {_type_name(hint)}."
             )
         changes[key] = value
     return _rebuild(default, changes)
@@ -190,6 +237,8 @@ def _rebuild(default: Any, changes: dict[str, Any]) -> Any:
 
 
 def _type_name(hint: Any) -> str:
+    if dataclasses.is_dataclass(hint):
+        return "a table"
     if typing.get_origin(hint) is Literal:
         return "one of " + ", ".join(map(repr, typing.get_args(hint)))
     return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}.get(
@@ -211,33 +260,58 @@ def dump(algorithm: str, config: Config) -> str:
 
 
 def check(config: Config) -> None:
-    """Refuses numbers that are out of range, and batches that cannot be cut up.
+    """Refuses numbers that are out of range, and what cannot go together.
 
     **Raises:** `UsageError` with one sentence that names the flag.
     """
-    positive = {
-        "--total-steps": config.total_steps,
-        "--num-envs": config.num_envs,
-        "--width": config.width,
-        "--eval-every": config.eval_every,
-        "--eval-episodes": config.eval_episodes,
-        "--final-episodes": config.final_episodes,
-        "--env.horizon": config.env.horizon,
-    }
-    for flag, value in positive.items():
-        if value < 1:
-            raise UsageError(f"{flag} must be at least 1, but is {value}.")
-    not_negative = {
-        "--seed": config.seed,
-        "--shaping": config.shaping,
-        "--shaping-steps": config.shaping_steps,
-    }
-    for flag, value in not_negative.items():
-        if value < 0:
-            raise UsageError(f"{flag} must not be negative, but is {value}.")
+    for flag, value in _flags(config):
+        if type(value) is int and not _LIMITS[flag][0] <= value <= _LIMITS[flag][1]:
+            low, high = _LIMITS[flag]
+            raise UsageError(
+                f"{flag} must be at least {low} and at most {high}, but is {reprlib.repr(value)}."
+            )
+        if type(value) is float and not abs(value) <= _LARGEST_FLOAT:
+            raise UsageError(f"{flag} must be a finite number, but is {value:g}.")
+    if config.shaping < 0:
+        raise UsageError(f"--shaping must not be negative, but is {config.shaping:g}.")
     if not 0 <= config.env.random_starts <= 1:
         raise UsageError(
             f"--env.random-starts is a share, between 0 and 1, but is {config.env.random_starts}."
         )
     if config.network == "cnn" and config.env.observation != "planes":
         raise UsageError("--network cnn reads images: add --env.observation planes.")
+    try:
+        config.env.layout.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"--env.layout {config.env.layout!r} cannot be stored, since its name is no UTF-8: "
+            "rename the file."
+        ) from error
+    _check_counts(config)
+
+
+def _check_counts(config: Config) -> None:
+    """Refuses products of settings that are too large to be counted in 32 bits."""
+    steps = config.num_envs * config.ppo.rollout_length
+    if steps > _LARGEST_COUNT:
+        raise UsageError(
+            f"A rollout of {steps:,} steps is too long: lower --num-envs or --ppo.rollout-length."
+        )
+    updates = -(-config.total_steps // steps)
+    if updates * config.ppo.num_epochs * config.ppo.num_minibatches > _LARGEST_COUNT:
+        raise UsageError(
+            f"{updates:,} updates are too many gradient steps to be counted: lower --total-steps, "
+            "--ppo.num-epochs or --ppo.num-minibatches, or raise --num-envs."
+        )
+    if config.shaping_steps // config.num_envs > _LARGEST_COUNT:
+        raise UsageError("--shaping-steps is too large to be counted: lower it.")
+
+
+def _flags(config: Any, prefix: str = "--") -> Iterator[tuple[str, Any]]:
+    """Every setting, by the name of its flag."""
+    for field in dataclasses.fields(config):
+        name, value = field.name.replace("_", "-"), getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from _flags(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value

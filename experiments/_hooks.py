@@ -2,12 +2,16 @@
 
 import csv
 import dataclasses
+import errno
+import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, final
 
 import jax
 import numpy as np
+from _errors import Failures
 from jaxtyping import PRNGKeyArray, PyTree
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
@@ -69,11 +73,14 @@ def frozen(env: AbstractVectorEnv, env_state: PyTree) -> AbstractVectorEnv:
 
 @final
 class CsvLog:
-    """One row per block, written as it happens."""
+    """One row per block, written as it happens. Where a row cannot be written, as on a full disk,
+    nothing of it stays in the file, and it is written together with the next one.
+    """
 
-    def __init__(self, path: Path, evaluator: Evaluator):
-        self.path, self.evaluator = path, evaluator
-        self.path.write_text("", encoding="utf-8")
+    def __init__(self, path: Path, evaluator: Evaluator, failures: Failures):
+        self.path, self.evaluator, self.failures = path, evaluator, failures
+        self.size = 0  # of the whole rows in the file, in bytes
+        self.rows: list[dict[str, Any]] = []  # that are not in it yet
 
     def __call__(self, progress: Progress) -> None:
         row = {
@@ -82,11 +89,27 @@ class CsvLog:
             "train_seconds": round(progress.train_seconds, 3),
             **block_means(progress.metrics),
         }
-        with self.path.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, fieldnames=list(row))
-            if file.tell() == 0:
-                writer.writeheader()
-            writer.writerow(row)
+        self.rows.append(row)
+        with self.failures.writing(self.path):
+            self._write()
+
+    def _write(self) -> None:
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, fieldnames=list(self.rows[0]))
+        if self.size == 0:
+            writer.writeheader()
+        writer.writerows(self.rows)
+        content = text.getvalue().encode()
+        with self.path.open("ab", buffering=0) as file:
+            try:
+                file.truncate(self.size)
+                if file.write(content) < len(content):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError:
+                file.truncate(self.size)
+                raise
+        self.size += len(content)
+        self.rows.clear()
 
 
 def block_means(metrics: Metrics | None) -> dict[str, Any]:
@@ -111,25 +134,33 @@ def block_means(metrics: Metrics | None) -> dict[str, Any]:
 
 @final
 class Checkpoints:
-    """Keeps the state whose evaluation was best, and every so often the newest one."""
+    """Keeps the newest state, and the one whose evaluation was best."""
 
-    def __init__(self, folder: Path, evaluator: Evaluator, every: float = 10.0):
+    def __init__(
+        self, folder: Path, evaluator: Evaluator, failures: Failures, every: float | int = 5
+    ):
         """**Arguments:**
 
+        - `folder`: where `last.safetensors` and `best.safetensors` go.
+        - `evaluator`: tells how good the newest state is.
+        - `failures`: is told what cannot be written.
         - `every`: seconds between two checkpoints of the newest state.
         """
-        self.folder, self.evaluator, self.every = folder, evaluator, every
-        self.best, self.saved = -np.inf, -np.inf
+        self.last, self.best = folder / "last.safetensors", folder / "best.safetensors"
+        self.evaluator, self.failures, self.every = evaluator, failures, every
+        self.best_return, self.saved = -np.inf, -np.inf
 
     def __call__(self, progress: Progress) -> None:
         row = self.evaluator.rows[-1]
         metadata = {"update": progress.updates, **row}
         if progress.wall_seconds >= self.saved + self.every:
-            self.saved = progress.wall_seconds
-            save(self.folder / "last", progress.state, metadata)
-        if row["eval_return_mean"] > self.best:
-            self.best = row["eval_return_mean"]
-            save(self.folder / "best", progress.state, metadata)
+            with self.failures.writing(self.last):
+                save(self.last, progress.state, metadata)
+                self.saved = progress.wall_seconds
+        if row["eval_return_mean"] > self.best_return:
+            with self.failures.writing(self.best):
+                save(self.best, progress.state, metadata)
+                self.best_return = row["eval_return_mean"]
 
 
 class Display(Protocol):

@@ -3,89 +3,135 @@
 import dataclasses
 import math
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import equinox as eqx
 import jax
-import numpy as np
 from _build import build_evaluation_env, build_kitchen, build_network, build_training_env
 from _cache import keep_compiled_programs
+from _conclusion import Conclusion
 from _config import Config, dump, parse
-from _errors import RunError, UsageError, complain
-from _film import record
-from _hooks import Checkpoints, CsvLog, Evaluator, LiveBar, PlainLines, frozen, speed
-from _report import draw_curve, print_result, reached, write_json
+from _errors import Failures, RunError, UsageError, complain, reason, warn
+from _folder import discard_unused, folder_name, open_folder, short_name
+from _hooks import Checkpoints, CsvLog, Display, Evaluator, LiveBar, PlainLines
+from _process import Process, Stopped
+from _report import print_result
 from jaxtyping import PRNGKeyArray
 from rich.console import Console
+from rich.markup import escape
 
 from agents import (
     AbstractView,
     CheckpointError,
+    Hook,
     NonFiniteLoss,
+    OutOfMemory,
     Progress,
-    save,
+    check_memory,
     start_run,
     train,
 )
 from eqgrid import AbstractVectorEnv
-from eqgrid.envs import best_known_return
-
-Clock = Callable[[], float]
+from eqgrid.envs import find_obstacle
 
 
-def main(algorithm: str, view: AbstractView, started: float) -> None:
-    """Runs a command line, and exits with what became of it.
+def main(algorithm: str, view: AbstractView, process: Process) -> int:
+    """Runs a command line, and says in one line why it cannot be done.
 
     **Arguments:**
 
     - `algorithm`: its name, for people and for files.
     - `view`: what the critic is shown.
-    - `started`: when the process started, by `time.perf_counter`.
+    - `process`: its clock, and the signals that ask it to end.
+
+    **Returns:** the exit code: 0; 1 when something went wrong and 2 when something wrong was asked;
+    130 after a Ctrl-C, and 128 and its number after another signal.
     """
     try:
-        code = run(algorithm, view, sys.argv[1:], lambda: time.perf_counter() - started)
+        return run(algorithm, view, sys.argv[1:], process)
     except UsageError as error:
-        sys.exit(complain(str(error), 2))
-    except KeyboardInterrupt:
-        sys.exit(complain("interrupted; what was written before is kept.", 130))
-    except (RunError, NonFiniteLoss, CheckpointError, OSError) as error:
-        sys.exit(complain(str(error), 1))
-    sys.exit(code)
+        return complain(str(error), 2)
+    except Stopped:
+        return complain(_NOTHING_LEARNED, process.exit_code)
+    except OutOfMemory as error:
+        return complain(f"{error}: lower {_MEMORY_SETTINGS}.", 1)
+    except (RunError, NonFiniteLoss, CheckpointError) as error:
+        return complain(str(error), 1)
+    except OSError as error:
+        where = f"{str(error.filename)!r}: " if error.filename else ""
+        return complain(f"{where}{reason(error)}.", 1)
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+            return complain(f"There is not enough memory: lower {_MEMORY_SETTINGS}.", 1)
+        raise
 
 
-def run(algorithm: str, view: AbstractView, args: Sequence[str], clock: Clock) -> int:
+_MEMORY_SETTINGS = "--num-envs, --ppo.rollout-length, --width or --eval-episodes"
+_NOTHING_LEARNED = "interrupted before anything was learned, so no folder was left."
+_STOP_CODES = {"interrupted": 130, "terminated": 143}
+
+
+def run(algorithm: str, view: AbstractView, args: Sequence[str], process: Process) -> int:
     """Trains, and leaves a folder behind.
 
-    **Returns:** the exit code: 0, or 130 after a Ctrl-C.
+    **Returns:** the exit code.
 
-    **Raises:** `UsageError`, `RunError`, `NonFiniteLoss`, `CheckpointError`, `OSError`.
+    **Raises:** what `main` turns into a sentence.
     """
     config = parse(algorithm, args)
     plan = _plan(config)
-    folder = _make_folder(algorithm, config)
-    (folder / "config.toml").write_text(dump(algorithm, config), encoding="utf-8")
+    process.begin()
+    process.check()
+    name = folder_name(algorithm, config.env.layout, config.seed)
+    folder = open_folder(name, config.out, config.overwrite, dump(algorithm, config))
+    try:
+        return _run_in(folder, algorithm, view, config, plan, process)
+    finally:
+        discard_unused(folder)
+
+
+def _run_in(
+    folder: Path,
+    algorithm: str,
+    view: AbstractView,
+    config: Config,
+    plan: "Plan",
+    process: Process,
+) -> int:
     # Where nobody looks at a terminal, no line is broken in two.
     console = Console(width=None if sys.stdout.isatty() else 200)
+    layout = short_name(config.env.layout)
     console.print(
-        f"[bold]{algorithm}[/] in [bold]{config.env.layout}[/] ({config.env.dynamics}), "
-        f"seed {config.seed}, {config.num_envs} environments: writing to {folder}",
+        f"[bold]{algorithm}[/] in [bold]{escape(layout)}[/] ({config.env.dynamics}), "
+        f"seed {config.seed}, {config.num_envs} environments: writing to {escape(str(folder))}",
         highlight=False,
     )
-    console.print(keep_compiled_programs(), style="dim", highlight=False)
+    console.print(escape(keep_compiled_programs()), style="dim", highlight=False)
     run_key, eval_key, film_key = jax.random.split(jax.random.key(config.seed), 3)
-    evaluator = Evaluator(plan.eval_env, eval_key, clock)
-    progress = _train(plan, config, view, run_key, evaluator, folder, console)
+    evaluator = Evaluator(plan.eval_env, eval_key, process.seconds)
+    failures = Failures()
+    display = (LiveBar if console.is_terminal else PlainLines)(console, evaluator)
+    hooks = (
+        evaluator,
+        CsvLog(folder / "metrics.csv", evaluator, failures),
+        Checkpoints(folder / "checkpoints", evaluator, failures),
+        display,
+    )
+    progress = _train(plan, config, view, run_key, hooks, display, process)
+    code = _STOP_CODES.get(progress.stopped or "", 0)
+    if progress.updates == 0:
+        return complain(_NOTHING_LEARNED, code)
     if progress.stopped:
         console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
-    result = _conclude(algorithm, config, folder, progress, evaluator, film_key, clock)
-    print_result(console, result, folder)
-    return 130 if progress.stopped else 0
+    conclusion = Conclusion(algorithm, config, folder, progress, evaluator, failures, process)
+    print_result(console, conclusion.conclude(film_key), folder)
+    return 1 if failures.complain() else code
 
 
+@final
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """What follows from the settings: environments, and how many updates fit the steps."""
@@ -104,31 +150,16 @@ def _plan(config: Config) -> Plan:
         config.ppo.check(train_env, recurrent=False)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    kitchen = build_kitchen(config.env, train=False)
+    if (obstacle := find_obstacle(kitchen.layout, config.env.dynamics)) is not None:
+        warn(f"{obstacle} Training will end at a return of 0.")
     steps_per_update = config.num_envs * config.ppo.rollout_length
-    wanted = math.ceil(config.total_steps / steps_per_update)
-    per_block = min(wanted, max(1, config.eval_every // steps_per_update))
-    return Plan(train_env, eval_env, math.ceil(wanted / per_block) * per_block, per_block)
-
-
-def _make_folder(algorithm: str, config: Config) -> Path:
-    """**Raises:** `UsageError` when the folder is in use, `RunError` when it cannot be written."""
-    layout = Path(config.env.layout).stem
-    name = f"{algorithm}-{layout}-{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder = config.out or Path("runs") / name
-    try:
-        if folder.exists() and not (
-            folder.is_dir() and (config.overwrite or not any(folder.iterdir()))
-        ):
-            raise UsageError(
-                f"The folder {str(folder)!r} exists and is not empty: choose another --out, or add "
-                "--overwrite to write into it."
-            )
-        (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(
-            f"The folder {str(folder)!r} cannot be written: {error.strerror}."
-        ) from error
-    return folder
+    return Plan(
+        train_env,
+        eval_env,
+        num_updates=math.ceil(config.total_steps / steps_per_update),
+        updates_per_block=max(1, config.eval_every // steps_per_update),
+    )
 
 
 def _train(
@@ -136,86 +167,31 @@ def _train(
     config: Config,
     view: AbstractView,
     key: PRNGKeyArray,
-    evaluator: Evaluator,
-    folder: Path,
-    console: Console,
+    hooks: Sequence[Hook],
+    display: Display,
+    process: Process,
 ) -> Progress:
-    display = (LiveBar if console.is_terminal else PlainLines)(console, evaluator)
     display.start(plan.num_updates * config.ppo.rollout_length * config.num_envs)
-    # It runs once, so what counts is that it compiles fast.
-    start = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
-        start_run, compiler_options={"xla_backend_optimization_level": "0"}
-    )
     try:
-        state = start(
-            config.ppo,
-            plan.train_env,
-            key,
-            num_updates=plan.num_updates,
-            network=build_network(config),
-            view=view,
+        # It runs once, so what counts is that it compiles fast.
+        start: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
+            start_run, compiler_options={"xla_backend_optimization_level": "0"}
         )
+        choices = {
+            "num_updates": plan.num_updates,
+            "network": build_network(config),
+            "view": view,
+        }
+        start = start.lower(config.ppo, plan.train_env, key, **choices).compile()
+        check_memory(start)
+        process.check()
         return train(
             config.ppo,
             plan.train_env,
-            state,
+            start(config.ppo, plan.train_env, key, **choices),
             num_updates=plan.num_updates,
             updates_per_block=plan.updates_per_block,
-            hooks=(
-                evaluator,
-                CsvLog(folder / "metrics.csv", evaluator),
-                Checkpoints(folder / "checkpoints", evaluator),
-                display,
-            ),
+            hooks=hooks,
         )
     finally:
         display.stop()
-
-
-def _conclude(
-    algorithm: str,
-    config: Config,
-    folder: Path,
-    progress: Progress,
-    evaluator: Evaluator,
-    film_key: PRNGKeyArray,
-    clock: Clock,
-) -> dict[str, Any]:
-    """Evaluates the last policy, draws the pictures and writes the result."""
-    last = {"update": progress.updates, "env_steps": progress.env_steps}
-    save(folder / "checkpoints" / "last", progress.state, last)  # safe from a second Ctrl-C
-    policy, env_state = progress.state.policy, progress.state.scene.env_state
-    repeats = math.ceil(config.final_episodes / config.eval_episodes)
-    returns = evaluator.play(policy, env_state, progress.num_updates + 1, repeats)
-    mean, std = float(returns.mean()), float(returns.std())
-    last = {**last, "eval_return_mean": mean, "eval_return_std": std}
-    save(folder / "checkpoints" / "last", progress.state, last)
-    optimum = best_known_return(config.env.layout, config.env.dynamics, config.env.horizon)
-    rows = evaluator.rows or [{**last, "wall_seconds": clock()}]
-    title = f"{algorithm.upper()} in {config.env.layout}, seed {config.seed}"
-    draw_curve(folder / "curve.png", rows, title, optimum)
-    film_env = frozen(build_evaluation_env(config, 1), env_state)
-    states, rewards = record(policy, film_env, film_key, config.env.horizon)
-    kitchen = build_kitchen(config.env, train=False)
-    score = np.concatenate([[0.0], np.cumsum(rewards)[:-1]])
-    film = kitchen.render_episode(states, captions=[f"{score:g}" for score in score])
-    (folder / "episode.gif").write_bytes(film)
-    result = {
-        "algorithm": algorithm,
-        "layout": config.env.layout,
-        "dynamics": config.env.dynamics,
-        "seeds": [config.seed],
-        "env_steps": progress.env_steps,
-        "wall_seconds": round(clock(), 2),
-        "compile_seconds": round(progress.compile_seconds, 2),
-        "train_seconds": round(progress.train_seconds, 2),
-        "steps_per_second": round(speed(progress), 1),
-        "eval_return_mean": mean,
-        "eval_return_std": std,
-        "eval_episodes": len(returns),
-        "optimum": optimum,
-        "eval_fraction_of_optimum": mean / optimum if optimum else None,
-        "reached": reached(rows),
-    }
-    write_json(folder / "result.json", result)
-    return result

@@ -2,15 +2,17 @@
 
 import json
 import math
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 THRESHOLD_STEP = 20
 """Return thresholds in `result.json` are the multiples of what one soup pays by default."""
@@ -45,7 +47,8 @@ def draw_curve(
     steps = np.asarray([row["env_steps"] for row in evaluations])
     mean = np.asarray([row["eval_return_mean"] for row in evaluations])
     spread = np.asarray([row["eval_return_std"] for row in evaluations])
-    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.add_subplot()
     axes.fill_between(steps, mean - spread, mean + spread, color="#4477aa", alpha=0.2, linewidth=0)
     axes.plot(
         steps, mean, color="#4477aa", linewidth=2, marker="o", markersize=3, label="evaluation"
@@ -68,8 +71,9 @@ def draw_curve(
     axes.set_xlim(left=0)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # of a name that the font cannot write
+        figure.savefig(path, dpi=150)
 
 
 def print_result(console: Console, result: dict[str, Any], folder: Path) -> None:
@@ -87,6 +91,12 @@ def print_result(console: Console, result: dict[str, Any], folder: Path) -> None
         f"[bold]{result['eval_return_mean']:.1f}[/] ± {result['eval_return_std']:.1f}{of_optimum}, "
         f"{result['eval_episodes']} episodes",
     )
+    if result["best_return_mean"] is not None:
+        table.add_row(
+            "best state, evaluated again",
+            f"{result['best_return_mean']:.1f} ± {result['best_return_std']:.1f}, "
+            f"after {result['best_env_steps']:,} steps",
+        )
     table.add_row(
         "training",
         f"{result['env_steps']:,} steps in {result['train_seconds']:.1f} s "
@@ -102,8 +112,9 @@ def print_result(console: Console, result: dict[str, Any], folder: Path) -> None
         ("result.json", "numbers"),
         ("metrics.csv", "training log"),
         ("config.toml", "settings"),
-        ("checkpoints", "best and last"),
+        ("checkpoints/best.safetensors", "best state"),
+        ("checkpoints/last.safetensors", "last state"),
     ):
         if (folder / name).exists():
-            table.add_row(what, str(folder / name))
+            table.add_row(what, Text(str(folder / name), overflow="fold"))
     console.print(table)

@@ -3,13 +3,13 @@
 python experiments/ippo.py --env.layout cramped
 """
 
-import time
+from _process import Process
 
-started = time.perf_counter()  # before the imports, which are part of what a person waits for
+process = Process.listen()  # before the imports, which a person waits for and may interrupt
 
 from _program import main  # noqa: E402
 
 from agents import OwnView  # noqa: E402
 
 if __name__ == "__main__":
-    main("ippo", OwnView(), started)
+    process.finish(main("ippo", OwnView(), process))

@@ -72,6 +72,7 @@ class Sorter(AbstractEnv):
 
     num_agents: int = eqx.field(static=True, default=1)
     action_space: Discrete = Discrete(2)
+    more: dict = eqx.field(default_factory=dict)
 
     def reset(self, key):
         state = jax.random.uniform(key, (100,))
@@ -112,31 +113,40 @@ class Tagged(AbstractEnv):
 
     num_agents: int = eqx.field(static=True, default=1)
     action_space: Discrete = Discrete(2)
+    more: dict = eqx.field(default_factory=dict)
 
     def reset(self, key):
-        state = {"rule": jnp.sin, "numpy": np.ones(2), "python": 1, "count": jnp.asarray(0)}
+        state = {"rule": jnp.sin, "numbers": jnp.ones(2), "count": jnp.asarray(0), **self.more}
         return self.observe(state), state
 
     def step(self, key, state, action):
-        state = {**state, "count": state["count"] + 1, "numpy": state["numpy"] + 1.0}
+        state = {**state, "count": state["count"] + 1, "numbers": state["numbers"] + 1.0}
         end = state["count"][None] >= 3
         return TimeStep(self.observe(state), jnp.zeros(1), end, jnp.asarray(False), {}), state
 
     def observe(self, state):
-        return state["rule"](jnp.asarray(state["numpy"], float))[None]
+        return state["rule"](state["numbers"])[None]
 
 
 @either
-def test_states_may_hold_functions_and_numbers(key, lazy):
+def test_states_may_hold_functions(key, lazy):
     env = AutoReset(Tagged(), lazy=lazy)
     _, state = env.reset(key)
     step = eqx.filter_jit(env.step)
     counts = []
     for _ in range(7):
         _, state = step(key, state, jnp.zeros(1, int))
-        counts.append((int(state["count"]), float(state["numpy"][0]), int(state["python"])))
-    assert counts == [(n, n + 1, 1) for n in (1, 2, 0, 1, 2, 0, 1)]
+        counts.append((int(state["count"]), float(state["numbers"][0])))
+    assert counts == [(n, n + 1) for n in (1, 2, 0, 1, 2, 0, 1)]
     assert state["rule"] is jnp.sin
+
+
+@pytest.mark.parametrize("number", [1, 0.5, True, 1j])
+def test_numbers_in_a_state_that_are_no_arrays_are_named(key, number):
+    env = Tagged(more={"score": number})
+    for build in (AutoReset, lambda env: Vectorize(env, 2), lambda e: Vectorize(AutoReset(e), 2)):
+        with pytest.raises(TypeError, match=r"Tagged holds .* at \['score'\], which is no array"):
+            build(env).reset(key)
 
 
 def test_lazy_resets_give_the_same_episodes(key):

@@ -44,6 +44,9 @@ RESULT_KEYS = {
     "eval_return_mean",
     "eval_return_std",
     "eval_episodes",
+    "best_return_mean",
+    "best_return_std",
+    "best_env_steps",
     "optimum",
     "eval_fraction_of_optimum",
     "reached",
@@ -81,9 +84,11 @@ def small(**flags: str) -> list[str]:
 
 def call(program, monkeypatch, args, algorithm="ippo", view=None) -> int:
     monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
-    with pytest.raises(SystemExit) as stop:
-        program.main(algorithm, view or OwnView(), time.perf_counter())
-    return stop.value.code
+    process = program.Process()  # which does not listen: signals are those of the tests
+    try:
+        return program.main(algorithm, view or OwnView(), process)
+    except SystemExit as stop:  # after --help
+        return stop.code
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
@@ -113,7 +118,8 @@ def test_a_run_leaves_all_its_files(finished):
         "episode.gif",
         "checkpoints",
     }
-    assert {"best", "last"} <= {path.name for path in (finished / "checkpoints").iterdir()}
+    checkpoints = {path.name for path in (finished / "checkpoints").iterdir()}
+    assert checkpoints == {"best.safetensors", "last.safetensors"}
 
 
 def test_compiled_programs_are_kept(finished):
@@ -169,10 +175,14 @@ def test_pictures_can_be_opened(finished):
         assert film.n_frames == 40
 
 
-def test_best_checkpoint_says_what_it_scored(finished):
-    best = read_metadata(finished / "checkpoints" / "best")
-    scores = [float(row["eval_return_mean"]) for row in rows(finished)]
-    assert best["eval_return_mean"] == max(scores)
+def test_the_best_checkpoint_is_evaluated_again(finished):
+    best = read_metadata(finished / "checkpoints" / "best.safetensors")
+    result = json.loads((finished / "result.json").read_text())
+    scores = {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows(finished)}
+    assert best["chosen_by"] == max(scores.values()) == scores[best["env_steps"]]
+    assert best["env_steps"] == result["best_env_steps"]
+    assert best["eval_return_mean"] == result["best_return_mean"]
+    assert best["eval_return_std"] == result["best_return_std"]
 
 
 def test_settings_file_reproduces_the_run(finished, program, monkeypatch, tmp_path):
@@ -330,26 +340,42 @@ def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path, own_caches):
         env=own_caches,
     )
     deadline = time.monotonic() + 120
-    while not (out / "checkpoints" / "last").exists() and time.monotonic() < deadline:
+    while not (out / "checkpoints" / "last.safetensors").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in error
-    for name in ("checkpoints/last", "curve.png", "episode.gif", "result.json"):
+    for name in ("checkpoints/last.safetensors", "curve.png", "episode.gif", "result.json"):
         assert (out / name).exists()
 
 
-def test_a_second_ctrl_c_loses_no_training(program, monkeypatch, capsys, tmp_path):
-    def press_ctrl_c(*_):
-        raise KeyboardInterrupt
+@pytest.mark.usefixtures("hears_ctrl_c")
+def test_the_row_of_an_interrupted_block_is_written(program, monkeypatch, tmp_path):
+    play = program.Evaluator.play
 
-    monkeypatch.setattr(program.Evaluator, "play", press_ctrl_c)  # in the loop, and once more
+    def press_ctrl_c(*args):
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+        return play(*args)
+
+    monkeypatch.setattr(program.Evaluator, "play", press_ctrl_c)
+    monkeypatch.setattr(program.Conclusion, "_play", lambda *_: None)
     assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 130
-    assert capsys.readouterr().err.count("\n") == 1
-    last = read_metadata(tmp_path / "run" / "checkpoints" / "last")
-    assert last["update"] > 0
-    assert last["env_steps"] > 0
+    assert [row["env_steps"] for row in rows(tmp_path / "run")] == ["128"]
+    last = read_metadata(tmp_path / "run" / "checkpoints" / "last.safetensors")
+    assert last["env_steps"] == 128
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["env_steps"] == 128
+
+
+def test_a_signal_at_the_end_skips_what_takes_time(program, monkeypatch, tmp_path):
+    monkeypatch.setattr(program.Conclusion, "_hurried", True)
+    assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 0
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {"config.toml", "metrics.csv", "result.json", "checkpoints"}
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["eval_episodes"] == 4, "those of the last periodic evaluation"
+    assert result["eval_return_mean"] == float(rows(tmp_path / "run")[-1]["eval_return_mean"])
 
 
 def test_help_names_every_flag_on_one_line(program, monkeypatch, capsys):

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from learners import GRU, Clock, assert_close, clocks, loud_mlp
 
+import agents._memory
 import agents._train
 from agents import (
     PPO,
     JointView,
     NonFiniteLoss,
+    OutOfMemory,
     StopTraining,
     restore,
     run_updates,
@@ -166,21 +168,49 @@ def test_ctrl_c_in_a_block_keeps_its_result(key, monkeypatch):
     done = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=[recorder])
     assert done.stopped == "interrupted"
     assert done.updates == int(done.state.updates) == 4
-    assert [updates for updates, _, _ in recorder.seen] == [2]
+    assert [updates for updates, _, _ in recorder.seen] == [2, 4], "the block's row counts, too"
     assert signal.getsignal(signal.SIGINT) is handler
 
 
 @pytest.mark.usefixtures("hears_ctrl_c")
-def test_ctrl_c_between_blocks_keeps_the_state(key):
+@pytest.mark.parametrize(
+    ("number", "reason"), [("SIGINT", "interrupted"), ("SIGTERM", "terminated")]
+)
+def test_signals_between_blocks_keep_the_state_and_the_hooks(key, number, reason):
     def hook(progress):
         if progress.updates == 4:
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(1.0)
+            for _ in range(3):
+                os.kill(os.getpid(), getattr(signal, number))
+                time.sleep(0.05)
 
     env, state = start(key)
-    done = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=[hook])
-    assert done.stopped == "interrupted"
+    recorder = Recorder()
+    hooks = [hook, recorder]
+    done = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=hooks)
+    assert done.stopped == reason
     assert done.updates == int(done.state.updates) == 4
+    assert [updates for updates, _, _ in recorder.seen] == [2, 4]
+
+
+@pytest.mark.usefixtures("hears_ctrl_c")
+def test_ctrl_c_while_compiling_makes_no_update(key, monkeypatch):
+    monkeypatch.setattr(
+        agents._train, "check_memory", lambda block: signal.raise_signal(signal.SIGINT)
+    )
+    env, state = start(key)
+    recorder = Recorder()
+    done = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=[recorder])
+    assert (done.stopped, done.updates, recorder.seen) == ("interrupted", 0, [])
+    assert done.state is state
+
+
+def test_what_does_not_fit_into_memory_is_not_begun(key, monkeypatch):
+    monkeypatch.setattr(agents._memory, "_free_memory", lambda: 1000)
+    env, state = start(key)
+    with pytest.raises(OutOfMemory, match=r"GB of memory, but 0\.0 GB are free") as error:
+        train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2)
+    assert error.value.needed > error.value.free == 1000
+    assert not any(leaf.is_deleted() for leaf in arrays(state))
 
 
 class Breaks(AbstractWrapper):
@@ -213,11 +243,29 @@ def test_a_loss_that_is_no_number_stops_before_the_hooks(key):
     assert [updates for updates, _, _ in recorder.seen] == [2]
 
 
-@pytest.mark.parametrize("updates_per_block", [0, 4])
-def test_blocks_that_do_not_fit_are_refused(key, updates_per_block):
+@pytest.mark.parametrize(
+    ("updates_per_block", "blocks"), [(4, [4, 6]), (5, [5, 6]), (1, [1, 2, 3, 4, 5, 6]), (9, [6])]
+)
+def test_the_last_block_is_as_long_as_is_left(key, updates_per_block, blocks):
     env, state = start(key)
-    with pytest.raises(ValueError, match=f"Blocks of {updates_per_block} updates do not divide"):
-        train(PPO_SMALL, env, state, num_updates=6, updates_per_block=updates_per_block)
+    recorder = Recorder()
+    hooks = [recorder]
+    done = train(
+        PPO_SMALL, env, state, num_updates=6, updates_per_block=updates_per_block, hooks=hooks
+    )
+    assert [updates for updates, _, _ in recorder.seen] == blocks
+    lengths = [len(metrics.policy_loss) for _, _, metrics in recorder.seen]
+    assert lengths == np.diff([0, *blocks]).tolist()
+    assert recorder.seen[-1][2].learning_rate[-1] == 0
+    _, state = start(key)
+    whole = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2)
+    assert eqx.tree_equal(done.state, whole.state), "blocks change nothing"
+
+
+def test_a_block_of_nothing_is_refused(key):
+    env, state = start(key)
+    with pytest.raises(ValueError, match="at least 1 update, but 0"):
+        train(PPO_SMALL, env, state, num_updates=6, updates_per_block=0)
 
 
 def test_a_run_cannot_have_fewer_updates_than_it_made(key):

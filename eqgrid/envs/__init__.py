@@ -12,3 +12,4 @@ from ._overcooked import (
     REFERENCE_SHAPING as REFERENCE_SHAPING,
     Overcooked as Overcooked,
 )
+from ._solvable import find_obstacle as find_obstacle

@@ -8,10 +8,13 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import UInt8
 
 from ..grid import (
     ALL_RECIPES,
     IDLE,
+    MAX_INGREDIENTS,
     Cell,
     Fixture,
     Heading,
@@ -22,7 +25,11 @@ from ..grid import (
     Recipes,
     World,
     as_thing,
+    empty_world,
 )
+
+_MAX_BYTES = 100_000
+"""The largest layout that is read: 127 rows of 127 cells take 16,256."""
 
 _ONION_SOUP: Recipe = ("onion", "onion", "onion")
 
@@ -109,8 +116,16 @@ def load_layout(layout: str | Path | Layout) -> Layout:
     if name in KITCHENS:
         return Layout.parse(KITCHENS[name], Recipes(orders=[_ONION_SOUP]))
     path = Path(layout)
-    if path.is_file():
-        return _read_file(path)
+    try:
+        if path.is_file():
+            return _read_file(path)
+        is_folder = path.is_dir()
+    except OSError as error:  # such as a name that is too long
+        raise LayoutError(
+            f"The layout file {str(path)!r:.200} cannot be read: {error.strerror}."
+        ) from error
+    if is_folder:
+        raise LayoutError(f"{str(layout)!r} is a folder: name one of the layout files in it.")
     if isinstance(layout, Path) or path.suffix or len(path.parts) > 1:
         raise LayoutError(f"There is no layout file {str(layout)!r}: check the path.")
     names = [*KITCHENS, *REFERENCE_NAMES]
@@ -123,9 +138,15 @@ def load_layout(layout: str | Path | Layout) -> Layout:
 
 def _read_file(path: Path) -> Layout:
     try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise LayoutError(
+                f"The layout file {str(path)!r} has over {_MAX_BYTES:,} bytes: it is no layout."
+            )
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LayoutError(f"The layout file {str(path)!r} cannot be read: {error}.") from error
+    except UnicodeDecodeError as error:
+        raise LayoutError(
+            f"The layout file {str(path)!r} cannot be read: it is no UTF-8."
+        ) from error
     try:
         return parse_reference(text) if text.lstrip().startswith("{") else Layout.parse(text)
     except ValueError as error:
@@ -142,14 +163,18 @@ def parse_reference(text: str) -> Layout:
         # The reference evaluates these files; all that is no literal in any of them is an infinity.
         entries = ast.literal_eval(text.replace("float('inf')", "1e999"))
         grid = entries["grid"]
-    except (ValueError, SyntaxError, TypeError, KeyError) as error:
+    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
         raise LayoutError("it is no Python dictionary with a 'grid'.") from error
     try:
         layout = Layout.parse(grid, _reference_recipes(entries))
         if start_state := entries.get("start_state"):
             layout = eqx.tree_at(lambda x: x.start, layout, _reference_start(layout, start_state))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise LayoutError(f"an entry is missing or of the wrong kind ({error}).") from error
+    except LayoutError:
+        raise
+    except ValueError as error:
+        raise LayoutError(f"its recipes cannot be used: {error}") from error
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise LayoutError(f"an entry is missing or of the wrong kind ({error!s:.100}).") from error
     return layout
 
 
@@ -158,13 +183,13 @@ def _names(recipe: dict[str, Sequence[str]]) -> Recipe:
 
 
 def _reference_recipes(entries: dict[str, Any]) -> Recipes:
-    orders = [_names(recipe) for recipe in entries.get("start_all_orders", [])]
+    orders = [_names(recipe) for recipe in entries.get("start_all_orders") or []]
     return Recipes(
         orders=orders,
-        bonus_orders=[_names(recipe) for recipe in entries.get("start_bonus_orders", [])],
+        bonus_orders=[_names(recipe) for recipe in entries.get("start_bonus_orders") or []],
         values=_reference_numbers(entries, "value", "recipe_values", "delivery_reward", orders),
         cook_times=_reference_numbers(entries, "time", "recipe_times", "cook_time", orders),
-        bonus_factor=float(entries.get("order_bonus", 2)),
+        bonus_factor=entries.get("order_bonus", 2),
     )
 
 
@@ -175,7 +200,13 @@ def _reference_numbers(
     if entries.get(for_all):
         return entries[for_all]
     if entries.get(per_recipe):
-        return dict(zip(orders, entries[per_recipe], strict=True))
+        numbers = list(entries[per_recipe])
+        if len(numbers) != len(orders):
+            raise LayoutError(
+                f"'{per_recipe}' has {len(numbers)} numbers for the {len(orders)} recipes of "
+                "'start_all_orders': give one for each."
+            )
+        return dict(zip(orders, numbers, strict=True))
     onion, tomato = entries.get(f"onion_{kind}"), entries.get(f"tomato_{kind}")
     if onion and tomato:
         return {
@@ -185,39 +216,81 @@ def _reference_numbers(
     return 20
 
 
+_TURNED = {
+    (0, -1): Heading.NORTH,
+    (0, 1): Heading.SOUTH,
+    (1, 0): Heading.EAST,
+    (-1, 0): Heading.WEST,
+}
+
+
 def _reference_start(layout: Layout, start_state: dict[str, Any]) -> World:
     """The world of a reference state as a dictionary; positions there are `(x, y)`."""
+    fixtures = np.asarray(layout.fixtures)
     cells = layout.start.cells
+    taken: set[tuple[int, int]] = set()
     for holder in start_state["objects"]:
-        at = (holder["position"][1], holder["position"][0])
-        names = [ingredient["name"] for ingredient in holder.get("_ingredients", ())]
-        onions, tomatoes = names.count("onion"), names.count("tomato")
-        thing = as_thing(Item[holder["name"].upper()], jnp.asarray([onions, tomatoes]))
-        timer = jnp.asarray(IDLE, jnp.int16)
-        if holder["name"] == "soup" and layout.fixtures[at] == Fixture.POT:
-            tick = holder["_cooking_tick"]
-            left = jnp.maximum(layout.recipes.cook_time[onions, tomatoes] - tick, 0)
-            timer = left if tick >= 0 else timer
-        cells = Cell(cells.thing.at[at].set(thing), cells.timer.at[at].set(timer))
+        at = _place(holder["position"], fixtures, taken, (Fixture.COUNTER, Fixture.POT), "object")
+        cells = _put(layout, cells, holder, at)
     players = start_state["players"]
+    if not players:
+        raise LayoutError("its start has no cooks: name at least one of the 'players'.")
     if any(player["held_object"] for player in players):
         raise LayoutError("a start with full hands is not supported: put the objects on counters.")
-    turned = {
-        (0, -1): Heading.NORTH,
-        (0, 1): Heading.SOUTH,
-        (1, 0): Heading.EAST,
-        (-1, 0): Heading.WEST,
-    }
+    taken = set()
+    positions = [
+        _place(player["position"], fixtures, taken, (Fixture.FLOOR,), "cook") for player in players
+    ]
+    headings = [_TURNED[tuple(player["orientation"])] for player in players]
     return eqx.tree_at(
-        lambda w: (
-            w.cells,
-            w.bodies.position,
-            w.bodies.heading,
-        ),
+        lambda w: (w.cells, w.bodies),
         layout.start,
-        (
-            cells,
-            jnp.asarray([player["position"][::-1] for player in players], jnp.int8),
-            jnp.asarray([turned[tuple(player["orientation"])] for player in players], jnp.int8),
-        ),
+        (cells, empty_world(fixtures.shape, np.asarray(positions, np.int8), headings).bodies),
     )
+
+
+def _place(
+    position: Any,
+    fixtures: UInt8[np.ndarray, "height width"],
+    taken: set[tuple[int, int]],
+    allowed: tuple[Fixture, ...],
+    what: str,
+) -> tuple[int, int]:
+    """A reference position as `(row, col)`, which is then taken.
+
+    **Raises:** `LayoutError` when nothing can be there.
+    """
+    col, row = position
+    height, width = fixtures.shape
+    if not (type(row) is type(col) is int and 0 <= row < height and 0 <= col < width):
+        raise LayoutError(f"its start has a {what} at {position!r:.60}, outside of the grid.")
+    if fixtures[row, col] not in allowed:
+        fixture = Fixture(int(fixtures[row, col])).name.lower().replace("_", " ")
+        raise LayoutError(f"its start has a {what} at {position!r}, where there is a {fixture}.")
+    if (row, col) in taken:
+        raise LayoutError(f"its start has two {what}s at {position!r}.")
+    taken.add((row, col))
+    return row, col
+
+
+def _put(layout: Layout, cells: Cell, holder: dict[str, Any], at: tuple[int, int]) -> Cell:
+    """The cells with one more object of a reference state."""
+    names = [ingredient["name"] for ingredient in holder.get("_ingredients") or ()]
+    onions, tomatoes = names.count("onion"), names.count("tomato")
+    is_soup, in_pot = holder["name"] == "soup", layout.fixtures[at] == Fixture.POT
+    if holder["name"] not in ("onion", "tomato", "dish", "soup") or (in_pot and not is_soup):
+        raise LayoutError(f"its start has a {holder['name']!r:.60} where it cannot be.")
+    if is_soup and not 1 <= onions + tomatoes == len(names) <= MAX_INGREDIENTS:
+        raise LayoutError(f"its start has a soup of {len(names)} ingredients: 1 to 3 are possible.")
+    thing = as_thing(Item[holder["name"].upper()], jnp.asarray([onions, tomatoes]))
+    timer = jnp.asarray(IDLE, jnp.int16)
+    if is_soup and in_pot and (tick := _tick(holder)) >= 0:
+        timer = jnp.maximum(layout.recipes.cook_time[onions, tomatoes] - tick, 0)
+    return Cell(cells.thing.at[at].set(thing), cells.timer.at[at].set(timer))
+
+
+def _tick(holder: dict[str, Any]) -> int:
+    tick = holder["_cooking_tick"]
+    if type(tick) is not int or abs(tick) > 10_000:
+        raise LayoutError(f"its start has a soup that has cooked for {tick!r:.60} steps.")
+    return tick

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Int32, PRNGKeyArray, Shaped, UInt8
 
+from .._checks import check_action_shape
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Discrete
 from ..grid import (
@@ -75,12 +76,16 @@ DYNAMICS: dict[str, tuple[tuple[AbstractInteraction, ...], tuple[AbstractTick, .
 """The interactions and ticks of both games: the one of 2019 and the one of 2020."""
 
 
+_MAX_HORIZON = 2**30  # the time is int32
+
+
 @final
 class Overcooked(AbstractEnv):
     """Cooks share a kitchen and deliver soups.
 
-    Every cook has six actions: go north, south, east or west, stay, interact. The reward is what
-    the whole team earned by deliveries. An episode is cut, never finished, after `horizon` steps.
+    Every cook has six actions: go north, south, east or west, stay, interact; any other number
+    means stay. The reward is what the whole team earned by deliveries. An episode is cut, never
+    finished, after `horizon` steps.
 
     The keys of `info` are `"shaped_reward"`, `[agents]`: pay for steps towards a soup, kept apart;
     and `"events"`, `[agents, events]`: how often each of `event_names` happened to each cook in
@@ -125,8 +130,11 @@ class Overcooked(AbstractEnv):
         """
         if dynamics not in DYNAMICS:
             raise ValueError(f"There are no dynamics {dynamics!r}: choose {' or '.join(DYNAMICS)}.")
-        if horizon < 1:
-            raise ValueError(f"An episode needs at least 1 step, but the horizon is {horizon}.")
+        if not 1 <= horizon <= _MAX_HORIZON:
+            raise ValueError(
+                f"An episode needs at least 1 step, and at most {_MAX_HORIZON:,}, but the horizon "
+                f"is {horizon}."
+            )
         self.layout = load_layout(layout)
         self.motion = AllOrNone()
         self.interactions, self.ticks = DYNAMICS[dynamics]
@@ -155,6 +163,8 @@ class Overcooked(AbstractEnv):
     def step(
         self, key: PRNGKeyArray, state: World, action: Int[Array, " agents"]
     ) -> tuple[TimeStep, World]:
+        check_action_shape(action, (self.num_agents,))
+        action = jnp.where((action >= 0) & (action < len(Action)), action, Action.STAY)
         world, events = interact(self.interactions, self.layout, state, action == Action.INTERACT)
         bodies = self.motion(self.layout.fixtures, world.bodies, action)
         world = tick(self.ticks, self.layout, World(world.cells, bodies, world.time))

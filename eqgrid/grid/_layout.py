@@ -113,9 +113,14 @@ class Layout(eqx.Module):
         return "\n".join("".join(row) for row in rows)
 
 
-def empty_world(shape: tuple[int, ...], positions: Int[np.ndarray, "agents 2"]) -> World:
-    """A world with nothing in it but agents at `positions`, facing north, empty-handed."""
+def empty_world(
+    shape: tuple[int, ...],
+    positions: Int[np.ndarray, "agents 2"],
+    headings: Sequence[int] | None = None,
+) -> World:
+    """A world of empty-handed agents alone, facing north unless `headings` are given."""
     agents = len(positions)
+    headings = [Heading.NORTH] * agents if headings is None else headings
     return World(
         cells=Cell(
             thing=jnp.full(shape, Item.NOTHING, jnp.uint8),
@@ -123,7 +128,7 @@ def empty_world(shape: tuple[int, ...], positions: Int[np.ndarray, "agents 2"]) 
         ),
         bodies=Bodies(
             position=jnp.asarray(positions, jnp.int8),
-            heading=jnp.full(agents, Heading.NORTH, jnp.int8),
+            heading=jnp.asarray(headings, jnp.int8),
             held=Hand(jnp.full(agents, Item.NOTHING, jnp.uint8)),
         ),
         time=jnp.zeros((), jnp.int32),

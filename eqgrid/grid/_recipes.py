@@ -2,16 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 from itertools import combinations_with_replacement
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int16, Shaped, UInt8
+from jaxtyping import Array, Bool, Float, Float32, Int16, Shaped, UInt8
 
 from ._world import MAX_INGREDIENTS, soup_index
 
 _SIZE = MAX_INGREDIENTS + 1
+_LARGEST = 1e30  # less than the largest float32, also after a bonus
 
 Number = float | int
 Recipe = tuple[str, ...]
@@ -58,8 +59,8 @@ class Recipes(eqx.Module):
         - `values`, `cook_times`: one number for all recipes, or one for each; a recipe that is not
             named is worth 20 and cooks for 20 steps.
 
-        **Raises:** `ValueError` when a recipe does not exist, a bonus order is not ordered, or a
-        cook time is not between 1 and 1000 steps.
+        **Raises:** `ValueError` when a recipe does not exist, a bonus order is not ordered, a value
+        is no finite number, or a cook time is no whole number between 1 and 1000 steps.
         """
         orders = tuple(orders) or ALL_RECIPES
         bonus_orders = tuple(bonus_orders)
@@ -68,12 +69,14 @@ class Recipes(eqx.Module):
             raise ValueError(
                 "Every bonus order must be one of the orders, too: add it to `orders`."
             )
-        times = _tabulate(cook_times, 20)
-        if times.min() < 1 or times.max() > 1000:
-            raise ValueError("A cook time must be between 1 and 1000 steps.")
-        self.value = jnp.asarray(_tabulate(values, 20.0), jnp.float32)
+        times = _tabulate(cook_times, 20, "A cook time")
+        if (times < 1).any() or (times > 1000).any() or (times % 1).any():
+            raise ValueError("A cook time must be a whole number between 1 and 1000 steps.")
+        self.value = jnp.asarray(_tabulate(values, 20.0, "The value of a soup"), jnp.float32)
         self.cook_time = jnp.asarray(times, jnp.int16)
         self.ordered, self.bonus = jnp.asarray(ordered), jnp.asarray(bonus)
+        if bonus_factor != np.inf:  # as in one layout of the reference
+            _check_finite(bonus_factor, "The bonus factor")
         self.bonus_factor = jnp.asarray(bonus_factor, jnp.float32)
 
     def payoff(self, soup: UInt8[Array, ""]) -> Float32[Array, ""]:
@@ -107,10 +110,20 @@ def _mark(recipes: tuple[Recipe, ...]) -> np.ndarray:
     return marked
 
 
-def _tabulate(numbers: Number | Mapping[Recipe, Number], default: Number) -> np.ndarray:
+def _tabulate(
+    numbers: Number | Mapping[Recipe, Number], default: Number, what: str
+) -> Float[np.ndarray, "onions tomatoes"]:
     if not isinstance(numbers, Mapping):
-        return np.full((_SIZE, _SIZE), numbers)
-    table = np.full((_SIZE, _SIZE), default)
+        _check_finite(numbers, what)
+        return np.full((_SIZE, _SIZE), float(numbers))
+    table = np.full((_SIZE, _SIZE), float(default))
     for recipe, number in numbers.items():
+        _check_finite(number, what)
         table[_index(recipe)] = number
     return table
+
+
+def _check_finite(number: Any, what: str) -> None:
+    real = isinstance(number, float | int | np.integer) and not isinstance(number, bool)
+    if not (real and -_LARGEST <= number <= _LARGEST):
+        raise ValueError(f"{what} must be a finite number, but is {number!r:.60}.")

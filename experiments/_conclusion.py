@@ -1,0 +1,133 @@
+"""What is made of a run at its end: evaluations, numbers, pictures and the last checkpoint."""
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from _build import build_evaluation_env, build_kitchen
+from _config import Config
+from _errors import Failures
+from _film import record
+from _folder import short_name
+from _hooks import Evaluator, frozen, speed
+from _process import Process
+from _report import draw_curve, reached, write_json
+from jaxtyping import PRNGKeyArray
+
+from agents import Progress, read_metadata, restore, save
+from eqgrid.envs import best_known_return
+
+_FILM_STEPS = 1000
+"""The longest film: what is not shown of an episode is more of the same."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Conclusion:
+    """The end of a run, in an order in which the most precious comes first: the last state, the
+    numbers, the pictures. Each is written for itself, so that one that fails takes no other along.
+
+    A signal that arrives now skips the evaluations and the pictures that are still to come.
+    """
+
+    algorithm: str
+    config: Config
+    folder: Path
+    progress: Progress
+    evaluator: Evaluator
+    failures: Failures
+    process: Process
+
+    def conclude(self, film_key: PRNGKeyArray) -> dict[str, Any]:
+        """**Returns:** what is in `result.json`."""
+        last = {"update": self.progress.updates, **self.evaluator.rows[-1]}
+        self._save("last", self.progress.state, last)
+        result = self._result()
+        with self.failures.writing(self.folder / "result.json"):
+            write_json(self.folder / "result.json", result)
+        if not self._hurried:
+            self._draw(result["optimum"], film_key)
+        evaluation = {name: result[name] for name in ("eval_return_mean", "eval_return_std")}
+        self._save("last", self.progress.state, {**last, **evaluation})
+        return result
+
+    @property
+    def _hurried(self) -> bool:
+        return self.process.count > 0
+
+    def _result(self) -> dict[str, Any]:
+        config, progress = self.config, self.progress
+        returns = self._play(progress, 1)
+        row = self.evaluator.rows[-1]
+        mean = row["eval_return_mean"] if returns is None else float(returns.mean())
+        std = row["eval_return_std"] if returns is None else float(returns.std())
+        optimum = best_known_return(config.env.layout, config.env.dynamics, config.env.horizon)
+        return {
+            "algorithm": self.algorithm,
+            "layout": config.env.layout,
+            "dynamics": config.env.dynamics,
+            "seeds": [config.seed],
+            "env_steps": progress.env_steps,
+            "wall_seconds": round(self.process.seconds(), 2),
+            "compile_seconds": round(progress.compile_seconds, 2),
+            "train_seconds": round(progress.train_seconds, 2),
+            "steps_per_second": round(speed(progress), 1),
+            "eval_return_mean": mean,
+            "eval_return_std": std,
+            "eval_episodes": config.eval_episodes if returns is None else len(returns),
+            **self._best(),
+            "optimum": optimum,
+            "eval_fraction_of_optimum": mean / optimum if optimum else None,
+            "reached": reached(self.evaluator.rows),
+        }
+
+    def _best(self) -> dict[str, Any]:
+        """The best checkpoint, read back and evaluated again: that it was the best of many
+        evaluations was partly luck, which does not come back.
+        """
+        path = self.folder / "checkpoints" / "best.safetensors"
+        best = {"best_return_mean": None, "best_return_std": None, "best_env_steps": None}
+        if self._hurried or not path.exists():
+            return best
+        with self.failures.writing(path):
+            state, metadata = restore(path, self.progress.state), read_metadata(path)
+            returns = self._play(dataclasses.replace(self.progress, state=state), 2)
+            if returns is not None:
+                mean, std = float(returns.mean()), float(returns.std())
+                best |= {"best_return_mean": mean, "best_return_std": std}
+                best["best_env_steps"] = metadata["env_steps"]
+                chosen_by = metadata["eval_return_mean"]
+                again = {"eval_return_mean": mean, "eval_return_std": std, "chosen_by": chosen_by}
+                save(path, state, {**metadata, **again})
+        return best
+
+    def _play(self, progress: Progress, number: int) -> np.ndarray | None:
+        """The returns of the final episodes, or `None` when there is no time for them."""
+        if self._hurried:
+            return None
+        repeats = math.ceil(self.config.final_episodes / self.config.eval_episodes)
+        state = progress.state
+        number += progress.num_updates  # no evaluation before had it
+        return self.evaluator.play(state.policy, state.scene.env_state, number, repeats)
+
+    def _draw(self, optimum: float | None, key: PRNGKeyArray) -> None:
+        config = self.config
+        title = f"{self.algorithm.upper()} in {short_name(config.env.layout)}, seed {config.seed}"
+        with self.failures.writing(self.folder / "curve.png"):
+            draw_curve(self.folder / "curve.png", self.evaluator.rows, title, optimum)
+        state = self.progress.state
+        env = frozen(build_evaluation_env(config, 1), state.scene.env_state)
+        states, rewards = record(state.policy, env, key, min(config.env.horizon, _FILM_STEPS))
+        score = np.concatenate([[0.0], np.cumsum(rewards)[:-1]])
+        film = build_kitchen(config.env, train=False).render_episode(
+            states, captions=[f"{score:g}" for score in score]
+        )
+        with self.failures.writing(self.folder / "episode.gif"):
+            (self.folder / "episode.gif").write_bytes(film)
+
+    def _save(self, name: str, state: Any, metadata: dict[str, Any]) -> None:
+        path = self.folder / "checkpoints" / f"{name}.safetensors"
+        with self.failures.writing(path):
+            save(path, state, metadata)

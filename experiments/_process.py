@@ -1,0 +1,124 @@
+"""The process of a command line, from its first line to its last: clock, output and signals.
+
+It imports nothing that takes time, so that a command line can begin with it.
+"""
+
+import logging
+import os
+import signal
+import sys
+import time
+from typing import Any, final
+
+_STOP_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+
+
+class Stopped(Exception):
+    """Raised where a program can end because a signal asked for it; the message says which."""
+
+
+@final
+class Process:
+    """A clock, and the signals that asked the program to end.
+
+    A signal never raises anything: an exception between two arbitrary instructions can be swallowed
+    by a callback of the garbage collector, print a traceback, or leave a library half-way. While
+    nothing has been begun, the first signal ends the process at once; afterwards it is remembered,
+    and the program asks for it where it can end.
+    """
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+        self.first: int | None = None
+        self.count = 0
+        self._listening: list[int] = []
+        self._begun = False
+
+    @classmethod
+    def listen(cls) -> "Process":
+        """Makes output safe, and listens to the signals that are not ignored."""
+        process = cls()
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it would tell of its folders
+        _open_missing_streams()
+        sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
+        for number in _STOP_SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                process._listening.append(number)
+                signal.signal(number, process._receive)
+        return process
+
+    def seconds(self) -> float:
+        """Since the process started, without the start of the interpreter itself."""
+        return time.perf_counter() - self.started
+
+    def begin(self) -> None:
+        """From now on there is something to lose, so signals are remembered."""
+        self._begun = True
+
+    def check(self) -> None:
+        """**Raises:** `Stopped` when a signal has arrived."""
+        if self.first is not None:
+            raise Stopped(signal.Signals(self.first).name)
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell expects of a program that a signal ended: 128 and its number."""
+        return 128 + (self.first or signal.SIGINT)
+
+    def finish(self, code: int) -> None:
+        """Ends the process; what arrives now is too late to change anything."""
+        for number in self._listening:
+            signal.signal(number, signal.SIG_IGN)
+        sys.exit(code)
+
+    def _receive(self, number: int, _: object) -> None:
+        self.first = self.first or number
+        self.count += 1
+        if not self._begun:
+            os.write(2, b"error: interrupted; nothing was begun.\n")
+            os._exit(self.exit_code)
+
+
+def _open_missing_streams() -> None:
+    """Opens the standard streams that whoever started the program had closed: otherwise the next
+    file that is opened would take their place, and be printed into.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+@final
+class _Output:
+    """A stream that goes on, silently, when nobody reads it any more or its disk is full: a run
+    must not end because its terminal did.
+    """
+
+    def __init__(self, stream: Any):
+        stream.reconfigure(errors="backslashreplace")  # so that any path can be printed anywhere
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError:
+            self._silence()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError:
+            self._silence()
+
+    def __getattr__(self, name: str):
+        return getattr(self._stream, name)
+
+    def _silence(self) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
