@@ -13,7 +13,7 @@ from _film import record
 from _folder import short_name
 from _hooks import Evaluator, frozen, speed
 from _process import Process
-from _report import draw_curve, reached, write_json
+from _report import draw_curve, reached, write_json, write_whole
 from jaxtyping import PRNGKeyArray
 
 from agents import Progress, read_metadata, restore, save
@@ -125,7 +125,7 @@ class Conclusion:
             states, captions=[f"{score:g}" for score in score]
         )
         with self.failures.writing(self.folder / "episode.gif"):
-            (self.folder / "episode.gif").write_bytes(film)
+            write_whole(self.folder / "episode.gif", film)
 
     def _save(self, name: str, state: Any, metadata: dict[str, Any]) -> None:
         path = self.folder / "checkpoints" / f"{name}.safetensors"

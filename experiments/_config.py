@@ -148,10 +148,25 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
         raise UsageError(_one_sentence(said.getvalue())) from None
 
 
+_PLAIN_WORDS: tuple[tuple[str, Any], ...] = (
+    (r"Error parsing (\S+): invalid literal for int.*: ", r"\1 must be a whole number, but is "),
+    (r"Error parsing (\S+): could not convert .*: ", r"\1 must be a number, but is "),
+    (r"Error parsing (\S+): Exceeds the limit .*", r"\1 has too many digits"),
+    (r"Error parsing ppo: (\w+)", lambda found: "--ppo." + found[1].replace("_", "-")),
+    (r"invalid choice (.*) for argument '(\S+)'.*\((.*)\)", r"\2 must be one of \3, but is \1"),
+    (r"Missing value for argument '(\S+)'.*", r"\1 needs a value"),
+)
+"""What Python and tyro say, in words that do not speak of Python."""
+
+
 def _one_sentence(box: str) -> str:
     lines = [re.sub(r"[│╭╮╰╯]", "", line).strip() for line in box.splitlines()]
     parts = re.split(r" ?─{5,} ?", " ".join(line for line in lines[1:] if line))
     sentence = parts[0].strip().rstrip(".")
+    for pattern, plain in _PLAIN_WORDS:
+        sentence, found = re.subn(pattern, plain, sentence)
+        if found:
+            return f"{sentence}."
     near = re.findall(r"--[\w.-]+", parts[1]) if "Perhaps" in "".join(parts[1:2]) else []
     hint = (
         f"; did you mean {' or '.join(dict.fromkeys(near))}?"
@@ -188,10 +203,11 @@ def load(path: Path, algorithm: str) -> Config:
         return _fill(Config(), table, "")
     except UsageError as error:
         raise UsageError(f"The settings file {str(path)!r} {error}") from error
-    except (ValueError, RecursionError) as error:
-        # Digits without end are a plain ValueError, brackets without end a RecursionError.
-        why = str(error) or "it is nested too deeply"
-        raise UsageError(f"The settings file {str(path)!r} is no TOML: {why:.200}.") from error
+    except RecursionError as error:
+        raise UsageError(f"The settings file {str(path)!r} is nested too deeply.") from error
+    except ValueError as error:
+        digits = "a number has too many digits" if "digits" in str(error) else str(error)
+        raise UsageError(f"The settings file {str(path)!r} is no TOML: {digits:.200}.") from error
 
 
 def _read_text(path: Path) -> str:

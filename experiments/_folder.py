@@ -65,12 +65,14 @@ def discard_unused(folder: Path) -> None:
 def _claim(folder: Path, overwrite: bool, settings: str) -> Path:
     used = UsageError(
         f"The folder {str(folder)!r} exists and is not empty: choose another --out, or add "
-        "--overwrite to write into it."
+        "--overwrite to replace the run in it."
     )
     try:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(parents=True)
-        if not folder.is_dir() or (any(folder.iterdir()) and not overwrite):
+        if not folder.is_dir():
+            raise UsageError(f"{str(folder)!r} is no folder: choose another --out.")
+        if any(folder.iterdir()) and not overwrite:
             raise used
         if overwrite:
             _clear(folder)

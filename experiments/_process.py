@@ -40,7 +40,9 @@ class Process:
     def listen(cls) -> "Process":
         """Makes output safe, and listens to the signals that are not ignored."""
         process = cls()
-        logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it would tell of its folders
+        # Libraries do not speak: matplotlib of its folders, XLA of what takes long to compile.
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         _open_missing_streams()
         sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
         for number in _STOP_SIGNALS:

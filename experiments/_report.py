@@ -1,7 +1,10 @@
 """What is left of a run for a person to look at: numbers and pictures."""
 
+import contextlib
+import io
 import json
 import math
+import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +27,19 @@ def write_json(path: Path, result: dict[str, Any]) -> None:
         key: None if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in result.items()
     }
-    path.write_text(json.dumps(finite, indent=2) + "\n", encoding="utf-8")
+    write_whole(path, (json.dumps(finite, indent=2) + "\n").encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file that is there as a whole or not at all, whatever ends the process."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
 
 
 def reached(evaluations: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
@@ -73,7 +88,9 @@ def draw_curve(
     axes.spines[["top", "right"]].set_visible(False)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # of a name that the font cannot write
-        figure.savefig(path, dpi=150)
+        picture = io.BytesIO()
+        figure.savefig(picture, dpi=150, format="png")
+    write_whole(path, picture.getvalue())
 
 
 def print_result(console: Console, result: dict[str, Any], folder: Path) -> None:

@@ -13,6 +13,7 @@ from jaxtyping import UInt8
 
 from ..grid import (
     ALL_RECIPES,
+    CHARACTERS,
     IDLE,
     MAX_INGREDIENTS,
     Cell,
@@ -119,7 +120,7 @@ def load_layout(layout: str | Path | Layout) -> Layout:
     try:
         if path.is_file():
             return _read_file(path)
-        is_folder = path.is_dir()
+        is_folder = bool(str(layout)) and path.is_dir()
     except OSError as error:  # such as a name that is too long
         raise LayoutError(
             f"The layout file {str(path)!r:.200} cannot be read: {error.strerror}."
@@ -129,10 +130,11 @@ def load_layout(layout: str | Path | Layout) -> Layout:
     if isinstance(layout, Path) or path.suffix or len(path.parts) > 1:
         raise LayoutError(f"There is no layout file {str(layout)!r}: check the path.")
     names = [*KITCHENS, *REFERENCE_NAMES]
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or list(KITCHENS)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "."
     raise LayoutError(
-        f"There is no layout {name!r}; did you mean {' or '.join(near)}? Known are "
-        f"{', '.join(names)}, and the path of a layout file."
+        f"There is no layout {name!r}{hint} Known are {', '.join(names)}, and the path of a layout "
+        "file."
     )
 
 
@@ -163,6 +165,10 @@ def parse_reference(text: str) -> Layout:
         # The reference evaluates these files; all that is no literal in any of them is an infinity.
         entries = ast.literal_eval(text.replace("float('inf')", "1e999"))
         grid = entries["grid"]
+        if not isinstance(grid, str):
+            raise LayoutError("its 'grid' must be a text, one row a line.")
+    except LayoutError:
+        raise
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
         raise LayoutError("it is no Python dictionary with a 'grid'.") from error
     try:
@@ -230,7 +236,7 @@ def _reference_start(layout: Layout, start_state: dict[str, Any]) -> World:
     cells = layout.start.cells
     taken: set[tuple[int, int]] = set()
     for holder in start_state["objects"]:
-        at = _place(holder["position"], fixtures, taken, (Fixture.COUNTER, Fixture.POT), "object")
+        at = _place(holder["position"], fixtures, taken, "XP", "an object")
         cells = _put(layout, cells, holder, at)
     players = start_state["players"]
     if not players:
@@ -238,10 +244,8 @@ def _reference_start(layout: Layout, start_state: dict[str, Any]) -> World:
     if any(player["held_object"] for player in players):
         raise LayoutError("a start with full hands is not supported: put the objects on counters.")
     taken = set()
-    positions = [
-        _place(player["position"], fixtures, taken, (Fixture.FLOOR,), "cook") for player in players
-    ]
-    headings = [_TURNED[tuple(player["orientation"])] for player in players]
+    positions = [_place(x["position"], fixtures, taken, " ", "a cook") for x in players]
+    headings = [_heading(player["orientation"]) for player in players]
     return eqx.tree_at(
         lambda w: (w.cells, w.bodies),
         layout.start,
@@ -253,24 +257,33 @@ def _place(
     position: Any,
     fixtures: UInt8[np.ndarray, "height width"],
     taken: set[tuple[int, int]],
-    allowed: tuple[Fixture, ...],
+    allowed: str,
     what: str,
 ) -> tuple[int, int]:
     """A reference position as `(row, col)`, which is then taken.
 
     **Raises:** `LayoutError` when nothing can be there.
     """
-    col, row = position
     height, width = fixtures.shape
+    col, row = position if len(position) == 2 else (-1, -1)
     if not (type(row) is type(col) is int and 0 <= row < height and 0 <= col < width):
-        raise LayoutError(f"its start has a {what} at {position!r:.60}, outside of the grid.")
-    if fixtures[row, col] not in allowed:
-        fixture = Fixture(int(fixtures[row, col])).name.lower().replace("_", " ")
-        raise LayoutError(f"its start has a {what} at {position!r}, where there is a {fixture}.")
+        raise LayoutError(f"its start has {what} at {position!r:.60}, which is no cell.")
+    found = next(x for x, fixture in CHARACTERS.items() if fixture == fixtures[row, col])
+    if found not in allowed:
+        raise LayoutError(f"its start has {what} at {position!r}, where the grid has {found!r}.")
     if (row, col) in taken:
-        raise LayoutError(f"its start has two {what}s at {position!r}.")
+        raise LayoutError(f"its start has {what} at {position!r}, where there is one already.")
     taken.add((row, col))
     return row, col
+
+
+def _heading(orientation: Any) -> Heading:
+    if tuple(orientation) not in _TURNED:
+        raise LayoutError(
+            f"its start has a cook that faces {orientation!r:.60}: the directions are "
+            f"{', '.join(map(str, _TURNED))}."
+        )
+    return _TURNED[tuple(orientation)]
 
 
 def _put(layout: Layout, cells: Cell, holder: dict[str, Any], at: tuple[int, int]) -> Cell:
@@ -279,7 +292,7 @@ def _put(layout: Layout, cells: Cell, holder: dict[str, Any], at: tuple[int, int
     onions, tomatoes = names.count("onion"), names.count("tomato")
     is_soup, in_pot = holder["name"] == "soup", layout.fixtures[at] == Fixture.POT
     if holder["name"] not in ("onion", "tomato", "dish", "soup") or (in_pot and not is_soup):
-        raise LayoutError(f"its start has a {holder['name']!r:.60} where it cannot be.")
+        raise LayoutError(f"its start has {holder['name']!r:.60} where it cannot be.")
     if is_soup and not 1 <= onions + tomatoes == len(names) <= MAX_INGREDIENTS:
         raise LayoutError(f"its start has a soup of {len(names)} ingredients: 1 to 3 are possible.")
     thing = as_thing(Item[holder["name"].upper()], jnp.asarray([onions, tomatoes]))

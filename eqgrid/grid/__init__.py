@@ -14,7 +14,12 @@ from ._interactions import (
     hand_with as hand_with,
     interact as interact,
 )
-from ._layout import Layout as Layout, LayoutError as LayoutError, empty_world as empty_world
+from ._layout import (
+    CHARACTERS as CHARACTERS,
+    Layout as Layout,
+    LayoutError as LayoutError,
+    empty_world as empty_world,
+)
 from ._motion import AbstractMotion as AbstractMotion, AllOrNone as AllOrNone
 from ._observation import AbstractObservation as AbstractObservation, Planes as Planes
 from ._recipes import (

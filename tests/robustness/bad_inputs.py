@@ -1,0 +1,254 @@
+"""More than 200 things that a person may ask for and cannot have."""
+
+from pathlib import Path
+
+COUNTS = {  # every whole number, with its highest value
+    "--seed": 2**32 - 1,
+    "--total-steps": 10**15,
+    "--num-envs": 2**24,
+    "--width": 2**16,
+    "--shaping-steps": 10**15,
+    "--eval-every": 10**15,
+    "--eval-episodes": 2**20,
+    "--final-episodes": 2**20,
+    "--env.horizon": 100_000,
+    "--ppo.rollout-length": 2**20,
+    "--ppo.num-epochs": 2**20,
+    "--ppo.num-minibatches": 2**24,
+    "--ppo.chunk-length": 2**20,
+}
+WRONG_COUNTS = ("-1", "-9223372036854775809", "1.5", "1e3", "many", "", "nan", "9" * 5000)
+NUMBERS = (
+    "--shaping",
+    "--env.random-starts",
+    "--ppo.learning-rate",
+    "--ppo.discount",
+    "--ppo.gae-lambda",
+    "--ppo.clip",
+    "--ppo.value-clip",
+    "--ppo.entropy-coefficient",
+    "--ppo.entropy-coefficient-end",
+    "--ppo.value-coefficient",
+    "--ppo.max-grad-norm",
+    "--ppo.advantage-epsilon",
+)
+WRONG_NUMBERS = ("nan", "inf", "-inf", "-0.5", "1e39", "1+2j", "some", "")
+
+
+def flags() -> dict[str, list[str]]:
+    """Flags that are refused, by what is wrong with them."""
+    cases = {f"{flag}={value[:20]}": [flag, value] for flag in COUNTS for value in WRONG_COUNTS}
+    for flag, highest in COUNTS.items():
+        for value in (highest + 1, 2**63, 10**30):
+            cases[f"{flag}={value}"] = [flag, str(value)]
+    cases |= {f"{flag}={value}": [flag, value] for flag in NUMBERS for value in WRONG_NUMBERS}
+    cases |= {
+        "no value": ["--seed"],
+        "unknown flag": ["--sead", "1"],
+        "unknown prefix": ["--enf.layout", "ring"],
+        "unknown word": ["cramped"],
+        "unknown network": ["--network", "transformer"],
+        "unknown dynamics": ["--env.dynamics", "modern"],
+        "unknown observation": ["--env.observation", "pixels"],
+        "unknown layout": ["--env.layout", "cramped_rom"],
+        "nonsense": ["--env.layout", "zzzzqqqq"],
+        "no layout": ["--env.layout", ""],
+        "dots": ["--env.layout", ".."],
+        "folder": ["--env.layout", "/"],
+        "device": ["--env.layout", "/dev/zero"],
+        "missing file": ["--env.layout", "no/such.layout"],
+        "long name": ["--env.layout", "x" * 5000],
+        "long path": ["--env.layout", "x/" * 5000],
+        "no utf-8": ["--env.layout", "caf\udce9"],
+        "cnn on features": ["--network", "cnn"],
+        "minibatches": ["--ppo.num-minibatches", "7"],
+        "states of moments": ["--ppo.keep-states", "--env.normalize-observation"],
+        "too long a rollout": ["--num-envs", "16000000", "--ppo.rollout-length", "1000000"],
+        "too many updates": ["--total-steps", str(10**14)],
+        "too long a schedule": ["--shaping-steps", str(10**14)],
+        "missing settings": ["--config", "no.toml"],
+        "settings folder": ["--config", "/"],
+        "settings device": ["--config", "/dev/zero"],
+        "settings with a long name": ["--config", "x" * 5000],
+        "two settings files": ["--config", "a.toml", "--config", "b.toml"],
+    }
+    return cases
+
+
+SETTINGS = {  # texts of settings files
+    "no toml": b"seed = = 1\n",
+    "no text": b"\xff\xfe\x00seed",
+    "zero bytes": b"\x00" * 100,
+    "unknown key": b"seeed = 1\n",
+    "nothing near": b"qqqqqqqqq = 1\n",
+    "long key": b"k" * 5000 + b" = 1\n",
+    "unknown nested key": b"[ppo]\nlearning_rat = 1.0\n",
+    "unknown table": b"[agent]\nx = 1\n",
+    "text for a number": b'seed = "one"\n',
+    "number for a text": b"[env]\nlayout = 3\n",
+    "flag for a number": b"seed = true\n",
+    "nested flag for a number": b"[ppo]\nlearning_rate = true\n",
+    "number for a flag": b"[ppo]\nanneal_learning_rate = 1\n",
+    "list for a number": b"seed = [1]\n",
+    "date for a number": b"seed = 2020-01-01\n",
+    "number for a table": b"env = 3\n",
+    "table for a number": b"[seed]\nx = 1\n",
+    "unknown choice": b'network = "rnn"\n',
+    "seed of 33 bits": b"seed = 4294967296\n",
+    "seed of 64 bits": b"seed = 9223372036854775808\n",
+    "negative seed": b"seed = -1\n",
+    "large int": b"total_steps = 1" + b"0" * 100 + b"\n",
+    "endless int": b"seed = 1" + b"0" * 10_000 + b"\n",
+    "large int for a float": b"[ppo]\ndiscount = 1" + b"0" * 400 + b"\n",
+    "nan": b"shaping = nan\n",
+    "inf": b"shaping = inf\n",
+    "out of range": b"[ppo]\ndiscount = 2.0\n",
+    "deep list": b"seed = " + b"[" * 20_000 + b"]" * 20_000 + b"\n",
+    "deep table": b"seed = " + b"{a = " * 5_000 + b"1" + b"}" * 5_000 + b"\n",
+    "deep key": b"a." * 20_000 + b"a = 1\n",
+    "deep known key": b"env." * 5_000 + b"layout = 1\n",
+    "deep value of a known key": b"[env]\nlayout = " + b"[" * 900 + b"]" * 900 + b"\n",
+    "duplicate": b"seed = 1\nseed = 2\n",
+    "open string": b'[env]\nlayout = "cramped\n',
+    "zero in a path": b'[env]\nlayout = "a\\u0000b"\n',
+    "another algorithm": b'algorithm = "mappo"\n',
+    "unknown algorithm": b'algorithm = "dqn"\n',
+    "number for an algorithm": b"algorithm = 3\n",
+    "too large": b"# " + b"x" * 200_000 + b"\nseed = 1\n",
+    "unwritable settings": b'out = "elsewhere"\n',
+}
+
+GRID = "'grid': 'XXPXX\\nO 12O\\nXDXSX'"
+PLAYER = "{'position': (%s), 'orientation': (%s), 'held_object': %s}"
+COOK = PLAYER % ("2, 1", "0, -1", "None")
+
+
+ONION = "{'name': 'onion'}, "
+
+
+def start(players: str = COOK, objects: str = "") -> bytes:
+    return (
+        f"{{{GRID}, 'start_state': {{'players': [{players}], 'objects': [{objects}]}}}}"
+    ).encode()
+
+
+def lying(name: str, position: str, more: str = "") -> str:
+    return f"{{'name': {name}, 'position': ({position}), {more}}}"
+
+
+LAYOUTS = {  # contents of layout files
+    "empty": b"",
+    "blank": b"\n\n   \n",
+    "small": b"XX\nXX\n",
+    "ragged": b"XXPXX\nO 12O\nXXX\n",
+    "unknown character": b"XXPXX\nO 1?O\nXDXSX\n",
+    "no start": b"XXPXX\nO   O\nXDXSX\n",
+    "two first cooks": b"XXPXX\nO 11O\nXDXSX\n",
+    "missing first cook": b"XXPXX\nO 2 O\nXDXSX\n",
+    "no border": b"XX XX\nO 12O\nXDXSX\n",
+    "too wide": b"X" * 200 + b"\nX1" + b" " * 197 + b"X\n" + b"X" * 200 + b"\n",
+    "too high": b"XXX\n" + b"X X\n" * 200 + b"X1X\nXXX\n",
+    "no text": b"\xff\xfe\xfd",
+    "zero bytes": b"\x00" * 50,
+    "picture": b"\x89PNG\r\n\x1a\n" + b"\x00" * 500,
+    "too large": b"X" * 1_000_000,
+    "no dictionary": b"{1, 2, 3}",
+    "open dictionary": b"{'grid': ",
+    "no grid": b"{'a': 1}",
+    "code": b"{'grid': __import__('os').getcwd()}",
+    "deep list": b"{'grid': " + b"[" * 5_000 + b"]" * 5_000 + b"}",
+    "deep parentheses": b"{'grid': " + b"(" * 90 + b")" * 90 + b"}",
+    "deep sign": b"{'grid': " + b"-" * 40_000 + b"1}",
+    "deep dictionary": b"{'grid': " + b"{1: " * 150 + b"1" + b"}" * 150 + b"}",
+    "endless int": b"{'grid': 1" + b"0" * 10_000 + b"}",
+    "grid of a number": b"{'grid': 3}",
+    "grid of a list": b"{'grid': ['XXX', 'X1X', 'XXX']}",
+    "infinite value": f"{{{GRID}, 'delivery_reward': 1e999}}".encode(),
+    "no value": f"{{{GRID}, 'delivery_reward': float('nan')}}".encode(),
+    "complex value": f"{{{GRID}, 'delivery_reward': 1+2j}}".encode(),
+    "text value": f"{{{GRID}, 'delivery_reward': 'much'}}".encode(),
+    "true value": f"{{{GRID}, 'delivery_reward': True}}".encode(),
+    "huge value": f"{{{GRID}, 'delivery_reward': {10**60}}}".encode(),
+    "half a cook time": f"{{{GRID}, 'cook_time': 2.5}}".encode(),
+    "long cook time": f"{{{GRID}, 'cook_time': 5000}}".encode(),
+    "negative cook time": f"{{{GRID}, 'cook_time': -1}}".encode(),
+    "infinite cook time": f"{{{GRID}, 'cook_time': 1e999}}".encode(),
+    "list of cook times": f"{{{GRID}, 'cook_time': [1]}}".encode(),
+    "infinite onion": f"{{{GRID}, 'onion_time': 1e999, 'tomato_time': 1}}".encode(),
+    "text bonus": f"{{{GRID}, 'order_bonus': 'x'}}".encode(),
+    "bonus of a list": f"{{{GRID}, 'order_bonus': []}}".encode(),
+    "too many values": (
+        f"{{{GRID}, 'start_all_orders': [{{'ingredients': ['onion']}}], 'recipe_values': [1, 2]}}"
+    ).encode(),
+    "too few times": (
+        f"{{{GRID}, 'start_all_orders': [{{'ingredients': ['onion']}}, {{'ingredients': "
+        "['tomato']}], 'recipe_times': [1]}"
+    ).encode(),
+    "unknown ingredient": (
+        f"{{{GRID}, 'start_all_orders': [{{'ingredients': ['carrot']}}]}}"
+    ).encode(),
+    "orders of numbers": f"{{{GRID}, 'start_all_orders': [1, 2]}}".encode(),
+    "one order": f"{{{GRID}, 'start_all_orders': 3}}".encode(),
+    "bonus that is no order": (
+        f"{{{GRID}, 'start_all_orders': [{{'ingredients': ['onion']}}], "
+        "'start_bonus_orders': [{'ingredients': ['tomato']}]}"
+    ).encode(),
+    "start of a number": f"{{{GRID}, 'start_state': 3}}".encode(),
+    "start without players": f"{{{GRID}, 'start_state': {{'objects': []}}}}".encode(),
+    "no cooks": start(""),
+    "cook in a counter": start(PLAYER % ("0, 0", "0, 1", "None")),
+    "cook in a pot": start(PLAYER % ("2, 0", "0, 1", "None")),
+    "cook off the grid": start(PLAYER % ("9, 9", "0, 1", "None")),
+    "cook before the grid": start(PLAYER % ("-3, 1", "0, 1", "None")),
+    "two cooks in a cell": start(f"{COOK}, {COOK}"),
+    "half a cell": start(PLAYER % ("1.5, 1", "0, 1", "None")),
+    "one coordinate": start(PLAYER % ("1,", "0, 1", "None")),
+    "three coordinates": start(PLAYER % ("1, 1, 1", "0, 1", "None")),
+    "cook that faces nowhere": start(PLAYER % ("1, 1", "0, 0", "None")),
+    "cook that faces a text": start(PLAYER % ("1, 1", "'up', 0", "None")),
+    "full hands": start(PLAYER % ("1, 1", "0, 1", "{'name': 'onion'}")),
+    "object off the grid": start(objects=lying("'onion'", "9, 9")),
+    "object before the grid": start(objects=lying("'onion'", "-1, 0")),
+    "object on the floor": start(objects=lying("'onion'", "1, 1")),
+    "object in a dispenser": start(objects=lying("'onion'", "0, 1")),
+    "onion in a pot": start(objects=lying("'onion'", "2, 0")),
+    "unknown object": start(objects=lying("'carrot'", "0, 0")),
+    "object of a number": start(objects=lying("3", "0, 0")),
+    "two objects in a cell": start(
+        objects=f"{lying(repr('onion'), '0, 0')}, {lying(repr('dish'), '0, 0')}"
+    ),
+    "empty soup": start(objects=lying("'soup'", "0, 0", "'_ingredients': []")),
+    "large soup": start(objects=lying("'soup'", "0, 0", f"'_ingredients': [{4 * ONION}]")),
+    "soup of carrots": start(
+        objects=lying("'soup'", "0, 0", "'_ingredients': [{'name': 'carrot'}]")
+    ),
+    "soup without a time": start(
+        objects=lying("'soup'", "2, 0", "'_ingredients': [{'name': 'onion'}]")
+    ),
+    "soup with half a time": start(
+        objects=lying("'soup'", "2, 0", "'_cooking_tick': 2.5, '_ingredients': [{'name': 'onion'}]")
+    ),
+    "soup with an endless time": start(
+        objects=lying(
+            "'soup'", "2, 0", "'_cooking_tick': 1000000000000, '_ingredients': [{'name': 'onion'}]"
+        )
+    ),
+}
+
+
+def places(folder: Path) -> dict[str, list[str]]:
+    """Places where nothing can be written, made in `folder`."""
+    (folder / "file").write_text("no folder")
+    (folder / "full").mkdir()
+    (folder / "full" / "precious.txt").write_text("mine")
+    (folder / "link").symlink_to(folder / "link")
+    return {
+        "file": ["--out", str(folder / "file")],
+        "in a file": ["--out", str(folder / "file" / "run")],
+        "full": ["--out", str(folder / "full")],
+        "long": ["--out", str(folder / ("x" * 300))],
+        "loop": ["--out", str(folder / "link")],
+        "in proc": ["--out", "/proc/run"],
+        "device": ["--out", "/dev/null"],
+        "file, to overwrite": ["--out", str(folder / "file"), "--overwrite"],
+    }

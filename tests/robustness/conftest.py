@@ -1,0 +1,85 @@
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agents import read_metadata
+
+ROOT = Path(__file__).parents[2]
+SMALL = [
+    *("--num-envs", "4", "--ppo.rollout-length", "32", "--env.horizon", "40"),
+    *("--eval-every", "128", "--eval-episodes", "4", "--final-episodes", "8"),
+]
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory, own_caches, worker_id):
+    """The environment of processes that share what they compile, so that they begin soon."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder if worker_id == "master" else folder.parent
+    return own_caches | {"XDG_CACHE_HOME": str(folder / "programs"), "COLUMNS": "200"}
+
+
+@pytest.fixture
+def begin(programs, tmp_path):
+    """Starts a small run in an empty folder, as a person would."""
+    started = []
+
+    def begin(*args: str, algorithm: str = "ippo", **options) -> subprocess.Popen[str]:
+        # A shell's background jobs, and so perhaps these tests, are started deaf to Ctrl-C.
+        listen = (
+            "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+            "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+        )
+        script = str(ROOT / "experiments" / f"{algorithm}.py")
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": tmp_path} | options
+        process = subprocess.Popen(
+            [sys.executable, "-c", listen, script, *SMALL, *args],
+            text=True,
+            errors="backslashreplace",
+            env=programs | options.pop("env", {}),
+            **options,
+        )
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def check_what_is_left(folder: Path, newest: bool = True) -> dict | None:
+    """Whatever is in the folder of a run is whole, and its parts agree.
+
+    **Arguments:**
+
+    - `newest`: whether the last checkpoint must be as new as the result.
+
+    **Returns:** the result, if the run came to one.
+    """
+    if not folder.exists():
+        return None
+    for path in folder.rglob("*.safetensors"):
+        assert read_metadata(path)["env_steps"] > 0
+    metrics = folder / "metrics.csv"
+    if metrics.exists():
+        header, *rows = csv.reader(metrics.read_text().splitlines())
+        assert all(len(row) == len(header) for row in rows), "half a row"
+        steps = [int(row[header.index("env_steps")]) for row in rows]
+        assert steps == sorted(set(steps))
+    if not (folder / "result.json").exists():
+        return None
+    result = json.loads((folder / "result.json").read_text())
+    if newest:
+        last = read_metadata(folder / "checkpoints" / "last.safetensors")
+        assert result["env_steps"] == last["env_steps"] == steps[-1]
+    return result
+
+
+@pytest.fixture
+def what_is_left():
+    return check_what_is_left

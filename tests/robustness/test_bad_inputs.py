@@ -1,0 +1,87 @@
+"""Every bad input is one sentence and an exit code, and leaves no trace."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from bad_inputs import LAYOUTS, SETTINGS, flags, places
+
+from agents import OwnView
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.robustness
+
+
+@pytest.fixture
+def refusal(monkeypatch, capsys, tmp_path):
+    """Runs the program in an empty folder, where it must say one sentence and leave nothing."""
+    monkeypatch.syspath_prepend(ROOT / "experiments")
+    import _program  # noqa: PLC0415
+
+    def run(args: list[str]) -> tuple[int, str]:
+        before = sorted(tmp_path.rglob("*"))
+        monkeypatch.setattr(sys, "argv", ["prog", *args])
+        code = _program.main("ippo", OwnView(), _program.Process())
+        said = capsys.readouterr()
+        assert code in (1, 2)
+        assert said.err.startswith("error: ")
+        assert said.err.count("\n") == 1
+        assert said.err.rstrip().endswith((".", "?"))
+        assert 20 < len(said.err) < 6000
+        assert "Errno" not in said.err
+        assert "<class" not in said.err
+        assert said.out == ""
+        assert sorted(tmp_path.rglob("*")) == before
+        return code, said.err
+
+    monkeypatch.chdir(tmp_path)
+    return run
+
+
+def test_there_are_more_than_two_hundred():
+    assert len(flags()) + len(SETTINGS) + len(LAYOUTS) > 300
+
+
+@pytest.mark.parametrize("args", flags().values(), ids=flags())
+def test_flags(refusal, args):
+    assert refusal(args)[0] == 2
+
+
+@pytest.mark.parametrize("content", SETTINGS.values(), ids=SETTINGS)
+def test_settings_files(refusal, tmp_path, content):
+    (tmp_path / "settings.toml").write_bytes(content)
+    code, _ = refusal(["--config", "settings.toml"])
+    assert code == 2
+
+
+@pytest.mark.parametrize("content", LAYOUTS.values(), ids=LAYOUTS)
+def test_layout_files(refusal, tmp_path, content):
+    (tmp_path / "kitchen.layout").write_bytes(content)
+    code, said = refusal(["--env.layout", "kitchen.layout"])
+    assert code == 2
+    assert "kitchen.layout" in said
+
+
+@pytest.mark.parametrize("name", ["kitchen.layout", "settings.toml"])
+def test_files_of_five_gigabytes_are_not_read(refusal, tmp_path, name):
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(5 * 2**30)
+    flag = "--env.layout" if name == "kitchen.layout" else "--config"
+    code, said = refusal([flag, name])
+    assert code == 2
+    assert "100,000 bytes" in said
+
+
+def test_places(refusal, tmp_path):
+    for args in places(tmp_path).values():
+        refusal(args)
+
+
+def test_words_that_were_misleading(refusal, tmp_path):
+    (tmp_path / "settings.toml").write_text("env = 3\n")
+    assert "which must be a table" in refusal(["--config", "settings.toml"])[1]
+    (tmp_path / "kitchen.layout").write_bytes(LAYOUTS["too many values"])
+    said = refusal(["--env.layout", "kitchen.layout"])[1]
+    assert "'recipe_values' has 2 numbers for the 1 recipes" in said
+    (tmp_path / "kitchens").mkdir()
+    assert "is a folder" in refusal(["--env.layout", "kitchens"])[1]
