@@ -160,8 +160,10 @@ _PLAIN_WORDS: tuple[tuple[str, Any], ...] = (
 
 
 def _one_sentence(box: str) -> str:
-    lines = [re.sub(r"[│╭╮╰╯]", "", line).strip() for line in box.splitlines()]
-    parts = re.split(r" ?─{5,} ?", " ".join(line for line in lines[1:] if line))
+    # The box is drawn with lines or, where a terminal knows ASCII alone, with dashes and bars.
+    lines = [line.strip(" │╭╮╰╯|+") for line in box.splitlines()]
+    parts = re.split(r" ?[─-]{5,} ?", " ".join(line for line in lines[1:] if line))
+    parts = [part for part in parts if part]
     sentence = parts[0].strip().rstrip(".")
     for pattern, plain in _PLAIN_WORDS:
         sentence, found = re.subn(pattern, plain, sentence)

@@ -1,8 +1,10 @@
 """Every code block of the README and the docs is run."""
 
+import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,6 +63,16 @@ def test_python_blocks_run(page, tmp_path, own_caches):
     script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
     out = run([script], tmp_path, own_caches)
     assert out.returncode == 0, out.stderr
+
+
+@pytest.mark.skipif(shutil.which("basedpyright") is None, reason="needs the [dev] extra")
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
+def test_python_blocks_have_right_types(page, tmp_path):
+    (tmp_path / "page.py").write_text("\n".join(blocks(page, "python")), encoding="utf-8")
+    settings = {"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    done = subprocess.run(["basedpyright", "page.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("command", commands())

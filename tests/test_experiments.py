@@ -236,7 +236,7 @@ BAD = {
     "unknown flag": (["--env.layuot", "ring"], "--env.layout"),
     "zero count": (["--num-envs", "0"], "--num-envs must be at least 1"),
     "negative count": (["--total-steps", "-5"], "--total-steps must be at least 1"),
-    "negative epochs": (["--ppo.num-epochs", "-1"], "num_epochs must be at least 1"),
+    "negative epochs": (["--ppo.num-epochs", "-1"], "--ppo.num-epochs must be at least 1, but it is -1."),
     "no number": (["--seed", "many"], "--seed"),
     "no choice": (["--network", "transformer"], "--network"),
     "minibatches": (["--ppo.num-minibatches", "7"], "num_minibatches=7 does not divide"),
@@ -376,6 +376,58 @@ def test_a_signal_at_the_end_skips_what_takes_time(program, monkeypatch, tmp_pat
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["eval_episodes"] == 4, "those of the last periodic evaluation"
     assert result["eval_return_mean"] == float(rows(tmp_path / "run")[-1]["eval_return_mean"])
+
+
+def test_what_was_asked_is_trained_rounded_up_to_one_update(program, monkeypatch, tmp_path):
+    for every in ("128", "256", "100000"):
+        out = tmp_path / every
+        args = [*small(total_steps="700", eval_every=every), "--out", out]
+        assert call(program, monkeypatch, args) == 0
+        result = json.loads((out / "result.json").read_text())
+        assert result["env_steps"] == 768, "6 updates of 128 steps"
+        assert float(rows(out)[-1]["learning_rate"]) == 0
+    states = [
+        (tmp_path / every / "checkpoints" / "last.safetensors").read_bytes()[-100_000:]
+        for every in ("128", "256", "100000")
+    ]
+    assert states[0] == states[1] == states[2], "evaluations change nothing"
+
+
+def test_a_best_checkpoint_that_was_damaged_is_said(program, monkeypatch, capsys, tmp_path):
+    out = tmp_path / "run"
+    train = program.train
+
+    def train_and_damage(*args, **kwargs):
+        progress = train(*args, **kwargs)
+        best = out / "checkpoints" / "best.safetensors"
+        best.write_bytes(best.read_bytes()[:-1])
+        return progress
+
+    monkeypatch.setattr(program, "train", train_and_damage)
+    assert call(program, monkeypatch, [*small(), "--out", out]) == 1
+    error = capsys.readouterr().err.splitlines()
+    assert "best.safetensors' is damaged" in error[-1]
+    assert error[-1].startswith("error: ")
+    result = json.loads((out / "result.json").read_text())
+    assert result["best_return_mean"] is None
+    assert result["env_steps"] == 512
+
+
+def test_settings_of_another_algorithm_are_refused(
+    finished, program, monkeypatch, capsys, tmp_path
+):
+    args = ["--config", finished / "config.toml", "--out", tmp_path / "run"]
+    assert call(program, monkeypatch, args, "mappo", JointView()) == 2
+    assert "is for ippo: use experiments/ippo.py" in capsys.readouterr().err
+
+
+def test_a_process_that_ends_before_it_learns_leaves_no_folder(program, monkeypatch, tmp_path):
+    def no_memory(*_):
+        raise program.OutOfMemory(10**12, 10**9)
+
+    monkeypatch.setattr(program, "check_memory", no_memory)
+    assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 1
+    assert not (tmp_path / "run").exists()
 
 
 def test_help_names_every_flag_on_one_line(program, monkeypatch, capsys):

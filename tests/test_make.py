@@ -29,6 +29,7 @@ def test_observations_go_by_name_or_are_modules():
         ("overcooked", {"dynamics": "clasic"}, "classic or interactive"),
         ("overcooked", {"horizon": 0}, "at least 1 step"),
         ("overcooked", {"horizon": -3}, "at least 1 step"),
+        ("overcooked", {"horizon": 2**31}, "at most 1,073,741,824, but the horizon is 2147483648"),
         ("overcooked", {"observation": "plains"}, "planes or features"),
         ("overcooked", {"shaping": {"onion_poting": 1.0}}, "no event 'onion_poting'"),
     ],

@@ -26,9 +26,10 @@ from kitchen_checks import (
     random_world,
     script,
     stack,
+    unchecked,
 )
 
-from eqgrid import Discrete
+from eqgrid import AutoReset, Discrete, Vectorize
 from eqgrid.envs import KITCHENS, Overcooked, load_layout
 from eqgrid.grid import (
     EVENT_NAMES,
@@ -381,6 +382,31 @@ def test_the_observation_of_a_step_is_that_of_its_state():
     timesteps, worlds = play(env, world, random_actions(np.random.default_rng(0), 120, 2))
     assert_equal(timesteps.observation, np.asarray(jax.jit(jax.vmap(env.observe))(worlds)))
     assert_equal(timesteps.observation, timesteps.final_observation)
+
+
+@pytest.mark.parametrize("number", [-1, -100, 6, 7, 99, 256, 260, 2**31 - 1, -(2**31)])
+def test_a_number_that_is_no_action_means_stay(key, number):
+    env = Overcooked("cramped")
+    step = eqx.filter_jit(env.step)
+    _, state = env.reset(key)
+    state = give(state, 0, holds(Item.ONION))
+    for other in Action:
+        odd = step(key, state, jnp.asarray([number, other]))
+        plain = step(key, state, jnp.asarray([Action.STAY, other]))
+        assert eqx.tree_equal(odd, plain)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (1, 2)])
+def test_actions_of_a_wrong_shape_are_one_sentence(key, shape):
+    env = Overcooked("cramped")
+    _, state = env.reset(key)
+    many = Vectorize(AutoReset(env), 4)
+    _, states = many.reset(key)
+    with unchecked():
+        with pytest.raises(ValueError, match=r"must lead with 2 agents, but their shape is \("):
+            env.step(key, state, jnp.zeros(shape, int))
+        with pytest.raises(ValueError, match=r"must lead with 4 envs, 2 agents, but their shape"):
+            many.step(key, states, jnp.zeros((4, *shape), int)[0])
 
 
 def test_says_what_its_agents_may_do_and_what_is_counted():

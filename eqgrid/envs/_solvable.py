@@ -93,6 +93,6 @@ def _lacking(
         "tomato": Fixture.TOMATO_DISPENSER in there or Item.TOMATO in items,
     }
     if not any(all(sources[name] for name in recipe) for recipe in recipes):
-        names = sorted({f"{name}s" for name in recipes[0] if not sources[name]})
-        lacking.append(" and ".join(names))
+        plural = {"onion": "onions", "tomato": "tomatoes"}
+        lacking += sorted({plural[name] for name in recipes[0] if not sources[name]})
     return lacking

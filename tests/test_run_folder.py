@@ -1,0 +1,224 @@
+"""The folder of a run, and what is written into it when a disk is full."""
+
+import csv
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def experiments(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "experiments")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def folder():
+    import _folder  # noqa: PLC0415
+
+    return _folder
+
+
+@pytest.fixture
+def hooks():
+    import _hooks  # noqa: PLC0415
+
+    return _hooks
+
+
+def refused(function, *args) -> str:
+    from _errors import RunError, UsageError  # noqa: PLC0415
+
+    with pytest.raises((UsageError, RunError)) as error:
+        function(*args)
+    return str(error.value)
+
+
+def test_folders_that_are_taken_are_numbered(folder):
+    found = [folder.open_folder("a", None, False, f"x = {i}\n") for i in range(3)]
+    assert found == [Path("runs/a"), Path("runs/a-2"), Path("runs/a-3")]
+    for i, path in enumerate(found):
+        assert (path / "config.toml").read_text() == f"x = {i}\n"
+        assert (path / "checkpoints").is_dir()
+
+
+@pytest.mark.parametrize("out", ["None", "Path('mine')"])
+def test_of_processes_that_start_at_once_each_has_a_folder_or_none(tmp_path, out):
+    """Four processes, each of which opens 25 folders as soon as all of them are there."""
+    script = f"""
+import sys
+sys.path[:0] = [{str(ROOT / "experiments")!r}, {str(ROOT)!r}]
+from pathlib import Path
+from _errors import UsageError
+from _folder import open_folder
+print("ready", flush=True)
+sys.stdin.readline()
+for i in range(25):
+    try:
+        out = {out}
+        print(open_folder(f"race{{i}}", out and out / str(i), False, "seed = 1"))
+    except UsageError as error:
+        assert "exists and is not empty" in str(error)
+"""
+    command = [sys.executable, "-c", script]
+    racers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        racer.stdin.write("\n")
+        racer.stdin.flush()
+    folders = []
+    for racer in racers:
+        folders += racer.communicate(timeout=120)[0].split()
+        assert racer.returncode == 0
+    assert len(folders) == len(set(folders)) == (100 if out == "None" else 25)
+
+
+def test_an_empty_folder_is_free(folder):
+    Path("mine").mkdir()
+    assert folder.open_folder("a", Path("mine"), False, "") == Path("mine")
+    assert "not empty" in refused(folder.open_folder, "a", Path("mine"), False, "")
+
+
+def test_overwriting_clears_what_is_stale_and_nothing_else(folder):
+    mine = folder.open_folder("a", Path("mine"), False, "seed = 1")
+    for name in ("result.json", "curve.png", "metrics.csv", "notes.txt", "checkpoints/best"):
+        (mine / name).write_text("old")
+    folder.open_folder("a", mine, True, "seed = 2")
+    assert {path.name for path in mine.iterdir()} == {"config.toml", "checkpoints", "notes.txt"}
+    assert list((mine / "checkpoints").iterdir()) == []
+    assert (mine / "config.toml").read_text() == "seed = 2"
+
+
+def test_overwriting_removes_results_before_settings(folder, monkeypatch):
+    mine = folder.open_folder("a", Path("mine"), False, "seed = 1")
+    (mine / "result.json").write_text("old")
+
+    class Killed(BaseException):
+        pass
+
+    def die(path, *_, **__):
+        raise Killed
+
+    monkeypatch.setattr(Path, "open", die)
+    with pytest.raises(Killed):
+        folder.open_folder("a", mine, True, "seed = 2")
+    assert not (mine / "result.json").exists()
+    assert not (mine / "config.toml").exists()
+
+
+def test_a_link_to_a_folder_is_removed_not_followed(folder, tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thing").write_text("mine")
+    mine = folder.open_folder("a", Path("mine"), False, "")
+    (mine / "checkpoints").rmdir()
+    (mine / "checkpoints").symlink_to(tmp_path / "precious")
+    folder.open_folder("a", mine, True, "")
+    assert (tmp_path / "precious" / "thing").read_text() == "mine"
+    assert not (mine / "checkpoints").is_symlink()
+
+
+def test_only_a_run_that_learned_nothing_is_discarded(folder):
+    mine = folder.open_folder("a", Path("mine"), False, "")
+    (mine / "metrics.csv").write_text("row")
+    folder.discard_unused(mine)
+    assert (mine / "config.toml").exists()
+    (mine / "metrics.csv").unlink()
+    folder.discard_unused(mine)
+    assert not mine.exists()
+
+
+@pytest.mark.parametrize(
+    ("layout", "name"),
+    [
+        ("cramped", "cramped"),
+        ("/a/b/mine.layout", "mine"),
+        ("XXX\nX1X\nXXX", "custom"),
+        ("a/[b].layout", "_b_"),
+        ("x" * 300, "x" * 60),
+        ("台所.layout", "台所"),
+    ],
+)
+def test_any_layout_has_a_short_name(folder, layout, name):
+    assert folder.short_name(layout) == name
+
+
+class Disk:
+    """`FileIO.write` on a disk that is full from some byte on."""
+
+    def __init__(self, monkeypatch):
+        self.room = 10**9
+        real = Path.open
+
+        def limited(path, *args, **kwargs):
+            file = real(path, *args, **kwargs)
+            if path.suffix != ".csv":
+                return file
+            return Limited(file, self)
+
+        monkeypatch.setattr(Path, "open", limited)
+
+
+class Limited:
+    def __init__(self, file, disk):
+        self.file, self.disk = file, disk
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
+    def truncate(self, size):
+        return self.file.truncate(size)
+
+    def write(self, content):
+        room = self.disk.room - os.fstat(self.file.fileno()).st_size
+        if room <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self.file.write(content[:room])
+
+
+def test_rows_that_find_no_room_are_written_later(hooks, monkeypatch, tmp_path, capsys):
+    disk = Disk(monkeypatch)
+    evaluator = SimpleNamespace(rows=[])
+    failures = hooks.Failures()
+    log = hooks.CsvLog(tmp_path / "metrics.csv", evaluator, failures)
+    wholes = []
+    for update in range(1, 9):
+        disk.room = 60 if 3 <= update < 6 else 10**9
+        evaluator.rows.append({"env_steps": 10 * update, "eval_return_mean": 0.5})
+        log(SimpleNamespace(updates=update, train_seconds=update / 3, metrics=None))
+        with open(tmp_path / "metrics.csv") as file:
+            header, *rows = csv.reader(file)
+        assert all(len(row) == len(header) for row in rows), "half a row"
+        wholes.append(len(rows))
+    assert wholes == [1, wholes[1], wholes[1], wholes[1], wholes[1], 6, 7, 8]
+    assert wholes[1] == 2
+    error = capsys.readouterr().err
+    assert error.count("warning: ") == 1
+    assert "metrics.csv' cannot be written: No space left on device. The run goes on" in error
+    assert not failures.complain(), "all was written in the end"
+
+
+def test_what_fails_in_the_end_is_said_again(hooks, tmp_path, capsys):
+    failures = hooks.Failures()
+    for name in ("a", "b", "a"):
+        with failures.writing(tmp_path / name):
+            raise OSError(errno.ENOSPC, "No space left on device")
+    with failures.writing(tmp_path / "c"):
+        pass
+    assert failures.complain()
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["warning", "warning", "error", "error"]
+    assert all("/a'" in line or "/b'" in line for line in lines)
