@@ -36,6 +36,7 @@ class Progress:
         `None` before the first block.
     - `updates`, `num_updates`: how many updates were made, and how many the run has.
     - `env_steps`, `num_env_steps`: the same in steps, summed over the environments.
+    - `env_steps_before`: how many of them were made before `train` was called.
     - `wall_seconds`: since `train` was called; `compile_seconds` and `train_seconds` are what
         compiling and running blocks took of it.
     - `stopped`: why the run ended early, or `None`: `"interrupted"` after a Ctrl-C, `"terminated"`
@@ -48,6 +49,7 @@ class Progress:
     num_updates: int
     env_steps: int
     num_env_steps: int
+    env_steps_before: int
     wall_seconds: float
     compile_seconds: float
     train_seconds: float
@@ -234,6 +236,7 @@ def _nothing_yet(ppo: PPO, env: AbstractVectorEnv, state: RunState, num_updates:
         num_updates=num_updates,
         env_steps=updates * steps_per_update,
         num_env_steps=num_updates * steps_per_update,
+        env_steps_before=updates * steps_per_update,
         wall_seconds=0.0,
         compile_seconds=0.0,
         train_seconds=0.0,

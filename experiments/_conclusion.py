@@ -10,10 +10,11 @@ from _build import build_evaluation_env, build_kitchen
 from _config import Config
 from _errors import Failures
 from _film import record
-from _folder import short_name
+from _folder import short_name, write_whole
+from _history import History
 from _hooks import Evaluator, frozen, speed
 from _process import Process
-from _report import draw_curve, reached, write_json, write_whole
+from _report import draw_curve, reached, write_json
 from jaxtyping import PRNGKeyArray
 
 from agents import Progress, read_metadata, restore, save
@@ -39,6 +40,7 @@ class Conclusion:
     evaluator: Evaluator
     failures: Failures
     process: Process
+    history: History
 
     def conclude(self, film_key: PRNGKeyArray) -> dict[str, Any]:
         """**Returns:** what is in `result.json`."""
@@ -70,9 +72,9 @@ class Conclusion:
             "dynamics": config.env.dynamics,
             "seeds": [config.seed],
             "env_steps": progress.env_steps,
-            "wall_seconds": round(self.process.seconds(), 2),
+            "wall_seconds": round(self.history.wall_seconds + self.process.seconds(), 2),
             "compile_seconds": round(progress.compile_seconds, 2),
-            "train_seconds": round(progress.train_seconds, 2),
+            "train_seconds": round(self.history.train_seconds + progress.train_seconds, 2),
             "steps_per_second": round(speed(progress), 1),
             "eval_return_mean": mean,
             "eval_return_std": std,

@@ -71,6 +71,8 @@ class Config:
     """Folder of the run; a new one in runs/ if none."""
     overwrite: bool = False
     """Replace an older run in the folder."""
+    resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
+    """Folder of a run to go on with."""
 
 
 T = TypeVar("T")
@@ -79,7 +81,7 @@ ALGORITHMS = ("ippo", "mappo")
 
 _LARGEST_COUNT = 2**31 - 1
 _LARGEST_FLOAT = 3.4028234e38  # of 32 bits
-_NOT_IN_FILE = ("config", "out", "overwrite")
+_NOT_IN_FILE = ("config", "out", "overwrite", "resume")
 _MAX_FILE_BYTES = 100_000
 
 _LIMITS = {
@@ -108,22 +110,38 @@ def parse(algorithm: str, args: Sequence[str]) -> Config:
     doc = (Config.__doc__ or "").format(algorithm=algorithm.upper())
     prog = f"python experiments/{algorithm}.py"
     default = Config()
-    # A first look, for the settings file alone: what else is wrong will be said by the second.
-    if (path := _config_path(args)) is not None:
+    # A first look, for the files with settings: what else is wrong will be said by the second.
+    path, run = _path_after("--config", args), _path_after("--resume", args)
+    if path is not None:
         default = load(path, algorithm)
+    if run is not None:
+        default = load(run / "config.toml", algorithm)
     config = cli(default, args, prog, doc)
     check(config)
+    if run is not None:
+        _check_resumed(default, config)
     return config
 
 
-def _config_path(args: Sequence[str]) -> Path | None:
+def _path_after(flag: str, args: Sequence[str]) -> Path | None:
     found = None  # as with every flag, the last one counts
     for i, arg in enumerate(args):
-        if arg == "--config" and i + 1 < len(args):
+        if arg == flag and i + 1 < len(args):
             found = Path(args[i + 1])
-        if arg.startswith("--config="):
-            found = Path(arg.removeprefix("--config="))
+        if arg.startswith(f"{flag}="):
+            found = Path(arg.removeprefix(f"{flag}="))
     return found
+
+
+def _check_resumed(before: Config, config: Config) -> None:
+    """Refuses what would make another run of it. Only its length may change."""
+    for flag, value in _flags(config):
+        free = flag in ("--resume", "--total-steps")
+        if not free and value != dict(_flags(before))[flag]:
+            raise UsageError(
+                f"{flag} cannot be given with --resume: a run goes on with its own settings, and "
+                "only --total-steps can be raised."
+            )
 
 
 def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:

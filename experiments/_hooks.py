@@ -5,13 +5,14 @@ import dataclasses
 import errno
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, final
 
 import jax
 import numpy as np
 from _errors import Failures
+from _history import History
 from jaxtyping import PRNGKeyArray, PyTree
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
@@ -29,14 +30,21 @@ class Evaluator:
     clock: Callable[[], float]
     rows: list[dict[str, float]]
 
-    def __init__(self, env: AbstractVectorEnv, key: PRNGKeyArray, clock: Callable[[], float]):
+    def __init__(
+        self,
+        env: AbstractVectorEnv,
+        key: PRNGKeyArray,
+        clock: Callable[[], float],
+        rows: Sequence[dict[str, float]] = (),
+    ):
         """**Arguments:**
 
         - `env`: as many environments as episodes are to be played.
         - `key`: the source of the evaluations' randomness.
-        - `clock`: seconds since the process started.
+        - `clock`: seconds since the run started.
+        - `rows`: what came of the evaluations so far.
         """
-        self.env, self.key, self.clock, self.rows = env, key, clock, []
+        self.env, self.key, self.clock, self.rows = env, key, clock, list(rows)
 
     def __call__(self, progress: Progress) -> None:
         returns = self.play(progress.state.policy, progress.state.scene.env_state, progress.updates)
@@ -77,16 +85,17 @@ class CsvLog:
     nothing of it stays in the file, and it is written together with the next one.
     """
 
-    def __init__(self, path: Path, evaluator: Evaluator, failures: Failures):
+    def __init__(self, path: Path, evaluator: Evaluator, failures: Failures, history: History):
         self.path, self.evaluator, self.failures = path, evaluator, failures
-        self.size = 0  # of the whole rows in the file, in bytes
+        self.train_seconds = history.train_seconds
+        self.size = len(history.rows)  # of the whole rows in the file, in bytes
         self.rows: list[dict[str, Any]] = []  # that are not in it yet
 
     def __call__(self, progress: Progress) -> None:
         row = {
             "update": progress.updates,
             **self.evaluator.rows[-1],
-            "train_seconds": round(progress.train_seconds, 3),
+            "train_seconds": round(self.train_seconds + progress.train_seconds, 3),
             **block_means(progress.metrics),
         }
         self.rows.append(row)
@@ -137,18 +146,24 @@ class Checkpoints:
     """Keeps the newest state, and the one whose evaluation was best."""
 
     def __init__(
-        self, folder: Path, evaluator: Evaluator, failures: Failures, every: float | int = 5
+        self,
+        folder: Path,
+        evaluator: Evaluator,
+        failures: Failures,
+        history: History,
+        every: float | int = 5,
     ):
         """**Arguments:**
 
         - `folder`: where `last.safetensors` and `best.safetensors` go.
         - `evaluator`: tells how good the newest state is.
         - `failures`: is told what cannot be written.
+        - `history`: tells how good the best state was so far.
         - `every`: seconds between two checkpoints of the newest state.
         """
         self.last, self.best = folder / "last.safetensors", folder / "best.safetensors"
         self.evaluator, self.failures, self.every = evaluator, failures, every
-        self.best_return, self.saved = -np.inf, -np.inf
+        self.best_return, self.saved = history.best_return, -np.inf
 
     def __call__(self, progress: Progress) -> None:
         row = self.evaluator.rows[-1]
@@ -232,5 +247,6 @@ class PlainLines(Display):
 
 
 def speed(progress: Progress) -> float:
-    """Environment steps of training per second, since the run began."""
-    return progress.env_steps / max(progress.train_seconds, 1e-9)
+    """Environment steps of training per second, in this process."""
+    steps = progress.env_steps - progress.env_steps_before
+    return steps / max(progress.train_seconds, 1e-9)

@@ -1,16 +1,15 @@
 """What is left of a run for a person to look at: numbers and pictures."""
 
-import contextlib
 import io
 import json
 import math
-import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _folder import write_whole
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 from rich.console import Console
@@ -28,18 +27,6 @@ def write_json(path: Path, result: dict[str, Any]) -> None:
         for key, value in result.items()
     }
     write_whole(path, (json.dumps(finite, indent=2) + "\n").encode())
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file that is there as a whole or not at all, whatever ends the process."""
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise
 
 
 def reached(evaluations: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:

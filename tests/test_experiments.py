@@ -236,7 +236,10 @@ BAD = {
     "unknown flag": (["--env.layuot", "ring"], "--env.layout"),
     "zero count": (["--num-envs", "0"], "--num-envs must be at least 1"),
     "negative count": (["--total-steps", "-5"], "--total-steps must be at least 1"),
-    "negative epochs": (["--ppo.num-epochs", "-1"], "--ppo.num-epochs must be at least 1, but it is -1."),
+    "negative epochs": (
+        ["--ppo.num-epochs", "-1"],
+        "--ppo.num-epochs must be at least 1, but it is -1.",
+    ),
     "no number": (["--seed", "many"], "--seed"),
     "no choice": (["--network", "transformer"], "--network"),
     "minibatches": (["--ppo.num-minibatches", "7"], "num_minibatches=7 does not divide"),

@@ -1,5 +1,6 @@
 """The folder of a run, and what is written into it when a disk is full."""
 
+import contextlib
 import csv
 import errno
 import os
@@ -33,20 +34,34 @@ def hooks():
     return _hooks
 
 
-def refused(function, *args) -> str:
-    from _errors import RunError, UsageError  # noqa: PLC0415
+@pytest.fixture
+def run(folder):
+    """Opens a folder, and leaves in it what a run that learned something would leave."""
 
-    with pytest.raises((UsageError, RunError)) as error:
-        function(*args)
+    def run(out: str, *, overwrite: bool = False, settings: str = "") -> Path:
+        with folder.open_folder("a", Path(out), overwrite, settings) as path:
+            (path / "metrics.csv").write_text("a row")
+        return path
+
+    return run
+
+
+def refusal(function, *args, **kwargs) -> str:
+    from _errors import UsageError  # noqa: PLC0415
+
+    with pytest.raises(UsageError) as error:
+        function(*args, **kwargs)
     return str(error.value)
 
 
 def test_folders_that_are_taken_are_numbered(folder):
-    found = [folder.open_folder("a", None, False, f"x = {i}\n") for i in range(3)]
-    assert found == [Path("runs/a"), Path("runs/a-2"), Path("runs/a-3")]
-    for i, path in enumerate(found):
-        assert (path / "config.toml").read_text() == f"x = {i}\n"
-        assert (path / "checkpoints").is_dir()
+    with contextlib.ExitStack() as stack:
+        contexts = [folder.open_folder("a", None, False, f"x = {i}\n") for i in range(3)]
+        found = [stack.enter_context(context) for context in contexts]
+        assert found == [Path("runs/a"), Path("runs/a-2"), Path("runs/a-3")]
+        for i, path in enumerate(found):
+            assert (path / "config.toml").read_text() == f"x = {i}\n"
+            assert (path / "checkpoints").is_dir()
 
 
 @pytest.mark.parametrize("out", ["None", "Path('mine')"])
@@ -63,9 +78,11 @@ sys.stdin.readline()
 for i in range(25):
     try:
         out = {out}
-        print(open_folder(f"race{{i}}", out and out / str(i), False, "seed = 1"))
+        with open_folder(f"race{{i}}", out and out / str(i), False, "seed = 1") as folder:
+            (folder / "metrics.csv").write_text("a row")
+            print(folder)
     except UsageError as error:
-        assert "exists and is not empty" in str(error)
+        assert "is not empty" in str(error) or "Another process" in str(error)
 """
     command = [sys.executable, "-c", script]
     racers = [
@@ -84,58 +101,70 @@ for i in range(25):
     assert len(folders) == len(set(folders)) == (100 if out == "None" else 25)
 
 
-def test_an_empty_folder_is_free(folder):
+def test_an_empty_folder_is_free(run):
     Path("mine").mkdir()
-    assert folder.open_folder("a", Path("mine"), False, "") == Path("mine")
-    assert "not empty" in refused(folder.open_folder, "a", Path("mine"), False, "")
+    assert run("mine") == Path("mine")
+    assert "not empty" in refusal(run, "mine")
 
 
-def test_overwriting_clears_what_is_stale_and_nothing_else(folder):
-    mine = folder.open_folder("a", Path("mine"), False, "seed = 1")
-    for name in ("result.json", "curve.png", "metrics.csv", "notes.txt", "checkpoints/best"):
+def test_overwriting_clears_what_is_stale_and_nothing_else(run):
+    mine = run("mine", settings="seed = 1")
+    for name in ("result.json", "curve.png", "notes.txt", "checkpoints/best"):
         (mine / name).write_text("old")
-    folder.open_folder("a", mine, True, "seed = 2")
-    assert {path.name for path in mine.iterdir()} == {"config.toml", "checkpoints", "notes.txt"}
+    run("mine", overwrite=True, settings="seed = 2")
+    names = {path.name for path in mine.iterdir()}
+    assert names == {"config.toml", "checkpoints", "notes.txt", "metrics.csv"}
     assert list((mine / "checkpoints").iterdir()) == []
     assert (mine / "config.toml").read_text() == "seed = 2"
 
 
-def test_overwriting_removes_results_before_settings(folder, monkeypatch):
-    mine = folder.open_folder("a", Path("mine"), False, "seed = 1")
+def test_overwriting_removes_results_before_settings(run, folder, monkeypatch):
+    mine = run("mine", settings="seed = 1")
     (mine / "result.json").write_text("old")
 
     class Killed(BaseException):
         pass
 
-    def die(path, *_, **__):
+    def die(*_):
         raise Killed
 
-    monkeypatch.setattr(Path, "open", die)
+    monkeypatch.setattr(folder, "write_whole", die)
     with pytest.raises(Killed):
-        folder.open_folder("a", mine, True, "seed = 2")
+        run("mine", overwrite=True, settings="seed = 2")
     assert not (mine / "result.json").exists()
     assert not (mine / "config.toml").exists()
 
 
-def test_a_link_to_a_folder_is_removed_not_followed(folder, tmp_path):
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_that_is_written_into_is_left_alone(run, folder, overwrite):
+    with folder.open_folder("a", Path("mine"), False, "seed = 1") as mine:
+        (mine / "result.json").write_text("new")
+        with pytest.raises(Exception, match=r"Another process is writing into the folder 'mine'"):
+            run("mine", overwrite=overwrite)
+        with pytest.raises(Exception, match=r"Another process"), folder.reopen_folder(mine):
+            pass
+        assert (mine / "result.json").read_text() == "new"
+    assert "run.lock" not in {path.name for path in mine.iterdir()}
+    with folder.reopen_folder(mine) as again:
+        assert again == mine
+
+
+def test_a_link_to_a_folder_is_removed_not_followed(run, tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thing").write_text("mine")
-    mine = folder.open_folder("a", Path("mine"), False, "")
+    mine = run("mine")
     (mine / "checkpoints").rmdir()
     (mine / "checkpoints").symlink_to(tmp_path / "precious")
-    folder.open_folder("a", mine, True, "")
+    run("mine", overwrite=True)
     assert (tmp_path / "precious" / "thing").read_text() == "mine"
     assert not (mine / "checkpoints").is_symlink()
 
 
-def test_only_a_run_that_learned_nothing_is_discarded(folder):
-    mine = folder.open_folder("a", Path("mine"), False, "")
-    (mine / "metrics.csv").write_text("row")
-    folder.discard_unused(mine)
-    assert (mine / "config.toml").exists()
-    (mine / "metrics.csv").unlink()
-    folder.discard_unused(mine)
-    assert not mine.exists()
+def test_only_a_run_that_learned_nothing_is_discarded(run, folder):
+    assert (run("mine") / "config.toml").exists()
+    with folder.open_folder("a", Path("other"), False, ""):
+        assert Path("other").exists()
+    assert not Path("other").exists()
 
 
 @pytest.mark.parametrize(
@@ -193,7 +222,7 @@ def test_rows_that_find_no_room_are_written_later(hooks, monkeypatch, tmp_path, 
     disk = Disk(monkeypatch)
     evaluator = SimpleNamespace(rows=[])
     failures = hooks.Failures()
-    log = hooks.CsvLog(tmp_path / "metrics.csv", evaluator, failures)
+    log = hooks.CsvLog(tmp_path / "metrics.csv", evaluator, failures, hooks.History())
     wholes = []
     for update in range(1, 9):
         disk.room = 60 if 3 <= update < 6 else 10**9

@@ -37,7 +37,7 @@ def begin(programs, tmp_path):
         script = str(ROOT / "experiments" / f"{algorithm}.py")
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": tmp_path} | options
         process = subprocess.Popen(
-            [sys.executable, "-c", listen, script, *SMALL, *args],
+            [sys.executable, "-c", listen, script, *(() if "--resume" in args else SMALL), *args],
             text=True,
             errors="backslashreplace",
             env=programs | options.pop("env", {}),

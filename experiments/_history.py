@@ -1,0 +1,84 @@
+"""What a run did before this process, for a run that is resumed."""
+
+import csv
+import dataclasses
+import io
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from _errors import RunError
+
+from agents import CheckpointError, read_metadata
+
+_EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std")
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class History:
+    """The part of a run that is over.
+
+    **Arguments:**
+
+    - `rows`: the whole rows of `metrics.csv` up to the checkpoint, and its header.
+    - `evaluations`: what came of the evaluations in them.
+    - `best_return`: the return that the best checkpoint was chosen by.
+    - `wall_seconds`, `train_seconds`: how long all of it took.
+    """
+
+    rows: bytes = b""
+    evaluations: tuple[dict[str, float], ...] = ()
+    best_return: float = -np.inf
+    wall_seconds: float = 0.0
+    train_seconds: float = 0.0
+
+
+def read_history(folder: Path, updates: int) -> History:
+    """Reads what a run wrote before it had made `updates` updates; later rows, and half a row, will
+    be written again.
+
+    **Raises:** `OSError` when it cannot be read, `RunError` when it is no log of a run.
+    """
+    path = folder / "metrics.csv"
+    if not path.exists():
+        return History(best_return=_best_return(folder))
+    try:
+        return _parse(path.read_text(encoding="utf-8"), updates, _best_return(folder))
+    except (ValueError, KeyError, csv.Error) as error:
+        raise RunError(
+            f"The file {str(path)!r} is damaged: remove it to go on without its rows."
+        ) from error
+
+
+def _parse(text: str, updates: int, best_return: float) -> History:
+    header, *lines = text.splitlines(keepends=True) or [""]
+    names = next(csv.reader([header]), [])
+    kept = [dict(zip(names, row, strict=True)) for row in _whole_rows(lines, len(names))]
+    kept = [row for row in kept if int(row["update"]) <= updates]
+    if not kept:
+        return History(best_return=best_return)
+    rows = io.StringIO(newline="")
+    writer = csv.DictWriter(rows, fieldnames=names)
+    writer.writeheader()
+    writer.writerows(kept)
+    evaluations = [{name: float(row[name]) for name in _EVALUATION} for row in kept]
+    return History(
+        rows=rows.getvalue().encode(),
+        evaluations=tuple(x | {"env_steps": int(x["env_steps"])} for x in evaluations),
+        best_return=best_return,
+        wall_seconds=evaluations[-1]["wall_seconds"],
+        train_seconds=float(kept[-1]["train_seconds"]),
+    )
+
+
+def _whole_rows(lines: list[str], length: int) -> list[list[str]]:
+    return [row for row in csv.reader(x for x in lines if x.endswith("\n")) if len(row) == length]
+
+
+def _best_return(folder: Path) -> float:
+    try:
+        metadata = read_metadata(folder / "checkpoints" / "best.safetensors")
+    except CheckpointError:
+        return -np.inf  # the next evaluation finds a new one
+    return metadata.get("chosen_by", metadata["eval_return_mean"])

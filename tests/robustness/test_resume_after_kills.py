@@ -1,0 +1,62 @@
+"""A run that is killed with `kill -9` again and again, and resumed, ends as if it never was.
+
+EQGRID_KILLS says how many runs are tried (default 4); each is killed about three times.
+"""
+
+import csv
+import os
+import random
+import shutil
+import signal
+import time
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+pytestmark = pytest.mark.robustness
+STEPS = ("--total-steps", "40000", "--eval-every", "512")
+RUNS = int(os.environ.get("EQGRID_KILLS", "4"))
+
+
+def log(folder) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [{k: v for k, v in row.items() if not k.endswith("_seconds")} for row in rows]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return tmp_path_factory.mktemp("undisturbed") / "run"
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_the_end_is_the_same(begin, what_is_left, undisturbed, tmp_path, seed):
+    if not undisturbed.exists():
+        _, error = begin(*STEPS, "--out", str(undisturbed)).communicate(timeout=300)
+        assert error == ""
+    luck, kills = random.Random(seed), 0
+    folder = tmp_path / "run"
+    for _ in range(20):
+        resumes = (folder / "checkpoints" / "last.safetensors").exists()
+        if not resumes:
+            shutil.rmtree(folder, ignore_errors=True)
+        process = begin(*(("--resume", "run") if resumes else (*STEPS, "--out", "run")))
+        time.sleep(luck.uniform(0, 12))
+        if kills < 4:
+            process.send_signal(signal.SIGKILL)
+        _, error = process.communicate(timeout=300)
+        what_is_left(folder)
+        assert error == ""
+        kills += process.returncode == -signal.SIGKILL
+        if process.returncode == 0:
+            break
+    assert process.returncode == 0
+    assert log(folder) == log(undisturbed)
+    for name in ("best", "last"):
+        mine, theirs = (
+            load_file(x / "checkpoints" / f"{name}.safetensors") for x in (folder, undisturbed)
+        )
+        assert mine.keys() == theirs.keys()
+        for leaf in mine:
+            np.testing.assert_array_equal(mine[leaf], theirs[leaf], err_msg=leaf)

@@ -1,0 +1,200 @@
+"""A run that is stopped and resumed is the run that was never stopped."""
+
+import csv
+import itertools
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from agents import OwnView, read_metadata
+
+ROOT = Path(__file__).parents[1]
+FLAGS = (
+    *("--num-envs", "4", "--ppo.rollout-length", "32", "--env.horizon", "40"),
+    *("--eval-every", "256", "--eval-episodes", "4", "--final-episodes", "8"),
+)
+TIMES = {"wall_seconds", "train_seconds", "compile_seconds", "steps_per_second", "reached"}
+
+
+@pytest.fixture
+def program(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "experiments")
+    monkeypatch.chdir(tmp_path)
+    import _program  # noqa: PLC0415
+
+    monkeypatch.setattr(_program, "keep_compiled_programs", lambda: "")
+    return _program
+
+
+@pytest.fixture
+def call(program, monkeypatch, capsys):
+    def call(*args: str) -> tuple[int, str]:
+        monkeypatch.setattr("sys.argv", ["prog", *map(str, args)])
+        code = program.main("ippo", OwnView(), program.Process())
+        said = capsys.readouterr()
+        return code, said.err or said.out
+
+    return call
+
+
+@pytest.fixture
+def stop_after(program, monkeypatch):
+    """Presses Ctrl-C in the evaluation after a number of blocks."""
+
+    def stop_after(blocks: int) -> None:
+        count, real = itertools.count(1), program.Evaluator.__call__
+
+        def press(self, progress):
+            if next(count) == blocks:
+                signal.raise_signal(signal.SIGINT)
+            real(self, progress)
+
+        monkeypatch.setattr(program.Evaluator, "__call__", press)
+
+    return stop_after
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open(newline="") as file:
+        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(file)]
+
+
+def result(folder: Path) -> dict:
+    return {
+        k: v for k, v in json.loads((folder / "result.json").read_text()).items() if k not in TIMES
+    }
+
+
+def check_equal(folder: Path, whole: Path) -> None:
+    assert rows(folder) == rows(whole)
+    assert result(folder) == result(whole)
+    for name in ("best", "last"):
+        one, other = (load_file(x / "checkpoints" / f"{name}.safetensors") for x in (folder, whole))
+        assert one.keys() == other.keys()
+        for leaf in one:
+            np.testing.assert_array_equal(one[leaf], other[leaf], err_msg=f"{name}{leaf}")
+
+
+@pytest.mark.usefixtures("hears_ctrl_c")
+@pytest.mark.parametrize(
+    "more",
+    [
+        [],
+        ["--env.normalize-observation", "--env.random-starts", "0.5"],
+        ["--network", "cnn", "--env.observation", "planes", "--ppo.keep-states"],
+    ],
+    ids=lambda more: "-".join(more[:1]) or "defaults",
+)
+def test_it_is_bitwise_the_same(call, stop_after, more):
+    # 11 updates in blocks of 2, so that the last one is shorter.
+    flags = [*FLAGS, "--total-steps", "1400", "--shaping-steps", "900", *more]
+    assert call(*flags, "--out", "whole")[0] == 0
+    stop_after(2)
+    code, said = call(*flags, "--out", "mine")
+    assert code == 130
+    assert "to go on: python experiments/ippo.py --resume mine" in said
+    assert len(rows(Path("mine"))) == 2
+    code, said = call("--resume", "mine")
+    assert code == 0
+    assert "going on after 512 steps" in said
+    check_equal(Path("mine"), Path("whole"))
+    with (Path("mine") / "metrics.csv").open() as file:
+        times = [float(row["wall_seconds"]) for row in csv.DictReader(file)]
+    assert times == sorted(times), "times go on, too"
+
+
+@pytest.mark.usefixtures("hears_ctrl_c")
+def test_half_a_row_and_rows_after_the_checkpoint_are_written_again(call, stop_after, tmp_path):
+    flags = [*FLAGS, "--total-steps", "1280"]
+    assert call(*flags, "--out", "whole")[0] == 0
+    stop_after(2)
+    call(*flags, "--out", "mine")
+    text = (tmp_path / "whole" / "metrics.csv").read_bytes()
+    lines = text.splitlines(keepends=True)
+    cut = b"".join(lines[:4]) + lines[4][:37]
+    (tmp_path / "mine" / "metrics.csv").write_bytes(cut)
+    assert call("--resume", "mine")[0] == 0
+    check_equal(Path("mine"), Path("whole"))
+
+
+def test_a_run_that_is_complete_can_be_made_longer(call, tmp_path):
+    assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    code, said = call("--resume", "mine")
+    assert code == 2
+    assert "is complete, with 512 steps: add a larger --total-steps" in said
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert call("--resume", "mine", "--total-steps", "1024")[0] == 0
+    assert result(Path("mine"))["env_steps"] == 1024
+    assert [row["env_steps"] for row in rows(Path("mine"))] == ["256", "512", "768", "1024"]
+    assert "total_steps = 1024" in (tmp_path / "mine" / "config.toml").read_text()
+
+
+def damage(folder: Path, how: str) -> None:
+    last = folder / "checkpoints" / "last.safetensors"
+    if how == "flipped":
+        content = bytearray(last.read_bytes())
+        content[-1] ^= 1
+        last.write_bytes(content)
+    elif how == "missing":
+        last.unlink()
+    elif how == "settings":
+        text = (folder / "config.toml").read_text()
+        (folder / "config.toml").write_text(text.replace("width = 64", "width = 32"))
+    elif how == "no settings":
+        (folder / "config.toml").unlink()
+    elif how == "log":
+        (folder / "metrics.csv").write_text("update,b\nc,d\n")
+    elif how == "mappo":
+        text = (folder / "config.toml").read_text()
+        (folder / "config.toml").write_text(text.replace('"ippo"', '"mappo"'))
+
+
+@pytest.mark.parametrize(
+    ("how", "more", "words"),
+    [
+        ("flipped", [], "last.safetensors' is damaged, or no checkpoint of this version"),
+        ("missing", [], "There is no checkpoint"),
+        ("settings", [], "is of another kind of run: at .policy"),
+        ("no settings", [], "config.toml' cannot be read: No such file"),
+        ("mappo", [], "is for mappo: use experiments/mappo.py"),
+        ("log", [], "metrics.csv' is damaged: remove it to go on"),
+        ("nothing", ["--seed", "3"], "--seed cannot be given with --resume"),
+        ("nothing", ["--ppo.clip", "0.3"], "--ppo.clip cannot be given with --resume"),
+        ("nothing", ["--out", "other"], "--out cannot be given with --resume"),
+        ("nothing", ["--overwrite"], "--overwrite cannot be given with --resume"),
+        ("nothing", ["--config", "mine/config.toml"], "--config cannot be given with --resume"),
+        ("nothing", ["--total-steps", "100"], "is complete"),
+    ],
+)
+def test_what_cannot_be_resumed_is_one_sentence(call, tmp_path, how, more, words):
+    if not (tmp_path.parent / "finished").exists():
+        assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
+        shutil.copytree("mine", tmp_path.parent / "finished")
+    else:
+        shutil.copytree(tmp_path.parent / "finished", "mine")
+    damage(tmp_path / "mine", how)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    code, said = call("--resume", "mine", *(more or ["--total-steps", "1024"]))
+    assert code in (1, 2)
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert words in said
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert after == before, "the folder is untouched"
+    if how in ("flipped", "missing"):
+        assert "Beside it there is best.safetensors." in said
+
+
+def test_the_best_stays_the_best(call, tmp_path):
+    assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
+    best = tmp_path / "mine" / "checkpoints" / "best.safetensors"
+    before = read_metadata(best)
+    assert before["chosen_by"] == 0.0
+    assert call("--resume", "mine", "--total-steps", "1024")[0] == 0
+    assert read_metadata(best)["update"] == before["update"], "an equal return is no better one"
