@@ -2,19 +2,16 @@
 
 import dataclasses
 import math
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 from _build import build_evaluation_env, build_kitchen
-from _config import Config
 from _errors import Failures
 from _film import record
 from _folder import short_name, write_whole
-from _history import History
 from _hooks import Evaluator, frozen, speed
-from _process import Process
 from _report import draw_curve, reached, write_json
+from _run import Run
 from jaxtyping import PRNGKeyArray
 
 from agents import Progress, read_metadata, restore, save
@@ -33,22 +30,18 @@ class Conclusion:
     A signal that arrives now skips the evaluations and the pictures that are still to come.
     """
 
-    algorithm: str
-    config: Config
-    folder: Path
+    run: Run
     progress: Progress
     evaluator: Evaluator
     failures: Failures
-    process: Process
-    history: History
 
     def conclude(self, film_key: PRNGKeyArray) -> dict[str, Any]:
         """**Returns:** what is in `result.json`."""
         last = {"update": self.progress.updates, **self.evaluator.rows[-1]}
         self._save("last", self.progress.state, last)
         result = self._result()
-        with self.failures.writing(self.folder / "result.json"):
-            write_json(self.folder / "result.json", result)
+        with self.failures.writing(self.run.folder / "result.json"):
+            write_json(self.run.folder / "result.json", result)
         if not self._hurried:
             self._draw(result["optimum"], film_key)
         evaluation = {name: result[name] for name in ("eval_return_mean", "eval_return_std")}
@@ -57,24 +50,24 @@ class Conclusion:
 
     @property
     def _hurried(self) -> bool:
-        return self.process.count > 0
+        return self.run.process.count > 0
 
     def _result(self) -> dict[str, Any]:
-        config, progress = self.config, self.progress
+        config, progress = self.run.config, self.progress
         returns = self._play(progress, 1)
         row = self.evaluator.rows[-1]
         mean = row["eval_return_mean"] if returns is None else float(returns.mean())
         std = row["eval_return_std"] if returns is None else float(returns.std())
         optimum = best_known_return(config.env.layout, config.env.dynamics, config.env.horizon)
         return {
-            "algorithm": self.algorithm,
+            "algorithm": self.run.algorithm,
             "layout": config.env.layout,
             "dynamics": config.env.dynamics,
             "seeds": [config.seed],
             "env_steps": progress.env_steps,
-            "wall_seconds": round(self.history.wall_seconds + self.process.seconds(), 2),
+            "wall_seconds": round(self.run.seconds(), 2),
             "compile_seconds": round(progress.compile_seconds, 2),
-            "train_seconds": round(self.history.train_seconds + progress.train_seconds, 2),
+            "train_seconds": round(self.run.history.train_seconds + progress.train_seconds, 2),
             "steps_per_second": round(speed(progress), 1),
             "eval_return_mean": mean,
             "eval_return_std": std,
@@ -89,7 +82,7 @@ class Conclusion:
         """The best checkpoint, read back and evaluated again: that it was the best of many
         evaluations was partly luck, which does not come back.
         """
-        path = self.folder / "checkpoints" / "best.safetensors"
+        path = self.run.folder / "checkpoints" / "best.safetensors"
         best = {"best_return_mean": None, "best_return_std": None, "best_env_steps": None}
         if self._hurried or not path.exists():
             return best
@@ -109,16 +102,18 @@ class Conclusion:
         """The returns of the final episodes, or `None` when there is no time for them."""
         if self._hurried:
             return None
-        repeats = math.ceil(self.config.final_episodes / self.config.eval_episodes)
+        repeats = math.ceil(self.run.config.final_episodes / self.run.config.eval_episodes)
         state = progress.state
         number += progress.num_updates  # no evaluation before had it
         return self.evaluator.play(state.policy, state.scene.env_state, number, repeats)
 
     def _draw(self, optimum: float | None, key: PRNGKeyArray) -> None:
-        config = self.config
-        title = f"{self.algorithm.upper()} in {short_name(config.env.layout)}, seed {config.seed}"
-        with self.failures.writing(self.folder / "curve.png"):
-            draw_curve(self.folder / "curve.png", self.evaluator.rows, title, optimum)
+        config = self.run.config
+        title = (
+            f"{self.run.algorithm.upper()} in {short_name(config.env.layout)}, seed {config.seed}"
+        )
+        with self.failures.writing(self.run.folder / "curve.png"):
+            draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum)
         state = self.progress.state
         env = frozen(build_evaluation_env(config, 1), state.scene.env_state)
         states, rewards = record(state.policy, env, key, min(config.env.horizon, _FILM_STEPS))
@@ -126,10 +121,10 @@ class Conclusion:
         film = build_kitchen(config.env, train=False).render_episode(
             states, captions=[f"{score:g}" for score in score]
         )
-        with self.failures.writing(self.folder / "episode.gif"):
-            write_whole(self.folder / "episode.gif", film)
+        with self.failures.writing(self.run.folder / "episode.gif"):
+            write_whole(self.run.folder / "episode.gif", film)
 
     def _save(self, name: str, state: Any, metadata: dict[str, Any]) -> None:
-        path = self.folder / "checkpoints" / f"{name}.safetensors"
+        path = self.run.folder / "checkpoints" / f"{name}.safetensors"
         with self.failures.writing(path):
             save(path, state, metadata)

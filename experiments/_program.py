@@ -5,8 +5,7 @@ import math
 import shlex
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,10 +15,11 @@ from _conclusion import Conclusion
 from _config import Config, dump, parse
 from _errors import Failures, RunError, UsageError, complain, reason, warn
 from _folder import folder_name, open_folder, reopen_folder, short_name, write_whole
-from _history import History, read_history
+from _history import read_history
 from _hooks import Checkpoints, CsvLog, Display, Evaluator, LiveBar, PlainLines
 from _process import Process, Stopped
 from _report import print_result
+from _run import Plan, Run
 from jaxtyping import PRNGKeyArray
 from rich.console import Console
 from rich.markup import escape
@@ -37,7 +37,6 @@ from agents import (
     start_run,
     train,
 )
-from eqgrid import AbstractVectorEnv
 from eqgrid.envs import find_obstacle
 
 
@@ -90,103 +89,80 @@ def run(algorithm: str, view: AbstractView, args: Sequence[str], process: Proces
     process.check()
     if config.resume is not None:
         with reopen_folder(config.resume) as folder:
-            return _resume_in(folder, algorithm, view, config, plan, process)
+            return _go_on(Run(algorithm, view, config, plan, process, folder))
     name = folder_name(algorithm, config.env.layout, config.seed)
     with open_folder(name, config.out, config.overwrite, dump(algorithm, config)) as folder:
-        return _run_in(folder, algorithm, view, config, plan, process, None, History())
+        return _begin(Run(algorithm, view, config, plan, process, folder))
 
 
-def _resume_in(
-    folder: Path,
-    algorithm: str,
-    view: AbstractView,
-    config: Config,
-    plan: "Plan",
-    process: Process,
-) -> int:
+def _go_on(run: Run) -> int:
     """Reads all that is needed before anything in the folder is touched."""
     like = eqx.filter_eval_shape(
-        start_run, config.ppo, plan.train_env, jax.random.key(0), **_choices(plan, config, view)
+        start_run, run.config.ppo, run.plan.train_env, jax.random.key(0), **_choices(run)
     )
-    state = restore(folder / "checkpoints" / "last.safetensors", like)
+    state = restore(run.folder / "checkpoints" / "last.safetensors", like)
     updates = int(state.updates)
-    if updates >= plan.num_updates:
-        steps = updates * plan.steps_per_update
+    if updates >= run.plan.num_updates:
+        steps = updates * run.plan.steps_per_update
         raise UsageError(
-            f"The run {str(folder)!r} is complete, with {steps:,} steps: add a larger "
+            f"The run {str(run.folder)!r} is complete, with {steps:,} steps: add a larger "
             "--total-steps to go on."
         )
-    history = read_history(folder, updates)
-    (folder / "result.json").unlink(missing_ok=True)  # it would speak of a run that had ended
-    write_whole(folder / "config.toml", dump(algorithm, config).encode())
-    write_whole(folder / "metrics.csv", history.rows)
-    return _run_in(folder, algorithm, view, config, plan, process, state, history)
+    history = read_history(run.folder, updates)
+    write_whole(run.folder / "config.toml", dump(run.algorithm, run.config).encode())
+    write_whole(run.folder / "metrics.csv", history.rows)
+    return _begin(dataclasses.replace(run, state=state, history=history))
 
 
-def _run_in(
-    folder: Path,
-    algorithm: str,
-    view: AbstractView,
-    config: Config,
-    plan: "Plan",
-    process: Process,
-    state: RunState | None,
-    history: History,
-) -> int:
-    # Where nobody looks at a terminal, no line is broken in two.
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    console.print(
-        f"[bold]{algorithm}[/] in [bold]{escape(short_name(config.env.layout))}[/] "
-        f"({config.env.dynamics}), seed {config.seed}, {config.num_envs} environments: writing to "
-        f"{escape(str(folder))}",
-        highlight=False,
-    )
-    if state is not None:
-        steps = int(state.updates) * plan.steps_per_update
-        console.print(f"going on after {steps:,} steps", highlight=False)
-    console.print(escape(keep_compiled_programs()), style="dim", highlight=False)
-    run_key, eval_key, film_key = jax.random.split(jax.random.key(config.seed), 3)
-    evaluator = Evaluator(
-        plan.eval_env,
-        eval_key,
-        lambda: history.wall_seconds + process.seconds(),
-        history.evaluations,
-    )
+def _begin(run: Run) -> int:
+    """Trains, concludes, and says where everything is."""
+    console = _greet(run)
+    eval_key, film_key = _keys(run)[1:]
+    evaluator = Evaluator(run.plan.eval_env, eval_key, run.seconds, run.history.evaluations)
     failures = Failures()
     display = (LiveBar if console.is_terminal else PlainLines)(console, evaluator)
     hooks = (
+        # While a run goes on, there is no result of it.
+        lambda _: (run.folder / "result.json").unlink(missing_ok=True),
         evaluator,
-        CsvLog(folder / "metrics.csv", evaluator, failures, history),
-        Checkpoints(folder / "checkpoints", evaluator, failures, history),
+        CsvLog(run.folder / "metrics.csv", evaluator, failures, run.history),
+        Checkpoints(run.folder / "checkpoints", evaluator, failures, run.history),
         display,
     )
-    progress = _train(plan, config, view, run_key, state, hooks, display, process)
+    progress = _train(run, hooks, display)
     code = _STOP_CODES.get(progress.stopped or "", 0)
     if progress.metrics is None:
         return complain(_NOTHING_LEARNED, code)
     if progress.stopped:
         console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
-    conclusion = Conclusion(
-        algorithm, config, folder, progress, evaluator, failures, process, history
-    )
-    print_result(console, conclusion.conclude(film_key), folder)
+    result = Conclusion(run, progress, evaluator, failures).conclude(film_key)
+    print_result(console, result, run.folder)
     if progress.stopped:
-        command = f"python experiments/{algorithm}.py --resume {shlex.quote(str(folder))}"
+        command = f"python experiments/{run.algorithm}.py --resume {shlex.quote(str(run.folder))}"
         console.print(f"to go on: {escape(command)}", highlight=False, soft_wrap=True)
     return 1 if failures.complain() else code
 
 
-@final
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """What follows from the settings: environments, and how many updates fit the steps."""
+def _greet(run: Run) -> Console:
+    # Where nobody looks at a terminal, no line is broken in two.
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    config, layout = run.config, escape(short_name(run.config.env.layout))
+    console.print(
+        f"[bold]{run.algorithm}[/] in [bold]{layout}[/] ({config.env.dynamics}), seed "
+        f"{config.seed}, {config.num_envs} environments: writing to {escape(str(run.folder))}",
+        highlight=False,
+    )
+    if run.state is not None:
+        steps = int(run.state.updates) * run.plan.steps_per_update
+        console.print(f"going on after {steps:,} steps", highlight=False)
+    console.print(escape(keep_compiled_programs()), style="dim", highlight=False)
+    return console
 
-    train_env: AbstractVectorEnv
-    eval_env: AbstractVectorEnv
-    num_updates: int
-    updates_per_block: int
-    steps_per_update: int
+
+def _keys(run: Run) -> PRNGKeyArray:
+    """One key each for training, for evaluations and for the film."""
+    return jax.random.split(jax.random.key(run.config.seed), 3)
 
 
 def _plan(config: Config) -> Plan:
@@ -210,23 +186,14 @@ def _plan(config: Config) -> Plan:
     )
 
 
-def _train(
-    plan: Plan,
-    config: Config,
-    view: AbstractView,
-    key: PRNGKeyArray,
-    state: RunState | None,
-    hooks: Sequence[Hook],
-    display: Display,
-    process: Process,
-) -> Progress:
+def _train(run: Run, hooks: Sequence[Hook], display: Display) -> Progress:
+    plan = run.plan
     display.start(plan.num_updates * plan.steps_per_update)
     try:
-        if state is None:
-            state = _start(plan, config, view, key)
-        process.check()
+        state = _start(run) if run.state is None else run.state
+        run.process.check()
         return train(
-            config.ppo,
+            run.config.ppo,
             plan.train_env,
             state,
             num_updates=plan.num_updates,
@@ -237,16 +204,20 @@ def _train(
         display.stop()
 
 
-def _start(plan: Plan, config: Config, view: AbstractView, key: PRNGKeyArray) -> RunState:
+def _start(run: Run) -> RunState:
     # It runs once, so what counts is that it compiles fast.
     start: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
         start_run, compiler_options={"xla_backend_optimization_level": "0"}
     )
-    choices = _choices(plan, config, view)
-    start = start.lower(config.ppo, plan.train_env, key, **choices).compile()
+    args = (run.config.ppo, run.plan.train_env, _keys(run)[0])
+    start = start.lower(*args, **_choices(run)).compile()
     check_memory(start)
-    return start(config.ppo, plan.train_env, key, **choices)
+    return start(*args, **_choices(run))
 
 
-def _choices(plan: Plan, config: Config, view: AbstractView) -> dict[str, Any]:
-    return {"num_updates": plan.num_updates, "network": build_network(config), "view": view}
+def _choices(run: Run) -> dict[str, Any]:
+    return {
+        "num_updates": run.plan.num_updates,
+        "network": build_network(run.config),
+        "view": run.view,
+    }

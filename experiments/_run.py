@@ -1,0 +1,54 @@
+"""What the parts of the program share: the settings of a run, and what follows from them."""
+
+import dataclasses
+from pathlib import Path
+from typing import final
+
+from _config import Config
+from _history import History
+from _process import Process
+
+from agents import AbstractView, RunState
+from eqgrid import AbstractVectorEnv
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What follows from the settings: environments, and how many updates fit the steps."""
+
+    train_env: AbstractVectorEnv
+    eval_env: AbstractVectorEnv
+    num_updates: int
+    updates_per_block: int
+    steps_per_update: int
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run of one process.
+
+    **Arguments:**
+
+    - `algorithm`: its name, for people and for files.
+    - `view`: what the critic is shown.
+    - `config`, `plan`: its settings, and what follows from them.
+    - `process`: its clock, and the signals that ask it to end.
+    - `folder`: where it writes.
+    - `state`: where to go on from, of a run that is resumed.
+    - `history`: what it did before this process.
+    """
+
+    algorithm: str
+    view: AbstractView
+    config: Config
+    plan: Plan
+    process: Process
+    folder: Path
+    state: RunState | None = None
+    history: History = dataclasses.field(default_factory=History)
+
+    def seconds(self) -> float:
+        """How long it has taken so far, in all its processes."""
+        return self.history.wall_seconds + self.process.seconds()
