@@ -1,6 +1,7 @@
 """Runs on disk: one safetensors file for each checkpoint, with a checksum of all that is in it."""
 
 import contextlib
+import errno
 import functools
 import hashlib
 import json
@@ -42,31 +43,17 @@ def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = N
 
     **Raises:** `CheckpointError` when it cannot be written.
     """
-    leaves = _named_leaves(state)
-    about = {
-        "format": _FORMAT,
-        "metadata": dict(metadata or {}),
-        "leaves": {name: _describe(leaf) for name, leaf in leaves.items()},
-        "keys": {n: str(jax.random.key_impl(x)) for n, x in leaves.items() if _is_key(x)},
-    }
-    text = json.dumps(about, sort_keys=True)
-    data = {name: _to_numpy(leaf) for name, leaf in leaves.items()}
-    digest = _digest(text, data)
     path = Path(path)
-    partial = path.with_name(f"{path.name}.partial")
     try:
+        content = _serialize(state, dict(metadata or {}))
         with hold_signals():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write(partial, serialize(data, {"about": text, "sha256": digest}))
-            _read(partial)
-            os.replace(partial, path)
-            _flush_folder(path.parent)
+            _replace(path, content)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise CheckpointError(
-            f"The checkpoint {str(path)!r} cannot be written: {error.strerror}."
-        ) from error
+        why = error.strerror or type(error).__name__
+        raise CheckpointError(f"The checkpoint {str(path)!r} cannot be written: {why}.") from error
+    except (ValueError, TypeError, SafetensorError) as error:
+        why = str(error).partition("\n")[0][:100]
+        raise CheckpointError(f"The checkpoint {str(path)!r} cannot be written: {why}.") from error
 
 
 def restore(path: str | Path, like: _T) -> _T:
@@ -95,6 +82,35 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
     return _read(Path(path))[0]["metadata"]
 
 
+def _serialize(state: PyTree, metadata: dict[str, Any]) -> bytes:
+    leaves = _named_leaves(state)
+    about = {
+        "format": _FORMAT,
+        "metadata": metadata,
+        "leaves": {name: _describe(leaf) for name, leaf in leaves.items()},
+        "keys": {n: str(jax.random.key_impl(x)) for n, x in leaves.items() if _is_key(x)},
+    }
+    text = json.dumps(about, sort_keys=True)
+    data = {name: _to_numpy(leaf) for name, leaf in leaves.items()}
+    return serialize(data, {"about": text, "sha256": _digest(text, data)})
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Puts a new file in the place of the one at `path`, once it was read back from the disk."""
+    partial = path.with_name(f"{path.name}.partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        _write(partial, content)
+        if partial.read_bytes() != content:
+            raise OSError(errno.EIO, "what is read back is not what was written")
+        os.replace(partial, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+    _flush_folder(path.parent)
+
+
 def _write(path: Path, content: bytes) -> None:
     with path.open("wb") as file:
         file.write(content)
@@ -116,6 +132,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What is said about a checkpoint, and its arrays, both as they were written."""
     try:
         content = path.read_bytes()
+    except ValueError as error:  # a zero byte in the name
+        raise CheckpointError(f"There is no checkpoint {str(path)!r}: {error}.") from error
     except FileNotFoundError:
         raise CheckpointError(f"There is no checkpoint {str(path)!r}.{_others(path)}") from None
     except OSError as error:
@@ -197,4 +215,7 @@ def _pick(keys: dict[str, str], data: dict[str, np.ndarray], where: Any, leaf: A
         return leaf
     if name in keys:
         return jax.random.wrap_key_data(jnp.asarray(data[name]), impl=keys[name])
-    return jnp.asarray(data[name].view(leaf.dtype))
+    numbers = data[name].view(leaf.dtype)
+    if isinstance(leaf, np.ndarray | np.generic):
+        return numbers
+    return jnp.asarray(numbers)

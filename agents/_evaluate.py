@@ -81,7 +81,7 @@ def _play(
     key, enter_key = jax.random.split(key)
     scene = enter(policy, env, enter_key)
     nothing = Evaluation(
-        jnp.zeros((env.num_envs, env.num_agents)), jnp.zeros(env.num_envs, dtype=jnp.int32)
+        jnp.zeros((env.num_envs, env.num_agents)), jnp.zeros(env.num_envs, dtype=int)
     )
     finished = jnp.zeros(env.num_envs, dtype=bool)
     watch = _Watch(scene, key, jnp.zeros((), dtype=jnp.int32), finished, nothing)

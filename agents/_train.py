@@ -1,7 +1,6 @@
 """The training loop: compiled blocks of updates inside a plain Python loop."""
 
 import dataclasses
-import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast, final
@@ -18,10 +17,10 @@ from ._memory import check_memory
 from ._networks import MLP, AbstractNetwork
 from ._policy import actor_critic
 from ._ppo import PPO, Metrics, RunState
-from ._signals import STOP_SIGNALS, hold_signals
+from ._signals import hold_signals
 from ._views import AbstractView
 
-_REASONS = dict.fromkeys(STOP_SIGNALS, "terminated") | {signal.SIGINT: "interrupted"}
+_REASONS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
 
 
 @final
@@ -40,7 +39,7 @@ class Progress:
     - `wall_seconds`: since `train` was called; `compile_seconds` and `train_seconds` are what
         compiling and running blocks took of it.
     - `stopped`: why the run ended early, or `None`: `"interrupted"` after a Ctrl-C, `"terminated"`
-        after a SIGTERM or a SIGHUP, or what a hook said.
+        after a SIGTERM, `"hung up"` after a SIGHUP, or what a hook said.
     """
 
     state: RunState
@@ -79,8 +78,8 @@ class NonFiniteLoss(ArithmeticError):
     def __init__(self, update: int):
         self.update = update
         super().__init__(
-            f"The loss of update {update} is not a finite number, so the run stops; the last "
-            f"checkpoint is from before. Try a smaller learning rate."
+            f"The loss of update {update} is not a finite number, so the run stops; checkpoints "
+            f"are from before. Try a smaller learning rate."
         )
 
 
@@ -139,7 +138,7 @@ def train(
             progress = dataclasses.replace(progress, stopped=str(stop))
         if held.first is not None:
             held.handled = True
-            progress = dataclasses.replace(progress, stopped=_REASONS[held.first])
+            progress = dataclasses.replace(progress, stopped=_REASONS[held.first.name])
     return dataclasses.replace(progress, wall_seconds=time.perf_counter() - begin)
 
 

@@ -2,10 +2,12 @@
 
 import dataclasses
 import math
+import os
 from typing import Any, final
 
 import numpy as np
 from _build import build_evaluation_env, build_kitchen
+from _config import dump
 from _errors import Failures
 from _film import record
 from _folder import short_name, write_whole
@@ -34,23 +36,27 @@ class Conclusion:
     progress: Progress
     evaluator: Evaluator
     failures: Failures
+    signals_before: int
 
     def conclude(self, film_key: PRNGKeyArray) -> dict[str, Any]:
         """**Returns:** what is in `result.json`."""
         last = {"update": self.progress.updates, **self.evaluator.rows[-1]}
         self._save("last", self.progress.state, last)
+        settings = self.run.folder / "config.toml"
+        if not os.path.exists(settings):  # somebody removed it
+            with self.failures.writing(settings):
+                write_whole(settings, dump(self.run.algorithm, self.run.config).encode())
         result = self._result()
         with self.failures.writing(self.run.folder / "result.json"):
             write_json(self.run.folder / "result.json", result)
-        if not self._hurried:
+        if not self._hurried():
             self._draw(result["optimum"], film_key)
         evaluation = {name: result[name] for name in ("eval_return_mean", "eval_return_std")}
         self._save("last", self.progress.state, {**last, **evaluation})
         return result
 
-    @property
     def _hurried(self) -> bool:
-        return self.run.process.count > 0
+        return self.run.process.count > self.signals_before
 
     def _result(self) -> dict[str, Any]:
         config, progress = self.run.config, self.progress
@@ -84,7 +90,7 @@ class Conclusion:
         """
         path = self.run.folder / "checkpoints" / "best.safetensors"
         best = {"best_return_mean": None, "best_return_std": None, "best_env_steps": None}
-        if self._hurried or not path.exists():
+        if self._hurried() or not os.path.exists(path):
             return best
         with self.failures.writing(path):
             state, metadata = restore(path, self.progress.state), read_metadata(path)
@@ -100,12 +106,14 @@ class Conclusion:
 
     def _play(self, progress: Progress, number: int) -> np.ndarray | None:
         """The returns of the final episodes, or `None` when there is no time for them."""
-        if self._hurried:
+        if self._hurried():
             return None
         repeats = math.ceil(self.run.config.final_episodes / self.run.config.eval_episodes)
         state = progress.state
         number += progress.num_updates  # no evaluation before had it
-        return self.evaluator.play(state.policy, state.scene.env_state, number, repeats)
+        return self.evaluator.play(
+            state.policy, state.scene.env_state, number, repeats, self._hurried
+        )
 
     def _draw(self, optimum: float | None, key: PRNGKeyArray) -> None:
         config = self.run.config
@@ -114,12 +122,17 @@ class Conclusion:
         )
         with self.failures.writing(self.run.folder / "curve.png"):
             draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum)
+        if self._hurried():
+            return
         state = self.progress.state
         env = frozen(build_evaluation_env(config, 1), state.scene.env_state)
         states, rewards = record(state.policy, env, key, min(config.env.horizon, _FILM_STEPS))
         score = np.concatenate([[0.0], np.cumsum(rewards)[:-1]])
-        film = build_kitchen(config.env, train=False).render_episode(
-            states, captions=[f"{score:g}" for score in score]
+        kitchen = build_kitchen(config.env, train=False)
+        film = kitchen.render_episode(
+            states,
+            captions=[f"{score:g}" for score in score],
+            cell_pixels=min(64, max(4, 1024 // max(kitchen.layout.fixtures.shape))),
         )
         with self.failures.writing(self.run.folder / "episode.gif"):
             write_whole(self.run.folder / "episode.gif", film)

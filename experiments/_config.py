@@ -80,7 +80,7 @@ T = TypeVar("T")
 ALGORITHMS = ("ippo", "mappo")
 
 _LARGEST_COUNT = 2**31 - 1
-_LARGEST_FLOAT = 3.4028234e38  # of 32 bits
+_SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of 32 bits
 _NOT_IN_FILE = ("config", "out", "overwrite", "resume")
 _MAX_FILE_BYTES = 100_000
 
@@ -308,6 +308,8 @@ def check(config: Config) -> None:
             )
         if type(value) is float and not abs(value) <= _LARGEST_FLOAT:
             raise UsageError(f"{flag} must be a finite number, but is {value:g}.")
+        if type(value) is float and 0 < abs(value) < _SMALLEST_FLOAT:
+            raise UsageError(f"{flag} is too small for a number of 32 bits: {value:g}.")
     if config.shaping < 0:
         raise UsageError(f"--shaping must not be negative, but is {config.shaping:g}.")
     if not 0 <= config.env.random_starts <= 1:

@@ -1,4 +1,4 @@
-"""The folder of a run: made for one run alone, and cleared of an older one when asked."""
+"""The folder of a run: for one process at a time, and cleared of an older run when asked."""
 
 import contextlib
 import itertools
@@ -12,41 +12,49 @@ from pathlib import Path
 from _errors import RunError, UsageError, reason
 from filelock import FileLock, Timeout
 
-_LOCK = "run.lock"
-FILES = ("result.json", "curve.png", "episode.gif", "metrics.csv", "checkpoints", "config.toml")
-"""What a run writes, in the order in which an older run is cleared away: results go first."""
+_LOCK, _OLDER = "run.lock", "older-run"
+_FILES = (
+    *("result.json", "curve.png", "episode.gif", "metrics.csv", "config.toml"),
+    *("checkpoints/last.safetensors", "checkpoints/best.safetensors"),
+)
+"""What a run writes."""
 
 
 @contextlib.contextmanager
 def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> Iterator[Path]:
     """Makes the folder of a run, with its settings in `config.toml`, and keeps other processes out
-    of it. At the end, the folder of a run that learned nothing is removed.
+    of it. An older run is replaced when this one has learned something; before that, it comes back.
+    The folder of a run that learned nothing is removed.
 
     **Arguments:**
 
     - `name`: what a folder in `runs/` is called; a number is added when that one is taken.
     - `out`: a folder that was asked for instead.
-    - `overwrite`: clear away what an older run left in `out`, and nothing else.
+    - `overwrite`: replace the files of an older run in `out`, and nothing else.
     - `settings`: the text of `config.toml`.
 
     **Raises:** `UsageError` when the folder is in use, `RunError` when it cannot be written.
     """
     folder = _new_folder(name) if out is None else out
+    missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise UsageError(f"{str(folder)!r} is no folder: choose another --out.") from None
     except OSError as error:
         raise cannot_be_written(folder, error) from error
-    with _locked(folder):
-        try:
-            _claim(folder, overwrite, settings)
-        except OSError as error:
-            raise cannot_be_written(folder, error) from error
-        try:
-            yield folder
-        finally:
-            _discard_unused(folder)
+    try:
+        with _locked(folder):
+            _check_free(folder, overwrite)
+            try:
+                _claim(folder, settings)
+                yield folder
+            finally:
+                _tidy(folder)
+    finally:
+        with contextlib.suppress(OSError):
+            for path in missing:
+                path.rmdir()  # those that were made and are empty again
 
 
 @contextlib.contextmanager
@@ -61,15 +69,16 @@ def reopen_folder(folder: Path) -> Iterator[Path]:
 
 def _new_folder(name: str) -> Path:
     """A folder in `runs/` that was not there before."""
-    for number in itertools.count(1):
-        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise cannot_be_written(folder, error) from error
-        return folder
+    runs = Path("runs")
+    try:
+        runs.mkdir(exist_ok=True)
+        for number in itertools.count(1):
+            folder = runs / (name if number == 1 else f"{name}-{number}")
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir()
+                return folder
+    except OSError as error:
+        raise cannot_be_written(runs, error) from error
     raise AssertionError("numbers do not end")
 
 
@@ -91,7 +100,6 @@ def _locked(folder: Path) -> Iterator[None]:
             lock.release()
             with contextlib.suppress(OSError):
                 (folder / _LOCK).unlink()
-                folder.rmdir()  # where the lock was all that was left
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -115,36 +123,78 @@ def short_name(layout: str) -> str:
     """A layout's name, the stem of its file's name, or `custom` for its text."""
     if "\n" in layout.strip():
         return "custom"
-    return re.sub(r"[^\w.+-]+", "_", Path(layout).stem)[:60] or "custom"
+    name = re.sub(r"[^\w.+-]+", "_", Path(layout).stem)
+    return name.encode()[:100].decode(errors="ignore") or "custom"
 
 
 def cannot_be_written(folder: Path, error: OSError) -> RunError:
     return RunError(f"The folder {str(folder)!r} cannot be written: {reason(error)}.")
 
 
-def _claim(folder: Path, overwrite: bool, settings: str) -> None:
-    if overwrite:
-        _clear(folder)
-    elif any(path.name != _LOCK for path in folder.iterdir()):
+def forget_older(folder: Path) -> None:
+    """Removes the run that this one replaces, which was kept until this one had learned something.
+
+    **Raises:** `OSError` when it cannot be removed.
+    """
+    if (folder / _OLDER).exists():
+        shutil.rmtree(folder / _OLDER)
+
+
+def _check_free(folder: Path, overwrite: bool) -> None:
+    """**Raises:** `UsageError` when there is something in a folder that is to stay."""
+    try:
+        names = {path.name for path in folder.iterdir()} - {_LOCK}
+        ours = "config.toml" not in names or b"algorithm" in (folder / "config.toml").read_bytes()
+    except OSError as error:
+        raise cannot_be_written(folder, error) from error
+    if names and not overwrite:
         raise UsageError(
             f"The folder {str(folder)!r} exists and is not empty: choose another --out, or add "
             "--overwrite to replace the run in it."
         )
-    (folder / "checkpoints").mkdir(exist_ok=True)
-    write_whole(folder / "config.toml", settings.encode())
+    if not ours:
+        raise UsageError(
+            f"The folder {str(folder)!r} has the config.toml of another program: choose another "
+            "--out."
+        )
 
 
-def _discard_unused(folder: Path) -> None:
+def _claim(folder: Path, settings: str) -> None:
+    try:
+        _set_aside(folder)
+        (folder / "checkpoints").mkdir(exist_ok=True)
+        write_whole(folder / "config.toml", settings.encode())
+    except OSError as error:
+        raise cannot_be_written(folder, error) from error
+
+
+def _set_aside(folder: Path) -> None:
+    """Moves an older run out of the way; what no run wrote stays where it is."""
+    if (folder / "metrics.csv").exists():
+        forget_older(folder)  # of a process that was killed after it had learned something
+    else:
+        _bring_back(folder)
+    for name in _FILES:
+        if os.path.lexists(folder / name):
+            (folder / _OLDER / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(folder / name, folder / _OLDER / name)
+
+
+def _bring_back(folder: Path) -> None:
+    for name in _FILES:
+        if os.path.lexists(folder / _OLDER / name):
+            (folder / name).parent.mkdir(exist_ok=True)
+            os.replace(folder / _OLDER / name, folder / name)
+    forget_older(folder)
+
+
+def _tidy(folder: Path) -> None:
+    """Leaves the run that learned something: this one, or else the older one, if there was one."""
     with contextlib.suppress(OSError):
-        if not (folder / "metrics.csv").exists():
-            (folder / "checkpoints").rmdir()
-            (folder / "config.toml").unlink()
-
-
-def _clear(folder: Path) -> None:
-    for name in FILES:
-        path = folder / name
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
+        if (folder / "metrics.csv").exists():
+            forget_older(folder)
         else:
-            path.unlink(missing_ok=True)
+            (folder / "config.toml").unlink(missing_ok=True)
+            _bring_back(folder)
+    with contextlib.suppress(OSError):
+        (folder / "checkpoints").rmdir()

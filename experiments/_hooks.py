@@ -12,12 +12,14 @@ from typing import Any, Protocol, final
 import jax
 import numpy as np
 from _errors import Failures
+from _folder import forget_older
 from _history import History
+from _process import Process
 from jaxtyping import PRNGKeyArray, PyTree
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 
-from agents import ActorCritic, Metrics, Progress, evaluate, save
+from agents import ActorCritic, Metrics, Progress, StopTraining, evaluate, save
 from eqgrid import AbstractVectorEnv, NormalizeObservation
 
 
@@ -58,7 +60,12 @@ class Evaluator:
         )
 
     def play(
-        self, policy: ActorCritic, env_state: PyTree, number: int, repeats: int = 1
+        self,
+        policy: ActorCritic,
+        env_state: PyTree,
+        number: int,
+        repeats: int = 1,
+        hurried: Callable[[], bool] = lambda: False,
     ) -> np.ndarray:
         """The returns of `repeats` times as many episodes as there are environments.
 
@@ -67,10 +74,15 @@ class Evaluator:
         - `policy`: who plays.
         - `env_state`: the state of the training environments, for the moments in it.
         - `number`: which evaluation this is; equal numbers play equal episodes.
+        - `hurried`: says when those that were played so far must do.
         """
         env = frozen(self.env, env_state)
         keys = jax.random.split(jax.random.fold_in(self.key, number), repeats)
-        returns = [np.asarray(evaluate(policy, env, key).episode_return) for key in keys]
+        returns = []
+        for key in keys:
+            returns.append(np.asarray(evaluate(policy, env, key).episode_return))
+            if hurried():
+                break
         return np.concatenate(returns).mean(axis=-1)
 
 
@@ -88,7 +100,7 @@ class CsvLog:
     def __init__(self, path: Path, evaluator: Evaluator, failures: Failures, history: History):
         self.path, self.evaluator, self.failures = path, evaluator, failures
         self.train_seconds = history.train_seconds
-        self.size = len(history.rows)  # of the whole rows in the file, in bytes
+        self.written = history.rows  # the whole rows in the file, and its header
         self.rows: list[dict[str, Any]] = []  # that are not in it yet
 
     def __call__(self, progress: Progress) -> None:
@@ -105,19 +117,23 @@ class CsvLog:
     def _write(self) -> None:
         text = io.StringIO(newline="")
         writer = csv.DictWriter(text, fieldnames=list(self.rows[0]))
-        if self.size == 0:
+        if not self.written:
             writer.writeheader()
         writer.writerows(self.rows)
         content = text.getvalue().encode()
         with self.path.open("ab", buffering=0) as file:
+            there = len(self.written)
+            if file.seek(0, os.SEEK_END) < there:  # somebody removed the file, or made it shorter
+                content, there = self.written + content, 0
+                self.written = b""
             try:
-                file.truncate(self.size)
+                file.truncate(there)
                 if file.write(content) < len(content):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             except OSError:
-                file.truncate(self.size)
+                file.truncate(there)
                 raise
-        self.size += len(content)
+        self.written += content
         self.rows.clear()
 
 
@@ -139,6 +155,33 @@ def block_means(metrics: Metrics | None) -> dict[str, Any]:
         "learning_rate": float(rows["learning_rate"][-1]),
         "episodes": int(episodes.sum()),
     }
+
+
+@final
+class Forget:
+    """Removes what a run replaces, as soon as it has learned something: the older run in its
+    folder, and the result of its own first part.
+    """
+
+    def __init__(self, folder: Path, failures: Failures):
+        self.folder, self.failures = folder, failures
+
+    def __call__(self, _: Progress) -> None:
+        with self.failures.writing(self.folder):
+            (self.folder / "result.json").unlink(missing_ok=True)
+            forget_older(self.folder)
+
+
+@final
+class StopWhenAsked:
+    """Ends a run that was asked to end before it began to listen."""
+
+    def __init__(self, process: Process):
+        self.process = process
+
+    def __call__(self, _: Progress) -> None:
+        if self.process.first is not None:
+            raise StopTraining("interrupted")
 
 
 @final
@@ -200,6 +243,7 @@ class LiveBar(Display):
             TextColumn("left"),
             TimeRemainingColumn(compact=True),
             console=console,
+            redirect_stderr=False,  # where that goes is up to whoever started the program
         )
 
     def start(self, total_steps: int) -> None:

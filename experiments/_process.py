@@ -43,6 +43,9 @@ class Process:
         # Libraries do not speak: matplotlib of its folders, XLA of what takes long to compile.
         logging.getLogger("matplotlib").setLevel(logging.ERROR)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        os.environ["MPLBACKEND"] = "agg"  # pictures go into files
+        if not os.environ.get("EQGRID_TRACEBACK"):
+            sys.excepthook = _say_in_one_sentence
         _open_missing_streams()
         sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
         for number in _STOP_SIGNALS:
@@ -81,6 +84,15 @@ class Process:
         if not self._begun:
             os.write(2, b"error: interrupted; nothing was begun.\n")
             os._exit(self.exit_code)
+
+
+def _say_in_one_sentence(kind: type[BaseException], error: BaseException, _: object) -> None:
+    """What nobody foresaw, such as an environment variable that a library does not like."""
+    line = next(iter(str(error).splitlines()), "")
+    print(
+        f"error: {kind.__name__}: {line:.300} (EQGRID_TRACEBACK=1 shows where it comes from)",
+        file=sys.stderr,
+    )
 
 
 def _open_missing_streams() -> None:

@@ -16,7 +16,16 @@ from _config import Config, dump, parse
 from _errors import Failures, RunError, UsageError, complain, reason, warn
 from _folder import folder_name, open_folder, reopen_folder, short_name, write_whole
 from _history import read_history
-from _hooks import Checkpoints, CsvLog, Display, Evaluator, LiveBar, PlainLines
+from _hooks import (
+    Checkpoints,
+    CsvLog,
+    Display,
+    Evaluator,
+    Forget,
+    LiveBar,
+    PlainLines,
+    StopWhenAsked,
+)
 from _process import Process, Stopped
 from _report import print_result
 from _run import Plan, Run
@@ -73,7 +82,7 @@ def main(algorithm: str, view: AbstractView, process: Process) -> int:
 
 _MEMORY_SETTINGS = "--num-envs, --ppo.rollout-length, --width or --eval-episodes"
 _NOTHING_LEARNED = "interrupted before anything was learned, so nothing was written."
-_STOP_CODES = {"interrupted": 130, "terminated": 143}
+_STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
 
 
 def run(algorithm: str, view: AbstractView, args: Sequence[str], process: Process) -> int:
@@ -120,33 +129,36 @@ def _begin(run: Run) -> int:
     eval_key, film_key = _keys(run)[1:]
     evaluator = Evaluator(run.plan.eval_env, eval_key, run.seconds, run.history.evaluations)
     failures = Failures()
-    display = (LiveBar if console.is_terminal else PlainLines)(console, evaluator)
+    live = console.is_terminal and not console.is_dumb_terminal
+    display = (LiveBar if live else PlainLines)(console, evaluator)
     hooks = (
-        # While a run goes on, there is no result of it.
-        lambda _: (run.folder / "result.json").unlink(missing_ok=True),
+        Forget(run.folder, failures),
         evaluator,
         CsvLog(run.folder / "metrics.csv", evaluator, failures, run.history),
         Checkpoints(run.folder / "checkpoints", evaluator, failures, run.history),
         display,
+        StopWhenAsked(run.process),
     )
     progress = _train(run, hooks, display)
-    code = _STOP_CODES.get(progress.stopped or "", 0)
+    stopped = _STOP_CODES.get(progress.stopped or "", 0)
     if progress.metrics is None:
-        return complain(_NOTHING_LEARNED, code)
+        return complain(_NOTHING_LEARNED, stopped)
     if progress.stopped:
         console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
-    result = Conclusion(run, progress, evaluator, failures).conclude(film_key)
+    result = Conclusion(run, progress, evaluator, failures, run.process.count).conclude(film_key)
     print_result(console, result, run.folder)
     if progress.stopped:
         command = f"python experiments/{run.algorithm}.py --resume {shlex.quote(str(run.folder))}"
         console.print(f"to go on: {escape(command)}", highlight=False, soft_wrap=True)
-    return 1 if failures.complain() else code
+    if failures.complain():
+        return 1
+    return stopped or (run.process.exit_code if run.process.first else 0)
 
 
 def _greet(run: Run) -> Console:
     # Where nobody looks at a terminal, no line is broken in two.
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    console = Console(width=None if sys.stdout.isatty() else 200, emoji=False)
     config, layout = run.config, escape(short_name(run.config.env.layout))
     console.print(
         f"[bold]{run.algorithm}[/] in [bold]{layout}[/] ({config.env.dynamics}), seed "

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,9 @@ THRESHOLD_STEP = 20
 """Return thresholds in `result.json` are the multiples of what one soup pays by default."""
 
 
+_MOST_THRESHOLDS = 1000
+
+
 def write_json(path: Path, result: dict[str, Any]) -> None:
     """Writes a result; a number that is not finite becomes `null`, as JSON knows none."""
     finite = {
@@ -31,9 +35,12 @@ def write_json(path: Path, result: dict[str, Any]) -> None:
 
 def reached(evaluations: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
     """When an evaluation first reached each return threshold, up to the highest one reached."""
-    best = max((row["eval_return_mean"] for row in evaluations), default=0.0)
+    means = [x["eval_return_mean"] for x in evaluations if math.isfinite(x["eval_return_mean"])]
+    best = max(means, default=0.0)
+    # Where soups pay thousands, every so many multiples of 20 are enough.
+    step = THRESHOLD_STEP * max(1, math.ceil(best / THRESHOLD_STEP / _MOST_THRESHOLDS))
     times = {}
-    for threshold in range(THRESHOLD_STEP, int(best) + 1, THRESHOLD_STEP):
+    for threshold in range(step, int(best) + 1, step):
         first = next(row for row in evaluations if row["eval_return_mean"] >= threshold)
         times[str(threshold)] = {
             "env_steps": int(first["env_steps"]),
@@ -46,6 +53,7 @@ def draw_curve(
     path: Path, evaluations: Sequence[dict[str, float]], title: str, optimum: float | None
 ) -> None:
     """Draws the evaluation return (mean and one standard deviation) against env steps, as a PNG."""
+    evaluations = [row for row in evaluations if math.isfinite(row["eval_return_mean"])]
     steps = np.asarray([row["env_steps"] for row in evaluations])
     mean = np.asarray([row["eval_return_mean"] for row in evaluations])
     spread = np.asarray([row["eval_return_std"] for row in evaluations])
@@ -119,6 +127,6 @@ def print_result(console: Console, result: dict[str, Any], folder: Path) -> None
         ("checkpoints/best.safetensors", "best state"),
         ("checkpoints/last.safetensors", "last state"),
     ):
-        if (folder / name).exists():
+        if os.path.exists(folder / name):
             table.add_row(what, Text(str(folder / name), overflow="fold"))
     console.print(table)

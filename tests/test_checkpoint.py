@@ -133,9 +133,10 @@ def test_what_was_written_is_read_before_it_counts(tmp_path, monkeypatch):
         "_write",
         lambda path, content: path.write_bytes(flip(content, 8 * len(content) - 1)),
     )
-    with pytest.raises(CheckpointError, match="damaged"):
+    with pytest.raises(CheckpointError, match="what is read back is not what was written"):
         save(tmp_path / "a", notes(1.0), {"number": 2})
     monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert read_metadata(tmp_path / "a") == {"number": 1}
 
 
@@ -259,3 +260,30 @@ def test_another_kind_of_run_is_refused(tmp_path, where, replacement, message):
     like = eqx.tree_at(where, notes(), replacement, is_leaf=lambda x: x is None)
     with pytest.raises(CheckpointError, match=message):
         restore(tmp_path / "a", like)
+
+
+def test_numpy_arrays_stay_what_they_are(tmp_path):
+    state = {"large": np.asarray([2**40 + 1, -1]), "other": np.asarray([1.5], ">f8")}
+    save(tmp_path / "a", state)
+    restored = restore(tmp_path / "a", state)
+    for name, value in state.items():
+        assert restored[name].dtype == value.dtype
+        np.testing.assert_array_equal(restored[name], value)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda path: save(path / "a", {"x": np.asarray([object()])}),
+        lambda path: save(path / "a", {"x": jax.ShapeDtypeStruct((2,), jnp.float32)}),
+        lambda path: save(path / "a", {"x": np.zeros(2, complex)}),
+        lambda path: save(path / "a", {}, {"x": np.float32(1)}),
+        lambda path: save(path / "a\0b", {}),
+        lambda path: save("", {}),
+        lambda path: read_metadata(path / "a\0b"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(tmp_path, bad):
+    with pytest.raises(CheckpointError, match=r"cannot be written|There is no checkpoint"):
+        bad(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -372,7 +372,7 @@ def test_the_row_of_an_interrupted_block_is_written(program, monkeypatch, tmp_pa
 
 
 def test_a_signal_at_the_end_skips_what_takes_time(program, monkeypatch, tmp_path):
-    monkeypatch.setattr(program.Conclusion, "_hurried", True)
+    monkeypatch.setattr(program.Conclusion, "_hurried", lambda _: True)
     assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 0
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {"config.toml", "metrics.csv", "result.json", "checkpoints"}

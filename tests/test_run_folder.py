@@ -38,9 +38,11 @@ def hooks():
 def run(folder):
     """Opens a folder, and leaves in it what a run that learned something would leave."""
 
-    def run(out: str, *, overwrite: bool = False, settings: str = "") -> Path:
-        with folder.open_folder("a", Path(out), overwrite, settings) as path:
-            (path / "metrics.csv").write_text("a row")
+    def run(out: str, *, overwrite: bool = False, settings: str = "seed = 1") -> Path:
+        text = f'algorithm = "ippo"\n{settings}'
+        with folder.open_folder("a", Path(out), overwrite, text) as path:
+            (path / "metrics.csv").write_text(settings)
+            (path / "checkpoints" / "last.safetensors").write_text(settings)
         return path
 
     return run
@@ -107,32 +109,75 @@ def test_an_empty_folder_is_free(run):
     assert "not empty" in refusal(run, "mine")
 
 
-def test_overwriting_clears_what_is_stale_and_nothing_else(run):
-    mine = run("mine", settings="seed = 1")
-    for name in ("result.json", "curve.png", "notes.txt", "checkpoints/best"):
+def test_overwriting_replaces_an_older_run_and_nothing_else(run):
+    mine = run("mine")
+    kept = ("notes.txt", "checkpoints/model.bin")
+    for name in ("result.json", "curve.png", "checkpoints/best.safetensors", *kept):
         (mine / name).write_text("old")
     run("mine", overwrite=True, settings="seed = 2")
-    names = {path.name for path in mine.iterdir()}
-    assert names == {"config.toml", "checkpoints", "notes.txt", "metrics.csv"}
-    assert list((mine / "checkpoints").iterdir()) == []
-    assert (mine / "config.toml").read_text() == "seed = 2"
+    names = {str(path.relative_to(mine)) for path in mine.rglob("*") if path.is_file()}
+    assert names == {"config.toml", "metrics.csv", "checkpoints/last.safetensors", *kept}
+    assert (mine / "config.toml").read_text().endswith("seed = 2")
+    assert (mine / "checkpoints" / "last.safetensors").read_text() == "seed = 2"
 
 
-def test_overwriting_removes_results_before_settings(run, folder, monkeypatch):
-    mine = run("mine", settings="seed = 1")
+def contents(folder: Path) -> dict[str, str]:
+    return {str(path): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_that_learned_nothing_replaces_nothing(run, folder):
+    mine = run("mine")
     (mine / "result.json").write_text("old")
+    before = contents(mine)
+    with folder.open_folder("a", mine, True, "algorithm = 2"):
+        assert not (mine / "result.json").exists(), "nothing stale beside the new settings"
+    assert contents(mine) == before
 
-    class Killed(BaseException):
-        pass
 
-    def die(*_):
-        raise Killed
-
-    monkeypatch.setattr(folder, "write_whole", die)
-    with pytest.raises(Killed):
-        run("mine", overwrite=True, settings="seed = 2")
+def test_a_run_that_was_killed_early_replaces_nothing(run, folder, monkeypatch):
+    mine = run("mine")
+    (mine / "result.json").write_text("old")
+    before = contents(mine)
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "_tidy", lambda _: None)  # as after `kill -9`
+        with folder.open_folder("a", mine, True, "algorithm = 2"):
+            pass
     assert not (mine / "result.json").exists()
-    assert not (mine / "config.toml").exists()
+    with folder.open_folder("a", mine, True, "algorithm = 3"):
+        pass
+    assert contents(mine) == before
+
+
+def test_the_older_run_is_forgotten_when_this_one_learned_something(run, folder):
+    mine = run("mine")
+    with folder.open_folder("a", mine, True, "algorithm = 2"):
+        assert (mine / "older-run" / "metrics.csv").exists()
+        folder.forget_older(mine)
+        assert not (mine / "older-run").exists()
+    assert list(mine.iterdir()) == []
+
+
+def test_a_full_disk_at_the_start_leaves_nothing(run, folder, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(folder, "write_whole", full)
+    with pytest.raises(Exception, match=r"'mine/deep' cannot be written: No space left"):
+        run("mine/deep")
+    assert not Path("mine").exists()
+
+
+def test_the_settings_of_another_program_are_left_alone(run):
+    Path("mine").mkdir()
+    Path("mine/config.toml").write_text("[tool]\n")
+    assert "config.toml of another program" in refusal(run, "mine", overwrite=True)
+    assert Path("mine/config.toml").read_text() == "[tool]\n"
+
+
+def test_a_link_that_leads_nowhere_is_one_sentence(folder):
+    Path("runs").symlink_to("/nonexistent/x")
+    with pytest.raises(Exception, match=r"'runs' cannot be written"):
+        folder._new_folder("a")
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -149,22 +194,15 @@ def test_a_folder_that_is_written_into_is_left_alone(run, folder, overwrite):
         assert again == mine
 
 
-def test_a_link_to_a_folder_is_removed_not_followed(run, tmp_path):
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious" / "thing").write_text("mine")
-    mine = run("mine")
-    (mine / "checkpoints").rmdir()
-    (mine / "checkpoints").symlink_to(tmp_path / "precious")
-    run("mine", overwrite=True)
-    assert (tmp_path / "precious" / "thing").read_text() == "mine"
-    assert not (mine / "checkpoints").is_symlink()
-
-
 def test_only_a_run_that_learned_nothing_is_discarded(run, folder):
     assert (run("mine") / "config.toml").exists()
     with folder.open_folder("a", Path("other"), False, ""):
         assert Path("other").exists()
     assert not Path("other").exists()
+    Path("other").mkdir()
+    with folder.open_folder("a", Path("other"), False, ""):
+        pass
+    assert list(Path("other").iterdir()) == [], "what was there before stays"
 
 
 @pytest.mark.parametrize(
@@ -174,7 +212,8 @@ def test_only_a_run_that_learned_nothing_is_discarded(run, folder):
         ("/a/b/mine.layout", "mine"),
         ("XXX\nX1X\nXXX", "custom"),
         ("a/[b].layout", "_b_"),
-        ("x" * 300, "x" * 60),
+        ("x" * 300, "x" * 100),
+        ("𠀀" * 60, "𠀀" * 25),
         ("台所.layout", "台所"),
     ],
 )
@@ -208,6 +247,9 @@ class Limited:
     def __exit__(self, *_):
         self.file.close()
 
+    def seek(self, *where):
+        return self.file.seek(*where)
+
     def truncate(self, size):
         return self.file.truncate(size)
 
@@ -238,6 +280,20 @@ def test_rows_that_find_no_room_are_written_later(hooks, monkeypatch, tmp_path, 
     assert error.count("warning: ") == 1
     assert "metrics.csv' cannot be written: No space left on device. The run goes on" in error
     assert not failures.complain(), "all was written in the end"
+
+
+def test_a_log_that_was_removed_is_written_anew(hooks, tmp_path):
+    path, evaluator = tmp_path / "metrics.csv", SimpleNamespace(rows=[])
+    log = hooks.CsvLog(path, evaluator, hooks.Failures(), hooks.History())
+    for update in range(1, 6):
+        evaluator.rows.append({"env_steps": update})
+        if update == 3:
+            path.unlink()
+        if update == 4:
+            path.write_text("upd")
+        log(SimpleNamespace(updates=update, train_seconds=0.5, metrics=None))
+        assert path.read_text().count("\n") == update + 1
+        assert "\0" not in path.read_text()
 
 
 def test_what_fails_in_the_end_is_said_again(hooks, tmp_path, capsys):

@@ -41,9 +41,9 @@ def test_things_are_handed_on_over_counters():
     )
 
 
-def test_a_pot_is_no_counter():
-    text = SPLIT.replace("O1 X  D", "O1 P  D").replace("X  X 2X", "X  # 2X")
-    assert "the cooks cannot reach" in obstacle(text.replace("XXPXXXX", "XXXXXXX"))
+def test_a_pot_is_filled_from_one_side_and_emptied_from_the_other():
+    assert obstacle("XXXXX\nO1P2D\nXXXSX") == ""
+    assert "a pot" in obstacle("XXXXX\nO1#2D\nXXXSX")
 
 
 def test_a_corner_cannot_be_reached():

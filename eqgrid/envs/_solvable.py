@@ -14,10 +14,10 @@ _CROSS = np.asarray([[0, 1, 0], [1, 1, 1], [0, 1, 0]], bool)
 def find_obstacle(layout: Layout, dynamics: str) -> str | None:
     """Says why nothing can ever be earned in a kitchen, if that is so.
 
-    Cooks walk on floor that is connected, and hand things to each other over counters that both
-    can touch. Those who can hand things on must together reach a serving hatch, a pot, dishes and
-    every ingredient of some recipe that pays. The check is about what can be reached, not about how
-    long it takes or who is in the way.
+    Cooks walk on floor that is connected, and hand things to each other over counters and pots
+    that both can touch. Those who can hand things on must together reach a serving hatch, a pot,
+    dishes and every ingredient of some recipe that pays. The check is about what can be reached,
+    not about how long it takes or who is in the way.
 
     **Arguments:**
 
@@ -61,14 +61,17 @@ def _teams(layout: Layout) -> Iterator[tuple[list[int], Bool[np.ndarray, "height
     label(fixtures == Fixture.FLOOR, output=regions)
     rows, cols = np.asarray(layout.start.bodies.position).T
     areas = {int(region): regions == region for region in regions[rows, cols]}
-    touched = {region: binary_dilation(area, _CROSS) for region, area in areas.items()}
+    touched = {
+        region: np.asarray(binary_dilation(area, _CROSS), bool) for region, area in areas.items()
+    }
     left = set(areas)
     while left:
         team, new = set(), {left.pop()}
         while new:
             region = new.pop()
             team.add(region)
-            shared = touched[region] & (fixtures == Fixture.COUNTER)
+            # One cook may fill a pot and another one empty it.
+            shared = touched[region] & ((fixtures == Fixture.COUNTER) | (fixtures == Fixture.POT))
             met = {other for other in left if (shared & touched[other]).any()}
             new |= met
             left -= met
