@@ -35,8 +35,8 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
 
     **Raises:** `UsageError` when the folder is in use, `RunError` when it cannot be written.
     """
-    folder = _new_folder(name) if out is None else out
-    missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
+    missing = [path for path in (out, *out.parents) if not os.path.lexists(path)] if out else []
+    folder = out or _new_folder(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -53,7 +53,7 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
                 _tidy(folder)
     finally:
         with contextlib.suppress(OSError):
-            for path in missing:
+            for path in missing or ([] if out else [folder]):
                 path.rmdir()  # those that were made and are empty again
 
 
@@ -170,14 +170,18 @@ def _claim(folder: Path, settings: str) -> None:
 
 def _set_aside(folder: Path) -> None:
     """Moves an older run out of the way; what no run wrote stays where it is."""
-    if (folder / "metrics.csv").exists():
-        forget_older(folder)  # of a process that was killed after it had learned something
+    if _has_learned(folder):
+        forget_older(folder)  # of a process that was killed later
     else:
         _bring_back(folder)
     for name in _FILES:
         if os.path.lexists(folder / name):
             (folder / _OLDER / name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(folder / name, folder / _OLDER / name)
+
+
+def _has_learned(folder: Path) -> bool:
+    return any(os.path.lexists(folder / name) for name in _FILES if name != "config.toml")
 
 
 def _bring_back(folder: Path) -> None:
@@ -191,7 +195,7 @@ def _bring_back(folder: Path) -> None:
 def _tidy(folder: Path) -> None:
     """Leaves the run that learned something: this one, or else the older one, if there was one."""
     with contextlib.suppress(OSError):
-        if (folder / "metrics.csv").exists():
+        if _has_learned(folder):
             forget_older(folder)
         else:
             (folder / "config.toml").unlink(missing_ok=True)

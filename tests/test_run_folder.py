@@ -199,6 +199,12 @@ def test_only_a_run_that_learned_nothing_is_discarded(run, folder):
     with folder.open_folder("a", Path("other"), False, ""):
         assert Path("other").exists()
     assert not Path("other").exists()
+    with folder.open_folder("a", None, False, ""):
+        assert Path("runs/a").exists()
+    assert not Path("runs/a").exists()
+    with folder.open_folder("a", Path("full"), False, "") as full:
+        (full / "checkpoints" / "last.safetensors").write_text("a disk too full for a log")
+    assert (full / "config.toml").exists()
     Path("other").mkdir()
     with folder.open_folder("a", Path("other"), False, ""):
         pass
