@@ -1,11 +1,15 @@
 """What the benchmarks share: where their results go, and how they end."""
 
+import json
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from _errors import RunError, UsageError, complain
+from _errors import RunError, UsageError, complain, reason
+from _folder import write_whole
+from _process import Process
 from rich.console import Console
 
 
@@ -18,10 +22,26 @@ def open_results(name: str, out: Path | None) -> tuple[Path, Console]:
 
 
 def run_command(run: Callable[[Sequence[str]], None]) -> None:
-    """Runs a command line, and says in one line why it cannot be done."""
+    """Runs a command line, says in one line why it cannot be done, and ends the process. A signal
+    ends it at once: what was measured is written after every measurement.
+    """
+    process = Process.listen("what was measured before is kept")
+    process.finish(_run(run))
+
+
+def _run(run: Callable[[Sequence[str]], None]) -> int:
     try:
         run(sys.argv[1:])
-    except (UsageError, RunError, OSError) as error:
-        sys.exit(complain(str(error), 2 if isinstance(error, UsageError) else 1))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except UsageError as error:
+        return complain(str(error), 2)
+    except RunError as error:
+        return complain(str(error), 1)
+    except OSError as error:
+        where = f"{str(error.filename)!r}: " if error.filename else ""
+        return complain(f"{where}{reason(error)}.", 1)
+    return 0
+
+
+def write_json(path: Path, results: Any) -> None:
+    """Writes results; the file is there as a whole or not at all."""
+    write_whole(path, (json.dumps(results, indent=2) + "\n").encode())

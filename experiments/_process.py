@@ -29,7 +29,12 @@ class Process:
     and the program asks for it where it can end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, last_words: str = "nothing was begun") -> None:
+        """**Arguments:**
+
+        - `last_words`: what is said when a signal ends the process at once.
+        """
+        self.last_words = last_words
         self.started = time.perf_counter()
         self.first: int | None = None
         self.count = 0
@@ -37,9 +42,9 @@ class Process:
         self._begun = False
 
     @classmethod
-    def listen(cls) -> "Process":
+    def listen(cls, last_words: str = "nothing was begun") -> "Process":
         """Makes output safe, and listens to the signals that are not ignored."""
-        process = cls()
+        process = cls(last_words)
         # Libraries do not speak: matplotlib of its folders, XLA of what takes long to compile.
         logging.getLogger("matplotlib").setLevel(logging.ERROR)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -82,7 +87,7 @@ class Process:
         self.first = self.first or number
         self.count += 1
         if not self._begun:
-            os.write(2, b"error: interrupted; nothing was begun.\n")
+            os.write(2, f"error: interrupted; {self.last_words}.\n".encode())
             os._exit(self.exit_code)
 
 

@@ -5,7 +5,6 @@ python experiments/accelerator.py
 
 import dataclasses
 import functools
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tyro
-from _benchmark import open_results, run_command
+from _benchmark import open_results, run_command, write_json
 from _build import build_evaluation_env, build_network, build_training_env
 from _config import Config as RunConfig, cli
 from _errors import RunError, UsageError
@@ -146,7 +145,7 @@ def run(args: Sequence[str]) -> None:
 
     def save(**measured: Any) -> None:
         result.update(measured)
-        (folder / "accelerator.json").write_text(json.dumps(result, indent=2) + "\n")
+        write_json(folder / "accelerator.json", result)
 
     save(best_stored=best)
     try:

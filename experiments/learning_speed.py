@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from _benchmark import open_results, run_command
+from _benchmark import open_results, run_command, write_json
 from _config import cli
 from _errors import RunError, UsageError
 from rich.console import Console
@@ -144,7 +144,7 @@ def measure(config: Config, folder: Path, console: Console) -> dict[str, list[di
             except RunError as error:
                 console.print(f"[red]{escape(str(error))}[/]", highlight=False)
                 results[name].append({"error": str(error)})
-            (folder / "learning_speed.json").write_text(json.dumps(results, indent=2) + "\n")
+            write_json(folder / "learning_speed.json", results)
     if not any("seconds" in run for runs in results.values() for run in runs):
         errors = dict.fromkeys(run["error"] for runs in results.values() for run in runs)
         raise RunError(f"Nothing could be measured: {'; '.join(errors)}")

@@ -35,7 +35,11 @@ def contenders(monkeypatch):
 
 def run(monkeypatch, script, *args):
     monkeypatch.syspath_prepend(EXPERIMENTS)
+    import _benchmark  # noqa: PLC0415
+
     module = __import__(script)
+    # The signals and the output of this process are those of the tests.
+    monkeypatch.setattr(_benchmark.Process, "listen", _benchmark.Process)
     monkeypatch.setattr(sys, "argv", [script, *map(str, args)])
     with pytest.raises(SystemExit) as stop:
         module.main()
