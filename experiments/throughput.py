@@ -109,6 +109,7 @@ class Worker:
                 env=self.env,
             )
         except OSError as error:
+            self.complaints.close()
             raise RunError(f"{str(self.python)!r} cannot be run: {error.strerror}.") from error
         self.about = self._answer()
 
