@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -313,3 +314,27 @@ def test_what_fails_in_the_end_is_said_again(hooks, tmp_path, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(":")[0] for line in lines] == ["warning", "warning", "error", "error"]
     assert all("/a'" in line or "/b'" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "returns", [[0.0, 1e12], [5.0, np.inf], [np.nan], [], [-3.0], [1e30, 10.0]]
+)
+def test_reports_of_odd_returns_come_to_an_end(tmp_path, returns):
+    import _report  # noqa: PLC0415
+
+    rows = [
+        {"env_steps": i, "wall_seconds": 0.5, "eval_return_mean": x, "eval_return_std": 0.0}
+        for i, x in enumerate(returns)
+    ]
+    reached = _report.reached(rows)
+    assert len(reached) <= 1000
+    assert bool(reached) == any(np.isfinite(x) and x >= 20 for x in returns)
+    _report.draw_curve(tmp_path / "curve.png", rows, "odd [/b] 台所 $x_", 260.0)
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_thresholds_are_multiples_of_a_soup():
+    import _report  # noqa: PLC0415
+
+    row = {"env_steps": 3, "wall_seconds": 0.5, "eval_return_mean": 65.0, "eval_return_std": 0.0}
+    assert list(_report.reached([row])) == ["20", "40", "60"]

@@ -40,7 +40,7 @@ def begin(programs, tmp_path):
             [sys.executable, "-c", listen, script, *(() if "--resume" in args else SMALL), *args],
             text=True,
             errors="backslashreplace",
-            env=programs | options.pop("env", {}),
+            env=programs | dict(options.pop("env", {})),
             **options,
         )
         started.append(process)

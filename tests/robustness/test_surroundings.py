@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -112,6 +114,63 @@ def test_what_needs_too_much_memory_is_one_sentence(begin, tmp_path, setting):
     assert "--num-envs" in error
     assert error.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("variable", ["JAX_ENABLE_X64=1", "MPLBACKEND=nonsense", "TERM=dumb"])
+def test_settings_of_the_surroundings_end_nothing(begin, tmp_path, variable):
+    _, error = finish(begin("--total-steps", "512", "--out", "run", env=[variable.split("=")]))
+    assert error == ""
+    check_complete(tmp_path / "run")
+
+
+@pytest.mark.parametrize("variable", ["JAX_PLATFORMS=nonsense", "JAX_ENABLE_X64=maybe"])
+def test_what_a_library_does_not_like_is_one_sentence(begin, tmp_path, variable):
+    process = begin("--total-steps", "512", "--out", "run", env=[variable.split("=")])
+    _, error = process.communicate(timeout=100)
+    assert process.returncode == 1
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_runs_that_lead_nowhere_are_one_sentence(begin, tmp_path):
+    (tmp_path / "runs").symlink_to(tmp_path / "nowhere" / "deep")
+    process = begin("--total-steps", "512")
+    _, error = process.communicate(timeout=100)
+    assert process.returncode == 1
+    assert error == "error: The folder 'runs' cannot be written: File exists.\n"
+
+
+def test_a_folder_that_vanishes_comes_back(begin, tmp_path):
+    process = begin("--total-steps", "100000000", "--out", "run")
+    log = tmp_path / "run" / "metrics.csv"
+    deadline = time.monotonic() + 100
+    while not log.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    shutil.rmtree(tmp_path / "run")
+    time.sleep(7)  # until the next checkpoint makes a folder again
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=100)
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    assert b"\0" not in log.read_bytes()
+    assert log.read_text().startswith("update,env_steps,")
+    for name in FILES:
+        assert (tmp_path / "run" / name).exists()
+
+
+def test_a_signal_at_the_end_is_told(begin, tmp_path):
+    process = begin("--total-steps", "512", "--out", "run", "--final-episodes", "40000")
+    for line in process.stdout:
+        if "final evaluation" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert error == ""
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert 4 <= result["eval_episodes"] < 40000
+    assert not (tmp_path / "run" / "episode.gif").exists()
 
 
 KIBIBYTES = (16, 64, 200, 300, 400, 560, 600, 700)
