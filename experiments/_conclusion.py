@@ -36,7 +36,6 @@ class Conclusion:
     progress: Progress
     evaluator: Evaluator
     failures: Failures
-    signals_before: int
 
     def conclude(self, film_key: PRNGKeyArray) -> dict[str, Any]:
         """**Returns:** what is in `result.json`."""
@@ -56,7 +55,7 @@ class Conclusion:
         return result
 
     def _hurried(self) -> bool:
-        return self.run.process.count > self.signals_before
+        return self.run.process.hurried
 
     def _result(self) -> dict[str, Any]:
         config, progress = self.run.config, self.progress

@@ -37,7 +37,7 @@ class Process:
         self.last_words = last_words
         self.started = time.perf_counter()
         self.first: int | None = None
-        self.count = 0
+        self.count, self._settled = 0, 0
         self._listening: list[int] = []
         self._begun = False
 
@@ -71,6 +71,15 @@ class Process:
         """**Raises:** `Stopped` when a signal has arrived."""
         if self.first is not None:
             raise Stopped(signal.Signals(self.first).name)
+
+    def settle(self) -> None:
+        """From now on, a signal that reaches this object finds the program about to end."""
+        self._settled = self.count
+
+    @property
+    def hurried(self) -> bool:
+        """Whether a signal arrived since then: what is left to do should be left out."""
+        return self.count > self._settled
 
     @property
     def exit_code(self) -> int:

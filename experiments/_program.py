@@ -146,7 +146,7 @@ def _begin(run: Run) -> int:
     if progress.stopped:
         console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
-    result = Conclusion(run, progress, evaluator, failures, run.process.count).conclude(film_key)
+    result = Conclusion(run, progress, evaluator, failures).conclude(film_key)
     print_result(console, result, run.folder)
     if progress.stopped:
         command = f"python experiments/{run.algorithm}.py --resume {shlex.quote(str(run.folder))}"
@@ -204,6 +204,7 @@ def _train(run: Run, hooks: Sequence[Hook], display: Display) -> Progress:
     try:
         state = _start(run) if run.state is None else run.state
         run.process.check()
+        run.process.settle()  # `train` holds signals for itself
         return train(
             run.config.ppo,
             plan.train_env,
