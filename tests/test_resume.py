@@ -85,8 +85,14 @@ def check_equal(folder: Path, whole: Path) -> None:
     "more",
     [
         [],
-        ["--env.normalize-observation", "--env.random-starts", "0.5"],
-        ["--network", "cnn", "--env.observation", "planes", "--ppo.keep-states"],
+        pytest.param(
+            ["--env.normalize-observation", "--env.random-starts", "0.5"],
+            marks=pytest.mark.robustness,
+        ),
+        pytest.param(
+            ["--network", "cnn", "--env.observation", "planes", "--ppo.keep-states"],
+            marks=pytest.mark.robustness,
+        ),
     ],
     ids=lambda more: "-".join(more[:1]) or "defaults",
 )
