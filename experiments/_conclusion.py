@@ -98,7 +98,7 @@ class Conclusion:
                 mean, std = float(returns.mean()), float(returns.std())
                 best |= {"best_return_mean": mean, "best_return_std": std}
                 best["best_env_steps"] = metadata["env_steps"]
-                chosen_by = metadata["eval_return_mean"]
+                chosen_by = metadata.get("chosen_by", metadata["eval_return_mean"])
                 again = {"eval_return_mean": mean, "eval_return_std": std, "chosen_by": chosen_by}
                 save(path, state, {**metadata, **again})
         return best

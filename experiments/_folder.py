@@ -180,6 +180,11 @@ def _set_aside(folder: Path) -> None:
             os.replace(folder / name, folder / _OLDER / name)
 
 
+def is_complete(folder: Path) -> bool:
+    """Whether a run has written all its files."""
+    return all(os.path.lexists(folder / name) for name in _FILES)
+
+
 def _has_learned(folder: Path) -> bool:
     return any(os.path.lexists(folder / name) for name in _FILES if name != "config.toml")
 

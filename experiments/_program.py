@@ -14,7 +14,7 @@ from _cache import keep_compiled_programs
 from _conclusion import Conclusion
 from _config import Config, dump, parse
 from _errors import Failures, RunError, UsageError, complain, reason, warn
-from _folder import folder_name, open_folder, reopen_folder, short_name, write_whole
+from _folder import folder_name, is_complete, open_folder, reopen_folder, short_name, write_whole
 from _history import read_history
 from _hooks import (
     Checkpoints,
@@ -111,7 +111,10 @@ def _go_on(run: Run) -> int:
     )
     state = restore(run.folder / "checkpoints" / "last.safetensors", like)
     updates = int(state.updates)
-    if updates >= run.plan.num_updates:
+    # A run that was killed in its last moments has made its updates, but not all of its files.
+    if updates > run.plan.num_updates or (
+        updates == run.plan.num_updates and is_complete(run.folder)
+    ):
         steps = updates * run.plan.steps_per_update
         raise UsageError(
             f"The run {str(run.folder)!r} is complete, with {steps:,} steps: add a larger "
@@ -141,7 +144,7 @@ def _begin(run: Run) -> int:
     )
     progress = _train(run, hooks, display)
     stopped = _STOP_CODES.get(progress.stopped or "", 0)
-    if progress.metrics is None:
+    if progress.stopped and progress.metrics is None:
         return complain(_NOTHING_LEARNED, stopped)
     if progress.stopped:
         console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)

@@ -141,6 +141,18 @@ def test_a_run_that_is_complete_can_be_made_longer(call, tmp_path):
     assert "total_steps = 1024" in (tmp_path / "mine" / "config.toml").read_text()
 
 
+@pytest.mark.parametrize("missing", [("result.json", "curve.png", "episode.gif"), ("curve.png",)])
+def test_a_run_that_was_killed_in_its_last_moments_is_concluded(call, tmp_path, missing):
+    assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
+    shutil.copytree("mine", "whole")
+    for name in missing:
+        (tmp_path / "mine" / name).unlink()
+    assert call("--resume", "mine")[0] == 0
+    for name in ("curve.png", "episode.gif"):
+        assert (Path("mine") / name).exists()
+    check_equal(Path("mine"), Path("whole"))
+
+
 def damage(folder: Path, how: str) -> None:
     last = folder / "checkpoints" / "last.safetensors"
     if how == "flipped":
