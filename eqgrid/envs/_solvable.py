@@ -3,12 +3,9 @@
 from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Bool, UInt8
-from scipy.ndimage import binary_dilation, label
+from jaxtyping import Bool, Int, UInt8
 
 from ..grid import ALL_RECIPES, MAX_INGREDIENTS, Fixture, Item, Layout
-
-_CROSS = np.asarray([[0, 1, 0], [1, 1, 1], [0, 1, 0]], bool)
 
 
 def find_obstacle(layout: Layout, dynamics: str) -> str | None:
@@ -57,26 +54,35 @@ def _paying_recipes(layout: Layout, dynamics: str) -> list[tuple[str, ...]]:
 def _teams(layout: Layout) -> Iterator[tuple[list[int], Bool[np.ndarray, "height width"]]]:
     """The cooks who can hand things to each other, and the cells that they reach together."""
     fixtures = np.asarray(layout.fixtures)
-    regions = np.empty(fixtures.shape, np.int32)
-    label(fixtures == Fixture.FLOOR, output=regions)
-    rows, cols = np.asarray(layout.start.bodies.position).T
-    areas = {int(region): regions == region for region in regions[rows, cols]}
-    touched = {
-        region: np.asarray(binary_dilation(area, _CROSS), bool) for region, area in areas.items()
-    }
-    left = set(areas)
+    positions = np.asarray(layout.start.bodies.position)
+    reached = [_reach(fixtures == Fixture.FLOOR, position) for position in positions]
+    # Cooks meet on floor, over a counter, or at a pot that one fills and another one empties.
+    places = np.isin(fixtures, (Fixture.FLOOR, Fixture.COUNTER, Fixture.POT))
+    left = set(range(len(reached)))
     while left:
-        team, new = set(), {left.pop()}
+        team, new = [], {left.pop()}
         while new:
-            region = new.pop()
-            team.add(region)
-            # One cook may fill a pot and another one empty it.
-            shared = touched[region] & ((fixtures == Fixture.COUNTER) | (fixtures == Fixture.POT))
-            met = {other for other in left if (shared & touched[other]).any()}
+            cook = new.pop()
+            team.append(cook)
+            met = {other for other in left if np.any(reached[cook] & reached[other] & places)}
             new |= met
             left -= met
-        cooks = [i for i, region in enumerate(regions[rows, cols]) if int(region) in team]
-        yield cooks, np.any([touched[region] for region in team], axis=0)
+        yield team, np.any([reached[cook] for cook in team], axis=0)
+
+
+def _reach(
+    floor: Bool[np.ndarray, "height width"], position: Int[np.ndarray, "2"]
+) -> Bool[np.ndarray, "height width"]:
+    """The floor that a cook can walk to, and all that can be touched from there."""
+    reached = np.zeros_like(floor)
+    reached[tuple(position)] = True
+    while True:
+        wide = np.pad(reached & floor, 1)
+        further = wide[1:-1, 1:-1] | wide[:-2, 1:-1] | wide[2:, 1:-1]
+        further |= wide[1:-1, :-2] | wide[1:-1, 2:]
+        if (further == reached).all():
+            return reached
+        reached = further
 
 
 def _lacking(
