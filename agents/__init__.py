@@ -5,6 +5,7 @@ from ._checkpoint import (
     save as save,
 )
 from ._evaluate import Evaluation as Evaluation, evaluate as evaluate
+from ._files import write_whole as write_whole
 from ._gae import gae as gae
 from ._memory import OutOfMemory as OutOfMemory, check_memory as check_memory
 from ._networks import CNN as CNN, MLP as MLP, AbstractNetwork as AbstractNetwork, Dense as Dense

@@ -1,11 +1,9 @@
 """Runs on disk: one safetensors file for each checkpoint, with a checksum of all that is in it."""
 
 import contextlib
-import errno
 import functools
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, final
@@ -17,6 +15,7 @@ from jaxtyping import PyTree
 from safetensors import SafetensorError
 from safetensors.numpy import load, save as serialize
 
+from ._files import write_whole
 from ._signals import hold_signals
 
 _T = TypeVar("_T")
@@ -47,12 +46,10 @@ def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = N
     try:
         content = _serialize(state, dict(metadata or {}))
         with hold_signals():
-            _replace(path, content)
-    except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise CheckpointError(f"The checkpoint {str(path)!r} cannot be written: {why}.") from error
-    except (ValueError, TypeError, SafetensorError) as error:
-        why = str(error).partition("\n")[0][:100]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, content)
+    except (OSError, ValueError, TypeError, SafetensorError) as error:
+        why = getattr(error, "strerror", None) or str(error).partition("\n")[0][:100]
         raise CheckpointError(f"The checkpoint {str(path)!r} cannot be written: {why}.") from error
 
 
@@ -93,39 +90,6 @@ def _serialize(state: PyTree, metadata: dict[str, Any]) -> bytes:
     text = json.dumps(about, sort_keys=True)
     data = {name: _to_numpy(leaf) for name, leaf in leaves.items()}
     return serialize(data, {"about": text, "sha256": _digest(text, data)})
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Puts a new file in the place of the one at `path`, once it was read back from the disk."""
-    partial = path.with_name(f"{path.name}.partial")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        _write(partial, content)
-        if partial.read_bytes() != content:
-            raise OSError(errno.EIO, "what is read back is not what was written")
-        os.replace(partial, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise
-    _flush_folder(path.parent)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _flush_folder(folder: Path) -> None:
-    """Lets the new name of a file survive a power failure, where the system can."""
-    with contextlib.suppress(OSError):
-        number = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -1,14 +1,11 @@
 """What the benchmarks share: where their results go, and how they end."""
 
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from _errors import RunError, UsageError, complain, reason
-from _folder import write_whole
+from _errors import RunError, UsageError, complain, complain_of_system
 from _process import Process
 from rich.console import Console
 
@@ -37,11 +34,5 @@ def _run(run: Callable[[Sequence[str]], None]) -> int:
     except RunError as error:
         return complain(str(error), 1)
     except OSError as error:
-        where = f"{str(error.filename)!r}: " if error.filename else ""
-        return complain(f"{where}{reason(error)}.", 1)
+        return complain_of_system(error)
     return 0
-
-
-def write_json(path: Path, results: Any) -> None:
-    """Writes results; the file is there as a whole or not at all."""
-    write_whole(path, (json.dumps(results, indent=2) + "\n").encode())

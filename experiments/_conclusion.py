@@ -10,13 +10,14 @@ from _build import build_evaluation_env, build_kitchen
 from _config import dump
 from _errors import Failures
 from _film import record
-from _folder import short_name, write_whole
+from _folder import short_name
 from _hooks import Evaluator, frozen, speed
-from _report import draw_curve, reached, write_json
+from _report import draw_curve, reached
+from _results import write_json
 from _run import Run
 from jaxtyping import PRNGKeyArray
 
-from agents import Progress, read_metadata, restore, save
+from agents import Progress, read_metadata, restore, save, write_whole
 from eqgrid.envs import best_known_return
 
 _FILM_STEPS = 1000

@@ -40,6 +40,12 @@ def reason(error: OSError) -> str:
     return error.strerror or os.strerror(error.errno or 0)
 
 
+def complain_of_system(error: OSError) -> int:
+    """Says what the system refused, and with which file; the exit code is 1."""
+    where = f"{str(error.filename)!r}: " if error.filename else ""
+    return complain(f"{where}{reason(error)}.", 1)
+
+
 @final
 class Failures:
     """What could not be written. One file that fails stops neither the run nor the other files: it

@@ -12,6 +12,8 @@ from pathlib import Path
 from _errors import RunError, UsageError, reason
 from filelock import FileLock, Timeout
 
+from agents import write_whole
+
 _LOCK, _OLDER = "run.lock", "older-run"
 _FILES = (
     *("result.json", "curve.png", "episode.gif", "metrics.csv", "config.toml"),
@@ -100,18 +102,6 @@ def _locked(folder: Path) -> Iterator[None]:
             lock.release()
             with contextlib.suppress(OSError):
                 (folder / _LOCK).unlink()
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file that is there as a whole or not at all, whatever ends the process."""
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise
 
 
 def folder_name(algorithm: str, layout: str, seed: int) -> str:

@@ -13,8 +13,8 @@ from _build import build_evaluation_env, build_kitchen, build_network, build_tra
 from _cache import keep_compiled_programs
 from _conclusion import Conclusion
 from _config import Config, dump, parse
-from _errors import Failures, RunError, UsageError, complain, reason, warn
-from _folder import folder_name, is_complete, open_folder, reopen_folder, short_name, write_whole
+from _errors import Failures, RunError, UsageError, complain, complain_of_system, warn
+from _folder import folder_name, is_complete, open_folder, reopen_folder, short_name
 from _history import read_history
 from _hooks import (
     Checkpoints,
@@ -45,6 +45,7 @@ from agents import (
     restore,
     start_run,
     train,
+    write_whole,
 )
 from eqgrid.envs import find_obstacle
 
@@ -72,8 +73,7 @@ def main(algorithm: str, view: AbstractView, process: Process) -> int:
     except (RunError, NonFiniteLoss, CheckpointError) as error:
         return complain(str(error), 1)
     except OSError as error:
-        where = f"{str(error.filename)!r}: " if error.filename else ""
-        return complain(f"{where}{reason(error)}.", 1)
+        return complain_of_system(error)
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
             return complain(f"There is not enough memory: lower {_MEMORY_SETTINGS}.", 1)

@@ -1,7 +1,6 @@
 """What is left of a run for a person to look at: numbers and pictures."""
 
 import io
-import json
 import math
 import os
 import warnings
@@ -10,27 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _folder import write_whole
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agents import write_whole
+
 THRESHOLD_STEP = 20
 """Return thresholds in `result.json` are the multiples of what one soup pays by default."""
 
 
 _MOST_THRESHOLDS = 1000
-
-
-def write_json(path: Path, result: dict[str, Any]) -> None:
-    """Writes a result; a number that is not finite becomes `null`, as JSON knows none."""
-    finite = {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in result.items()
-    }
-    write_whole(path, (json.dumps(finite, indent=2) + "\n").encode())
 
 
 def reached(evaluations: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:

@@ -16,10 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tyro
-from _benchmark import open_results, run_command, write_json
+from _benchmark import open_results, run_command
 from _build import build_evaluation_env, build_network, build_training_env
 from _config import Config as RunConfig, cli
 from _errors import RunError, UsageError
+from _results import write_json
 from rich.console import Console
 from throughput import (
     Config as ThroughputConfig,

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from _benchmark import open_results, run_command, write_json
+from _benchmark import open_results, run_command
 from _config import cli
 from _errors import RunError, UsageError
+from _results import write_json
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from safetensors.numpy import load_file
 
-import agents._checkpoint
+import agents._files
 from agents import CheckpointError, read_metadata, restore, save
 
 
