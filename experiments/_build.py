@@ -15,11 +15,11 @@ from eqgrid import (
     ShapedReward,
     Vectorize,
 )
-from eqgrid.envs import Overcooked
-from eqgrid.grid import random_starts
+from eqgrid.envs.overcooked import Overcooked, random_starts
+from eqgrid.grid import GridWorld
 
 
-def build_kitchen(config: EnvConfig, *, train: bool) -> Overcooked:
+def build_kitchen(config: EnvConfig, *, train: bool) -> GridWorld:
     """The kitchen to train or to evaluate in; evaluations begin at the layout's own start."""
     return Overcooked(
         config.layout,

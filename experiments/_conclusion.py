@@ -18,7 +18,7 @@ from _run import Run
 from jaxtyping import PRNGKeyArray
 
 from agents import Progress, read_metadata, restore, save, write_whole
-from eqgrid.envs import best_known_return
+from eqgrid.envs.overcooked import best_known_return
 
 _FILM_STEPS = 1000
 """The longest film: what is not shown of an episode is more of the same."""
@@ -132,7 +132,7 @@ class Conclusion:
         film = kitchen.render_episode(
             states,
             captions=[f"{score:g}" for score in score],
-            cell_pixels=min(64, max(4, 1024 // max(kitchen.layout.fixtures.shape))),
+            cell_pixels=min(64, max(4, 1024 // max(kitchen.layout.tiles.shape))),
         )
         with self.failures.writing(self.run.folder / "episode.gif"):
             write_whole(self.run.folder / "episode.gif", film)

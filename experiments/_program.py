@@ -47,7 +47,7 @@ from agents import (
     train,
     write_whole,
 )
-from eqgrid.envs import find_obstacle
+from eqgrid.envs.overcooked import find_obstacle
 
 
 def main(algorithm: str, view: AbstractView, process: Process) -> int:

@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from eqgrid.envs import KITCHENS, REFERENCE_NAMES
+from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES
 
 PEERS = {
     "jaxmarl": "JaxMARL overcooked",

@@ -1,6 +1,7 @@
 """What the tests of kitchens share: random kitchens and worlds, scripts, and playing them."""
 
 import contextlib
+from enum import IntEnum
 from typing import final
 
 import equinox as eqx
@@ -9,17 +10,20 @@ import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 
-from eqgrid.grid import (
-    IDLE,
-    AbstractObservation,
-    Cell,
-    Fixture,
-    Hand,
-    Item,
-    Layout,
-    World,
-    as_thing,
-)
+from eqgrid.envs.overcooked import Item, Tile, encode, parse_kitchen
+from eqgrid.grid import IDLE, AbstractObservation, Cell, World
+
+
+class Action(IntEnum):
+    """The actions of a cook, as numbers."""
+
+    NORTH = 0
+    SOUTH = 1
+    EAST = 2
+    WEST = 3
+    STAY = 4
+    INTERACT = 5
+
 
 LETTERS = "NSEW.I"
 """North, south, east, west, stay, interact: what scripts are written in."""
@@ -29,7 +33,7 @@ LETTERS = "NSEW.I"
 class Blind(AbstractObservation):
     """Nothing to see: for tests of what happens, which then compile fast."""
 
-    def __call__(self, layout, world):
+    def __call__(self, layout, world, steps_left):
         return jnp.zeros((world.num_agents, 1))
 
 
@@ -96,13 +100,13 @@ def random_layout(rng, shape, agents, recipes=None):
     starts = [tuple(map(int, x)) for x in rng.permutation(inside)[:agents]]
     for start in starts:
         text[start] = " "
-    return Layout.parse("\n".join("".join(row) for row in text), recipes, starts=starts)
+    return parse_kitchen("\n".join("".join(row) for row in text), recipes, starts=starts)
 
 
 def random_world(rng, layout):
     """Any world that this kitchen could be in."""
-    fixtures = np.asarray(layout.fixtures)
-    counter, pot = fixtures == Fixture.COUNTER, fixtures == Fixture.POT
+    fixtures = np.asarray(layout.tiles)
+    counter, pot = fixtures == Tile.COUNTER, fixtures == Tile.POT
     soups = rng.integers(0, 4, (*fixtures.shape, 2)).astype(np.uint8)
     soups[..., 1] = np.minimum(soups[..., 1], 3 - soups[..., 0])
     amount = soups.sum(axis=-1)
@@ -112,18 +116,18 @@ def random_world(rng, layout):
     item[(item == Item.SOUP) & (amount == 0)] = Item.DISH
     item[pot & (amount > 0)] = Item.SOUP
     timer = np.where(pot & (amount > 0), rng.integers(-1, 5, pot.shape), IDLE)
-    floor = rng.permutation(np.argwhere(fixtures == Fixture.FLOOR))[: layout.num_agents]
+    floor = rng.permutation(np.argwhere(fixtures == Tile.FLOOR))[: layout.num_agents]
     held = rng.integers(0, 5, layout.num_agents)
     held_soups = rng.permutation([(3, 0), (1, 0), (0, 1), (2, 1)])
     held_soups = held_soups[rng.integers(0, 4, layout.num_agents)]
     return eqx.tree_at(
-        lambda w: (w.cells, w.bodies.position, w.bodies.heading, w.bodies.held),
+        lambda w: (w.cells, w.bodies.position, w.bodies.direction, w.bodies.held),
         layout.start,
         (
-            Cell(as_thing(item, soups), jnp.asarray(timer, jnp.int16)),
+            Cell(encode(item, soups), jnp.asarray(timer, jnp.int16)),
             jnp.asarray(floor, jnp.int8),
             jnp.asarray(rng.integers(0, 4, layout.num_agents), jnp.int8),
-            Hand(as_thing(held, held_soups)),
+            encode(held, held_soups),
         ),
     )
 
@@ -142,16 +146,16 @@ def stack(trees):
 def in_front(world):
     """`(row, col)` of the cell that each agent faces."""
     steps = np.asarray([(-1, 0), (1, 0), (0, 1), (0, -1)])
-    return np.asarray(world.bodies.position) + steps[np.asarray(world.bodies.heading)]
+    return np.asarray(world.bodies.position) + steps[np.asarray(world.bodies.direction)]
 
 
 def holds(item, contents=(0, 0)):
-    return Hand(as_thing(jnp.asarray(item, jnp.uint8), jnp.asarray(contents, jnp.uint8)))
+    return encode(jnp.asarray(item, jnp.uint8), jnp.asarray(contents, jnp.uint8))
 
 
 def lies(item, contents=(0, 0), timer=IDLE):
     return Cell(
-        as_thing(jnp.asarray(item, jnp.uint8), jnp.asarray(contents, jnp.uint8)),
+        encode(jnp.asarray(item, jnp.uint8), jnp.asarray(contents, jnp.uint8)),
         jnp.asarray(timer, jnp.int16),
     )
 
@@ -171,7 +175,7 @@ def give(world, agent, hand):
 def place(world, positions, headings):
     """`world` with the agents elsewhere."""
     return eqx.tree_at(
-        lambda w: (w.bodies.position, w.bodies.heading),
+        lambda w: (w.bodies.position, w.bodies.direction),
         world,
         (jnp.asarray(positions, jnp.int8), jnp.asarray(headings, jnp.int8)),
     )

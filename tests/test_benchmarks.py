@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from eqgrid import AutoReset
-from eqgrid.envs import KITCHENS, make
+from eqgrid.envs import make
+from eqgrid.envs.overcooked import KITCHENS
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 SPEC = {
@@ -94,7 +95,7 @@ def test_random_starts_are_the_same_when_resets_are_lazy(contenders, key):
 def test_a_mixed_batch_has_all_kitchens(contenders, key):
     _, library = contenders
     params, _, _ = library.build(SPEC | {"layout": "mixed"}, 7)
-    fixtures = np.asarray(params.env.layout.fixtures)
+    fixtures = np.asarray(params.env.layout.tiles)
     sizes = [len(text.strip().splitlines()) for text in KITCHENS.values()]
     assert fixtures.shape[:2] == (7, max(sizes))
     np.testing.assert_array_equal(fixtures[0], fixtures[5])

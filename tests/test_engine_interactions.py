@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from kitchen_checks import holds, lies
 
-from eqgrid.envs import DYNAMICS
-from eqgrid.grid import (
-    IDLE,
+from eqgrid.envs.overcooked import (
+    ACTIONS,
+    DYNAMICS,
+    KINDS,
     AddIngredient,
     Deliver,
-    Fixture,
     Ingredient,
     Item,
     PickUp,
@@ -23,13 +23,17 @@ from eqgrid.grid import (
     Recipes,
     StartCooking,
     Take,
+    Tile,
+    item_of,
+    soup_contents,
 )
+from eqgrid.grid import IDLE, Bodies, Layout, Step, Turn, empty_world
 
 RECIPES = Recipes(cook_times={("onion",): 7, ("onion", "tomato"): 11})
 COOK_TIME = {(o, t): int(RECIPES.cook_time[o, t]) for o, t in itertools.product(range(4), range(4))}
 ADD_ONION = AddIngredient(Item.ONION, Ingredient.ONION)
 ADD_TOMATO = AddIngredient(Item.TOMATO, Ingredient.TOMATO)
-TAKE_DISH = Take(Fixture.DISH_DISPENSER, Item.DISH)
+TAKE_DISH = Take(Tile.DISH_DISPENSER, Item.DISH)
 NOTHING, ONION, TOMATO, DISH = (holds(item) for item in list(Item)[:4])
 SOUP = holds(Item.SOUP, (2, 1))
 EMPTY = lies(Item.NOTHING)
@@ -41,49 +45,49 @@ def pot(onions, tomatoes, timer=IDLE):
 
 FIRES = [
     # interaction, fixture, cell, hand -> cell, hand
-    (PutDown(), Fixture.COUNTER, EMPTY, ONION, lies(Item.ONION), NOTHING),
-    (PutDown(), Fixture.COUNTER, EMPTY, SOUP, lies(Item.SOUP, (2, 1)), NOTHING),
-    (PickUp(), Fixture.COUNTER, lies(Item.DISH), NOTHING, EMPTY, DISH),
-    (PickUp(), Fixture.COUNTER, lies(Item.SOUP, (2, 1)), NOTHING, EMPTY, SOUP),
-    (TAKE_DISH, Fixture.DISH_DISPENSER, EMPTY, NOTHING, EMPTY, DISH),
-    (ADD_ONION, Fixture.POT, EMPTY, ONION, pot(1, 0), NOTHING),
-    (ADD_ONION, Fixture.POT, pot(1, 1), ONION, pot(2, 1), NOTHING),
-    (ADD_TOMATO, Fixture.POT, pot(1, 0), TOMATO, pot(1, 1), NOTHING),
-    (Plate(), Fixture.POT, pot(2, 1, 0), DISH, EMPTY, SOUP),
-    (Deliver(), Fixture.SERVING, EMPTY, SOUP, EMPTY, NOTHING),
-    (StartCooking(), Fixture.POT, pot(1, 0), NOTHING, pot(1, 0, 7), NOTHING),
-    (StartCooking(), Fixture.POT, pot(1, 1), NOTHING, pot(1, 1, 11), NOTHING),
-    (StartCooking(), Fixture.POT, pot(3, 0), NOTHING, pot(3, 0, 20), NOTHING),
+    (PutDown(), Tile.COUNTER, EMPTY, ONION, lies(Item.ONION), NOTHING),
+    (PutDown(), Tile.COUNTER, EMPTY, SOUP, lies(Item.SOUP, (2, 1)), NOTHING),
+    (PickUp(), Tile.COUNTER, lies(Item.DISH), NOTHING, EMPTY, DISH),
+    (PickUp(), Tile.COUNTER, lies(Item.SOUP, (2, 1)), NOTHING, EMPTY, SOUP),
+    (TAKE_DISH, Tile.DISH_DISPENSER, EMPTY, NOTHING, EMPTY, DISH),
+    (ADD_ONION, Tile.POT, EMPTY, ONION, pot(1, 0), NOTHING),
+    (ADD_ONION, Tile.POT, pot(1, 1), ONION, pot(2, 1), NOTHING),
+    (ADD_TOMATO, Tile.POT, pot(1, 0), TOMATO, pot(1, 1), NOTHING),
+    (Plate(), Tile.POT, pot(2, 1, 0), DISH, EMPTY, SOUP),
+    (Deliver(), Tile.SERVING, EMPTY, SOUP, EMPTY, NOTHING),
+    (StartCooking(), Tile.POT, pot(1, 0), NOTHING, pot(1, 0, 7), NOTHING),
+    (StartCooking(), Tile.POT, pot(1, 1), NOTHING, pot(1, 1, 11), NOTHING),
+    (StartCooking(), Tile.POT, pot(3, 0), NOTHING, pot(3, 0, 20), NOTHING),
 ]
 IDLES = [
     # interaction, fixture, cell, hand
-    (PutDown(), Fixture.COUNTER, EMPTY, NOTHING),
-    (PutDown(), Fixture.COUNTER, lies(Item.DISH), ONION),
-    (PutDown(), Fixture.FLOOR, EMPTY, ONION),
-    (PutDown(), Fixture.WALL, EMPTY, ONION),
-    (PutDown(), Fixture.ONION_DISPENSER, EMPTY, ONION),
-    (PickUp(), Fixture.COUNTER, EMPTY, NOTHING),
-    (PickUp(), Fixture.COUNTER, lies(Item.ONION), DISH),
-    (PickUp(), Fixture.POT, pot(3, 0, 0), NOTHING),
-    (TAKE_DISH, Fixture.DISH_DISPENSER, EMPTY, DISH),
-    (TAKE_DISH, Fixture.ONION_DISPENSER, EMPTY, NOTHING),
-    (ADD_ONION, Fixture.POT, pot(2, 1), ONION),
-    (ADD_ONION, Fixture.POT, pot(1, 0, 5), ONION),
-    (ADD_ONION, Fixture.POT, pot(1, 0, 0), ONION),
-    (ADD_ONION, Fixture.POT, EMPTY, TOMATO),
-    (ADD_ONION, Fixture.COUNTER, EMPTY, ONION),
-    (Plate(), Fixture.POT, pot(3, 0, 1), DISH),
-    (Plate(), Fixture.POT, pot(3, 0), DISH),
-    (Plate(), Fixture.POT, EMPTY, DISH),
-    (Plate(), Fixture.POT, pot(3, 0, 0), NOTHING),
-    (Plate(), Fixture.COUNTER, lies(Item.SOUP, (3, 0)), DISH),
-    (Deliver(), Fixture.SERVING, EMPTY, DISH),
-    (Deliver(), Fixture.SERVING, EMPTY, NOTHING),
-    (Deliver(), Fixture.COUNTER, EMPTY, SOUP),
-    (StartCooking(), Fixture.POT, EMPTY, NOTHING),
-    (StartCooking(), Fixture.POT, pot(3, 0, 4), NOTHING),
-    (StartCooking(), Fixture.POT, pot(3, 0, 0), NOTHING),
-    (StartCooking(), Fixture.POT, pot(1, 0), DISH),
+    (PutDown(), Tile.COUNTER, EMPTY, NOTHING),
+    (PutDown(), Tile.COUNTER, lies(Item.DISH), ONION),
+    (PutDown(), Tile.FLOOR, EMPTY, ONION),
+    (PutDown(), Tile.WALL, EMPTY, ONION),
+    (PutDown(), Tile.ONION_DISPENSER, EMPTY, ONION),
+    (PickUp(), Tile.COUNTER, EMPTY, NOTHING),
+    (PickUp(), Tile.COUNTER, lies(Item.ONION), DISH),
+    (PickUp(), Tile.POT, pot(3, 0, 0), NOTHING),
+    (TAKE_DISH, Tile.DISH_DISPENSER, EMPTY, DISH),
+    (TAKE_DISH, Tile.ONION_DISPENSER, EMPTY, NOTHING),
+    (ADD_ONION, Tile.POT, pot(2, 1), ONION),
+    (ADD_ONION, Tile.POT, pot(1, 0, 5), ONION),
+    (ADD_ONION, Tile.POT, pot(1, 0, 0), ONION),
+    (ADD_ONION, Tile.POT, EMPTY, TOMATO),
+    (ADD_ONION, Tile.COUNTER, EMPTY, ONION),
+    (Plate(), Tile.POT, pot(3, 0, 1), DISH),
+    (Plate(), Tile.POT, pot(3, 0), DISH),
+    (Plate(), Tile.POT, EMPTY, DISH),
+    (Plate(), Tile.POT, pot(3, 0, 0), NOTHING),
+    (Plate(), Tile.COUNTER, lies(Item.SOUP, (3, 0)), DISH),
+    (Deliver(), Tile.SERVING, EMPTY, DISH),
+    (Deliver(), Tile.SERVING, EMPTY, NOTHING),
+    (Deliver(), Tile.COUNTER, EMPTY, SOUP),
+    (StartCooking(), Tile.POT, EMPTY, NOTHING),
+    (StartCooking(), Tile.POT, pot(3, 0, 4), NOTHING),
+    (StartCooking(), Tile.POT, pot(3, 0, 0), NOTHING),
+    (StartCooking(), Tile.POT, pot(1, 0), DISH),
 ]
 
 
@@ -93,6 +97,16 @@ def ids(cases):
 
 def fixture_array(fixture):
     return jnp.asarray(fixture, jnp.uint8)
+
+
+def outcome_of(rule, tile, cell, held):
+    """What a rule makes of a faced cell and of a hand: what fired, the cell, and the hand."""
+    start = empty_world(KINDS, (3, 3), np.ones((1, 2), np.int8))
+    layout = Layout(jnp.zeros((3, 3), jnp.uint8), start, RECIPES, KINDS)
+    step = Step(layout, jnp.zeros(1, int), jax.random.key(0), start, start, ACTIONS)
+    body = Bodies(jnp.ones(2, jnp.int8), jnp.zeros((), jnp.int8), held)
+    outcome = rule(Turn(step, 0, jnp.asarray([0, 1]), tile, cell, body))
+    return outcome.fired, outcome.cell, outcome.body.held
 
 
 def same(ours, theirs):
@@ -105,15 +119,14 @@ def same(ours, theirs):
     ("rule", "fixture", "cell", "hand", "cell_after", "hand_after"), FIRES, ids=ids(FIRES)
 )
 def test_an_interaction_fires(rule, fixture, cell, hand, cell_after, hand_after):
-    outcome = rule(RECIPES, fixture_array(fixture), cell, hand)
-    assert outcome.fired
-    assert same(outcome.cell, cell_after)
-    assert same(outcome.hand, hand_after)
+    fired, *left = outcome_of(rule, fixture_array(fixture), cell, hand)
+    assert fired
+    assert same(left, [cell_after, hand_after])
 
 
 @pytest.mark.parametrize(("rule", "fixture", "cell", "hand"), IDLES, ids=ids(IDLES))
 def test_an_interaction_does_not_fire(rule, fixture, cell, hand):
-    assert not rule(RECIPES, fixture_array(fixture), cell, hand).fired
+    assert not outcome_of(rule, fixture_array(fixture), cell, hand)[0]
 
 
 def every_case():
@@ -122,22 +135,25 @@ def every_case():
     cells = [(item, (0, 0), IDLE) for item in range(4)]
     cells += [(Item.SOUP.value, soup, timer) for soup in soups for timer in (IDLE, 0, 1, 20)]
     hands = [(item, (0, 0)) for item in range(4)] + [(Item.SOUP.value, soup) for soup in soups]
-    return list(itertools.product([x.value for x in Fixture], cells, hands))
+    return list(itertools.product([x.value for x in Tile], cells, hands))
 
 
-def as_plain(outcomes):
-    """What many outcomes leave behind, as tuples: cells and hands."""
-    cell, hand = outcomes.cell, outcomes.hand
-    arrays = (cell.item, cell.contents, cell.timer, hand.item, hand.contents)
+def as_plain(outcome):
+    """What many turns leave behind, as tuples: cells and hands."""
+    _, cell, held = outcome
+    arrays = (
+        *(item_of(cell.object), soup_contents(cell.object), cell.timer),
+        *(item_of(held), soup_contents(held)),
+    )
     return [
-        ((item, tuple(contents), timer), (held, tuple(inside)))
-        for item, contents, timer, held, inside in zip(*(x.tolist() for x in arrays), strict=True)
+        ((item, tuple(contents), timer), (mine, tuple(inside)))
+        for item, contents, timer, mine, inside in zip(*(x.tolist() for x in arrays), strict=True)
     ]
 
 
 @pytest.mark.parametrize("dynamics", DYNAMICS)
 def test_every_case_is_as_in_plain_python_and_at_most_one_interaction_fires(dynamics):
-    rules, _ = DYNAMICS[dynamics]
+    rules = DYNAMICS[dynamics][0].rules
     cases = every_case()
     fixtures = jnp.asarray([fixture for fixture, _, _ in cases], jnp.uint8)
     items, contents, timers = zip(*[cell for _, cell, _ in cases], strict=True)
@@ -147,11 +163,11 @@ def test_every_case_is_as_in_plain_python_and_at_most_one_interaction_fires(dyna
     @jax.jit
     @jax.vmap
     def outcomes(fixture, cell, hand):
-        return [rule(RECIPES, fixture, cell, hand) for rule in rules]
+        return [outcome_of(rule, fixture, cell, hand) for rule in rules]
 
     found = outcomes(fixtures, cells, hands)
     left = [as_plain(outcome) for outcome in found]
-    fired = np.stack([outcome.fired for outcome in found], axis=-1)
+    fired = np.stack([outcome[0] for outcome in found], axis=-1)
     assert fired.sum(axis=-1).max() == 1
     for i, (fixture, cell, hand) in enumerate(cases):
         name, cell_after, hand_after = naive_kitchen.interaction(

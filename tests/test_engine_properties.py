@@ -20,8 +20,16 @@ from kitchen_checks import (
     stack,
 )
 
-from eqgrid.envs import Overcooked
-from eqgrid.grid import EVENT_NAMES, Fixture, Ingredient, Item, Recipes
+from eqgrid.envs.overcooked import (
+    EVENT_NAMES,
+    Ingredient,
+    Item,
+    Overcooked,
+    Recipes,
+    Tile,
+    item_of,
+    soup_contents,
+)
 
 SHAPE, STEPS = (6, 7), 40
 TEAMS = [(1, "classic"), (2, "interactive"), (4, "classic")]
@@ -45,16 +53,20 @@ def as_plain(worlds, time):
     """One world of a game for `naive_kitchen`."""
     world = jax.tree.map(lambda x: x[time], worlds)
     cells, held = world.cells, world.bodies.held
-    items, contents, timers = (x.tolist() for x in (cells.item, cells.contents, cells.timer))
+    items, contents, timers = (
+        x.tolist() for x in (item_of(cells.object), soup_contents(cells.object), cells.timer)
+    )
     return {
         "cells": {
             (r, c): (items[r][c], tuple(contents[r][c]), timers[r][c]) for r, c in np.ndindex(SHAPE)
         },
         "positions": [tuple(p) for p in world.bodies.position.tolist()],
-        "headings": world.bodies.heading.tolist(),
+        "headings": world.bodies.direction.tolist(),
         "hands": [
             (item, tuple(inside))
-            for item, inside in zip(held.item.tolist(), held.contents.tolist(), strict=True)
+            for item, inside in zip(
+                item_of(held).tolist(), soup_contents(held).tolist(), strict=True
+            )
         ],
     }
 
@@ -64,8 +76,8 @@ def as_plain(worlds, time):
 @hypothesis.given(seed=SEEDS)
 def test_every_step_is_as_in_plain_python(agents, dynamics, seed):
     env, actions, timesteps, worlds = random_game(seed, agents, dynamics)
-    fixtures = dict(np.ndenumerate(np.asarray(env.layout.fixtures)))
-    cook_time = dict(np.ndenumerate(np.asarray(env.layout.recipes.cook_time)))
+    fixtures = dict(np.ndenumerate(np.asarray(env.layout.tiles)))
+    cook_time = dict(np.ndenumerate(np.asarray(env.layout.params.cook_time)))
     columns = {
         "Deliver": EVENT_NAMES.index("soup_delivery"),
         "Plate": EVENT_NAMES.index("soup_plating"),
@@ -88,17 +100,17 @@ def test_every_step_is_as_in_plain_python(agents, dynamics, seed):
 def test_nobody_shares_a_cell_and_nobody_is_in_a_wall(agents, dynamics, seed):
     env, _, _, worlds = random_game(seed, agents, dynamics)
     positions = worlds.bodies.position
-    floor = np.asarray(env.layout.fixtures) == Fixture.FLOOR
+    floor = np.asarray(env.layout.tiles) == Tile.FLOOR
     assert floor[positions[..., 0], positions[..., 1]].all()
     assert all(len({tuple(p) for p in step.tolist()}) == agents for step in positions)
 
 
 def amounts(worlds):
     """How much of everything there is, by time: onions, tomatoes, dishes (also under soups)."""
-    items = [worlds.cells.item.reshape(STEPS + 1, -1), worlds.bodies.held.item]
+    items = [item_of(worlds.cells.object).reshape(STEPS + 1, -1), item_of(worlds.bodies.held)]
     inside = [
-        worlds.cells.contents.reshape(STEPS + 1, -1, len(Ingredient)),
-        worlds.bodies.held.contents,
+        soup_contents(worlds.cells.object).reshape(STEPS + 1, -1, len(Ingredient)),
+        soup_contents(worlds.bodies.held),
     ]
     loose = {kind: sum((x == kind).sum(axis=1) for x in items) for kind in Item}
     onions, tomatoes = (sum(x[..., k].sum(axis=1, dtype=int) for x in inside) for k in Ingredient)
@@ -110,22 +122,22 @@ def amounts(worlds):
 @hypothesis.given(seed=SEEDS)
 def test_things_only_come_from_dispensers_and_only_go_through_the_hatch(agents, dynamics, seed):
     env, actions, _, worlds = random_game(seed, agents, dynamics)
-    fixtures = np.asarray(env.layout.fixtures)
-    pot = fixtures == Fixture.POT
+    fixtures = np.asarray(env.layout.tiles)
+    pot = fixtures == Tile.POT
     onions, tomatoes, dishes = amounts(worlds)
-    plated = (worlds.cells.item[:, ~pot] == Item.SOUP).sum(axis=1)
-    plated += (worlds.bodies.held.item == Item.SOUP).sum(axis=1)
+    plated = (item_of(worlds.cells.object)[:, ~pot] == Item.SOUP).sum(axis=1)
+    plated += (item_of(worlds.bodies.held) == Item.SOUP).sum(axis=1)
     for time in range(STEPS):
         world = jax.tree.map(lambda x, time=time: x[time], worlds)
         acting = actions[time] == 5
         faced = fixtures[tuple(in_front(world).T)]
         held = world.bodies.held
-        taking = acting & (held.item == Item.NOTHING)
-        giving = acting & (held.item == Item.SOUP) & (faced == Fixture.SERVING)
+        taking = acting & (item_of(held) == Item.NOTHING)
+        giving = acting & (item_of(held) == Item.SOUP) & (faced == Tile.SERVING)
         for there, dispenser, gone in (
-            (onions, Fixture.ONION_DISPENSER, held.contents[giving, 0].sum(dtype=int)),
-            (tomatoes, Fixture.TOMATO_DISPENSER, held.contents[giving, 1].sum(dtype=int)),
-            (dishes + plated, Fixture.DISH_DISPENSER, giving.sum()),
+            (onions, Tile.ONION_DISPENSER, soup_contents(held)[giving, 0].sum(dtype=int)),
+            (tomatoes, Tile.TOMATO_DISPENSER, soup_contents(held)[giving, 1].sum(dtype=int)),
+            (dishes + plated, Tile.DISH_DISPENSER, giving.sum()),
         ):
             assert there[time + 1] - there[time] == (taking & (faced == dispenser)).sum() - gone
 
@@ -135,17 +147,17 @@ def test_things_only_come_from_dispensers_and_only_go_through_the_hatch(agents, 
 @hypothesis.given(seed=SEEDS)
 def test_every_cell_stays_one_that_can_be(agents, dynamics, seed):
     env, _, _, worlds = random_game(seed, agents, dynamics)
-    fixtures, cells = np.asarray(env.layout.fixtures), worlds.cells
-    counter, pot = fixtures == Fixture.COUNTER, fixtures == Fixture.POT
-    amount = cells.contents.sum(axis=-1)
-    assert (cells.item[:, ~(counter | pot)] == Item.NOTHING).all()
+    fixtures, cells = np.asarray(env.layout.tiles), worlds.cells
+    counter, pot = fixtures == Tile.COUNTER, fixtures == Tile.POT
+    amount = soup_contents(cells.object).sum(axis=-1)
+    assert (item_of(cells.object)[:, ~(counter | pot)] == Item.NOTHING).all()
     assert (cells.timer[:, ~pot] == -1).all()
-    assert np.isin(cells.item[:, pot], (Item.NOTHING, Item.SOUP)).all()
-    assert ((amount > 0) == (cells.item == Item.SOUP)).all()
+    assert np.isin(item_of(cells.object)[:, pot], (Item.NOTHING, Item.SOUP)).all()
+    assert ((amount > 0) == (item_of(cells.object) == Item.SOUP)).all()
     assert amount.max() <= 3
     assert (cells.timer[(amount == 0)] == -1).all()
     held = worlds.bodies.held
-    assert ((held.contents.sum(axis=-1) > 0) == (held.item == Item.SOUP)).all()
+    assert ((soup_contents(held).sum(axis=-1) > 0) == (item_of(held) == Item.SOUP)).all()
 
 
 def games_of(seed, count):

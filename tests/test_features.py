@@ -12,36 +12,37 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from eqgrid.grid import (
-    IDLE,
-    Bodies,
-    Cell,
+from eqgrid.envs.overcooked import (
+    KINDS,
     Features,
-    Fixture,
-    Hand,
-    Heading,
     Item,
-    Layout,
     Recipes,
-    World,
-    as_thing,
+    Tile,
+    encode,
+    item_of,
+    parse_kitchen,
+    soup_contents,
 )
+from eqgrid.grid import IDLE, Bodies, Cell, Direction, Layout, World
 
 STEPS = {"north": (-1, 0), "south": (1, 0), "east": (0, 1), "west": (0, -1)}
 NEAREST = {
-    "onion_dispenser": (Fixture.ONION_DISPENSER, None),
-    "tomato_dispenser": (Fixture.TOMATO_DISPENSER, None),
-    "dish_dispenser": (Fixture.DISH_DISPENSER, None),
-    "serving": (Fixture.SERVING, None),
-    "empty_counter": (Fixture.COUNTER, Item.NOTHING),
-    "counter_onion": (Fixture.COUNTER, Item.ONION),
-    "counter_tomato": (Fixture.COUNTER, Item.TOMATO),
-    "counter_dish": (Fixture.COUNTER, Item.DISH),
-    "counter_soup": (Fixture.COUNTER, Item.SOUP),
+    "onion_dispenser": (Tile.ONION_DISPENSER, None),
+    "tomato_dispenser": (Tile.TOMATO_DISPENSER, None),
+    "dish_dispenser": (Tile.DISH_DISPENSER, None),
+    "serving": (Tile.SERVING, None),
+    "empty_counter": (Tile.COUNTER, Item.NOTHING),
+    "counter_onion": (Tile.COUNTER, Item.ONION),
+    "counter_tomato": (Tile.COUNTER, Item.TOMATO),
+    "counter_dish": (Tile.COUNTER, Item.DISH),
+    "counter_soup": (Tile.COUNTER, Item.SOUP),
 }
 SIZES = (((3, 5), 1), ((5, 4), 2), ((4, 7), 4), ((1, 3), 2))
 
-observe = eqx.filter_jit(Features().__call__)
+
+@eqx.filter_jit
+def observe(layout, world):
+    return Features()(layout, world, jnp.asarray(400))
 
 
 @st.composite
@@ -51,12 +52,12 @@ def arrays(draw, sizes=SIZES):
     few, item = st.integers(0, 3), st.integers(0, len(Item) - 1)
     places = draw(st.permutations(range(shape[0] * shape[1])))[:agents]
     return {
-        "fixtures": draw(hnp.arrays(np.uint8, shape, elements=st.integers(0, len(Fixture) - 1))),
+        "fixtures": draw(hnp.arrays(np.uint8, shape, elements=st.integers(0, len(Tile) - 1))),
         "item": draw(hnp.arrays(np.uint8, shape, elements=item)),
         "contents": draw(hnp.arrays(np.uint8, (*shape, 2), elements=few)),
         "timer": draw(hnp.arrays(np.int16, shape, elements=st.integers(IDLE, 30))),
         "position": np.asarray([divmod(place, shape[1]) for place in places], np.int8),
-        "heading": draw(hnp.arrays(np.int8, agents, elements=few)),
+        "direction": draw(hnp.arrays(np.int8, agents, elements=few)),
         "held": draw(hnp.arrays(np.uint8, agents, elements=item)),
         "held_contents": draw(hnp.arrays(np.uint8, (agents, 2), elements=few)),
     }
@@ -66,15 +67,15 @@ def build(drawn):
     """The kitchen that was drawn; outside of strategies, as type checks draw random numbers."""
     drawn = jax.tree.map(jnp.asarray, drawn)
     world = World(
-        cells=Cell(as_thing(drawn["item"], drawn["contents"]), drawn["timer"]),
+        cells=Cell(encode(drawn["item"], drawn["contents"]), drawn["timer"]),
         bodies=Bodies(
             position=drawn["position"],
-            heading=drawn["heading"],
-            held=Hand(as_thing(drawn["held"], drawn["held_contents"])),
+            direction=drawn["direction"],
+            held=encode(drawn["held"], drawn["held_contents"]),
         ),
         time=jnp.zeros((), jnp.int32),
     )
-    return Layout(fixtures=drawn["fixtures"], start=world, recipes=Recipes()), world
+    return Layout(drawn["fixtures"], world, Recipes(), KINDS), world
 
 
 def one_hot(prefix, kinds, value):
@@ -98,7 +99,7 @@ def naive_pot(prefix, here, cells, cell):
     seen = {f"{prefix}_exists": float(cell is not None), **delta(prefix, here, cell)}
     if cell is None:
         return seen | {f"{prefix}_{name}": 0.0 for name in names}
-    onions, tomatoes = cells.contents[cell].tolist()
+    onions, tomatoes = soup_contents(cells.object)[cell].tolist()
     timer = int(cells.timer[cell])
     flags = (timer == IDLE, timer > 0, timer == 0, onions + tomatoes >= 3)
     values = (onions / 3, tomatoes / 3, *map(float, flags), max(timer, 0) / 20)
@@ -106,16 +107,16 @@ def naive_pot(prefix, here, cells, cell):
 
 
 def naive_faced(layout, world, agent, others):
-    fixtures, cells = layout.fixtures, world.cells
+    fixtures, cells = layout.tiles, world.cells
     row, col = world.bodies.position[agent].tolist()
-    down, right = STEPS[Heading(int(world.bodies.heading[agent])).name.lower()]
+    down, right = STEPS[Direction(int(world.bodies.direction[agent])).name.lower()]
     place = (row + down, col + right)
     inside = 0 <= place[0] < fixtures.shape[0] and 0 <= place[1] < fixtures.shape[1]
     timer = int(cells.timer[place]) if inside else IDLE
-    onions, tomatoes = cells.contents[place].tolist() if inside else (0, 0)
+    onions, tomatoes = soup_contents(cells.object)[place].tolist() if inside else (0, 0)
     return {
-        **one_hot("faced", Fixture, fixtures[place] if inside else Fixture.WALL),
-        **one_hot("faced", Item, cells.item[place] if inside else Item.NOTHING),
+        **one_hot("faced", Tile, fixtures[place] if inside else Tile.WALL),
+        **one_hot("faced", Item, item_of(cells.object)[place] if inside else Item.NOTHING),
         "faced_soup_onions": onions / 3,
         "faced_soup_tomatoes": tomatoes / 3,
         "faced_cooking": float(timer > 0),
@@ -127,19 +128,19 @@ def naive_faced(layout, world, agent, others):
 def naive(layout, world, agent):
     """What one agent sees, by name."""
     layout, world = jax.tree.map(np.asarray, (layout, world))
-    fixtures, cells, bodies = layout.fixtures, world.cells, world.bodies
-    count, here = len(bodies.heading), tuple(bodies.position[agent].tolist())
+    fixtures, cells, bodies = layout.tiles, world.cells, world.bodies
+    count, here = len(bodies.direction), tuple(bodies.position[agent].tolist())
     order = [(agent + k) % count for k in range(1, count)]
     others = [tuple(bodies.position[other].tolist()) for other in order]
-    onions, tomatoes = bodies.held.contents[agent].tolist()
+    onions, tomatoes = soup_contents(bodies.held)[agent].tolist()
     seen = {"own_row": here[0] / 5, "own_col": here[1] / 5}
-    seen |= one_hot("own_heading", Heading, bodies.heading[agent])
-    seen |= one_hot("own_held", Item, bodies.held.item[agent])
+    seen |= one_hot("own_direction", Direction, bodies.direction[agent])
+    seen |= one_hot("own_held", Item, item_of(bodies.held)[agent])
     seen |= {"own_held_soup_onions": onions / 3, "own_held_soup_tomatoes": tomatoes / 3}
     for way, (down, right) in STEPS.items():
         cell = (here[0] + down, here[1] + right)
         inside = 0 <= cell[0] < fixtures.shape[0] and 0 <= cell[1] < fixtures.shape[1]
-        floor = inside and fixtures[cell] == Fixture.FLOOR
+        floor = inside and fixtures[cell] == Tile.FLOOR
         seen[f"{way}_free"] = float(floor and cell not in others)
         seen[f"{way}_cook"] = float(cell in others)
     seen |= naive_faced(layout, world, agent, others)
@@ -148,18 +149,18 @@ def naive(layout, world, agent):
             fixtures,
             here,
             lambda cell, fixture=fixture, item=item: (
-                fixtures[cell] == fixture and (item is None or cells.item[cell] == item)
+                fixtures[cell] == fixture and (item is None or item_of(cells.object)[cell] == item)
             ),
         )
         seen[f"{kind}_exists"] = float(bool(found))
         seen |= delta(kind, here, found[0] if found else None)
-    pots = by_distance(fixtures, here, lambda cell: fixtures[cell] == Fixture.POT)
+    pots = by_distance(fixtures, here, lambda cell: fixtures[cell] == Tile.POT)
     for k, pot in enumerate([*pots, None, None][:2], start=1):
         seen |= naive_pot(f"pot_{k}", here, cells, pot)
     for k, (other, place) in enumerate(zip(order, others, strict=True), start=1):
         seen |= delta(f"other_{k}", here, place)
-        seen |= one_hot(f"other_{k}_heading", Heading, bodies.heading[other])
-        seen |= one_hot(f"other_{k}_held", Item, bodies.held.item[other])
+        seen |= one_hot(f"other_{k}_direction", Direction, bodies.direction[other])
+        seen |= one_hot(f"other_{k}_held", Item, item_of(bodies.held)[other])
     return seen
 
 
@@ -183,19 +184,19 @@ def test_equals_a_plain_loop(drawn):
 def test_vmap_over_kitchens_equals_a_loop(drawn):
     batch = [build(one) for one in drawn]
     layouts, worlds = jax.tree.map(lambda *leaves: jnp.stack(leaves), *batch)
-    together = eqx.filter_jit(eqx.filter_vmap(Features()))(layouts, worlds)
+    together = eqx.filter_jit(eqx.filter_vmap(observe))(layouts, worlds)
     one_by_one = jnp.stack([observe(*kitchen) for kitchen in batch])
     np.testing.assert_allclose(together, one_by_one, atol=1e-6)
 
 
 def test_padding_changes_nothing():
-    layout = Layout.parse("XXPXX\nO  2O\nX1  X\nXDXSX")
+    layout = parse_kitchen("XXPXX\nO  2O\nX1  X\nXDXSX")
     padded = layout.pad(6, 9)
     np.testing.assert_array_equal(observe(layout, layout.start), observe(padded, padded.start))
 
 
 def test_equally_near_cells_count_row_by_row():
-    layout = Layout.parse("XXOXX\nX   X\nO 1 O\nX   X\nXXOXX")
+    layout = parse_kitchen("XXOXX\nX   X\nO 1 O\nX   X\nXXOXX")
     seen = dict(zip(Features().names(1), np.asarray(observe(layout, layout.start))[0], strict=True))
     assert (seen["onion_dispenser_row"], seen["onion_dispenser_col"]) == pytest.approx((-0.4, 0.0))
 

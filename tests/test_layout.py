@@ -4,49 +4,60 @@ import numpy as np
 import pytest
 from kitchen_checks import assert_equal, holds, unchecked
 
-from eqgrid.envs import KITCHENS, REFERENCE_NAMES, Overcooked, load_layout, parse_reference
-from eqgrid.grid import IDLE, Fixture, Heading, Item, Layout, LayoutError
+from eqgrid.envs.overcooked import (
+    KITCHENS,
+    REFERENCE_NAMES,
+    Item,
+    Overcooked,
+    Tile,
+    item_of,
+    load_layout,
+    parse_kitchen,
+    parse_reference,
+    soup_contents,
+)
+from eqgrid.grid import IDLE, Direction, LayoutError
 
 SMALL = "XPXX\nO1 S\nX 2D\nXXXX"
 
 
 def test_reads_every_character():
-    layout = Layout.parse("XPOT\nD1 S\n#2 X\nXXXX")
+    layout = parse_kitchen("XPOT\nD1 S\n#2 X\nXXXX")
     wanted = [
-        [Fixture.COUNTER, Fixture.POT, Fixture.ONION_DISPENSER, Fixture.TOMATO_DISPENSER],
-        [Fixture.DISH_DISPENSER, Fixture.FLOOR, Fixture.FLOOR, Fixture.SERVING],
-        [Fixture.WALL, Fixture.FLOOR, Fixture.FLOOR, Fixture.COUNTER],
-        [Fixture.COUNTER] * 4,
+        [Tile.COUNTER, Tile.POT, Tile.ONION_DISPENSER, Tile.TOMATO_DISPENSER],
+        [Tile.DISH_DISPENSER, Tile.FLOOR, Tile.FLOOR, Tile.SERVING],
+        [Tile.WALL, Tile.FLOOR, Tile.FLOOR, Tile.COUNTER],
+        [Tile.COUNTER] * 4,
     ]
-    assert layout.fixtures.tolist() == wanted
+    assert layout.tiles.tolist() == wanted
     assert layout.num_agents == 2
     assert layout.start.bodies.position.tolist() == [[1, 1], [2, 1]]
 
 
 def test_starts_empty_handed_facing_north_at_time_zero():
-    start = Layout.parse(SMALL).start
-    assert start.bodies.heading.tolist() == [Heading.NORTH] * 2
-    assert start.bodies.held.item.tolist() == [Item.NOTHING] * 2
-    assert (start.cells.item == Item.NOTHING).all()
+    start = parse_kitchen(SMALL).start
+    assert start.bodies.direction.tolist() == [Direction.NORTH] * 2
+    assert item_of(start.bodies.held).tolist() == [Item.NOTHING] * 2
+    assert (item_of(start.cells.object) == Item.NOTHING).all()
     assert (start.cells.timer == IDLE).all()
     assert start.time == 0
 
 
 def test_white_space_around_the_rows_does_not_matter():
     indented = "\n\n" + "\n".join(f"    {row}   " for row in SMALL.splitlines()) + "\n  \n"
-    assert_equal(Layout.parse(indented), Layout.parse(SMALL))
+    assert_equal(parse_kitchen(indented), parse_kitchen(SMALL))
 
 
 def test_digits_are_in_the_order_of_the_cooks_not_of_the_text():
-    layout = Layout.parse("XXXXX\nX3 1X\nX 2 X\nXXXXX")
+    layout = parse_kitchen("XXXXX\nX3 1X\nX 2 X\nXXXXX")
     assert layout.start.bodies.position.tolist() == [[1, 3], [2, 2], [1, 1]]
 
 
 @pytest.mark.parametrize("text", [*KITCHENS.values(), SMALL, "#XX\nX1X\nXXX"])
 def test_text_survives_a_round_trip(text):
-    layout = Layout.parse(text)
+    layout = parse_kitchen(text)
     assert str(layout) == "\n".join(row.strip() for row in text.strip().splitlines())
-    assert_equal(Layout.parse(str(layout)), layout)
+    assert_equal(parse_kitchen(str(layout)), layout)
 
 
 REFUSALS = {
@@ -59,7 +70,8 @@ REFUSALS = {
     "XXX\nX1X\nXXXX": "ragged: row 3 has 4 cells, row 1 has 3",
     "XXX\nX1XX\nXXX": "ragged: row 2 has 4 cells, row 1 has 3",
     "XXX\nX1Q\nXXX": "unknown character 'Q' in row 2, column 3",
-    "XXX\nX1x\nXXX": "unknown character 'x' in row 2, column 3",
+    "XXX\nX1*\nXXX": "unknown character '*' in row 2, column 3",
+    "XXXX\nX1xX\nXXXX": "a start x but no start 2",
     "XXXX\nX11X\nXXXX": "2 starts with the digit 1",
     "XXXX\nX13X\nXXXX": "a start 3 but no start 2",
     "XXXX\nX 2X\nXXXX": "a start 2 but no start 1",
@@ -70,7 +82,7 @@ REFUSALS = {
 @pytest.mark.parametrize(("text", "words"), REFUSALS.items())
 def test_refuses_what_is_no_kitchen_in_one_sentence(text, words):
     with pytest.raises(LayoutError) as refusal:
-        Layout.parse(text)
+        parse_kitchen(text)
     message = str(refusal.value)
     assert words in message
     assert "\n" not in message
@@ -79,7 +91,7 @@ def test_refuses_what_is_no_kitchen_in_one_sentence(text, words):
 
 def test_refuses_a_kitchen_that_is_too_large():
     with pytest.raises(LayoutError, match="at most 127"):
-        Layout.parse("\n".join(["X" * 128, "X1" + "X" * 126, "X" * 128]))
+        parse_kitchen("\n".join(["X" * 128, "X1" + "X" * 126, "X" * 128]))
 
 
 @pytest.mark.parametrize(
@@ -94,26 +106,26 @@ def test_refuses_a_kitchen_that_is_too_large():
 )
 def test_refuses_starts_that_are_none(starts, words):
     with pytest.raises(LayoutError, match=words):
-        Layout.parse(SMALL, starts=starts)
+        parse_kitchen(SMALL, starts=starts)
 
 
 def test_starts_can_be_given_for_more_cooks_than_there_are_digits():
     text = "\n".join(["X" * 6, *["X    X"] * 4, "X" * 6])
     starts = [(row, col) for row in range(1, 4) for col in range(1, 5)]
-    layout = Layout.parse(text, starts=starts)
+    layout = parse_kitchen(text, starts=starts)
     assert layout.num_agents == 12
     assert [tuple(p) for p in layout.start.bodies.position.tolist()] == starts
-    assert str(layout).count("+") == 3
+    assert_equal(parse_kitchen(str(layout)), layout)
 
 
 def test_padding_adds_walls_below_and_to_the_right():
-    layout = Layout.parse(SMALL)
+    layout = parse_kitchen(SMALL)
     padded = layout.pad(6, 5)
-    assert padded.fixtures.shape == (6, 5)
-    assert (padded.fixtures[:4, :4] == layout.fixtures).all()
+    assert padded.tiles.shape == (6, 5)
+    assert (padded.tiles[:4, :4] == layout.tiles).all()
     outside = np.ones((6, 5), bool)
     outside[:4, :4] = False
-    assert (np.asarray(padded.fixtures)[outside] == Fixture.WALL).all()
+    assert (np.asarray(padded.tiles)[outside] == Tile.WALL).all()
     assert (np.asarray(padded.start.cells.timer) == IDLE).all()
     assert_equal(padded.start.bodies, layout.start.bodies)
     assert_equal(layout.pad(4, 4), layout)
@@ -133,11 +145,11 @@ def test_the_five_kitchens_pay_for_onion_soup_only():
     ordered = np.zeros((4, 4), bool)
     ordered[3, 0] = True
     for name in KITCHENS:
-        assert (np.asarray(load_layout(name).recipes.ordered) == ordered).all()
+        assert (np.asarray(load_layout(name).params.ordered) == ordered).all()
 
 
 def test_a_layout_is_taken_as_it_is():
-    layout = Layout.parse(SMALL)
+    layout = parse_kitchen(SMALL)
     assert load_layout(layout) is layout
     assert Overcooked(layout).layout is layout
 
@@ -146,7 +158,7 @@ def test_a_text_and_a_file_with_it_are_the_same_kitchen(tmp_path):
     path = tmp_path / "kitchen.txt"
     path.write_text(SMALL)
     for source in (SMALL, path, str(path)):
-        assert_equal(load_layout(source), Layout.parse(SMALL))
+        assert_equal(load_layout(source), parse_kitchen(SMALL))
 
 
 @pytest.mark.parametrize(
@@ -205,10 +217,10 @@ GRID = "'grid': '''XXPXX\n                O  2T\n                X1  X\n        
 def test_reads_a_reference_file():
     layout = parse_reference(f"{{{GRID}, 'start_bonus_orders': [], 'start_all_orders': []}}")
     assert str(layout) == "XXPXX\nO  2T\nX1  X\nXDXSX"
-    assert (layout.recipes.value == 20).all()
-    assert (layout.recipes.cook_time == 20).all()
-    assert layout.recipes.ordered[1, 0]
-    assert not layout.recipes.bonus.any()
+    assert (layout.params.value == 20).all()
+    assert (layout.params.cook_time == 20).all()
+    assert layout.params.ordered[1, 0]
+    assert not layout.params.bonus.any()
 
 
 def test_reads_values_and_times_of_every_recipe():
@@ -216,32 +228,32 @@ def test_reads_values_and_times_of_every_recipe():
         'start_all_orders': [{{'ingredients': ['onion']}}, {{'ingredients': ['tomato', 'onion']}}],
         'start_bonus_orders': [{{'ingredients': ['onion', 'tomato']}}],
         'recipe_values': [10, 15], 'recipe_times': [5, 8]}}""")
-    recipes = layout.recipes
+    recipes = layout.params
     assert (recipes.value[1, 0], recipes.value[1, 1], recipes.value[3, 0]) == (10, 15, 20)
     assert (recipes.cook_time[1, 0], recipes.cook_time[1, 1]) == (5, 8)
     assert recipes.ordered.sum() == 2
     assert recipes.bonus.sum() == 1
-    assert recipes.payoff(holds(Item.SOUP, (1, 1)).thing) == 30
+    assert recipes.payoff(holds(Item.SOUP, (1, 1))) == 30
 
 
 def test_reads_values_and_times_of_every_ingredient():
     layout = parse_reference(f"""{{{GRID}, 'start_all_orders': [],
         'onion_value': 21, 'tomato_value': 13, 'onion_time': 15, 'tomato_time': 7}}""")
-    assert layout.recipes.value[2, 1] == 2 * 21 + 13
-    assert layout.recipes.cook_time[1, 2] == 15 + 2 * 7
+    assert layout.params.value[2, 1] == 2 * 21 + 13
+    assert layout.params.cook_time[1, 2] == 15 + 2 * 7
 
 
 def test_reads_one_value_and_time_for_all():
     layout = parse_reference(f"{{{GRID}, 'delivery_reward': 7, 'cook_time': 4}}")
-    assert (layout.recipes.value == 7).all()
-    assert (layout.recipes.cook_time == 4).all()
+    assert (layout.params.value == 7).all()
+    assert (layout.params.cook_time == 4).all()
 
 
 def test_reads_an_infinite_bonus():
     layout = parse_reference(f"""{{{GRID}, 'order_bonus': float('inf'),
         'start_bonus_orders': [{{'ingredients': ['onion']}}]}}""")
-    assert layout.recipes.payoff(holds(Item.SOUP, (1, 0)).thing) == np.inf
-    assert layout.recipes.payoff(holds(Item.SOUP, (2, 0)).thing) == 20
+    assert layout.params.payoff(holds(Item.SOUP, (1, 0))) == np.inf
+    assert layout.params.payoff(holds(Item.SOUP, (2, 0))) == 20
 
 
 def test_reads_a_start_of_its_own():
@@ -257,12 +269,12 @@ def test_reads_a_start_of_its_own():
     )
     start = layout.start
     assert start.bodies.position.tolist() == [[2, 3], [1, 1]]
-    assert start.bodies.heading.tolist() == [Heading.WEST, Heading.SOUTH]
-    assert start.cells.item[0, 1] == Item.ONION
-    assert start.cells.item[0, 2] == Item.SOUP
-    assert start.cells.contents[0, 2].tolist() == [1, 1]
+    assert start.bodies.direction.tolist() == [Direction.WEST, Direction.SOUTH]
+    assert item_of(start.cells.object)[0, 1] == Item.ONION
+    assert item_of(start.cells.object)[0, 2] == Item.SOUP
+    assert soup_contents(start.cells.object)[0, 2].tolist() == [1, 1]
     assert start.cells.timer[0, 2] == 20 - 8
-    assert (start.cells.item != Item.NOTHING).sum() == 2
+    assert (item_of(start.cells.object) != Item.NOTHING).sum() == 2
 
 
 def test_a_start_with_full_hands_is_refused():

@@ -3,14 +3,15 @@
 import pytest
 from kitchen_checks import Blind, assert_equal, unchecked
 
-from eqgrid.envs import Overcooked, make
-from eqgrid.grid import Features, LayoutError, Planes
+from eqgrid.envs import make
+from eqgrid.envs.overcooked import Features, Overcooked
+from eqgrid.grid import GridWorld, LayoutError, Planes
 
 
 def test_makes_what_the_constructor_makes():
     options = {"layout": "ring", "dynamics": "interactive", "horizon": 7}
     env = make("overcooked", **options)
-    assert isinstance(env, Overcooked)
+    assert isinstance(env, GridWorld)
     assert_equal(env, Overcooked(**options))
 
 

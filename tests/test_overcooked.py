@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from kitchen_checks import (
+    Action,
     Blind,
     assert_equal,
     at_step,
@@ -30,21 +31,21 @@ from kitchen_checks import (
 )
 
 from eqgrid import AutoReset, Discrete, Vectorize
-from eqgrid.envs import KITCHENS, Overcooked, load_layout
-from eqgrid.grid import (
+from eqgrid.envs.overcooked import (
     EVENT_NAMES,
-    IDLE,
-    Action,
-    Heading,
+    KITCHENS,
     Item,
-    Layout,
-    Planes,
-    RandomCells,
-    RandomHeadings,
+    Overcooked,
     RandomHeld,
     RandomPots,
     Recipes,
+    item_of,
+    load_layout,
+    lossless_planes,
+    parse_kitchen,
+    soup_contents,
 )
+from eqgrid.grid import IDLE, Direction, RandomDirections, RandomPositions
 
 POT = (0, 2)
 """Where the pot of `cramped` is; cooks at (1, 2) who face north stand at it."""
@@ -56,7 +57,7 @@ def cramped(dynamics="classic", **options):
 
 def at_the_pot(env, contents, hand, timer=IDLE):
     """The first cook at the pot with something in its hand, the other one out of the way."""
-    world = place(env.layout.start, [(1, 2), (2, 3)], [Heading.NORTH, Heading.EAST])
+    world = place(env.layout.start, [(1, 2), (2, 3)], [Direction.NORTH, Direction.EAST])
     if sum(contents):
         world = put(world, POT, lies(Item.SOUP, contents, timer))
     return give(world, 0, hand)
@@ -88,9 +89,9 @@ def test_a_classic_soup_is_plated_20_steps_after_the_third_onion_at_the_earliest
     timesteps, worlds = play(env, world, script("I" + "." * 24, "."))
     assert count(timesteps, "soup_plating") == [int(works), 0]
     if works:
-        assert worlds.bodies.held.item[0, 0] == Item.SOUP
-        assert worlds.bodies.held.contents[0, 0].tolist() == [3, 0]
-        assert worlds.cells.item[0, *POT] == Item.NOTHING
+        assert item_of(worlds.bodies.held)[0, 0] == Item.SOUP
+        assert soup_contents(worlds.bodies.held)[0, 0].tolist() == [3, 0]
+        assert item_of(worlds.cells.object)[0, *POT] == Item.NOTHING
 
 
 @pytest.mark.parametrize("contents", [(1, 0), (2, 0), (3, 0), (1, 1)])
@@ -163,7 +164,7 @@ def test_an_episode_is_cut_by_the_horizon_and_never_ends():
 
 def two_at_one_pot(env, contents, hands, timer=IDLE):
     """Cooks on both sides of the pot."""
-    world = place(env.layout.start, [(1, 1), (1, 3)], [Heading.EAST, Heading.WEST])
+    world = place(env.layout.start, [(1, 1), (1, 3)], [Direction.EAST, Direction.WEST])
     if sum(contents):
         world = put(world, (1, 2), lies(Item.SOUP, contents, timer))
     for agent, hand in enumerate(hands):
@@ -184,15 +185,15 @@ def test_only_the_first_of_two_third_onions_goes_in_and_is_paid():
     onions = [holds(Item.ONION)] * 2
     timestep, world = one_step(SHARED, two_at_one_pot(SHARED, (2, 0), onions), "II")
     assert timestep.info["shaped_reward"].tolist() == [3.0, 0.0]
-    assert world.bodies.held.item.tolist() == [Item.NOTHING, Item.ONION]
-    assert world.cells.contents[1, 2].tolist() == [3, 0]
+    assert item_of(world.bodies.held).tolist() == [Item.NOTHING, Item.ONION]
+    assert soup_contents(world.cells.object)[1, 2].tolist() == [3, 0]
 
 
 def test_two_onions_go_into_one_pot_in_one_step():
     onions = [holds(Item.ONION)] * 2
     timestep, world = one_step(SHARED, two_at_one_pot(SHARED, (1, 0), onions), "II")
     assert timestep.info["shaped_reward"].tolist() == [3.0, 3.0]
-    assert world.cells.contents[1, 2].tolist() == [3, 0]
+    assert soup_contents(world.cells.object)[1, 2].tolist() == [3, 0]
     assert world.cells.timer[1, 2] == 19
 
 
@@ -201,18 +202,18 @@ def test_a_soup_is_plated_and_the_pot_filled_again_in_one_step():
     world = two_at_one_pot(SHARED, (3, 0), hands, timer=0)
     timestep, after = one_step(SHARED, world, "II")
     assert timestep.info["shaped_reward"].tolist() == [5.0, 3.0]
-    assert after.bodies.held.item.tolist() == [Item.SOUP, Item.NOTHING]
-    assert after.cells.contents[1, 2].tolist() == [1, 0]
+    assert item_of(after.bodies.held).tolist() == [Item.SOUP, Item.NOTHING]
+    assert soup_contents(after.cells.object)[1, 2].tolist() == [1, 0]
 
 
 def test_the_second_cook_can_take_what_the_first_puts_down_but_not_the_other_way_round():
     env = Overcooked("XXXXX\nO1X2D\nX X X\nXXSXX", observation=Blind())
     for giver in (0, 1):
-        world = place(env.layout.start, [(1, 1), (1, 3)], [Heading.EAST, Heading.WEST])
+        world = place(env.layout.start, [(1, 1), (1, 3)], [Direction.EAST, Direction.WEST])
         _, after = one_step(env, give(world, giver, holds(Item.DISH)), "II")
         on_counter = giver == 1
-        assert (after.cells.item[1, 2] == Item.DISH) == on_counter
-        assert (after.bodies.held.item[1 - giver] == Item.DISH) != on_counter
+        assert (item_of(after.cells.object)[1, 2] == Item.DISH) == on_counter
+        assert (item_of(after.bodies.held)[1 - giver] == Item.DISH) != on_counter
 
 
 def test_a_cook_interacts_with_what_it_faced_before_anybody_moved():
@@ -229,7 +230,7 @@ def test_both_deliver_in_one_step_and_everybody_is_paid_for_both():
     timestep, after = one_step(env, world, "II")
     assert timestep.reward.tolist() == [40.0, 40.0]
     assert timestep.info["shaped_reward"].tolist() == [0.0, 0.0]
-    assert after.bodies.held.item.tolist() == [Item.NOTHING] * 2
+    assert item_of(after.bodies.held).tolist() == [Item.NOTHING] * 2
 
 
 DISHES = Overcooked(
@@ -261,7 +262,7 @@ def test_a_second_dish_in_the_same_step_is_of_no_use_for_one_pot():
     world = put(DISHES.layout.start, (1, 4), lies(Item.SOUP, (3, 0), 5))
     timestep, after = one_step(DISHES, world, "II")
     assert timestep.info["shaped_reward"].tolist() == [3.0, 0.0]
-    assert after.bodies.held.item.tolist() == [Item.DISH] * 2
+    assert item_of(after.bodies.held).tolist() == [Item.DISH] * 2
 
 
 def test_a_dish_on_a_counter_makes_others_useless():
@@ -273,12 +274,12 @@ def test_a_dish_on_a_counter_makes_others_useless():
 @pytest.mark.parametrize("potter", [0, 1])
 def test_a_dish_is_judged_by_the_pots_as_they_were_before_anybody_acted(potter):
     """The reference looks at the pots once, before the first cook acts."""
-    positions, headings = [(1, 1), (1, 1)], [Heading.NORTH, Heading.NORTH]
-    positions[potter], headings[potter] = (1, 3), Heading.EAST
+    positions, headings = [(1, 1), (1, 1)], [Direction.NORTH, Direction.NORTH]
+    positions[potter], headings[potter] = (1, 3), Direction.EAST
     world = place(DISHES.layout.start, positions, headings)
     timestep, after = one_step(DISHES, give(world, potter, holds(Item.ONION)), "II")
-    assert after.bodies.held.item[1 - potter] == Item.DISH
-    assert after.cells.contents[1, 4].tolist() == [1, 0]
+    assert item_of(after.bodies.held)[1 - potter] == Item.DISH
+    assert soup_contents(after.cells.object)[1, 4].tolist() == [1, 0]
     assert timestep.info["shaped_reward"][potter] == 3.0
     assert timestep.info["shaped_reward"][1 - potter] == 0.0
 
@@ -287,14 +288,14 @@ def test_no_dish_is_useful_to_a_cook_alone():
     env = Overcooked("XDXXX\nX1  P\nX   S\nXXXXX", observation=Blind())
     world = put(env.layout.start, (1, 4), lies(Item.SOUP, (3, 0), 5))
     timestep, after = one_step(env, world, "I")
-    assert after.bodies.held.item.tolist() == [Item.DISH]
+    assert item_of(after.bodies.held).tolist() == [Item.DISH]
     assert timestep.info["shaped_reward"].tolist() == [0.0]
 
 
 def test_twelve_cooks_share_a_kitchen():
     text = "\n".join(["XOXDXSXX", *["X      X"] * 3, "XXPXPXXX"])
     starts = [(row, col) for row in (1, 2) for col in range(1, 7)]
-    layout = Layout.parse(text, starts=starts)
+    layout = parse_kitchen(text, starts=starts)
     env = Overcooked(layout, observation=Blind())
     assert env.num_agents == 12
     world = put(layout.start, (4, 2), lies(Item.SOUP, (1, 0)))
@@ -303,7 +304,9 @@ def test_twelve_cooks_share_a_kitchen():
     assert timesteps.reward.shape == (80, 12)
     for positions in worlds.bodies.position.tolist():
         assert len({tuple(p) for p in positions}) == 12
-    seen = np.asarray(eqx.filter_jit(Planes())(layout, at_step(worlds, -1)))
+    seen = np.asarray(
+        eqx.filter_jit(lossless_planes())(layout, at_step(worlds, -1), jnp.asarray(320))
+    )
     assert seen.shape == (12, 5, 8, 26)
     for agent, (row, col) in enumerate(worlds.bodies.position[-1].tolist()):
         assert seen[agent, ..., 0].sum() == seen[agent, row, col, 0] == 1
@@ -324,16 +327,16 @@ def test_a_neighbour_is_seen_on_its_side_also_in_a_kitchen_that_is_not_square(dr
     start = env.layout.start
     if drow == 1:
         mine, other = (1, 3), (2, 3)
-    world = place(start, [mine, other], [Heading.EAST, Heading.SOUTH])
+    world = place(start, [mine, other], [Direction.EAST, Direction.SOUTH])
     views = env.observe(world)
     assert views.shape == (2, 4, 7, 26)
     for own, them, agent in ((mine, other, 0), (other, mine, 1)):
         assert np.argwhere(views[agent, ..., 0]).tolist() == [list(own)]
         assert np.argwhere(views[agent, ..., 1]).tolist() == [list(them)]
-    assert np.argwhere(views[0, ..., 2 + Heading.EAST]).tolist() == [list(mine)]
-    assert np.argwhere(views[0, ..., 6 + Heading.SOUTH]).tolist() == [list(other)]
-    assert np.argwhere(views[1, ..., 2 + Heading.SOUTH]).tolist() == [list(other)]
-    assert np.argwhere(views[1, ..., 6 + Heading.EAST]).tolist() == [list(mine)]
+    assert np.argwhere(views[0, ..., 2 + Direction.EAST]).tolist() == [list(mine)]
+    assert np.argwhere(views[0, ..., 6 + Direction.SOUTH]).tolist() == [list(other)]
+    assert np.argwhere(views[1, ..., 2 + Direction.SOUTH]).tolist() == [list(other)]
+    assert np.argwhere(views[1, ..., 6 + Direction.EAST]).tolist() == [list(mine)]
     assert views[:, ..., 2:10].sum() == 4
 
 
@@ -363,7 +366,7 @@ def test_what_is_built_and_what_lies_around_is_seen_where_it_is():
     }
     for plane, where in places.items():
         assert [tuple(p) for p in np.argwhere(seen[..., plane]).tolist()] == where, plane
-    assert (seen[..., 11] == (np.asarray(env.layout.fixtures) == 1)).all()
+    assert (seen[..., 11] == (np.asarray(env.layout.tiles) == 1)).all()
     assert (seen[3, 1, 18], seen[3, 1, 19], seen[3, 1, 20]) == (2, 1, 7)
     assert (seen[0, 6, 18], seen[0, 6, 19]) == (1, 2)
 
@@ -424,7 +427,7 @@ def test_says_what_its_agents_may_do_and_what_is_counted():
 
 def test_a_padded_kitchen_is_the_same_kitchen():
     rng = np.random.default_rng(1)
-    layout = Layout.parse("XXPXX\nO1 2T\nX   X\nXDXSX")
+    layout = parse_kitchen("XXPXX\nO1 2T\nX   X\nXDXSX")
     world, actions = random_world(rng, layout), random_actions(rng, 120, 2)
     padded = layout.pad(6, 8)
     cells = jax.tree.map(lambda start, x: start.at[:4, :5].set(x), padded.start.cells, world.cells)
@@ -466,7 +469,7 @@ def test_values_cook_times_and_weights_vary_within_one_batch():
     envs = stack(
         [
             Overcooked(
-                Layout.parse(KITCHENS["cramped"], Recipes(values=value, cook_times=time)),
+                parse_kitchen(KITCHENS["cramped"], Recipes(values=value, cook_times=time)),
                 observation=Blind(),
                 shaping={"onion_potting": weight},
             )
@@ -475,7 +478,7 @@ def test_values_cook_times_and_weights_vary_within_one_batch():
     )
     world = at_the_pot(cramped(), (2, 0), holds(Item.ONION))
     world = give(world, 1, holds(Item.SOUP, (3, 0)))
-    world = place(world, [(1, 2), (2, 3)], [Heading.NORTH, Heading.SOUTH])
+    world = place(world, [(1, 2), (2, 3)], [Direction.NORTH, Direction.SOUTH])
     timesteps, worlds = eqx.filter_vmap(play_compiled, in_axes=(eqx.if_array(0), None, None))(
         envs, world, script("I.", "I.")
     )
@@ -495,7 +498,7 @@ def test_runs_without_compilation():
 
 
 def test_equal_keys_give_equal_episodes():
-    starts = (RandomCells(), RandomHeadings(), RandomHeld(), RandomPots())
+    starts = (RandomPositions(), RandomDirections(), RandomHeld(), RandomPots())
     env = cramped(starts=starts)
     reset = eqx.filter_jit(env.reset)
     actions = random_actions(np.random.default_rng(3), 40, 2)
@@ -511,7 +514,7 @@ def test_equal_keys_give_equal_episodes():
 
 def kitchen_with(value, time, weight, dynamics):
     recipes = Recipes(values=value, cook_times=time)
-    layout = eqx.tree_at(lambda x: x.recipes, load_layout("cramped"), recipes)
+    layout = eqx.tree_at(lambda x: x.params, load_layout("cramped"), recipes)
     return Overcooked(
         layout, dynamics=dynamics, shaping={"onion_potting": weight}, observation=Blind()
     )
@@ -526,7 +529,7 @@ VARIANTS = (
 
 def digest(env):
     """What an environment does, in a few letters."""
-    world = place(env.layout.start, [(1, 2), (2, 3)], [Heading.NORTH, Heading.SOUTH])
+    world = place(env.layout.start, [(1, 2), (2, 3)], [Direction.NORTH, Direction.SOUTH])
     world = put(world, POT, lies(Item.SOUP, (2, 0)))
     world = give(give(world, 0, holds(Item.ONION)), 1, holds(Item.SOUP, (3, 0)))
     actions = random_actions(np.random.default_rng(11), 38, 2)

@@ -24,8 +24,8 @@ from naive_kitchen import (
     TOMATOES,
 )
 
-from eqgrid.envs import Overcooked
-from eqgrid.grid import IDLE, Hand, as_thing
+from eqgrid.envs.overcooked import Overcooked, encode, item_of, soup_contents
+from eqgrid.grid import IDLE
 
 OWN, OTHER, OWN_HEADING, OTHER_HEADING = 0, 1, 2, 6
 BUILT = {POT: 10, COUNTER: 11, ONIONS: 12, TOMATOES: 13, DISHES: 14, SERVING: 15}
@@ -66,21 +66,21 @@ def mark_thing(cell, kind, contents, pot_timer=None):
 
 
 def kinds_and_contents(holder):
-    return np.asarray(holder.item), np.asarray(holder.contents)
+    return np.asarray(item_of(holder)), np.asarray(soup_contents(holder))
 
 
 def naive_view(layout, world, agent, steps_left):
     """What one cook sees; `layout` and `world` are NumPy arrays."""
-    seen = np.zeros((*layout.fixtures.shape, 26), int)
-    kinds, contents = kinds_and_contents(world.cells)
-    for place, fixture in np.ndenumerate(layout.fixtures):
+    seen = np.zeros((*layout.tiles.shape, 26), int)
+    kinds, contents = kinds_and_contents(world.cells.object)
+    for place, fixture in np.ndenumerate(layout.tiles):
         if fixture in BUILT:
             seen[place][BUILT[fixture]] = 1
         timer = world.cells.timer[place] if fixture == POT else None
         mark_thing(seen[place], kinds[place], contents[place], timer)
     kinds, contents = kinds_and_contents(world.bodies.held)
     for cook, (row, col) in enumerate(world.bodies.position):
-        heading = world.bodies.heading[cook]
+        heading = world.bodies.direction[cook]
         if cook == agent:
             seen[row, col, OWN] = 1
             seen[row, col, OWN_HEADING + heading] = 1
@@ -114,7 +114,7 @@ def slow_world(rng, layout):
 def things(pairs, shape):
     """The things of `(kind, contents)` pairs, as an array of this shape."""
     kinds, contents = (np.asarray(x, np.uint8) for x in zip(*pairs, strict=True))
-    return as_thing(kinds.reshape(shape), contents.reshape(*shape, 2))
+    return encode(kinds.reshape(shape), contents.reshape(*shape, 2))
 
 
 @pytest.mark.parametrize(("shape", "agents", "dynamics"), KITCHENS)
@@ -135,9 +135,9 @@ def test_every_thing_shows_on_a_counter_and_every_soup_in_a_pot_at_every_time(st
     env = Overcooked("\n".join([width * "X", "X1" + (width - 3) * " " + "X", width * "P"]))
     nothing = (NOTHING, (0, 0))
     lying = [*THINGS, *width * [nothing], *(x if x[0] == SOUP else nothing for x in THINGS)]
-    cells = things(lying, env.layout.fixtures.shape)
-    start = eqx.tree_at(lambda w: w.cells.thing, env.layout.start, cells)
-    in_pot = (np.asarray(env.layout.fixtures) == POT) & (np.asarray(cells) != NOTHING)
+    cells = things(lying, env.layout.tiles.shape)
+    start = eqx.tree_at(lambda w: w.cells.object, env.layout.start, cells)
+    in_pot = (np.asarray(env.layout.tiles) == POT) & (np.asarray(cells) != NOTHING)
     for time in range(IDLE, 1001):
         timer = jnp.asarray(np.where(in_pot, time, IDLE), jnp.int16)
         world = eqx.tree_at(lambda w: w.cells.timer, start, timer)
@@ -150,8 +150,8 @@ def test_every_thing_shows_in_the_hands_of_cooks_of_every_heading(steps_left):
     rng = np.random.default_rng(0)
     layout = random_layout(rng, (10, 12), len(held))
     world = eqx.tree_at(
-        lambda w: (w.bodies.heading, w.bodies.held),
+        lambda w: (w.bodies.direction, w.bodies.held),
         slow_world(rng, layout),
-        (jnp.asarray(headings, jnp.int8), Hand(things(held, (len(held),)))),
+        (jnp.asarray(headings, jnp.int8), things(held, (len(held),))),
     )
     assert_planes_are_as_in_the_loop(Overcooked(layout), world, steps_left)

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from kitchen_checks import holds
 
-from eqgrid.grid import ALL_RECIPES, Item, Recipes
+from eqgrid.envs.overcooked import ALL_RECIPES, Item, Recipes
 
 ONION, TOMATO = "onion", "tomato"
 
 
 def soup(onions, tomatoes):
-    return holds(Item.SOUP, (onions, tomatoes)).thing
+    return holds(Item.SOUP, (onions, tomatoes))
 
 
 def test_there_are_nine_recipes():

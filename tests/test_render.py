@@ -9,21 +9,22 @@ import pytest
 from kitchen_checks import holds
 from PIL import Image
 
-from eqgrid.grid import IDLE, Heading, Item, Layout, as_thing, render, render_episode
+from eqgrid.envs.overcooked import Item, encode, parse_kitchen
+from eqgrid.grid import IDLE, Direction, render, render_episode
 
-CRAMPED = Layout.parse("XXPXX\nO  2O\nX1  X\nXDXSX")
+CRAMPED = parse_kitchen("XXPXX\nO  2O\nX1  X\nXDXSX")
 CELL = 32
 
 
 def edit(world, **changes):
-    """A copy of a world with an entry of some leaves changed, as by `thing=((0, 3), Item.DISH)`."""
+    """A copy of a world with entries of leaves changed: `object=((0, 3), Item.DISH)`."""
     world = jax.tree.map(np.array, world)
     leaves = {
-        "thing": world.cells.thing,
+        "object": world.cells.object,
         "timer": world.cells.timer,
-        "heading": world.bodies.heading,
+        "direction": world.bodies.direction,
         "position": world.bodies.position,
-        "held": world.bodies.held.thing,
+        "held": world.bodies.held,
         "time": world.time,
     }
     for name, (index, value) in changes.items():
@@ -37,7 +38,7 @@ def draw(world, layout=CRAMPED):
 
 def changed_cells(before, after, layout=CRAMPED):
     """The cells in which two pictures differ; the bar below must not."""
-    height, width = layout.fixtures.shape
+    height, width = layout.tiles.shape
     differs = (before != after).any(axis=-1)
     assert not differs[height * CELL :].any()
     cells = differs[: height * CELL].reshape(height, CELL, width, CELL).any(axis=(1, 3))
@@ -48,7 +49,7 @@ def soup(timer, onions=3, tomatoes=0):
     pot = (0, 2)
     return edit(
         CRAMPED.start,
-        thing=(pot, as_thing(Item.SOUP.value, np.asarray([onions, tomatoes]))),
+        object=(pot, encode(Item.SOUP.value, np.asarray([onions, tomatoes]))),
         timer=(pot, timer),
     )
 
@@ -68,15 +69,15 @@ def test_equal_worlds_have_equal_pictures():
 @pytest.mark.parametrize("cell", [(0, 3), (3, 0), (2, 4)])
 @pytest.mark.parametrize("item", [Item.ONION, Item.TOMATO, Item.DISH])
 def test_a_thing_on_a_counter_shows_in_its_cell_only(cell, item):
-    after = edit(CRAMPED.start, thing=(cell, item))
+    after = edit(CRAMPED.start, object=(cell, item))
     assert changed_cells(draw(CRAMPED.start), draw(after)) == {cell}
 
 
 @pytest.mark.parametrize("held", list(Item))
 def test_headings_differ(held):
     pictures = []
-    for heading in Heading:
-        world = edit(CRAMPED.start, heading=(0, heading), held=(0, held))
+    for heading in Direction:
+        world = edit(CRAMPED.start, direction=(0, heading), held=(0, held))
         pictures.append(draw(world))
     for i, one in enumerate(pictures):
         for other in pictures[:i]:
@@ -84,21 +85,21 @@ def test_headings_differ(held):
 
 
 def test_mirrored_headings_are_mirror_images():
-    layout = Layout.parse("XXX\nX1X\nXXX")
-    east = draw(edit(layout.start, heading=(0, Heading.EAST), held=(0, Item.DISH)), layout)
-    west = draw(edit(layout.start, heading=(0, Heading.WEST), held=(0, Item.DISH)), layout)
+    layout = parse_kitchen("XXX\nX1X\nXXX")
+    east = draw(edit(layout.start, direction=(0, Direction.EAST), held=(0, Item.DISH)), layout)
+    west = draw(edit(layout.start, direction=(0, Direction.WEST), held=(0, Item.DISH)), layout)
     floor = slice(CELL, 2 * CELL)
     error = east[floor, floor].astype(int) - west[floor, floor][:, ::-1]
     assert np.abs(error).mean() < 6
 
 
-@pytest.mark.parametrize("heading", list(Heading))
+@pytest.mark.parametrize("heading", list(Direction))
 def test_held_things_differ(heading):
     pictures = []
     for held, contents in [(item, (0, 0)) for item in list(Item)[:4]] + [
         (Item.SOUP, contents) for contents in ((3, 0), (0, 3), (2, 1), (1, 0))
     ]:
-        world = edit(CRAMPED.start, heading=(1, heading), held=(1, holds(held, contents).thing))
+        world = edit(CRAMPED.start, direction=(1, heading), held=(1, holds(held, contents)))
         pictures.append(draw(world))
     for i, one in enumerate(pictures):
         for other in pictures[:i]:
@@ -122,7 +123,7 @@ def test_pot_contents_and_countdown_show_in_the_pot_only():
 
 def test_cooks_are_told_apart():
     cells = [(row, col) for row in range(1, 4) for col in range(1, 5)]
-    layout = Layout.parse("XXXXXX\nX    X\nX    X\nX    X\nXXXXXX", starts=cells)
+    layout = parse_kitchen("XXXXXX\nX    X\nX    X\nX    X\nXXXXXX", starts=cells)
     picture = draw(layout.start, layout)
     tiles = {
         picture[r * CELL : (r + 1) * CELL, c * CELL : (c + 1) * CELL].tobytes() for r, c in cells
@@ -148,7 +149,7 @@ def test_a_long_caption_is_shortened():
 def film(count):
     """Worlds in which the first cook turns and a soup cooks, with a leading time axis."""
     worlds = [soup(count - 1 - t) for t in range(count)]
-    worlds = [edit(world, heading=(0, t % 4), time=((), t)) for t, world in enumerate(worlds)]
+    worlds = [edit(world, direction=(0, t % 4), time=((), t)) for t, world in enumerate(worlds)]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
 
 
@@ -185,7 +186,7 @@ def test_cells_too_small_are_refused(cell_pixels):
 
 
 def test_a_world_of_another_kitchen_is_refused():
-    other = Layout.parse("XXX\nX1X\nXXX")
+    other = parse_kitchen("XXX\nX1X\nXXX")
     with pytest.raises(ValueError, match="must have the layout's grid"):
         render(CRAMPED, other.start)
     with pytest.raises(ValueError, match="must have the layout's grid"):

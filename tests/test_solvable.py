@@ -1,8 +1,14 @@
 import numpy as np
 import pytest
 
-from eqgrid.envs import KITCHENS, find_obstacle, load_layout, parse_reference
-from eqgrid.grid import Layout, Recipes
+from eqgrid.envs.overcooked import (
+    KITCHENS,
+    Recipes,
+    find_obstacle,
+    load_layout,
+    parse_kitchen,
+    parse_reference,
+)
 
 SPLIT = """
     XXPXXXX
@@ -12,7 +18,7 @@ SPLIT = """
 
 
 def obstacle(text: str, dynamics: str = "classic", **recipes) -> str:
-    return find_obstacle(Layout.parse(text, Recipes(**recipes)), dynamics) or ""
+    return find_obstacle(parse_kitchen(text, Recipes(**recipes)), dynamics) or ""
 
 
 @pytest.mark.parametrize("name", KITCHENS)
@@ -87,6 +93,6 @@ def test_things_that_lie_there_count():
 
 def test_it_looks_at_the_start_only(key):
     layout = load_layout("cramped")
-    before = np.asarray(layout.fixtures).copy()
+    before = np.asarray(layout.tiles).copy()
     find_obstacle(layout, "classic")
-    np.testing.assert_array_equal(layout.fixtures, before)
+    np.testing.assert_array_equal(layout.tiles, before)

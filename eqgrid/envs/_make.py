@@ -4,12 +4,13 @@ import difflib
 import inspect
 from typing import Any
 
-from ._overcooked import Overcooked
+from ..grid import GridWorld
+from .overcooked import Overcooked
 
 ENVIRONMENTS = {"overcooked": Overcooked}
 
 
-def make(name: str, **options: Any) -> Overcooked:
+def make(name: str, **options: Any) -> GridWorld:
     """Builds an environment by name: `make("overcooked", layout="ring")`.
 
     **Arguments:**

@@ -1,67 +1,63 @@
-from ._features import Features as Features
-from ._interactions import (
-    AbstractInteraction as AbstractInteraction,
-    AddIngredient as AddIngredient,
-    Deliver as Deliver,
-    Events as Events,
-    Outcome as Outcome,
-    PickUp as PickUp,
-    Plate as Plate,
-    PutDown as PutDown,
-    StartCooking as StartCooking,
-    Take as Take,
-    empty_cell as empty_cell,
-    hand_with as hand_with,
-    interact as interact,
+from ._actions import (
+    MOVES as MOVES,
+    Action as Action,
+    Forward as Forward,
+    Move as Move,
+    Rotate as Rotate,
+    Stay as Stay,
+    Use as Use,
 )
+from ._grid_world import GridWorld as GridWorld
+from ._interact import (
+    AbstractInteraction as AbstractInteraction,
+    Interact as Interact,
+    Outcome as Outcome,
+    Turn as Turn,
+)
+from ._kinds import NOTHING as NOTHING, Kind as Kind, KindError as KindError, Kinds as Kinds
 from ._layout import (
-    CHARACTERS as CHARACTERS,
     Layout as Layout,
     LayoutError as LayoutError,
     empty_world as empty_world,
 )
-from ._motion import AbstractMotion as AbstractMotion, AllOrNone as AllOrNone
-from ._observation import AbstractObservation as AbstractObservation, Planes as Planes
-from ._recipes import (
-    ALL_RECIPES as ALL_RECIPES,
-    Recipe as Recipe,
-    Recipes as Recipes,
+from ._looks import AgentLook as AgentLook, Look as Look, top_of as top_of
+from ._motion import (
+    AbstractCollision as AbstractCollision,
+    Go as Go,
+    JointCollision as JointCollision,
+    LocalCollision as LocalCollision,
 )
+from ._observation import (
+    AbstractObservation as AbstractObservation,
+    Column as Column,
+    Planes as Planes,
+    Views as Views,
+    plane_names as plane_names,
+)
+from ._pen import Colour as Colour, Number as Number, Pen as Pen, Point as Point
 from ._render import render as render, render_episode as render_episode
 from ._rewards import (
-    EVENT_NAMES as EVENT_NAMES,
+    AbstractEnding as AbstractEnding,
+    AbstractEvents as AbstractEvents,
     AbstractReward as AbstractReward,
-    EventWeights as EventWeights,
-    TeamDelivery as TeamDelivery,
-    count_events as count_events,
+    RuleEvents as RuleEvents,
+    WeightedEventReward as WeightedEventReward,
 )
-from ._start import (
+from ._starts import (
     AbstractStart as AbstractStart,
-    RandomCells as RandomCells,
-    RandomHeadings as RandomHeadings,
-    RandomHeld as RandomHeld,
-    RandomPots as RandomPots,
-    Sometimes as Sometimes,
+    RandomDirections as RandomDirections,
+    RandomPositions as RandomPositions,
+    WithProbability as WithProbability,
     apply_starts as apply_starts,
-    random_starts as random_starts,
+    as_probability as as_probability,
 )
-from ._ticks import (
-    AbstractTick as AbstractTick,
-    Cook as Cook,
-    StartWhenFull as StartWhenFull,
-    tick as tick,
-)
+from ._step import AbstractPhase as AbstractPhase, Step as Step
+from ._tick import AbstractTick as AbstractTick, Tick as Tick
 from ._world import (
     IDLE as IDLE,
-    MAX_INGREDIENTS as MAX_INGREDIENTS,
-    Action as Action,
     Bodies as Bodies,
     Cell as Cell,
-    Fixture as Fixture,
-    Hand as Hand,
-    Heading as Heading,
-    Ingredient as Ingredient,
-    Item as Item,
+    Direction as Direction,
     World as World,
-    as_thing as as_thing,
+    direction_delta as direction_delta,
 )

@@ -1,149 +1,189 @@
-"""What never changes during an episode: what is built where, where it starts, and the recipes."""
+"""What never changes during an episode: what is built where, how it starts, and the parameters."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, UInt8
+from jax.core import Tracer
+from jaxtyping import Array, Int, PyTree, Shaped, UInt8
 
-from ._recipes import Recipes
-from ._world import IDLE, Bodies, Cell, Fixture, Hand, Heading, Item, World
-
-CHARACTERS = {
-    " ": Fixture.FLOOR,
-    "X": Fixture.COUNTER,
-    "P": Fixture.POT,
-    "O": Fixture.ONION_DISPENSER,
-    "T": Fixture.TOMATO_DISPENSER,
-    "D": Fixture.DISH_DISPENSER,
-    "S": Fixture.SERVING,
-    "#": Fixture.WALL,
-}
-
+from ._kinds import AGENT_CHARACTERS, NOTHING, Kinds
+from ._world import IDLE, Bodies, Cell, Direction, World
 
 _MAX_SIDE = 127  # positions are int8
 _TOO_LARGE = f"A layout has at most {_MAX_SIDE} rows and {_MAX_SIDE} columns."
 
 
 class LayoutError(ValueError):
-    """A layout that is no kitchen: the message says what is wrong with it, and where."""
+    """A layout that cannot be used: the message says what is wrong with it, and where."""
 
 
 @final
 class Layout(eqx.Module):
-    """A kitchen, as arrays: a batch of kitchens of one size is a batch of these.
+    """Where a game is played, as arrays: a batch of layouts of one size is a batch of these.
 
-    - `fixtures`: what is built into every cell, as `Fixture`s.
+    - `tiles`: what is built into every cell, as numbers of kinds of tiles.
     - `start`: the world in which an episode starts by default.
-    - `recipes`: what soups are worth and how long they cook.
+    - `params`: what else varies from game to game, such as recipes: arrays that rules read.
+    - `kinds`: what the numbers mean.
     """
 
-    fixtures: UInt8[Array, "height width"]
+    tiles: UInt8[Array, "*batch height width"]
     start: World
-    recipes: Recipes
+    params: PyTree
+    kinds: Kinds = eqx.field(static=True)
 
     @classmethod
     def parse(
         cls,
         text: str,
-        recipes: Recipes | None = None,
+        kinds: Kinds,
+        params: PyTree = None,
         starts: Sequence[tuple[int, int]] | None = None,
     ) -> "Layout":
         """Builds a layout from its text.
 
         **Arguments:**
 
-        - `text`: one row a line: `X` counter, `O` onions, `T` tomatoes, `D` dishes, `P` pot, `S`
-            serving, `#` wall, blank floor, and the digits 1 to 9 for where the cooks start. White
-            space around a row is dropped.
-        - `recipes`: all nine, worth 20 and cooked for 20 steps, unless given.
-        - `starts`: `(row, col)` of every cook, for more than nine of them, in place of the digits.
+        - `text`: one row a line, each cell a character of `kinds`; objects lie on the floor. `1` to
+            `9`, and then `a` to `z`, say where the agents start. White space around a row is
+            dropped.
+        - `params`: the parameters of the game.
+        - `starts`: `(row, col)` of every agent, in place of the marks in the text.
 
         **Raises:** `LayoutError` when the text has no border, no start, ragged rows, an unknown
-        character, or two starts with one digit; or when `starts` are not distinct floor cells.
+        character, or two starts with one mark; or when `starts` are not distinct floor cells.
         """
         rows = [row.strip() for row in text.strip().splitlines()]
-        fixtures, digits = _read_rows(rows)
-        positions = _check_digits(digits) if starts is None else _check_starts(starts, fixtures)
-        return cls(
-            fixtures=jnp.asarray(fixtures),
-            start=empty_world(fixtures.shape, positions),
-            recipes=Recipes() if recipes is None else recipes,
-        )
+        tiles, objects, marks = _read_rows(rows, kinds)
+        positions = _check_marks(marks) if starts is None else _check_starts(starts, tiles)
+        start = empty_world(kinds, tiles.shape, positions)
+        cells = dataclasses.replace(start.cells, object=jnp.asarray(objects))
+        start = dataclasses.replace(start, cells=cells)
+        return cls(jnp.asarray(tiles), start, params, kinds)
 
     @property
     def num_agents(self) -> int:
-        return self.start.bodies.position.shape[0]
+        return self.start.num_agents
 
     def pad(self, height: int, width: int) -> "Layout":
-        """The same kitchen in a larger grid, walls below and to the right, so that it can be
+        """The same layout in a larger grid, solid tiles below and to the right, so that it can be
         batched with others.
 
-        **Raises:** `ValueError` when the kitchen is larger than that, or that is too large.
+        **Raises:** `LayoutError` when it is larger than that, or that is too large.
         """
         if max(height, width) > _MAX_SIDE:
             raise LayoutError(_TOO_LARGE)
-        rows, cols = height - self.fixtures.shape[0], width - self.fixtures.shape[1]
+        rows, cols = height - self.tiles.shape[0], width - self.tiles.shape[1]
         if rows < 0 or cols < 0:
-            raise ValueError(
-                f"A kitchen of {self.fixtures.shape} cells does not fit into {(height, width)}."
+            raise LayoutError(
+                f"A layout of {self.tiles.shape} cells does not fit into {(height, width)}."
             )
-        edge = ((0, rows), (0, cols))
         cells = self.start.cells
+
+        def widen(x: Shaped[Array, "height width ..."], fill: int = 0) -> Array:
+            edges = ((0, rows), (0, cols), *[(0, 0)] * (x.ndim - 2))
+            return jnp.pad(x, edges, constant_values=fill)
+
         padded = Cell(
-            thing=jnp.pad(cells.thing, edge),
-            timer=jnp.pad(cells.timer, edge, constant_values=IDLE),
+            widen(cells.object, NOTHING),
+            None if cells.timer is None else widen(cells.timer, IDLE),
+            jax.tree.map(widen, cells.extra),
         )
-        return Layout(
-            fixtures=jnp.pad(self.fixtures, edge, constant_values=Fixture.WALL),
-            start=World(padded, self.start.bodies, self.start.time),
-            recipes=self.recipes,
-        )
+        start = dataclasses.replace(self.start, cells=padded)
+        return Layout(widen(self.tiles, _wall(self.kinds)), start, self.params, self.kinds)
 
     def __str__(self) -> str:
-        names = {fixture: character for character, fixture in CHARACTERS.items()}
-        rows = [
-            [names[Fixture(int(fixture))] for fixture in row] for row in np.asarray(self.fixtures)
-        ]
-        for number, (row, col) in enumerate(np.asarray(self.start.bodies.position), start=1):
-            rows[row][col] = str(number) if number <= 9 else "+"
-        return "\n".join("".join(row) for row in rows)
+        codes = np.asarray(self.start.cells.object)
+        rows = [[self.kinds.tiles[number].char for number in row] for row in self.tiles.tolist()]
+        for row, col in np.argwhere((codes != NOTHING) & (np.asarray(self.tiles) == 0)):
+            kind = self.kinds.read(int(codes[row, col]))
+            rows[row][col] = (kind and kind[0].char) or rows[row][col]
+        for number, (row, col) in enumerate(np.asarray(self.start.bodies.position)):
+            rows[row][col] = (AGENT_CHARACTERS + "+" * len(rows) * len(rows[0]))[number]
+        return "\n".join("".join(map(str, row)) for row in rows)
 
 
 def empty_world(
+    kinds: Kinds,
     shape: tuple[int, ...],
     positions: Int[np.ndarray, "agents 2"],
-    headings: Sequence[int] | None = None,
+    directions: Sequence[int] | None = None,
 ) -> World:
-    """A world of empty-handed agents alone, facing north unless `headings` are given."""
+    """A world of empty-handed agents alone, facing north unless `directions` are given. It has
+    timers where a kind of tile has a clock."""
     agents = len(positions)
-    headings = [Heading.NORTH] * agents if headings is None else headings
+    directions = [Direction.NORTH] * agents if directions is None else directions
+    timed = any(kind.duration is not None for kind in kinds.tiles)
     return World(
         cells=Cell(
-            thing=jnp.full(shape, Item.NOTHING, jnp.uint8),
-            timer=jnp.full(shape, IDLE, jnp.int16),
+            object=jnp.full(shape, NOTHING, jnp.uint8),
+            timer=jnp.full(shape, IDLE, jnp.int16) if timed else None,
         ),
         bodies=Bodies(
             position=jnp.asarray(positions, jnp.int8),
-            heading=jnp.asarray(headings, jnp.int8),
-            held=Hand(jnp.full(agents, Item.NOTHING, jnp.uint8)),
+            direction=jnp.asarray(directions, jnp.int8),
+            held=jnp.full(agents, NOTHING, jnp.uint8),
         ),
         time=jnp.zeros((), jnp.int32),
     )
 
 
-def _read_rows(rows: list[str]) -> tuple[np.ndarray, list[tuple[str, tuple[int, int]]]]:
+def check_layout(layout: Layout) -> None:
+    """Refuses a layout with a number that no kind has.
+
+    **Raises:** `LayoutError` with one sentence. Arrays that are being traced are not looked at.
+    """
+    kinds, cells, bodies = layout.kinds, layout.start.cells, layout.start.bodies
+    for values, count, what in (
+        (layout.tiles, kinds.num_tiles, "tile"),
+        (cells.object, kinds.num_codes, "object"),
+        (bodies.held, kinds.num_codes, "held object"),
+    ):
+        if isinstance(values, Tracer):
+            continue
+        if (wrong := np.asarray(values)[np.asarray(values) >= count]).size:
+            raise LayoutError(
+                f"The layout has a {what} with the number {wrong[0]}, but the last one that its "
+                f"kinds know is {count - 1}."
+            )
+
+
+def is_walkable(layout: Layout, tile: UInt8[Array, "*cells"]) -> Any:
+    """Whether tiles can be entered."""
+    free = tile == layout.kinds.walkable[0]
+    for number in layout.kinds.walkable[1:]:
+        free |= tile == number
+    return free
+
+
+def _wall(kinds: Kinds) -> int:
+    """A solid tile on which nothing lies."""
+    solid = [i for i, kind in enumerate(kinds.tiles) if kind.solid]
+    named = [i for i in solid if kinds.tiles[i].name == "wall"]
+    if not solid:
+        raise LayoutError("A layout can only be padded where a kind of tile is solid.")
+    return (named or solid)[0]
+
+
+def _read_rows(
+    rows: list[str], kinds: Kinds
+) -> tuple[np.ndarray, np.ndarray, list[tuple[str, tuple[int, int]]]]:
     if len(rows) < 3 or len(rows[0]) < 3:
         raise LayoutError(
             "A layout needs at least 3 rows of 3 cells: a floor and a border around it."
         )
     if max(len(rows), len(rows[0])) > _MAX_SIDE:
         raise LayoutError(_TOO_LARGE)
-    fixtures = np.zeros((len(rows), len(rows[0])), np.uint8)
-    digits: list[tuple[str, tuple[int, int]]] = []
+    numbers = {kind.char: number for number, kind in enumerate(kinds.tiles)}
+    codes = {kind.char: kinds.code(kind.name) for kind in kinds.objects if kind.char is not None}
+    tiles, objects = np.zeros((2, len(rows), len(rows[0])), np.uint8)
+    marks: list[tuple[str, tuple[int, int]]] = []
     for number, row in enumerate(rows):
         if len(row) != len(rows[0]):
             raise LayoutError(
@@ -151,50 +191,52 @@ def _read_rows(rows: list[str]) -> tuple[np.ndarray, list[tuple[str, tuple[int, 
                 f"{len(rows[0])}."
             )
         for col, character in enumerate(row):
-            if character in "123456789":
-                digits.append((character, (number, col)))
-            elif character not in CHARACTERS:
+            if character in AGENT_CHARACTERS:
+                marks.append((character, (number, col)))
+            elif character not in numbers and character not in codes:
+                known = [char for char in (*numbers, *codes) if char and char.strip()]
                 raise LayoutError(
                     f"The layout has an unknown character {character!r} in row {number + 1}, "
-                    f"column {col + 1}; known are {' '.join(CHARACTERS).strip()}, blank and the "
-                    "digits 1 to 9."
+                    f"column {col + 1}; known are {' '.join(known)}, blank and the digits 1 to 9."
                 )
-            fixtures[number, col] = CHARACTERS.get(character, Fixture.FLOOR)
-    border = np.ones_like(fixtures, bool)
+            tiles[number, col] = numbers.get(character, 0)
+            objects[number, col] = codes.get(character, NOTHING)
+    border = np.ones_like(tiles, bool)
     border[1:-1, 1:-1] = False
-    if (gaps := np.argwhere(border & (fixtures == Fixture.FLOOR))).size:
+    if (gaps := np.argwhere(border & np.isin(tiles, kinds.walkable))).size:
         row, col = gaps[0] + 1
         raise LayoutError(
             f"The layout has no border at row {row}, column {col}: its outermost cells must not be "
             "floor."
         )
-    return fixtures, digits
+    return tiles, objects, marks
 
 
-def _check_digits(digits: list[tuple[str, tuple[int, int]]]) -> np.ndarray:
-    if not digits:
+def _check_marks(marks: list[tuple[str, tuple[int, int]]]) -> np.ndarray:
+    if not marks:
         raise LayoutError(
-            "The layout has no start: put the digit 1 on the floor for the first cook."
+            "The layout has no start: put the digit 1 on the floor for the first agent."
         )
-    for digit, count in Counter(digit for digit, _ in digits).items():
+    for mark, count in Counter(mark for mark, _ in marks).items():
         if count > 1:
+            what = "digit" if mark.isdigit() else "letter"
             raise LayoutError(
-                f"The layout has {count} starts with the digit {digit}: each must be unique."
+                f"The layout has {count} starts with the {what} {mark}: each must be unique."
             )
-    numbers = sorted(int(digit) for digit, _ in digits)
-    for expected, number in enumerate(numbers, start=1):
-        if number != expected:
-            raise LayoutError(f"The layout has a start {number} but no start {expected}.")
-    return np.asarray([position for _, position in sorted(digits)], np.int8)
+    ordered = sorted(marks, key=lambda x: AGENT_CHARACTERS.index(x[0]))
+    for expected, (mark, _) in zip(AGENT_CHARACTERS, ordered, strict=False):
+        if mark != expected:
+            raise LayoutError(f"The layout has a start {mark} but no start {expected}.")
+    return np.asarray([position for _, position in ordered], np.int8)
 
 
-def _check_starts(starts: Sequence[tuple[int, int]], fixtures: np.ndarray) -> np.ndarray:
-    height, width = fixtures.shape
+def _check_starts(starts: Sequence[tuple[int, int]], tiles: np.ndarray) -> np.ndarray:
+    height, width = tiles.shape
     if not starts:
         raise LayoutError("The layout has no start: give at least one `(row, col)`.")
     for row, col in starts:
-        if not (0 <= row < height and 0 <= col < width and fixtures[row, col] == Fixture.FLOOR):
+        if not (0 <= row < height and 0 <= col < width and tiles[row, col] == 0):
             raise LayoutError(f"The start {(row, col)} is not a floor cell of the layout.")
     if len(set(starts)) < len(starts):
-        raise LayoutError("Two cooks cannot start in one cell: each start must be unique.")
+        raise LayoutError("Two agents cannot start in one cell: each start must be unique.")
     return np.asarray(starts, np.int8)

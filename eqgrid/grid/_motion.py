@@ -1,71 +1,118 @@
 """How bodies move, and what happens when they are in each other's way."""
 
 import abc
+import dataclasses
 import itertools
 from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Int8, Int16, UInt8
+from jaxtyping import Array, Bool, Int8, Int16
 
-from ._world import Action, Bodies, Fixture, get_cell, heading_delta
+from ._actions import Forward, Move, chosen, turned
+from ._layout import Layout, is_walkable
+from ._step import AbstractPhase, Step
+from ._world import Cell, direction_delta, get_cell
 
 
-class AbstractMotion(eqx.Module):
-    """A rule for moving all bodies at once."""
+class AbstractCollision(eqx.Module):
+    """What happens when bodies are in each other's way."""
 
     @abc.abstractmethod
     def __call__(
         self,
-        fixtures: UInt8[Array, "height width"],
-        bodies: Bodies,
-        action: Int[Array, " agents"],
-    ) -> Bodies:
-        """Turns and moves the bodies by their actions. Only floor can be entered."""
+        old: Int8[Array, "agents 2"],
+        new: Int8[Array, "agents 2"],
+        active: Bool[Array, " agents"] | None,
+    ) -> Int8[Array, "agents 2"]:
+        """Where everybody ends up.
+
+        **Arguments:**
+
+        - `old`: where they are.
+        - `new`: where they would be if nobody were in the way.
+        - `active`: who is in the way at all; `None` for everybody.
+        """
 
 
 @final
-class AllOrNone(AbstractMotion):
-    """The reference's rule: if any two bodies would end in one cell, or any two would swap cells,
-    all keep their positions, bystanders too. Turning always works, and following a body into the
-    cell that it leaves is allowed.
+class JointCollision(AbstractCollision):
+    """If any two bodies would end in one cell, or any two would swap cells, all keep their
+    positions, bystanders too. Following a body into the cell that it leaves is allowed.
 
-    Source: `OvercookedGridworld.compute_new_positions_and_orientations` and `_handle_collisions` of
-    Overcooked-AI.
+    Source: `OvercookedGridworld._handle_collisions` of Overcooked-AI.
     """
 
     def __call__(
         self,
-        fixtures: UInt8[Array, "height width"],
-        bodies: Bodies,
-        action: Int[Array, " agents"],
-    ) -> Bodies:
-        turns = action < Action.STAY
-        heading = jnp.where(turns, action.astype(jnp.int8), bodies.heading)
+        old: Int8[Array, "agents 2"],
+        new: Int8[Array, "agents 2"],
+        active: Bool[Array, " agents"] | None,
+    ) -> Int8[Array, "agents 2"]:
+        was, will_be = list(_number(old)), list(_number(new))
+        collide = jnp.zeros((), bool)
+        for a, b in itertools.combinations(range(len(old)), 2):
+            meet = will_be[a] == will_be[b]
+            meet |= (will_be[a] == was[b]) & (will_be[b] == was[a])
+            collide |= meet if active is None else meet & active[a] & active[b]
+        return jnp.where(collide, old, new)
+
+
+@final
+class LocalCollision(AbstractCollision):
+    """Who would end in one cell with another body, or would swap cells with one, keeps its
+    position; so does, in turn, who would enter the cell of somebody who stays. All others move.
+    """
+
+    def __call__(
+        self,
+        old: Int8[Array, "agents 2"],
+        new: Int8[Array, "agents 2"],
+        active: Bool[Array, " agents"] | None,
+    ) -> Int8[Array, "agents 2"]:
+        was, agents = _number(old), len(old)
+        others = ~jnp.eye(agents, dtype=bool)
+        if active is not None:
+            others &= active[:, None] & active[None, :]
+        wanted = _number(new)
+        swaps = (wanted[:, None] == was[None, :]) & (was[:, None] == wanted[None, :]) & others
+        stays = swaps.any(axis=1)
+        for _ in range(agents):  # who stays may stop one more in each round
+            target = jnp.where(stays, was, wanted)
+            meets = ((target[:, None] == target[None, :]) & others).any(axis=1)
+            stays |= meets & (target != was)
+        return jnp.where(stays[:, None], old, new)
+
+
+@final
+class Go(AbstractPhase):
+    """Turns and moves all bodies at once. They enter walkable tiles on which nothing solid lies.
+
+    **Arguments:**
+
+    - `collision`: what happens when bodies are in each other's way.
+    """
+
+    collision: AbstractCollision
+
+    def __call__(self, step: Step) -> Step:
+        bodies = step.world.bodies
+        direction = turned(step.actions, step.action, bodies.direction)
+        moves = chosen(step.actions, step.action, Move, Forward)
         old = bodies.position
-        new = _step_onto_floor(fixtures, old, action.astype(jnp.int8))
-        position = jnp.where(_collide(old, new), old, new)
-        return Bodies(position, heading, bodies.held)
+        target = old + direction_delta(direction)
+        free = moves & jnp.stack([_is_free(step.layout, step.world.cells, x) for x in target])
+        new = jnp.where(free[:, None], target, old)
+        position = self.collision(old, new, bodies.active)
+        bodies = dataclasses.replace(bodies, position=position, direction=direction)
+        return step.then(dataclasses.replace(step.world, bodies=bodies))
 
 
-def _step_onto_floor(
-    fixtures: UInt8[Array, "height width"],
-    position: Int8[Array, "agents 2"],
-    action: Int8[Array, " agents"],
-) -> Int8[Array, "agents 2"]:
-    target = position + heading_delta(action)
-    free = jnp.stack([get_cell(fixtures, cell) == Fixture.FLOOR for cell in target])
-    return jnp.where(free[:, None], target, position)
-
-
-def _collide(old: Int8[Array, "agents 2"], new: Int8[Array, "agents 2"]) -> Bool[Array, ""]:
-    """Whether any two bodies would end in one cell, or swap cells."""
-    was, will_be = list(_number(old)), list(_number(new))
-    collide = jnp.zeros((), bool)
-    for a, b in itertools.combinations(range(len(old)), 2):
-        collide |= will_be[a] == will_be[b]
-        collide |= (will_be[a] == was[b]) & (will_be[b] == was[a])
-    return collide
+def _is_free(layout: Layout, cells: Cell, position: Int8[Array, "2"]) -> Bool[Array, ""]:
+    free = is_walkable(layout, get_cell(layout.tiles, position))
+    if layout.kinds.solid_codes.any():
+        free &= ~jnp.asarray(layout.kinds.solid_codes)[get_cell(cells.object, position)]
+    return free
 
 
 def _number(position: Int8[Array, "agents 2"]) -> Int16[Array, " agents"]:

@@ -1,138 +1,272 @@
-"""What the agents see."""
+"""What the agents see: a view of the world, and planes, which any game has from its kinds."""
 
 import abc
-from typing import final
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Int16, Int32, Shaped, UInt8
+from jaxtyping import Array, Int32, Integer, Shaped, UInt8
 
+from ._kinds import NOTHING, Kinds
 from ._layout import Layout
-from ._world import (
-    IDLE,
-    MAX_INGREDIENTS,
-    Bodies,
-    Cell,
-    Fixture,
-    Heading,
-    Ingredient,
-    Item,
-    World,
-    read_things,
-    soup_index,
-)
+from ._world import IDLE, Bodies, Cell, Direction, World, get_cell
+
+_TIMES = 256
+_BODIES = 2 * len(Direction)  # oneself and the others, each facing somewhere
 
 
 class AbstractObservation(eqx.Module):
     """A view of the world for every agent."""
 
     @abc.abstractmethod
-    def __call__(self, layout: Layout, world: World) -> Shaped[Array, "agents ..."]:
-        """What every agent sees."""
+    def __call__(
+        self, layout: Layout, world: World, steps_left: Int32[Array, ""]
+    ) -> Shaped[Array, "agents ..."]:
+        """What every agent sees.
+
+        **Arguments:**
+
+        - `layout`: what is built where.
+        - `world`: the state.
+        - `steps_left`: of the episode.
+        """
+
+
+class Views(NamedTuple):
+    """Everything that a cell can look like to an agent, one entry each, as arrays: what a column of
+    `Planes` is made from.
+
+    - `tile`: the number of the tile; -1 beyond the edge of the grid.
+    - `lying`, `held`: the codes of what lies here, and of what the agent who stands here holds.
+    - `timer`: as in `Cell`, at most 255.
+    - `own`, `other`: whether oneself, or another agent, stands here.
+    - `direction`: where whoever stands here faces; -1 where nobody does.
+    - `last_steps`: whether the episode is about to end; see `Planes`.
+    - `kinds`: what the numbers mean.
+    """
+
+    tile: np.ndarray
+    lying: np.ndarray
+    held: np.ndarray
+    timer: np.ndarray
+    own: np.ndarray
+    other: np.ndarray
+    direction: np.ndarray
+    last_steps: np.ndarray
+    kinds: Kinds
+
+    @property
+    def there(self) -> np.ndarray:
+        """The codes of what lies here, or else is held here."""
+        return np.where(self.lying == NOTHING, self.held, self.lying)
+
+    def is_tile(self, name: str) -> np.ndarray:
+        return self.tile == self.kinds.tile(name)
+
+    def variant(self, name: str, codes: np.ndarray) -> np.ndarray:
+        """Where codes are of this kind: their variant, counted from 1; 0 elsewhere."""
+        first = self.kinds.code(name)
+        (kind,) = (kind for kind in self.kinds.objects if kind.name == name)
+        return np.where((codes >= first) & (codes < first + kind.variants), codes - first + 1, 0)
+
+
+Column: TypeAlias = Callable[[Views], np.ndarray]
+"""One plane: a number from 0 to 255 (or a truth value) for each of the views."""
 
 
 @final
 class Planes(AbstractObservation):
-    """The 26 planes of `lossless_state_encoding` in Overcooked-AI, here `[agents, row, col,
-    plane]`.
+    """A grid of small numbers for every agent: `[agents, row, col, plane]`.
 
-    | plane | what it marks |
-    |---|---|
-    | 0, 1 | where one is, where the others are |
-    | 2-5, 6-9 | the same by heading (north, south, east, west), one's own and the others' |
-    | 10-15 | pots, counters, onion, tomato and dish dispensers, serving hatches |
-    | 16, 17 | onions and tomatoes in pots that have not been started |
-    | 18, 19 | onions and tomatoes in all other soups, held ones too |
-    | 20 | steps until the soup in a pot is ready (at most 255) |
-    | 21 | ready soups |
-    | 22-24 | dishes, onions, tomatoes, on counters and in hands |
-    | 25 | ones everywhere when fewer than 40 steps are left |
-
-    What a cell shows depends on few things, so the 26 numbers of every possible cell stand in a
-    table, and a step only looks them up: the planes are most of the cost of a step.
-
-    The reference knows two cooks only; with more, the planes of "the other" mark all others.
+    What a cell shows depends on few things, so the numbers of every possible cell stand in a table,
+    and a step only looks them up: planes are most of the cost of a step.
 
     **Arguments:**
 
-    - `horizon`: how many steps an episode has, for plane 25.
+    - `columns`: what the planes mark, in their order; by default each kind of tile and of object,
+        what is held, clocks, and who stands where and faces which way; see `plane_names`.
+    - `radius`: how far an agent sees, in cells, to every side: its window is `2 * radius + 1` wide
+        and has the agent in its middle. The whole grid unless given.
+    - `last_steps`: when fewer steps than this are left, `Views.last_steps` is true.
     """
 
-    horizon: Int32[Array, ""]
+    columns: tuple[Column, ...] | None = eqx.field(static=True, default=None)
+    radius: int | None = eqx.field(static=True, default=None)
+    last_steps: int = eqx.field(static=True, default=0)
 
-    def __init__(self, horizon: int | Int[Array, ""] = 400):
-        self.horizon = jnp.asarray(horizon, jnp.int32)
+    def __check_init__(self):
+        if self.radius is not None and self.radius < 1:
+            raise ValueError(f"A window needs a radius of at least 1 cell, not {self.radius}.")
 
-    def __call__(self, layout: Layout, world: World) -> UInt8[Array, "agents height width 26"]:
-        urgent = self.horizon - world.time < 40
-        rows = _rows_of_cells(layout, world.cells) + urgent.astype(jnp.int16) * _NUM_ROWS
+    def __call__(
+        self, layout: Layout, world: World, steps_left: Int32[Array, ""]
+    ) -> UInt8[Array, "agents rows cols planes"]:
+        table = _Table(layout.kinds)
+        rows = table.rows_of_cells(layout, world.cells)
+        of_bodies = table.rows_of_bodies(layout, world)
+        if self.last_steps:
+            late = (steps_left < self.last_steps).astype(rows.dtype) * table.size
+            rows, of_bodies = rows + late, of_bodies + late
         rows = jnp.broadcast_to(rows, (world.num_agents, *rows.shape))
         row, col = world.bodies.position[:, 0], world.bodies.position[:, 1]
-        of_bodies = _rows_of_bodies(world.bodies) + urgent.astype(jnp.int16) * _NUM_ROWS
-        rows = rows.at[:, row, col].set(of_bodies, unique_indices=True)
-        return jnp.asarray(_ROWS).at[rows].get(mode="promise_in_bounds")
+        if world.bodies.active is not None:  # the others are put outside, where nothing is written
+            row = jnp.where(world.bodies.active, row, jnp.int8(127))
+        rows = rows.at[:, row, col].set(
+            of_bodies, unique_indices=world.bodies.active is None, mode="drop"
+        )
+        if self.radius is not None:
+            rows = jax.vmap(functools.partial(_window, radius=self.radius, outside=table.size - 1))(
+                rows, world.bodies
+            )
+        numbers = _tabulate(layout.kinds, self.columns, bool(self.last_steps))
+        return jnp.asarray(numbers).at[rows].get(mode="promise_in_bounds")
 
 
-def _rows_of_cells(layout: Layout, cells: Cell) -> Int16[Array, "height width"]:
-    """Which row each cell shows when nobody stands in it."""
-    lying = layout.fixtures.astype(jnp.int16) * _THINGS + cells.thing.astype(jnp.int16)
-    timer = jnp.minimum(cells.timer, _TIMES - 1)
-    started = _STARTED + soup_index(cells.thing).astype(jnp.int16) * _TIMES + timer
-    return jnp.where(cells.timer == IDLE, lying, started)
+def plane_names(kinds: Kinds) -> tuple[str, ...]:
+    """The names of the planes that any game has, in their order. A plane of a kind with variants
+    has the number of the variant, counted from 1."""
+    directions = [direction.name.lower() for direction in Direction]
+    return (
+        *("own", *(f"own_{x}" for x in directions)),
+        *("other", *(f"other_{x}" for x in directions)),
+        *(kind.name for kind in kinds.tiles[1:]),
+        *(kind.name for kind in kinds.objects),
+        *(f"held_{kind.name}" for kind in kinds.objects if kind.carryable),
+        *("timer" for kind in kinds.tiles if kind.duration is not None),
+    )
 
 
-def _rows_of_bodies(bodies: Bodies) -> Int16[Array, "agents bodies"]:
-    """Which row each agent sees where a body stands, on floor, where nothing can lie."""
-    own = np.eye(len(bodies.heading), dtype=bool)
-    place = np.where(own, _OWN, _OTHER).astype(np.int16) + bodies.heading[None].astype(jnp.int16)
-    return place * _THINGS + bodies.held.thing[None].astype(jnp.int16)
-
-
-def _make_rows() -> UInt8[np.ndarray, "rows 26"]:
-    """The 26 numbers of a cell, for everything that can be in it.
-
-    First the things that lie in each place or are held there: row `place * _THINGS + thing`, where
-    a place is a fixture or a body. Then what is in a pot that was started: `_STARTED + contents *
-    _TIMES + timer`. And all of it once more for the last 40 steps.
-    """
-    place, thing = np.divmod(np.arange(_STARTED), _THINGS)
-    contents, timer = np.divmod(np.arange((_THINGS - Item.SOUP) * _TIMES), _TIMES)
-    timer = np.concatenate([np.full_like(place, IDLE), timer])
-    place = np.concatenate([place, np.full_like(contents, Fixture.POT)])
-    thing = np.concatenate([thing, Item.SOUP + contents])
-    item, onions, tomatoes = read_things(thing)
-    in_idle_pot = (place == Fixture.POT) & (timer == IDLE)
-    planes = [
-        (place >= _OWN) & (place < _OTHER),
-        place >= _OTHER,
-        *(place == _OWN + heading for heading in Heading),
-        *(place == _OTHER + heading for heading in Heading),
-        place == Fixture.POT,
-        place == Fixture.COUNTER,
-        place == Fixture.ONION_DISPENSER,
-        place == Fixture.TOMATO_DISPENSER,
-        place == Fixture.DISH_DISPENSER,
-        place == Fixture.SERVING,
-        np.where(in_idle_pot, onions, 0),
-        np.where(in_idle_pot, tomatoes, 0),
-        np.where(in_idle_pot, 0, onions),
-        np.where(in_idle_pot, 0, tomatoes),
-        np.maximum(timer, 0),
-        (item == Item.SOUP) & ((place != Fixture.POT) | (timer == 0)),
-        item == Item.DISH,
-        item == Item.ONION,
-        item == Item.TOMATO,
+def _default_planes(views: Views) -> list[np.ndarray]:
+    """The planes of `plane_names`."""
+    kinds = views.kinds
+    facing = [views.direction == direction for direction in Direction]
+    return [
+        *(views.own, *(views.own & x for x in facing)),
+        *(views.other, *(views.other & x for x in facing)),
+        *(views.is_tile(kind.name) for kind in kinds.tiles[1:]),
+        *(views.variant(kind.name, views.lying) for kind in kinds.objects),
+        *(views.variant(kind.name, views.held) for kind in kinds.objects if kind.carryable),
+        *(
+            np.where(views.is_tile(kind.name), np.maximum(views.timer, 0), 0)
+            for kind in kinds.tiles
+            if kind.duration is not None
+        ),
     ]
-    rows = [np.stack([*planes, np.full_like(place, urgent)], axis=-1) for urgent in (0, 1)]
-    return np.concatenate(rows).astype(np.uint8)
 
 
-_OWN = len(Fixture)
-_OTHER = _OWN + len(Heading)
-_THINGS = Item.SOUP + (MAX_INGREDIENTS + 1) ** len(Ingredient)
-_STARTED = (_OTHER + len(Heading)) * _THINGS
-_TIMES = 256
-_ROWS = _make_rows()
-_NUM_ROWS = len(_ROWS) // 2
-assert len(_ROWS) <= np.iinfo(np.int16).max, "row numbers are int16"
+class _Table:
+    """Which row of the table says what.
+
+    First what lies on each tile: `tile * codes + code`. Then agents on the tiles that they can
+    enter: `(body * under + what is under it) * codes + held`. Then tiles whose clock runs:
+    `(clock * codes + code) * _TIMES + time`. At last what is beyond the edge of the grid.
+    """
+
+    def __init__(self, kinds: Kinds):
+        self.kinds, self.codes = kinds, kinds.num_codes
+        self.walkable = kinds.walkable
+        lies = any(kinds.tiles[number].holds for number in self.walkable)
+        self.codes_under = self.codes if lies else 1
+        self.clocks = [i for i, kind in enumerate(kinds.tiles) if kind.duration is not None]
+        self.bodies_at = kinds.num_tiles * self.codes
+        self.under = len(self.walkable) * self.codes_under
+        self.clocks_at = self.bodies_at + _BODIES * self.under * self.codes
+        self.outside_at = self.clocks_at + len(self.clocks) * self.codes * _TIMES
+        self.size = self.outside_at + 1
+        self.dtype = jnp.int16 if 2 * self.size <= np.iinfo(np.int16).max else jnp.int32
+
+    def rows_of_cells(self, layout: Layout, cells: Cell) -> Integer[Array, "height width"]:
+        """Which row each cell shows when nobody stands in it."""
+        code = cells.object.astype(self.dtype)
+        lying = layout.tiles.astype(self.dtype) * self.codes + code
+        if not self.clocks or cells.timer is None:
+            return lying
+        time = jnp.minimum(cells.timer, _TIMES - 1).astype(self.dtype)
+        running = self.clocks_at + code * _TIMES + time
+        for clock, number in enumerate(self.clocks[1:], start=1):
+            later = (layout.tiles == number).astype(self.dtype)
+            running += later * (clock * self.codes * _TIMES)
+        return jnp.where(cells.timer == IDLE, lying, running)
+
+    def rows_of_bodies(self, layout: Layout, world: World) -> Integer[Array, "agents bodies"]:
+        """Which row each agent sees where a body stands."""
+        bodies = world.bodies
+        others = (~np.eye(world.num_agents, dtype=bool)).astype(self.dtype) * len(Direction)
+        body = others + bodies.direction[None].astype(self.dtype)
+        if self.under > 1:
+            places = jnp.stack([self._under(layout, world.cells, x) for x in bodies.position])
+            body = body * self.under + places[None]
+        return bodies.held[None].astype(self.dtype) + (body * self.codes + self.bodies_at)
+
+    def _under(self, layout: Layout, cells: Cell, position: Array) -> Array:
+        tile, cell = get_cell((layout.tiles, cells), position)
+        rank = np.zeros(self.kinds.num_tiles, self.dtype)
+        rank[list(self.walkable)] = np.arange(len(self.walkable))
+        place = jnp.asarray(rank)[tile]
+        if self.codes_under == 1:
+            return place
+        return place * self.codes_under + cell.object.astype(self.dtype)
+
+    def views(self) -> Views:
+        """What each row shows."""
+        place, code = np.divmod(np.arange(self.bodies_at), self.codes)
+        cells = {"tile": place, "lying": code}
+        body, held = np.divmod(np.arange(_BODIES * self.under * self.codes), self.codes)
+        body, under = np.divmod(body, self.under)
+        tile, lying = np.divmod(under, self.codes_under)
+        other, direction = np.divmod(body, len(Direction))
+        bodies = {
+            "tile": np.asarray(self.walkable)[tile],
+            "lying": lying,
+            "held": held,
+            "direction": direction,
+            "own": other == 0,
+            "other": other == 1,
+        }
+        clock, time = np.divmod(np.arange(len(self.clocks) * self.codes * _TIMES), _TIMES)
+        clock, code = np.divmod(clock, self.codes)
+        clocks = {"tile": np.asarray(self.clocks, int)[clock], "lying": code, "timer": time}
+        nowhere = {"tile": np.asarray([-1])}
+        parts = [
+            {"lying": 0, "held": 0, "timer": IDLE, "own": False, "other": False, "direction": -1}
+            | part
+            for part in (cells, bodies, clocks, nowhere)
+        ]
+        arrays = {
+            name: np.concatenate([np.broadcast_to(x[name], x["tile"].shape) for x in parts])
+            for name in ("tile", *parts[0].keys() - {"tile"})
+        }
+        return Views(**arrays, last_steps=np.zeros(self.size, bool), kinds=self.kinds)
+
+
+@functools.lru_cache(maxsize=64)
+def _tabulate(
+    kinds: Kinds, columns: tuple[Column, ...] | None, two_parts: bool
+) -> UInt8[np.ndarray, "rows planes"]:
+    """The numbers of every view, and, in a second part, those of the last steps."""
+    views = _Table(kinds).views()
+    parts = [views]
+    if two_parts:
+        parts.append(views._replace(last_steps=np.ones_like(views.last_steps)))
+    return np.concatenate([_numbers(columns, part) for part in parts])
+
+
+def _numbers(columns: tuple[Column, ...] | None, views: Views) -> UInt8[np.ndarray, "rows planes"]:
+    made = _default_planes(views) if columns is None else [column(views) for column in columns]
+    planes = np.stack([np.broadcast_to(np.asarray(x).astype(int), views.tile.shape) for x in made])
+    if planes.min(initial=0) < 0 or planes.max(initial=0) > 255:
+        raise ValueError("A plane can show whole numbers from 0 to 255 only.")
+    return planes.T.astype(np.uint8)
+
+
+def _window(
+    rows: Integer[Array, "height width"], body: Bodies, *, radius: int, outside: int
+) -> Integer[Array, "side side"]:
+    """What is around a body: cut out of the row numbers, before any look-up."""
+    padded = jnp.pad(rows, radius, constant_values=outside)
+    start: Any = tuple(body.position.astype(jnp.int32))
+    return jax.lax.dynamic_slice(padded, start, (2 * radius + 1,) * 2)

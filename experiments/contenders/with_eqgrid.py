@@ -9,15 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqgrid import AutoReset
-from eqgrid.envs import KITCHENS, Overcooked, load_layout
-from eqgrid.grid import Fixture, Layout, empty_world, random_starts
+from eqgrid.envs.overcooked import KITCHENS, Overcooked, Tile, load_layout, random_starts
+from eqgrid.grid import Layout, empty_world
 
 
 def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
     """**Raises:** `ValueError` when there is no such kitchen, or no room for so many cooks."""
     names = list(KITCHENS) if spec["layout"] == "mixed" else [spec["layout"]]
     layouts = [_with_cooks(load_layout(name), spec["num_agents"]) for name in names]
-    height, width = (max(layout.fixtures.shape[i] for layout in layouts) for i in (0, 1))
+    height, width = (max(layout.tiles.shape[i] for layout in layouts) for i in (0, 1))
     layouts = [layout.pad(height, width) for layout in layouts]
     starts = random_starts(spec["random_starts"])
     kitchens = [
@@ -60,11 +60,11 @@ class _Batch:
 
 def _with_cooks(layout: Layout, number: int) -> Layout:
     """The same kitchen with another number of cooks, the new ones on the first free cells."""
-    fixtures = np.asarray(layout.fixtures)
+    tiles = np.asarray(layout.tiles)
     starts = [tuple(position) for position in layout.start.bodies.position.tolist()]
-    free = [tuple(cell) for cell in np.argwhere(fixtures == Fixture.FLOOR).tolist()]
+    free = [tuple(cell) for cell in np.argwhere(tiles == Tile.FLOOR).tolist()]
     starts += [cell for cell in free if cell not in starts]
     if len(free) < number:
         raise ValueError(f"{number} cooks do not fit onto the {len(free)} free cells of a kitchen.")
-    start = empty_world(fixtures.shape, np.asarray(starts[:number]))
+    start = empty_world(layout.kinds, tiles.shape, np.asarray(starts[:number]))
     return eqx.tree_at(lambda x: x.start, layout, start)

@@ -10,14 +10,14 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from eqgrid.envs import Overcooked
-from eqgrid.grid import IDLE, Item, Layout, World
+from eqgrid.envs.overcooked import Item
+from eqgrid.grid import IDLE, GridWorld, Layout, World
 
 
 def pad_to(layouts: list[Layout]) -> list[Layout]:
     """The same kitchens, all as large as the largest of them."""
-    height = max(layout.fixtures.shape[0] for layout in layouts)
-    width = max(layout.fixtures.shape[1] for layout in layouts)
+    height = max(layout.tiles.shape[0] for layout in layouts)
+    width = max(layout.tiles.shape[1] for layout in layouts)
     return [layout.pad(height, width) for layout in layouts]
 
 
@@ -44,7 +44,7 @@ def at(record: World, *index: Any) -> World:
 
 @eqx.filter_jit
 def replay(
-    env: Overcooked, start: World, actions: jax.Array, *, planes: bool = True
+    env: GridWorld, start: World, actions: jax.Array, *, planes: bool = True
 ) -> tuple[World, dict[str, jax.Array]]:
     """Plays every game by its actions alone.
 
@@ -56,7 +56,7 @@ def replay(
     **Returns:** the states after each step, and what each step told, both `[games, steps, ...]`.
     """
 
-    def play(env: Overcooked, world: World, actions: jax.Array) -> Any:
+    def play(env: GridWorld, world: World, actions: jax.Array) -> Any:
         def step(world: World, action: jax.Array) -> Any:
             timestep, world = env.step(jax.random.key(0), world, action)
             told = {

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from comparing import at, blank_record, differences, number, pad_to, replay, stack
 
-from eqgrid.envs import KITCHENS, Overcooked
-from eqgrid.grid import Item, Layout, Recipes, World
+from eqgrid.envs.overcooked import KITCHENS, Item, Overcooked, Recipes, parse_kitchen
+from eqgrid.grid import Layout, World
 
 reason = "needs the [parity] extra: pip install -e '.[test,parity]'"
 pandas = pytest.importorskip("pandas", reason=reason)
@@ -36,7 +36,7 @@ TEXTS = {
 
 def kitchen(name: str) -> Layout:
     """In these games a soup pays 5."""
-    return Layout.parse(TEXTS[name], Recipes(orders=[("onion",) * 3], values=5.0))
+    return parse_kitchen(TEXTS[name], Recipes(orders=[("onion",) * 3], values=5.0))
 
 
 def write(record: World, index: tuple[int, int], state: dict) -> None:
@@ -44,16 +44,16 @@ def write(record: World, index: tuple[int, int], state: dict) -> None:
     cells, bodies = record.cells, record.bodies
     for i, player in enumerate(state["players"]):
         bodies.position[index][i] = player["position"][::-1]
-        bodies.heading[index][i] = MOVES[tuple(player["orientation"])]
+        bodies.direction[index][i] = MOVES[tuple(player["orientation"])]
         if held := player.get("held_object"):
             contents = soup(held)[0] if held["name"] == "soup" else (0, 0)
-            bodies.held.thing[index][i] = number(Item[held["name"].upper()], contents)
+            bodies.held[index][i] = number(Item[held["name"].upper()], contents)
     for thing in state["objects"].values():
         where = (*index, *thing["position"][::-1])
         contents = (0, 0)
         if thing["name"] == "soup":
             contents, cells.timer[where] = soup(thing)
-        cells.thing[where] = number(Item[thing["name"].upper()], contents)
+        cells.object[where] = number(Item[thing["name"].upper()], contents)
 
 
 def soup(thing: dict) -> tuple[tuple[int, int], int]:
@@ -108,7 +108,7 @@ def test_replays_every_recorded_transition():
         rewards[game, : len(paid)] = paid[:, None]
         played[game, : len(paid)] = True
     record.time[:] = np.arange(steps + 1)
-    pots = np.stack([layouts[name].fixtures == 2 for name, *_ in games])[:, None]
+    pots = np.stack([layouts[name].tiles == 2 for name, *_ in games])[:, None]
     record.cells.timer[:] = np.where(pots, record.cells.timer, -1)
 
     envs = stack([Overcooked(layouts[name], horizon=steps) for name, *_ in games])

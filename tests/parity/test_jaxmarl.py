@@ -14,8 +14,8 @@ import pytest
 from comparing import at, blank_record, differences, number, pad_to, replay, stack
 from scripted_cooks import Cooks, Kitchen, Scene
 
-from eqgrid.envs import KITCHENS, Overcooked
-from eqgrid.grid import Item, Layout, World
+from eqgrid.envs.overcooked import KITCHENS, Item, Overcooked, parse_kitchen
+from eqgrid.grid import World
 
 with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
     jaxmarl = pytest.importorskip(
@@ -73,23 +73,23 @@ class TheirGames:
         item = np.where(pot & (status < EMPTY_POT), Item.SOUP, ITEMS[thing])
         onions = np.where(pot, np.minimum(EMPTY_POT - status, 3), 3 * (item == Item.SOUP))
         here = slice(None), time, slice(height), slice(width)
-        record.cells.thing[here] = number(item, (onions, 0))
+        record.cells.object[here] = number(item, (onions, 0))
         record.cells.timer[here] = np.where(pot & (status < FULL_POT), status, -1)
         bodies = record.bodies
         bodies.position[:, time] = np.asarray(state.agent_pos)[..., ::-1]
-        bodies.heading[:, time] = state.agent_dir_idx
+        bodies.direction[:, time] = state.agent_dir_idx
         held = ITEMS[np.asarray(state.agent_inv)]
-        bodies.held.thing[:, time] = number(held, (3 * (held == Item.SOUP), 0))
+        bodies.held[:, time] = number(held, (3 * (held == Item.SOUP), 0))
         record.time[:, time] = state.step
 
 
 def scene(record: World, game: int, time: int) -> Scene:
-    things, timers = record.cells.thing[game, time], record.cells.timer[game, time]
+    things, timers = record.cells.object[game, time], record.cells.timer[game, time]
     bodies = jax.tree.map(lambda x: x[game, time].tolist(), record.bodies)
     cooks = [
         (tuple(position), heading, min(held, Item.SOUP))
         for position, heading, held in zip(
-            bodies.position, bodies.heading, bodies.held.thing, strict=True
+            bodies.position, bodies.direction, bodies.held, strict=True
         )
     ]
     lying = {
@@ -103,7 +103,7 @@ def scene(record: World, game: int, time: int) -> Scene:
     return Scene(cooks, lying)
 
 
-LAYOUTS = dict(zip(KITCHENS, pad_to([Layout.parse(x) for x in KITCHENS.values()]), strict=True))
+LAYOUTS = dict(zip(KITCHENS, pad_to([parse_kitchen(x) for x in KITCHENS.values()]), strict=True))
 
 
 @pytest.mark.parametrize("name", KITCHENS)
@@ -129,7 +129,7 @@ def test_follows_jaxmarl_on(name: str):
     assert GAMES * HORIZON >= 10_000
     deliveries = rewards[..., 0].sum(axis=1) / 20
     assert (deliveries[::2] > 0).all(), deliveries
-    assert set(np.unique(record.bodies.heading[:, 0])) == {0, 1, 2, 3}
+    assert set(np.unique(record.bodies.direction[:, 0])) == {0, 1, 2, 3}
     recorded = at(record, slice(None), slice(1, None))
     assert differences((worlds, told["reward"]), (recorded, rewards)) == {}
     print(f"{name}: {GAMES * HORIZON} steps, {deliveries.sum():.0f} soups")

@@ -21,8 +21,8 @@ import pytest
 from comparing import at, blank_record, differences, number, replay, stack
 from scripted_cooks import Cooks, Kitchen, Scene
 
-from eqgrid.envs import Overcooked, load_layout
-from eqgrid.grid import EVENT_NAMES, Item, Layout, World
+from eqgrid.envs.overcooked import EVENT_NAMES, Item, Overcooked, load_layout
+from eqgrid.grid import Layout, World
 
 mdp_module = pytest.importorskip(
     "overcooked_ai_py.mdp.overcooked_mdp",
@@ -102,13 +102,13 @@ def write(record: World, index: tuple[int, int], state: Any, seen: Scene, pots: 
     """Fills one state of a game into the record."""
     cells, bodies = record.cells, record.bodies
     for where, (item, inside, timer) in seen.things.items():
-        cells.thing[(*index, *where)] = number(item, inside)
+        cells.object[(*index, *where)] = number(item, inside)
         cells.timer[(*index, *where)] = timer if where in pots else -1
     for i, (position, heading, item) in enumerate(seen.cooks):
         bodies.position[index][i] = position
-        bodies.heading[index][i] = heading
+        bodies.direction[index][i] = heading
         inside = contents(state.players[i].held_object) if item == Item.SOUP else (0, 0)
-        bodies.held.thing[index][i] = number(item, inside)
+        bodies.held[index][i] = number(item, inside)
     record.time[index] = state.timestep
 
 

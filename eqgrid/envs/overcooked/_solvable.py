@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Bool, Int, UInt8
 
-from ..grid import ALL_RECIPES, MAX_INGREDIENTS, Fixture, Item, Layout
+from ...grid import Layout
+from ._contents import MAX_INGREDIENTS, Item, Tile
+from ._recipes import ALL_RECIPES
 
 
 def find_obstacle(layout: Layout, dynamics: str) -> str | None:
@@ -23,16 +25,16 @@ def find_obstacle(layout: Layout, dynamics: str) -> str | None:
 
     **Returns:** one sentence, or `None` where nothing stands in the way.
     """
-    fixtures = np.asarray(layout.fixtures)
-    things = np.asarray(layout.start.cells.item)
-    held = np.asarray(layout.start.bodies.held.item)
+    tiles = np.asarray(layout.tiles)
+    things = np.minimum(np.asarray(layout.start.cells.object), Item.SOUP)
+    held = np.minimum(np.asarray(layout.start.bodies.held), Item.SOUP)
     if Item.SOUP in things or Item.SOUP in held:
         return None  # it may be ready, and then only needs to be carried
     recipes = _paying_recipes(layout, dynamics)
     if not recipes:
         return "No soup can be delivered: there is no order that pays and can be cooked."
     lacks = [
-        _lacking(fixtures[reached], {*things[reached].tolist(), *held[cooks].tolist()}, recipes)
+        _lacking(tiles[reached], {*things[reached].tolist(), *held[cooks].tolist()}, recipes)
         for cooks, reached in _teams(layout)
     ]
     fewest = min(lacks, key=len)
@@ -42,7 +44,7 @@ def find_obstacle(layout: Layout, dynamics: str) -> str | None:
 
 
 def _paying_recipes(layout: Layout, dynamics: str) -> list[tuple[str, ...]]:
-    pays = np.asarray(layout.recipes.ordered) & (np.asarray(layout.recipes.value) > 0)
+    pays = np.asarray(layout.params.ordered) & (np.asarray(layout.params.value) > 0)
     return [
         recipe
         for recipe in ALL_RECIPES
@@ -53,11 +55,11 @@ def _paying_recipes(layout: Layout, dynamics: str) -> list[tuple[str, ...]]:
 
 def _teams(layout: Layout) -> Iterator[tuple[list[int], Bool[np.ndarray, "height width"]]]:
     """The cooks who can hand things to each other, and the cells that they reach together."""
-    fixtures = np.asarray(layout.fixtures)
+    tiles = np.asarray(layout.tiles)
     positions = np.asarray(layout.start.bodies.position)
-    reached = [_reach(fixtures == Fixture.FLOOR, position) for position in positions]
+    reached = [_reach(tiles == Tile.FLOOR, position) for position in positions]
     # Cooks meet on floor, over a counter, or at a pot that one fills and another one empties.
-    places = np.isin(fixtures, (Fixture.FLOOR, Fixture.COUNTER, Fixture.POT))
+    places = np.isin(tiles, (Tile.FLOOR, Tile.COUNTER, Tile.POT))
     left = set(range(len(reached)))
     while left:
         team, new = [], {left.pop()}
@@ -86,20 +88,20 @@ def _reach(
 
 
 def _lacking(
-    fixtures: UInt8[np.ndarray, " cells"], items: set[int], recipes: list[tuple[str, ...]]
+    tiles: UInt8[np.ndarray, " cells"], items: set[int], recipes: list[tuple[str, ...]]
 ) -> list[str]:
-    """What a team misses among the fixtures and things that it reaches."""
-    there = set(fixtures.tolist())
+    """What a team misses among the tiles and things that it reaches."""
+    there = set(tiles.tolist())
     lacking = []
-    if Fixture.SERVING not in there:
+    if Tile.SERVING not in there:
         lacking.append("a serving hatch")
-    if Fixture.POT not in there:
+    if Tile.POT not in there:
         lacking.append("a pot")
-    if Fixture.DISH_DISPENSER not in there and Item.DISH not in items:
+    if Tile.DISH_DISPENSER not in there and Item.DISH not in items:
         lacking.append("dishes")
     sources = {
-        "onion": Fixture.ONION_DISPENSER in there or Item.ONION in items,
-        "tomato": Fixture.TOMATO_DISPENSER in there or Item.TOMATO in items,
+        "onion": Tile.ONION_DISPENSER in there or Item.ONION in items,
+        "tomato": Tile.TOMATO_DISPENSER in there or Item.TOMATO in items,
     }
     if not any(all(sources[name] for name in recipe) for recipe in recipes):
         plural = {"onion": "onions", "tomato": "tomatoes"}

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int16, Shaped, UInt8
 
-from ._world import MAX_INGREDIENTS, soup_index
+from ._contents import MAX_INGREDIENTS, soup_index
 
 _SIZE = MAX_INGREDIENTS + 1
 _LARGEST = 1e30  # less than the largest float32, also after a bonus
@@ -80,7 +80,7 @@ class Recipes(eqx.Module):
         self.bonus_factor = jnp.asarray(bonus_factor, jnp.float32)
 
     def payoff(self, soup: UInt8[Array, ""]) -> Float32[Array, ""]:
-        """What delivering a soup, given as a thing, pays the team."""
+        """What delivering a soup, given as its code, pays the team."""
         value = look_up(self.value, soup)
         factor = jnp.where(look_up(self.bonus, soup), self.bonus_factor, 1.0)
         return jnp.where(look_up(self.ordered, soup), value * factor, 0.0)
@@ -89,7 +89,7 @@ class Recipes(eqx.Module):
 def look_up(
     table: Shaped[Array, "onions tomatoes"], soup: UInt8[Array, "*soups"]
 ) -> Shaped[Array, "*soups"]:
-    """The entries of `table` for soups, given as things."""
+    """The entries of `table` for soups, given as codes."""
     return table.reshape(-1)[soup_index(soup)]
 
 

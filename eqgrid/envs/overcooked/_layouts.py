@@ -1,33 +1,28 @@
 """Kitchens by name, from a text, and from files: plain text, or a reference `.layout` file."""
 
 import ast
+import dataclasses
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8
 
-from ..grid import (
-    ALL_RECIPES,
-    CHARACTERS,
+from ...grid import (
     IDLE,
-    MAX_INGREDIENTS,
     Cell,
-    Fixture,
-    Heading,
-    Item,
+    Direction,
     Layout,
     LayoutError,
-    Recipe,
-    Recipes,
     World,
-    as_thing,
     empty_world,
 )
+from ._contents import MAX_INGREDIENTS, Item, Tile, encode
+from ._kinds import KINDS
+from ._recipes import ALL_RECIPES, Recipe, Recipes
 
 _MAX_BYTES = 100_000
 """The largest layout that is read: 127 rows of 127 cells take 16,256."""
@@ -107,15 +102,15 @@ def load_layout(layout: str | Path | Layout) -> Layout:
         with such a text or of a `.layout` file of Overcooked-AI, or a `Layout`, which is returned.
 
     **Raises:** `LayoutError` with one sentence when there is no such kitchen or file, or it is no
-    kitchen (see `Layout.parse`).
+    kitchen (see `parse_kitchen`).
     """
     if isinstance(layout, Layout):
         return layout
     if isinstance(layout, str) and "\n" in layout.strip():
-        return Layout.parse(layout)
+        return parse_kitchen(layout)
     name = REFERENCE_NAMES.get(str(layout), str(layout))
     if name in KITCHENS:
-        return Layout.parse(KITCHENS[name], Recipes(orders=[_ONION_SOUP]))
+        return parse_kitchen(KITCHENS[name], Recipes(orders=[_ONION_SOUP]))
     path = Path(layout)
     try:
         if path.is_file():
@@ -138,6 +133,25 @@ def load_layout(layout: str | Path | Layout) -> Layout:
     )
 
 
+def parse_kitchen(
+    text: str,
+    recipes: Recipes | None = None,
+    starts: Sequence[tuple[int, int]] | None = None,
+) -> Layout:
+    """Builds a kitchen from its text.
+
+    **Arguments:**
+
+    - `text`: one row a line: `X` counter, `O` onions, `T` tomatoes, `D` dishes, `P` pot, `S`
+        serving, `#` wall, blank floor, and `1` to `9`, then `a` to `z`, for where the cooks start.
+    - `recipes`: all nine, worth 20 and cooked for 20 steps, unless given.
+    - `starts`: `(row, col)` of every cook, in place of the marks in the text.
+
+    **Raises:** `LayoutError` as in `Layout.parse`.
+    """
+    return Layout.parse(text, KINDS, Recipes() if recipes is None else recipes, starts)
+
+
 def _read_file(path: Path) -> Layout:
     try:
         if path.stat().st_size > _MAX_BYTES:
@@ -150,7 +164,7 @@ def _read_file(path: Path) -> Layout:
             f"The layout file {str(path)!r} cannot be read: it is no UTF-8."
         ) from error
     try:
-        return parse_reference(text) if text.lstrip().startswith("{") else Layout.parse(text)
+        return parse_reference(text) if text.lstrip().startswith("{") else parse_kitchen(text)
     except ValueError as error:
         raise LayoutError(f"The layout file {str(path)!r} is broken: {error}") from error
 
@@ -172,9 +186,9 @@ def parse_reference(text: str) -> Layout:
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
         raise LayoutError("it is no Python dictionary with a 'grid'.") from error
     try:
-        layout = Layout.parse(grid, _reference_recipes(entries))
+        layout = parse_kitchen(grid, _reference_recipes(entries))
         if start_state := entries.get("start_state"):
-            layout = eqx.tree_at(lambda x: x.start, layout, _reference_start(layout, start_state))
+            layout = dataclasses.replace(layout, start=_reference_start(layout, start_state))
     except LayoutError:
         raise
     except ValueError as error:
@@ -223,20 +237,20 @@ def _reference_numbers(
 
 
 _TURNED = {
-    (0, -1): Heading.NORTH,
-    (0, 1): Heading.SOUTH,
-    (1, 0): Heading.EAST,
-    (-1, 0): Heading.WEST,
+    (0, -1): Direction.NORTH,
+    (0, 1): Direction.SOUTH,
+    (1, 0): Direction.EAST,
+    (-1, 0): Direction.WEST,
 }
 
 
 def _reference_start(layout: Layout, start_state: dict[str, Any]) -> World:
     """The world of a reference state as a dictionary; positions there are `(x, y)`."""
-    fixtures = np.asarray(layout.fixtures)
+    tiles = np.asarray(layout.tiles)
     cells = layout.start.cells
     taken: set[tuple[int, int]] = set()
     for holder in start_state["objects"]:
-        at = _place(holder["position"], fixtures, taken, "XP", "an object")
+        at = _place(holder["position"], tiles, taken, "XP", "an object")
         cells = _put(layout, cells, holder, at)
     players = start_state["players"]
     if not players:
@@ -244,18 +258,15 @@ def _reference_start(layout: Layout, start_state: dict[str, Any]) -> World:
     if any(player["held_object"] for player in players):
         raise LayoutError("a start with full hands is not supported: put the objects on counters.")
     taken = set()
-    positions = [_place(x["position"], fixtures, taken, " ", "a cook") for x in players]
-    headings = [_heading(player["orientation"]) for player in players]
-    return eqx.tree_at(
-        lambda w: (w.cells, w.bodies),
-        layout.start,
-        (cells, empty_world(fixtures.shape, np.asarray(positions, np.int8), headings).bodies),
-    )
+    positions = [_place(x["position"], tiles, taken, " ", "a cook") for x in players]
+    directions = [_direction(player["orientation"]) for player in players]
+    world = empty_world(KINDS, tiles.shape, np.asarray(positions, np.int8), directions)
+    return dataclasses.replace(world, cells=cells)
 
 
 def _place(
     position: Any,
-    fixtures: UInt8[np.ndarray, "height width"],
+    tiles: UInt8[np.ndarray, "height width"],
     taken: set[tuple[int, int]],
     allowed: str,
     what: str,
@@ -264,11 +275,11 @@ def _place(
 
     **Raises:** `LayoutError` when nothing can be there.
     """
-    height, width = fixtures.shape
+    height, width = tiles.shape
     col, row = position if len(position) == 2 else (-1, -1)
     if not (type(row) is type(col) is int and 0 <= row < height and 0 <= col < width):
         raise LayoutError(f"its start has {what} at {position!r:.60}, which is no cell.")
-    found = next(x for x, fixture in CHARACTERS.items() if fixture == fixtures[row, col])
+    found = KINDS.tiles[tiles[row, col]].char or ""
     if found not in allowed:
         raise LayoutError(f"its start has {what} at {position!r}, where the grid has {found!r}.")
     if (row, col) in taken:
@@ -277,7 +288,7 @@ def _place(
     return row, col
 
 
-def _heading(orientation: Any) -> Heading:
+def _direction(orientation: Any) -> Direction:
     if tuple(orientation) not in _TURNED:
         raise LayoutError(
             f"its start has a cook that faces {orientation!r:.60}: the directions are "
@@ -290,16 +301,20 @@ def _put(layout: Layout, cells: Cell, holder: dict[str, Any], at: tuple[int, int
     """The cells with one more object of a reference state."""
     names = [ingredient["name"] for ingredient in holder.get("_ingredients") or ()]
     onions, tomatoes = names.count("onion"), names.count("tomato")
-    is_soup, in_pot = holder["name"] == "soup", layout.fixtures[at] == Fixture.POT
+    is_soup, in_pot = holder["name"] == "soup", layout.tiles[at] == Tile.POT
     if holder["name"] not in ("onion", "tomato", "dish", "soup") or (in_pot and not is_soup):
         raise LayoutError(f"its start has {holder['name']!r:.60} where it cannot be.")
     if is_soup and not 1 <= onions + tomatoes == len(names) <= MAX_INGREDIENTS:
         raise LayoutError(f"its start has a soup of {len(names)} ingredients: 1 to 3 are possible.")
-    thing = as_thing(Item[holder["name"].upper()], jnp.asarray([onions, tomatoes]))
+    code = encode(Item[holder["name"].upper()], jnp.asarray([onions, tomatoes]))
     timer = jnp.asarray(IDLE, jnp.int16)
     if is_soup and in_pot and (tick := _tick(holder)) >= 0:
-        timer = jnp.maximum(layout.recipes.cook_time[onions, tomatoes] - tick, 0)
-    return Cell(cells.thing.at[at].set(thing), cells.timer.at[at].set(timer))
+        timer = jnp.maximum(layout.params.cook_time[onions, tomatoes] - tick, 0)
+    return dataclasses.replace(
+        cells,
+        object=cells.object.at[at].set(code),
+        timer=cells.clock.at[at].set(timer),
+    )
 
 
 def _tick(holder: dict[str, Any]) -> int:

@@ -8,19 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int8, Int32, Integer, Shaped, UInt8
 
-from ._layout import Layout
-from ._observation import AbstractObservation
-from ._world import (
+from ...grid import (
     IDLE,
-    MAX_INGREDIENTS,
+    AbstractObservation,
     Bodies,
     Cell,
-    Fixture,
-    Heading,
-    Item,
+    Direction,
+    Layout,
     World,
-    heading_delta,
+    direction_delta,
 )
+from ._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_contents
 
 DISTANCE_UNIT = 5
 """Cells per unit of a distance or a position. The same in every kitchen, so that a number means the
@@ -32,20 +30,20 @@ TIME_UNIT = 20
 NEAREST_POTS = 2
 """How many pots an agent sees, nearest first."""
 
-_HEADINGS = tuple(heading.name.lower() for heading in Heading)
-_FIXTURES = tuple(fixture.name.lower() for fixture in Fixture)
+_DIRECTIONS = tuple(direction.name.lower() for direction in Direction)
+_TILES = tuple(tile.name.lower() for tile in Tile)
 _ITEMS = tuple(item.name.lower() for item in Item)
 _CONTENTS = ("onions", "tomatoes")  # in the order of Ingredient
 _SOUP = ("soup_onions", "soup_tomatoes")
 _BUILT = (
-    Fixture.ONION_DISPENSER,
-    Fixture.TOMATO_DISPENSER,
-    Fixture.DISH_DISPENSER,
-    Fixture.SERVING,
+    Tile.ONION_DISPENSER,
+    Tile.TOMATO_DISPENSER,
+    Tile.DISH_DISPENSER,
+    Tile.SERVING,
 )
 _LYING = (Item.ONION, Item.TOMATO, Item.DISH, Item.SOUP)
 _NEAREST = (
-    *(fixture.name.lower() for fixture in _BUILT),
+    *(tile.name.lower() for tile in _BUILT),
     "empty_counter",
     *(f"counter_{item.name.lower()}" for item in _LYING),
 )
@@ -78,69 +76,70 @@ class Features(AbstractObservation):
         """
         if num_agents < 1:
             raise ValueError(f"There must be at least one agent, not {num_agents}.")
-        own = ("row", "col", *_name("heading", _HEADINGS), *_name("held", (*_ITEMS, *_SOUP)))
-        around = [name for way in _HEADINGS for name in _name(way, ("free", "cook"))]
-        faced = (*_FIXTURES, *_ITEMS, *_SOUP, "cooking", "ready", "cook")
+        own = ("row", "col", *_name("direction", _DIRECTIONS), *_name("held", (*_ITEMS, *_SOUP)))
+        around = [name for way in _DIRECTIONS for name in _name(way, ("free", "cook"))]
+        faced = (*_TILES, *_ITEMS, *_SOUP, "cooking", "ready", "cook")
         found = [name for kind in _NEAREST for name in _name(kind, ("exists", "row", "col"))]
         pots = [name for k in range(NEAREST_POTS) for name in _name(f"pot_{k + 1}", _POT)]
-        other = ("row", "col", *_name("heading", _HEADINGS), *_name("held", _ITEMS))
+        other = ("row", "col", *_name("direction", _DIRECTIONS), *_name("held", _ITEMS))
         others = [name for k in range(1, num_agents) for name in _name(f"other_{k}", other)]
         return (*_name("own", own), *around, *_name("faced", faced), *found, *pots, *others)
 
-    def __call__(self, layout: Layout, world: World) -> Float32[Array, "agents features"]:
+    def __call__(
+        self, layout: Layout, world: World, steps_left: Int32[Array, ""]
+    ) -> Float32[Array, "agents features"]:
         """What every agent sees.
 
         **Arguments:**
 
         - `layout`: the kitchen.
         - `world`: its state.
+        - `steps_left`: not used.
 
         **Returns:** the numbers that `names` names, for every agent.
         """
         count = world.num_agents
         own_first = (np.arange(count)[:, None] + np.arange(count)[None, :]) % count
         bodies = jax.tree.map(lambda leaf: leaf[own_first], world.bodies)
-        places = _places(layout.fixtures, world.cells)
+        places = _places(layout.tiles, world.cells)
         view = jax.vmap(_view, in_axes=(0, None, None, None))
-        return view(bodies, layout.fixtures, world.cells, places)
+        return view(bodies, layout.tiles, world.cells, places)
 
 
 def _name(prefix: str, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{prefix}_{name}" for name in names)
 
 
-def _places(
-    fixtures: UInt8[Array, "height width"], cells: Cell
-) -> Bool[Array, "kinds height width"]:
+def _places(tiles: UInt8[Array, "height width"], cells: Cell) -> Bool[Array, "kinds height width"]:
     """Where everything is that an agent looks for, in the order of `_NEAREST`."""
-    counter = fixtures == Fixture.COUNTER
+    counter = tiles == Tile.COUNTER
     return jnp.stack(
         [
-            *(fixtures == fixture for fixture in _BUILT),
-            *(counter & (cells.item == item) for item in (Item.NOTHING, *_LYING)),
+            *(tiles == tile for tile in _BUILT),
+            *(counter & (item_of(cells.object) == item) for item in (Item.NOTHING, *_LYING)),
         ]
     )
 
 
 def _view(
     bodies: Bodies,
-    fixtures: UInt8[Array, "height width"],
+    tiles: UInt8[Array, "height width"],
     cells: Cell,
     places: Bool[Array, "kinds height width"],
 ) -> Float32[Array, " features"]:
     """What the first of `bodies` sees."""
     position = bodies.position.astype(jnp.int32)
     here, deltas = position[0], position[1:] - position[:1]
-    nearness = _nearness(fixtures.shape, here)
+    nearness = _nearness(tiles.shape, here)
     parts = [
         _in_cells(here),
-        _one_hot(bodies.heading[0], Heading),
-        _one_hot(bodies.held.item[0], Item),
-        _in_pots(bodies.held.contents[0]),
-        _around(fixtures, here, deltas),
-        _faced(fixtures, cells, here, deltas, bodies.heading[0]),
+        _one_hot(bodies.direction[0], Direction),
+        _one_hot(item_of(bodies.held[0]), Item),
+        _in_pots(soup_contents(bodies.held[0])),
+        _around(tiles, here, deltas),
+        _faced(tiles, cells, here, deltas, bodies.direction[0]),
         _found(places, here, nearness),
-        _pots(fixtures, cells, here, nearness),
+        _pots(tiles, cells, here, nearness),
         _others(deltas, bodies),
     ]
     return jnp.concatenate(parts)
@@ -168,33 +167,33 @@ def _look_up(
 
 
 def _around(
-    fixtures: UInt8[Array, "height width"],
+    tiles: UInt8[Array, "height width"],
     here: Int32[Array, "2"],
     deltas: Int32[Array, "others 2"],
 ) -> Float32[Array, " features"]:
-    """For each heading: whether one can go there, and whether another agent is there."""
-    steps = heading_delta(jnp.arange(len(Heading), dtype=jnp.int8)).astype(jnp.int32)
+    """For each direction: whether one can go there, and whether another agent is there."""
+    steps = direction_delta(jnp.arange(len(Direction), dtype=jnp.int8)).astype(jnp.int32)
     cook = (steps[:, None] == deltas[None]).all(axis=-1).any(axis=-1)
-    floor = _look_up(fixtures, here[None] + steps, Fixture.WALL) == Fixture.FLOOR
+    floor = _look_up(tiles, here[None] + steps, Tile.WALL) == Tile.FLOOR
     return jnp.stack([floor & ~cook, cook], axis=-1).reshape(-1).astype(jnp.float32)
 
 
 def _faced(
-    fixtures: UInt8[Array, "height width"],
+    tiles: UInt8[Array, "height width"],
     cells: Cell,
     here: Int32[Array, "2"],
     deltas: Int32[Array, "others 2"],
-    heading: Int8[Array, ""],
+    direction: Int8[Array, ""],
 ) -> Float32[Array, " features"]:
-    step = heading_delta(heading).astype(jnp.int32)
+    step = direction_delta(direction).astype(jnp.int32)
     place = here + step
-    timer = _look_up(cells.timer, place, IDLE)
+    timer = _look_up(cells.clock, place, IDLE)
     cook = (deltas == step[None]).all(axis=-1).any()
     return jnp.concatenate(
         [
-            _one_hot(_look_up(fixtures, place, Fixture.WALL), Fixture),
-            _one_hot(_look_up(cells.item, place, Item.NOTHING), Item),
-            _in_pots(_look_up(cells.contents, place, 0)),
+            _one_hot(_look_up(tiles, place, Tile.WALL), Tile),
+            _one_hot(_look_up(item_of(cells.object), place, Item.NOTHING), Item),
+            _in_pots(_look_up(soup_contents(cells.object), place, 0)),
             jnp.stack([timer > 0, timer == 0, cook]).astype(jnp.float32),
         ]
     )
@@ -237,19 +236,22 @@ def _direction(
 
 
 def _pots(
-    fixtures: UInt8[Array, "height width"],
+    tiles: UInt8[Array, "height width"],
     cells: Cell,
     here: Int32[Array, "2"],
     nearness: Int32[Array, "height width"],
 ) -> Float32[Array, " features"]:
     """The nearest pots, and what is in them."""
-    left = jnp.where(fixtures == Fixture.POT, nearness, _NOWHERE)
+    left = jnp.where(tiles == Tile.POT, nearness, _NOWHERE)
     nearest = []
     for _ in range(NEAREST_POTS):
         nearest.append(left.min())
         left = jnp.where(left == nearest[-1], _NOWHERE, left)
-    exists, place = _decode(jnp.stack(nearest), fixtures.shape)
-    contents, timer = _look_up(cells.contents, place, 0), _look_up(cells.timer, place, IDLE)
+    exists, place = _decode(jnp.stack(nearest), tiles.shape)
+    contents, timer = (
+        _look_up(soup_contents(cells.object), place, 0),
+        _look_up(cells.clock, place, IDLE),
+    )
     full = contents.sum(axis=-1) >= MAX_INGREDIENTS
     flags = jnp.stack([timer == IDLE, timer > 0, timer == 0, full], axis=-1).astype(jnp.float32)
     time_left = jnp.maximum(timer, 0).astype(jnp.float32)[:, None] / TIME_UNIT
@@ -260,5 +262,8 @@ def _pots(
 
 def _others(deltas: Int32[Array, "others 2"], bodies: Bodies) -> Float32[Array, " features"]:
     """All but the first of `bodies`."""
-    heading, held = _one_hot(bodies.heading[1:], Heading), _one_hot(bodies.held.item[1:], Item)
-    return jnp.concatenate([_in_cells(deltas), heading, held], axis=-1).reshape(-1)
+    direction, held = (
+        _one_hot(bodies.direction[1:], Direction),
+        _one_hot(item_of(bodies.held[1:]), Item),
+    )
+    return jnp.concatenate([_in_cells(deltas), direction, held], axis=-1).reshape(-1)

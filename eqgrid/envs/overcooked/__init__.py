@@ -1,0 +1,50 @@
+from ._contents import (
+    MAX_INGREDIENTS as MAX_INGREDIENTS,
+    Ingredient as Ingredient,
+    Item as Item,
+    Tile as Tile,
+    encode as encode,
+    item_of as item_of,
+    soup_contents as soup_contents,
+)
+from ._events import (
+    EVENT_NAMES as EVENT_NAMES,
+    KitchenEvents as KitchenEvents,
+    SharedDeliveryReward as SharedDeliveryReward,
+)
+from ._features import Features as Features
+from ._interactions import (
+    AddIngredient as AddIngredient,
+    Deliver as Deliver,
+    PickUp as PickUp,
+    Plate as Plate,
+    PutDown as PutDown,
+    StartCooking as StartCooking,
+    Take as Take,
+)
+from ._kinds import KINDS as KINDS
+from ._layouts import (
+    BEST_KNOWN_RETURNS as BEST_KNOWN_RETURNS,
+    KITCHENS as KITCHENS,
+    REFERENCE_NAMES as REFERENCE_NAMES,
+    best_known_return as best_known_return,
+    load_layout as load_layout,
+    parse_kitchen as parse_kitchen,
+    parse_reference as parse_reference,
+)
+from ._overcooked import (
+    ACTIONS as ACTIONS,
+    DYNAMICS as DYNAMICS,
+    REFERENCE_SHAPING as REFERENCE_SHAPING,
+    RULES as RULES,
+    Overcooked as Overcooked,
+)
+from ._planes import lossless_planes as lossless_planes
+from ._recipes import ALL_RECIPES as ALL_RECIPES, Recipe as Recipe, Recipes as Recipes
+from ._solvable import find_obstacle as find_obstacle
+from ._starts import (
+    RandomHeld as RandomHeld,
+    RandomPots as RandomPots,
+    random_starts as random_starts,
+)
+from ._ticks import Cook as Cook, StartWhenFull as StartWhenFull

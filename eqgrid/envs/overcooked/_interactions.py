@@ -1,0 +1,95 @@
+"""What happens between a cook's hand and the cell in front of it.
+
+The rules are those of Overcooked-AI (Carroll et al., "On the Utility of Learning about Humans for
+Human-AI Coordination", NeurIPS 2019). At most one of them fires on any cell and hand.
+"""
+
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from ...grid import IDLE, AbstractInteraction, Cell, Outcome, Turn
+from ._contents import DIGIT, MAX_INGREDIENTS, Ingredient, Item, Tile, item_of, soup_size
+from ._recipes import look_up
+
+
+def _emptied(turn: Turn) -> Cell:
+    """The faced cell with nothing in it, and nothing going on."""
+    return turn.cell_with(Item.NOTHING, timer=jnp.asarray(IDLE, jnp.int16))
+
+
+@final
+class PutDown(AbstractInteraction):
+    """Puts whatever is held on an empty counter."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = (turn.tile == Tile.COUNTER) & (turn.cell.object == Item.NOTHING)
+        fired &= turn.body.held != Item.NOTHING
+        return Outcome(fired, turn.cell_with(turn.body.held), turn.body_with(Item.NOTHING))
+
+
+@final
+class PickUp(AbstractInteraction):
+    """Takes whatever lies on a counter into an empty hand."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = (turn.tile == Tile.COUNTER) & (turn.cell.object != Item.NOTHING)
+        fired &= turn.body.held == Item.NOTHING
+        return Outcome(fired, _emptied(turn), turn.body_with(turn.cell.object))
+
+
+@final
+class Take(AbstractInteraction):
+    """Takes a new item from its dispenser into an empty hand. Nothing can be given back."""
+
+    dispenser: Tile = eqx.field(static=True)
+    item: Item = eqx.field(static=True)
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = (turn.tile == self.dispenser) & (turn.body.held == Item.NOTHING)
+        return Outcome(fired, turn.cell, turn.body_with(self.item))
+
+
+@final
+class AddIngredient(AbstractInteraction):
+    """Puts a held ingredient into a pot that has not been started and holds fewer than three."""
+
+    item: Item = eqx.field(static=True)
+    ingredient: Ingredient = eqx.field(static=True)
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = (turn.tile == Tile.POT) & (turn.body.held == self.item) & (turn.cell.clock == IDLE)
+        fired &= soup_size(turn.cell.object) < MAX_INGREDIENTS
+        soup = jnp.maximum(turn.cell.object, jnp.uint8(Item.SOUP)) + DIGIT[self.ingredient]
+        return Outcome(fired, turn.cell_with(soup), turn.body_with(Item.NOTHING))
+
+
+@final
+class StartCooking(AbstractInteraction):
+    """Starts, with an empty hand, a pot that holds at least one ingredient."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = (turn.tile == Tile.POT) & (turn.body.held == Item.NOTHING)
+        fired &= (item_of(turn.cell.object) == Item.SOUP) & (turn.cell.clock == IDLE)
+        cook_time = look_up(turn.params.cook_time, turn.cell.object)
+        return Outcome(fired, turn.cell_with(turn.cell.object, timer=cook_time), turn.body)
+
+
+@final
+class Plate(AbstractInteraction):
+    """Takes a ready soup out of its pot with a dish."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = (turn.tile == Tile.POT) & (turn.body.held == Item.DISH)
+        fired &= (item_of(turn.cell.object) == Item.SOUP) & (turn.cell.clock == 0)
+        return Outcome(fired, _emptied(turn), turn.body_with(turn.cell.object))
+
+
+@final
+class Deliver(AbstractInteraction):
+    """Hands a soup over at the serving hatch."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = (turn.tile == Tile.SERVING) & (item_of(turn.body.held) == Item.SOUP)
+        return Outcome(fired, turn.cell, turn.body_with(Item.NOTHING))

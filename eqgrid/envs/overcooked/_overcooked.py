@@ -1,0 +1,115 @@
+"""Overcooked: a kitchen put together from parts of the grid engine."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from ...grid import (
+    MOVES,
+    AbstractInteraction,
+    AbstractObservation,
+    AbstractPhase,
+    AbstractStart,
+    Action,
+    Go,
+    GridWorld,
+    Interact,
+    JointCollision,
+    Layout,
+    Stay,
+    Tick,
+    Use,
+    WeightedEventReward,
+)
+from ._contents import Ingredient, Item, Tile
+from ._events import EVENT_NAMES, KitchenEvents, SharedDeliveryReward
+from ._features import Features
+from ._interactions import AddIngredient, Deliver, PickUp, Plate, PutDown, StartCooking, Take
+from ._layouts import load_layout
+from ._planes import lossless_planes
+from ._ticks import Cook, StartWhenFull
+
+REFERENCE_SHAPING = {
+    "onion_potting": 3.0,
+    "tomato_potting": 3.0,
+    "soup_plating": 5.0,
+    "useful_dish_pickup": 3.0,
+}
+"""What the reference simulator pays for steps towards a soup (its `BASE_REW_SHAPING_PARAMS`)."""
+
+ACTIONS: tuple[Action, ...] = (*MOVES, Stay(), Use("interact"))
+"""North, south, east, west, stay and interact."""
+
+RULES: tuple[AbstractInteraction, ...] = (
+    PutDown(),
+    PickUp(),
+    Take(Tile.ONION_DISPENSER, Item.ONION),
+    Take(Tile.TOMATO_DISPENSER, Item.TOMATO),
+    Take(Tile.DISH_DISPENSER, Item.DISH),
+    AddIngredient(Item.ONION, Ingredient.ONION),
+    AddIngredient(Item.TOMATO, Ingredient.TOMATO),
+    Plate(),
+    Deliver(),
+)
+"""What cooks do in both games."""
+
+DYNAMICS: dict[str, tuple[AbstractPhase, ...]] = {
+    "classic": (Interact(RULES), Go(JointCollision()), Tick((StartWhenFull(), Cook()))),
+    "interactive": (Interact((*RULES, StartCooking())), Go(JointCollision()), Tick((Cook(),))),
+}
+"""The phases of both games: the one of 2019 and the one of 2020."""
+
+
+def Overcooked(
+    layout: str | Path | Layout = "cramped",
+    *,
+    dynamics: Literal["classic", "interactive"] = "classic",
+    horizon: int = 400,
+    observation: Literal["planes", "features"] | AbstractObservation = "planes",
+    starts: tuple[AbstractStart, ...] = (),
+    shaping: Mapping[str, float | int] = REFERENCE_SHAPING,
+) -> GridWorld:
+    """Cooks share a kitchen and deliver soups.
+
+    Every cook has six actions: go north, south, east or west, stay, interact; any other number
+    means stay. The reward is what the whole team earned by deliveries. An episode is cut, never
+    finished, after `horizon` steps.
+
+    **Arguments:**
+
+    - `layout`: the kitchen: a name, a text, a file or a `Layout`; see `load_layout`.
+    - `dynamics`: `"classic"`: a pot starts by itself when it holds three ingredients;
+        `"interactive"`: a cook with empty hands starts it, with one to three.
+    - `horizon`: steps in an episode.
+    - `observation`: `"planes"`, bit-equal to the reference, `"features"`, or a Module of your own.
+    - `starts`: what is random about the start of an episode, applied in this order; nothing by
+        default.
+    - `shaping`: what each event of `EVENT_NAMES` adds to the shaped reward of the cook that caused
+        it.
+
+    **Raises:** `ValueError` (a `LayoutError` for the kitchen) with one sentence that says what to
+    do.
+    """
+    if dynamics not in DYNAMICS:
+        raise ValueError(f"There are no dynamics {dynamics!r}: choose {' or '.join(DYNAMICS)}.")
+    return GridWorld(
+        load_layout(layout),
+        actions=ACTIONS,
+        phases=DYNAMICS[dynamics],
+        reward=SharedDeliveryReward(),
+        shaping=WeightedEventReward(shaping, EVENT_NAMES),
+        events=KitchenEvents(),
+        observation=_choose_observation(observation),
+        starts=starts,
+        horizon=horizon,
+    )
+
+
+def _choose_observation(observation: str | AbstractObservation) -> AbstractObservation:
+    if isinstance(observation, AbstractObservation):
+        return observation
+    if observation == "planes":
+        return lossless_planes()
+    if observation == "features":
+        return Features()
+    raise ValueError(f"There is no observation {observation!r}: choose planes or features.")

@@ -1,0 +1,159 @@
+"""What the picture of one cell depends on, and how kinds without a sprite are drawn."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ._kinds import NOTHING, Kind, Kinds
+from ._pen import Number, Pen
+from ._world import Direction
+
+# Ordered so that neighbours differ in lightness too: readable without seeing red and green.
+AGENT_COLOURS = (
+    ("#1F77C9", "#0F3F70"),
+    ("#E8622C", "#8A3210"),
+    ("#12A079", "#07543F"),
+    ("#D66FB0", "#7F2F63"),
+    ("#EFC42F", "#87690A"),
+    ("#6CC3F0", "#2B6D93"),
+    ("#8C2A4C", "#4A0F24"),
+    ("#4B3FA7", "#231B5C"),
+    ("#A9A93A", "#5B5B12"),
+    ("#5A5F69", "#26292F"),
+    ("#8FD9A8", "#3A7A52"),
+    ("#B18CE6", "#5F3F94"),
+)
+"""The colour and the dark shade of each agent; after the last the first one comes again."""
+
+_FLOORS = ("#F3EADB", "#E9DDC9")
+_STEPS = {
+    Direction.NORTH: (0, -1),
+    Direction.SOUTH: (0, 1),
+    Direction.EAST: (1, 0),
+    Direction.WEST: (-1, 0),
+}
+
+
+class AgentLook(NamedTuple):
+    """Everything that the picture of an agent depends on.
+
+    - `number`: 1 for the first agent.
+    - `direction`: where it faces.
+    - `held`: the code of what it holds.
+    - `numbered`: whether there are so many agents that they need numbers.
+    """
+
+    number: int
+    direction: int
+    held: int
+    numbered: bool
+
+    @property
+    def colours(self) -> tuple[str, str]:
+        """Its colour, and a dark shade of it."""
+        return AGENT_COLOURS[(self.number - 1) % len(AGENT_COLOURS)]
+
+    @property
+    def step(self) -> tuple[int, int]:
+        """`(dx, dy)` towards the cell that it faces."""
+        return _STEPS[Direction(self.direction)]
+
+
+class Look(NamedTuple):
+    """Everything that the picture of one cell depends on.
+
+    - `tile`, `lying`: the number of the tile, and the code of what lies there.
+    - `timer`, `duration`: what the clock of the tile shows, and how many steps it counts.
+    - `shade`: 0 or 1, alternating as on a chess board.
+    - `open_sides`: where cells that can be entered adjoin, in the order of `Direction`.
+    - `middle`: how far down the cell the middle of the tile's top is.
+    - `agent`: who stands here.
+    """
+
+    tile: int
+    lying: int
+    timer: int
+    duration: int
+    shade: int
+    open_sides: tuple[bool, bool, bool, bool]
+    middle: float
+    agent: AgentLook | None
+
+
+def top_of(open_sides: tuple[bool, bool, bool, bool]) -> float:
+    """How far the top of a solid tile reaches down its cell: its front shows where a cell that can
+    be entered adjoins."""
+    return 0.84 if open_sides[Direction.SOUTH] else 1.0
+
+
+def draw_cell(pen: Pen, kinds: Kinds, look: Look) -> None:
+    """Draws the tile, then what lies on it, then who stands there."""
+    kind = kinds.tiles[look.tile]
+    if kind.sprite is None:
+        _draw_tile(pen, kind, look)
+    else:
+        kind.sprite(pen, look)
+    if kind.holds and look.lying != NOTHING:
+        _object_drawer(pen, kinds, look.lying)(0.5, look.middle, 0.26)
+    if look.agent is not None:
+        draw_agent = kinds.agent_sprite or _draw_agent
+        draw_agent(pen, look.agent, _object_drawer(pen, kinds, look.agent.held))
+
+
+def _object_drawer(pen: Pen, kinds: Kinds, code: int) -> Callable[[Number, Number, Number], None]:
+    """What draws an object around `(x, y)` within a radius, and nothing where there is none."""
+    found = kinds.read(code)
+
+    def draw(x: Number, y: Number, radius: Number) -> None:
+        if found is not None:
+            kind, variant = found
+            (kind.sprite or _object_sprite(kind))(pen, variant, x, y, radius)
+
+    return draw
+
+
+def _object_sprite(kind: Kind) -> Callable[[Pen, int, Number, Number, Number], None]:
+    def draw(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
+        """A coloured block with a character, and the number of the variant if there are more."""
+        fill, dark = _colours(kind)
+        text = kind.char or kind.name[0].upper()
+        if kind.variants > 1:
+            text += str(variant + 1)
+        box = (x - radius, y - radius, x + radius, y + radius)
+        pen.box(*box, fill=fill, edge=dark, round_by=0.3 * radius)
+        pen.text(x, y, text, 1.3 * radius, fill="#FFFFFF")
+
+    return draw
+
+
+def _draw_tile(pen: Pen, kind: Kind, look: Look) -> None:
+    """Floor is plain; all else is a coloured block with its character, which stands up if solid."""
+    pen.box(0, 0, 1, 1, fill=_FLOORS[look.shade], edge="#DCCDB4", width=0.008)
+    if look.tile == 0:
+        return
+    fill, dark = _colours(kind)
+    if kind.solid:
+        pen.box(0, 0, 1, 1, fill=dark)
+        pen.box(0, 0, 1, top_of(look.open_sides), fill=fill)
+    else:
+        pen.box(0.06, 0.06, 0.94, 0.94, fill=fill, edge=dark, round_by=0.12)
+    if kind.char != "#" and look.lying == NOTHING:
+        pen.text(0.5, look.middle, kind.char or "", 0.5, fill="#FFFFFF")
+    if look.timer > 0:
+        pen.text(0.82, 0.84, str(look.timer), 0.26, fill="#FFFFFF")
+
+
+def _draw_agent(pen: Pen, agent: AgentLook, draw_held: Callable[..., None]) -> None:
+    """A disc with a tip towards the faced cell, its number, and what it holds."""
+    colour, dark = agent.colours
+    dx, dy = agent.step
+    pen.pointer(dx, dy, colour)
+    pen.disc(0.5, 0.5, 0.27, fill=colour, edge=dark, width=0.03)
+    pen.text(0.5, 0.5, str(agent.number), 0.32, fill="#FFFFFF")
+    draw_held(0.5 + 0.27 * (dx or 1), 0.5 + (0.27 if dx else 0.27 * dy), 0.15)
+
+
+def _colours(kind: Kind) -> tuple[str, str]:
+    """A colour and a dark shade that depend on the name alone; walls are grey."""
+    if kind.char == "#":
+        return "#4A515D", "#2B3038"
+    return AGENT_COLOURS[sum(map(ord, kind.name)) % len(AGENT_COLOURS)]

@@ -1,0 +1,212 @@
+"""Pictures and films, drawn with Pillow. `_render` imports this file where somebody looks at one.
+
+A picture is a mosaic: everything in a cell is drawn inside that cell. So a cell's picture follows
+from a small tuple (`Look`), is drawn once, and is copied from then on. A film of 400 steps holds a
+few hundred different cells.
+"""
+
+import functools
+import io
+import itertools
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image, ImageDraw, ImageFont
+
+from ._kinds import Kinds
+from ._layout import Layout
+from ._looks import AgentLook, Look, draw_cell, top_of
+from ._pen import Number, Pen
+from ._world import IDLE, World
+
+_SUPERSAMPLING = 4
+_CACHED_TILES = 4096
+_FILM_COLOURS = 250
+_PALETTE_SAMPLES = 200_000
+_BAR = (52, 58, 70)
+_BAR_TEXT = (236, 239, 244)
+
+
+@functools.lru_cache(maxsize=64)
+def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(size=size)
+
+
+@functools.lru_cache(maxsize=_CACHED_TILES)
+def _tile(kinds: Kinds, look: Look, cell_pixels: int) -> UInt8[np.ndarray, "cell cell 3"]:
+    side = cell_pixels * _SUPERSAMPLING
+    image = Image.new("RGB", (side, side))
+    draw_cell(Pen(ImageDraw.Draw(image, "RGBA"), _font, side, cell_pixels), kinds, look)
+    small = image.resize((cell_pixels, cell_pixels), Image.Resampling.LANCZOS)
+    return np.asarray(small)
+
+
+@functools.lru_cache(maxsize=8)
+def _open_sides(
+    tiles: bytes, width: int, walkable: tuple[int, ...]
+) -> tuple[tuple[bool, bool, bool, bool], ...]:
+    free = np.isin(np.frombuffer(tiles, np.uint8).reshape(-1, width), walkable)
+    around = np.pad(free, 1)
+    sides = (around[:-2, 1:-1], around[2:, 1:-1], around[1:-1, 2:], around[1:-1, :-2])
+    return tuple(
+        (bool(n), bool(s), bool(e), bool(w))
+        for n, s, e, w in zip(*(side.ravel() for side in sides), strict=True)
+    )
+
+
+def _agents(world: World) -> dict[tuple[int, int], AgentLook]:
+    bodies = world.bodies
+    numbered = len(bodies.position) > 2
+    active = np.ones(len(bodies.position), bool) if bodies.active is None else bodies.active
+    return {
+        (int(row), int(col)): AgentLook(
+            index + 1, int(bodies.direction[index]), int(bodies.held[index]), numbered
+        )
+        for index, (row, col) in enumerate(bodies.position)
+        if active[index]
+    }
+
+
+def _looks(layout: Layout, world: World) -> list[Look]:
+    """The looks of all cells, row by row; every leaf is a NumPy array."""
+    kinds, cells = layout.kinds, world.cells
+    width = layout.tiles.shape[1]
+    sides = _open_sides(layout.tiles.tobytes(), width, kinds.walkable)
+    agents = _agents(world)
+    looks = []
+    for place, tile in enumerate(layout.tiles.ravel().tolist()):
+        row, col = divmod(place, width)
+        code = int(cells.object[row, col])
+        timer = IDLE if cells.timer is None else int(cells.timer[row, col])
+        count = kinds.tiles[tile].duration
+        duration = count(layout.params, code) if count is not None and timer > 0 else 0
+        middle = top_of(sides[place]) / 2 if kinds.tiles[tile].solid else 0.5
+        shade, agent = (row + col) % 2, agents.get((row, col))
+        looks.append(Look(tile, code, timer, duration, shade, sides[place], middle, agent))
+    return looks
+
+
+def _mosaic(
+    tiles: Sequence[UInt8[np.ndarray, "cell cell *channels"]], height: int, width: int
+) -> UInt8[np.ndarray, "pixel_rows pixel_cols *channels"]:
+    """Puts tiles together, row by row."""
+    stacked = np.stack(tiles)
+    _, side, _, *channels = stacked.shape
+    grid = stacked.reshape(height, width, side, side, *channels).swapaxes(1, 2)
+    return grid.reshape(height * side, width * side, *channels)
+
+
+def _bar_pixels(cell_pixels: int) -> int:
+    return max(14, round(0.36 * cell_pixels))
+
+
+def _fit(
+    text: str, size: int, room: Number
+) -> tuple[str, ImageFont.FreeTypeFont | ImageFont.ImageFont]:
+    """Shrinks a text until it fits, then shortens it."""
+    while size > 9 and _font(size).getlength(text) > room:
+        size -= 1
+    font = _font(size)
+    if font.getlength(text) > room:
+        while text and font.getlength(text + "...") > room:
+            text = text[:-1]
+        text = text + "..." if text else ""
+    return text, font
+
+
+def _bar(time: int, caption: str | None, cell_pixels: int, width: int) -> Image.Image:
+    height = _bar_pixels(cell_pixels)
+    image = Image.new("RGB", (width, height), _BAR)
+    draw = ImageDraw.Draw(image)
+    margin, middle = max(4, height // 3), height / 2
+    size = max(9, round(0.56 * height))
+    step, font = _fit(f"step {time}", size, width - 2 * margin)
+    draw.text((margin, middle), step, fill=_BAR_TEXT, font=font, anchor="lm")
+    if caption:
+        room = width - 3 * margin - font.getlength(step)
+        text, font = _fit(caption, size, room)
+        draw.text((width - margin, middle), text, fill=_BAR_TEXT, font=font, anchor="rm")
+    return image
+
+
+def draw(
+    layout: Layout, world: World, cell_pixels: int, caption: str | None
+) -> UInt8[np.ndarray, "pixel_rows pixel_cols 3"]:
+    """The picture of one world; every leaf is a NumPy array."""
+    height, width = layout.tiles.shape
+    tiles = [_tile(layout.kinds, look, cell_pixels) for look in _looks(layout, world)]
+    bar = _bar(int(world.time), caption, cell_pixels, width * cell_pixels)
+    return np.concatenate([_mosaic(tiles, height, width), np.asarray(bar)])
+
+
+def film(
+    layout: Layout,
+    worlds: World,
+    cell_pixels: int,
+    frames_per_second: Number,
+    captions: Sequence[str | None],
+) -> bytes:
+    """The GIF of worlds that lead with a time axis; every leaf is a NumPy array."""
+    frames = _frames(layout, worlds, cell_pixels, captions)
+    file = io.BytesIO()
+    frames[0].save(
+        file,
+        format="GIF",
+        save_all=True,
+        append_images=frames[1:],
+        duration=max(1, round(100 / frames_per_second)) * 10,
+        loop=0,
+        optimize=True,
+        palette=bytes(frames[0].getpalette() or []),
+    )
+    return file.getvalue()
+
+
+def _frame(worlds: World, number: int) -> World:
+    return jax.tree.map(lambda leaf: leaf[number], worlds)
+
+
+def _frames(
+    layout: Layout, worlds: World, cell_pixels: int, captions: Sequence[str | None]
+) -> list[Image.Image]:
+    """The pictures of a film, all in one palette."""
+    height, width = layout.tiles.shape
+    times = [int(time) for time in worlds.time]
+    looks = [_looks(layout, _frame(worlds, number)) for number in range(len(times))]
+    tiles = {
+        look: _tile(layout.kinds, look, cell_pixels)
+        for look in dict.fromkeys(itertools.chain(*looks))
+    }
+    first_bar = _bar(times[0], captions[0], cell_pixels, width * cell_pixels)
+    palette = _palette(list(tiles.values()), first_bar)
+
+    def reduce(image: Image.Image) -> UInt8[np.ndarray, "pixel_rows pixel_cols"]:
+        return np.asarray(image.quantize(palette=palette, dither=Image.Dither.NONE))
+
+    indices = {look: reduce(Image.fromarray(tile)) for look, tile in tiles.items()}
+    frames = []
+    for shown, time, caption in zip(looks, times, captions, strict=True):
+        grid = _mosaic([indices[look] for look in shown], height, width)
+        bar = reduce(_bar(time, caption, cell_pixels, width * cell_pixels))
+        frame = Image.fromarray(np.concatenate([grid, bar]))
+        frame.putpalette(palette.getpalette() or [])
+        frames.append(frame)
+    return frames
+
+
+def _palette(tiles: Sequence[UInt8[np.ndarray, "cell cell 3"]], bar: Image.Image) -> Image.Image:
+    """An image whose palette is that of the film.
+
+    A few of its 256 colours stay unused: Pillow marks with one what does not change in a frame.
+    """
+    pixels = np.concatenate(tiles).reshape(-1, 3)
+    bar_pixels = np.resize(np.asarray(bar).reshape(-1, 3), (_PALETTE_SAMPLES // 20, 3))
+    stride = len(pixels) // _PALETTE_SAMPLES | 1  # odd: no column of a tile is left out
+    sample = Image.fromarray(np.concatenate([pixels[::stride], bar_pixels])[None])
+    # Coverage keeps colours that are rare but matter, such as leaves; k-means then polishes.
+    reduced = sample.quantize(_FILM_COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=3)
+    colours = reduced.getpalette() or []
+    reduced.putpalette(colours + [0] * (768 - len(colours)))
+    return reduced

@@ -1,0 +1,92 @@
+"""How an episode starts: a tuple of small changes to the layout's own start."""
+
+import abc
+import dataclasses
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ._kinds import NOTHING
+from ._layout import Layout
+from ._world import Direction, World
+
+
+class AbstractStart(eqx.Module):
+    """Draws one thing about the start of an episode; another distribution is one more Module."""
+
+    @abc.abstractmethod
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        """The world with that one thing drawn anew."""
+
+
+def apply_starts(
+    starts: tuple[AbstractStart, ...], key: PRNGKeyArray, layout: Layout, world: World
+) -> World:
+    """Applies every start in order, each with a key of its own."""
+    for i, start in enumerate(starts):
+        world = start(jax.random.fold_in(key, i), layout, world)
+    return world
+
+
+@final
+class WithProbability(AbstractStart):
+    """Applies other starts in some episodes, and leaves the rest as they are.
+
+    **Arguments:**
+
+    - `probability`: that an episode is changed.
+    - `starts`: what is then applied, in this order.
+    """
+
+    probability: Float[Array, ""]
+    starts: tuple[AbstractStart, ...]
+
+    def __init__(self, probability: int | float, starts: tuple[AbstractStart, ...]):
+        self.probability = as_probability(probability)
+        self.starts = starts
+
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        changes_key, starts_key = jax.random.split(key)
+        changes = jax.random.bernoulli(changes_key, self.probability)
+        changed = apply_starts(self.starts, starts_key, layout, world)
+        return jax.tree.map(lambda new, old: jnp.where(changes, new, old), changed, world)
+
+
+@final
+class RandomPositions(AbstractStart):
+    """Every agent starts in a floor cell in which nothing lies, uniformly among all ways to place
+    them."""
+
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        height, width = layout.tiles.shape
+        free = layout.tiles == 0
+        if layout.kinds.objects:
+            free &= world.cells.object == NOTHING
+        score = jnp.where(free.reshape(-1), jax.random.uniform(key, (height * width,)), -1.0)
+        _, cells = jax.lax.top_k(score, world.num_agents)
+        position = jnp.stack(jnp.divmod(cells, width), axis=-1).astype(jnp.int8)
+        bodies = dataclasses.replace(world.bodies, position=position)
+        return dataclasses.replace(world, bodies=bodies)
+
+
+@final
+class RandomDirections(AbstractStart):
+    """Every agent faces one of the four directions, uniformly."""
+
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        direction = jax.random.randint(key, (world.num_agents,), 0, len(Direction), jnp.int8)
+        bodies = dataclasses.replace(world.bodies, direction=direction)
+        return dataclasses.replace(world, bodies=bodies)
+
+
+def as_probability(probability: float | int) -> Float[Array, ""]:
+    """A probability as an array.
+
+    **Raises:** `ValueError` when it is not between 0 and 1.
+    """
+    if not 0 <= probability <= 1:
+        raise ValueError(f"A probability is between 0 and 1, not {probability}.")
+    return jnp.asarray(probability, float)
