@@ -119,6 +119,6 @@ def _step(
         jnp.where(first[:, None], timestep.info["episode_return"], watch.result.episode_return),
         jnp.where(first, timestep.info["episode_length"], watch.result.episode_length),
     )
-    scene = Scene(env_state, timestep.observation, carry, timestep.done)
+    scene = Scene(env_state, timestep.observation, carry, timestep.done, timestep.acts_next)
     watch = _Watch(scene, key, watch.steps + 1, watch.finished | first, result)
     return eqx.filter(watch, eqx.is_array)

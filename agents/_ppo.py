@@ -85,6 +85,7 @@ class Batch(eqx.Module):
     observation: PyTree[Shaped[Array, "..."]]
     carry: PyTree[Shaped[Array, "..."]]
     start: Bool[Array, "..."]
+    active: Bool[Array, "..."]
     action: Shaped[Array, "..."]
     log_prob: Float[Array, "..."]
     value: Float[Array, "..."]
@@ -245,7 +246,7 @@ class PPO(eqx.Module):
         last_step = (updates + 1) * steps_per_update - 1
         metrics = Metrics(
             **{name: jnp.mean(x) for name, x in losses.items()},
-            explained_variance=_explained_variance(batch.value, batch.target),
+            explained_variance=_explained_variance(batch),
             learning_rate=self.learning_rate_at(num_updates * steps_per_update, last_step),
             **_episode_metrics(rollout.info),
         )
@@ -270,6 +271,7 @@ class PPO(eqx.Module):
             observation=rollout.observation,
             carry=None,
             start=rollout.start,
+            active=rollout.active,
             action=rollout.action,
             log_prob=rollout.log_prob,
             value=rollout.value,
@@ -397,7 +399,8 @@ def replay(
 def ppo_loss(
     policy: ActorCritic, batch: Batch, ppo: PPO, entropy_coefficient: float | Float[Array, ""]
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-    """The loss of a minibatch (Schulman et al. 2017, equations 7 and 9).
+    """The loss of a minibatch (Schulman et al. 2017, equations 7 and 9), over the steps of agents
+    whose task was not over.
 
     The critic's loss is half the squared error, and the larger of the two when values are clipped.
 
@@ -406,24 +409,26 @@ def ppo_loss(
     distribution, value = replay(policy, batch)
     log_ratio = distribution.log_prob(batch.action) - batch.log_prob
     ratio = jnp.exp(log_ratio)
-    advantage = batch.advantage
+    advantage, mean = batch.advantage, functools.partial(_mean, active=batch.active)
     if ppo.normalize_advantages:
-        advantage = (advantage - advantage.mean()) / (advantage.std() + ppo.advantage_epsilon)
+        centred = advantage - mean(advantage)
+        deviation = jnp.sqrt(mean(jnp.square(centred)))
+        advantage = centred / (deviation + ppo.advantage_epsilon)
     clipped_ratio = jnp.clip(ratio, 1 - ppo.clip, 1 + ppo.clip)
-    policy_loss = -jnp.minimum(ratio * advantage, clipped_ratio * advantage).mean()
+    policy_loss = -mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
     squared_error = jnp.square(value - batch.target)
     if ppo.value_clip > 0:
         near = batch.value + jnp.clip(value - batch.value, -ppo.value_clip, ppo.value_clip)
         squared_error = jnp.maximum(squared_error, jnp.square(near - batch.target))
-    value_loss = 0.5 * squared_error.mean()
-    mean_entropy = entropy(distribution).mean()
+    value_loss = 0.5 * mean(squared_error)
+    mean_entropy = mean(entropy(distribution))
     loss = policy_loss + ppo.value_coefficient * value_loss - entropy_coefficient * mean_entropy
     parts = {
         "policy_loss": policy_loss,
         "value_loss": value_loss,
         "entropy": mean_entropy,
-        "approx_kl": jnp.mean(ratio - 1 - log_ratio),
-        "clip_fraction": jnp.mean(jnp.abs(ratio - 1) > ppo.clip, dtype=jnp.float32),
+        "approx_kl": mean(ratio - 1 - log_ratio),
+        "clip_fraction": mean((jnp.abs(ratio - 1) > ppo.clip).astype(jnp.float32)),
     }
     return loss, parts
 
@@ -457,11 +462,20 @@ def _cut(chunk: int, x: Shaped[Array, "time envs ..."]) -> Shaped[Array, "rows c
     return jnp.moveaxis(x, 1, 2).reshape(-1, chunk, *rest)
 
 
-def _explained_variance(
-    value: Float[Array, "..."], target: Float[Array, "..."]
-) -> Float[Array, ""]:
-    variance = target.var()
-    return jnp.where(variance > 0, 1 - (target - value).var() / variance, 0.0)
+def _mean(x: Float[Array, "..."], active: Bool[Array, "..."]) -> Float[Array, ""]:
+    """The mean over those whose task was not over; 0 where there is nobody."""
+    number = jnp.maximum(active.sum(dtype=jnp.int32), 1).astype(x.dtype)
+    return jnp.where(active, x, 0.0).sum() / number
+
+
+def _explained_variance(batch: Batch) -> Float[Array, ""]:
+    variance = _variance(batch.target, batch.active)
+    unexplained = _variance(batch.target - batch.value, batch.active)
+    return jnp.where(variance > 0, 1 - unexplained / variance, 0.0)
+
+
+def _variance(x: Float[Array, "..."], active: Bool[Array, "..."]) -> Float[Array, ""]:
+    return _mean(jnp.square(x - _mean(x, active)), active)
 
 
 def _episode_metrics(info: dict[str, Shaped[Array, "time envs ..."]]) -> dict[str, Array]:

@@ -32,12 +32,14 @@ class Scene(eqx.Module):
     - `observation`: what every agent sees.
     - `carry`: what every agent remembers.
     - `start`: whether `observation` is the first one of an episode.
+    - `active`: whose task is not over.
     """
 
     env_state: PyTree
     observation: PyTree[Shaped[Array, "envs agents ..."]]
     carry: PyTree[Shaped[Array, "envs agents ..."]]
     start: Bool[Array, " envs"]
+    active: Bool[Array, "envs agents"]
 
 
 @final
@@ -50,6 +52,7 @@ class Rollout(eqx.Module):
         states that `look_again` makes it of, if those were kept instead.
     - `carry`: what they remembered before each step, after any reset.
     - `start`: whether the observation was the first one of an episode.
+    - `active`: whose task was not over before the step. Of the others nothing is learned.
     - `action`, `log_prob`, `value`: what they did, its log-probability, and what they expected.
     - `next_value`: what they expected after the step. Where the episode ended, it is the value of
         the final observation, before the reset; it means nothing where the agent's task was over.
@@ -61,6 +64,7 @@ class Rollout(eqx.Module):
     observation: PyTree[Shaped[Array, "time envs ..."]]
     carry: PyTree[Shaped[Array, "time envs agents ..."]]
     start: Bool[Array, "time envs"]
+    active: Bool[Array, "time envs agents"]
     action: Shaped[Array, "time envs agents ..."]
     log_prob: Float[Array, "time envs agents"]
     value: Float[Array, "time envs agents"]
@@ -89,7 +93,8 @@ def enter(policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> Sce
     carry = jax.tree.map(
         lambda x: jnp.broadcast_to(x, (env.num_envs, *x.shape)), policy.initial_carry()
     )
-    return Scene(env_state, observation, carry, jnp.ones(env.num_envs, dtype=bool))
+    everybody = jnp.ones((env.num_envs, env.num_agents), dtype=bool)
+    return Scene(env_state, observation, carry, jnp.ones(env.num_envs, dtype=bool), everybody)
 
 
 def _check_resets(env: AbstractVectorEnv) -> None:
@@ -161,7 +166,7 @@ def collect(
     scene, (seen, chosen, earned, info, final_value) = jax.lax.scan(
         functools.partial(_interact, policy, env, keep_states), scene, (luck, env_keys)
     )
-    observation, carries, start = seen
+    observation, carries, start, active = seen
     action, log_prob, value = chosen
     reward, terminated, done = earned
     if not (keep_states or policy.has_recurrent_critic):
@@ -179,6 +184,7 @@ def collect(
         observation=observation,
         carry=carries,
         start=start,
+        active=active,
         action=action,
         log_prob=log_prob,
         value=value,
@@ -205,7 +211,7 @@ def _interact(
     timestep, env_state = env.step(env_key, scene.env_state, action)
     done = timestep.done
     kept = _one_env_states(env, scene.env_state) if keep_states else scene.observation
-    seen = (kept, carry, scene.start)
+    seen = (kept, carry, scene.start, scene.active)
     chosen = (action, distribution.log_prob(action), value)
     info = {k: v for k, v in timestep.info.items() if k.startswith("episode_")}
     earned = (timestep.reward, timestep.terminated, done)
@@ -218,7 +224,7 @@ def _interact(
     final_value = cond_any(
         cut, _final_value, lambda *_: jnp.zeros(shape, dtype), *_without_gradient(again)
     )
-    scene = Scene(env_state, timestep.observation, next_carry, done)
+    scene = Scene(env_state, timestep.observation, next_carry, done, timestep.acts_next)
     return scene, (seen, chosen, earned, info, final_value)
 
 

@@ -17,7 +17,8 @@ class TimeStep(eqx.Module):
 
     - `observation`: what to act on next.
     - `reward`: one number per agent.
-    - `terminated`: this agent's task is over; the value of what follows is 0.
+    - `terminated`: this agent's task is over; the value of what follows is 0. It stays true until
+        the episode is over, which it is when all agents' tasks are, or when it is cut.
     - `truncated`: the episode was cut (by a time limit); the value of what follows is not 0.
     - `info`: further arrays; the keys never change from step to step.
     - `final_observation`: what the action led to, before any reset. It differs from `observation`
@@ -51,6 +52,13 @@ class TimeStep(eqx.Module):
     def done(self) -> Bool[Array, "*batch"]:
         """Whether the episode is over: it was cut, or every agent's task is over."""
         return self.truncated | self.terminated.all(axis=-1)
+
+    @property
+    def acts_next(self) -> Bool[Array, "*batch agents"]:
+        """Whose task goes on, or begins anew with the next episode. What the others are shown and
+        paid until then means nothing, and nobody should learn from it.
+        """
+        return ~self.terminated | self.done[..., None]
 
 
 class AbstractEnv(eqx.Module):

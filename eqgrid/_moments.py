@@ -5,7 +5,7 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 
 @final
@@ -36,19 +36,28 @@ class RunningMoments(eqx.Module):
             variance=jnp.ones(shape, dtype=float),
         )
 
-    def update(self, samples: Float[Array, "samples *shape"]) -> "RunningMoments":
+    def update(
+        self,
+        samples: Float[Array, "samples *shape"],
+        counts: Bool[Array, " samples"] | None = None,
+    ) -> "RunningMoments":
         """Takes in a batch of samples, all with the same weight.
 
         **Arguments:**
 
-        - `samples`: at least one sample, along the first axis.
+        - `samples`: along the first axis.
+        - `counts`: which of them to take in; all unless given.
 
-        **Returns:** the moments of what was seen before and `samples` together.
+        **Returns:** the moments of what was seen before and those samples together.
         """
+        if counts is None:
+            counts = jnp.ones(len(samples), bool)
+        number = counts.sum().astype(float)
+        mask = counts.reshape(-1, *[1] * self.mean.ndim)
         deviation = samples - self.mean[None]
-        offset = jnp.mean(deviation, axis=0)
-        variance = jnp.mean(jnp.square(deviation - offset[None]), axis=0)
-        return self._combine(jnp.asarray(samples.shape[0], dtype=float), offset, variance)
+        offset = _mean(deviation, mask, number)
+        variance = _mean(jnp.square(deviation - offset[None]), mask, number)
+        return self._combine(number, offset, variance)
 
     def merge(self, other: "RunningMoments") -> "RunningMoments":
         """The moments of the samples of both, which may be empty."""
@@ -77,3 +86,11 @@ class RunningMoments(eqx.Module):
             mean=self.mean + theirs * offset,
             variance=ours * self.variance + theirs * variance + ours * theirs * jnp.square(offset),
         )
+
+
+def _mean(
+    samples: Float[Array, "samples *shape"],
+    mask: Bool[Array, "samples ..."],
+    number: Float[Array, ""],
+) -> Float[Array, "*shape"]:
+    return jnp.where(mask, samples, 0.0).sum(axis=0) / jnp.maximum(number, 1.0)

@@ -1,11 +1,12 @@
 """NormalizeObservation: observations of mean 0 and variance 1, by running moments."""
 
+import functools
 from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
 from ._env import (
     AbstractEnv,
@@ -32,7 +33,8 @@ class NormalizeObservation(AbstractVectorWrapper):
 
     There is one set of moments per array of the observation, of one agent's shape, shared by all
     environments and agents. It takes in every batch of observations that is handed out (the first
-    included, the final ones not), and then normalises that batch. What was handed out never
+    included, the final ones not, and none of agents whose task is over), and then normalises that
+    batch. What was handed out never
     changes afterwards, so what the policy saw is what the learner sees. The result is a float,
     whatever the observation was.
 
@@ -107,7 +109,8 @@ class NormalizeObservation(AbstractVectorWrapper):
             start = jax.tree.map(lambda x: RunningMoments.empty(x.shape[2:]), observation)
         # Empty moments are constants, around which XLA would round what it shows and what it keeps
         # differently; the barrier makes `observe` repeat the first observation to the bit.
-        moments = self._update(jax.lax.optimization_barrier(start), observation)
+        everybody = jnp.ones((self.num_envs, self.num_agents), bool)
+        moments = self._update(jax.lax.optimization_barrier(start), observation, everybody)
         state = NormalizeObservationState(env_state=env_state, moments=moments)
         return self._normalize(moments, observation), state
 
@@ -119,7 +122,7 @@ class NormalizeObservation(AbstractVectorWrapper):
     ) -> tuple[TimeStep, NormalizeObservationState]:
         timestep, env_state = self.env.step(key, state.env_state, action)
         before = self.moments if self.frozen else state.moments
-        moments = self._update(before, timestep.observation)
+        moments = self._update(before, timestep.observation, timestep.acts_next)
         normalized = (
             self._normalize(moments, timestep.observation),
             self._normalize(moments, timestep.final_observation),
@@ -134,8 +137,12 @@ class NormalizeObservation(AbstractVectorWrapper):
         self,
         moments: PyTree[RunningMoments],
         observation: PyTree[Shaped[Array, "envs agents ..."]],
+        counts: Bool[Array, "envs agents"],
     ) -> PyTree[RunningMoments]:
-        return moments if self.frozen else jax.tree.map(_update_leaf, observation, moments)
+        if self.frozen:
+            return moments
+        update = functools.partial(_update_leaf, counts.reshape(-1))
+        return jax.tree.map(update, observation, moments)
 
     def _normalize(
         self,
@@ -153,6 +160,8 @@ class NormalizeObservation(AbstractVectorWrapper):
 
 
 def _update_leaf(
-    leaf: Shaped[Array, "envs agents *shape"], moments: RunningMoments
+    counts: Bool[Array, " samples"],
+    leaf: Shaped[Array, "envs agents *shape"],
+    moments: RunningMoments,
 ) -> RunningMoments:
-    return moments.update(leaf.astype(float).reshape(-1, *leaf.shape[2:]))
+    return moments.update(leaf.astype(float).reshape(-1, *leaf.shape[2:]), counts)

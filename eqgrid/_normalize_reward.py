@@ -4,7 +4,7 @@ from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
 from ._env import (
     AbstractEnv,
@@ -19,10 +19,12 @@ from ._nesting import holds, many_envs
 
 @final
 class NormalizeRewardState(AbstractWrapperState):
-    """The running discounted returns and their moments, around the inner state."""
+    """The running discounted returns, whose task goes on, and the moments of the returns, around
+    the inner state."""
 
     env_state: PyTree
     discounted_return: Float[Array, "envs agents"]
+    active: Bool[Array, "envs agents"]
     moments: RunningMoments
 
 
@@ -32,8 +34,9 @@ class NormalizeReward(AbstractVectorWrapper):
 
     With `g <- discount * g + reward`, kept per environment and agent and zeroed where an episode
     ends, the reward becomes `clip(reward / sqrt(variance(g) + epsilon), -clip, clip)`; one variance
-    is shared by all (Engstrom et al. 2020, "Implementation Matters in Deep Policy Gradients",
-    section 3). The mean is not subtracted. `LogEpisodes` is inside, so logs stay raw.
+    is shared by all whose task is not over (Engstrom et al. 2020, "Implementation Matters in Deep
+    Policy Gradients", section 3). The mean is not subtracted. `LogEpisodes` is inside, so logs stay
+    raw.
 
     **Arguments:**
 
@@ -72,6 +75,7 @@ class NormalizeReward(AbstractVectorWrapper):
         state = NormalizeRewardState(
             env_state=env_state,
             discounted_return=jnp.zeros((self.num_envs, self.num_agents), dtype=float),
+            active=jnp.ones((self.num_envs, self.num_agents), bool),
             moments=RunningMoments.empty(()),
         )
         return observation, state
@@ -84,11 +88,12 @@ class NormalizeReward(AbstractVectorWrapper):
     ) -> tuple[TimeStep, NormalizeRewardState]:
         timestep, env_state = self.env.step(key, state.env_state, action)
         discounted_return = self.discount * state.discounted_return + timestep.reward
-        moments = state.moments.update(discounted_return.reshape(-1))
+        moments = state.moments.update(discounted_return.reshape(-1), state.active.reshape(-1))
         scaled = timestep.reward / jnp.sqrt(moments.variance + self.epsilon)
         state = NormalizeRewardState(
             env_state=env_state,
             discounted_return=jnp.where(timestep.done[:, None], 0.0, discounted_return),
+            active=timestep.acts_next,
             moments=moments,
         )
         reward = jnp.clip(scaled, -self.clip, self.clip)

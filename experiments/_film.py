@@ -39,5 +39,5 @@ def _step(
     action = distribution.sample(seed=keys[0])
     timestep, env_state = env.step(keys[1], scene.env_state, action)
     world = jax.tree.map(lambda x: x[0], unwrap_state(scene.env_state))
-    scene = Scene(env_state, timestep.observation, carry, timestep.done)
+    scene = Scene(env_state, timestep.observation, carry, timestep.done, timestep.acts_next)
     return eqx.filter(scene, eqx.is_array), (world, timestep.reward[0].mean())

@@ -14,12 +14,12 @@ import pytest
 
 from eqgrid.envs.overcooked import (
     KINDS,
-    Features,
     Item,
     Recipes,
     Tile,
     encode,
     item_of,
+    kitchen_features,
     parse_kitchen,
     soup_contents,
 )
@@ -37,12 +37,13 @@ NEAREST = {
     "counter_dish": (Tile.COUNTER, Item.DISH),
     "counter_soup": (Tile.COUNTER, Item.SOUP),
 }
+FEATURES = kitchen_features()
 SIZES = (((3, 5), 1), ((5, 4), 2), ((4, 7), 4), ((1, 3), 2))
 
 
 @eqx.filter_jit
 def observe(layout, world):
-    return Features()(layout, world, jnp.asarray(400))
+    return FEATURES(layout, world, jnp.asarray(400))
 
 
 @st.composite
@@ -121,7 +122,7 @@ def naive_faced(layout, world, agent, others):
         "faced_soup_tomatoes": tomatoes / 3,
         "faced_cooking": float(timer > 0),
         "faced_ready": float(timer == 0),
-        "faced_cook": float(place in others),
+        "faced_agent": float(place in others),
     }
 
 
@@ -142,7 +143,7 @@ def naive(layout, world, agent):
         inside = 0 <= cell[0] < fixtures.shape[0] and 0 <= cell[1] < fixtures.shape[1]
         floor = inside and fixtures[cell] == Tile.FLOOR
         seen[f"{way}_free"] = float(floor and cell not in others)
-        seen[f"{way}_cook"] = float(cell in others)
+        seen[f"{way}_agent"] = float(cell in others)
     seen |= naive_faced(layout, world, agent, others)
     for kind, (fixture, item) in NEAREST.items():
         found = by_distance(
@@ -168,7 +169,7 @@ def naive(layout, world, agent):
 @hypothesis.given(arrays())
 def test_equals_a_plain_loop(drawn):
     layout, world = build(drawn)
-    names = Features().names(world.num_agents)
+    names = FEATURES.names(layout)
     observation = observe(layout, world)
     assert observation.dtype == jnp.float32
     assert observation.shape == (world.num_agents, len(names))
@@ -197,27 +198,30 @@ def test_padding_changes_nothing():
 
 def test_equally_near_cells_count_row_by_row():
     layout = parse_kitchen("XXOXX\nX   X\nO 1 O\nX   X\nXXOXX")
-    seen = dict(zip(Features().names(1), np.asarray(observe(layout, layout.start))[0], strict=True))
+    seen = dict(
+        zip(FEATURES.names(layout), np.asarray(observe(layout, layout.start))[0], strict=True)
+    )
     assert (seen["onion_dispenser_row"], seen["onion_dispenser_col"]) == pytest.approx((-0.4, 0.0))
 
 
+def names(cooks):
+    return FEATURES.names(
+        parse_kitchen("XXXXX\nX   X\nXXXXX", starts=[(1, 1), (1, 2), (1, 3)][:cooks])
+    )
+
+
 def test_names_are_distinct_and_grow_by_one_cook():
-    two, three = Features().names(2), Features().names(3)
+    two, three = names(2), names(3)
     assert len(set(three)) == len(three)
     assert three[: len(two)] == two
     again = [name.replace("other_1_", "other_2_") for name in two if name.startswith("other_1_")]
     assert list(three[len(two) :]) == again
-    assert Features().names(1) == two[: -len(again)]
-
-
-def test_no_agents_have_no_names():
-    with pytest.raises(ValueError, match="at least one agent"):
-        Features().names(0)
+    assert names(1) == two[: -len(again)]
 
 
 def test_the_documentation_lists_every_name_in_order():
     page = (Path(__file__).parents[1] / "docs" / "features.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \|$", page, re.MULTILINE)
-    assert [name for name, _, _ in rows] == list(Features().names(2))
+    assert [name for name, _, _ in rows] == list(names(2))
     assert f"there are {len(rows)} numbers" in page
     assert {unit for _, _, unit in rows} == {"0 or 1", "3", "5 cells", "20 steps"}

@@ -4,8 +4,8 @@ import pytest
 from kitchen_checks import Blind, assert_equal, unchecked
 
 from eqgrid.envs import make
-from eqgrid.envs.overcooked import Features, Overcooked
-from eqgrid.grid import GridWorld, LayoutError, Planes
+from eqgrid.envs.overcooked import Overcooked
+from eqgrid.grid import Features, GridWorld, LayoutError, Planes
 
 
 def test_makes_what_the_constructor_makes():

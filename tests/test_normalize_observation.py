@@ -34,19 +34,22 @@ def run():
 
 @pytest.mark.parametrize("name", ["vector", "picture"])
 def test_equals_numpy_over_all_that_was_seen(run, name):
-    """Every batch is normalised with the moments of all batches up to and including it."""
+    """Every batch is normalised with the moments of all batches up to and including it, without
+    those whose task is over."""
     _, (first, timesteps, states), (raw_first, raw, _) = run
     shown = np.concatenate([first[0][name][None], timesteps.observation[name]])
     seen = np.concatenate([raw_first[0][name][None], raw.observation[name]]).astype(np.float64)
     final = np.asarray(raw.final_observation[name]).astype(np.float64)
+    counts = np.concatenate([np.ones((1, ENVS, 3), bool), raw.acts_next])
+    assert not counts.all()
     for t in range(STEPS + 1):
-        so_far = seen[: t + 1].reshape(-1, *seen.shape[3:])
+        so_far = seen[: t + 1][counts[: t + 1]]
         mean, scale = so_far.mean(axis=0), np.sqrt(so_far.var(axis=0) + 1e-8)
         expected = np.clip((seen[t] - mean) / scale, -10, 10)
         np.testing.assert_allclose(shown[t], expected, rtol=1e-3, atol=1e-3)
         if t > 0:
             moments = jax.tree.map(lambda x, t=t: x[t - 1], states.moments[name])
-            assert moments.count == (t + 1) * ENVS * 3
+            assert moments.count == len(so_far)
             np.testing.assert_allclose(moments.mean, mean, rtol=1e-4, atol=1e-4)
             got = timesteps.final_observation[name][t - 1]
             expected = np.clip((final[t - 1] - mean) / scale, -10, 10)

@@ -21,18 +21,20 @@ def test_equals_numpy_over_all_that_was_seen(key, discount, epsilon, clip):
     actions = sample_actions(env, key, STEPS)
     _, timesteps, states = rollout(env, key, actions)
     _, raw, _ = rollout(inner(), key, actions)
-    running, seen = np.zeros((ENVS, 3)), []
+    running, seen, active = np.zeros((ENVS, 3)), [], np.ones((ENVS, 3), bool)
     for t in range(STEPS):
         reward = np.asarray(raw.reward[t], np.float64)
         running = discount * running + reward
-        seen.append(running)
+        seen.extend(running[active])
         scale = np.sqrt(np.var(seen) + epsilon)
         expected = np.clip(reward / scale, -clip, clip)
         np.testing.assert_allclose(timesteps.reward[t], expected, rtol=1e-3, atol=1e-4)
-        running = np.where(np.asarray(raw.done[t])[:, None], 0.0, running)
+        done = np.asarray(raw.done[t])[:, None]
+        active = done | ~np.asarray(raw.terminated[t])
+        running = np.where(done, 0.0, running)
         np.testing.assert_allclose(states.discounted_return[t], running, rtol=1e-4, atol=1e-5)
     assert raw.done.sum() > 4
-    assert states.moments.count[-1] == STEPS * ENVS * 3
+    assert states.moments.count[-1] == len(seen) < STEPS * ENVS * 3
 
 
 def test_changes_nothing_else_and_leaves_the_log_raw(key):

@@ -7,6 +7,25 @@ from ._actions import (
     Stay as Stay,
     Use as Use,
 )
+from ._features import (
+    DISTANCE_UNIT as DISTANCE_UNIT,
+    AbstractFeature as AbstractFeature,
+    Around as Around,
+    FacedAgent as FacedAgent,
+    FacedObject as FacedObject,
+    FacedTile as FacedTile,
+    Features as Features,
+    NearestObjects as NearestObjects,
+    NearestTiles as NearestTiles,
+    Others as Others,
+    OwnDirection as OwnDirection,
+    OwnHeld as OwnHeld,
+    OwnPosition as OwnPosition,
+    Sight as Sight,
+    in_cells as in_cells,
+    one_hot as one_hot,
+    prefixed as prefixed,
+)
 from ._grid_world import GridWorld as GridWorld
 from ._interact import (
     AbstractInteraction as AbstractInteraction,
@@ -14,13 +33,25 @@ from ._interact import (
     Outcome as Outcome,
     Turn as Turn,
 )
-from ._kinds import NOTHING as NOTHING, Kind as Kind, KindError as KindError, Kinds as Kinds
+from ._kinds import (
+    AGENT_CHARACTERS as AGENT_CHARACTERS,
+    NOTHING as NOTHING,
+    Kind as Kind,
+    KindError as KindError,
+    Kinds as Kinds,
+)
 from ._layout import (
     Layout as Layout,
     LayoutError as LayoutError,
+    choose_text as choose_text,
     empty_world as empty_world,
 )
-from ._looks import AgentLook as AgentLook, Look as Look, top_of as top_of
+from ._looks import (
+    AgentLook as AgentLook,
+    Look as Look,
+    agent_colours as agent_colours,
+    top_of as top_of,
+)
 from ._motion import (
     AbstractCollision as AbstractCollision,
     Go as Go,
@@ -60,4 +91,6 @@ from ._world import (
     Direction as Direction,
     World as World,
     direction_delta as direction_delta,
+    get_cell as get_cell,
+    set_cell as set_cell,
 )

@@ -143,6 +143,18 @@ class Kinds:
         return tuple(number for number, kind in enumerate(self.tiles) if not kind.solid)
 
     @functools.cached_property
+    def wall(self) -> int:
+        """The number of the solid tile that surrounds a layout: the one named `"wall"`, or else the
+        first that is solid.
+
+        **Raises:** `KindError` when no tile is solid.
+        """
+        solid = [number for number, kind in enumerate(self.tiles) if kind.solid]
+        if not solid:
+            raise KindError("A layout needs a border: declare a kind of tile that is solid.")
+        return next((x for x in solid if self.tiles[x].name == "wall"), solid[0])
+
+    @functools.cached_property
     def solid_codes(self) -> Bool[np.ndarray, " codes"]:
         """Which codes keep agents out of a cell."""
         solid = [kind.solid for kind in self.objects for _ in range(kind.variants)]

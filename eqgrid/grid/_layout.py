@@ -1,16 +1,18 @@
 """What never changes during an episode: what is built where, how it starts, and the parameters."""
 
 import dataclasses
+import difflib
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Int, PyTree, Shaped, UInt8
+from jaxtyping import Array, Bool, Int, PyTree, Shaped, UInt8
 
 from ._kinds import AGENT_CHARACTERS, NOTHING, Kinds
 from ._world import IDLE, Bodies, Cell, Direction, World
@@ -96,7 +98,7 @@ class Layout(eqx.Module):
             jax.tree.map(widen, cells.extra),
         )
         start = dataclasses.replace(self.start, cells=padded)
-        return Layout(widen(self.tiles, _wall(self.kinds)), start, self.params, self.kinds)
+        return Layout(widen(self.tiles, self.kinds.wall), start, self.params, self.kinds)
 
     def __str__(self) -> str:
         codes = np.asarray(self.start.cells.object)
@@ -134,6 +136,32 @@ def empty_world(
     )
 
 
+def choose_text(layout: str | Path, texts: Mapping[str, str]) -> str:
+    """The text of a layout.
+
+    **Arguments:**
+
+    - `layout`: a name in `texts`, a text (more than one line), or the path of a file with one.
+
+    **Raises:** `LayoutError` when there is no such name, and no such file that can be read.
+    """
+    if isinstance(layout, str) and "\n" in layout.strip():
+        return layout
+    if str(layout) in texts:
+        return texts[str(layout)]
+    try:
+        if Path(layout).is_file():
+            return Path(layout).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LayoutError(f"The layout file {str(layout)!r:.200} cannot be read.") from error
+    near = difflib.get_close_matches(str(layout), texts, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "."
+    raise LayoutError(
+        f"There is no layout {str(layout)!r:.200}{hint} Known are {', '.join(texts)}, and the path "
+        "of a layout file."
+    )
+
+
 def check_layout(layout: Layout) -> None:
     """Refuses a layout with a number that no kind has.
 
@@ -154,21 +182,16 @@ def check_layout(layout: Layout) -> None:
             )
 
 
-def is_walkable(layout: Layout, tile: UInt8[Array, "*cells"]) -> Any:
-    """Whether tiles can be entered."""
-    free = tile == layout.kinds.walkable[0]
-    for number in layout.kinds.walkable[1:]:
+def is_free(
+    kinds: Kinds, tile: UInt8[Array, "*cells"], code: UInt8[Array, "*cells"]
+) -> Bool[Array, "*cells"]:
+    """Whether cells can be entered: a walkable tile, on which nothing solid lies."""
+    free = tile == kinds.walkable[0]
+    for number in kinds.walkable[1:]:
         free |= tile == number
+    if kinds.solid_codes.any():
+        free &= ~jnp.asarray(kinds.solid_codes)[code]
     return free
-
-
-def _wall(kinds: Kinds) -> int:
-    """A solid tile on which nothing lies."""
-    solid = [i for i, kind in enumerate(kinds.tiles) if kind.solid]
-    named = [i for i in solid if kinds.tiles[i].name == "wall"]
-    if not solid:
-        raise LayoutError("A layout can only be padded where a kind of tile is solid.")
-    return (named or solid)[0]
 
 
 def _read_rows(

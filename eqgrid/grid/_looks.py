@@ -1,14 +1,14 @@
 """What the picture of one cell depends on, and how kinds without a sprite are drawn."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ._kinds import NOTHING, Kind, Kinds
 from ._pen import Number, Pen
 from ._world import Direction
 
 # Ordered so that neighbours differ in lightness too: readable without seeing red and green.
-AGENT_COLOURS = (
+_AGENT_COLOURS = (
     ("#1F77C9", "#0F3F70"),
     ("#E8622C", "#8A3210"),
     ("#12A079", "#07543F"),
@@ -22,7 +22,6 @@ AGENT_COLOURS = (
     ("#8FD9A8", "#3A7A52"),
     ("#B18CE6", "#5F3F94"),
 )
-"""The colour and the dark shade of each agent; after the last the first one comes again."""
 
 _FLOORS = ("#F3EADB", "#E9DDC9")
 _STEPS = {
@@ -33,6 +32,11 @@ _STEPS = {
 }
 
 
+def agent_colours(number: int) -> tuple[str, str]:
+    """The colour of an agent, and a dark shade of it; the first agent has the number 1."""
+    return _AGENT_COLOURS[(number - 1) % len(_AGENT_COLOURS)]
+
+
 class AgentLook(NamedTuple):
     """Everything that the picture of an agent depends on.
 
@@ -40,17 +44,19 @@ class AgentLook(NamedTuple):
     - `direction`: where it faces.
     - `held`: the code of what it holds.
     - `numbered`: whether there are so many agents that they need numbers.
+    - `extra`: all numbers that the game keeps for it in `Bodies.extra`.
     """
 
     number: int
     direction: int
     held: int
     numbered: bool
+    extra: tuple[Any, ...] = ()
 
     @property
     def colours(self) -> tuple[str, str]:
         """Its colour, and a dark shade of it."""
-        return AGENT_COLOURS[(self.number - 1) % len(AGENT_COLOURS)]
+        return agent_colours(self.number)
 
     @property
     def step(self) -> tuple[int, int]:
@@ -156,4 +162,4 @@ def _colours(kind: Kind) -> tuple[str, str]:
     """A colour and a dark shade that depend on the name alone; walls are grey."""
     if kind.char == "#":
         return "#4A515D", "#2B3038"
-    return AGENT_COLOURS[sum(map(ord, kind.name)) % len(AGENT_COLOURS)]
+    return agent_colours(sum(map(ord, kind.name)))

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int8, Int16
 
 from ._actions import Forward, Move, chosen, turned
-from ._layout import Layout, is_walkable
+from ._layout import is_free
 from ._step import AbstractPhase, Step
-from ._world import Cell, direction_delta, get_cell
+from ._world import direction_delta, get_cell
 
 
 class AbstractCollision(eqx.Module):
@@ -101,18 +101,13 @@ class Go(AbstractPhase):
         moves = chosen(step.actions, step.action, Move, Forward)
         old = bodies.position
         target = old + direction_delta(direction)
-        free = moves & jnp.stack([_is_free(step.layout, step.world.cells, x) for x in target])
+        grids = (step.layout.tiles, step.world.cells.object)
+        free = [is_free(step.layout.kinds, *get_cell(grids, x)) for x in target]
+        free = moves & jnp.stack(free)
         new = jnp.where(free[:, None], target, old)
         position = self.collision(old, new, bodies.active)
         bodies = dataclasses.replace(bodies, position=position, direction=direction)
         return step.then(dataclasses.replace(step.world, bodies=bodies))
-
-
-def _is_free(layout: Layout, cells: Cell, position: Int8[Array, "2"]) -> Bool[Array, ""]:
-    free = is_walkable(layout, get_cell(layout.tiles, position))
-    if layout.kinds.solid_codes.any():
-        free &= ~jnp.asarray(layout.kinds.solid_codes)[get_cell(cells.object, position)]
-    return free
 
 
 def _number(position: Int8[Array, "agents 2"]) -> Int16[Array, " agents"]:

@@ -59,10 +59,15 @@ def _open_sides(
 def _agents(world: World) -> dict[tuple[int, int], AgentLook]:
     bodies = world.bodies
     numbered = len(bodies.position) > 2
+    extras = jax.tree.leaves(bodies.extra)
     active = np.ones(len(bodies.position), bool) if bodies.active is None else bodies.active
     return {
         (int(row), int(col)): AgentLook(
-            index + 1, int(bodies.direction[index]), int(bodies.held[index]), numbered
+            index + 1,
+            int(bodies.direction[index]),
+            int(bodies.held[index]),
+            numbered,
+            tuple(number for leaf in extras for number in leaf[index].ravel().tolist()),
         )
         for index, (row, col) in enumerate(bodies.position)
         if active[index]

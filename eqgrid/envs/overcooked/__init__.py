@@ -12,7 +12,7 @@ from ._events import (
     KitchenEvents as KitchenEvents,
     SharedDeliveryReward as SharedDeliveryReward,
 )
-from ._features import Features as Features
+from ._features import kitchen_features as kitchen_features
 from ._interactions import (
     AddIngredient as AddIngredient,
     Deliver as Deliver,

@@ -23,7 +23,7 @@ from ...grid import (
 )
 from ._contents import Ingredient, Item, Tile
 from ._events import EVENT_NAMES, KitchenEvents, SharedDeliveryReward
-from ._features import Features
+from ._features import kitchen_features
 from ._interactions import AddIngredient, Deliver, PickUp, Plate, PutDown, StartCooking, Take
 from ._layouts import load_layout
 from ._planes import lossless_planes
@@ -111,5 +111,5 @@ def _choose_observation(observation: str | AbstractObservation) -> AbstractObser
     if observation == "planes":
         return lossless_planes()
     if observation == "features":
-        return Features()
+        return kitchen_features()
     raise ValueError(f"There is no observation {observation!r}: choose planes or features.")

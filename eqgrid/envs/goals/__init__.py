@@ -1,0 +1,11 @@
+from ._goals import (
+    ACTIONS as ACTIONS,
+    KINDS as KINDS,
+    ROOMS as ROOMS,
+    Arrive as Arrive,
+    Arrived as Arrived,
+    FlagPlanes as FlagPlanes,
+    Goals as Goals,
+    RandomFlags as RandomFlags,
+    WayToFlag as WayToFlag,
+)

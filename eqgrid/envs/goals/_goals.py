@@ -1,0 +1,233 @@
+"""Goal seeking: every agent walks to a flag, and its task is then over."""
+
+import dataclasses
+from pathlib import Path
+from typing import Literal, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray, UInt8
+
+from ...grid import (
+    AGENT_CHARACTERS,
+    MOVES,
+    NOTHING,
+    AbstractEnding,
+    AbstractFeature,
+    AbstractObservation,
+    AbstractPhase,
+    AbstractStart,
+    Action,
+    Around,
+    Features,
+    Go,
+    GridWorld,
+    Kind,
+    Kinds,
+    Layout,
+    LayoutError,
+    LocalCollision,
+    Others,
+    OwnPosition,
+    Planes,
+    RandomPositions,
+    RuleEvents,
+    Sight,
+    Stay,
+    Step,
+    WeightedEventReward,
+    World,
+    choose_text,
+    get_cell,
+)
+from ._sprites import draw_own_flag, draw_shared_flag
+
+KINDS = Kinds(
+    tiles=(Kind("floor", " ", holds=True), Kind("wall", "#", solid=True)),
+    objects=(
+        Kind("flag", "F", sprite=draw_shared_flag),
+        Kind("own_flag", variants=len(AGENT_CHARACTERS), sprite=draw_own_flag),
+    ),
+)
+"""A shared flag is for whoever comes first; each variant of `own_flag` is for one agent."""
+
+SHARED = KINDS.code("flag")
+FIRST_OWN = KINDS.code("own_flag")
+
+ROOMS = {
+    "room": """
+        #########
+        #       #
+        # 1     #
+        #       #
+        #       #
+        #     2 #
+        #       #
+        #########""",
+    "rooms": """
+        ###########
+        #    #    #
+        # 1       #
+        #    #    #
+        ## #### ###
+        #    #    #
+        #       2 #
+        #    #    #
+        ###########""",
+}
+"""An empty room, and four rooms with doorways."""
+
+ACTIONS: tuple[Action, ...] = (*MOVES, Stay())
+"""North, south, east, west, and stay."""
+
+
+@final
+class RandomFlags(AbstractStart):
+    """Puts as many flags as agents on floor cells in which nobody stands, uniformly.
+
+    **Arguments:**
+
+    - `shared`: whoever comes first takes a flag; otherwise each agent has its own.
+    """
+
+    shared: bool = eqx.field(static=True)
+
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        agents, position = world.num_agents, world.bodies.position
+        free = (layout.tiles == 0).at[position[:, 0], position[:, 1]].set(False).reshape(-1)
+        score = jnp.where(free, jax.random.uniform(key, free.shape), -1.0)
+        _, places = jax.lax.top_k(score, agents)
+        codes = jnp.full(agents, SHARED) if self.shared else FIRST_OWN + jnp.arange(agents)
+        empty = jnp.full(free.shape, NOTHING, jnp.uint8)
+        flags = empty.at[places].set(codes.astype(jnp.uint8)).reshape(layout.tiles.shape)
+        return dataclasses.replace(world, cells=dataclasses.replace(world.cells, object=flags))
+
+
+@final
+class Arrive(AbstractPhase):
+    """An agent that stands on a flag of its own, or on a shared one, takes it."""
+
+    def __call__(self, step: Step) -> Step:
+        world = step.world
+        codes = _under(world)
+        fired = _is_mine(codes, jnp.arange(world.num_agents))
+        if world.bodies.active is not None:
+            fired &= world.bodies.active
+        position = world.bodies.position
+        left = world.cells.object.at[position[:, 0], position[:, 1]].min(
+            jnp.where(fired, jnp.uint8(NOTHING), codes)
+        )
+        cells = dataclasses.replace(world.cells, object=left)
+        return step.then(dataclasses.replace(world, cells=cells), Arrive, fired)
+
+
+def _under(world: World) -> UInt8[Array, " agents"]:
+    """What lies where each agent stands."""
+    return jnp.stack([get_cell(world.cells.object, place) for place in world.bodies.position])
+
+
+@final
+class Arrived(AbstractEnding):
+    """The task of an agent is over once it has a flag."""
+
+    def __call__(self, step: Step) -> Bool[Array, " agents"]:
+        return step.by(Arrive)
+
+
+def _is_mine(
+    codes: UInt8[Array, "*cells"], agent: Int32[Array, "*#cells"]
+) -> Bool[Array, "*cells"]:
+    """Where a flag lies that this agent may take."""
+    codes = codes.astype(jnp.int32)
+    return (codes == SHARED) | (codes == FIRST_OWN + agent)
+
+
+@final
+class WayToFlag(AbstractFeature):
+    """Whether there is a flag that this agent may take, and which way the nearest one is."""
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        return ("flag_exists", "flag_row", "flag_col")
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        flags = _is_mine(sight.cells.object, jnp.broadcast_to(sight.agent, sight.nearness.shape))
+        return sight.way_to(*sight.nearest(flags)).reshape(-1)
+
+
+@final
+class FlagPlanes(AbstractObservation):
+    """The planes of the kinds, and one more that marks the flags that an agent may take."""
+
+    def __call__(
+        self, layout: Layout, world: World, steps_left: Int32[Array, ""]
+    ) -> UInt8[Array, "agents height width planes"]:
+        agents = jnp.arange(world.num_agents)
+        flags = jax.vmap(_is_mine, (None, 0))(
+            world.cells.object, jnp.broadcast_to(agents[:, None, None], (len(agents), 1, 1))
+        )
+        planes = Planes()(layout, world, steps_left)
+        return jnp.concatenate([planes, flags[..., None].astype(jnp.uint8)], axis=-1)
+
+
+def Goals(
+    layout: str | Path | Layout = "room",
+    *,
+    num_agents: int | None = None,
+    shared: bool = False,
+    horizon: int = 50,
+    observation: Literal["features", "planes"] | AbstractObservation = "features",
+) -> GridWorld:
+    """Agents walk to flags. Who reaches one is paid 1, and its task is over.
+
+    In every episode agents and flags are somewhere else. Agents get out of each other's way by
+    `LocalCollision`; who has arrived is in nobody's way.
+
+    **Arguments:**
+
+    - `layout`: `"room"`, `"rooms"`, a text with `#` for walls, a file with one, or a `Layout` of
+        `KINDS`.
+    - `num_agents`: how many agents there are; as many as the layout marks unless given.
+    - `shared`: whoever comes first takes a flag; otherwise each agent has a flag of its own.
+    - `horizon`: steps in an episode.
+    - `observation`: `"features"`: `OwnPosition`, `WayToFlag`, `Around` and `Others`; `"planes"`; or
+        a Module of your own.
+
+    **Raises:** `ValueError` (a `LayoutError` for the layout) with one sentence that says what to
+    do.
+    """
+    views: dict[str, AbstractObservation] = {
+        "features": Features((OwnPosition(), WayToFlag(), Around(), Others())),
+        "planes": FlagPlanes(),
+    }
+    if isinstance(observation, str) and observation not in views:
+        raise ValueError(f"There is no observation {observation!r}: choose {' or '.join(views)}.")
+    return GridWorld(
+        _with_agents(layout, num_agents),
+        actions=ACTIONS,
+        phases=(Go(LocalCollision()), Arrive()),
+        reward=WeightedEventReward({"arrival": 1.0}, ("arrival",)),
+        events=RuleEvents(arrival=Arrive),
+        ending=Arrived(),
+        observation=views[observation] if isinstance(observation, str) else observation,
+        starts=(RandomPositions(), RandomFlags(shared)),
+        horizon=horizon,
+    )
+
+
+def _with_agents(layout: str | Path | Layout, num_agents: int | None) -> Layout:
+    if not isinstance(layout, Layout):
+        text = choose_text(layout, ROOMS)
+        layout = Layout.parse(text, KINDS)
+    floor = [(int(row), int(col)) for row, col in np.argwhere(np.asarray(layout.tiles) == 0)]
+    wanted = layout.num_agents if num_agents is None else num_agents
+    most = min(len(floor) // 2, len(AGENT_CHARACTERS))
+    if not 1 <= wanted <= most:
+        raise LayoutError(f"This layout has room for 1 to {most} agents and flags, not {wanted}.")
+    if wanted == layout.num_agents:
+        return layout
+    return Layout.parse(str(layout).translate(_NO_AGENTS), KINDS, starts=floor[:wanted])
+
+
+_NO_AGENTS = str.maketrans(dict.fromkeys(AGENT_CHARACTERS, " "))

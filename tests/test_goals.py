@@ -1,0 +1,187 @@
+"""Goal seeking against a plain Python loop, and what its agents learn from."""
+
+import equinox as eqx
+import hypothesis
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from kitchen_checks import assert_equal, unchecked
+
+from eqgrid import AutoReset, LogEpisodes, Vectorize
+from eqgrid.envs.goals import KINDS, ROOMS, Goals
+from eqgrid.grid import LayoutError, plane_names
+
+WAYS = [(-1, 0), (1, 0), (0, 1), (0, -1), (0, 0)]
+STEPS = 40
+
+
+@eqx.filter_jit
+def play(env, key, actions):
+    """All states of one episode, the first included, and what each step told."""
+    _, world = env.reset(key)
+
+    def step(world, action):
+        timestep, world = env.step(key, world, action)
+        return world, (timestep, world)
+
+    _, (timesteps, worlds) = jax.lax.scan(step, world, actions)
+    worlds = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), world, worlds)
+    return timesteps, worlds
+
+
+def naive_step(state, actions):
+    """Where everybody is after one step, who is still under way, and which flags are left.
+
+    Whoever would bump into another, or swap with one, stays; and then whoever would walk into one
+    who stays.
+    """
+    walls, places, active, flags = state
+    wishes = []
+    for place, going, action in zip(places, active, actions, strict=True):
+        target = (place[0] + WAYS[action][0], place[1] + WAYS[action][1])
+        wishes.append(target if going and target not in walls else place)
+    others = [[j for j in range(len(places)) if j != i and active[j]] for i in range(len(places))]
+    stays = {
+        i
+        for i, rest in enumerate(others)
+        if active[i] and any(wishes[i] == places[j] and wishes[j] == places[i] for j in rest)
+    }
+    while True:
+        ends = [places[i] if i in stays else wish for i, wish in enumerate(wishes)]
+        blocked = {
+            i
+            for i, rest in enumerate(others)
+            if active[i] and ends[i] != places[i] and any(ends[i] == ends[j] for j in rest)
+        }
+        if not blocked - stays:
+            break
+        stays |= blocked
+    flags, arrived = dict(flags), []
+    for agent, place in enumerate(ends):
+        mine = active[agent] and flags.get(place) in ("any", agent)
+        if mine:
+            del flags[place]
+        arrived.append(mine)
+    active = [going and not there for going, there in zip(active, arrived, strict=True)]
+    return (walls, ends, active, flags), arrived
+
+
+def as_plain(layout, worlds, time):
+    tiles, codes = np.asarray(layout.tiles), np.asarray(worlds.cells.object[time])
+    flags = {}
+    for place in map(tuple, np.argwhere(codes).tolist()):
+        kind, variant = KINDS.read(int(codes[place]))
+        flags[place] = "any" if kind.name == "flag" else variant
+    places = [tuple(x) for x in worlds.bodies.position[time].tolist()]
+    walls = {tuple(x) for x in np.argwhere(tiles == KINDS.tile("wall")).tolist()}
+    return walls, places, worlds.bodies.active[time].tolist(), flags
+
+
+@pytest.mark.parametrize(("agents", "shared"), [(1, False), (2, True), (4, False), (7, True)])
+@hypothesis.settings(max_examples=6, deadline=None)
+@hypothesis.given(seed=st.integers(0, 2**32 - 1))
+def test_every_step_is_as_in_plain_python(agents, shared, seed):
+    env = Goals("rooms" if seed % 2 else "room", num_agents=agents, shared=shared, horizon=STEPS)
+    actions = np.random.default_rng(seed).integers(0, 5, (STEPS, agents))
+    timesteps, worlds = jax.tree.map(np.asarray, play(env, jax.random.key(seed), actions))
+    state = as_plain(env.layout, worlds, 0)
+    assert len(state[3]) == agents
+    assert not set(state[1]) & set(state[3])
+    for time in range(STEPS):
+        was_active = state[2]
+        state, arrived = naive_step(state, actions[time].tolist())
+        # Where those are who have arrived means nothing.
+        ours = as_plain(env.layout, worlds, time + 1)
+        assert ours == (state[0], ours[1], state[2], state[3])
+        assert [p for p, going in zip(ours[1], state[2], strict=True) if going] == [
+            p for p, going in zip(state[1], state[2], strict=True) if going
+        ]
+        assert timesteps.terminated[time].tolist() == [not going for going in state[2]]
+        assert timesteps.reward[time].tolist() == [float(x) for x in arrived]
+        assert timesteps.info["events"][time, :, 0].tolist() == arrived
+        assert not any(timesteps.reward[time][~np.asarray(was_active)])
+        state = (state[0], ours[1], *state[2:])
+
+
+def test_it_is_over_when_all_have_arrived_and_starts_over():
+    env = Goals("###\n#1#\n# #\n###", horizon=9)
+    _, world = env.reset(jax.random.key(0))
+    down = jnp.asarray([1 if world.bodies.position[0, 0] == 1 else 0])
+    timestep, after = env.step(jax.random.key(0), world, down)
+    assert timestep.done
+    assert not timestep.truncated
+    assert after.bodies.active.tolist() == [False]
+    again, _ = AutoReset(env).step(jax.random.key(0), world, down)
+    assert again.acts_next.all()
+
+
+def test_who_has_arrived_is_in_nobodys_way_and_is_not_seen():
+    env = Goals("######\n#12  #\n######", observation="planes")
+    _, world = env.reset(jax.random.key(1))
+    gone = eqx.tree_at(
+        lambda w: (w.bodies.position, w.bodies.active),
+        world,
+        (jnp.asarray([[1, 1], [1, 2]], jnp.int8), jnp.asarray([True, False])),
+    )
+    _, after = env.step(jax.random.key(1), gone, jnp.asarray([2, 3]))
+    assert after.bodies.position.tolist() == [[1, 2], [1, 2]]
+    other = plane_names(KINDS).index("other")
+    assert env.observe(gone)[0, ..., other].sum() == 0
+    assert env.observe(gone)[1, ..., other].sum() == 1
+
+
+def test_what_an_agent_sees_points_to_its_own_flag():
+    env = Goals("room")
+    names = env.observation.names(env.layout)
+    for seed in range(5):
+        observation, world = env.reset(jax.random.key(seed))
+        for agent in range(2):
+            seen = dict(zip(names, observation[agent].tolist(), strict=True))
+            (flag,) = np.argwhere(np.asarray(world.cells.object) == KINDS.code("own_flag", agent))
+            delta = flag - np.asarray(world.bodies.position[agent])
+            assert seen["flag_exists"] == 1
+            assert (seen["flag_row"], seen["flag_col"]) == pytest.approx(tuple(delta / 5))
+
+
+def test_different_rooms_are_one_batch():
+    envs = [Goals(text, num_agents=3) for text in ("room", ROOMS["room"].replace("#    ", "##   "))]
+    batch = jax.tree.map(lambda *x: jnp.stack(x), *envs)
+    actions = jax.random.randint(jax.random.key(0), (2, STEPS, 3), 0, 5)
+    keys = jax.random.split(jax.random.key(1), 2)
+    together = eqx.filter_vmap(play)(batch, keys, actions)
+    alone = [play(*x) for x in zip(envs, keys, actions, strict=True)]
+    assert_equal(together, jax.tree.map(lambda *x: jnp.stack(x), *alone))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"layout": "rom"}, "did you mean room"),
+        ({"layout": "###\n#1#\n###"}, "room for 1 to 0 agents"),
+        ({"num_agents": 0}, "room for 1 to"),
+        ({"num_agents": 99}, "room for 1 to"),
+        ({"observation": "plains"}, "features or planes"),
+        ({"horizon": 0}, "at least 1 step"),
+        ({"layout": "####\n#1X#\n####"}, "unknown character 'X'"),
+    ],
+)
+def test_refuses_in_one_sentence(options, words):
+    with unchecked(), pytest.raises(ValueError, match=words) as refusal:
+        Goals(**options)
+    assert "\n" not in str(refusal.value)
+    assert isinstance(refusal.value, LayoutError | ValueError)
+
+
+def test_it_has_a_picture():
+    env = Goals("rooms", num_agents=4)
+    _, world = env.reset(jax.random.key(0))
+    before = env.render(world, cell_pixels=16)
+    gone = eqx.tree_at(lambda w: w.bodies.active, world, jnp.asarray([False, True, True, True]))
+    assert (env.render(gone, cell_pixels=16) != before).any()
+
+
+def test_a_batch_starts_over_without_a_word():
+    env = Vectorize(AutoReset(LogEpisodes(Goals("room", horizon=20))), 8)
+    assert env.num_agents == 2
