@@ -5,8 +5,9 @@ import math
 import os
 from typing import Any, final
 
+import jax
 import numpy as np
-from _build import build_evaluation_env, build_kitchen
+from _build import build_evaluation_env
 from _config import dump
 from _errors import Failures
 from _film import record
@@ -18,7 +19,6 @@ from _run import Run
 from jaxtyping import PRNGKeyArray
 
 from agents import Progress, read_metadata, restore, save, write_whole
-from eqgrid.envs.overcooked import best_known_return
 
 _FILM_STEPS = 1000
 """The longest film: what is not shown of an episode is more of the same."""
@@ -64,11 +64,12 @@ class Conclusion:
         row = self.evaluator.rows[-1]
         mean = row["eval_return_mean"] if returns is None else float(returns.mean())
         std = row["eval_return_std"] if returns is None else float(returns.std())
-        optimum = best_known_return(config.env.layout, config.env.dynamics, config.env.horizon)
+        optimum = config.env.optimum
         return {
             "algorithm": self.run.algorithm,
-            "layout": config.env.layout,
-            "dynamics": config.env.dynamics,
+            "world": config.env.name,
+            "layout": config.env.title,
+            "dynamics": config.env.rules,
             "seeds": [config.seed],
             "env_steps": progress.env_steps,
             "wall_seconds": round(self.run.seconds(), 2),
@@ -81,7 +82,7 @@ class Conclusion:
             **self._best(),
             "optimum": optimum,
             "eval_fraction_of_optimum": mean / optimum if optimum else None,
-            "reached": reached(self.evaluator.rows),
+            "reached": reached(self.evaluator.rows, config.env.threshold),
         }
 
     def _best(self) -> dict[str, Any]:
@@ -118,7 +119,7 @@ class Conclusion:
     def _draw(self, optimum: float | None, key: PRNGKeyArray) -> None:
         config = self.run.config
         title = (
-            f"{self.run.algorithm.upper()} in {short_name(config.env.layout)}, seed {config.seed}"
+            f"{self.run.algorithm.upper()} in {short_name(config.env.title)}, seed {config.seed}"
         )
         with self.failures.writing(self.run.folder / "curve.png"):
             draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum)
@@ -126,13 +127,16 @@ class Conclusion:
             return
         state = self.progress.state
         env = frozen(build_evaluation_env(config, 1), state.scene.env_state)
-        states, rewards = record(state.policy, env, key, min(config.env.horizon, _FILM_STEPS))
+        steps = min(config.env.horizon, _FILM_STEPS)
+        states, rewards, done = record(state.policy, env, key, steps)
+        length = int(np.append(np.flatnonzero(done) + 1, steps)[0])
+        states, rewards = jax.tree.map(lambda x: x[:length], (states, rewards))
         score = np.concatenate([[0.0], np.cumsum(rewards)[:-1]])
-        kitchen = build_kitchen(config.env, train=False)
-        film = kitchen.render_episode(
+        world = config.env.build(train=False)
+        film = world.render_episode(
             states,
             captions=[f"{score:g}" for score in score],
-            cell_pixels=min(64, max(4, 1024 // max(kitchen.layout.tiles.shape))),
+            cell_pixels=min(64, max(4, 1024 // max(world.layout.tiles.shape))),
         )
         with self.failures.writing(self.run.folder / "episode.gif"):
             write_whole(self.run.folder / "episode.gif", film)

@@ -16,34 +16,17 @@ from typing import Annotated, Any, Literal, TypeVar
 import tomli_w
 import tyro
 from _errors import UsageError, reason
+from _worlds import WORLDS, AbstractWorldConfig, Kitchen, default_world
 from beartype.door import is_bearable
 
 from agents import PPO
 
 
 @dataclasses.dataclass(frozen=True)
-class EnvConfig:
-    """The kitchen, and how an episode goes."""
-
-    layout: str = "cramped"
-    """cramped, asymmetric, ring, forced, circuit, or the path of a layout file."""
-    dynamics: Literal["classic", "interactive"] = "classic"
-    """A full pot starts by itself, or a cook starts it."""
-    horizon: int = 400
-    """Length of an episode, in steps."""
-    observation: Literal["features", "planes"] = "features"
-    """Named features, or the reference's 26 planes."""
-    random_starts: float = 0.0
-    """Share of training episodes with a random start."""
-    normalize_observation: bool = False
-    """Bring observations to mean 0 and variance 1."""
-
-
-@dataclasses.dataclass(frozen=True)
 class Config:
-    """Trains cooks with {algorithm} and leaves a folder with results, pictures and checkpoints."""
+    """Trains agents with {algorithm} and leaves a folder with results, pictures and checkpoints."""
 
-    env: EnvConfig = EnvConfig()
+    env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
     ppo: PPO = dataclasses.field(default_factory=PPO)
     seed: int = 0
     """Seed of everything that is random."""
@@ -94,6 +77,7 @@ _LIMITS = {
     "--eval-episodes": (1, 2**20),
     "--final-episodes": (1, 2**20),
     "--env.horizon": (1, 100_000),
+    "--env.num-agents": (1, 35),
     "--ppo.rollout-length": (1, 2**20),
     "--ppo.num-epochs": (1, 2**20),
     "--ppo.num-minibatches": (1, 2**24),
@@ -109,13 +93,13 @@ def parse(algorithm: str, args: Sequence[str]) -> Config:
     """
     doc = (Config.__doc__ or "").format(algorithm=algorithm.upper())
     prog = f"python experiments/{algorithm}.py"
-    default = Config()
+    default = Config(env=default_world(_value_after("--env.name", args)))
     # A first look, for the files with settings: what else is wrong will be said by the second.
-    path, run = _path_after("--config", args), _path_after("--resume", args)
+    path, run = _value_after("--config", args), _value_after("--resume", args)
     if path is not None:
-        default = load(path, algorithm)
+        default = load(Path(path), algorithm)
     if run is not None:
-        default = load(run / "config.toml", algorithm)
+        default = load(Path(run) / "config.toml", algorithm)
     config = cli(default, args, prog, doc)
     check(config)
     if run is not None:
@@ -123,13 +107,13 @@ def parse(algorithm: str, args: Sequence[str]) -> Config:
     return config
 
 
-def _path_after(flag: str, args: Sequence[str]) -> Path | None:
+def _value_after(flag: str, args: Sequence[str]) -> str | None:
     found = None  # as with every flag, the last one counts
     for i, arg in enumerate(args):
         if arg == flag and i + 1 < len(args):
-            found = Path(args[i + 1])
+            found = args[i + 1]
         if arg.startswith(f"{flag}="):
-            found = Path(arg.removeprefix(f"{flag}="))
+            found = arg.removeprefix(f"{flag}=")
     return found
 
 
@@ -220,7 +204,7 @@ def load(path: Path, algorithm: str) -> Config:
                 f"is for {written_by}: use experiments/{written_by}.py, or take the line "
                 f"'algorithm' out of it to train with {algorithm}."
             )
-        return _fill(Config(), table, "")
+        return _fill(Config(env=_world_in(table)), table, "")
     except UsageError as error:
         raise UsageError(f"The settings file {str(path)!r} {error}") from error
     except RecursionError as error:
@@ -228,6 +212,17 @@ def load(path: Path, algorithm: str) -> Config:
     except ValueError as error:
         digits = "a number has too many digits" if "digits" in str(error) else str(error)
         raise UsageError(f"The settings file {str(path)!r} is no TOML: {digits:.200}.") from error
+
+
+def _world_in(table: dict[str, Any]) -> AbstractWorldConfig:
+    env = table.get("env")
+    name = env.get("name") if isinstance(env, dict) else None
+    if name is not None and name not in WORLDS:
+        raise UsageError(
+            f"has {reprlib.repr(name)} for 'env.name', which must be one of "
+            f"{', '.join(map(repr, WORLDS))}."
+        )
+    return default_world(name)
 
 
 def _read_text(path: Path) -> str:
@@ -312,17 +307,14 @@ def check(config: Config) -> None:
             raise UsageError(f"{flag} is too small for a number of 32 bits: {value:g}.")
     if config.shaping < 0:
         raise UsageError(f"--shaping must not be negative, but is {config.shaping:g}.")
-    if not 0 <= config.env.random_starts <= 1:
-        raise UsageError(
-            f"--env.random-starts is a share, between 0 and 1, but is {config.env.random_starts}."
-        )
-    if config.network == "cnn" and config.env.observation != "planes":
+    config.env.check()
+    if config.network == "cnn" and not config.env.has_images:
         raise UsageError("--network cnn reads images: add --env.observation planes.")
     try:
-        config.env.layout.encode("utf-8")
+        config.env.title.encode("utf-8")
     except UnicodeEncodeError as error:
         raise UsageError(
-            f"--env.layout {config.env.layout!r} cannot be stored, since its name is no UTF-8: "
+            f"--env.layout {config.env.title!r} cannot be stored, since its name is no UTF-8: "
             "rename the file."
         ) from error
     _check_counts(config)

@@ -4,7 +4,7 @@ import functools
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from agents import ActorCritic, Scene, enter
 from eqgrid import AbstractVectorEnv, unwrap_state
@@ -13,15 +13,16 @@ from eqgrid import AbstractVectorEnv, unwrap_state
 @eqx.filter_jit
 def record(
     policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray, steps: int
-) -> tuple[PyTree, Float[Array, " steps"]]:
-    """Plays one episode.
+) -> tuple[PyTree, Float[Array, " steps"], Bool[Array, " steps"]]:
+    """Plays a number of steps, from the start of an episode.
 
     **Arguments:**
 
     - `policy`: who plays, drawing from its distribution.
-    - `env`: one environment (`num_envs=1`) whose episodes last `steps` steps.
+    - `env`: one environment (`num_envs=1`).
 
-    **Returns:** the states before each step, and the reward of each step (the mean over agents).
+    **Returns:** the states before each step, the reward of each step (the mean over agents), and
+    whether the episode was then over.
     """
     key, enter_key = jax.random.split(key)
     scene = enter(policy, env, enter_key)
@@ -33,11 +34,11 @@ def record(
 
 def _step(
     policy: ActorCritic, env: AbstractVectorEnv, rest: Scene, arrays: Scene, keys: PRNGKeyArray
-) -> tuple[Scene, tuple[PyTree, Array]]:
+) -> tuple[Scene, tuple[PyTree, Array, Array]]:
     scene = eqx.combine(arrays, rest)
     distribution, _, carry = jax.vmap(policy)(scene.observation, scene.carry)
     action = distribution.sample(seed=keys[0])
     timestep, env_state = env.step(keys[1], scene.env_state, action)
     world = jax.tree.map(lambda x: x[0], unwrap_state(scene.env_state))
     scene = Scene(env_state, timestep.observation, carry, timestep.done, timestep.acts_next)
-    return eqx.filter(scene, eqx.is_array), (world, timestep.reward[0].mean())
+    return eqx.filter(scene, eqx.is_array), (world, timestep.reward[0].mean(), timestep.done[0])

@@ -9,7 +9,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
-from _build import build_evaluation_env, build_kitchen, build_network, build_training_env
+from _build import build_evaluation_env, build_network, build_training_env
 from _cache import keep_compiled_programs
 from _conclusion import Conclusion
 from _config import Config, dump, parse
@@ -47,7 +47,6 @@ from agents import (
     train,
     write_whole,
 )
-from eqgrid.envs.overcooked import find_obstacle
 
 
 def main(algorithm: str, view: AbstractView, process: Process) -> int:
@@ -99,7 +98,7 @@ def run(algorithm: str, view: AbstractView, args: Sequence[str], process: Proces
     if config.resume is not None:
         with reopen_folder(config.resume) as folder:
             return _go_on(Run(algorithm, view, config, plan, process, folder))
-    name = folder_name(algorithm, config.env.layout, config.seed)
+    name = folder_name(algorithm, config.env.title, config.seed)
     with open_folder(name, config.out, config.overwrite, dump(algorithm, config)) as folder:
         return _begin(Run(algorithm, view, config, plan, process, folder))
 
@@ -162,9 +161,10 @@ def _begin(run: Run) -> int:
 def _greet(run: Run) -> Console:
     # Where nobody looks at a terminal, no line is broken in two.
     console = Console(width=None if sys.stdout.isatty() else 200, emoji=False)
-    config, layout = run.config, escape(short_name(run.config.env.layout))
+    config, title = run.config, escape(short_name(run.config.env.title))
+    rules = f" ({config.env.rules})" if config.env.rules else ""
     console.print(
-        f"[bold]{run.algorithm}[/] in [bold]{layout}[/] ({config.env.dynamics}), seed "
+        f"[bold]{run.algorithm}[/] in [bold]{title}[/]{rules}, seed "
         f"{config.seed}, {config.num_envs} environments: writing to {escape(str(run.folder))}",
         highlight=False,
     )
@@ -188,8 +188,7 @@ def _plan(config: Config) -> Plan:
         config.ppo.check(train_env, recurrent=False)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    kitchen = build_kitchen(config.env, train=False)
-    if (obstacle := find_obstacle(kitchen.layout, config.env.dynamics)) is not None:
+    if (obstacle := config.env.obstacle()) is not None:
         warn(f"{obstacle} Training will end at a return of 0.")
     steps_per_update = config.num_envs * config.ppo.rollout_length
     return Plan(

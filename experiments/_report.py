@@ -17,23 +17,26 @@ from rich.text import Text
 
 from agents import write_whole
 
-THRESHOLD_STEP = 20
-"""Return thresholds in `result.json` are the multiples of what one soup pays by default."""
-
-
 _MOST_THRESHOLDS = 1000
 
 
-def reached(evaluations: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
-    """When an evaluation first reached each return threshold, up to the highest one reached."""
+def reached(evaluations: Sequence[dict[str, float]], step: float) -> dict[str, dict[str, float]]:
+    """When an evaluation first reached each return threshold, up to the highest one reached.
+
+    **Arguments:**
+
+    - `evaluations`: the rows of all evaluations.
+    - `step`: thresholds are the multiples of it.
+    """
     means = [x["eval_return_mean"] for x in evaluations if math.isfinite(x["eval_return_mean"])]
     best = max(means, default=0.0)
-    # Where soups pay thousands, every so many multiples of 20 are enough.
-    step = THRESHOLD_STEP * max(1, math.ceil(best / THRESHOLD_STEP / _MOST_THRESHOLDS))
+    # Where returns are thousands of steps, every so many multiples are enough.
+    step = step * max(1, math.ceil(best / step / _MOST_THRESHOLDS))
     times = {}
-    for threshold in range(step, int(best) + 1, step):
-        first = next(row for row in evaluations if row["eval_return_mean"] >= threshold)
-        times[str(threshold)] = {
+    for number in range(1, int(best / step + 1e-9) + 1):
+        threshold = round(number * step, 9)
+        first = next(row for row in evaluations if row["eval_return_mean"] >= threshold - 1e-9)
+        times[f"{threshold:.15g}"] = {
             "env_steps": int(first["env_steps"]),
             "wall_seconds": round(first["wall_seconds"], 2),
         }

@@ -326,7 +326,7 @@ def test_reports_of_odd_returns_come_to_an_end(tmp_path, returns):
         {"env_steps": i, "wall_seconds": 0.5, "eval_return_mean": x, "eval_return_std": 0.0}
         for i, x in enumerate(returns)
     ]
-    reached = _report.reached(rows)
+    reached = _report.reached(rows, 20)
     assert len(reached) <= 1000
     assert bool(reached) == any(np.isfinite(x) and x >= 20 for x in returns)
     _report.draw_curve(tmp_path / "curve.png", rows, "odd [/b] 台所 $x_", 260.0)
@@ -337,4 +337,4 @@ def test_thresholds_are_multiples_of_a_soup():
     import _report  # noqa: PLC0415
 
     row = {"env_steps": 3, "wall_seconds": 0.5, "eval_return_mean": 65.0, "eval_return_std": 0.0}
-    assert list(_report.reached([row])) == ["20", "40", "60"]
+    assert list(_report.reached([row], 20)) == ["20", "40", "60"]
