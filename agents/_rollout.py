@@ -166,8 +166,7 @@ def collect(
     scene, (seen, chosen, earned, info, final_value) = jax.lax.scan(
         functools.partial(_interact, policy, env, keep_states), scene, (luck, env_keys)
     )
-    observation, carries, start, active = seen
-    action, log_prob, value = chosen
+    (observation, carries, start, active), (action, log_prob, value) = seen, chosen
     reward, terminated, done = earned
     if not (keep_states or policy.has_recurrent_critic):
         # Many steps at once are one large product; the small ones of the scan, then unused, vanish.

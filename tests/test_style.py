@@ -1,6 +1,7 @@
 """The habits of the house that a program can check."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -125,6 +126,27 @@ def test_imports_go_one_way(path):
     assert not wrong
 
 
+FOOD = "onion|tomato|dish|soup|pot|recipe|cook|kitchen|serving|deliver"
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "eqgrid" / "grid").rglob("*.py")), ids=lambda p: p.name
+)
+def test_the_engine_knows_no_kitchen(path):
+    words = re.findall(rf"[a-z]*(?:{FOOD})[a-z]*", path.read_text(encoding="utf-8").lower())
+    assert not [word for word in words if word not in ("potential", "potentially", "spot")]
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((ROOT / "eqgrid" / "envs").rglob("*.py")),
+    ids=lambda p: f"{p.parent.name}/{p.name}",
+)
+def test_a_game_imports_only_public_names_of_the_engine(path):
+    hidden = [name for name in imported(path) if re.search(r"^eqgrid\.grid\.\w*\b_|grid\._", name)]
+    assert not hidden
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=NAMES)
 def test_nothing_is_imported_inside_a_function(path):
     inside = [
@@ -150,7 +172,7 @@ def test_an_init_file_only_passes_names_on(path):
 
 
 def test_importing_eqgrid_pulls_in_nothing_heavy():
-    heavy = ("optax", "distrax", "tensorflow_probability", "tyro", "rich", "matplotlib", "orbax")
+    heavy = ("optax", "distrax", "tensorflow_probability", "tyro", "rich", "matplotlib", "PIL")
     code = f"import sys, eqgrid; print([m for m in {heavy!r} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

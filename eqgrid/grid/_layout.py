@@ -31,7 +31,7 @@ class Layout(eqx.Module):
 
     - `tiles`: what is built into every cell, as numbers of kinds of tiles.
     - `start`: the world in which an episode starts by default.
-    - `params`: what else varies from game to game, such as recipes: arrays that rules read.
+    - `params`: what else may differ from layout to layout, such as prices: arrays that rules read.
     - `kinds`: what the numbers mean.
     """
 

@@ -39,8 +39,6 @@ class AbstractCollision(eqx.Module):
 class JointCollision(AbstractCollision):
     """If any two bodies would end in one cell, or any two would swap cells, all keep their
     positions, bystanders too. Following a body into the cell that it leaves is allowed.
-
-    Source: `OvercookedGridworld._handle_collisions` of Overcooked-AI.
     """
 
     def __call__(

@@ -4,6 +4,7 @@ from ._contents import (
     Item as Item,
     Tile as Tile,
     encode as encode,
+    is_soup as is_soup,
     item_of as item_of,
     soup_contents as soup_contents,
 )
@@ -39,7 +40,11 @@ from ._overcooked import (
     RULES as RULES,
     Overcooked as Overcooked,
 )
-from ._planes import lossless_planes as lossless_planes
+from ._planes import (
+    LAST_STEPS as LAST_STEPS,
+    LOSSLESS_COLUMNS as LOSSLESS_COLUMNS,
+    lossless_planes as lossless_planes,
+)
 from ._recipes import ALL_RECIPES as ALL_RECIPES, Recipe as Recipe, Recipes as Recipes
 from ._solvable import find_obstacle as find_obstacle
 from ._starts import (

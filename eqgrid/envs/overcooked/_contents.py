@@ -4,7 +4,7 @@ from enum import IntEnum
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Shaped, UInt8
+from jaxtyping import Array, ArrayLike, Bool, Shaped, UInt8
 
 
 class Tile(IntEnum):
@@ -68,16 +68,22 @@ def encode(
     return jnp.where(item == _SOUP, soup, item)
 
 
+def is_soup(code: UInt8[Array, "*things"]) -> Bool[Array, "*things"]:
+    """Whether codes are those of soups, and not of what a game has added to the kitchen."""
+    return code - _SOUP < np.uint8(RADIX**2)  # below the first soup, a byte starts over at 255
+
+
 def item_of(code: Shaped[ArrayLike, "*things"]) -> UInt8[Array, "*things"]:
-    """The `Item` of a code."""
-    return jnp.minimum(jnp.asarray(code, jnp.uint8), _SOUP)
+    """The `Item` of a code; a code that a game has added to the kitchen stays as it is."""
+    code = jnp.asarray(code, jnp.uint8)
+    return jnp.where(is_soup(code), _SOUP, code)
 
 
 def soup_index(code: UInt8[Array, "*things"]) -> UInt8[Array, "*things"]:
     """The contents of a soup as one number, 0 for everything else. It is the flat index of a soup
     in the tables of `Recipes`.
     """
-    return jnp.maximum(code, _SOUP) - _SOUP
+    return jnp.where(is_soup(code), code - _SOUP, np.uint8(0))
 
 
 def soup_size(code: UInt8[Array, "*things"]) -> UInt8[Array, "*things"]:

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from ...grid import IDLE, AbstractInteraction, Cell, Outcome, Turn
-from ._contents import DIGIT, MAX_INGREDIENTS, Ingredient, Item, Tile, item_of, soup_size
+from ._contents import DIGIT, MAX_INGREDIENTS, Ingredient, Item, Tile, is_soup, soup_size
 from ._recipes import look_up
 
 
@@ -41,10 +41,15 @@ class PickUp(AbstractInteraction):
 
 @final
 class Take(AbstractInteraction):
-    """Takes a new item from its dispenser into an empty hand. Nothing can be given back."""
+    """Takes a new item from its dispenser into an empty hand. Nothing can be given back.
 
-    dispenser: Tile = eqx.field(static=True)
-    item: Item = eqx.field(static=True)
+    **Arguments:**
+
+    - `dispenser`, `item`: the number of the tile, and the code of what it gives.
+    """
+
+    dispenser: int = eqx.field(static=True)
+    item: int = eqx.field(static=True)
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == self.dispenser) & (turn.body.held == Item.NOTHING)
@@ -71,7 +76,7 @@ class StartCooking(AbstractInteraction):
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.POT) & (turn.body.held == Item.NOTHING)
-        fired &= (item_of(turn.cell.object) == Item.SOUP) & (turn.cell.clock == IDLE)
+        fired &= is_soup(turn.cell.object) & (turn.cell.clock == IDLE)
         cook_time = look_up(turn.params.cook_time, turn.cell.object)
         return Outcome(fired, turn.cell_with(turn.cell.object, timer=cook_time), turn.body)
 
@@ -82,7 +87,7 @@ class Plate(AbstractInteraction):
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.POT) & (turn.body.held == Item.DISH)
-        fired &= (item_of(turn.cell.object) == Item.SOUP) & (turn.cell.clock == 0)
+        fired &= is_soup(turn.cell.object) & (turn.cell.clock == 0)
         return Outcome(fired, _emptied(turn), turn.body_with(turn.cell.object))
 
 
@@ -91,5 +96,5 @@ class Deliver(AbstractInteraction):
     """Hands a soup over at the serving hatch."""
 
     def __call__(self, turn: Turn) -> Outcome:
-        fired = (turn.tile == Tile.SERVING) & (item_of(turn.body.held) == Item.SOUP)
+        fired = (turn.tile == Tile.SERVING) & is_soup(turn.body.held)
         return Outcome(fired, turn.cell, turn.body_with(Item.NOTHING))

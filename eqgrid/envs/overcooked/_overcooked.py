@@ -57,7 +57,9 @@ DYNAMICS: dict[str, tuple[AbstractPhase, ...]] = {
     "classic": (Interact(RULES), Go(JointCollision()), Tick((StartWhenFull(), Cook()))),
     "interactive": (Interact((*RULES, StartCooking())), Go(JointCollision()), Tick((Cook(),))),
 }
-"""The phases of both games: the one of 2019 and the one of 2020."""
+"""The phases of both games: the one of 2019 and the one of 2020.
+
+Source of the collisions: `OvercookedGridworld._handle_collisions` of Overcooked-AI."""
 
 
 def Overcooked(

@@ -4,7 +4,8 @@ import numpy as np
 
 from ...grid import Column, Direction, Planes, Views
 
-_LAST_STEPS = 40
+LAST_STEPS = 40
+"""How many last steps the last plane marks, and one more."""
 
 
 def _own(direction: Direction) -> Column:
@@ -49,7 +50,7 @@ def _is_ready(views: Views) -> np.ndarray:
     return soup & (~views.is_tile("pot") | (views.timer == 0))
 
 
-_COLUMNS: tuple[Column, ...] = (
+LOSSLESS_COLUMNS: tuple[Column, ...] = (
     lambda views: views.own,
     lambda views: views.other,
     *(_own(direction) for direction in Direction),
@@ -71,6 +72,8 @@ _COLUMNS: tuple[Column, ...] = (
     _object("tomato"),
     lambda views: views.last_steps,
 )
+"""What each of the 26 planes marks; see `lossless_planes`. A game that adds to the kitchen may add
+columns of its own: `Planes((*LOSSLESS_COLUMNS, ...), last_steps=LAST_STEPS)`."""
 
 
 def lossless_planes(radius: int | None = None) -> Planes:
@@ -95,4 +98,4 @@ def lossless_planes(radius: int | None = None) -> Planes:
 
     - `radius`: how far a cook sees, in cells; the whole kitchen unless given.
     """
-    return Planes(_COLUMNS, radius, last_steps=_LAST_STEPS)
+    return Planes(LOSSLESS_COLUMNS, radius, last_steps=LAST_STEPS)
