@@ -58,7 +58,7 @@ class Rollout(eqx.Module):
         the final observation, before the reset; it means nothing where the agent's task was over.
     - `reward`, `terminated`: what each agent earned, and whether its task was over.
     - `done`: whether the episode was over.
-    - `info`: what the environments say about finished episodes: every key `episode_...`.
+    - `info`: what `LogEpisodes` says about finished episodes, if it is there: `episode_...`.
     """
 
     observation: PyTree[Shaped[Array, "time envs ..."]]
@@ -212,7 +212,7 @@ def _interact(
     kept = _one_env_states(env, scene.env_state) if keep_states else scene.observation
     seen = (kept, carry, scene.start, scene.active)
     chosen = (action, distribution.log_prob(action), value)
-    info = {k: v for k, v in timestep.info.items() if k.startswith("episode_")}
+    info = _logged(timestep.info)
     earned = (timestep.reward, timestep.terminated, done)
     # The value of a final observation counts only where an episode was cut short: the step is taken
     # again to see it, and in all other steps it costs nothing. It is a target, so no gradient flows
@@ -225,6 +225,13 @@ def _interact(
     )
     scene = Scene(env_state, timestep.observation, next_carry, done, timestep.acts_next)
     return scene, (seen, chosen, earned, info, final_value)
+
+
+def _logged(info: dict[str, Shaped[Array, "envs ..."]]) -> dict[str, Shaped[Array, "envs ..."]]:
+    """What `LogEpisodes` says. Entries of an environment without it are its own affair."""
+    if not {"episode_done", "episode_return", "episode_length"} <= set(info):
+        return {}
+    return {name: value for name, value in info.items() if name.startswith("episode_")}
 
 
 def _final_value(

@@ -1,5 +1,6 @@
 from ._append_agent_id import AppendAgentId as AppendAgentId
 from ._auto_reset import AutoReset as AutoReset
+from ._check_env import check_env as check_env
 from ._cond import cond_any as cond_any
 from ._env import (
     AbstractEnv as AbstractEnv,

@@ -11,11 +11,12 @@ from ._spaces import AbstractSpace
 
 @final
 class TimeStep(eqx.Module):
-    """What one step of an environment tells its agents.
+    """What one step of an environment tells its agents. From many environments, everything leads
+    with an `envs` axis.
 
     **Arguments:**
 
-    - `observation`: what to act on next.
+    - `observation`: what to act on next; every array leads with `agents`.
     - `reward`: one number per agent.
     - `terminated`: this agent's task is over; the value of what follows is 0. It stays true until
         the episode is over, which it is when all agents' tasks are, or when it is cut.
@@ -25,21 +26,21 @@ class TimeStep(eqx.Module):
         only where something reset the environment, and is the same array unless given.
     """
 
-    observation: PyTree[Shaped[Array, "agents ..."]]
-    reward: Float[Array, " agents"]
-    terminated: Bool[Array, " agents"]
-    truncated: Bool[Array, ""]
+    observation: PyTree[Shaped[Array, "..."]]
+    reward: Float[Array, "*envs agents"]
+    terminated: Bool[Array, "*envs agents"]
+    truncated: Bool[Array, "*envs"]
     info: dict[str, Shaped[Array, "..."]]
-    final_observation: PyTree[Shaped[Array, "agents ..."]]
+    final_observation: PyTree[Shaped[Array, "..."]]
 
     def __init__(
         self,
-        observation: PyTree[Shaped[Array, "agents ..."]],
-        reward: Float[Array, " agents"],
-        terminated: Bool[Array, " agents"],
-        truncated: Bool[Array, ""],
+        observation: PyTree[Shaped[Array, "..."]],
+        reward: Float[Array, "*envs agents"],
+        terminated: Bool[Array, "*envs agents"],
+        truncated: Bool[Array, "*envs"],
         info: dict[str, Shaped[Array, "..."]],
-        final_observation: PyTree[Shaped[Array, "agents ..."]] | None = None,
+        final_observation: PyTree[Shaped[Array, "..."]] | None = None,
     ):
         self.observation = observation
         self.reward = reward
@@ -49,12 +50,12 @@ class TimeStep(eqx.Module):
         self.final_observation = observation if final_observation is None else final_observation
 
     @property
-    def done(self) -> Bool[Array, "*batch"]:
+    def done(self) -> Bool[Array, "*envs"]:
         """Whether the episode is over: it was cut, or every agent's task is over."""
         return self.truncated | self.terminated.all(axis=-1)
 
     @property
-    def acts_next(self) -> Bool[Array, "*batch agents"]:
+    def acts_next(self) -> Bool[Array, "*envs agents"]:
         """Whose task goes on, or begins anew with the next episode. What the others are shown and
         paid until then means nothing, and nobody should learn from it.
         """

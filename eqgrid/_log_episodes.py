@@ -79,6 +79,11 @@ class LogEpisodes(AbstractWrapper):
         self, key: PRNGKeyArray, state: LogEpisodesState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, LogEpisodesState]:
         timestep, env_state = self.env.step(key, state.env_state, action)
+        if taken := [name for name in timestep.info if name.startswith("episode_")]:
+            raise ValueError(
+                f"LogEpisodes writes the entries 'episode_...' of info, but the environment has an "
+                f"entry {min(taken)!r} of its own: give it another name."
+            )
         sums = {
             "return": state.episode_return + timestep.reward,
             "length": state.episode_length + 1,

@@ -6,6 +6,8 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 
@@ -54,7 +56,8 @@ class Box(AbstractSpace):
     - `low`, `high`: the bounds; scalars or arrays that broadcast to `shape`. Both must be finite.
     - `shape`: the shape of one agent's action.
 
-    **Raises:** `ValueError` when a bound does not broadcast to `shape`.
+    **Raises:** `ValueError` when a bound does not broadcast to `shape` or is not finite, or when
+    one is above the other. Bounds that are being traced are not looked at.
     """
 
     low: Float[Array, "*shape"]
@@ -74,13 +77,23 @@ class Box(AbstractSpace):
                 f"Box bounds must broadcast to shape {shape}: low has shape {jnp.shape(low)}, "
                 f"high has shape {jnp.shape(high)}."
             ) from error
+        if isinstance(self.low, Tracer) or isinstance(self.high, Tracer):
+            return
+        lowest, highest = np.asarray(self.low), np.asarray(self.high)
+        if not (np.isfinite(lowest).all() and np.isfinite(highest).all()):
+            raise ValueError(f"Box bounds must be finite, but are {lowest} and {highest}.")
+        if np.any(lowest > highest):
+            raise ValueError(f"The low bound of a Box is above the high one: {lowest}, {highest}.")
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.low.shape
 
     def sample(self, key: PRNGKeyArray) -> Float[Array, "*shape"]:
-        return jax.random.uniform(key, self.shape, minval=self.low, maxval=self.high)
+        share = jax.random.uniform(key, self.shape, dtype=self.low.dtype)
+        # Weighed so, since `high - low` may be more than a float can hold.
+        drawn = (1 - share) * self.low + share * self.high
+        return jnp.clip(drawn, self.low, self.high)
 
     def contains(self, x: Float[Array, "*shape"]) -> Bool[Array, ""]:
         return jnp.all((self.low <= x) & (x <= self.high))

@@ -47,6 +47,24 @@ def test_box_refuses_bounds_of_another_shape():
         Box(jnp.zeros(3), 1.0, (2,))
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [(-np.inf, 1.0, "finite"), (0.0, np.nan, "finite"), (2.0, 1.0, "above the high one")],
+)
+def test_box_refuses_bounds_that_hold_nothing(low, high, words):
+    with pytest.raises(ValueError, match=words):
+        Box(low, high, (2,))
+
+
+def test_the_widest_box_has_finite_samples(key):
+    widest = float(np.finfo(np.float32).max)
+    space = Box(-widest, widest, (100,))
+    sample = space.sample(key)
+    assert jnp.isfinite(sample).all()
+    assert space.contains(sample)
+    assert sample.min() < -widest / 2 < widest / 2 < sample.max()
+
+
 def test_bounds_are_leaves_and_a_number_of_choices_is_not(key):
     highs = jnp.array([1.0, 10.0])
     boxes = eqx.filter_vmap(lambda high: Box(0.0, high, (100,)))(highs)

@@ -1,0 +1,135 @@
+"""A test-kit for environments of your own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray, PyTree
+
+from ._env import AbstractEnv, TimeStep
+from ._spaces import AbstractSpace
+
+
+def check_env(env: AbstractEnv, *, steps: int = 200, seed: int = 0) -> None:
+    """Plays with an environment, and says which rules of the protocol it breaks.
+
+    ```python
+    from eqgrid import check_env, make
+
+    check_env(make("overcooked"))
+    ```
+
+    **Arguments:**
+
+    - `env`: one environment.
+    - `steps`: how many random steps to take; the episodes that end on the way start over.
+    - `seed`: of the actions, and of all that is random in the environment.
+
+    **Raises:** `ValueError` with one sentence for each broken rule, a line each.
+    """
+    faults = list(_faults_of_form(env, jax.random.key(seed)))
+    if not faults:
+        faults = list(_faults_of_play(env, jax.random.key(seed), steps))
+    if faults:
+        raise ValueError("\n".join(dict.fromkeys(faults)))
+
+
+def _faults_of_form(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
+    """What can be said without running anything."""
+    name = type(env).__name__
+    if not isinstance(env, AbstractEnv):
+        yield f"{name} is no AbstractEnv: inherit from it."
+        return
+    if not isinstance(env.num_agents, int) or env.num_agents < 1:
+        yield f"{name}.num_agents must be a whole number of at least 1, not {env.num_agents!r}."
+        return
+    if not isinstance(env.action_space, AbstractSpace):
+        yield f"{name}.action_space must be Discrete or Box, not {env.action_space!r:.60}."
+        return
+    observation, state = eqx.filter_eval_shape(env.reset, key)
+    yield from _not_by_agents(env, observation, "The observation of reset")
+    timestep, after = eqx.filter_eval_shape(_one_step, env, key, state)
+    if not isinstance(timestep, TimeStep):
+        yield f"step must return a TimeStep and a state, not {type(timestep).__name__}."
+        return
+    yield from _not_by_agents(env, timestep.observation, "The observation of step")
+    wanted = (("reward", (env.num_agents,)), ("terminated", (env.num_agents,)), ("truncated", ()))
+    for field, shape in wanted:
+        found = getattr(timestep, field)
+        if found.shape != shape:
+            yield f"{field} must have the shape {shape}, but has {found.shape}."
+    if not jnp.issubdtype(timestep.reward.dtype, jnp.floating):
+        yield f"reward must be of floats, but is of {timestep.reward.dtype}."
+    for field in ("terminated", "truncated"):
+        if getattr(timestep, field).dtype != bool:
+            yield f"{field} must be of truth values, but is of {getattr(timestep, field).dtype}."
+    if _form(observation) != _form(timestep.observation):
+        yield "reset and step must give observations of one structure, shape and dtype."
+    if _form(eqx.filter_eval_shape(env.observe, state)) != _form(observation):
+        yield "observe must give observations of the structure, shape and dtype of reset's."
+    if _form(state) != _form(after):
+        yield (
+            "step must leave the structure, shapes and dtypes of the state as they are, or a loop "
+            "is compiled anew."
+        )
+
+
+def _one_step(env: AbstractEnv, key: PRNGKeyArray, state: PyTree) -> Any:
+    action = jax.vmap(env.action_space.sample)(jax.random.split(key, env.num_agents))
+    return env.step(key, state, action)
+
+
+def _not_by_agents(env: AbstractEnv, observation: PyTree, what: str) -> Iterator[str]:
+    for leaf in jax.tree.leaves(observation):
+        if leaf.shape[:1] != (env.num_agents,):
+            yield f"{what} must lead with {env.num_agents} agents, but has the shape {leaf.shape}."
+
+
+def _form(tree: PyTree) -> Any:
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, [(x.shape, x.dtype) if hasattr(x, "shape") else type(x) for x in leaves]
+
+
+def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator[str]:
+    """What random steps show, each of them taken twice."""
+    traces = []
+
+    @eqx.filter_jit
+    def step(env: AbstractEnv, key: PRNGKeyArray, state: PyTree) -> Any:
+        traces.append(None)
+        timestep, after = _one_step(env, key, state)
+        return timestep, after, env.observe(after)
+
+    reset = eqx.filter_jit(env.reset)
+    first, state = reset(key)
+    if not _equal(first, reset(key)[0]):
+        yield "reset must depend on nothing but its key: equal keys gave other observations."
+    if not _equal(first, eqx.filter_jit(env.observe)(state)):
+        yield "observe(state) must be the observation that reset gave with the state."
+    over, keys_of_info = np.zeros(env.num_agents, bool), None
+    for step_key in jax.random.split(key, steps):
+        timestep, after, seen = step(env, step_key, state)
+        if not _equal((timestep, after), step(env, step_key, state)[:2]):
+            yield "step must depend on nothing but its arguments: equal ones gave other results."
+        if not _equal(timestep.observation, seen):
+            yield "observe(state) must be the observation that step gave with the state."
+        if not np.isfinite(timestep.reward).all():
+            yield "reward must be finite numbers."
+        if (over & ~np.asarray(timestep.terminated)).any():
+            yield "terminated must stay true for an agent until the episode is over."
+        if keys_of_info is not None and keys_of_info != set(timestep.info):
+            yield "info must have the same keys in every step."
+        over, keys_of_info = np.asarray(timestep.terminated), set(timestep.info)
+        state = after
+        if bool(timestep.done):
+            _, state = reset(step_key)
+            over = np.zeros(env.num_agents, bool)
+    if len(traces) > 1:
+        yield f"step was compiled {len(traces)} times for equal shapes, but must be once."
+
+
+def _equal(one: PyTree, other: PyTree) -> bool:
+    return bool(eqx.tree_equal(one, other))
