@@ -1,0 +1,201 @@
+"""Level-based foraging: a field put together from parts of the grid engine."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from ...grid import (
+    AbstractObservation,
+    Action,
+    Direction,
+    Go,
+    GridWorld,
+    Layout,
+    Move,
+    Stay,
+    WeightedEventReward,
+    empty_world,
+)
+from ._kinds import FLOOR, KINDS, MAX_LEVEL, WALL
+from ._loading import LOAD, Load, LoadEvents, LoadReward, NothingLeft
+from ._motion import LoneClaim
+from ._spawn import Levels, Spawn, lowest_of
+from ._views import GridView, VectorView
+
+ACTIONS: tuple[Action, ...] = (
+    Stay(),
+    Move(Direction.NORTH),
+    Move(Direction.SOUTH),
+    Move(Direction.WEST),
+    Move(Direction.EAST),
+    LOAD,
+)
+"""Stay, north, south, west, east and load."""
+
+_MAX_SIDE = 125  # of a grid of 127 cells two are walls
+_ID = re.compile(
+    r"(?:Foraging-)?(?P<grid>grid-)?(?:(?P<sight>\d+)s-)?(?P<rows>\d+)x(?P<cols>\d+)"
+    r"-(?P<agents>\d+)p-(?P<food>\d+)f(?P<coop>-coop)?(?P<ind>-ind)?(?P<pen>-pen)?(?:-v3)?"
+)
+
+
+def Foraging(
+    size: int | tuple[int, int] = 8,
+    num_agents: int = 2,
+    num_food: int = 2,
+    *,
+    coop: bool = False,
+    min_agent_level: int = 1,
+    max_agent_level: int = 2,
+    min_food_level: int = 1,
+    max_food_level: int | None = None,
+    sight: int | None = None,
+    observation: Literal["vector", "grid"] | AbstractObservation = "vector",
+    observe_levels: bool = True,
+    penalty: float | int = 0.0,
+    normalize_reward: bool = True,
+    shaping: Mapping[str, float | int] | None = None,
+    horizon: int = 50,
+) -> GridWorld:
+    """Agents collect food in a field. Each has a level, and so has the food: agents beside it that
+    load it in the same step collect it if their levels add up to its own.
+
+    Every agent has six actions: stay, go north, south, west or east, load; any other number means
+    stay. An episode starts in a random field, see `Spawn`, and is over when no food is left. The
+    defaults are those of the environments of lbforaging 2.0.0; see `from_id`.
+
+    **Arguments:**
+
+    - `size`: the rows and the columns of the field, or one number for both; walls surround it.
+    - `num_agents`, `num_food`: how many there are. There is less food where the field is full.
+    - `coop`: all food has the highest level, so that several agents must load it together.
+    - `min_agent_level`, `max_agent_level`: the levels of agents are between them.
+    - `min_food_level`, `max_food_level`: the levels of food are between them. Unless given, the
+        highest is what the three weakest agents (or all, if there are fewer) can load together.
+    - `sight`: how far agents see, in cells; the whole field unless given.
+    - `observation`: `"vector"` (a `VectorView`), `"grid"` (a `GridView`) or a Module of your own.
+    - `observe_levels`: whether the levels of agents are seen.
+    - `penalty`: what an agent loses by loading food for which those who load it are too weak.
+    - `normalize_reward`: all food of an episode is worth 1; see `LoadReward`.
+    - `shaping`: what each event, `"load"` or `"failed_load"`, adds to the shaped reward.
+    - `horizon`: steps in an episode, at most.
+
+    **Raises:** `ValueError` with one sentence that says what to do.
+    """
+    rows, cols = (size, size) if isinstance(size, int) else size
+    _check_size(rows, cols, num_agents, num_food)
+    of_food = (min_food_level, max_food_level)
+    levels = _build_levels(num_agents, (min_agent_level, max_agent_level), of_food, coop)
+    sight = max(rows, cols) if sight is None else sight
+    return GridWorld(
+        _build_field(rows, cols, num_agents, levels),
+        actions=ACTIONS,
+        phases=(Go(LoneClaim()), Load()),
+        reward=LoadReward(penalty, normalize_reward),
+        shaping=WeightedEventReward(shaping, LoadEvents().names) if shaping else None,
+        events=LoadEvents(),
+        ending=NothingLeft(),
+        observation=_choose_observation(observation, num_food, sight, observe_levels),
+        starts=(Spawn(num_food),),
+        horizon=horizon,
+    )
+
+
+def from_id(name: str, **options: Any) -> GridWorld:
+    """The environment that lbforaging registers under this name.
+
+    **Arguments:**
+
+    - `name`: such as `"Foraging-2s-8x8-2p-2f-coop-v3"` or `"Foraging-grid-8x8-2p-2f-v3"`. The first
+        and the last part, `Foraging-` and `-v3`, may be left out: `"8x8-2p-2f-coop"`. As in
+        lbforaging's names, `2s` is how far agents see, `8x8` the size, `2p` the agents, `2f` the
+        food, `ind` food of level 1 and `pen` a penalty of 0.1.
+    - `options`: other options of `Foraging`; they count where both say something.
+
+    **Raises:** `ValueError` when this is no such name.
+    """
+    found = _ID.fullmatch(name)
+    if found is None:
+        raise ValueError(
+            f"There is no environment {name!r}: give a name such as 8x8-2p-2f-coop, with grid- "
+            "before it for windows of the field, or 2s- for a sight of 2 cells."
+        )
+    named = {
+        "size": (int(found["rows"]), int(found["cols"])),
+        "num_agents": int(found["agents"]),
+        "num_food": int(found["food"]),
+        "coop": found["coop"] is not None,
+        "max_food_level": 1 if found["ind"] else None,
+        "sight": int(found["sight"]) if found["sight"] else None,
+        "observation": "grid" if found["grid"] else "vector",
+        "penalty": 0.1 if found["pen"] else 0.0,
+    }
+    return Foraging(**(named | options))
+
+
+def _build_levels(
+    num_agents: int, of_agents: tuple[int, int], of_food: tuple[int, int | None], coop: bool
+) -> Levels:
+    weakest, strongest = (lowest_of(num_agents) * level for level in of_agents)
+    low, high = of_food
+    _check_levels(*of_agents, "agents")
+    _check_levels(1 if coop else low, strongest if high is None else high, "food")
+    if high is None and not coop and low > weakest:
+        raise ValueError(
+            f"Food of level {low} may be too much for agents that come to {weakest} together: "
+            "lower min_food_level, raise min_agent_level, or give max_food_level."
+        )
+    bounds = (jnp.asarray(level, jnp.int32) for level in (*of_agents, low, high or 0))
+    return Levels(*bounds, coop=jnp.asarray(coop, bool))
+
+
+def _build_field(rows: int, cols: int, num_agents: int, levels: Levels) -> Layout:
+    """A field without food, the agents side by side; `Spawn` draws where everything starts."""
+    tiles = np.pad(np.full((rows, cols), FLOOR, np.uint8), 1, constant_values=WALL)
+    places = np.stack(np.divmod(np.arange(num_agents), cols), axis=-1) + 1
+    start = empty_world(KINDS, tiles.shape, places)
+    agents = jnp.broadcast_to(levels.min_agent, (num_agents,))
+    start = dataclasses.replace(
+        start,
+        bodies=dataclasses.replace(start.bodies, extra=agents),
+        extra=jnp.zeros((), jnp.int32),
+    )
+    return Layout(jnp.asarray(tiles), start, levels, KINDS)
+
+
+def _choose_observation(
+    observation: str | AbstractObservation, num_food: int, sight: int, levels: bool
+) -> AbstractObservation:
+    if isinstance(observation, AbstractObservation):
+        return observation
+    if observation == "vector":
+        return VectorView(num_food, sight, levels)
+    if observation == "grid":
+        return GridView(sight, levels)
+    raise ValueError(f"There is no observation {observation!r}: choose vector or grid.")
+
+
+def _check_size(rows: int, cols: int, num_agents: int, num_food: int) -> None:
+    if min(rows, cols) < 3 or max(rows, cols) > _MAX_SIDE:
+        raise ValueError(
+            f"A field has 3 to {_MAX_SIDE} rows and columns, but the size is {(rows, cols)}."
+        )
+    if not 1 <= num_agents <= rows * cols:
+        raise ValueError(
+            f"A field of {rows} by {cols} cells has room for 1 to {rows * cols} agents, not "
+            f"{num_agents}."
+        )
+    if num_food < 1:
+        raise ValueError(f"There must be at least 1 food, not {num_food}.")
+
+
+def _check_levels(low: int, high: int, whose: str) -> None:
+    if not 1 <= low <= high <= MAX_LEVEL:
+        raise ValueError(
+            f"The levels of {whose} must be between 1 and {MAX_LEVEL}, the lowest first, but they "
+            f"go from {low} to {high}."
+        )

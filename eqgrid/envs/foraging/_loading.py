@@ -1,0 +1,138 @@
+"""What foragers do together: those beside one food load it, if they are strong enough."""
+
+import dataclasses
+import math
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int8, Int32
+
+from ...grid import (
+    NOTHING,
+    AbstractEnding,
+    AbstractEvents,
+    AbstractPhase,
+    AbstractReward,
+    Direction,
+    Step,
+    Use,
+    direction_delta,
+)
+
+LOAD = Use("load")
+
+_NOWHERE = 127  # no grid has such a row: nothing is written there
+
+
+@final
+class Attempts(eqx.Module):
+    """What everybody tries to load in a step.
+
+    - `food`: the level of the food beside an agent that loads; 0 where there is none, and for those
+        who do not load.
+    - `position`: where that food is.
+    - `strength`: the sum of the levels of all who load it.
+    """
+
+    food: Int32[Array, " agents"]
+    position: Int8[Array, "agents 2"]
+    strength: Int32[Array, " agents"]
+
+    @property
+    def succeed(self) -> Bool[Array, " agents"]:
+        return (self.food > 0) & (self.strength >= self.food)
+
+    @property
+    def fail(self) -> Bool[Array, " agents"]:
+        return (self.food > 0) & (self.strength < self.food)
+
+
+def find_attempts(step: Step) -> Attempts:
+    """What everybody tries to load, in the world in which the step began: who loads does not move.
+
+    Food is so far apart that an agent is never beside two. Were it, it would load the first one in
+    the order of `Direction`.
+
+    Source: the end of `ForagingEnv.step` of lbforaging.
+    """
+    bodies, objects = step.before.bodies, step.before.cells.object
+    deltas = direction_delta(jnp.arange(len(Direction), dtype=jnp.int8))
+    beside = bodies.position[:, None] + deltas[None]
+    levels = objects[beside[..., 0], beside[..., 1]].astype(jnp.int32)
+    food, position = levels[:, 0], beside[:, 0]
+    for way in range(1, len(Direction)):
+        nothing_yet = food == NOTHING
+        food = jnp.where(nothing_yet, levels[:, way], food)
+        position = jnp.where(nothing_yet[:, None], beside[:, way], position)
+    food = jnp.where(step.uses(LOAD), food, 0)
+    together = (position[:, None] == position[None, :]).all(axis=-1) & (food > 0)[None, :]
+    strength = jnp.where(together, bodies.extra[None, :], 0).sum(axis=1, dtype=jnp.int32)
+    return Attempts(food, position, strength)
+
+
+@final
+class Load(AbstractPhase):
+    """Takes away the food that is beside foragers that load and whose levels add up to its own."""
+
+    def __call__(self, step: Step) -> Step:
+        attempts, cells = find_attempts(step), step.world.cells
+        row = jnp.where(attempts.succeed, attempts.position[:, 0], jnp.int8(_NOWHERE))
+        objects = cells.object.at[row, attempts.position[:, 1]].set(NOTHING, mode="drop")
+        cells = dataclasses.replace(cells, object=objects)
+        return step.then(dataclasses.replace(step.world, cells=cells))
+
+
+@final
+class LoadEvents(AbstractEvents):
+    """Whether an agent has loaded food, and whether it was, with all who helped, too weak to."""
+
+    names: tuple[str, ...] = eqx.field(static=True, default=("load", "failed_load"))
+
+    def __call__(self, step: Step) -> tuple[Bool[Array, " agents"], ...]:
+        attempts = find_attempts(step)
+        return attempts.succeed, attempts.fail
+
+
+@final
+class LoadReward(AbstractReward):
+    """Who loads food together shares its level, in the proportion of their own levels.
+
+    Source: the end of `ForagingEnv.step` of lbforaging.
+
+    **Arguments:**
+
+    - `penalty`: what an agent loses by loading food for which it was, with all who helped, too
+        weak.
+    - `normalize`: the levels of all food at the start of the episode, and so all that is paid in
+        it, come to 1. Otherwise an agent is paid its own level times that of the food.
+
+    **Raises:** `ValueError` when the penalty is negative or not finite.
+    """
+
+    penalty: Float32[Array, ""]
+    normalize: bool = eqx.field(static=True)
+
+    def __init__(self, penalty: float | int = 0.0, normalize: bool = True):
+        if not 0 <= penalty < math.inf:
+            raise ValueError(f"The penalty is what an agent loses: give 0 or more, not {penalty}.")
+        self.penalty = jnp.asarray(penalty, jnp.float32)
+        self.normalize = normalize
+
+    def __call__(self, step: Step) -> Float32[Array, " agents"]:
+        attempts = find_attempts(step)
+        paid = (step.before.bodies.extra * attempts.food).astype(jnp.float32)
+        if self.normalize:
+            whole = attempts.strength * step.before.extra
+            paid /= jnp.maximum(whole, 1).astype(jnp.float32)
+        lost = jnp.where(attempts.fail, -self.penalty, 0.0)
+        return jnp.where(attempts.succeed, paid, lost)
+
+
+@final
+class NothingLeft(AbstractEnding):
+    """Everybody's task is over when no food is left."""
+
+    def __call__(self, step: Step) -> Bool[Array, " agents"]:
+        left = (step.world.cells.object != NOTHING).any()
+        return jnp.broadcast_to(~left, (step.world.num_agents,))

@@ -1,0 +1,171 @@
+"""What foragers see: a vector, or a window of the field. Neither knows the border of walls."""
+
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8
+
+from ...grid import NOTHING, AbstractObservation, Layout, World
+from ._kinds import FLOOR, MAX_LEVEL
+from ._places import find_cell
+
+_NONE = (-1, -1, 0)
+_EMPTY, _AGENTS = 1, MAX_LEVEL + 1  # in the cells of a window; between them is food, 0 is no field
+
+
+@final
+class VectorView(AbstractObservation):
+    """The places and the levels of food and agents, as numbers: `[agents, numbers]`.
+
+    First `(row, col, level)` of all food that is seen, row by row from the top left; then the same
+    of oneself and of the others that are seen, in their order. What is not seen is left out, and
+    the rest of the food, and of the agents, is filled up with `(-1, -1, 0)`.
+
+    Rows and columns count from the first that one can see: as long as one is not more than `sight`
+    away from the top, and from the left, they are those of the field.
+
+    Source: `_make_obs` and `_make_gym_obs` of lbforaging. As there, food is seen up to `sight` rows
+    and columns away, but agents up to row and column `2 * sight`, as one counts them: near the top
+    or the left of a field they are seen from further away.
+
+    **Arguments:**
+
+    - `num_food`: how many foods there are at most.
+    - `sight`: how far an agent sees.
+    - `levels`: whether the levels of agents are seen; without them, agents are `(row, col)`.
+
+    **Raises:** `ValueError` when the sight is not positive.
+    """
+
+    num_food: int = eqx.field(static=True)
+    sight: int = eqx.field(static=True)
+    levels: bool = eqx.field(static=True, default=True)
+
+    def __check_init__(self):
+        _check_sight(self.sight)
+
+    def names(self, num_agents: int) -> tuple[str, ...]:
+        """The name of every number in the vector, in its order.
+
+        **Arguments:**
+
+        - `num_agents`: how many agents there are, the one that sees included.
+        """
+        of_agent = ("row", "col", "level") if self.levels else ("row", "col")
+        foods = [f"food_{i + 1}_{x}" for i in range(self.num_food) for x in ("row", "col", "level")]
+        agents = ["own", *(f"other_{i}" for i in range(1, num_agents))]
+        return (*foods, *(f"{agent}_{x}" for agent in agents for x in of_agent))
+
+    def __call__(
+        self, layout: Layout, world: World, steps_left: Int32[Array, ""]
+    ) -> Float32[Array, "agents numbers"]:
+        bodies, agents = world.bodies, world.num_agents
+        foods, exists = _find_food(world.cells.object, self.num_food)
+        position = bodies.position.astype(jnp.int32) - 1
+        own_first = np.asarray(
+            [[i, *(j for j in range(agents) if j != i)] for i in range(agents)], np.int32
+        )
+        entries = jnp.concatenate([position, bodies.extra[:, None]], axis=1)[own_first]
+        foods = jnp.broadcast_to(foods, (agents, *foods.shape))
+        if self.sight < max(layout.tiles.shape) - 3:  # otherwise all is seen from everywhere
+            foods, entries = self._cut(foods, exists, entries, position)
+        if not self.levels:
+            entries = entries[..., :2]
+        parts = foods.reshape(agents, -1), entries.reshape(agents, -1)
+        return jnp.concatenate(parts, axis=1).astype(jnp.float32)
+
+    def _cut(
+        self,
+        foods: Int32[Array, "agents food 3"],
+        exists: Bool[Array, " food"],
+        entries: Int32[Array, "agents agents 3"],
+        position: Int32[Array, "agents 2"],
+    ) -> tuple[Int32[Array, "agents food 3"], Int32[Array, "agents agents 3"]]:
+        """What each agent sees of all, in the rows and columns that it counts."""
+        near = (jnp.abs(foods[..., :2] - position[:, None]) <= self.sight).all(axis=-1)
+        hidden = position - jnp.minimum(position, self.sight)  # rows and columns before the first
+        shift = jnp.pad(hidden, ((0, 0), (0, 1)))[:, None]
+        foods, entries = foods - shift, entries - shift
+        place = entries[..., :2]
+        seen = ((place >= 0) & (place <= 2 * self.sight)).all(axis=-1)
+        keep = jax.vmap(_keep)
+        return keep(foods, near & exists[None]), keep(entries, seen)
+
+
+def _find_food(
+    objects: UInt8[Array, "height width"], number: int
+) -> tuple[Int32[Array, "food 3"], Bool[Array, " food"]]:
+    """Row and column in the field, and level, of every food, row by row; and whether it exists."""
+    field = objects[1:-1, 1:-1]
+    marked = field != NOTHING
+    in_rows = marked.sum(axis=1, dtype=jnp.int32)
+    numbers = jnp.arange(number, dtype=jnp.int32)
+    places = jnp.stack([find_cell(in_rows, marked, x) for x in numbers])
+    levels = field[places[:, 0], places[:, 1]].astype(jnp.int32)
+    exists = numbers < in_rows.sum(dtype=jnp.int32)
+    foods = jnp.concatenate([places, levels[:, None]], axis=1)
+    return jnp.where(exists[:, None], foods, np.asarray([_NONE], np.int32)), exists
+
+
+def _keep(entries: Int32[Array, "n 3"], seen: Bool[Array, " n"]) -> Int32[Array, "n 3"]:
+    """What is seen, in its order, filled up with what stands for nothing."""
+    nothing = np.asarray(_NONE, np.int32)
+    before = np.tri(len(seen), k=-1, dtype=bool)
+    rank = (seen[None, :] & before).sum(axis=1, dtype=jnp.int32)
+    goes = seen[:, None] & (rank[:, None] == np.arange(len(seen), dtype=np.int32)[None, :])
+    moved = jnp.where(goes[..., None], (entries - nothing[None])[:, None], 0).sum(
+        axis=0, dtype=jnp.int32
+    )
+    return moved + nothing[None]
+
+
+@final
+class GridView(AbstractObservation):
+    """A window of the field with oneself in the middle: `[agents, rows, cols, 3]`.
+
+    Its planes are the levels of agents, the levels of food, and where an agent could go: into cells
+    of the field in which there is neither. Where several agents are in one cell, the last counts.
+
+    Source: `_make_gym_obs` of lbforaging, whose arrays are float32 and lead with the planes.
+
+    **Arguments:**
+
+    - `sight`: how far an agent sees: the window has `2 * sight + 1` rows and columns.
+    - `levels`: whether the levels of agents are seen; without them, agents are 1.
+
+    **Raises:** `ValueError` when the sight is not positive.
+    """
+
+    sight: int = eqx.field(static=True)
+    levels: bool = eqx.field(static=True, default=True)
+
+    def __check_init__(self):
+        _check_sight(self.sight)
+
+    def __call__(
+        self, layout: Layout, world: World, steps_left: Int32[Array, ""]
+    ) -> UInt8[Array, "agents rows cols 3"]:
+        bodies = world.bodies
+        field = (layout.tiles == FLOOR).astype(jnp.uint8) * np.uint8(_EMPTY)
+        cells = field + world.cells.object
+        shown = bodies.extra.astype(jnp.uint8) if self.levels else jnp.ones_like(bodies.held)
+        for (row, col), level in zip(bodies.position, shown, strict=True):
+            cells = cells.at[row, col].set(level + np.uint8(_AGENTS))
+        windows = jax.vmap(self._window, in_axes=(None, 0))(cells, bodies.position)
+        agents = jnp.maximum(windows, np.uint8(_AGENTS)) - np.uint8(_AGENTS)
+        food = jnp.clip(windows, np.uint8(_EMPTY), np.uint8(_AGENTS)) - np.uint8(_EMPTY)
+        food = jnp.where(agents > 0, np.uint8(0), food)
+        return jnp.stack([agents, food, (windows == _EMPTY).astype(jnp.uint8)], axis=-1)
+
+    def _window(self, cells: UInt8[Array, "height width"], position: Any) -> Any:
+        padded = jnp.pad(cells, self.sight - 1)  # the border of walls is one more
+        start = tuple(position.astype(jnp.int32) - 1)
+        return jax.lax.dynamic_slice(padded, start, (2 * self.sight + 1,) * 2)
+
+
+def _check_sight(sight: int) -> None:
+    if sight < 1:
+        raise ValueError(f"Agents must see at least 1 cell far, not {sight}.")

@@ -1,0 +1,172 @@
+"""What the cooks see, as columns of `Planes`: the observation of JaxMARL's OvercookedV2."""
+
+import functools
+from collections.abc import Callable
+from typing import TypeAlias, final
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int32, UInt8
+
+from ...grid import NOTHING, AbstractObservation, Column, Direction, Layout, Planes, Views, World
+from ._contents import FIRST_INGREDIENT, INGREDIENTS, PLATE, contents_of
+
+_Codes: TypeAlias = Callable[[Views], np.ndarray]
+"""The codes of some of the things that are seen; `NOTHING` elsewhere."""
+
+_BODY = 1 + len(Direction) + 2
+_SIGNS = ("counter", "serving", "pot", "indicator", "button", "plate_pile")
+
+
+def _own(views: Views) -> np.ndarray:
+    return views.own
+
+
+def _other(views: Views) -> np.ndarray:
+    return views.other
+
+
+def _tile(name: str) -> Column:
+    return lambda views: views.is_tile(name)
+
+
+def _faces(column: Column, direction: Direction) -> Column:
+    return lambda views: column(views) & (views.direction == direction)
+
+
+def _held(column: Column) -> _Codes:
+    return lambda views: np.where(column(views), views.held, NOTHING)
+
+
+def _lying(*names: str) -> _Codes:
+    """What lies on some kinds of tiles."""
+    return lambda views: np.where(
+        np.any([views.is_tile(name) for name in names], axis=0), views.lying, NOTHING
+    )
+
+
+def _is_soup(codes: np.ndarray, views: Views) -> np.ndarray:
+    return codes >= contents_of(views.kinds).first_soup
+
+
+def _plates(codes: _Codes) -> Column:
+    return lambda views: (
+        (codes(views) == PLATE) | (_is_soup(codes(views), views) & ~views.is_tile("pot"))
+    )
+
+
+def _ready(codes: _Codes) -> Column:
+    return lambda views: (
+        _is_soup(codes(views), views) & (~views.is_tile("pot") | (views.timer == 0))
+    )
+
+
+def _amount(codes: _Codes, ingredient: int) -> Column:
+    return lambda views: contents_of(views.kinds).amount[
+        codes(views), FIRST_INGREDIENT + ingredient
+    ]
+
+
+def _never(views: Views) -> np.ndarray:
+    return np.zeros_like(views.own)
+
+
+def _time_left(views: Views) -> np.ndarray:
+    return np.where(views.is_tile("pot"), np.maximum(views.timer, 0), 0)
+
+
+def _served(views: Views) -> np.ndarray:
+    return _lying("serving")(views) != NOTHING
+
+
+def _body_columns(column: Column, num_ingredients: int) -> tuple[Column, ...]:
+    held = _held(column)
+    return (
+        column,
+        *(_faces(column, direction) for direction in Direction),
+        _plates(held),
+        _ready(held),
+        *(_amount(held, i) for i in range(num_ingredients)),
+    )
+
+
+@functools.cache
+def recipe_columns(num_ingredients: int, served: bool = False) -> tuple[Column, ...]:
+    """The columns of `recipe_planes`."""
+    things, shown = _lying("counter", "pot"), _lying("indicator", "button")
+    return (
+        *_body_columns(_own, num_ingredients),
+        *_body_columns(_other, num_ingredients),
+        *(_tile(name) for name in _SIGNS),
+        *(_tile(f"{name}_pile") for name in list(INGREDIENTS)[:num_ingredients]),
+        *(_plates(things), _ready(things)),
+        *(_amount(things, i) for i in range(num_ingredients)),
+        *(
+            _never,
+            _never,
+        ),  # a plate and a ready soup in the recipe, for which the reference has room
+        *(_amount(shown, i) for i in range(num_ingredients)),
+        _time_left,
+        *((_served,) if served else ()),
+    )
+
+
+def recipe_planes(num_ingredients: int, radius: int | None = None, served: bool = False) -> Planes:
+    """The planes of JaxMARL's OvercookedV2, here `[agents, row, col, plane]`, for `n` ingredients.
+
+    | planes | what they mark |
+    |---|---|
+    | 1 | where one is |
+    | 4 | the same by direction: north, south, east, west |
+    | 2 + n | what one holds: a plate, a ready soup, how many of each ingredient |
+    | 7 + n | the same of all others |
+    | 6 | counters, serving hatches, pots, indicators, buttons, piles of plates |
+    | n | piles of each ingredient |
+    | 2 + n | what lies on counters and in pots: a plate, a ready soup, how many of each |
+    | 2 + n | the recipe, on indicators and on buttons with light: two empty planes, how many |
+    | 1 | steps until the soup in a pot is ready |
+    | 1 | with `served`: hatches, if the right soup has just been delivered |
+
+    Source: `get_obs_default` of JaxMARL 0.2.0.
+
+    **Arguments:**
+
+    - `num_ingredients`: how many ingredients the kinds of the kitchen have.
+    - `radius`: how far a cook sees, in cells; the whole kitchen unless given.
+    - `served`: whether deliveries are shown.
+    """
+    return Planes(recipe_columns(num_ingredients, served), radius)
+
+
+@final
+class PermutedPlanes(AbstractObservation):
+    """Planes in which every cook mistakes ingredients for one another, each in its own way.
+
+    A cook sees ingredient `extra[i]` of its body wherever it looks for ingredient `i`.
+
+    **Arguments:**
+
+    - `planes`: those of `recipe_planes`.
+    """
+
+    planes: Planes
+
+    def __call__(
+        self, layout: Layout, world: World, steps_left: Int32[Array, ""]
+    ) -> UInt8[Array, "agents rows cols planes"]:
+        seen = self.planes(layout, world, steps_left)
+        meant = world.bodies.extra.astype(jnp.int32)
+        agents, ingredients = meant.shape
+        source = jnp.broadcast_to(jnp.arange(seen.shape[-1])[None], (agents, seen.shape[-1]))
+        for first in _ingredient_blocks(ingredients):
+            source = source.at[:, first : first + ingredients].set(first + meant)
+        return jnp.take_along_axis(seen, source[:, None, None, :], axis=-1)
+
+
+def _ingredient_blocks(num_ingredients: int) -> list[int]:
+    """Where the planes of all ingredients, one after the other, begin."""
+    n = num_ingredients
+    own, other = _BODY, 2 * _BODY + n
+    piles = 2 * (_BODY + n) + len(_SIGNS)
+    lying = piles + n + 2
+    return [own, other, piles, lying, lying + n + 2]

@@ -1,0 +1,66 @@
+"""What is counted for every rescuer, what a rescue pays, and when all is done."""
+
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32
+
+from ...grid import AbstractEnding, AbstractEvents, AbstractReward, Step
+from ._contents import Thing, is_key, victims_left
+from ._interactions import CarryOut, Clear, Heal, Open, PickUp, PutDown
+from ._lift import Lift
+
+EVENT_NAMES = (
+    "carrying_out",
+    "lifting",
+    "healing",
+    "clearing",
+    "opening",
+    "victim_pickup",
+    "victim_drop",
+    "key_pickup",
+    "key_drop",
+)
+"""What is counted for every rescuer. Lifting counts for all who lift; a clearing is one level of
+rubble; a drop is onto the floor."""
+
+
+@final
+class RescueEvents(AbstractEvents):
+    """The events of `EVENT_NAMES`."""
+
+    names: tuple[str, ...] = eqx.field(static=True, default=EVENT_NAMES)
+
+    def __call__(self, step: Step) -> tuple[Bool[Array, " agents"], ...]:
+        gave, got = step.before.bodies.held, step.world.bodies.held
+        picked, dropped = step.by(PickUp), step.by(PutDown)
+        happened = {
+            "carrying_out": step.by(CarryOut),
+            "lifting": step.by(Lift),
+            "healing": step.by(Heal),
+            "clearing": step.by(Clear),
+            "opening": step.by(Open),
+            "victim_pickup": picked & (got == Thing.GREEN_VICTIM),
+            "victim_drop": dropped & (gave == Thing.GREEN_VICTIM),
+            "key_pickup": picked & is_key(got),
+            "key_drop": dropped & is_key(gave),
+        }
+        return tuple(happened[name] for name in self.names)
+
+
+@final
+class SharedRescueReward(AbstractReward):
+    """Everybody is paid 1 for every victim that anyone has rescued in this step."""
+
+    def __call__(self, step: Step) -> Float32[Array, " agents"]:
+        rescued = victims_left(step.before) - victims_left(step.world)
+        return jnp.broadcast_to(rescued.astype(jnp.float32), (step.world.num_agents,))
+
+
+@final
+class AllRescued(AbstractEnding):
+    """The task of all is over when no victim is left."""
+
+    def __call__(self, step: Step) -> Bool[Array, " agents"]:
+        return jnp.broadcast_to(victims_left(step.world) == 0, (step.world.num_agents,))

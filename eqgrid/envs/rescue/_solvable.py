@@ -1,0 +1,169 @@
+"""Whether the rescuers of a site can bring out every victim."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int, UInt8
+
+from ...grid import Layout
+from ._contents import DOORS, KEY_OF_DOOR, VICTIMS, Role, Thing, Tile
+from ._kinds import KINDS
+
+_CLEARED = (Thing.RUBBLE, Thing.HIGH_RUBBLE)
+_STANDS_STILL = (Thing.YELLOW_VICTIM, Thing.RED_VICTIM, *_CLEARED, *DOORS)
+_WHY = {
+    Thing.GREEN_VICTIM: "nobody can carry the {} to an exit",
+    Thing.YELLOW_VICTIM: "no medic can heal the {}",
+    Thing.RED_VICTIM: "no two rescuers can stand beside the {}",
+    **dict.fromkeys(_CLEARED, "no engineer can clear the {}"),
+    **dict.fromkeys(DOORS, "nobody can bring its key to the {}"),
+}
+
+
+class _Team(NamedTuple):
+    """Rescuers who can walk to one another.
+
+    - `agents`: their numbers.
+    - `floor`: where they can walk to.
+    """
+
+    agents: list[int]
+    floor: Bool[np.ndarray, "height width"]
+
+    def stands_beside(self, place: tuple[int, int]) -> int:
+        """From how many cells next to this one they can face it."""
+        row, col = place
+        beside = np.pad(self.floor, 1)[row : row + 3, col : col + 3]
+        return int(beside[0, 1]) + int(beside[2, 1]) + int(beside[1, 0]) + int(beside[1, 2])
+
+
+def find_obstacle(layout: Layout) -> str | None:
+    """Says why some victim can never be rescued, if that is so.
+
+    Rescuers walk on floor that is connected, and may carry keys and victims out of the way. Step
+    by step they heal, lift, clear and open all that those who are next to it can, until nothing
+    more gives way. The check is about what can be reached, not about how long it takes or who is
+    in the way.
+
+    **Arguments:**
+
+    - `layout`: the site, with its own start and roles.
+
+    **Returns:** one sentence, which names a victim and what bars the way, or `None` where nothing
+    stands in the way.
+    """
+    start = layout.start
+    tiles, positions = np.asarray(layout.tiles), np.asarray(start.bodies.position)
+    objects, held = np.asarray(start.cells.object).copy(), np.asarray(start.bodies.held)
+    roles = np.asarray(start.bodies.extra)
+    while True:
+        teams = _find_teams((tiles == Tile.FLOOR) & ~np.isin(objects, _STANDS_STILL), positions)
+        gone = [
+            place
+            for place in _places(objects, _STANDS_STILL)
+            if _gives_way(teams, place, objects, held, roles)
+        ]
+        if not gone:
+            break
+        for place in gone:
+            healed = objects[place] == Thing.YELLOW_VICTIM
+            objects[place] = Thing.GREEN_VICTIM if healed else Thing.NOTHING
+    leaving = np.zeros(tiles.shape, bool)
+    for team in teams:
+        if any(team.stands_beside(place) for place in _places(tiles, (Tile.EXIT,))):
+            leaving |= team.floor
+    stuck = _stuck_victims(teams, objects, held, positions, leaving)
+    if not stuck:
+        return None
+    bars = [
+        _say(place, int(objects[place]))
+        for place in _places(objects, (*_CLEARED, *DOORS))
+        if any(team.stands_beside(place) for team in teams)
+    ]
+    if not (tiles == Tile.EXIT).any():
+        bars.insert(0, "there is no exit")
+    return f"Some victim cannot be rescued: {' and '.join([stuck[0], *bars])}."
+
+
+def _places(
+    numbers: UInt8[np.ndarray, "height width"], wanted: tuple[int, ...]
+) -> list[tuple[int, int]]:
+    return [(int(row), int(col)) for row, col in np.argwhere(np.isin(numbers, wanted))]
+
+
+def _say(place: tuple[int, int], code: int) -> str:
+    """Why something stays where it is."""
+    row, col = place
+    name = KINDS.objects[code - 1].name.replace("_", " ")
+    return _WHY[Thing(code)].format(f"{name} at row {row + 1}, column {col + 1}")
+
+
+def _find_teams(
+    free: Bool[np.ndarray, "height width"], positions: Int[np.ndarray, "agents 2"]
+) -> list[_Team]:
+    """Everybody who can walk to one another, through what can be carried away."""
+    teams: list[_Team] = []
+    for agent, position in enumerate(positions):
+        for team in teams:
+            if team.floor[tuple(position)]:
+                team.agents.append(agent)
+                break
+        else:
+            teams.append(_Team([agent], _reach(free, position)))
+    return teams
+
+
+def _reach(
+    free: Bool[np.ndarray, "height width"], position: Int[np.ndarray, "2"]
+) -> Bool[np.ndarray, "height width"]:
+    """The cells that can be walked to."""
+    reached = np.zeros_like(free)
+    reached[tuple(position)] = True
+    while True:
+        wide = np.pad(reached, 1)
+        further = wide[:-2, 1:-1] | wide[2:, 1:-1] | wide[1:-1, :-2] | wide[1:-1, 2:]
+        further = (further & free) | reached
+        if (further == reached).all():
+            return reached
+        reached = further
+
+
+def _gives_way(
+    teams: list[_Team],
+    place: tuple[int, int],
+    objects: UInt8[np.ndarray, "height width"],
+    held: UInt8[np.ndarray, " agents"],
+    roles: UInt8[np.ndarray, " agents"],
+) -> bool:
+    """Whether what lies here can be healed, lifted, cleared or opened."""
+    code = int(objects[place])
+    beside = [team for team in teams if team.stands_beside(place)]
+    if code == Thing.RED_VICTIM:
+        lifters = sum(min(len(team.agents), team.stands_beside(place)) for team in beside)
+        return lifters >= 2
+    if code in DOORS:
+        key = code + KEY_OF_DOOR
+        return any(key in objects[x.floor] or key in held[x.agents] for x in beside)
+    role = Role.MEDIC if code == Thing.YELLOW_VICTIM else Role.ENGINEER
+    return any(role in roles[team.agents] for team in beside)
+
+
+def _stuck_victims(
+    teams: list[_Team],
+    objects: UInt8[np.ndarray, "height width"],
+    held: UInt8[np.ndarray, " agents"],
+    positions: Int[np.ndarray, "agents 2"],
+    leaving: Bool[np.ndarray, "height width"],
+) -> list[str]:
+    """Why each victim stays that cannot be rescued."""
+    stuck = [
+        _say(place, int(objects[place]))
+        for place in _places(objects, VICTIMS)
+        if objects[place] != Thing.GREEN_VICTIM or not leaving[place]
+    ]
+    carried = [
+        (int(row), int(col))
+        for code, (row, col) in zip(held, positions, strict=True)
+        if code in VICTIMS and not leaving[row, col]
+    ]
+    return stuck + [_say(place, Thing.GREEN_VICTIM) for place in carried]

@@ -1,0 +1,123 @@
+"""Warehouses by size, and from a text."""
+
+import dataclasses
+import difflib
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import UInt8
+
+from ...grid import Layout, LayoutError, empty_world
+from ._kinds import KINDS, Load, Tile
+
+COLUMN_HEIGHT = 8
+"""How many shelves stand in a column, one behind the other, in the sizes of `rware`."""
+
+SIZES = {"tiny": (1, 3), "small": (2, 3), "medium": (2, 5), "large": (3, 5)}
+"""The rows and columns of blocks of shelves in each size; source: `rware/__init__.py`."""
+
+_MAX_SIDE = 125  # a grid has at most 127 rows and columns, and walls take two
+_CHARACTERS = {".": Tile.CORRIDOR, "x": Tile.RACK, "g": Tile.GOAL}
+
+
+def shelf_rows(rows: int, columns: int, column_height: int = COLUMN_HEIGHT) -> str:
+    """The text of a warehouse of blocks of shelves, each two cells wide, with corridors around
+    them. Two goals are in the middle of the lowest row, and the block above them is left out.
+
+    **Arguments:**
+
+    - `rows`, `columns`: how many blocks there are below and beside each other; the number of
+        columns is odd.
+    - `column_height`: how many cells high each block is.
+
+    **Returns:** a text that `parse_warehouse` reads.
+
+    **Raises:** `ValueError` when a number is below 1, or the number of columns is even.
+    """
+    if min(rows, columns, column_height) < 1 or columns % 2 == 0:
+        raise ValueError(
+            "A warehouse needs an odd number of columns, and at least 1 row, 1 column and 1 shelf "
+            f"in a column, but has {rows}, {columns} and {column_height}."
+        )
+    height, width = (column_height + 1) * rows + 2, 3 * columns + 1
+    row, col = np.indices((height, width))
+    middle = (col == width // 2 - 1) | (col == width // 2)
+    corridor = (col % 3 == 0) | (row % (column_height + 1) == 0) | (row == height - 1)
+    corridor |= middle & (row > height - column_height - 3)
+    text = np.where(corridor, ".", "x")
+    text[-1] = np.where(middle[-1], "g", ".")
+    return "\n".join("".join(line) for line in text)
+
+
+def load_warehouse(size: str, num_agents: int, num_requests: int) -> Layout:
+    """A warehouse by the name of its size, or from a text of more than one line.
+
+    **Raises:** `LayoutError` when there is no such size; see `parse_warehouse`.
+    """
+    if size in SIZES:
+        return parse_warehouse(shelf_rows(*SIZES[size]), num_agents, num_requests)
+    if "\n" in size.strip():
+        return parse_warehouse(size, num_agents, num_requests)
+    near = difflib.get_close_matches(size, SIZES, n=1, cutoff=0.0)
+    raise LayoutError(
+        f"There is no size {size!r}; did you mean {near[0]!r}? Known are {', '.join(SIZES)}, and "
+        "texts of several lines."
+    )
+
+
+def parse_warehouse(text: str, num_agents: int, num_requests: int) -> Layout:
+    """Builds a warehouse from its text, and a wall around it.
+
+    **Arguments:**
+
+    - `text`: one row a line, as in `rware`: `x` is a rack with a shelf on it, `g` a goal and `.` a
+        corridor; capital letters mean the same, and blanks are dropped.
+    - `num_agents`: how many robots there are. Those of the layout's own start stand in the first
+        cells, row by row, and face north.
+    - `num_requests`: how many shelves are requested: the first ones, in the layout's own start.
+
+    **Returns:** the layout; its `params` are the `(row, col)` of all goals, row by row.
+
+    **Raises:** `LayoutError` when rows are ragged, a character is unknown, there is no goal, or the
+    robots or requests are too few or too many.
+    """
+    tiles = np.pad(_read(text), 1, constant_values=Tile.WALL)
+    shelves, cells = np.argwhere(tiles == Tile.RACK), np.argwhere(tiles != Tile.WALL)
+    if not 1 <= num_agents <= len(cells):
+        raise LayoutError(
+            f"The warehouse has room for 1 to {len(cells)} robots, but is given {num_agents}."
+        )
+    if not 1 <= num_requests < len(shelves):
+        raise LayoutError(
+            "At least one shelf must be requested and one must not, but of the "
+            f"{len(shelves)} shelves {num_requests} are: set `num_requests`."
+        )
+    objects = np.where(tiles == Tile.RACK, Load.SHELF, Load.NOTHING).astype(np.uint8)
+    objects[tuple(shelves[:num_requests].T)] = Load.REQUESTED
+    start = empty_world(KINDS, tiles.shape, cells[:num_agents].astype(np.int8))
+    bodies = dataclasses.replace(start.bodies, extra=jnp.zeros(num_agents, bool))
+    held_by_cells = dataclasses.replace(start.cells, object=jnp.asarray(objects))
+    start = dataclasses.replace(start, cells=held_by_cells, bodies=bodies)
+    goals = jnp.asarray(np.argwhere(tiles == Tile.GOAL), jnp.int8)
+    return Layout(jnp.asarray(tiles), start, goals, KINDS)
+
+
+def _read(text: str) -> UInt8[np.ndarray, "height width"]:
+    rows = ["".join(row.split()) for row in text.strip().splitlines()]
+    if max(len(rows), *map(len, rows)) > _MAX_SIDE:
+        raise LayoutError(f"A warehouse has at most {_MAX_SIDE} rows and {_MAX_SIDE} columns.")
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(rows[0]):
+            raise LayoutError(
+                f"The warehouse's rows are ragged: row {number} has {len(row)} cells, row 1 has "
+                f"{len(rows[0])}."
+            )
+        if unknown := set(row.lower()) - set(_CHARACTERS):
+            raise LayoutError(
+                f"The warehouse has an unknown character {min(unknown)!r} in row {number}; known "
+                f"are {', '.join(_CHARACTERS)}."
+            )
+    tiles = np.asarray([[_CHARACTERS[x] for x in row.lower()] for row in rows], np.uint8)
+    if not (tiles == Tile.GOAL).any():
+        raise LayoutError("The warehouse has no goal: write a g where shelves are brought to.")
+    return tiles

@@ -1,0 +1,92 @@
+"""What a robot's sensors tell it, as one vector."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, Int8, Int32, UInt8
+
+from ...grid import AbstractObservation, Direction, Layout, World
+from ._kinds import Load, Tile
+
+_ORDER = (Direction.NORTH, Direction.SOUTH, Direction.WEST, Direction.EAST)
+_DIRECTIONS = tuple(direction.name.lower() for direction in _ORDER)
+_PLACE = {direction: place for place, direction in enumerate(_ORDER)}
+_COLUMN = np.asarray([_PLACE[direction] for direction in Direction], np.uint8)
+"""Where each direction comes in the reference's order: up, down, left, right."""
+
+# What a cell tells is a byte, and its bits are the numbers, the lowest one first.
+_NUMBERS = 7
+_ROBOT, _FACES, _SHELF, _REQUESTED = (np.uint8(1 << bit) for bit in (0, 1, 5, 6))
+
+
+@final
+class Sensors(AbstractObservation):
+    """Where a robot is, and what is in the cells around it: `[agents, 8 + 7 * cells]` numbers.
+
+    A robot's own numbers come first: its column and row, counted from 0 within the walls; whether
+    it carries a shelf; where it faces (up, down, left or right); and whether it is off the racks.
+    Then, for each cell of the window around it, row by row, its own cell included: whether a robot
+    is there and where it faces (up where none is); whether a shelf is there, carried or not, and
+    whether it is requested. What is outside of the warehouse looks like an empty cell.
+
+    Source: the flattened observation of `rware` 2.0.0, without messages.
+
+    **Arguments:**
+
+    - `radius`: how far the sensors reach, in cells, to every side.
+
+    **Raises:** `ValueError` when they reach no cell.
+    """
+
+    radius: int = eqx.field(static=True, default=1)
+
+    def __check_init__(self):
+        if self.radius < 1:
+            raise ValueError(f"Sensors need a range of at least 1 cell, not {self.radius}.")
+
+    def names(self) -> tuple[str, ...]:
+        """The name of every number in the vector, in its order."""
+        own = ("col", "row", "carries", *(f"faces_{x}" for x in _DIRECTIONS), "off_rack")
+        cell = ("robot", *(f"robot_faces_{x}" for x in _DIRECTIONS), "shelf", "requested")
+        reach = range(-self.radius, self.radius + 1)
+        around = [f"{name}_at_{row}_{col}" for row in reach for col in reach for name in cell]
+        return (*own, *around)
+
+    def __call__(
+        self, layout: Layout, world: World, steps_left: Int32[Array, ""]
+    ) -> Float32[Array, "agents numbers"]:
+        bodies = world.bodies
+        row, col = bodies.position[:, 0], bodies.position[:, 1]
+        load = jnp.where(bodies.held == Load.NOTHING, world.cells.object[row, col], bodies.held)
+        faces = jnp.asarray(_COLUMN)[bodies.direction]
+        robots = _ROBOT | (_FACES << faces) | _shelf_bits(load)
+        bits = (_shelf_bits(world.cells.object) | _FACES).at[row, col].set(robots)
+        # The wall around the warehouse is as good as one row of padding.
+        bits = jnp.pad(bits, self.radius - 1, constant_values=_FACES)
+        seen = _windows(bits, bodies.position, self.radius)[..., None]
+        seen = (seen >> np.arange(_NUMBERS, dtype=np.uint8)[None, None, None]) & np.uint8(1)
+        own = [
+            (bodies.position[:, ::-1] - jnp.int8(1)).astype(jnp.float32),
+            (bodies.held != Load.NOTHING).astype(jnp.float32)[:, None],
+            jax.nn.one_hot(faces, len(Direction), dtype=jnp.float32),
+            (layout.tiles[row, col] != Tile.RACK).astype(jnp.float32)[:, None],
+            seen.astype(jnp.float32).reshape(world.num_agents, -1),
+        ]
+        return jnp.concatenate(own, axis=-1)
+
+
+def _shelf_bits(load: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells"]:
+    requested = jnp.where(load == Load.REQUESTED, _REQUESTED, np.uint8(0))
+    return jnp.where(load == Load.NOTHING, np.uint8(0), _SHELF | requested)
+
+
+def _windows(
+    bits: UInt8[Array, "height width"], position: Int8[Array, "agents 2"], radius: int
+) -> UInt8[Array, "agents side side"]:
+    """What is around each robot, where the padding is one cell thinner than the radius."""
+    side = (2 * radius + 1,) * 2
+    starts = position.astype(jnp.int32) - 1
+    return jnp.stack([jax.lax.dynamic_slice(bits, tuple(start), side) for start in starts])
