@@ -12,19 +12,32 @@ from ._networks import CNN as CNN, MLP as MLP, AbstractNetwork as AbstractNetwor
 from ._policy import (
     ActorCritic as ActorCritic,
     actor_critic as actor_critic,
-    draw as draw,
     entropy as entropy,
+    sample_action as sample_action,
 )
-from ._ppo import PPO as PPO, Metrics as Metrics, RunState as RunState
-from ._rollout import Rollout as Rollout, Scene as Scene, collect as collect, enter as enter
-from ._team import AbstractTeam as AbstractTeam, Separate as Separate, Shared as Shared
+from ._ppo import PPO as PPO, Metrics as Metrics, TrainState as TrainState
+from ._rollout import (
+    Rollout as Rollout,
+    RunnerState as RunnerState,
+    collect_rollout as collect_rollout,
+    init_runner as init_runner,
+)
+from ._team import (
+    AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,
+    IndependentParameters as IndependentParameters,
+    SharedParameters as SharedParameters,
+)
 from ._train import (
     Hook as Hook,
     NonFiniteLoss as NonFiniteLoss,
-    Progress as Progress,
     StopTraining as StopTraining,
-    run_updates as run_updates,
-    start_run as start_run,
+    TrainProgress as TrainProgress,
+    init_train_state as init_train_state,
+    scan_updates as scan_updates,
     train as train,
 )
-from ._views import AbstractView as AbstractView, JointView as JointView, OwnView as OwnView
+from ._views import (
+    AbstractCriticInput as AbstractCriticInput,
+    JointObservation as JointObservation,
+    LocalObservation as LocalObservation,
+)

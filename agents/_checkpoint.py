@@ -37,7 +37,7 @@ def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = N
     **Arguments:**
 
     - `path`: the file of the checkpoint, such as `last.safetensors`; its folder is made if needed.
-    - `state`: any PyTree, such as a `RunState`. What is no array in it is not written.
+    - `state`: any PyTree, such as a `TrainState`. What is no array in it is not written.
     - `metadata`: anything that JSON can hold.
 
     **Raises:** `CheckpointError` when it cannot be written.

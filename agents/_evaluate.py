@@ -10,8 +10,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eqgrid import AbstractVectorEnv
 
-from ._policy import ActorCritic, draw, reset_carry
-from ._rollout import Scene, enter
+from ._policy import ActorCritic, reset_carry, sample_action
+from ._rollout import RunnerState, init_runner
 
 
 @final
@@ -29,8 +29,8 @@ class Evaluation(eqx.Module):
 
 
 @final
-class _Watch(eqx.Module):
-    scene: Scene
+class _EvalState(eqx.Module):
+    runner: RunnerState
     key: PRNGKeyArray
     steps: Int[Array, ""]
     finished: Bool[Array, " envs"]
@@ -77,14 +77,14 @@ def evaluate(
 @eqx.filter_jit
 def _play(
     policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray, greedy: bool, max_steps: int
-) -> _Watch:
-    key, enter_key = jax.random.split(key)
-    scene = enter(policy, env, enter_key)
+) -> _EvalState:
+    key, init_key = jax.random.split(key)
+    runner = init_runner(policy, env, init_key)
     nothing = Evaluation(
         jnp.zeros((env.num_envs, env.num_agents)), jnp.zeros(env.num_envs, dtype=int)
     )
     finished = jnp.zeros(env.num_envs, dtype=bool)
-    watch = _Watch(scene, key, jnp.zeros((), dtype=jnp.int32), finished, nothing)
+    watch = _EvalState(runner, key, jnp.zeros((), dtype=jnp.int32), finished, nothing)
     arrays, rest = eqx.partition(watch, eqx.is_array)
     arrays = jax.lax.while_loop(
         functools.partial(_unfinished, max_steps),
@@ -94,21 +94,21 @@ def _play(
     return eqx.combine(arrays, rest)
 
 
-def _unfinished(max_steps: int, watch: _Watch) -> Bool[Array, ""]:
+def _unfinished(max_steps: int, watch: _EvalState) -> Bool[Array, ""]:
     return ~watch.finished.all() & (watch.steps < max_steps)
 
 
 def _step(
-    policy: ActorCritic, env: AbstractVectorEnv, greedy: bool, rest: _Watch, arrays: _Watch
-) -> _Watch:
+    policy: ActorCritic, env: AbstractVectorEnv, greedy: bool, rest: _EvalState, arrays: _EvalState
+) -> _EvalState:
     watch = eqx.combine(arrays, rest)
-    scene = watch.scene
-    key, luck_key, env_key = jax.random.split(watch.key, 3)
-    carry = reset_carry(policy, scene.carry, scene.start)
-    distribution, _, carry = jax.vmap(policy)(scene.observation, carry)
-    luck = jax.random.uniform(luck_key, (env.num_envs, env.num_agents))
-    action = jnp.asarray(distribution.mode()) if greedy else draw(distribution, luck)
-    timestep, env_state = env.step(env_key, scene.env_state, action)
+    runner = watch.runner
+    key, uniform_key, env_key = jax.random.split(watch.key, 3)
+    carry = reset_carry(policy, runner.carry, runner.start)
+    distribution, _, carry = jax.vmap(policy)(runner.observation, carry)
+    uniform = jax.random.uniform(uniform_key, (env.num_envs, env.num_agents))
+    action = jnp.asarray(distribution.mode()) if greedy else sample_action(distribution, uniform)
+    timestep, env_state = env.step(env_key, runner.env_state, action)
     if "episode_return" not in timestep.info:
         raise ValueError(
             "evaluate needs to be told what an episode came to: put LogEpisodes around the "
@@ -119,6 +119,6 @@ def _step(
         jnp.where(first[:, None], timestep.info["episode_return"], watch.result.episode_return),
         jnp.where(first, timestep.info["episode_length"], watch.result.episode_length),
     )
-    scene = Scene(env_state, timestep.observation, carry, timestep.done, timestep.acts_next)
-    watch = _Watch(scene, key, watch.steps + 1, watch.finished | first, result)
+    runner = RunnerState(env_state, timestep.observation, carry, timestep.done, timestep.acts_next)
+    watch = _EvalState(runner, key, watch.steps + 1, watch.finished | first, result)
     return eqx.filter(watch, eqx.is_array)

@@ -12,8 +12,8 @@ def gae(
     terminated: Bool[Array, "time envs agents"],
     done: Bool[Array, "time envs"],
     *,
-    discount: float | Float[Array, ""],
-    trace_decay: float | Float[Array, ""],
+    gamma: float | Float[Array, ""],
+    gae_lambda: float | Float[Array, ""],
 ) -> Float[Array, "time envs agents"]:
     """Estimates how much better each action was than its agent's average one.
 
@@ -29,14 +29,14 @@ def gae(
     - `next_value`: the value of what the step led to, before any reset.
     - `terminated`: whether the agent's task was over after the step.
     - `done`: whether the episode was over after the step, for whatever reason.
-    - `discount`: gamma, per step.
-    - `trace_decay`: lambda, per step.
+    - `gamma`: gamma, per step.
+    - `gae_lambda`: lambda, per step.
 
     **Returns:** the advantage of every step. Added to `value` it is the critic's target.
     """
     ended = terminated | done[:, :, None]
-    error = reward + discount * jnp.where(terminated, 0.0, next_value) - value
-    decay = jnp.where(ended, 0.0, discount * trace_decay)
+    error = reward + gamma * jnp.where(terminated, 0.0, next_value) - value
+    decay = jnp.where(ended, 0.0, gamma * gae_lambda)
     _, advantage = jax.lax.scan(
         _accumulate, jnp.zeros_like(error[0]), (error, decay), reverse=True, unroll=4
     )

@@ -1,4 +1,5 @@
-"""Networks of one agent and one step. `Shared` and `Separate` add the agents axis."""
+"""Networks of one agent and one step; `SharedParameters` and `IndependentParameters` add the axis
+of the agents."""
 
 import abc
 import math

@@ -12,8 +12,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 from eqgrid import AbstractVectorEnv, Discrete
 
 from ._networks import MLP, AbstractNetwork
-from ._team import AbstractTeam, Separate, Shared
-from ._views import AbstractView, OwnView
+from ._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
+from ._views import AbstractCriticInput, LocalObservation
 
 _ACTOR_SCALE = 0.01
 _CRITIC_SCALE = 0.01
@@ -32,9 +32,9 @@ class ActorCritic(eqx.Module):
     - `view`: what the critic is shown.
     """
 
-    actor: AbstractTeam
-    critic: AbstractTeam
-    view: AbstractView
+    actor: AbstractMultiAgentNetwork
+    critic: AbstractMultiAgentNetwork
+    view: AbstractCriticInput
 
     def initial_carry(self) -> PyTree[Shaped[Array, "agents ..."]]:
         """What the agents remember when an episode starts; `None` when they remember nothing."""
@@ -85,7 +85,7 @@ def actor_critic(
     key: PRNGKeyArray,
     *,
     network: Callable[..., AbstractNetwork] = MLP,
-    view: AbstractView | None = None,
+    view: AbstractCriticInput | None = None,
     shared: bool = True,
 ) -> ActorCritic:
     """Builds the actor and the critic that fit an environment.
@@ -97,7 +97,7 @@ def actor_critic(
     - `network`: called as `network(in_shape, out_size, final_scale=..., key=...)` for the actor and
         for the critic, so `MLP`, `CNN`, or `functools.partial(MLP, width=128)`. `in_shape` is the
         shape of what one agent sees, or a PyTree of shapes where an observation is a PyTree.
-    - `view`: what the critic is shown; `OwnView()` unless given.
+    - `view`: what the critic is shown; `LocalObservation()` unless given.
     - `shared`: whether all agents use the same parameters.
 
     **Returns:** the policy of the agents of one environment.
@@ -109,7 +109,7 @@ def actor_critic(
             f"Agents choose among a number of actions: the environment's action space must be "
             f"Discrete, but it is {type(env.action_space).__name__}."
         )
-    view = OwnView() if view is None else view
+    view = LocalObservation() if view is None else view
     batch, _ = eqx.filter_eval_shape(env.reset, key)
     observation = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), batch)
     critic_observation = eqx.filter_eval_shape(view, observation)
@@ -122,7 +122,9 @@ def actor_critic(
     return ActorCritic(actor, critic, view)
 
 
-def draw(distribution: distrax.Categorical, luck: Float[Array, "*batch"]) -> Int[Array, "*batch"]:
+def sample_action(
+    distribution: distrax.Categorical, uniform: Float[Array, "*batch"]
+) -> Int[Array, "*batch"]:
     """Turns uniform numbers into actions, by inversion of the cumulative probabilities.
 
     distrax draws one number, and takes two logarithms, per action that there is: on a CPU that was
@@ -131,13 +133,13 @@ def draw(distribution: distrax.Categorical, luck: Float[Array, "*batch"]) -> Int
     **Arguments:**
 
     - `distribution`: from which to draw.
-    - `luck`: uniform in [0, 1).
+    - `uniform`: uniform in [0, 1).
 
     **Returns:** one action per number.
     """
     cumulative = jnp.cumsum(distribution.probs, axis=-1)
     # In units of the sum, which is 1 but for rounding: so what has no probability is never drawn.
-    level = (luck * cumulative[..., -1])[..., None]
+    level = (uniform * cumulative[..., -1])[..., None]
     return jnp.sum(level >= cumulative[..., :-1], axis=-1, dtype=jnp.int32)
 
 
@@ -189,16 +191,18 @@ def _team(
     shared: bool,
     num_agents: int,
     key: PRNGKeyArray,
-) -> AbstractTeam:
+) -> AbstractMultiAgentNetwork:
     in_shape = jax.tree.map(lambda leaf: leaf.shape[1:], x)
     if shared:
         one = network(in_shape, out_size, final_scale=final_scale, key=key)
-        return Shared(network=one, num_agents=num_agents)
+        return SharedParameters(network=one, num_agents=num_agents)
     keys = jax.random.split(key, num_agents)
-    return Separate([network(in_shape, out_size, final_scale=final_scale, key=k) for k in keys])
+    return IndependentParameters(
+        [network(in_shape, out_size, final_scale=final_scale, key=k) for k in keys]
+    )
 
 
-def _remembers(team: AbstractTeam) -> bool:
+def _remembers(team: AbstractMultiAgentNetwork) -> bool:
     return bool(jax.tree.leaves(eqx.filter_eval_shape(team.initial_carry)))
 
 

@@ -16,27 +16,27 @@ from eqgrid import AbstractVectorEnv
 
 from ._gae import gae
 from ._policy import ActorCritic, entropy, reset_carry
-from ._rollout import Rollout, Scene, collect, enter, look_again
+from ._rollout import Rollout, RunnerState, collect_rollout, init_runner, observe_fn
 
 _ADAM_EPS = 1e-5
 
 
 @final
-class RunState(eqx.Module):
+class TrainState(eqx.Module):
     """Everything that a run needs to go on.
 
     **Arguments:**
 
     - `policy`: the parameters.
     - `opt_state`: what the optimiser remembers.
-    - `scene`: where the environments stand, moments and episode statistics included.
+    - `runner`: where the environments stand, moments and episode statistics included.
     - `key`: the source of all randomness from here on.
     - `updates`: how many updates were made.
     """
 
     policy: ActorCritic
     opt_state: PyTree
-    scene: Scene
+    runner: RunnerState
     key: PRNGKeyArray
     updates: Int[Array, ""]
 
@@ -107,11 +107,11 @@ class PPO(eqx.Module):
     """Step size of Adam."""
     anneal_learning_rate: bool = True
     """Lower it linearly, to 0 at the last gradient step."""
-    discount: float = 0.99
-    """Worth of a reward one step later (gamma)."""
+    gamma: float = 0.99
+    """Worth of a reward one step later, the discount."""
     gae_lambda: float = 0.95
-    """Decay of the advantage's trace per step (lambda)."""
-    clip: float = 0.2
+    """Decay of the advantage's trace per step."""
+    clip_epsilon: float = 0.2
     """How far the policy ratio may leave 1."""
     value_clip: float = 0.0
     """How far a value may leave its old one (0: no limit)."""
@@ -125,29 +125,29 @@ class PPO(eqx.Module):
     """Longest gradient, as a Euclidean norm."""
     normalize_advantages: bool = True
     """Subtract their mean, divide by their deviation."""
-    advantage_epsilon: float = 1.0
+    advantage_std_offset: float = 1.0
     """Added to that deviation, in rewards: damps noise."""
     chunk_length: int = 0
     """Steps of a recurrent replay (0: the whole rollout)."""
-    keep_states: bool = False
+    store_states: bool = False
     """Keep states and observe them anew: saves memory."""
 
     def __check_init__(self):
         """**Raises:** `ValueError` when a setting has no meaning."""
         for name in ("rollout_length", "num_epochs", "num_minibatches"):
             _require(self, name, getattr(self, name) >= 1, "at least 1")
-        for name in ("learning_rate", "max_grad_norm", "clip"):
+        for name in ("learning_rate", "max_grad_norm", "clip_epsilon"):
             _require(self, name, getattr(self, name) > 0, "above 0")
-        for name in ("discount", "gae_lambda"):
+        for name in ("gamma", "gae_lambda"):
             _require(self, name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
-        for name in ("chunk_length", "value_clip", "value_coefficient", "advantage_epsilon"):
+        for name in ("chunk_length", "value_clip", "value_coefficient", "advantage_std_offset"):
             _require(self, name, getattr(self, name) >= 0, "at least 0")
         for name in ("entropy_coefficient", "entropy_coefficient_end"):
             _require(self, name, getattr(self, name) >= 0, "at least 0")
 
     def init(
         self, policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray, *, num_updates: int
-    ) -> RunState:
+    ) -> TrainState:
         """Starts a run.
 
         **Arguments:**
@@ -162,15 +162,15 @@ class PPO(eqx.Module):
         **Raises:** `ValueError` when the rollout cannot be kept or cut as the settings say.
         """
         self.check(env, policy.recurrent)
-        key, enter_key = jax.random.split(key)
+        key, init_key = jax.random.split(key)
         parameters = eqx.filter(policy, eqx.is_inexact_array)
         opt_state = self.optimiser(num_updates).init(parameters)
-        scene = enter(policy, env, enter_key)
-        return RunState(policy, opt_state, scene, key, jnp.zeros((), dtype=jnp.int32))
+        runner = init_runner(policy, env, init_key)
+        return TrainState(policy, opt_state, runner, key, jnp.zeros((), dtype=jnp.int32))
 
     def update(
-        self, env: AbstractVectorEnv, state: RunState, *, num_updates: int
-    ) -> tuple[RunState, Metrics]:
+        self, env: AbstractVectorEnv, state: TrainState, *, num_updates: int
+    ) -> tuple[TrainState, Metrics]:
         """Collects one rollout and learns from it.
 
         **Arguments:**
@@ -185,13 +185,13 @@ class PPO(eqx.Module):
         """
         self.check(env, state.policy.recurrent)
         key, collect_key, learn_key = jax.random.split(state.key, 3)
-        rollout, scene = collect(
+        rollout, runner = collect_rollout(
             state.policy,
             env,
-            state.scene,
+            state.runner,
             collect_key,
             self.rollout_length,
-            keep_states=self.keep_states,
+            store_states=self.store_states,
         )
         policy, opt_state, metrics = self.learn(
             state.policy,
@@ -200,9 +200,9 @@ class PPO(eqx.Module):
             learn_key,
             state.updates,
             num_updates=num_updates,
-            observe=look_again(env) if self.keep_states else None,
+            observe=observe_fn(env) if self.store_states else None,
         )
-        return RunState(policy, opt_state, scene, key, state.updates + 1), metrics
+        return TrainState(policy, opt_state, runner, key, state.updates + 1), metrics
 
     def learn(
         self,
@@ -263,8 +263,8 @@ class PPO(eqx.Module):
             rollout.next_value,
             rollout.terminated,
             rollout.done,
-            discount=self.discount,
-            trace_decay=self.gae_lambda,
+            gamma=self.gamma,
+            gae_lambda=self.gae_lambda,
         )
         chunk = self._chunk(rollout.value.shape[0], policy.recurrent)
         steps = Batch(
@@ -318,8 +318,8 @@ class PPO(eqx.Module):
         **Raises:** `ValueError` that says why not; it names the nearest settings that work.
         """
         num_envs = env.num_envs
-        if self.keep_states:
-            look_again(env)
+        if self.store_states:
+            observe_fn(env)
         chunk = self._chunk(self.rollout_length, recurrent)
         if self.rollout_length % chunk:
             raise ValueError(
@@ -413,8 +413,8 @@ def ppo_loss(
     if ppo.normalize_advantages:
         centred = advantage - mean(advantage)
         deviation = jnp.sqrt(mean(jnp.square(centred)))
-        advantage = centred / (deviation + ppo.advantage_epsilon)
-    clipped_ratio = jnp.clip(ratio, 1 - ppo.clip, 1 + ppo.clip)
+        advantage = centred / (deviation + ppo.advantage_std_offset)
+    clipped_ratio = jnp.clip(ratio, 1 - ppo.clip_epsilon, 1 + ppo.clip_epsilon)
     policy_loss = -mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
     squared_error = jnp.square(value - batch.target)
     if ppo.value_clip > 0:
@@ -428,7 +428,7 @@ def ppo_loss(
         "value_loss": value_loss,
         "entropy": mean_entropy,
         "approx_kl": mean(ratio - 1 - log_ratio),
-        "clip_fraction": mean((jnp.abs(ratio - 1) > ppo.clip).astype(jnp.float32)),
+        "clip_fraction": mean((jnp.abs(ratio - 1) > ppo.clip_epsilon).astype(jnp.float32)),
     }
     return loss, parts
 

@@ -15,15 +15,15 @@ from eqgrid import (
     AutoReset,
     NormalizeReward,
     Vectorize,
-    cond_any,
+    batched_cond,
     unwrap,
 )
 
-from ._policy import ActorCritic, draw, reset_carry
+from ._policy import ActorCritic, reset_carry, sample_action
 
 
 @final
-class Scene(eqx.Module):
+class RunnerState(eqx.Module):
     """Where the environments, and the agents in them, stand between two steps.
 
     **Arguments:**
@@ -49,7 +49,7 @@ class Rollout(eqx.Module):
     **Arguments:**
 
     - `observation`: what the agents saw before each step, exactly as the policy saw it; or the
-        states that `look_again` makes it of, if those were kept instead.
+        states that `observe_fn` makes it of, if those were kept instead.
     - `carry`: what they remembered before each step, after any reset.
     - `start`: whether the observation was the first one of an episode.
     - `active`: whose task was not over before the step. Of the others nothing is learned.
@@ -75,12 +75,12 @@ class Rollout(eqx.Module):
     info: dict[str, Shaped[Array, "time envs ..."]]
 
 
-def enter(policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> Scene:
+def init_runner(policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> RunnerState:
     """Starts an episode in every environment.
 
     **Arguments:**
 
-    - `policy`: whose agents enter.
+    - `policy`: whose agents init_runner.
     - `env`: the environments.
     - `key`: the source of randomness.
 
@@ -94,7 +94,7 @@ def enter(policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> Sce
         lambda x: jnp.broadcast_to(x, (env.num_envs, *x.shape)), policy.initial_carry()
     )
     everybody = jnp.ones((env.num_envs, env.num_agents), dtype=bool)
-    return Scene(env_state, observation, carry, jnp.ones(env.num_envs, dtype=bool), everybody)
+    return RunnerState(env_state, observation, carry, jnp.ones(env.num_envs, dtype=bool), everybody)
 
 
 def _check_resets(env: AbstractVectorEnv) -> None:
@@ -112,7 +112,7 @@ def _check_resets(env: AbstractVectorEnv) -> None:
     )
 
 
-def look_again(env: AbstractVectorEnv) -> Callable[[PyTree], PyTree[Shaped[Array, "agents ..."]]]:
+def observe_fn(env: AbstractVectorEnv) -> Callable[[PyTree], PyTree[Shaped[Array, "agents ..."]]]:
     """What makes an observation of the state of one environment, for rollouts that keep states.
 
     **Raises:** `ValueError` unless it is known that the state of one environment tells.
@@ -121,62 +121,62 @@ def look_again(env: AbstractVectorEnv) -> Callable[[PyTree], PyTree[Shaped[Array
         env = env.env
     if not isinstance(env, Vectorize):
         raise ValueError(
-            f"keep_states makes observations of the states of Vectorize(env), with no other "
+            f"store_states makes observations of the states of Vectorize(env), with no other "
             f"wrapper around it than NormalizeReward: turn it off for {type(env).__name__}."
         )
     return env.env.observe
 
 
 def _one_env_states(env: AbstractVectorEnv, state: PyTree) -> PyTree[Shaped[Array, "envs ..."]]:
-    """The states that `look_again` knows, out of the state of `env`."""
+    """The states that `observe_fn` knows, out of the state of `env`."""
     while isinstance(env, NormalizeReward):
         env, state = env.env, state.env_state
     return state
 
 
-def collect(
+def collect_rollout(
     policy: ActorCritic,
     env: AbstractVectorEnv,
-    scene: Scene,
+    runner: RunnerState,
     key: PRNGKeyArray,
     length: int,
     *,
-    keep_states: bool = False,
-) -> tuple[Rollout, Scene]:
+    store_states: bool = False,
+) -> tuple[Rollout, RunnerState]:
     """Acts for a number of steps in every environment.
 
     **Arguments:**
 
     - `policy`: chooses the actions, by drawing from its distribution.
     - `env`: the environments; they must reset themselves.
-    - `scene`: where everything stands.
+    - `runner`: where everything stands.
     - `key`: the source of randomness.
     - `length`: how many steps to take in each environment.
-    - `keep_states`: keep the states that the observations are made of, not the observations.
+    - `store_states`: keep the states that the observations are made of, not the observations.
 
     **Returns:** what happened, and where everything stands now.
 
     **Raises:** `ValueError` when states are to be kept that do not tell the observations.
     """
-    if keep_states:
-        look_again(env)
-    luck_key, env_key = jax.random.split(key)
-    luck = jax.random.uniform(luck_key, (length, env.num_envs, env.num_agents))
+    if store_states:
+        observe_fn(env)
+    uniform_key, env_key = jax.random.split(key)
+    uniform = jax.random.uniform(uniform_key, (length, env.num_envs, env.num_agents))
     env_keys = jax.random.split(env_key, length)
-    scene, (seen, chosen, earned, info, final_value) = jax.lax.scan(
-        functools.partial(_interact, policy, env, keep_states), scene, (luck, env_keys)
+    runner, (seen, chosen, earned, info, final_value) = jax.lax.scan(
+        functools.partial(_interact, policy, env, store_states), runner, (uniform, env_keys)
     )
     (observation, carries, start, active), (action, log_prob, value) = seen, chosen
     reward, terminated, done = earned
-    if not (keep_states or policy.has_recurrent_critic):
+    if not (store_states or policy.has_recurrent_critic):
         # Many steps at once are one large product; the small ones of the scan, then unused, vanish.
         # About 8,192 moments, or one step: what a network reads takes four bytes a number.
         steps = max(1, min(16, 2**13 // env.num_envs))
         value = jax.lax.map(
             lambda step: jax.vmap(policy.value)(*step), (observation, carries), batch_size=steps
         )
-    carry = reset_carry(policy, scene.carry, scene.start)
-    last_value = jax.vmap(policy.value)(scene.observation, carry)
+    carry = reset_carry(policy, runner.carry, runner.start)
+    last_value = jax.vmap(policy.value)(runner.observation, carry)
     later_value = jnp.concatenate([value[1:], last_value[None]])
     next_value = jnp.where(done[:, :, None], final_value, later_value)
     rollout = Rollout(
@@ -193,38 +193,38 @@ def collect(
         done=done,
         info=info,
     )
-    return rollout, scene
+    return rollout, runner
 
 
 def _interact(
     policy: ActorCritic,
     env: AbstractVectorEnv,
-    keep_states: bool,
-    scene: Scene,
-    chance: tuple[Float[Array, "envs agents"], PRNGKeyArray],
-) -> tuple[Scene, tuple[PyTree, ...]]:
-    luck, env_key = chance
-    carry = reset_carry(policy, scene.carry, scene.start)
-    distribution, value, next_carry = jax.vmap(policy)(scene.observation, carry)
-    action = draw(distribution, luck)
-    timestep, env_state = env.step(env_key, scene.env_state, action)
+    store_states: bool,
+    runner: RunnerState,
+    step_inputs: tuple[Float[Array, "envs agents"], PRNGKeyArray],
+) -> tuple[RunnerState, tuple[PyTree, ...]]:
+    uniform, env_key = step_inputs
+    carry = reset_carry(policy, runner.carry, runner.start)
+    distribution, value, next_carry = jax.vmap(policy)(runner.observation, carry)
+    action = sample_action(distribution, uniform)
+    timestep, env_state = env.step(env_key, runner.env_state, action)
     done = timestep.done
-    kept = _one_env_states(env, scene.env_state) if keep_states else scene.observation
-    seen = (kept, carry, scene.start, scene.active)
+    kept = _one_env_states(env, runner.env_state) if store_states else runner.observation
+    seen = (kept, carry, runner.start, runner.active)
     chosen = (action, distribution.log_prob(action), value)
     info = _logged(timestep.info)
     earned = (timestep.reward, timestep.terminated, done)
     # The value of a final observation counts only where an episode was cut short: the step is taken
     # again to see it, and in all other steps it costs nothing. It is a target, so no gradient flows
-    # through it; `cond_any` has none backwards.
-    again = (policy, env, env_key, scene.env_state, action, next_carry)
+    # through it; `batched_cond` has none backwards.
+    again = (policy, env, env_key, runner.env_state, action, next_carry)
     cut = jnp.any(done[:, None] & ~timestep.terminated)
     shape, dtype = value.shape, value.dtype
-    final_value = cond_any(
+    final_value = batched_cond(
         cut, _final_value, lambda *_: jnp.zeros(shape, dtype), *_without_gradient(again)
     )
-    scene = Scene(env_state, timestep.observation, next_carry, done, timestep.acts_next)
-    return scene, (seen, chosen, earned, info, final_value)
+    runner = RunnerState(env_state, timestep.observation, next_carry, done, timestep.acts_next)
+    return runner, (seen, chosen, earned, info, final_value)
 
 
 def _logged(info: dict[str, Shaped[Array, "envs ..."]]) -> dict[str, Shaped[Array, "envs ..."]]:

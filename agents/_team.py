@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 from ._networks import AbstractNetwork
 
 
-class AbstractTeam(eqx.Module):
+class AbstractMultiAgentNetwork(eqx.Module):
     """What all agents of one environment compute in one step."""
 
     num_agents: eqx.AbstractVar[int]
@@ -32,7 +32,7 @@ class AbstractTeam(eqx.Module):
 
 
 @final
-class Shared(AbstractTeam):
+class SharedParameters(AbstractMultiAgentNetwork):
     """All agents use one network, each with its own input and carry.
 
     **Arguments:**
@@ -64,7 +64,7 @@ class Shared(AbstractTeam):
 
 
 @final
-class Separate(AbstractTeam):
+class IndependentParameters(AbstractMultiAgentNetwork):
     """Every agent has parameters of its own.
 
     **Arguments:**

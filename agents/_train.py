@@ -16,16 +16,16 @@ from eqgrid import AbstractVectorEnv
 from ._memory import check_memory
 from ._networks import MLP, AbstractNetwork
 from ._policy import actor_critic
-from ._ppo import PPO, Metrics, RunState
+from ._ppo import PPO, Metrics, TrainState
 from ._signals import hold_signals
-from ._views import AbstractView
+from ._views import AbstractCriticInput
 
 _REASONS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
 
 
 @final
 @dataclasses.dataclass(frozen=True)
-class Progress:
+class TrainProgress:
     """How far a run is, as its hooks see it between two blocks.
 
     **Arguments:**
@@ -42,7 +42,7 @@ class Progress:
         after a SIGTERM, `"hung up"` after a SIGHUP, or what a hook said.
     """
 
-    state: RunState
+    state: TrainState
     metrics: Metrics | None
     updates: int
     num_updates: int
@@ -55,7 +55,7 @@ class Progress:
     stopped: str | None = None
 
 
-Hook: TypeAlias = Callable[[Progress], None]
+Hook: TypeAlias = Callable[[TrainProgress], None]
 """What `train` calls between blocks. It may raise `StopTraining`."""
 
 
@@ -86,12 +86,12 @@ class NonFiniteLoss(ArithmeticError):
 def train(
     ppo: PPO,
     env: AbstractVectorEnv,
-    state: RunState,
+    state: TrainState,
     *,
     num_updates: int,
     updates_per_block: int = 10,
     hooks: Sequence[Hook] = (),
-) -> Progress:
+) -> TrainProgress:
     """Makes updates until the run has `num_updates` of them, or a hook or a signal stops it.
 
     Blocks of updates are compiled once and consume the state they are given. The last block is
@@ -103,7 +103,7 @@ def train(
 
     - `ppo`: the algorithm.
     - `env`: the environments.
-    - `state`: where to go on from, as `start_run` or `restore` gave it; consumed.
+    - `state`: where to go on from, as `init_train_state` or `restore` gave it; consumed.
     - `num_updates`: how many updates the whole run has, those already in `state` included.
     - `updates_per_block`: how many updates are made between two calls of the hooks, at least 1.
     - `hooks`: called in order after every block.
@@ -143,16 +143,16 @@ def train(
 
 
 @eqx.filter_jit
-def start_run(
+def init_train_state(
     ppo: PPO,
     env: AbstractVectorEnv,
     key: PRNGKeyArray,
     *,
     num_updates: int,
     network: Callable[..., AbstractNetwork] = MLP,
-    view: AbstractView | None = None,
+    view: AbstractCriticInput | None = None,
     shared: bool = True,
-) -> RunState:
+) -> TrainState:
     """Draws a policy and enters the environments, in one compilation.
 
     **Arguments:**
@@ -172,13 +172,13 @@ def start_run(
     return ppo.init(policy, env, run_key, num_updates=num_updates)
 
 
-def run_updates(
-    ppo: PPO, env: AbstractVectorEnv, state: RunState, *, num_updates: int, length: int
-) -> tuple[RunState, Metrics]:
+def scan_updates(
+    ppo: PPO, env: AbstractVectorEnv, state: TrainState, *, num_updates: int, length: int
+) -> tuple[TrainState, Metrics]:
     """Makes some of the updates of a run in one scan.
 
-    Under `eqx.filter_vmap` it trains many seeds at once, from states that `start_run` made under
-    `eqx.filter_vmap`.
+    Under `eqx.filter_vmap` it trains many seeds at once, from states that `init_train_state`
+    made under `eqx.filter_vmap`.
 
     **Arguments:**
 
@@ -201,8 +201,8 @@ def run_updates(
 
 @eqx.filter_jit(donate="all-except-first")
 def _run_block(
-    settings: tuple[PPO, AbstractVectorEnv, int, int], state: RunState, count: Int[Array, ""]
-) -> tuple[RunState, Metrics]:
+    settings: tuple[PPO, AbstractVectorEnv, int, int], state: TrainState, count: Int[Array, ""]
+) -> tuple[TrainState, Metrics]:
     """`count` updates, so that one compilation serves the last block, too; the metrics have room
     for as many as the longest block makes.
     """
@@ -225,10 +225,12 @@ def _run_block(
     return eqx.combine(arrays, rest), metrics
 
 
-def _nothing_yet(ppo: PPO, env: AbstractVectorEnv, state: RunState, num_updates: int) -> Progress:
+def _nothing_yet(
+    ppo: PPO, env: AbstractVectorEnv, state: TrainState, num_updates: int
+) -> TrainProgress:
     updates = int(state.updates)
     steps_per_update = ppo.rollout_length * env.num_envs
-    return Progress(
+    return TrainProgress(
         state=state,
         metrics=None,
         updates=updates,
@@ -243,8 +245,11 @@ def _nothing_yet(ppo: PPO, env: AbstractVectorEnv, state: RunState, num_updates:
 
 
 def _advance(
-    block: Callable, settings: tuple[PPO, AbstractVectorEnv, int, int], old: Progress, begin: float
-) -> Progress:
+    block: Callable,
+    settings: tuple[PPO, AbstractVectorEnv, int, int],
+    old: TrainProgress,
+    begin: float,
+) -> TrainProgress:
     block_begin = time.perf_counter()
     count = min(settings[3], old.num_updates - old.updates)
     state, metrics = block(settings, old.state, jnp.asarray(count))

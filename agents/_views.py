@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree, Shaped
 
 
-class AbstractView(eqx.Module):
+class AbstractCriticInput(eqx.Module):
     """From what the agents see to what their critics see."""
 
     @abc.abstractmethod
@@ -27,7 +27,7 @@ class AbstractView(eqx.Module):
 
 
 @final
-class OwnView(AbstractView):
+class LocalObservation(AbstractCriticInput):
     """A critic sees what its agent sees: IPPO (de Witt et al. 2020)."""
 
     def __call__(
@@ -37,7 +37,7 @@ class OwnView(AbstractView):
 
 
 @final
-class JointView(AbstractView):
+class JointObservation(AbstractCriticInput):
     """A critic sees what every agent sees, its own agent first: MAPPO (Yu et al. 2022).
 
     The other agents follow in cyclic order (the next index first). Observations are joined along

@@ -1,7 +1,7 @@
 from ._append_agent_id import AppendAgentId as AppendAgentId
 from ._auto_reset import AutoReset as AutoReset
 from ._check_env import check_env as check_env
-from ._cond import cond_any as cond_any
+from ._cond import batched_cond as batched_cond
 from ._env import (
     AbstractEnv as AbstractEnv,
     AbstractVectorEnv as AbstractVectorEnv,
@@ -26,4 +26,4 @@ from ._shaped_reward import ShapedReward as ShapedReward, ShapedRewardState as S
 from ._spaces import AbstractSpace as AbstractSpace, Box as Box, Discrete as Discrete
 from ._time_limit import TimeLimit as TimeLimit, TimeLimitState as TimeLimitState
 from ._vectorize import Vectorize as Vectorize
-from .envs import Overcooked as Overcooked, make as make
+from .envs import ENVIRONMENTS as ENVIRONMENTS, Overcooked as Overcooked, make as make

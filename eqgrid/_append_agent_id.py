@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
 
 from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, TimeStep
-from ._nesting import holds, one_env
+from ._nesting import check_single_env, contains_wrapper
 
 
 @final
@@ -30,8 +30,8 @@ class AppendAgentId(AbstractWrapper):
     env: AbstractEnv
 
     def __init__(self, env: AbstractEnv | AbstractVectorEnv):
-        self.env = one_env(env, "AppendAgentId(env)")
-        if holds(self.env, AppendAgentId):
+        self.env = check_single_env(env, "AppendAgentId(env)")
+        if contains_wrapper(self.env, AppendAgentId):
             raise ValueError("One AppendAgentId is enough: AppendAgentId(env).")
         observation, _ = eqx.filter_eval_shape(self.env.reset, jax.random.key(0))
         if any(len(leaf.shape) < 2 for leaf in jax.tree.leaves(observation)):

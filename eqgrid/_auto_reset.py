@@ -8,9 +8,9 @@ import jax
 from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
 
 from ._checks import check_state
-from ._cond import cond_any, select
+from ._cond import batched_cond, select
 from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, TimeStep, unwrap, unwrap_state
-from ._nesting import holds, one_env
+from ._nesting import check_single_env, contains_wrapper
 from ._shaped_reward import ShapedReward
 
 
@@ -41,10 +41,10 @@ class AutoReset(AbstractWrapper):
 
     def __init__(self, env: AbstractEnv | AbstractVectorEnv, lazy: bool = False):
         self.lazy = lazy
-        self.env = one_env(env, "AutoReset(env)")
-        if holds(self.env, AutoReset):
+        self.env = check_single_env(env, "AutoReset(env)")
+        if contains_wrapper(self.env, AutoReset):
             raise ValueError("One AutoReset is enough: AutoReset(env).")
-        if holds(self.env, ShapedReward):
+        if contains_wrapper(self.env, ShapedReward):
             raise ValueError(
                 "ShapedReward must be outside AutoReset, which would restart its schedule with "
                 "every episode: ShapedReward(AutoReset(env), schedule)."
@@ -60,7 +60,7 @@ class AutoReset(AbstractWrapper):
     ) -> tuple[TimeStep, PyTree]:
         step_key, reset_key = jax.random.split(key)
         timestep, stepped = self.env.step(step_key, state, action)
-        choose = cond_any if self.lazy else select
+        choose = batched_cond if self.lazy else select
         arrays = choose(timestep.done, _restart, _go_on, self.env, reset_key, stepped)
         state = eqx.combine(arrays, stepped)  # what is no array, such as a function, never changes
         return dataclasses.replace(timestep, observation=self.env.observe(state)), state

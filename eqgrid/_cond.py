@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import ArrayLike, Bool, PyTree
 
 
-def cond_any(
+def batched_cond(
     pred: Bool[ArrayLike, ""],
     true_fn: Callable[..., PyTree],
     false_fn: Callable[..., PyTree],
@@ -49,7 +49,7 @@ def select(
     false_fn: Callable[..., PyTree],
     *operands: PyTree,
 ) -> PyTree:
-    """The same as `cond_any`, but both are always computed."""
+    """The same as `batched_cond`, but both are always computed."""
     # `jnp.where` also takes typed PRNG keys.
     yes, no = true_fn(*operands), false_fn(*operands)
     return jax.tree.map(lambda yes, no: jnp.where(pred, yes, no), yes, no)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from ._info import info_entry
-from ._nesting import holds, one_env
+from ._nesting import check_single_env, contains_wrapper
 from ._shaped_reward import ShapedReward
 
 
@@ -48,10 +48,10 @@ class LogEpisodes(AbstractWrapper):
     _entries: tuple[jax.ShapeDtypeStruct, ...] = eqx.field(static=True)
 
     def __init__(self, env: AbstractEnv | AbstractVectorEnv, totals: Sequence[str] = ()):
-        self.env = one_env(env, "LogEpisodes(env)")
-        if holds(self.env, LogEpisodes):
+        self.env = check_single_env(env, "LogEpisodes(env)")
+        if contains_wrapper(self.env, LogEpisodes):
             raise ValueError("One LogEpisodes is enough: LogEpisodes(env, totals).")
-        if holds(self.env, ShapedReward):
+        if contains_wrapper(self.env, ShapedReward):
             raise ValueError(
                 "LogEpisodes must be inside ShapedReward, or it would log the shaped reward: "
                 "ShapedReward(LogEpisodes(env), schedule)."

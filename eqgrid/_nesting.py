@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ._env import AbstractEnv, AbstractVectorEnv, AbstractVectorWrapper, AbstractWrapper
 
 
-def layers(
+def iter_wrappers(
     env: AbstractEnv | AbstractVectorEnv,
 ) -> Iterator[AbstractWrapper | AbstractVectorWrapper]:
     """The wrappers of one level, from the outermost to the innermost."""
@@ -14,12 +14,12 @@ def layers(
         env = env.env
 
 
-def holds(env: AbstractEnv | AbstractVectorEnv, kind: type) -> bool:
+def contains_wrapper(env: AbstractEnv | AbstractVectorEnv, kind: type) -> bool:
     """Whether a wrapper of this kind is anywhere in `env`."""
-    return any(isinstance(layer, kind) for layer in layers(env))
+    return any(isinstance(layer, kind) for layer in iter_wrappers(env))
 
 
-def one_env(env: object, usage: str) -> AbstractEnv:
+def check_single_env(env: object, usage: str) -> AbstractEnv:
     """Lets one environment through.
 
     **Arguments:**
@@ -41,8 +41,8 @@ def one_env(env: object, usage: str) -> AbstractEnv:
     return env
 
 
-def many_envs(env: object, usage: str) -> AbstractVectorEnv:
-    """Lets many environments through; as `one_env`, with the levels exchanged."""
+def check_vector_env(env: object, usage: str) -> AbstractVectorEnv:
+    """Lets many environments through; as `check_single_env`, with the levels exchanged."""
     if isinstance(env, AbstractEnv):
         raise ValueError(
             f"{_name(usage)} wraps a batch of environments, not one: put Vectorize inside it, "

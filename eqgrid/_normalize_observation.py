@@ -16,7 +16,7 @@ from ._env import (
     TimeStep,
 )
 from ._moments import RunningMoments
-from ._nesting import holds, many_envs
+from ._nesting import check_vector_env, contains_wrapper
 
 
 @final
@@ -66,8 +66,8 @@ class NormalizeObservation(AbstractVectorWrapper):
         moments: PyTree[RunningMoments] | None = None,
         frozen: bool = False,
     ):
-        self.env = many_envs(env, "NormalizeObservation(env)")
-        if holds(self.env, NormalizeObservation):
+        self.env = check_vector_env(env, "NormalizeObservation(env)")
+        if contains_wrapper(self.env, NormalizeObservation):
             raise ValueError("One NormalizeObservation is enough: NormalizeObservation(env).")
         if frozen and moments is None:
             raise ValueError("NormalizeObservation has no moments to freeze: pass `moments`.")

@@ -14,7 +14,7 @@ from ._env import (
     TimeStep,
 )
 from ._moments import RunningMoments
-from ._nesting import holds, many_envs
+from ._nesting import check_vector_env, contains_wrapper
 
 
 @final
@@ -32,7 +32,7 @@ class NormalizeRewardState(AbstractWrapperState):
 class NormalizeReward(AbstractVectorWrapper):
     """Divides the reward by the standard deviation of the running discounted return.
 
-    With `g <- discount * g + reward`, kept per environment and agent and zeroed where an episode
+    With `g <- gamma * g + reward`, kept per environment and agent and zeroed where an episode
     ends, the reward becomes `clip(reward / sqrt(variance(g) + epsilon), -clip, clip)`; one variance
     is shared by all whose task is not over (Engstrom et al. 2020, "Implementation Matters in Deep
     Policy Gradients", section 3). The mean is not subtracted. `LogEpisodes` is inside, so logs stay
@@ -41,30 +41,30 @@ class NormalizeReward(AbstractVectorWrapper):
     **Arguments:**
 
     - `env`: many environments.
-    - `discount`: that of the learner, from 0 to 1.
+    - `gamma`: that of the learner, from 0 to 1.
     - `epsilon`: added to the variance. `clip`: the largest magnitude; `jnp.inf` for none.
 
-    **Raises:** `ValueError` for a wrong nesting or a discount out of range.
+    **Raises:** `ValueError` for a wrong nesting or a gamma out of range.
     """
 
     env: AbstractVectorEnv
-    discount: Float[Array, ""]
+    gamma: Float[Array, ""]
     epsilon: Float[Array, ""]
     clip: Float[Array, ""]
 
     def __init__(
         self,
         env: AbstractEnv | AbstractVectorEnv,
-        discount: float | Float[Array, ""] = 0.99,
+        gamma: float | Float[Array, ""] = 0.99,
         epsilon: float | Float[Array, ""] = 1e-8,
         clip: float | Float[Array, ""] = 10.0,
     ):
-        self.env = many_envs(env, "NormalizeReward(env)")
-        if holds(self.env, NormalizeReward):
-            raise ValueError("One NormalizeReward is enough: NormalizeReward(env, discount).")
-        if isinstance(discount, float | int) and not 0 <= discount <= 1:
-            raise ValueError(f"NormalizeReward needs a discount from 0 to 1, but got {discount}.")
-        self.discount = jnp.asarray(discount, dtype=float)
+        self.env = check_vector_env(env, "NormalizeReward(env)")
+        if contains_wrapper(self.env, NormalizeReward):
+            raise ValueError("One NormalizeReward is enough: NormalizeReward(env, gamma).")
+        if isinstance(gamma, float | int) and not 0 <= gamma <= 1:
+            raise ValueError(f"NormalizeReward needs a gamma from 0 to 1, but got {gamma}.")
+        self.gamma = jnp.asarray(gamma, dtype=float)
         self.epsilon = jnp.asarray(epsilon, dtype=float)
         self.clip = jnp.asarray(clip, dtype=float)
 
@@ -87,7 +87,7 @@ class NormalizeReward(AbstractVectorWrapper):
         action: Shaped[Array, "envs agents ..."],
     ) -> tuple[TimeStep, NormalizeRewardState]:
         timestep, env_state = self.env.step(key, state.env_state, action)
-        discounted_return = self.discount * state.discounted_return + timestep.reward
+        discounted_return = self.gamma * state.discounted_return + timestep.reward
         moments = state.moments.update(discounted_return.reshape(-1), state.active.reshape(-1))
         scaled = timestep.reward / jnp.sqrt(moments.variance + self.epsilon)
         state = NormalizeRewardState(

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from ._info import info_entry
-from ._nesting import layers, one_env
+from ._nesting import check_single_env, iter_wrappers
 
 
 @final
@@ -50,8 +50,10 @@ class ShapedReward(AbstractWrapper):
         schedule: Callable[[Int[Array, ""]], Any] | float | Float[Array, ""],
         key: str = "shaped_reward",
     ):
-        self.env = one_env(env, "ShapedReward(env, schedule)")
-        if any(isinstance(layer, ShapedReward) and layer.key == key for layer in layers(env)):
+        self.env = check_single_env(env, "ShapedReward(env, schedule)")
+        if any(
+            isinstance(layer, ShapedReward) and layer.key == key for layer in iter_wrappers(env)
+        ):
             raise ValueError(
                 f"This reward is already shaped by info[{key!r}]; one is enough: "
                 "ShapedReward(env, schedule)."

@@ -9,7 +9,7 @@ from jaxtyping import Array, Int, PRNGKeyArray, PyTree, Shaped
 from ._auto_reset import AutoReset
 from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from ._log_episodes import LogEpisodes
-from ._nesting import holds, one_env
+from ._nesting import check_single_env, contains_wrapper
 
 
 @final
@@ -42,13 +42,13 @@ class TimeLimit(AbstractWrapper):
     limit: Int[Array, ""]
 
     def __init__(self, env: AbstractEnv | AbstractVectorEnv, limit: int | Int[Array, ""]):
-        self.env = one_env(env, "TimeLimit(env, limit)")
-        if holds(self.env, AutoReset):
+        self.env = check_single_env(env, "TimeLimit(env, limit)")
+        if contains_wrapper(self.env, AutoReset):
             raise ValueError(
                 "TimeLimit must be inside AutoReset, which would never see the cut: "
                 "AutoReset(TimeLimit(env, limit))."
             )
-        if holds(self.env, LogEpisodes):
+        if contains_wrapper(self.env, LogEpisodes):
             raise ValueError(
                 "TimeLimit must be inside LogEpisodes, which would never see the cut: "
                 "LogEpisodes(TimeLimit(env, limit))."

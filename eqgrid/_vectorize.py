@@ -8,7 +8,7 @@ from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
 
 from ._checks import check_action_shape, check_state
 from ._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
-from ._nesting import one_env
+from ._nesting import check_single_env
 from ._spaces import AbstractSpace
 
 
@@ -32,7 +32,7 @@ class Vectorize(AbstractVectorEnv):
     num_envs: int = eqx.field(static=True)
 
     def __init__(self, env: AbstractEnv | AbstractVectorEnv, num_envs: int):
-        self.env = one_env(env, "Vectorize(env, num_envs)")
+        self.env = check_single_env(env, "Vectorize(env, num_envs)")
         if num_envs < 1:
             raise ValueError(
                 f"Vectorize needs at least 1 environment, but got num_envs={num_envs}."

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from _errors import RunError, UsageError, complain, complain_of_system
+from _errors import RunError, UsageError, print_error, print_system_error
 from _process import Process
 from rich.console import Console
 
@@ -30,9 +30,9 @@ def _run(run: Callable[[Sequence[str]], None]) -> int:
     try:
         run(sys.argv[1:])
     except UsageError as error:
-        return complain(str(error), 2)
+        return print_error(str(error), 2)
     except RunError as error:
-        return complain(str(error), 1)
+        return print_error(str(error), 1)
     except OSError as error:
-        return complain_of_system(error)
+        return print_system_error(error)
     return 0

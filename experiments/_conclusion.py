@@ -18,7 +18,7 @@ from _results import write_json
 from _run import Run
 from jaxtyping import PRNGKeyArray
 
-from agents import Progress, read_metadata, restore, save, write_whole
+from agents import TrainProgress, read_metadata, restore, save, write_whole
 
 _FILM_STEPS = 1000
 """The longest film: what is not shown of an episode is more of the same."""
@@ -34,7 +34,7 @@ class Conclusion:
     """
 
     run: Run
-    progress: Progress
+    progress: TrainProgress
     evaluator: Evaluator
     failures: Failures
 
@@ -105,7 +105,7 @@ class Conclusion:
                 save(path, state, {**metadata, **again})
         return best
 
-    def _play(self, progress: Progress, number: int) -> np.ndarray | None:
+    def _play(self, progress: TrainProgress, number: int) -> np.ndarray | None:
         """The returns of the final episodes, or `None` when there is no time for them."""
         if self._hurried():
             return None
@@ -113,7 +113,7 @@ class Conclusion:
         state = progress.state
         number += progress.num_updates  # no evaluation before had it
         return self.evaluator.play(
-            state.policy, state.scene.env_state, number, repeats, self._hurried
+            state.policy, state.runner.env_state, number, repeats, self._hurried
         )
 
     def _draw(self, optimum: float | None, key: PRNGKeyArray) -> None:
@@ -126,7 +126,7 @@ class Conclusion:
         if self._hurried():
             return
         state = self.progress.state
-        env = frozen(build_evaluation_env(config, 1), state.scene.env_state)
+        env = frozen(build_evaluation_env(config, 1), state.runner.env_state)
         steps = min(config.env.horizon, _FILM_STEPS)
         states, rewards, done = record(state.policy, env, key, steps)
         length = int(np.append(np.flatnonzero(done) + 1, steps)[0])

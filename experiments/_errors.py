@@ -19,7 +19,7 @@ class RunError(Exception):
     """What was begun could not be finished: exit code 1."""
 
 
-def complain(sentence: str, code: int) -> int:
+def print_error(sentence: str, code: int) -> int:
     """Says what is wrong, and gives the exit code back."""
     print(f"error: {_one_line(sentence)}", file=sys.stderr)
     return code
@@ -40,10 +40,10 @@ def reason(error: OSError) -> str:
     return error.strerror or os.strerror(error.errno or 0)
 
 
-def complain_of_system(error: OSError) -> int:
+def print_system_error(error: OSError) -> int:
     """Says what the system refused, and with which file; the exit code is 1."""
     where = f"{str(error.filename)!r}: " if error.filename else ""
-    return complain(f"{where}{reason(error)}.", 1)
+    return print_error(f"{where}{reason(error)}.", 1)
 
 
 @final
@@ -70,11 +70,11 @@ class Failures:
         else:
             self._sentences.pop(path, None)
 
-    def complain(self) -> bool:
+    def report(self) -> bool:
         """Says what could not be written in the end, a line each.
 
         **Returns:** whether there was anything.
         """
         for sentence in self._sentences.values():
-            complain(sentence, 1)
+            print_error(sentence, 1)
         return bool(self._sentences)

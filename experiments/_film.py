@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
-from agents import ActorCritic, Scene, enter
+from agents import ActorCritic, RunnerState, init_runner
 from eqgrid import AbstractVectorEnv, unwrap_state
 
 
@@ -24,21 +24,25 @@ def record(
     **Returns:** the states before each step, the reward of each step (the mean over agents), and
     whether the episode was then over.
     """
-    key, enter_key = jax.random.split(key)
-    scene = enter(policy, env, enter_key)
-    arrays, rest = eqx.partition(scene, eqx.is_array)
+    key, init_key = jax.random.split(key)
+    runner = init_runner(policy, env, init_key)
+    arrays, rest = eqx.partition(runner, eqx.is_array)
     step = functools.partial(_step, policy, env, rest)
     _, recorded = jax.lax.scan(step, arrays, jax.random.split(key, (steps, 2)))
     return recorded
 
 
 def _step(
-    policy: ActorCritic, env: AbstractVectorEnv, rest: Scene, arrays: Scene, keys: PRNGKeyArray
-) -> tuple[Scene, tuple[PyTree, Array, Array]]:
-    scene = eqx.combine(arrays, rest)
-    distribution, _, carry = jax.vmap(policy)(scene.observation, scene.carry)
+    policy: ActorCritic,
+    env: AbstractVectorEnv,
+    rest: RunnerState,
+    arrays: RunnerState,
+    keys: PRNGKeyArray,
+) -> tuple[RunnerState, tuple[PyTree, Array, Array]]:
+    runner = eqx.combine(arrays, rest)
+    distribution, _, carry = jax.vmap(policy)(runner.observation, runner.carry)
     action = distribution.sample(seed=keys[0])
-    timestep, env_state = env.step(keys[1], scene.env_state, action)
-    world = jax.tree.map(lambda x: x[0], unwrap_state(scene.env_state))
-    scene = Scene(env_state, timestep.observation, carry, timestep.done, timestep.acts_next)
-    return eqx.filter(scene, eqx.is_array), (world, timestep.reward[0].mean(), timestep.done[0])
+    timestep, env_state = env.step(keys[1], runner.env_state, action)
+    world = jax.tree.map(lambda x: x[0], unwrap_state(runner.env_state))
+    runner = RunnerState(env_state, timestep.observation, carry, timestep.done, timestep.acts_next)
+    return eqx.filter(runner, eqx.is_array), (world, timestep.reward[0].mean(), timestep.done[0])

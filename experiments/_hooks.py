@@ -19,7 +19,7 @@ from jaxtyping import PRNGKeyArray, PyTree
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 
-from agents import ActorCritic, Metrics, Progress, StopTraining, evaluate, save
+from agents import ActorCritic, Metrics, StopTraining, TrainProgress, evaluate, save
 from eqgrid import AbstractVectorEnv, NormalizeObservation
 
 
@@ -48,8 +48,10 @@ class Evaluator:
         """
         self.env, self.key, self.clock, self.rows = env, key, clock, list(rows)
 
-    def __call__(self, progress: Progress) -> None:
-        returns = self.play(progress.state.policy, progress.state.scene.env_state, progress.updates)
+    def __call__(self, progress: TrainProgress) -> None:
+        returns = self.play(
+            progress.state.policy, progress.state.runner.env_state, progress.updates
+        )
         self.rows.append(
             {
                 "env_steps": progress.env_steps,
@@ -103,7 +105,7 @@ class CsvLog:
         self.written = history.rows  # the whole rows in the file, and its header
         self.rows: list[dict[str, Any]] = []  # that are not in it yet
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: TrainProgress) -> None:
         row = {
             "update": progress.updates,
             **self.evaluator.rows[-1],
@@ -166,7 +168,7 @@ class Forget:
     def __init__(self, folder: Path, failures: Failures):
         self.folder, self.failures = folder, failures
 
-    def __call__(self, _: Progress) -> None:
+    def __call__(self, _: TrainProgress) -> None:
         with self.failures.writing(self.folder):
             (self.folder / "result.json").unlink(missing_ok=True)
             forget_older(self.folder)
@@ -179,7 +181,7 @@ class StopWhenAsked:
     def __init__(self, process: Process):
         self.process = process
 
-    def __call__(self, _: Progress) -> None:
+    def __call__(self, _: TrainProgress) -> None:
         if self.process.first is not None:
             raise StopTraining("interrupted")
 
@@ -208,7 +210,7 @@ class Checkpoints:
         self.evaluator, self.failures, self.every = evaluator, failures, every
         self.best_return, self.saved = history.best_return, -np.inf
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: TrainProgress) -> None:
         row = self.evaluator.rows[-1]
         metadata = {"update": progress.updates, **row}
         if progress.wall_seconds >= self.saved + self.every:
@@ -225,7 +227,7 @@ class Display(Protocol):
     """Tells a person how far the run is."""
 
     def start(self, total_steps: int) -> None: ...
-    def __call__(self, progress: Progress) -> None: ...
+    def __call__(self, progress: TrainProgress) -> None: ...
     def stop(self) -> None: ...
 
 
@@ -250,7 +252,7 @@ class LiveBar(Display):
         self.task = self.bar.add_task("compiling", total=total_steps, numbers="the training loop")
         self.bar.start()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: TrainProgress) -> None:
         numbers = (
             f"{speed(progress):,.0f} steps/s  return "
             f"[bold]{self.evaluator.rows[-1]['eval_return_mean']:.0f}[/]"
@@ -264,7 +266,7 @@ class LiveBar(Display):
 
 
 @final
-class PlainLines(Display):
+class LogDisplay(Display):
     """A line every so often, for a file or a pipe."""
 
     def __init__(self, console: Console, evaluator: Evaluator, every: float = 0.05):
@@ -274,7 +276,7 @@ class PlainLines(Display):
     def start(self, total_steps: int) -> None:
         self.console.print("compiling the training loop")
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: TrainProgress) -> None:
         done = progress.env_steps / progress.num_env_steps
         if done < self.next and progress.updates < progress.num_updates:
             return
@@ -290,7 +292,7 @@ class PlainLines(Display):
         pass
 
 
-def speed(progress: Progress) -> float:
+def speed(progress: TrainProgress) -> float:
     """Environment steps of training per second, in this process."""
     steps = progress.env_steps - progress.env_steps_before
     return steps / max(progress.train_seconds, 1e-9)

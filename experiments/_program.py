@@ -13,7 +13,7 @@ from _build import build_evaluation_env, build_network, build_training_env
 from _cache import keep_compiled_programs
 from _conclusion import Conclusion
 from _config import Config, dump, parse
-from _errors import Failures, RunError, UsageError, complain, complain_of_system, warn
+from _errors import Failures, RunError, UsageError, print_error, print_system_error, warn
 from _folder import folder_name, is_complete, open_folder, reopen_folder, short_name
 from _history import read_history
 from _hooks import (
@@ -23,7 +23,7 @@ from _hooks import (
     Evaluator,
     Forget,
     LiveBar,
-    PlainLines,
+    LogDisplay,
     StopWhenAsked,
 )
 from _process import Process, Stopped
@@ -34,22 +34,22 @@ from rich.console import Console
 from rich.markup import escape
 
 from agents import (
-    AbstractView,
+    AbstractCriticInput,
     CheckpointError,
     Hook,
     NonFiniteLoss,
     OutOfMemory,
-    Progress,
-    RunState,
+    TrainProgress,
+    TrainState,
     check_memory,
+    init_train_state,
     restore,
-    start_run,
     train,
     write_whole,
 )
 
 
-def main(algorithm: str, view: AbstractView, process: Process) -> int:
+def main(algorithm: str, view: AbstractCriticInput, process: Process) -> int:
     """Runs a command line, and says in one line why it cannot be done.
 
     **Arguments:**
@@ -64,18 +64,18 @@ def main(algorithm: str, view: AbstractView, process: Process) -> int:
     try:
         return run(algorithm, view, sys.argv[1:], process)
     except UsageError as error:
-        return complain(str(error), 2)
+        return print_error(str(error), 2)
     except Stopped:
-        return complain(_NOTHING_LEARNED, process.exit_code)
+        return print_error(_NOTHING_LEARNED, process.exit_code)
     except OutOfMemory as error:
-        return complain(f"{error}: lower {_MEMORY_SETTINGS}.", 1)
+        return print_error(f"{error}: lower {_MEMORY_SETTINGS}.", 1)
     except (RunError, NonFiniteLoss, CheckpointError) as error:
-        return complain(str(error), 1)
+        return print_error(str(error), 1)
     except OSError as error:
-        return complain_of_system(error)
+        return print_system_error(error)
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
-            return complain(f"There is not enough memory: lower {_MEMORY_SETTINGS}.", 1)
+            return print_error(f"There is not enough memory: lower {_MEMORY_SETTINGS}.", 1)
         raise
 
 
@@ -84,7 +84,7 @@ _NOTHING_LEARNED = "interrupted before anything was learned, so nothing was writ
 _STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
 
 
-def run(algorithm: str, view: AbstractView, args: Sequence[str], process: Process) -> int:
+def run(algorithm: str, view: AbstractCriticInput, args: Sequence[str], process: Process) -> int:
     """Trains, and leaves a folder behind.
 
     **Returns:** the exit code.
@@ -106,7 +106,7 @@ def run(algorithm: str, view: AbstractView, args: Sequence[str], process: Proces
 def _go_on(run: Run) -> int:
     """Reads all that is needed before anything in the folder is touched."""
     like = eqx.filter_eval_shape(
-        start_run, run.config.ppo, run.plan.train_env, jax.random.key(0), **_choices(run)
+        init_train_state, run.config.ppo, run.plan.train_env, jax.random.key(0), **_choices(run)
     )
     state = restore(run.folder / "checkpoints" / "last.safetensors", like)
     updates = int(state.updates)
@@ -132,7 +132,7 @@ def _begin(run: Run) -> int:
     evaluator = Evaluator(run.plan.eval_env, eval_key, run.seconds, run.history.evaluations)
     failures = Failures()
     live = console.is_terminal and not console.is_dumb_terminal
-    display = (LiveBar if live else PlainLines)(console, evaluator)
+    display = (LiveBar if live else LogDisplay)(console, evaluator)
     hooks = (
         Forget(run.folder, failures),
         evaluator,
@@ -144,7 +144,7 @@ def _begin(run: Run) -> int:
     progress = _train(run, hooks, display)
     stopped = _STOP_CODES.get(progress.stopped or "", 0)
     if progress.stopped and progress.metrics is None:
-        return complain(_NOTHING_LEARNED, stopped)
+        return print_error(_NOTHING_LEARNED, stopped)
     if progress.stopped:
         console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
@@ -153,7 +153,7 @@ def _begin(run: Run) -> int:
     if progress.stopped:
         command = f"python experiments/{run.algorithm}.py --resume {shlex.quote(str(run.folder))}"
         console.print(f"to go on: {escape(command)}", highlight=False, soft_wrap=True)
-    if failures.complain():
+    if failures.report():
         return 1
     return stopped or (run.process.exit_code if run.process.first else 0)
 
@@ -200,7 +200,7 @@ def _plan(config: Config) -> Plan:
     )
 
 
-def _train(run: Run, hooks: Sequence[Hook], display: Display) -> Progress:
+def _train(run: Run, hooks: Sequence[Hook], display: Display) -> TrainProgress:
     plan = run.plan
     display.start(plan.num_updates * plan.steps_per_update)
     try:
@@ -219,10 +219,10 @@ def _train(run: Run, hooks: Sequence[Hook], display: Display) -> Progress:
         display.stop()
 
 
-def _start(run: Run) -> RunState:
+def _start(run: Run) -> TrainState:
     # It runs once, so what counts is that it compiles fast.
     start: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
-        start_run, compiler_options={"xla_backend_optimization_level": "0"}
+        init_train_state, compiler_options={"xla_backend_optimization_level": "0"}
     )
     args = (run.config.ppo, run.plan.train_env, _keys(run)[0])
     start = start.lower(*args, **_choices(run)).compile()

@@ -8,7 +8,7 @@ from _config import Config
 from _history import History
 from _process import Process
 
-from agents import AbstractView, RunState
+from agents import AbstractCriticInput, TrainState
 from eqgrid import AbstractVectorEnv
 
 
@@ -41,12 +41,12 @@ class Run:
     """
 
     algorithm: str
-    view: AbstractView
+    view: AbstractCriticInput
     config: Config
     plan: Plan
     process: Process
     folder: Path
-    state: RunState | None = None
+    state: TrainState | None = None
     history: History = dataclasses.field(default_factory=History)
 
     def seconds(self) -> float:

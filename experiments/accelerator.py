@@ -32,7 +32,7 @@ from throughput import (
     write_csv,
 )
 
-from agents import OwnView, evaluate, run_updates, start_run
+from agents import LocalObservation, evaluate, init_train_state, scan_updates
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,25 +81,25 @@ def train_seeds(config: RunConfig, number: int) -> dict[str, Any]:
     num_updates = math.ceil(config.total_steps / (config.num_envs * config.ppo.rollout_length))
     keys = jax.random.split(jax.random.key(config.seed), number)
     start = functools.partial(
-        start_run,
+        init_train_state,
         config.ppo,
         env,
         num_updates=num_updates,
         network=build_network(config),
-        view=OwnView(),
+        view=LocalObservation(),
     )
-    enter = eqx.filter_jit(eqx.filter_vmap(start))
+    init_runner = eqx.filter_jit(eqx.filter_vmap(start))
     updates = functools.partial(
-        run_updates, config.ppo, env, num_updates=num_updates, length=num_updates
+        scan_updates, config.ppo, env, num_updates=num_updates, length=num_updates
     )
-    states = enter(keys)
+    states = init_runner(keys)
     compile_start = time.perf_counter()
     program: Any = eqx.filter_jit(eqx.filter_vmap(updates), donate="all")
     program = program.lower(states).compile()
     compile_seconds = time.perf_counter() - compile_start
     seconds = []
     for _ in range(2):  # the first run pays for what the second one finds
-        states = jax.block_until_ready(enter(keys))
+        states = jax.block_until_ready(init_runner(keys))
         train_start = time.perf_counter()
         states, metrics = program(states)
         jax.block_until_ready(metrics.policy_loss)

@@ -9,7 +9,7 @@ process = Process.listen()  # before the imports, which a person waits for and m
 
 from _program import main  # noqa: E402
 
-from agents import OwnView  # noqa: E402
+from agents import LocalObservation  # noqa: E402
 
 if __name__ == "__main__":
-    process.finish(main("ippo", OwnView(), process))
+    process.finish(main("ippo", LocalObservation(), process))

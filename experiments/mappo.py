@@ -9,7 +9,7 @@ process = Process.listen()  # before the imports, which a person waits for and m
 
 from _program import main  # noqa: E402
 
-from agents import JointView  # noqa: E402
+from agents import JointObservation  # noqa: E402
 
 if __name__ == "__main__":
-    process.finish(main("mappo", JointView(), process))
+    process.finish(main("mappo", JointObservation(), process))

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agents import MLP, AbstractNetwork, actor_critic, collect, enter
+from agents import MLP, AbstractNetwork, actor_critic, collect_rollout, init_runner
 from eqgrid import (
     AbstractEnv,
     AutoReset,
@@ -79,8 +79,10 @@ def clocks(num_envs, *, num_agents=2, normalize=False):
 
 @eqx.filter_jit
 def roll(policy, env, key, length, **choices):
-    enter_key, collect_key = jax.random.split(key)
-    return collect(policy, env, enter(policy, env, enter_key), collect_key, length, **choices)
+    init_key, collect_key = jax.random.split(key)
+    return collect_rollout(
+        policy, env, init_runner(policy, env, init_key), collect_key, length, **choices
+    )
 
 
 @eqx.filter_jit

@@ -6,7 +6,7 @@ import optax
 import pytest
 from cart_pole import CartPole
 
-from agents import PPO, evaluate, start_run, train
+from agents import PPO, evaluate, init_train_state, train
 from eqgrid import (
     AppendAgentId,
     AutoReset,
@@ -31,11 +31,11 @@ def test_ppo_solves_the_cart_pole_in_all_wrappers(seed):
     ppo = PPO(rollout_length=64, num_epochs=6, learning_rate=1.5e-3, entropy_coefficient=0.0)
     env = cart_poles(16)
     train_key, eval_key = jax.random.split(jax.random.key(seed))
-    state = start_run(ppo, env, train_key, num_updates=150)
+    state = init_train_state(ppo, env, train_key, num_updates=150)
     evaluation = cart_poles(64)
-    start = evaluate(state.policy, evaluation.freeze(state.scene.env_state), eval_key)
+    start = evaluate(state.policy, evaluation.freeze(state.runner.env_state), eval_key)
     done = train(ppo, env, state, num_updates=150, updates_per_block=50)
-    frozen = evaluation.freeze(done.state.scene.env_state)
+    frozen = evaluation.freeze(done.state.runner.env_state)
     result = evaluate(done.state.policy, frozen, eval_key)
     assert np.mean(start.episode_return) < 60, "a policy that has learned nothing must fail"
     assert np.mean(result.episode_return) >= 475

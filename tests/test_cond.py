@@ -3,12 +3,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from eqgrid import cond_any
+from eqgrid import batched_cond
 
 
 def asked(flag, x, table):
     """Looks `x` up where the flag is set."""
-    return cond_any(flag, lambda x, table: table[x] * 2, lambda x, table: -x, x, table)
+    return batched_cond(flag, lambda x, table: table[x] * 2, lambda x, table: -x, x, table)
 
 
 FLAGS = np.array([[False, True, False], [False, False, False]])
@@ -46,7 +46,7 @@ def test_what_nobody_asks_for_is_not_computed(flags):
         return x * 2
 
     def one(flag, x):
-        return cond_any(flag, look, lambda x: x, x)
+        return batched_cond(flag, look, lambda x: x, x)
 
     jax.block_until_ready(jax.jit(jax.vmap(jax.vmap(one)))(flags, X))
     jax.effects_barrier()
@@ -55,6 +55,6 @@ def test_what_nobody_asks_for_is_not_computed(flags):
 
 def test_operands_may_hold_what_is_no_array():
     def use(flag, x):
-        return cond_any(flag, lambda f, x: f(x), lambda f, x: x, jnp.negative, x)
+        return batched_cond(flag, lambda f, x: f(x), lambda f, x: x, jnp.negative, x)
 
     np.testing.assert_array_equal(jax.vmap(use)(FLAGS[0], X[0]), [3, -1, 2])

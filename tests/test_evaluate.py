@@ -101,7 +101,7 @@ def test_statistics_stay_frozen(key):
     _, state = training.reset(key)
     frozen = clocks(8, normalize=True).freeze(state)
     watch = agents._evaluate._play(build(training, key), frozen, key, False, 1000)
-    assert eqx.tree_equal(watch.scene.env_state.moments, state.moments)
+    assert eqx.tree_equal(watch.runner.env_state.moments, state.moments)
 
 
 def test_an_episode_without_an_end_is_refused(key):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from agents import JointView, OwnView, read_metadata
+from agents import JointObservation, LocalObservation, read_metadata
 
 ROOT = Path(__file__).parents[1]
 SMALL = {
@@ -86,7 +86,7 @@ def call(program, monkeypatch, args, algorithm="ippo", view=None) -> int:
     monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
     process = program.Process()  # which does not listen: signals are those of the tests
     try:
-        return program.main(algorithm, view or OwnView(), process)
+        return program.main(algorithm, view or LocalObservation(), process)
     except SystemExit as stop:  # after --help
         return stop.code
 
@@ -219,7 +219,7 @@ def test_other_settings_run(program, monkeypatch, tmp_path, flags):
 
 def test_mappo_is_the_same_program(program, monkeypatch, tmp_path):
     args = [*small(), "--out", tmp_path / "run"]
-    assert call(program, monkeypatch, args, "mappo", JointView()) == 0
+    assert call(program, monkeypatch, args, "mappo", JointObservation()) == 0
     assert json.loads((tmp_path / "run" / "result.json").read_text())["algorithm"] == "mappo"
 
 
@@ -246,7 +246,7 @@ BAD = {
     "missing settings file": (["--config", "no.toml"], "cannot be read"),
     "cnn on a vector": (["--network", "cnn"], "--env.observation planes"),
     "states that tell too little": (
-        ["--ppo.keep-states", "--env.normalize-observation"],
+        ["--ppo.store-states", "--env.normalize-observation"],
         "turn it off for NormalizeObservation",
     ),
     "share": (["--env.random-starts", "2"], "between 0 and 1"),
@@ -271,7 +271,7 @@ FILES = {
     "wrong nested type": ("[ppo]\nlearning_rate = true\n", "must be a number"),
     "no table": ("env = 3\n", "'env'"),
     "no toml": ("seed = = 1\n", "is no TOML"),
-    "out of range": ("[ppo]\ndiscount = 2.0\n", "discount must be between 0 and 1"),
+    "out of range": ("[ppo]\ndiscount = 2.0\n", "gamma must be between 0 and 1"),
 }
 
 
@@ -420,7 +420,7 @@ def test_settings_of_another_algorithm_are_refused(
     finished, program, monkeypatch, capsys, tmp_path
 ):
     args = ["--config", finished / "config.toml", "--out", tmp_path / "run"]
-    assert call(program, monkeypatch, args, "mappo", JointView()) == 2
+    assert call(program, monkeypatch, args, "mappo", JointObservation()) == 2
     assert "is for ippo: use experiments/ippo.py" in capsys.readouterr().err
 
 

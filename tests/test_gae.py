@@ -38,7 +38,7 @@ def rollout(key):
 
 def estimate(*arrays):
     arrays = [jnp.asarray(x) for x in arrays]
-    return gae(*arrays, discount=DISCOUNT, trace_decay=TRACE_DECAY)
+    return gae(*arrays, gamma=DISCOUNT, gae_lambda=TRACE_DECAY)
 
 
 def test_equals_the_definition_across_every_kind_of_end(key):
@@ -59,17 +59,17 @@ def test_the_end_of_the_task_cuts_both(key):
     np.testing.assert_allclose(advantage[5, 1], reward[5, 1] - value[5, 1], rtol=1e-5)
 
 
-@pytest.mark.parametrize("trace_decay", [0.0, 1.0])
-def test_its_ends_are_the_one_step_error_and_the_whole_return(key, trace_decay):
+@pytest.mark.parametrize("gae_lambda", [0.0, 1.0])
+def test_its_ends_are_the_one_step_error_and_the_whole_return(key, gae_lambda):
     reward, value, _, _, _ = rollout(key)
     next_value = np.concatenate([value[1:], np.zeros_like(value[:1])])
     never = np.zeros_like(reward, dtype=bool)
     advantage = gae(
         *map(jnp.asarray, (reward, value, next_value, never, never[:, :, 0])),
-        discount=DISCOUNT,
-        trace_decay=trace_decay,
+        gamma=DISCOUNT,
+        gae_lambda=gae_lambda,
     )
-    if trace_decay == 0:
+    if gae_lambda == 0:
         expected = reward[0] + DISCOUNT * next_value[0] - value[0]
     else:
         powers = DISCOUNT ** np.arange(9, dtype=np.float32)

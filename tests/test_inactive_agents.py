@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agents import MLP, PPO, actor_critic, collect, enter, gae
+from agents import MLP, PPO, actor_critic, collect_rollout, gae, init_runner
 from eqgrid import AutoReset, LogEpisodes, Vectorize
 from eqgrid.envs.goals import Goals
 
@@ -19,10 +19,10 @@ ENVS, LENGTH = 16, 64
 def played():
     """A rollout in which agents arrive at different times."""
     env = Vectorize(AutoReset(LogEpisodes(Goals("room", horizon=30))), ENVS)
-    ppo = PPO(rollout_length=LENGTH, num_minibatches=4, num_epochs=2, advantage_epsilon=1e-8)
+    ppo = PPO(rollout_length=LENGTH, num_minibatches=4, num_epochs=2, advantage_std_offset=1e-8)
     policy = actor_critic(env, jax.random.key(0), network=MLP)
-    scene = enter(policy, env, jax.random.key(1))
-    rollout, _ = eqx.filter_jit(collect)(policy, env, scene, jax.random.key(2), LENGTH)
+    scene = init_runner(policy, env, jax.random.key(1))
+    rollout, _ = eqx.filter_jit(collect_rollout)(policy, env, scene, jax.random.key(2), LENGTH)
     return env, ppo, policy, rollout
 
 
@@ -83,7 +83,7 @@ def test_nothing_leaks_through_time(played):
     _, _, _, rollout = played
     nonsense = with_nonsense(rollout, 4)
     ours, theirs = (
-        gae(x.reward, x.value, x.next_value, x.terminated, x.done, discount=0.99, trace_decay=0.95)
+        gae(x.reward, x.value, x.next_value, x.terminated, x.done, gamma=0.99, gae_lambda=0.95)
         for x in (rollout, nonsense)
     )
     np.testing.assert_array_equal(

@@ -15,16 +15,16 @@ def inner():
     return Vectorize(AutoReset(LogEpisodes(TimeLimit(Race(), 4))), ENVS)
 
 
-@pytest.mark.parametrize(("discount", "epsilon", "clip"), [(0.9, 1e-8, 10.0), (0.5, 0.1, 0.7)])
-def test_equals_numpy_over_all_that_was_seen(key, discount, epsilon, clip):
-    env = NormalizeReward(inner(), discount, epsilon, clip)
+@pytest.mark.parametrize(("gamma", "epsilon", "clip"), [(0.9, 1e-8, 10.0), (0.5, 0.1, 0.7)])
+def test_equals_numpy_over_all_that_was_seen(key, gamma, epsilon, clip):
+    env = NormalizeReward(inner(), gamma, epsilon, clip)
     actions = sample_actions(env, key, STEPS)
     _, timesteps, states = rollout(env, key, actions)
     _, raw, _ = rollout(inner(), key, actions)
     running, seen, active = np.zeros((ENVS, 3)), [], np.ones((ENVS, 3), bool)
     for t in range(STEPS):
         reward = np.asarray(raw.reward[t], np.float64)
-        running = discount * running + reward
+        running = gamma * running + reward
         seen.extend(running[active])
         scale = np.sqrt(np.var(seen) + epsilon)
         expected = np.clip(reward / scale, -clip, clip)
@@ -61,10 +61,10 @@ def test_one_variance_is_shared(key):
     assert state.discounted_return.shape == (ENVS, 3)
 
 
-@pytest.mark.parametrize("discount", [-0.1, 1.5])
-def test_a_discount_out_of_range_is_refused(discount):
-    with pytest.raises(ValueError, match=f"from 0 to 1, but got {discount}"):
-        NormalizeReward(inner(), discount)
+@pytest.mark.parametrize("gamma", [-0.1, 1.5])
+def test_a_discount_out_of_range_is_refused(gamma):
+    with pytest.raises(ValueError, match=f"from 0 to 1, but got {gamma}"):
+        NormalizeReward(inner(), gamma)
 
 
 def test_a_mixture_of_keys_is_used(key):

@@ -8,21 +8,30 @@ import numpy as np
 import pytest
 from learners import GRU, Clock, assert_close, build, clocks, loud_mlp
 
-from agents import MLP, ActorCritic, JointView, OwnView, Separate, Shared, draw, entropy
+from agents import (
+    MLP,
+    ActorCritic,
+    IndependentParameters,
+    JointObservation,
+    LocalObservation,
+    SharedParameters,
+    entropy,
+    sample_action,
+)
 from eqgrid import Box, Vectorize
 
 
 def test_shared_agents_are_one_network(key):
     network = loud_mlp((4,), 3, final_scale=1.0, key=key)
     x = jax.random.normal(key, (5, 4))
-    out, _ = Shared(network, 5)(x, None)
+    out, _ = SharedParameters(network, 5)(x, None)
     assert_close(out, jnp.stack([network(row, None)[0] for row in x]))
 
 
 @pytest.mark.parametrize("network", [loud_mlp, GRU])
 def test_separate_agents_each_have_their_own(key, network):
     networks = [network((4,), 3, final_scale=1.0, key=k) for k in jax.random.split(key, 5)]
-    team = Separate(networks)
+    team = IndependentParameters(networks)
     x = jax.random.normal(key, (5, 4))
     carry = team.initial_carry()
     out, next_carry = team(x, carry)
@@ -31,7 +40,9 @@ def test_separate_agents_each_have_their_own(key, network):
         assert_close(out[i], alone)
         assert_close(jax.tree.map(lambda c, i=i: c[i], next_carry), alone_carry)
     assert (
-        np.unique(np.asarray(Shared(networks[0], 5)(x[:1].repeat(5, 0), carry)[0]), axis=0).shape[0]
+        np.unique(
+            np.asarray(SharedParameters(networks[0], 5)(x[:1].repeat(5, 0), carry)[0]), axis=0
+        ).shape[0]
         == 1
     )
     assert np.unique(np.asarray(team(x[:1].repeat(5, 0), carry)[0]), axis=0).shape[0] == 5
@@ -39,14 +50,14 @@ def test_separate_agents_each_have_their_own(key, network):
 
 def test_a_team_needs_an_agent(key):
     with pytest.raises(ValueError, match="at least 1 agent"):
-        Separate([])
+        IndependentParameters([])
     with pytest.raises(ValueError, match="num_agents=0"):
-        Shared(MLP((1,), 1, key=key), 0)
+        SharedParameters(MLP((1,), 1, key=key), 0)
 
 
 def test_the_joint_view_is_own_first_then_cyclic():
     vectors = jnp.asarray(10 * np.arange(12)[:, None] + np.arange(2))
-    joint = JointView()(vectors)
+    joint = JointObservation()(vectors)
     for i in range(12):
         expected = [10 * ((i + k) % 12) + j for k in range(12) for j in range(2)]
         np.testing.assert_array_equal(joint[i], expected)
@@ -54,16 +65,16 @@ def test_the_joint_view_is_own_first_then_cyclic():
 
 def test_the_joint_view_stacks_the_channels_of_images():
     images = jnp.arange(2 * 4 * 5 * 3, dtype=jnp.uint8).reshape(2, 4, 5, 3)
-    joint = JointView()(images)
+    joint = JointObservation()(images)
     assert joint.dtype == jnp.uint8
     np.testing.assert_array_equal(joint[1, 2, 4], [*images[1, 2, 4], *images[0, 2, 4]])
-    np.testing.assert_array_equal(JointView()(jnp.arange(2.0)), [[0.0, 1.0], [1.0, 0.0]])
+    np.testing.assert_array_equal(JointObservation()(jnp.arange(2.0)), [[0.0, 1.0], [1.0, 0.0]])
 
 
 def test_only_the_view_tells_mappo_from_ippo(key):
     env = clocks(1, num_agents=3)
-    own = build(env, key, network=loud_mlp, view=OwnView())
-    joint = build(env, key, network=loud_mlp, view=JointView())
+    own = build(env, key, network=loud_mlp, view=LocalObservation())
+    joint = build(env, key, network=loud_mlp, view=JointObservation())
     assert_close(own.actor, joint.actor)
     x = jax.random.normal(key, (3, 4))
     changed = x.at[2].add(1.0)
@@ -81,7 +92,7 @@ def test_the_carry_is_none_unless_something_remembers(key):
     assert feed_forward.initial_carry() is None
     assert not feed_forward.recurrent
     assert recurrent.recurrent
-    mixed = ActorCritic(feed_forward.actor, recurrent.critic, OwnView())
+    mixed = ActorCritic(feed_forward.actor, recurrent.critic, LocalObservation())
     assert mixed.recurrent
     _, _, carry = mixed(jnp.ones((2, 4)), mixed.initial_carry())
     assert carry[0] is None
@@ -104,18 +115,18 @@ def test_parameters_are_shared_or_separate(key, shared):
 
 def test_actions_are_drawn_with_their_probabilities():
     logits = jnp.log(jnp.array([0.0, 0.5, 0.0, 0.375, 0.125, 0.0]))
-    luck = (jnp.arange(8000.0) + 0.5) / 8000
+    uniform = (jnp.arange(8000.0) + 0.5) / 8000
     stacked = jnp.broadcast_to(logits, (8000, 6))
-    action = jax.jit(lambda x, u: draw(distrax.Categorical(logits=x), u))(stacked, luck)
+    action = jax.jit(lambda x, u: sample_action(distrax.Categorical(logits=x), u))(stacked, uniform)
     np.testing.assert_array_equal(np.bincount(action, minlength=6), [0, 4000, 0, 3000, 1000, 0])
 
 
-@pytest.mark.parametrize("luck", [0.0, float(np.nextafter(np.float32(1), np.float32(0)))])
-def test_what_has_no_probability_is_never_drawn(key, luck):
+@pytest.mark.parametrize("uniform", [0.0, float(np.nextafter(np.float32(1), np.float32(0)))])
+def test_what_has_no_probability_is_never_drawn(key, uniform):
     some = jax.random.normal(key, (1000, 4))
     logits = jnp.pad(some, ((0, 0), (1, 1)), constant_values=-jnp.inf)
-    action = jax.jit(lambda x, u: draw(distrax.Categorical(logits=x), u))(
-        logits, jnp.full(1000, luck)
+    action = jax.jit(lambda x, u: sample_action(distrax.Categorical(logits=x), u))(
+        logits, jnp.full(1000, uniform)
     )
     assert action.min() >= 1
     assert action.max() <= 4

@@ -8,7 +8,7 @@ import optax
 import pytest
 from learners import GRU, assert_close, build, clocks, loud_mlp, roll
 
-from agents import PPO, JointView, OwnView
+from agents import PPO, JointObservation, LocalObservation
 from agents._ppo import minibatch, ppo_loss, replay, shuffle
 
 LENGTH, NUM_ENVS = 24, 4
@@ -63,11 +63,11 @@ def learn(ppo, policy, rollout, key, *, opt_state=None, update=None, num_updates
 @pytest.mark.parametrize(
     ("network", "chunk", "normalize", "shared", "view"),
     [
-        (loud_mlp, 0, False, False, JointView()),
-        (loud_mlp, 0, True, True, OwnView()),
-        (GRU, 8, False, True, OwnView()),
-        (GRU, 8, True, False, JointView()),
-        (GRU, 0, True, False, JointView()),
+        (loud_mlp, 0, False, False, JointObservation()),
+        (loud_mlp, 0, True, True, LocalObservation()),
+        (GRU, 8, False, True, LocalObservation()),
+        (GRU, 8, True, False, JointObservation()),
+        (GRU, 0, True, False, JointObservation()),
     ],
 )
 def test_the_first_ratio_is_one(key, network, chunk, normalize, shared, view):
@@ -92,10 +92,10 @@ def test_a_carry_reset_too_early_or_too_late_would_show(shift):
 def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages):
     policy, rollout = experience()
     ppo = settings(
-        clip=0.1,
+        clip_epsilon=0.1,
         value_clip=value_clip,
         value_coefficient=1e-3,
-        advantage_epsilon=5.0,
+        advantage_std_offset=5.0,
         normalize_advantages=normalize_advantages,
     )
     batch = whole_batch(ppo, policy, rollout)
@@ -103,14 +103,16 @@ def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages):
     log_probs, values, _ = replayed(moved, batch)
     total, parts = eqx.filter_jit(ppo_loss)(moved, batch, ppo, 3.0)
 
-    log_probs = np.asarray(log_probs).reshape(-1, 3)
-    action = np.asarray(batch.action).reshape(-1)
+    active = np.asarray(batch.active).reshape(-1)
+    assert 0 < active.sum() < len(active)
+    log_probs = np.asarray(log_probs).reshape(-1, 3)[active]
+    action = np.asarray(batch.action).reshape(-1)[active]
     old, old_value, advantage, target, value = (
-        np.asarray(x).reshape(-1)
+        np.asarray(x).reshape(-1)[active]
         for x in (batch.log_prob, batch.value, batch.advantage, batch.target, values)
     )
     if normalize_advantages:
-        advantage = (advantage - advantage.mean()) / (advantage.std() + ppo.advantage_epsilon)
+        advantage = (advantage - advantage.mean()) / (advantage.std() + ppo.advantage_std_offset)
     policy_loss, value_loss, entropy, kl, clipped = 0.0, 0.0, 0.0, 0.0, 0
     for i in range(len(action)):
         ratio = np.exp(log_probs[i, action[i]] - old[i])
@@ -201,7 +203,9 @@ def test_minibatches_never_mix_what_belongs_together(key, network, chunk):
 
 
 @pytest.mark.parametrize("network", [loud_mlp, GRU])
-@pytest.mark.parametrize(("shared", "view"), [(True, OwnView()), (False, JointView())])
+@pytest.mark.parametrize(
+    ("shared", "view"), [(True, LocalObservation()), (False, JointObservation())]
+)
 def test_permuting_environments_and_agents_permutes_the_result(key, network, view, shared):
     policy, rollout = experience(network, view, shared)
     ppo = settings(num_epochs=1, num_minibatches=1)
@@ -298,7 +302,8 @@ def test_the_metrics_say_what_happened(key):
                 total = np.zeros(2)
     np.testing.assert_allclose(metrics.episode_return, np.mean(returns), rtol=1e-5)
     batch = ppo.batch(policy, rollout)
-    expected = 1 - np.var(batch.target - batch.value) / np.var(batch.target)
+    target, value = (np.asarray(x)[batch.active] for x in (batch.target, batch.value))
+    expected = 1 - np.var(target - value) / np.var(target)
     np.testing.assert_allclose(metrics.explained_variance, expected, rtol=1e-3)
 
 
@@ -309,16 +314,16 @@ def test_the_metrics_say_what_happened(key):
         ({"num_epochs": -1}, "num_epochs must be at least 1, but it is -1"),
         ({"num_minibatches": 0}, "num_minibatches must be at least 1"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0"),
-        ({"clip": -0.1}, "clip must be above 0"),
+        ({"clip_epsilon": -0.1}, "clip_epsilon must be above 0"),
         ({"max_grad_norm": 0.0}, "max_grad_norm must be above 0"),
-        ({"discount": 1.1}, "discount must be between 0 and 1, but it is 1.1"),
+        ({"gamma": 1.1}, "gamma must be between 0 and 1, but it is 1.1"),
         ({"gae_lambda": -0.1}, "gae_lambda must be between 0 and 1"),
-        ({"discount": float("nan")}, "discount must be between 0 and 1"),
+        ({"gamma": float("nan")}, "gamma must be between 0 and 1"),
         ({"value_clip": -1.0}, "value_clip must be at least 0"),
         ({"entropy_coefficient": -1.0}, "entropy_coefficient must be at least 0"),
         ({"entropy_coefficient_end": -1.0}, "entropy_coefficient_end must be at least 0"),
         ({"value_coefficient": -1.0}, "value_coefficient must be at least 0"),
-        ({"advantage_epsilon": -1.0}, "advantage_epsilon must be at least 0"),
+        ({"advantage_std_offset": -1.0}, "advantage_std_offset must be at least 0"),
         ({"chunk_length": -1}, "chunk_length must be at least 0"),
     ],
 )
@@ -349,10 +354,10 @@ def test_what_does_not_divide_is_refused_with_the_nearest_that_does(key):
 @pytest.mark.parametrize("network", [loud_mlp, GRU])
 def test_learning_from_states_is_learning_from_observations(key, network):
     env = clocks(NUM_ENVS)
-    policy = build(env, key, network=network, view=JointView())
+    policy = build(env, key, network=network, view=JointObservation())
     learned = []
-    for keep_states in (False, True):
-        ppo = settings(num_minibatches=2, chunk_length=12, keep_states=keep_states)
+    for store_states in (False, True):
+        ppo = settings(num_minibatches=2, chunk_length=12, store_states=store_states)
         state = ppo.init(policy, env, key, num_updates=2)
         learned.append(eqx.filter_jit(ppo.update)(env, state, num_updates=2))
     assert_close(*learned, 1e-4)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from learners import GRU, loud_mlp
 
-from agents import PPO, evaluate, start_run, train
+from agents import PPO, evaluate, init_train_state, train
 from eqgrid import AbstractEnv, AutoReset, Discrete, LogEpisodes, TimeStep, Vectorize
 
 
@@ -50,7 +50,7 @@ def test_memory_is_learned_where_there_is_one(key, network, chunk_length):
         entropy_coefficient=0.0,
     )
     env = recalls(32)
-    state = start_run(ppo, env, key, num_updates=60, network=network)
+    state = init_train_state(ppo, env, key, num_updates=60, network=network)
     done = train(ppo, env, state, num_updates=60, updates_per_block=60)
     result = evaluate(done.state.policy, recalls(256), key)
     mean = np.mean(result.episode_return)

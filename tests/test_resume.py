@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from agents import OwnView, read_metadata
+from agents import LocalObservation, read_metadata
 
 ROOT = Path(__file__).parents[1]
 FLAGS = (
@@ -35,7 +35,7 @@ def program(monkeypatch, tmp_path):
 def call(program, monkeypatch, capsys):
     def call(*args: str) -> tuple[int, str]:
         monkeypatch.setattr("sys.argv", ["prog", *map(str, args)])
-        code = program.main("ippo", OwnView(), program.Process())
+        code = program.main("ippo", LocalObservation(), program.Process())
         said = capsys.readouterr()
         return code, said.err or said.out
 
@@ -90,7 +90,7 @@ def check_equal(folder: Path, whole: Path) -> None:
             marks=pytest.mark.robustness,
         ),
         pytest.param(
-            ["--network", "cnn", "--env.observation", "planes", "--ppo.keep-states"],
+            ["--network", "cnn", "--env.observation", "planes", "--ppo.store-states"],
             marks=pytest.mark.robustness,
         ),
     ],
@@ -183,7 +183,11 @@ def damage(folder: Path, how: str) -> None:
         ("mappo", [], "is for mappo: use experiments/mappo.py"),
         ("log", [], "metrics.csv' is damaged: remove it to go on"),
         ("nothing", ["--seed", "3"], "--seed cannot be given with --resume"),
-        ("nothing", ["--ppo.clip", "0.3"], "--ppo.clip cannot be given with --resume"),
+        (
+            "nothing",
+            ["--ppo.clip-epsilon", "0.3"],
+            "--ppo.clip-epsilon cannot be given with --resume",
+        ),
         ("nothing", ["--out", "other"], "--out cannot be given with --resume"),
         ("nothing", ["--overwrite"], "--overwrite cannot be given with --resume"),
         ("nothing", ["--config", "mine/config.toml"], "--config cannot be given with --resume"),

@@ -6,8 +6,16 @@ import pytest
 from cart_pole import CartPole
 from learners import GRU, build, clocks, loud_mlp, roll
 
-from agents import PPO, AbstractNetwork, ActorCritic, OwnView, Shared, collect, enter
-from agents._rollout import look_again
+from agents import (
+    PPO,
+    AbstractNetwork,
+    ActorCritic,
+    LocalObservation,
+    SharedParameters,
+    collect_rollout,
+    init_runner,
+)
+from agents._rollout import observe_fn
 from eqgrid import NormalizeReward, Vectorize, unwrap_state
 
 LENGTH, NUM_ENVS = 40, 3
@@ -36,7 +44,9 @@ class StepCounter(AbstractNetwork):
 
 
 def policy_with(critic):
-    return ActorCritic(Shared(TimeReader(3), 2), Shared(critic, 2), OwnView())
+    return ActorCritic(
+        SharedParameters(TimeReader(3), 2), SharedParameters(critic, 2), LocalObservation()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +105,7 @@ def test_the_carry_starts_over_with_every_episode(key):
 def test_it_goes_on_where_it_stopped(key):
     env = clocks(NUM_ENVS)
     rollout, scene = roll(policy_with(TimeReader(1)), env, key, 5)
-    later, _ = eqx.filter_jit(collect)(policy_with(TimeReader(1)), env, scene, key, 5)
+    later, _ = eqx.filter_jit(collect_rollout)(policy_with(TimeReader(1)), env, scene, key, 5)
     time, next_time = rollout.observation[-1, :, 1, 1], later.observation[0, :, 1, 1]
     np.testing.assert_array_equal(next_time, np.where(rollout.done[-1], 0, time + 1))
     np.testing.assert_array_equal(later.start[0], rollout.done[-1])
@@ -127,7 +137,7 @@ def test_environments_that_never_start_over_are_refused(key):
     env = Vectorize(CartPole(), 2)
     policy = policy_with(TimeReader(1))
     with pytest.raises(ValueError, match=r"Vectorize\(AutoReset\(env\), num_envs\)"):
-        enter(policy, env, key)
+        init_runner(policy, env, key)
 
 
 @pytest.mark.parametrize("wrap", [lambda env: env, lambda env: NormalizeReward(env, 0.9)])
@@ -135,9 +145,9 @@ def test_states_tell_the_observations(key, wrap):
     env = wrap(clocks(NUM_ENVS))
     policy = build(env, key, network=loud_mlp)
     seen, _ = roll(policy, env, key, 9)
-    kept, _ = roll(policy, env, key, 9, keep_states=True)
+    kept, _ = roll(policy, env, key, 9, store_states=True)
     assert unwrap_state(kept.observation).shape[2:] == (3,), "the state of a Clock"
-    look = jax.vmap(jax.vmap(look_again(env)))
+    look = jax.vmap(jax.vmap(observe_fn(env)))
     np.testing.assert_array_equal(look(kept.observation), seen.observation)
     np.testing.assert_array_equal(kept.action, seen.action)
     np.testing.assert_allclose(kept.value, seen.value, rtol=1e-5, atol=1e-5)
@@ -148,9 +158,9 @@ def test_states_that_do_not_tell_the_observations_are_refused(key):
     policy = build(env, key)
     message = "turn it off for NormalizeObservation"
     with pytest.raises(ValueError, match=message):
-        roll(policy, env, key, 3, keep_states=True)
+        roll(policy, env, key, 3, store_states=True)
     with pytest.raises(ValueError, match=message):
-        PPO(rollout_length=8, keep_states=True).init(policy, env, key, num_updates=1)
+        PPO(rollout_length=8, store_states=True).init(policy, env, key, num_updates=1)
 
 
 def test_the_return_can_be_differentiated(key):

@@ -62,6 +62,14 @@ def test_only_abstract_modules_are_inherited_from(name):
     )
 
 
+def lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function without its docstring, which may say as much as is needed."""
+    first = function.body[0]
+    is_doc = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    doc = first.end_lineno - first.lineno + 1 if is_doc else 0
+    return function.end_lineno - function.lineno + 1 - doc
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=NAMES)
 def test_no_function_is_over_60_lines(path):
     functions = [
@@ -69,12 +77,7 @@ def test_no_function_is_over_60_lines(path):
         for node in ast.walk(TREES[path])
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-    too_long = {
-        node.name: node.end_lineno - node.lineno + 1
-        for node in functions
-        if node.end_lineno - node.lineno + 1 > 60
-    }
-    assert not too_long
+    assert not {node.name: lines(node) for node in functions if lines(node) > 60}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=NAMES)

@@ -14,14 +14,14 @@ import agents._memory
 import agents._train
 from agents import (
     PPO,
-    JointView,
+    JointObservation,
     NonFiniteLoss,
     OutOfMemory,
     StopTraining,
+    init_train_state,
     restore,
-    run_updates,
     save,
-    start_run,
+    scan_updates,
     train,
 )
 from eqgrid import AbstractEnv, AbstractWrapper, AutoReset, LogEpisodes, Vectorize
@@ -33,7 +33,7 @@ NUM_ENVS = 4
 def start(key, *, env=None, ppo=PPO_SMALL, num_updates=6, **choices):
     env = clocks(NUM_ENVS) if env is None else env
     choices = {"network": loud_mlp, **choices}
-    return env, start_run(ppo, env, key, num_updates=num_updates, **choices)
+    return env, init_train_state(ppo, env, key, num_updates=num_updates, **choices)
 
 
 class Recorder:
@@ -62,7 +62,7 @@ def stop_at(updates):
 def test_many_seeds_at_once_are_what_each_is_alone(key):
     keys = jax.random.split(key, 3)
     env, _ = start(key)
-    updates = functools.partial(run_updates, PPO_SMALL, env, num_updates=6, length=2)
+    updates = functools.partial(scan_updates, PPO_SMALL, env, num_updates=6, length=2)
     states = eqx.filter_vmap(lambda key: start(key, env=env)[1])(keys)
     states, metrics = eqx.filter_jit(eqx.filter_vmap(updates))(states)
     assert metrics.policy_loss.shape == (3, 2)
@@ -94,7 +94,7 @@ def test_hooks_see_every_block(key):
 
 def test_a_run_compiles_once(key):
     # Settings of its own, or a compilation of another test might serve.
-    ppo = PPO(rollout_length=8, num_epochs=1, num_minibatches=2, clip=0.123)
+    ppo = PPO(rollout_length=8, num_epochs=1, num_minibatches=2, clip_epsilon=0.123)
     env, state = start(key, ppo=ppo)
     compilations, blocks = [], []
     jax.monitoring.register_event_duration_secs_listener(
@@ -121,7 +121,7 @@ def test_the_state_is_consumed(key):
 
 @pytest.mark.parametrize(
     ("normalize", "choices"),
-    [(True, {"view": JointView()}), (False, {"network": GRU, "shared": False})],
+    [(True, {"view": JointObservation()}), (False, {"network": GRU, "shared": False})],
 )
 def test_a_resumed_run_is_bitwise_the_same(key, tmp_path, normalize, choices):
     env, state = start(key, env=clocks(NUM_ENVS, normalize=normalize), **choices)

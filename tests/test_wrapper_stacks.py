@@ -387,7 +387,7 @@ def test_one_compilation_for_environments_of_other_parameters():
 
     for goal, limit, weight in [(4.0, 3, 1.0), (5.0, 4, 0.5)]:
         env = ShapedReward(AutoReset(TimeLimit(Race(goal=goal), limit)), weight)
-        counted_reset(NormalizeReward(Vectorize(env, 2), discount=weight), jax.random.key(0))
+        counted_reset(NormalizeReward(Vectorize(env, 2), gamma=weight), jax.random.key(0))
     assert len(traced) == 1
 
 

@@ -1,2 +1,7 @@
-from ._make import make as make
+from ._make import ENVIRONMENTS as ENVIRONMENTS, make as make
+from .foraging import Foraging as Foraging
+from .goals import Goals as Goals
 from .overcooked import Overcooked as Overcooked
+from .overcooked_v2 import OvercookedV2 as OvercookedV2
+from .rescue import Rescue as Rescue
+from .warehouse import Warehouse as Warehouse

@@ -22,15 +22,15 @@ NUMBERS = (
     "--shaping",
     "--env.random-starts",
     "--ppo.learning-rate",
-    "--ppo.discount",
+    "--ppo.gamma",
     "--ppo.gae-lambda",
-    "--ppo.clip",
+    "--ppo.clip-epsilon",
     "--ppo.value-clip",
     "--ppo.entropy-coefficient",
     "--ppo.entropy-coefficient-end",
     "--ppo.value-coefficient",
     "--ppo.max-grad-norm",
-    "--ppo.advantage-epsilon",
+    "--ppo.advantage-std-offset",
 )
 WRONG_NUMBERS = ("nan", "inf", "-inf", "-0.5", "1e39", "1+2j", "some", "")
 
@@ -62,7 +62,7 @@ def flags() -> dict[str, list[str]]:
         "no utf-8": ["--env.layout", "caf\udce9"],
         "cnn on features": ["--network", "cnn"],
         "minibatches": ["--ppo.num-minibatches", "7"],
-        "states of moments": ["--ppo.keep-states", "--env.normalize-observation"],
+        "states of moments": ["--ppo.store-states", "--env.normalize-observation"],
         "too long a rollout": ["--num-envs", "16000000", "--ppo.rollout-length", "1000000"],
         "too many updates": ["--total-steps", str(10**14)],
         "too long a schedule": ["--shaping-steps", str(10**14)],

@@ -1,0 +1,23 @@
+"""Every world trains from one command, and leaves numbers, a curve and a film."""
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.robustness
+WORLDS = ("overcooked_v2", "foraging", "warehouse", "rescue", "goals")
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_it_trains(begin, tmp_path, world):
+    process = begin("--env.name", world, "--total-steps", "512", "--out", "run")
+    _, error = process.communicate(timeout=300)
+    assert (process.returncode, error) == (0, "")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["world"] == world
+    assert result["env_steps"] == 512
+    for name in ("curve.png", "episode.gif", "metrics.csv"):
+        assert (tmp_path / "run" / name).stat().st_size > 0
+    again = begin("--resume", "run", "--total-steps", "1024")
+    _, error = again.communicate(timeout=300)
+    assert (again.returncode, error) == (0, "")

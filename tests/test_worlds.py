@@ -1,0 +1,76 @@
+"""All worlds: each keeps the protocol, has a name, pictures, and settings on the command line."""
+
+import io
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pytest
+from kitchen_checks import unchecked
+from PIL import Image
+
+import eqgrid
+from eqgrid import ENVIRONMENTS, check_env, make
+from eqgrid.grid import GridWorld
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+
+
+@pytest.fixture
+def worlds(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    import _worlds  # noqa: PLC0415
+
+    return _worlds
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_it_keeps_the_protocol(name):
+    check_env(make(name), steps=40)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_it_has_pictures_and_films(name):
+    env = make(name)
+    assert isinstance(env, GridWorld)
+    _, state = eqx.filter_jit(env.reset)(jax.random.key(0))
+    action = jnp.zeros(env.num_agents, int)
+    _, after = eqx.filter_jit(env.step)(jax.random.key(1), state, action)
+    assert env.render(state, cell_pixels=16).ndim == 3
+    film = env.render_episode(
+        jax.tree.map(lambda *x: jnp.stack(x), state, after), cell_pixels=16, captions=["a", "b"]
+    )
+    assert Image.open(io.BytesIO(film)).format == "GIF"
+
+
+def test_every_world_has_settings_of_its_own(worlds):
+    assert list(worlds.WORLDS) == list(ENVIRONMENTS)
+    for name in ENVIRONMENTS:
+        config = worlds.default_world(name)
+        assert config.name == name
+        assert isinstance(config.build(train=True), GridWorld)
+        assert config.title
+        assert config.optimum is None or config.optimum > 0
+        assert config.threshold > 0
+        assert config.obstacle() is None
+
+
+@pytest.mark.parametrize(("name", "hint"), [("goal", "did you mean goals"), ("chess", "Known are")])
+def test_an_unknown_world_is_refused(worlds, name, hint):
+    with pytest.raises(Exception, match=hint) as refusal:
+        worlds.default_world(name)
+    assert type(refusal.value).__name__ == "UsageError"
+
+
+def test_a_misspelt_environment_gets_the_nearest_where_there_is_a_near_one():
+    with unchecked(), pytest.raises(ValueError, match="did you mean 'rescue'"):
+        make("rescu")
+    with unchecked(), pytest.raises(ValueError, match="no environment 'chess'"):
+        make("chess")
+
+
+def test_the_listing_is_public():
+    assert "make" in dir(eqgrid)
+    assert sys.modules["eqgrid"].ENVIRONMENTS is ENVIRONMENTS
