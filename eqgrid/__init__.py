@@ -14,6 +14,12 @@ from ._env import (
 )
 from ._log_episodes import LogEpisodes as LogEpisodes, LogEpisodesState as LogEpisodesState
 from ._moments import RunningMoments as RunningMoments
+from ._nesting import (
+    check_single_env as check_single_env,
+    check_vector_env as check_vector_env,
+    contains_wrapper as contains_wrapper,
+    iter_wrappers as iter_wrappers,
+)
 from ._normalize_observation import (
     NormalizeObservation as NormalizeObservation,
     NormalizeObservationState as NormalizeObservationState,

@@ -86,7 +86,7 @@ def theirs(config: Config, seed: int) -> dict[str, Any]:
 
     **Raises:** `RunError` when the script fails.
     """
-    script = str(HERE / "contenders" / "jaxmarl_ippo.py")
+    script = str(HERE / "baselines" / "jaxmarl_ippo.py")
     command = [str(config.peers), "-W", "ignore", script]
     env = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
     command += [str(config.jaxmarl), str(config.peer_steps), str(seed)]

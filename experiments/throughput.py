@@ -38,7 +38,7 @@ PEERS = {
 NAMES = {"eqgrid": "eqgrid", **PEERS}
 Rows: TypeAlias = list[dict[str, Any]]
 _LONG = 60.0  # seconds after which a case is not run more than three times
-WORKER = Path(__file__).parent / "contenders" / "worker.py"
+WORKER = Path(__file__).parent / "baselines" / "worker.py"
 
 
 @dataclasses.dataclass(frozen=True)

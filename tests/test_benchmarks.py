@@ -26,8 +26,8 @@ SPEC = {
 
 
 @pytest.fixture
-def contenders(monkeypatch):
-    monkeypatch.syspath_prepend(EXPERIMENTS / "contenders")
+def baselines(monkeypatch):
+    monkeypatch.syspath_prepend(EXPERIMENTS / "baselines")
     import with_eqgrid  # noqa: PLC0415
     import worker  # noqa: PLC0415
 
@@ -48,8 +48,8 @@ def run(monkeypatch, script, *args):
 
 
 @pytest.mark.parametrize("mode", ["stored", "summed", "dynamics"])
-def test_a_rollout_is_that_of_the_environment(contenders, key, mode):
-    worker, library = contenders
+def test_a_rollout_is_that_of_the_environment(baselines, key, mode):
+    worker, library = baselines
     params, reset, step = library.build(SPEC, 3)
     states = jax.jit(reset)(params, jax.random.split(key, 3))
     # Shortly before the end of an episode, so that it starts over.
@@ -75,8 +75,8 @@ def test_a_rollout_is_that_of_the_environment(contenders, key, mode):
         assert state.time == 2
 
 
-def test_random_starts_are_the_same_when_resets_are_lazy(contenders, key):
-    worker, library = contenders
+def test_random_starts_are_the_same_when_resets_are_lazy(baselines, key):
+    worker, library = baselines
     actions = jax.random.randint(key, (5, 8, 2), 0, 6, jnp.int32)
     found = []
     for lazy in (False, True):
@@ -92,8 +92,8 @@ def test_random_starts_are_the_same_when_resets_are_lazy(contenders, key):
     assert len(np.unique(positions.reshape(8, -1), axis=0)) > 2
 
 
-def test_a_mixed_batch_has_all_kitchens(contenders, key):
-    _, library = contenders
+def test_a_mixed_batch_has_all_kitchens(baselines, key):
+    _, library = baselines
     params, _, _ = library.build(SPEC | {"layout": "mixed"}, 7)
     fixtures = np.asarray(params.env.layout.tiles)
     sizes = [len(text.strip().splitlines()) for text in KITCHENS.values()]
@@ -102,8 +102,8 @@ def test_a_mixed_batch_has_all_kitchens(contenders, key):
     assert len({tuple(x.ravel()) for x in fixtures}) == 5
 
 
-def test_more_cooks_stand_on_free_cells_of_their_own(contenders):
-    _, library = contenders
+def test_more_cooks_stand_on_free_cells_of_their_own(baselines):
+    _, library = baselines
     params, _, _ = library.build(SPEC | {"num_agents": 5}, 1)
     positions = np.asarray(params.env.layout.start.bodies.position)
     assert len({tuple(p) for p in positions}) == 5
@@ -111,8 +111,8 @@ def test_more_cooks_stand_on_free_cells_of_their_own(contenders):
         library.build(SPEC | {"num_agents": 7}, 1)
 
 
-def test_a_worker_answers_in_lines_and_survives_what_does_not_fit(contenders, tmp_path):
-    worker, _ = contenders
+def test_a_worker_answers_in_lines_and_survives_what_does_not_fit(baselines, tmp_path):
+    worker, _ = baselines
     case = {"spec": SPEC, "mode": "stored", "num_envs": 2, "num_steps": 16}
     requests = [
         {"do": "start", "what": case | {"max_bytes": 100.0}},

@@ -114,7 +114,7 @@ FORBIDDEN = {
     "eqgrid/envs": ("agents", "experiments"),
     "agents": ("experiments", "eqgrid.grid", "eqgrid.envs"),
     "experiments": (),
-    "experiments/contenders": (),
+    "experiments/baselines": (),
 }
 
 

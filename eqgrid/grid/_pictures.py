@@ -60,7 +60,9 @@ def _agents(world: World) -> dict[tuple[int, int], AgentLook]:
     bodies = world.bodies
     numbered = len(bodies.position) > 2
     extras = jax.tree.leaves(bodies.extra)
-    active = np.ones(len(bodies.position), bool) if bodies.active is None else bodies.active
+    active = bodies.active
+    if active is None or not active.any():  # the last picture of an episode shows everybody
+        active = np.ones(len(bodies.position), bool)
     return {
         (int(row), int(col)): AgentLook(
             index + 1,
