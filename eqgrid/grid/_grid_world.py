@@ -124,7 +124,8 @@ class GridWorld(AbstractEnv):
         step = Step(self.layout, action, key, state, state, self.actions)
         step = run_phases(self.phases, step)
         step = step.then(dataclasses.replace(step.world, time=step.world.time + 1))
-        step = dataclasses.replace(step, happened=self.events(step))
+        happened = tuple(_for_active(event, active) for event in self.events(step))
+        step = dataclasses.replace(step, happened=happened)
         terminated, world = self._end(step)
         timestep = TimeStep(
             observation=self.observe(world),
@@ -184,7 +185,7 @@ class GridWorld(AbstractEnv):
 
 
 def _for_active(
-    paid: Shaped[Array, " agents"], active: Bool[Array, " agents"] | None
+    numbers: Shaped[Array, " agents"], active: Bool[Array, " agents"] | None
 ) -> Shaped[Array, " agents"]:
-    """Nobody is paid for what happens after the own task is over."""
-    return paid if active is None else jnp.where(active, paid, jnp.zeros_like(paid))
+    """Nothing is counted or paid for an agent whose task was over before the step."""
+    return numbers if active is None else jnp.where(active, numbers, jnp.zeros_like(numbers))
