@@ -32,6 +32,7 @@ from ._layouts import (
     load_layout as load_layout,
     parse_kitchen as parse_kitchen,
     parse_reference as parse_reference,
+    reference_layouts as reference_layouts,
 )
 from ._overcooked import (
     ACTIONS as ACTIONS,

@@ -3,6 +3,8 @@
 import ast
 import dataclasses
 import difflib
+import functools
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -111,6 +113,8 @@ def load_layout(layout: str | Path | Layout) -> Layout:
     name = REFERENCE_NAMES.get(str(layout), str(layout))
     if name in KITCHENS:
         return parse_kitchen(KITCHENS[name], Recipes(orders=[_ONION_SOUP]))
+    if name in reference_layouts():
+        return _from_table(reference_layouts()[name])
     path = Path(layout)
     try:
         if path.is_file():
@@ -124,13 +128,60 @@ def load_layout(layout: str | Path | Layout) -> Layout:
         raise LayoutError(f"{str(layout)!r} is a folder: name one of the layout files in it.")
     if isinstance(layout, Path) or path.suffix or len(path.parts) > 1:
         raise LayoutError(f"There is no layout file {str(layout)!r}: check the path.")
-    names = [*KITCHENS, *REFERENCE_NAMES]
+    names = [*KITCHENS, *reference_layouts()]
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(near)}?" if near else "."
     raise LayoutError(
-        f"There is no layout {name!r}{hint} Known are {', '.join(names)}, and the path of a layout "
-        "file."
+        f"There is no layout {name!r}{hint} Known are {', '.join(KITCHENS)}, the names of "
+        "Overcooked-AI's layouts, and the path of a layout file."
     )
+
+
+@functools.cache
+def reference_layouts() -> dict[str, dict[str, Any]]:
+    """The layouts of Overcooked-AI by their names, as tables; see `layouts.toml`."""
+    text = (Path(__file__).parent / "layouts.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def _from_table(table: dict[str, Any]) -> Layout:
+    """The kitchen of a table in `layouts.toml`."""
+    recipes = Recipes(
+        orders=[_spelled(x) for x in table.get("orders", ())],
+        bonus_orders=[_spelled(x) for x in table.get("bonus_orders", ())],
+        values=_per_recipe(table.get("value", 20)),
+        cook_times=_per_recipe(table.get("cook_time", 20)),
+        bonus_factor=table.get("bonus_factor", 2),
+    )
+    layout = parse_kitchen(table["grid"], recipes)
+    for soup in table.get("soups", ()):
+        contents = jnp.asarray([soup["of"].count("o"), soup["of"].count("t")])
+        cells, at = layout.start.cells, (soup["row"], soup["col"])
+        cells = dataclasses.replace(
+            cells, object=cells.object.at[at].set(encode(Item.SOUP, contents))
+        )
+        layout = dataclasses.replace(layout, start=dataclasses.replace(layout.start, cells=cells))
+    if facing := table.get("facing"):
+        directions = [Direction[name.upper()] for name in facing]
+        bodies = dataclasses.replace(
+            layout.start.bodies, direction=jnp.asarray(directions, jnp.int8)
+        )
+        layout = dataclasses.replace(layout, start=dataclasses.replace(layout.start, bodies=bodies))
+    return layout
+
+
+def _spelled(letters: str) -> Recipe:
+    return tuple({"o": "onion", "t": "tomato"}[letter] for letter in letters)
+
+
+def _per_recipe(numbers: Any) -> Any:
+    """One number for all recipes, or those of a table: per ingredient, or per recipe."""
+    if not isinstance(numbers, dict):
+        return numbers
+    if set(numbers) == {"o", "t"}:
+        onion, tomato = numbers["o"], numbers["t"]
+        return {x: onion * x.count("onion") + tomato * x.count("tomato") for x in ALL_RECIPES}
+    return {_spelled(letters): number for letters, number in numbers.items()}
 
 
 def parse_kitchen(
