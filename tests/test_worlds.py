@@ -1,6 +1,9 @@
 """All worlds: each keeps the protocol, has a name, pictures, and settings on the command line."""
 
+import base64
 import io
+import json
+import re
 import sys
 from pathlib import Path
 
@@ -43,6 +46,21 @@ def test_it_has_pictures_and_films(name):
         jax.tree.map(lambda *x: jnp.stack(x), state, after), cell_pixels=16, captions=["a", "b"]
     )
     assert Image.open(io.BytesIO(film)).format == "GIF"
+
+
+@pytest.mark.parametrize("name", ["overcooked", "goals"])
+def test_it_shows_itself_in_a_notebook(name):
+    html = make(name)._repr_html_()
+    (frames,) = re.findall(r"const frames = (\[.*?\]), order", html)
+    (order,) = re.findall(r"order = (\[.*?\])", html)
+    pictures = [
+        Image.open(io.BytesIO(base64.b64decode(frame))).size for frame in json.loads(frames)
+    ]
+    assert len(json.loads(order)) == 31
+    assert set(json.loads(order)) == set(range(len(pictures)))
+    assert len(set(pictures)) == 1
+    assert 'max="30"' in html
+    assert "http" not in html
 
 
 def test_every_world_has_settings_of_its_own(worlds):

@@ -26,6 +26,7 @@ from ._features import (
     one_hot as one_hot,
     prefixed as prefixed,
 )
+from ._film import Film as Film
 from ._grid_world import GridWorld as GridWorld
 from ._interact import (
     AbstractInteraction as AbstractInteraction,
@@ -66,7 +67,7 @@ from ._observation import (
     plane_names as plane_names,
 )
 from ._pen import Colour as Colour, Number as Number, Pen as Pen, Point as Point
-from ._render import render as render, render_episode as render_episode
+from ._render import film as film, render as render, render_episode as render_episode
 from ._rewards import (
     AbstractEnding as AbstractEnding,
     AbstractEvents as AbstractEvents,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, PRNGKeyArray, Shaped, UInt8
@@ -13,9 +14,10 @@ from .._checks import check_action_shape
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Discrete
 from ._actions import Action
+from ._film import Film
 from ._layout import Layout, check_layout
 from ._observation import AbstractObservation, Planes
-from ._render import render, render_episode
+from ._render import film, render, render_episode
 from ._rewards import AbstractEnding, AbstractEvents, AbstractReward, RuleEvents
 from ._starts import AbstractStart, apply_starts
 from ._step import AbstractPhase, Step, run_phases
@@ -166,6 +168,29 @@ class GridWorld(AbstractEnv):
         """A picture of one state; see `eqgrid.grid.render`."""
         return render(self.layout, state, cell_pixels=cell_pixels, caption=caption)
 
+    def film(
+        self,
+        states: World,
+        *,
+        cell_pixels: int = 32,
+        frames_per_second: int | float = 8,
+        captions: Sequence[str] | None = None,
+    ) -> Film:
+        """A film of states that lead with a time axis, which a notebook shows as a player."""
+        return film(
+            self.layout,
+            states,
+            cell_pixels=cell_pixels,
+            frames_per_second=frames_per_second,
+            captions=captions,
+        )
+
+    def _repr_html_(self) -> str:
+        """The first steps of an episode with random actions, as a player in a notebook."""
+        return self.film(
+            _random_play(self, jax.random.key(0), min(30, int(self.horizon)))
+        )._repr_html_()
+
     def render_episode(
         self,
         states: World,
@@ -182,6 +207,21 @@ class GridWorld(AbstractEnv):
             frames_per_second=frames_per_second,
             captions=captions,
         )
+
+
+@eqx.filter_jit
+def _random_play(env: GridWorld, key: PRNGKeyArray, steps: int) -> World:
+    """The states of an episode, the first one included."""
+    _, first = env.reset(key)
+
+    def step(world: World, key: PRNGKeyArray) -> tuple[World, World]:
+        action_key, step_key = jax.random.split(key)
+        action = jax.random.randint(action_key, (env.num_agents,), 0, len(env.actions))
+        _, world = env.step(step_key, world, action)
+        return world, world
+
+    _, rest = jax.lax.scan(step, first, jax.random.split(key, steps))
+    return jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs]), first, rest)
 
 
 def _for_active(

@@ -148,7 +148,21 @@ def draw(
     return np.concatenate([_mosaic(tiles, height, width), np.asarray(bar)])
 
 
-def film(
+def pngs(
+    layout: Layout, worlds: World, cell_pixels: int, captions: Sequence[str | None]
+) -> list[bytes]:
+    """The pictures of worlds that lead with a time axis, as files; leaves are NumPy arrays."""
+    files = []
+    for number, caption in enumerate(captions):
+        file = io.BytesIO()
+        Image.fromarray(draw(layout, _frame(worlds, number), cell_pixels, caption)).save(
+            file, format="PNG", optimize=True
+        )
+        files.append(file.getvalue())
+    return files
+
+
+def gif(
     layout: Layout,
     worlds: World,
     cell_pixels: int,

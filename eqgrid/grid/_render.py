@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import UInt8
 
+from ._film import Film
 from ._layout import Layout
 from ._pen import Number
 from ._world import World
@@ -84,6 +85,32 @@ def render_episode(
     there is no frame, the speed is not positive and at most 100, or there is not one caption per
     frame.
     """
+    layout, worlds, shown = _check_film(layout, worlds, cell_pixels, frames_per_second, captions)
+    return _pictures().gif(layout, worlds, cell_pixels, frames_per_second, shown)
+
+
+def film(
+    layout: Layout,
+    worlds: World,
+    *,
+    cell_pixels: int = 32,
+    frames_per_second: Number = 8,
+    captions: Sequence[str] | None = None,
+) -> Film:
+    """Makes a film that a notebook shows as a player; the arguments and errors are those of
+    `render_episode`.
+    """
+    layout, worlds, shown = _check_film(layout, worlds, cell_pixels, frames_per_second, captions)
+    return Film(_pictures().pngs(layout, worlds, cell_pixels, shown), frames_per_second)
+
+
+def _check_film(
+    layout: Layout,
+    worlds: World,
+    cell_pixels: int,
+    frames_per_second: Number,
+    captions: Sequence[str] | None,
+) -> tuple[Layout, World, Sequence[str | None]]:
     layout, worlds = _concrete(layout, worlds, cell_pixels, leading=1)
     count = len(worlds.time)
     if count == 0:
@@ -94,8 +121,7 @@ def render_episode(
         raise ValueError(
             f"There are {len(captions)} captions for {count} frames: give one for each."
         )
-    shown = [None] * count if captions is None else captions
-    return _pictures().film(layout, worlds, cell_pixels, frames_per_second, shown)
+    return layout, worlds, [None] * count if captions is None else captions
 
 
 def _pictures() -> ModuleType:
