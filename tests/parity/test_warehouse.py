@@ -14,7 +14,6 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import networkx
 import numpy as np
 import pytest
 from comparing import at, differences
@@ -24,6 +23,7 @@ from scripted_robots import FORWARD, STEPS as DELTAS, Crowd, Robots
 from eqgrid.envs.warehouse import AbstractRequestDraw, Load, Warehouse
 from eqgrid.grid import Direction, GridWorld, World
 
+networkx = pytest.importorskip("networkx", reason="rware needs it")
 rware = pytest.importorskip(
     "rware.warehouse", reason="needs the [parity] extra: pip install -e '.[test,parity]'"
 )
