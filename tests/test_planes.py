@@ -24,7 +24,7 @@ from naive_kitchen import (
     TOMATOES,
 )
 
-from eqgrid.envs.overcooked import Overcooked, encode, item_of, soup_contents
+from eqgrid.envs.overcooked import Overcooked, encode, item_of, lossless_planes, soup_contents
 from eqgrid.grid import IDLE
 
 OWN, OTHER, OWN_HEADING, OTHER_HEADING = 0, 1, 2, 6
@@ -127,6 +127,32 @@ def test_planes_are_what_a_naive_loop_says(shape, agents, dynamics, seed, horizo
     world = slow_world(rng, layout)
     for steps_left in (horizon, 40, 39, 0):
         assert_planes_are_as_in_the_loop(env, world, steps_left)
+
+
+@pytest.mark.parametrize("radius", [1, 2, 7])
+@pytest.mark.parametrize("steps_left", [40, 39])
+def test_a_window_is_cut_out_of_the_whole(radius, steps_left):
+    rng = np.random.default_rng(radius)
+    layout = random_layout(rng, (5, 7), 3)
+    world = slow_world(rng, layout)
+    left = jnp.asarray(steps_left)
+    whole = np.asarray(eqx.filter_jit(lossless_planes())(layout, world, left))
+    seen = np.asarray(eqx.filter_jit(lossless_planes(radius))(layout, world, left))
+    side = 2 * radius + 1
+    assert seen.shape == (3, side, side, 26)
+    padded = np.pad(whole, ((0, 0), (radius, radius), (radius, radius), (0, 0)))
+    padded[..., URGENT] = steps_left < 40
+    for agent, (row, col) in enumerate(np.asarray(world.bodies.position)):
+        window = padded[agent, row : row + side, col : col + side]
+        np.testing.assert_array_equal(seen[agent], window)
+
+
+def test_the_horizon_is_known_to_planes_of_ones_own():
+    """It is stored once, in the world."""
+    env = Overcooked("cramped", horizon=50, observation=lossless_planes())
+    late = eqx.tree_at(lambda w: w.time, env.layout.start, jnp.asarray(11, jnp.int32))
+    assert env.observe(env.layout.start)[..., URGENT].max() == 0
+    assert env.observe(late)[..., URGENT].min() == 1
 
 
 @pytest.mark.parametrize("steps_left", [40, 39])

@@ -107,10 +107,11 @@ class Planes(AbstractObservation):
     ) -> UInt8[Array, "agents rows cols planes"]:
         table = _Table(layout.kinds)
         rows = table.rows_of_cells(layout, world.cells)
-        of_bodies = table.rows_of_bodies(layout, world)
+        of_bodies, outside = table.rows_of_bodies(layout, world), jnp.asarray(table.outside_at)
         if self.last_steps:
             late = (steps_left < self.last_steps).astype(rows.dtype) * table.size
             rows, of_bodies = rows + late, of_bodies + late
+            outside = outside + late.astype(outside.dtype)
         rows = jnp.broadcast_to(rows, (world.num_agents, *rows.shape))
         row, col = world.bodies.position[:, 0], world.bodies.position[:, 1]
         if world.bodies.active is not None:  # the others are put outside, where nothing is written
@@ -119,9 +120,8 @@ class Planes(AbstractObservation):
             of_bodies, unique_indices=world.bodies.active is None, mode="drop"
         )
         if self.radius is not None:
-            rows = jax.vmap(functools.partial(_window, radius=self.radius, outside=table.size - 1))(
-                rows, world.bodies
-            )
+            cut = functools.partial(_window, radius=self.radius, outside=outside)
+            rows = jax.vmap(cut)(rows, world.bodies)
         numbers = _tabulate(layout.kinds, self.columns, bool(self.last_steps))
         return jnp.asarray(numbers).at[rows].get(mode="promise_in_bounds")
 
@@ -264,9 +264,14 @@ def _numbers(columns: tuple[Column, ...] | None, views: Views) -> UInt8[np.ndarr
 
 
 def _window(
-    rows: Integer[Array, "height width"], body: Bodies, *, radius: int, outside: int
+    rows: Integer[Array, "height width"],
+    body: Bodies,
+    *,
+    radius: int,
+    outside: Integer[Array, ""],
 ) -> Integer[Array, "side side"]:
     """What is around a body: cut out of the row numbers, before any look-up."""
-    padded = jnp.pad(rows, radius, constant_values=outside)
+    edges = [(radius, radius, 0)] * 2
+    padded = jax.lax.pad(rows, outside.astype(rows.dtype), edges)
     start: Any = tuple(body.position.astype(jnp.int32))
     return jax.lax.dynamic_slice(padded, start, (2 * radius + 1,) * 2)
