@@ -129,7 +129,7 @@ def test_a_failed_write_leaves_the_former_one(tmp_path):
 def test_what_was_written_is_read_before_it_counts(tmp_path, monkeypatch):
     save(tmp_path / "a", notes(), {"number": 1})
     monkeypatch.setattr(
-        agents._checkpoint,
+        agents._files,
         "_write",
         lambda path, content: path.write_bytes(flip(content, 8 * len(content) - 1)),
     )

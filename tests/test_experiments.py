@@ -271,7 +271,7 @@ FILES = {
     "wrong nested type": ("[ppo]\nlearning_rate = true\n", "must be a number"),
     "no table": ("env = 3\n", "'env'"),
     "no toml": ("seed = = 1\n", "is no TOML"),
-    "out of range": ("[ppo]\ndiscount = 2.0\n", "gamma must be between 0 and 1"),
+    "out of range": ("[ppo]\ngamma = 2.0\n", "gamma must be between 0 and 1"),
 }
 
 
