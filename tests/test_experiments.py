@@ -35,6 +35,7 @@ RESULT_KEYS = {
     "algorithm",
     "layout",
     "dynamics",
+    "world",
     "seeds",
     "env_steps",
     "wall_seconds",

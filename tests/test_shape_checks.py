@@ -15,8 +15,8 @@ from eqgrid import TimeStep
 def test_wrong_shape():
     TimeStep(
         observation=jnp.zeros((2, 3)),
-        reward=jnp.zeros(3),  # three rewards for two agents
-        terminated=jnp.zeros(2, bool),
+        reward=jnp.zeros(2),
+        terminated=jnp.zeros(3, bool),  # three for two agents
         truncated=jnp.array(False),
         info={},
     )
@@ -36,9 +36,8 @@ def test_the_flag_is_documented():
 def test_a_wrong_shape_is_caught_and_named(tmp_path):
     out = run_pytest(tmp_path, FLAG)
     assert out.returncode == 1
-    assert "reward" in out.stdout
-    assert "The problem arose whilst typechecking parameter 'reward'" in out.stdout
-    assert "Actual value: f32[3]" in out.stdout
+    assert "The problem arose whilst typechecking parameter 'terminated'" in out.stdout
+    assert "Actual value: bool[3]" in out.stdout
 
 
 def test_nothing_is_checked_by_default(tmp_path):
