@@ -273,7 +273,7 @@ def _rebuild(default: Any, changes: dict[str, Any]) -> Any:
 
 
 def _type_name(hint: Any) -> str:
-    if dataclasses.is_dataclass(hint):
+    if dataclasses.is_dataclass(hint) or hint is AbstractWorldConfig:
         return "a table"
     if typing.get_origin(hint) is Literal:
         return "one of " + ", ".join(map(repr, typing.get_args(hint)))
