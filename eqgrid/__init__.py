@@ -28,6 +28,7 @@ from ._normalize_reward import (
     NormalizeReward as NormalizeReward,
     NormalizeRewardState as NormalizeRewardState,
 )
+from ._observed import ObservationAndState as ObservationAndState
 from ._shaped_reward import ShapedReward as ShapedReward, ShapedRewardState as ShapedRewardState
 from ._spaces import AbstractSpace as AbstractSpace, Box as Box, Discrete as Discrete
 from ._time_limit import TimeLimit as TimeLimit, TimeLimitState as TimeLimitState

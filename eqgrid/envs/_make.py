@@ -1,11 +1,10 @@
 """Environments by name."""
 
-import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-from ..grid import GridWorld
+from ..grid import GridWorld, did_you_mean
 from .foraging import Foraging
 from .goals import Goals
 from .overcooked import Overcooked
@@ -41,19 +40,14 @@ def make(name: EnvName, **options: Any) -> GridWorld:
     """
     if name not in ENVIRONMENTS:
         raise ValueError(
-            f"There is no environment {name!r}{_hint(name, ENVIRONMENTS)} Known are "
+            f"There is no environment {name!r}{did_you_mean(name, ENVIRONMENTS)} Known are "
             f"{', '.join(ENVIRONMENTS)}."
         )
     known = list(inspect.signature(ENVIRONMENTS[name]).parameters)
     for option in options:
         if option not in known:
             raise ValueError(
-                f"The environment {name!r} has no option {option!r}{_hint(option, known)} "
+                f"The environment {name!r} has no option {option!r}{did_you_mean(option, known)} "
                 f"Known are {', '.join(known)}."
             )
     return ENVIRONMENTS[name](**options)
-
-
-def _hint(word: str, known: Any) -> str:
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else "."

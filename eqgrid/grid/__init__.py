@@ -45,6 +45,7 @@ from ._layout import (
     Layout as Layout,
     LayoutError as LayoutError,
     choose_text as choose_text,
+    did_you_mean as did_you_mean,
     empty_world as empty_world,
 )
 from ._looks import (
@@ -53,6 +54,7 @@ from ._looks import (
     agent_colours as agent_colours,
     top_of as top_of,
 )
+from ._mazes import draw_maze as draw_maze
 from ._motion import (
     AbstractCollision as AbstractCollision,
     Go as Go,
@@ -67,6 +69,17 @@ from ._observation import (
     plane_names as plane_names,
 )
 from ._pen import Colour as Colour, Number as Number, Pen as Pen, Point as Point
+from ._random_layouts import (
+    AbstractGenerator as AbstractGenerator,
+    AbstractLayouts as AbstractLayouts,
+    LayoutPool as LayoutPool,
+    PlacedWorld as PlacedWorld,
+    RandomLayouts as RandomLayouts,
+    SplitLayouts as SplitLayouts,
+    check_generator as check_generator,
+    draw_layouts as draw_layouts,
+    stack_layouts as stack_layouts,
+)
 from ._render import film as film, render as render, render_episode as render_episode
 from ._rewards import (
     AbstractEnding as AbstractEnding,
@@ -75,6 +88,7 @@ from ._rewards import (
     RuleEvents as RuleEvents,
     WeightedEventReward as WeightedEventReward,
 )
+from ._search import count_next_to as count_next_to, next_to as next_to, reach as reach
 from ._starts import (
     AbstractStart as AbstractStart,
     RandomDirections as RandomDirections,
@@ -82,6 +96,11 @@ from ._starts import (
     WithProbability as WithProbability,
     apply_starts as apply_starts,
     as_probability as as_probability,
+)
+from ._state_planes import (
+    STEPS_UNIT as STEPS_UNIT,
+    StatePlanes as StatePlanes,
+    WithState as WithState,
 )
 from ._step import AbstractPhase as AbstractPhase, Step as Step
 from ._tick import AbstractTick as AbstractTick, Tick as Tick

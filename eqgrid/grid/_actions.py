@@ -75,8 +75,8 @@ def turned(
 ) -> Int8[Array, " agents"]:
     """Where everybody faces after moves and rotations."""
     faces = direction
-    rotates = any(isinstance(value, Rotate) for value in actions)
-    if actions[: len(MOVES)] == MOVES and not rotates:  # the usual case: one selection for all
+    turns = [(i, value) for i, value in enumerate(actions) if isinstance(value, Move | Rotate)]
+    if turns == list(enumerate(MOVES)):  # the usual case: one selection for all
         moves = chosen(actions, action, Move)
         return jnp.where(moves, action.astype(jnp.int8), direction)
     for number, value in enumerate(actions):

@@ -8,14 +8,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Int32, PRNGKeyArray, Shaped, UInt8
+from jaxtyping import Array, Bool, Int, Int32, PRNGKeyArray, PyTree, Shaped, UInt8
 
 from .._checks import check_action_shape
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Discrete
 from ._actions import Action
 from ._film import Film
-from ._layout import Layout, check_layout
+from ._layout import Layout, LayoutError, check_layout
 from ._observation import AbstractObservation, Planes
 from ._render import film, render, render_episode
 from ._rewards import AbstractEnding, AbstractEvents, AbstractReward, RuleEvents
@@ -86,13 +86,7 @@ class GridWorld(AbstractEnv):
         if not actions:
             raise ValueError("A world needs at least one action.")
         check_layout(layout)
-        if ending is not None and layout.start.bodies.active is None:
-            everybody = jnp.ones(layout.num_agents, bool)
-            bodies = dataclasses.replace(layout.start.bodies, active=everybody)
-            layout = dataclasses.replace(
-                layout, start=dataclasses.replace(layout.start, bodies=bodies)
-            )
-        self.layout = layout
+        self.layout = layout if ending is None else _with_active(layout)
         self.actions, self.phases = tuple(actions), tuple(phases)
         self.reward, self.shaping, self.ending = reward, shaping, ending
         self.events = RuleEvents() if events is None else events
@@ -106,11 +100,31 @@ class GridWorld(AbstractEnv):
         return self.layout.num_agents
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the grid."""
+        height, width = self.layout.tiles.shape[-2:]
+        return height, width
+
+    @property
     def event_names(self) -> tuple[str, ...]:
         """The names of the columns of `info["events"]`."""
         return self.events.names
 
-    def reset(self, key: PRNGKeyArray) -> tuple[Shaped[Array, "agents ..."], World]:
+    def with_layout(self, layout: Layout) -> "GridWorld":
+        """The same game in another layout.
+
+        **Raises:** `LayoutError` when the layout is of other kinds.
+        """
+        if layout.kinds != self.layout.kinds:
+            raise LayoutError("The layout is of another game: its kinds are not those of this one.")
+        layout = layout if self.ending is None else _with_active(layout)
+        return eqx.tree_at(lambda env: env.layout, self, layout)
+
+    def with_observation(self, observation: AbstractObservation) -> "GridWorld":
+        """The same game, seen in another way."""
+        return eqx.tree_at(lambda env: env.observation, self, observation)
+
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], World]:
         world = apply_starts(self.starts, key, self.layout, self.layout.start)
         return self.observe(world), world
 
@@ -159,7 +173,7 @@ class GridWorld(AbstractEnv):
         return jnp.stack(step.happened, axis=-1).astype(jnp.int32)
 
     @eqx.filter_jit
-    def observe(self, state: World) -> Shaped[Array, "agents ..."]:
+    def observe(self, state: World) -> PyTree[Shaped[Array, "agents ..."]]:
         return self.observation(self.layout, state, self.horizon - state.time)
 
     def render(
@@ -222,6 +236,15 @@ def _random_play(env: GridWorld, key: PRNGKeyArray, steps: int) -> World:
 
     _, rest = jax.lax.scan(step, first, jax.random.split(key, steps))
     return jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs]), first, rest)
+
+
+def _with_active(layout: Layout) -> Layout:
+    """The layout of a game in which tasks end, one agent at a time."""
+    if layout.start.bodies.active is not None:
+        return layout
+    everybody = jnp.ones(layout.num_agents, bool)
+    bodies = dataclasses.replace(layout.start.bodies, active=everybody)
+    return dataclasses.replace(layout, start=dataclasses.replace(layout.start, bodies=bodies))
 
 
 def _for_active(

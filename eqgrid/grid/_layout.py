@@ -3,7 +3,7 @@
 import dataclasses
 import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import final
 
@@ -154,12 +154,16 @@ def choose_text(layout: str | Path, texts: Mapping[str, str]) -> str:
             return Path(layout).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise LayoutError(f"The layout file {str(layout)!r:.200} cannot be read.") from error
-    near = difflib.get_close_matches(str(layout), texts, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(near)}?" if near else "."
     raise LayoutError(
-        f"There is no layout {str(layout)!r:.200}{hint} Known are {', '.join(texts)}, and the path "
-        "of a layout file."
+        f"There is no layout {str(layout)!r:.200}{did_you_mean(str(layout), texts)} Known are "
+        f"{', '.join(texts)}, and the path of a layout file."
     )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """How a sentence about an unknown name goes on: with the nearest known ones, if any is near."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(near)}?" if near else "."
 
 
 def check_layout(layout: Layout) -> None:

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int32, Integer, Shaped, UInt8
+from jaxtyping import Array, Int32, Integer, PyTree, Shaped, UInt8
 
 from ._kinds import NOTHING, Kinds
 from ._layout import Layout
@@ -25,7 +25,7 @@ class AbstractObservation(eqx.Module):
     @abc.abstractmethod
     def __call__(
         self, layout: Layout, world: World, steps_left: Int32[Array, ""]
-    ) -> Shaped[Array, "agents ..."]:
+    ) -> PyTree[Shaped[Array, "agents ..."]]:
         """What every agent sees.
 
         **Arguments:**

@@ -1,3 +1,4 @@
+from ._generated import GeneratedMazes as GeneratedMazes
 from ._goals import (
     ACTIONS as ACTIONS,
     KINDS as KINDS,

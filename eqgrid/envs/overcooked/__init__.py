@@ -8,12 +8,14 @@ from ._contents import (
     item_of as item_of,
     soup_contents as soup_contents,
 )
+from ._deliverable import can_deliver as can_deliver, can_deliver_alone as can_deliver_alone
 from ._events import (
     EVENT_NAMES as EVENT_NAMES,
     KitchenEvents as KitchenEvents,
     SharedDeliveryReward as SharedDeliveryReward,
 )
 from ._features import kitchen_features as kitchen_features
+from ._generated import GeneratedKitchens as GeneratedKitchens
 from ._interactions import (
     AddIngredient as AddIngredient,
     Deliver as Deliver,
@@ -47,6 +49,13 @@ from ._planes import (
     lossless_planes as lossless_planes,
 )
 from ._recipes import ALL_RECIPES as ALL_RECIPES, Recipe as Recipe, Recipes as Recipes
+from ._reference_features import ReferenceFeatures as ReferenceFeatures
+from ._reference_state import (
+    world_from_reference as world_from_reference,
+    world_to_reference as world_to_reference,
+    worlds_from_reference as worlds_from_reference,
+    worlds_to_reference as worlds_to_reference,
+)
 from ._solvable import find_obstacle as find_obstacle
 from ._starts import (
     RandomHeld as RandomHeld,

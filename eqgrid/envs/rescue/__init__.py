@@ -5,6 +5,8 @@ from ._events import (
     RescueEvents as RescueEvents,
     SharedRescueReward as SharedRescueReward,
 )
+from ._features import Roles as Roles, rescue_features as rescue_features
+from ._generated import GeneratedSites as GeneratedSites
 from ._interactions import (
     CarryOut as CarryOut,
     Clear as Clear,
@@ -16,6 +18,7 @@ from ._interactions import (
 from ._kinds import KINDS as KINDS
 from ._lift import Lift as Lift
 from ._planes import PLANE_NAMES as PLANE_NAMES, RolePlanes as RolePlanes
+from ._rescuable import can_rescue as can_rescue
 from ._rescue import (
     ACTIONS as ACTIONS,
     PHASES as PHASES,

@@ -1,0 +1,79 @@
+"""Mazes in which every agent can walk to every flag."""
+
+import dataclasses
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from ...grid import (
+    AbstractGenerator,
+    Layout,
+    LayoutError,
+    as_probability,
+    check_generator,
+    count_next_to,
+    draw_maze,
+    empty_world,
+    reach,
+)
+from ._goals import KINDS
+
+
+@final
+class GeneratedMazes(AbstractGenerator):
+    """Draws mazes of one size.
+
+    A maze is kept if all of its floor can be walked to from any of its cells, if there is room for
+    all agents and flags, and if it has a crossing, at which two agents can let each other pass.
+    """
+
+    height: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+    num_agents: int = eqx.field(static=True)
+    loops: Float[Array, ""]
+    example: Layout
+
+    def __init__(
+        self, height: int = 9, width: int = 9, *, num_agents: int = 2, loops: float | int = 0.3
+    ):
+        """**Arguments:**
+
+        - `height`, `width`: rows and columns of the grid, walls included; best odd.
+        - `num_agents`: how many agents there are.
+        - `loops`: the share of further doors that are open; with 0 there is one way from room to
+            room.
+
+        **Raises:** `ValueError` (a `LayoutError`) with one sentence for a request that cannot be
+        drawn.
+        """
+        if not (5 <= height <= 127 and 5 <= width <= 127):
+            raise LayoutError(f"A maze has 5 to 127 rows and columns, not {height} and {width}.")
+        if num_agents < 1:
+            raise LayoutError(f"A maze needs at least 1 agent, not {num_agents}.")
+        self.height, self.width, self.num_agents = height, width, num_agents
+        self.loops = as_probability(loops)
+        start = empty_world(KINDS, (height, width), np.zeros((num_agents, 2), np.int8))
+        self.example = Layout(jnp.zeros((height, width), jnp.uint8), start, None, KINDS)
+        self.example = check_generator(self, "ask for larger mazes or fewer agents")
+
+    def attempt(self, key: PRNGKeyArray) -> tuple[Layout, Bool[Array, ""]]:
+        maze_key, start_key = jax.random.split(key)
+        floor = draw_maze(maze_key, self.height, self.width, self.loops)
+        score = jnp.where(floor, jax.random.uniform(start_key, floor.shape), -1.0)
+        _, cells = jax.lax.top_k(score.reshape(-1), self.num_agents)
+        position = jnp.stack(jnp.divmod(cells, self.width), axis=-1).astype(jnp.int8)
+        start = self.example.start
+        bodies = dataclasses.replace(start.bodies, position=position)
+        tiles = jnp.where(floor, jnp.uint8(0), jnp.uint8(KINDS.wall))
+        layout = Layout(tiles, dataclasses.replace(start, bodies=bodies), None, KINDS)
+        return layout, self._is_usable(floor)
+
+    def _is_usable(self, floor: Bool[Array, "height width"]) -> Bool[Array, ""]:
+        first = jnp.stack(jnp.unravel_index(jnp.argmax(floor), floor.shape))
+        connected = (reach(floor, first) == floor).all()
+        room = floor.sum() >= 2 * self.num_agents + 2
+        return connected & room & (floor & (count_next_to(floor) >= 3)).any()

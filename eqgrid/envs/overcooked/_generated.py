@@ -1,0 +1,241 @@
+"""Kitchens that are drawn, each with a plan by which a soup can be delivered."""
+
+import dataclasses
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, UInt8
+
+from ...grid import (
+    AbstractGenerator,
+    Layout,
+    LayoutError,
+    as_probability,
+    check_generator,
+    empty_world,
+    next_to,
+    reach,
+)
+from ._contents import Tile
+from ._deliverable import can_deliver, can_deliver_alone
+from ._kinds import KINDS
+from ._recipes import Recipes
+
+_STATIONS = (
+    Tile.ONION_DISPENSER,
+    Tile.TOMATO_DISPENSER,
+    Tile.DISH_DISPENSER,
+    Tile.POT,
+    Tile.SERVING,
+)
+_FEWEST_COLS = 5  # two rooms of one cell, side by side
+
+
+@final
+class GeneratedKitchens(AbstractGenerator):
+    """Draws kitchens of one size.
+
+    Every inner cell is floor or, by chance, a counter. What cannot be walked to from one cell of
+    the room becomes a counter, too, and stations are spread over the counters that can be touched.
+    A kitchen is kept if `can_deliver` finds a plan for it; one of two rooms only if no cook could
+    do without the other room.
+    """
+
+    height: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+    num_agents: int = eqx.field(static=True)
+    smallest: Int32[Array, "2"]
+    two_rooms: Float[Array, ""]
+    walls: Float[Array, ""]
+    fewest: Int32[Array, " stations"]
+    most: Int32[Array, " stations"]
+    recipes: Recipes
+    example: Layout
+
+    def __init__(
+        self,
+        height: int = 5,
+        width: int = 9,
+        *,
+        num_agents: int = 2,
+        smallest: tuple[int, int] | None = None,
+        two_rooms: float | int = 0.0,
+        walls: float | int = 0.15,
+        onions: tuple[int, int] = (1, 2),
+        tomatoes: tuple[int, int] = (0, 0),
+        dishes: tuple[int, int] = (1, 2),
+        pots: tuple[int, int] = (1, 2),
+        servings: tuple[int, int] = (1, 2),
+        recipes: Recipes | None = None,
+    ):
+        """**Arguments:**
+
+        - `height`, `width`: rows and columns of the grid, borders included.
+        - `num_agents`: how many cooks there are; in two rooms they start left and right in turn.
+        - `smallest`: `(rows, cols)` of the smallest kitchen. Smaller ones than the grid stand at
+            its top left, with counters around. All fill the grid unless given.
+        - `two_rooms`: the share of kitchens with two rooms, whose cooks must pass things to each
+            other over counters.
+        - `walls`: the probability that an inner cell is a counter.
+        - `onions`, `tomatoes`, `dishes`, `pots`, `servings`: the fewest and the most stations of
+            each kind.
+        - `recipes`: as in `parse_kitchen`.
+
+        **Raises:** `ValueError` (a `LayoutError`) with one sentence for a request that contradicts
+        itself, or for which no kitchen is found.
+        """
+        ranges = (onions, tomatoes, dishes, pots, servings)
+        smallest = (height, width) if smallest is None else smallest
+        _check_size((height, width), smallest, num_agents, two_rooms)
+        _check_stations(ranges, smallest)
+        self.height, self.width, self.num_agents = height, width, num_agents
+        self.smallest = jnp.asarray(smallest, jnp.int32)
+        self.two_rooms, self.walls = as_probability(two_rooms), as_probability(walls)
+        self.fewest, self.most = jnp.asarray(np.asarray(ranges, np.int32).T)
+        self.recipes = Recipes() if recipes is None else recipes
+        nobody = np.zeros((num_agents, 2), np.int8)
+        start = empty_world(KINDS, (height, width), nobody)
+        tiles = jnp.full((height, width), Tile.COUNTER, jnp.uint8)
+        self.example = Layout(tiles, start, self.recipes, KINDS)
+        self.example = check_generator(
+            self, "ask for larger kitchens, fewer walls or fewer stations"
+        )
+
+    def attempt(self, key: PRNGKeyArray) -> tuple[Layout, Bool[Array, ""]]:
+        # All chance at once: each further draw would take a second to compile.
+        cells = self.height * self.width
+        chance = jax.random.uniform(key, (4 * cells + 4 + len(_STATIONS),))
+        grids = chance[: 4 * cells].reshape(4, self.height, self.width)
+        of_size, of_stations = chance[4 * cells :][:4], chance[4 * cells + 4 :]
+        rooms, two = self._draw_rooms(of_size, grids[0], grids[1])
+        floor = rooms.any(axis=0)
+        tiles = jnp.where(floor, jnp.uint8(Tile.FLOOR), jnp.uint8(Tile.COUNTER))
+        counts = _whole(of_stations, self.fewest, self.most)
+        tiles = _put_stations(tiles, next_to(floor) & ~floor, counts, grids[2])
+        position = self._place_cooks(rooms, grids[3])
+        bodies = dataclasses.replace(self.example.start.bodies, position=position.astype(jnp.int8))
+        start = dataclasses.replace(self.example.start, bodies=bodies)
+        layout = Layout(tiles, start, self.recipes, KINDS)
+        return layout, self._is_usable(layout, two)
+
+    def _draw_rooms(
+        self,
+        chance: Float[Array, "4"],
+        of_walls: Float[Array, "height width"],
+        score: Float[Array, "height width"],
+    ) -> tuple[Bool[Array, "2 height width"], Bool[Array, ""]]:
+        """The floor of the left and the right room, which may be one, and whether they are two."""
+        largest = jnp.asarray([self.height, self.width], jnp.int32)
+        rows, cols = _whole(chance[:2], self.smallest, largest)
+        middle = _whole(chance[2], jnp.asarray(2), jnp.maximum(cols - 3, 2))
+        two = chance[3] < self.two_rooms
+        row, col = jnp.arange(self.height)[:, None], jnp.arange(self.width)[None, :]
+        inside = (row > 0) & (row < rows - 1) & (col > 0) & (col < cols - 1)
+        inside &= of_walls >= self.walls
+        sides = jnp.stack([inside & (col < middle), inside & (col > middle)])
+        halves = jnp.where(two, sides, inside[None])
+        return jax.vmap(_one_room, (0, None))(halves, score), two
+
+    def _place_cooks(
+        self, rooms: Bool[Array, "2 height width"], score: Float[Array, "height width"]
+    ) -> Int32[Array, "agents 2"]:
+        """Every cook in a cell of its own, left and right in turn."""
+        free, positions = rooms, []
+        for cook in range(self.num_agents):
+            row, col = _best(free[cook % 2], score)
+            free = free.at[:, row, col].set(False)
+            positions.append(jnp.stack([row, col]))
+        return jnp.stack(positions)
+
+    def _is_usable(self, layout: Layout, two_rooms: Bool[Array, ""]) -> Bool[Array, ""]:
+        position = layout.start.bodies.position
+        stands = (layout.tiles[position[:, 0], position[:, 1]] == Tile.FLOOR).all()
+        meets = (position[:, None] == position[None]).all(axis=-1)
+        apart = meets.sum() == self.num_agents
+        enough = (_count_stations(layout.tiles) >= self.fewest).all()
+        together = ~two_rooms | ~can_deliver_alone(layout)
+        return stands & apart & enough & together & can_deliver(layout)
+
+
+def _whole(
+    chance: Float[Array, "*shape"], low: Int32[Array, "*shape"], high: Int32[Array, "*shape"]
+) -> Int32[Array, "*shape"]:
+    """Whole numbers from `low` to `high`, made of numbers from 0 to 1."""
+    return low + jnp.floor(chance * (high - low + 1).astype(jnp.float32)).astype(jnp.int32)
+
+
+def _put_stations(
+    tiles: UInt8[Array, "height width"],
+    places: Bool[Array, "height width"],
+    counts: Int32[Array, " stations"],
+    score: Float[Array, "height width"],
+) -> UInt8[Array, "height width"]:
+    """Stations in the places with the best scores, as many of each kind as `counts` says."""
+    ranked = jnp.where(places, score, -1.0).reshape(-1)
+    rank = (ranked[:, None] < ranked[None, :]).sum(axis=1, dtype=jnp.int32).reshape(places.shape)
+    kind = (rank[..., None] >= jnp.cumsum(counts)[None, None]).sum(axis=-1)
+    numbers = jnp.asarray([*_STATIONS, Tile.COUNTER], jnp.uint8)
+    return jnp.where(places, numbers[kind], tiles)
+
+
+def _one_room(
+    floor: Bool[Array, "height width"], score: Float[Array, "height width"]
+) -> Bool[Array, "height width"]:
+    """What can be walked to from one cell of the floor, the one with the best score."""
+    return reach(floor, jnp.stack(_best(floor, score))) & floor
+
+
+def _best(
+    cells: Bool[Array, "height width"], score: Float[Array, "height width"]
+) -> tuple[Array, ...]:
+    """The row and the column of the cell with the best score, which is positive."""
+    return jnp.unravel_index(jnp.argmax(jnp.where(cells, score, -1.0)), cells.shape)
+
+
+def _count_stations(tiles: UInt8[Array, "height width"]) -> Int32[Array, " stations"]:
+    kinds = jnp.asarray(_STATIONS, jnp.uint8)
+    return (tiles[None] == kinds[:, None, None]).sum(axis=(-2, -1), dtype=jnp.int32)
+
+
+def _check_size(
+    size: tuple[int, int], smallest: tuple[int, int], num_agents: int, two_rooms: float | int
+) -> None:
+    if num_agents < 1:
+        raise LayoutError(f"A kitchen needs at least 1 cook, not {num_agents}.")
+    if not all(3 <= low <= high <= 127 for low, high in zip(smallest, size, strict=True)):
+        raise LayoutError(
+            f"A kitchen has at least 3 and at most 127 rows and columns, and the smallest one is "
+            f"not larger than the grid: {smallest} and {size} cannot be drawn."
+        )
+    if two_rooms and smallest[1] < _FEWEST_COLS:
+        raise LayoutError(
+            f"Two rooms need at least {_FEWEST_COLS} columns, but the smallest kitchen has "
+            f"{smallest[1]}."
+        )
+    if two_rooms and num_agents < 2:
+        raise LayoutError("Two rooms need a cook in each: ask for at least 2 cooks.")
+
+
+def _check_stations(ranges: tuple[tuple[int, int], ...], smallest: tuple[int, int]) -> None:
+    names = ("onions", "tomatoes", "dishes", "pots", "servings")
+    for name, (fewest, most) in zip(names, ranges, strict=True):
+        if not 0 <= fewest <= most:
+            raise LayoutError(
+                f"{name} is the fewest and the most of them, such as (1, 2), not {(fewest, most)}."
+            )
+    onions, tomatoes, *others = (most for _, most in ranges)
+    if not (onions or tomatoes) or not all(others):
+        raise LayoutError(
+            "A soup needs onions or tomatoes, dishes, a pot and a serving hatch: ask for at least "
+            "one of each."
+        )
+    border = 2 * (smallest[0] + smallest[1]) - 8  # without its corners, which nobody can touch
+    inner = (smallest[0] - 2) * (smallest[1] - 2) - 1
+    if (fewest := sum(fewest for fewest, _ in ranges)) > border + inner:
+        raise LayoutError(
+            f"{fewest} stations do not fit into a kitchen of {smallest[0]} by {smallest[1]} cells: "
+            "ask for fewer, or for a larger kitchen."
+        )

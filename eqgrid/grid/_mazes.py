@@ -1,0 +1,51 @@
+"""Mazes: rooms of one cell on the odd rows and columns, and doors between them."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Float32, Int, PRNGKeyArray
+
+
+def draw_maze(
+    key: PRNGKeyArray, height: int, width: int, loops: Float[Array, ""]
+) -> Bool[Array, "height width"]:
+    """Draws a maze in which every room can be walked to from every other one.
+
+    The doors of a random spanning tree are open (Prim's algorithm with random weights), and some
+    of the others.
+
+    **Arguments:**
+
+    - `key`: the source of randomness.
+    - `height`, `width`: the size of the grid, its border included, at least 3. Odd numbers waste no
+        row and no column.
+    - `loops`: the share of the other doors that is open. With 0 there is one way from room to room.
+
+    **Returns:** where the floor is.
+    """
+    rows, cols = (height - 1) // 2, (width - 1) // 2
+    # A door leads south or east of a room; beyond the last row and column there are none.
+    weight, chance = jax.random.uniform(key, (2, 2, rows, cols))
+    weight = weight.at[0, -1, :].set(jnp.inf).at[1, :, -1].set(jnp.inf)
+    south, east = _spanning_tree(weight) | ((chance < loops) & (weight < jnp.inf))
+    floor = jnp.zeros((height, width), bool)
+    floor = floor.at[1 : 2 * rows : 2, 1 : 2 * cols : 2].set(True)
+    floor = floor.at[2 : 2 * rows : 2, 1 : 2 * cols : 2].set(south[:-1])
+    return floor.at[1 : 2 * rows : 2, 2 : 2 * cols : 2].set(east[:, :-1])
+
+
+def _spanning_tree(weight: Float32[Array, "2 rows cols"]) -> Bool[Array, "2 rows cols"]:
+    """The doors of the lightest tree that joins all rooms."""
+    _, rows, cols = weight.shape
+
+    def join(_: Int[Array, ""], state: tuple[Array, Array]) -> tuple[Array, Array]:
+        joined, tree = state
+        wide = jnp.pad(joined, ((0, 1), (0, 1)))
+        beyond = jnp.stack([wide[1:, :-1], wide[:-1, 1:]])
+        lightest = jnp.argmin(jnp.where(joined[None] != beyond, weight, jnp.inf))
+        way, row, col = jnp.unravel_index(lightest, weight.shape)
+        tree = tree.at[way, row, col].set(True)
+        joined = joined.at[row, col].set(True).at[row + 1 - way, col + way].set(True)
+        return joined, tree
+
+    first = jnp.zeros((rows, cols), bool).at[0, 0].set(True)
+    return jax.lax.fori_loop(0, rows * cols - 1, join, (first, jnp.zeros(weight.shape, bool)))[1]

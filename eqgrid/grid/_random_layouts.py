@@ -1,0 +1,334 @@
+"""Worlds whose layout is drawn anew for every episode."""
+
+import abc
+import itertools
+from collections.abc import Sequence
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped, UInt8, UInt32
+
+from .._env import AbstractEnv, TimeStep
+from .._spaces import AbstractSpace
+from ._film import Film
+from ._grid_world import GridWorld
+from ._layout import Layout, LayoutError
+from ._observation import AbstractObservation
+from ._starts import as_probability
+from ._world import World
+
+_ATTEMPTS = 1024
+"""Layouts that are drawn at once."""
+
+
+class AbstractLayouts(eqx.Module):
+    """Where layouts come from: all of one size, with the same kinds and number of agents."""
+
+    @abc.abstractmethod
+    def __call__(self, key: PRNGKeyArray) -> Layout:
+        """Draws a layout."""
+
+
+@final
+class LayoutPool(AbstractLayouts):
+    """Draws one of the layouts in a batch, each with the same probability.
+
+    **Arguments:**
+
+    - `layouts`: a batch: its arrays lead with one more axis. See `draw_layouts`, `stack_layouts`.
+    """
+
+    layouts: Layout
+
+    def __call__(self, key: PRNGKeyArray) -> Layout:
+        chosen = jax.random.randint(key, (), 0, self.layouts.tiles.shape[0])
+        return jax.tree.map(lambda x: x[chosen], self.layouts)
+
+
+class AbstractGenerator(AbstractLayouts):
+    """Draws layouts at random, again and again until one can be used.
+
+    Let `check_generator` see that some can, when a generator is built.
+    """
+
+    @abc.abstractmethod
+    def attempt(self, key: PRNGKeyArray) -> tuple[Layout, Bool[Array, ""]]:
+        """Draws a layout.
+
+        **Returns:** the layout, and whether it can be used.
+        """
+
+    def __call__(self, key: PRNGKeyArray) -> Layout:
+        def again(state: tuple[Array, Layout, Array]) -> tuple[Array, Layout, Array]:
+            number = state[0] + 1
+            return number, *self.attempt(jax.random.fold_in(key, number))
+
+        layout, usable = eqx.filter_eval_shape(self.attempt, key)
+        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (layout, usable))
+        return jax.lax.while_loop(lambda state: ~state[2], again, (jnp.asarray(0), *nothing))[1]
+
+
+@final
+class SplitLayouts(AbstractGenerator):
+    """One of two parts of the layouts that are generated, which have none in common.
+
+    The tiles, objects and starting cells of a layout decide on which side it is, by a hash: so what
+    is held out is never met in training, however many are drawn. A mirrored layout is another one.
+    """
+
+    layouts: AbstractGenerator
+    held_out: Bool[Array, ""]
+    share: Float[Array, ""]
+
+    def __init__(self, layouts: AbstractGenerator, held_out: bool, share: float | int = 0.1):
+        """**Arguments:**
+
+        - `layouts`: what is split.
+        - `held_out`: whether to draw the layouts that are held out, or the others.
+        - `share`: the share that is held out.
+
+        **Raises:** `ValueError` (a `LayoutError`) when there are too few layouts to be split.
+        """
+        if not 0 < share < 1:
+            raise ValueError(f"Both parts need layouts: share is between 0 and 1, not {share}.")
+        self.layouts, self.share = layouts, as_probability(share)
+        self.held_out = jnp.asarray(held_out)
+        check_generator(self, "there are too few different ones to hold some out")
+
+    def attempt(self, key: PRNGKeyArray) -> tuple[Layout, Bool[Array, ""]]:
+        layout, usable = self.layouts.attempt(key)
+        return layout, usable & self.has(layout)
+
+    def has(self, layout: Layout) -> Bool[Array, ""]:
+        """Whether a layout is in this part."""
+        number = _hash(layout) >> 8  # 24 bits, which a float holds exactly
+        return (number.astype(jnp.float32) < self.share * 2**24) == self.held_out
+
+
+def _hash(layout: Layout) -> UInt32[Array, ""]:
+    """A number that says which layout it is, equal for equal layouts."""
+    parts = (layout.tiles, layout.start.cells.object, layout.start.bodies.position)
+    numbers = jnp.concatenate([x.reshape(-1).astype(jnp.uint32) for x in parts])
+    weights = np.random.default_rng(0).integers(2**32, size=numbers.size, dtype=np.uint32)
+    number = jnp.sum((numbers + 1) * (weights | 1), dtype=jnp.uint32)
+    number = (number ^ (number >> 16)) * jnp.uint32(0x7FEB352D)  # so that the upper bits mix, too
+    return (number ^ (number >> 15)) * jnp.uint32(0x846CA68B)
+
+
+def draw_layouts(layouts: AbstractGenerator, key: PRNGKeyArray, count: int) -> Layout:
+    """Draws many layouts at once, faster than one by one, for a `LayoutPool`. It cannot be traced.
+
+    **Arguments:**
+
+    - `layouts`: what draws them.
+    - `key`: the source of randomness.
+    - `count`: how many are wanted.
+
+    **Returns:** a batch: its arrays lead with one more axis, of length `count`.
+    """
+    drawn, missing = [], count
+    for number in itertools.count():
+        batch, usable = _attempts(layouts, jax.random.fold_in(key, number))
+        chosen = np.flatnonzero(usable)[:missing]
+        drawn.append(jax.tree.map(lambda x, chosen=chosen: np.asarray(x)[chosen], batch))
+        missing -= len(chosen)
+        if missing <= 0:
+            break
+    return jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts)), *drawn)
+
+
+def check_generator(layouts: AbstractGenerator, advice: str) -> Layout:
+    """Sees that a generator finds layouts at all.
+
+    **Arguments:**
+
+    - `layouts`: the generator.
+    - `advice`: how the sentence of the error ends, such as `"ask for fewer walls"`.
+
+    **Returns:** one of the layouts.
+
+    **Raises:** `LayoutError` when none of many attempts can be used.
+    """
+    batch, usable = _attempts(layouts, jax.random.key(0))
+    if not usable.any():
+        raise LayoutError(f"None of {_ATTEMPTS} layouts that were drawn can be used: {advice}.")
+    return jax.tree.map(lambda x: x[jnp.argmax(usable)], batch)
+
+
+def _attempts(
+    layouts: AbstractGenerator, key: PRNGKeyArray
+) -> tuple[Layout, Bool[Array, " attempts"]]:
+    if isinstance(layouts, SplitLayouts):  # both parts share one compiled program
+        batch, usable = _attempts(layouts.layouts, key)
+        return batch, usable & _which_has(layouts, batch)
+    return _attempt_many(layouts, key)
+
+
+@eqx.filter_jit
+def _attempt_many(
+    layouts: AbstractGenerator, key: PRNGKeyArray
+) -> tuple[Layout, Bool[Array, " attempts"]]:
+    return jax.vmap(layouts.attempt)(jax.random.split(key, _ATTEMPTS))
+
+
+@eqx.filter_jit
+def _which_has(part: SplitLayouts, layouts: Layout) -> Bool[Array, " layouts"]:
+    return jax.vmap(part.has)(layouts)
+
+
+def stack_layouts(layouts: Sequence[Layout]) -> Layout:
+    """One batch of some layouts, each padded to the size of the largest.
+
+    **Raises:** `LayoutError` when there is none, or when their kinds, numbers of agents or
+    parameters differ in more than numbers.
+    """
+    if not layouts:
+        raise LayoutError("There is no layout to be stacked: give at least one.")
+    height, width = (max(layout.tiles.shape[i] for layout in layouts) for i in (0, 1))
+    padded = [layout.pad(height, width) for layout in layouts]
+    if len({jax.tree.structure(x) for x in padded}) > 1 or len({_shapes(x) for x in padded}) > 1:
+        raise LayoutError(
+            "Only layouts with the same kinds, parameters and number of agents can be stacked."
+        )
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *padded)
+
+
+def _shapes(tree: PyTree) -> tuple[tuple[tuple[int, ...], str], ...]:
+    return tuple((x.shape, str(x.dtype)) for x in jax.tree.leaves(tree))
+
+
+@final
+class PlacedWorld(eqx.Module):
+    """The state of `RandomLayouts`: a layout, and the world in it."""
+
+    layout: Layout
+    world: World
+
+
+@final
+class RandomLayouts(AbstractEnv):
+    """A world whose layout is drawn anew for every episode.
+
+    Where layouts are generated, a reset is dear: let `AutoReset(env, lazy=True)` reset only when an
+    episode ends, or draw a `LayoutPool` beforehand.
+
+    Its state is a `PlacedWorld`.
+    """
+
+    env: GridWorld
+    layouts: AbstractLayouts
+
+    def __init__(self, env: GridWorld, layouts: AbstractLayouts):
+        """**Arguments:**
+
+        - `env`: the world. Its own layout is used for nothing but its kinds and shapes.
+        - `layouts`: where the layouts come from.
+
+        **Raises:** `LayoutError` when the layouts do not fit the world: they need its size, kinds,
+        parameters and number of agents.
+        """
+        self.env, self.layouts = env, layouts
+        drawn = eqx.filter_eval_shape(self._draw, jax.random.key(0))
+        own = eqx.filter_eval_shape(lambda: self.env.layout)
+        if jax.tree.structure(drawn) != jax.tree.structure(own) or _shapes(drawn) != _shapes(own):
+            raise LayoutError(
+                "The layouts that are drawn do not fit the world: they need its size "
+                f"{self.env.layout.tiles.shape}, kinds, parameters and number of agents "
+                f"({self.env.num_agents})."
+            )
+
+    @property
+    def num_agents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.env.num_agents
+
+    @property
+    def action_space(self) -> AbstractSpace:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.env.action_space
+
+    @property
+    def observation(self) -> AbstractObservation:
+        """What agents see."""
+        return self.env.observation
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the grid."""
+        return self.env.shape
+
+    @property
+    def event_names(self) -> tuple[str, ...]:
+        """The names of the columns of `info["events"]`."""
+        return self.env.event_names
+
+    def with_observation(self, observation: AbstractObservation) -> "RandomLayouts":
+        """The same game in the same layouts, seen in another way."""
+        return RandomLayouts(self.env.with_observation(observation), self.layouts)
+
+    def _draw(self, key: PRNGKeyArray) -> Layout:
+        return self.env.with_layout(self.layouts(key)).layout
+
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PlacedWorld]:
+        layout_key, world_key = jax.random.split(key)
+        layout = self._draw(layout_key)
+        observation, world = self.env.with_layout(layout).reset(world_key)
+        return observation, PlacedWorld(layout, world)
+
+    def step(
+        self, key: PRNGKeyArray, state: PlacedWorld, action: Int[Array, " agents"]
+    ) -> tuple[TimeStep, PlacedWorld]:
+        timestep, world = self.env.with_layout(state.layout).step(key, state.world, action)
+        return timestep, PlacedWorld(state.layout, world)
+
+    def observe(self, state: PlacedWorld) -> PyTree[Shaped[Array, "agents ..."]]:
+        return self.env.with_layout(state.layout).observe(state.world)
+
+    def render(
+        self, state: PlacedWorld, *, cell_pixels: int = 64, caption: str | None = None
+    ) -> UInt8[np.ndarray, "pixel_rows pixel_cols 3"]:
+        """A picture of one state; see `eqgrid.grid.render`."""
+        world = self.env.with_layout(state.layout)
+        return world.render(state.world, cell_pixels=cell_pixels, caption=caption)
+
+    def film(
+        self,
+        states: PlacedWorld,
+        *,
+        cell_pixels: int = 32,
+        frames_per_second: int | float = 8,
+        captions: Sequence[str] | None = None,
+    ) -> Film:
+        """A film of the states of one episode; see `GridWorld.film`."""
+        return self._of_episode(states).film(
+            states.world,
+            cell_pixels=cell_pixels,
+            frames_per_second=frames_per_second,
+            captions=captions,
+        )
+
+    def render_episode(
+        self,
+        states: PlacedWorld,
+        *,
+        cell_pixels: int = 64,
+        frames_per_second: int | float = 8,
+        captions: Sequence[str] | None = None,
+    ) -> bytes:
+        """A GIF of the states of one episode; see `eqgrid.grid.render_episode`."""
+        return self._of_episode(states).render_episode(
+            states.world,
+            cell_pixels=cell_pixels,
+            frames_per_second=frames_per_second,
+            captions=captions,
+        )
+
+    def _of_episode(self, states: PlacedWorld) -> GridWorld:
+        first = jax.tree.map(lambda x: x[0], states.layout)
+        return self.env.with_layout(first)
+
+    def _repr_html_(self) -> str:
+        """The first steps of an episode with random actions, as a player in a notebook."""
+        layout = self._draw(jax.random.key(0))
+        return self.env.with_layout(layout)._repr_html_()
