@@ -28,7 +28,7 @@ def test_a_step_is_that_of_the_environment(key, monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "experiments" / "baselines")
     import with_jaxmarl  # noqa: PLC0415
 
-    params, reset, step = with_jaxmarl.build({"layout": "ring"}, 2)
+    params, reset, step = with_jaxmarl.build({"options": {"layout": "ring"}}, 2)
     layouts = jaxmarl.environments.overcooked.overcooked_layouts
     env = jaxmarl.make("overcooked", layout=layouts["coord_ring"])
     reset_keys = jax.random.split(key, 2)

@@ -139,8 +139,7 @@ def _draw_distinct(
     drawn: Float32[Array, " places"], free: Bool[Array, "height width"]
 ) -> Int32[Array, "places 2"]:
     """Free cells, no two alike, from numbers in `[0, 1)`: each is drawn from those still left."""
-    in_rows = free.sum(axis=1, dtype=jnp.int32)
-    total = in_rows.sum(dtype=jnp.int32)
+    total = free.sum(dtype=jnp.int32)
     taken: list[Int32[Array, ""]] = []  # as numbers among all free cells
     left_before: list[Int32[Array, ""]] = []  # as numbers among those that are left without them
     for number in drawn:
@@ -148,7 +147,9 @@ def _draw_distinct(
         skipped = [(x <= place).astype(jnp.int32) for x in left_before]
         taken.append(sum(skipped, start=place))
         left_before = [x - sum((y < x).astype(jnp.int32) for y in taken) for x in taken]
-    return jnp.stack([find_cell(in_rows, free, place) for place in taken])
+    (cells,) = jnp.nonzero(free.reshape(-1), size=free.size, fill_value=0)
+    chosen = cells[jnp.stack(taken)]  # all episodes in one field look up the same table
+    return jnp.stack(jnp.divmod(chosen, free.shape[1]), axis=-1).astype(jnp.int32)
 
 
 def _draw_cell(

@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import difflib
 import functools
 import tomllib
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from ...grid import (
     Layout,
     LayoutError,
     World,
+    did_you_mean,
     empty_world,
 )
 from ._contents import MAX_INGREDIENTS, Item, Tile, encode
@@ -129,11 +129,9 @@ def load_layout(layout: str | Path | Layout) -> Layout:
     if isinstance(layout, Path) or path.suffix or len(path.parts) > 1:
         raise LayoutError(f"There is no layout file {str(layout)!r}: check the path.")
     names = [*KITCHENS, *reference_layouts()]
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(near)}?" if near else "."
     raise LayoutError(
-        f"There is no layout {name!r}{hint} Known are {', '.join(KITCHENS)}, the names of "
-        "Overcooked-AI's layouts, and the path of a layout file."
+        f"There is no layout {name!r}{did_you_mean(name, names)} Known are {', '.join(KITCHENS)}, "
+        "the names of Overcooked-AI's layouts, and the path of a layout file."
     )
 
 

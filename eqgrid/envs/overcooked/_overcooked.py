@@ -27,6 +27,7 @@ from ._features import kitchen_features
 from ._interactions import AddIngredient, Deliver, PickUp, Plate, PutDown, StartCooking, Take
 from ._layouts import load_layout
 from ._planes import lossless_planes
+from ._reference_features import ReferenceFeatures
 from ._ticks import Cook, StartWhenFull
 
 REFERENCE_SHAPING = {
@@ -67,7 +68,7 @@ def Overcooked(
     *,
     dynamics: Literal["classic", "interactive"] = "classic",
     horizon: int = 400,
-    observation: Literal["planes", "features"] | AbstractObservation = "planes",
+    observation: Literal["planes", "features", "features96"] | AbstractObservation = "planes",
     starts: tuple[AbstractStart, ...] = (),
     shaping: Mapping[str, float | int] = REFERENCE_SHAPING,
 ) -> GridWorld:
@@ -83,7 +84,8 @@ def Overcooked(
     - `dynamics`: `"classic"`: a pot starts by itself when it holds three ingredients;
         `"interactive"`: a cook with empty hands starts it, with one to three.
     - `horizon`: steps in an episode.
-    - `observation`: `"planes"`, bit-equal to the reference, `"features"`, or a Module of your own.
+    - `observation`: `"planes"` or `"features96"`, both bit-equal to the reference's, `"features"`,
+        or a Module of your own.
     - `starts`: what is random about the start of an episode, applied in this order; nothing by
         default.
     - `shaping`: what each event of `EVENT_NAMES` adds to the shaped reward of the cook that caused
@@ -94,24 +96,31 @@ def Overcooked(
     """
     if dynamics not in DYNAMICS:
         raise ValueError(f"There are no dynamics {dynamics!r}: choose {' or '.join(DYNAMICS)}.")
+    layout = load_layout(layout)
     return GridWorld(
-        load_layout(layout),
+        layout,
         actions=ACTIONS,
         phases=DYNAMICS[dynamics],
         reward=SharedDeliveryReward(),
         shaping=WeightedEventReward(shaping, EVENT_NAMES),
         events=KitchenEvents(),
-        observation=_choose_observation(observation),
+        observation=_choose_observation(observation, layout),
         starts=starts,
         horizon=horizon,
     )
 
 
-def _choose_observation(observation: str | AbstractObservation) -> AbstractObservation:
+def _choose_observation(
+    observation: str | AbstractObservation, layout: Layout
+) -> AbstractObservation:
     if isinstance(observation, AbstractObservation):
         return observation
     if observation == "planes":
         return lossless_planes()
     if observation == "features":
         return kitchen_features()
-    raise ValueError(f"There is no observation {observation!r}: choose planes or features.")
+    if observation == "features96":
+        return ReferenceFeatures(layout)
+    raise ValueError(
+        f"There is no observation {observation!r}: choose features96, planes or features."
+    )

@@ -1,11 +1,10 @@
 """Kitchens by name and from a text."""
 
 import dataclasses
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
-from ...grid import Layout, LayoutError
+from ...grid import Layout, LayoutError, did_you_mean
 from ._contents import INGREDIENTS
 from ._kinds import kitchen_kinds
 from ._orders import Menu, Recipe, all_recipes, place_order
@@ -216,9 +215,10 @@ def load_layout(
     if "\n" in layout.strip():
         return parse_kitchen(layout, recipes, num_ingredients)
     if layout not in KITCHENS:
-        near = difflib.get_close_matches(layout, KITCHENS, n=3, cutoff=0.5)
-        hint = f"; did you mean {' or '.join(near)}?" if near else "."
-        raise LayoutError(f"There is no layout {layout!r}{hint} Known are {', '.join(KITCHENS)}.")
+        raise LayoutError(
+            f"There is no layout {layout!r}{did_you_mean(layout, KITCHENS)} Known are "
+            f"{', '.join(KITCHENS)}."
+        )
     recipes = RECIPES.get(layout) if recipes is None else recipes
     return parse_kitchen(KITCHENS[layout], recipes, num_ingredients)
 

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32
 
-from ...grid import AbstractEnding, AbstractEvents, AbstractReward, Step
+from ...grid import AbstractEnding, AbstractEvents, AbstractReward, Step, World, direction_delta
 from ._contents import Thing, is_key, victims_left
 from ._interactions import CarryOut, Clear, Heal, Open, PickUp, PutDown
 from ._lift import Lift
@@ -21,9 +21,12 @@ EVENT_NAMES = (
     "victim_drop",
     "key_pickup",
     "key_drop",
+    "red_reach",
+    "red_leave",
 )
 """What is counted for every rescuer. Lifting counts for all who lift; a clearing is one level of
-rubble; a drop is onto the floor."""
+rubble; a drop is onto the floor. A rescuer reaches a red victim when it comes to face it with empty
+hands, and leaves it when it no longer does and has not lifted it."""
 
 
 @final
@@ -35,6 +38,7 @@ class RescueEvents(AbstractEvents):
     def __call__(self, step: Step) -> tuple[Bool[Array, " agents"], ...]:
         gave, got = step.before.bodies.held, step.world.bodies.held
         picked, dropped = step.by(PickUp), step.by(PutDown)
+        faced, faces = _faces_red(step.before), _faces_red(step.world)
         happened = {
             "carrying_out": step.by(CarryOut),
             "lifting": step.by(Lift),
@@ -45,8 +49,17 @@ class RescueEvents(AbstractEvents):
             "victim_drop": dropped & (gave == Thing.GREEN_VICTIM),
             "key_pickup": picked & is_key(got),
             "key_drop": dropped & is_key(gave),
+            "red_reach": faces & ~faced,
+            "red_leave": faced & ~faces & ~step.by(Lift),
         }
         return tuple(happened[name] for name in self.names)
+
+
+def _faces_red(world: World) -> Bool[Array, " agents"]:
+    """Who faces a red victim with empty hands."""
+    bodies = world.bodies
+    row, col = jnp.moveaxis(bodies.position + direction_delta(bodies.direction), -1, 0)
+    return (world.cells.object[row, col] == Thing.RED_VICTIM) & (bodies.held == Thing.NOTHING)
 
 
 @final

@@ -20,6 +20,7 @@ from ...grid import (
     WeightedEventReward,
 )
 from ._events import EVENT_NAMES, AllRescued, RescueEvents, SharedRescueReward
+from ._features import rescue_features
 from ._interactions import PICKUP, TOGGLE, CarryOut, Clear, Heal, Open, PickUp, PutDown
 from ._lift import Lift
 from ._planes import RolePlanes
@@ -33,9 +34,11 @@ SHAPING = {
     "victim_drop": -0.1,
     "key_pickup": 0.1,
     "key_drop": -0.1,
+    "red_reach": 0.3,
+    "red_leave": -0.3,
 }
-"""What is paid for steps towards a rescue. Who drops something gives back what its pick-up paid, so
-that nothing is earned by going round in circles."""
+"""What is paid for steps towards a rescue. Who drops something, or leaves a red victim, gives back
+what its pick-up, or coming, paid, so that nothing is earned by going round in circles."""
 
 ACTIONS: tuple[Action, ...] = (Rotate("left"), Rotate("right"), Forward(), Stay(), PICKUP, TOGGLE)
 """Turn left, turn right, go forward, stay, pick up or put down, and toggle."""
@@ -59,7 +62,7 @@ def Rescue(
     *,
     horizon: int = 250,
     radius: int | None = 3,
-    observation: Literal["planes"] | AbstractObservation = "planes",
+    observation: Literal["planes", "features"] | AbstractObservation = "planes",
     roles: Sequence[RoleName] | None = None,
     starts: tuple[AbstractStart, ...] = (),
     shaping: Mapping[str, float | int] = SHAPING,
@@ -75,8 +78,10 @@ def Rescue(
 
     - `layout`: the site: `"small"`, `"large"`, a text or a `Layout`; see `parse_site`.
     - `horizon`: steps in an episode.
-    - `radius`: how far a rescuer sees, in cells, to every side; the whole site if it is `None`.
-    - `observation`: `"planes"`, those of `RolePlanes`, or a Module of your own.
+    - `radius`: how far a rescuer sees in planes, in cells, to every side; the whole site if it is
+        `None`.
+    - `observation`: `"planes"`, those of `RolePlanes`; `"features"`, those of `rescue_features`; or
+        a Module of your own.
     - `roles`: `"medic"` or `"engineer"` for every rescuer; those of the layout unless given.
     - `starts`: what is random about the start of an episode, applied in this order; nothing by
         default.
@@ -110,4 +115,6 @@ def _choose_observation(
         return observation
     if observation == "planes":
         return RolePlanes(radius)
-    raise ValueError(f"There is no observation {observation!r}: choose planes, or give a Module.")
+    if observation == "features":
+        return rescue_features()
+    raise ValueError(f"There is no observation {observation!r}: choose planes or features.")

@@ -1,7 +1,6 @@
 """Sites by name and from a text."""
 
 import dataclasses
-import difflib
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
@@ -9,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ...grid import Layout, LayoutError
+from ...grid import Layout, LayoutError, did_you_mean
 from ._contents import VICTIMS, Role
 from ._kinds import KINDS
 
@@ -62,11 +61,9 @@ def load_site(layout: str | Layout) -> Layout:
     if "\n" in layout.strip():
         return parse_site(layout)
     if layout not in SITES:
-        near = difflib.get_close_matches(layout, SITES, n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]}?" if near else "."
         raise LayoutError(
-            f"There is no layout {layout!r:.100}{hint} Known are {', '.join(SITES)}, and the text "
-            "of a layout."
+            f"There is no layout {layout!r:.100}{did_you_mean(layout, SITES)} Known are "
+            f"{', '.join(SITES)}, and the text of a layout."
         )
     return parse_site(SITES[layout])
 

@@ -1,13 +1,12 @@
 """Warehouses by size, and from a text."""
 
 import dataclasses
-import difflib
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8
 
-from ...grid import Layout, LayoutError, empty_world
+from ...grid import Layout, LayoutError, did_you_mean, empty_world
 from ._kinds import KINDS, Load, Tile
 
 COLUMN_HEIGHT = 8
@@ -58,9 +57,8 @@ def load_warehouse(size: str, num_agents: int, num_requests: int) -> Layout:
         return parse_warehouse(shelf_rows(*SIZES[size]), num_agents, num_requests)
     if "\n" in size.strip():
         return parse_warehouse(size, num_agents, num_requests)
-    near = difflib.get_close_matches(size, SIZES, n=1, cutoff=0.0)
     raise LayoutError(
-        f"There is no size {size!r}; did you mean {near[0]!r}? Known are {', '.join(SIZES)}, and "
+        f"There is no size {size!r}{did_you_mean(size, SIZES)} Known are {', '.join(SIZES)}, and "
         "texts of several lines."
     )
 

@@ -1,6 +1,6 @@
 """lbforaging 2.0.0: equal fields and equal actions, from the starts that eqgrid draws.
 
-`EQGRID_PARITY_STEPS=100000 pytest tests/parity/test_foraging.py` plays that many joint steps in
+`EQGRID_PARITY_STEPS=100000 pytest tests/parity/test_lbforaging.py` plays that many joint steps in
 each kind of field.
 """
 

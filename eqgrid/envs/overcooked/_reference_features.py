@@ -1,0 +1,239 @@
+"""The reference's vector for every cook, which recorded human policies were trained on."""
+
+import functools
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int8, Int16, Int32, UInt8
+
+from ... import batched_cond
+from ...grid import IDLE, AbstractObservation, Bodies, Cell, Direction, Layout, World, get_cell
+from ._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_contents, soup_size
+
+_HELD = (Item.ONION, Item.SOUP, Item.DISH, Item.TOMATO)
+_SOURCES = (Tile.ONION_DISPENSER, Tile.TOMATO_DISPENSER, Tile.DISH_DISPENSER, Tile.SERVING)
+_STEPS = np.asarray([(-1, 0), (1, 0), (0, 1), (0, -1)], np.int32)  # in the order of `Direction`
+_NOWHERE = -1
+_UNREACHABLE = 2**14  # more than the cells of the largest layout
+_BATCH = 256  # cells from which distances are computed at once
+
+
+@final
+class ReferenceFeatures(AbstractObservation):
+    """The vector of `OvercookedGridworld.featurize_state` in Overcooked-AI, as `float32`: 96
+    numbers for two cooks.
+
+    Every cook sees its own numbers, those of every other cook in their order, `(col, row)` from
+    itself to every other cook, and its own `(col, row)`. The numbers of one cook are:
+
+    | numbers | what they say |
+    |---|---|
+    | 4 | where it faces: north, south, east, west |
+    | 4 | what it holds: an onion, a soup, a dish, a tomato |
+    | 6 | `(col, row)` to the nearest dispenser of onions, tomatoes, dishes; zeros if it holds one |
+    | 2, 2 | zeros; onions and tomatoes in the soup that it holds |
+    | 2, 2 | `(col, row)` to the nearest serving hatch; zeros |
+    | 10 for each pot | see below; all zeros where no further pot can be reached |
+    | 4 | whether there is no floor to the north, south, east, west |
+
+    The numbers of a pot, nearest first: whether it exists, is empty, is full or started, cooks, is
+    ready; its onions, its tomatoes, the steps until it is ready; `(col, row)` to it.
+
+    "Nearest" counts the steps and turns until the cook faces the tile, as if it were alone; of
+    equally near ones the first counts, row by row from the top left. What cannot be reached is
+    zeros. The zeros in the table are for what lies on counters: the planner that the reference
+    makes by default (`NO_COUNTERS_PARAMS`) finds no way to a counter. Policies were trained so.
+
+    - `tiles`: what is built where, in the layout that the table is for.
+    - `nearest`: a table of `(row, col)` of the nearest sources and pots, for every cell and
+        direction that a cook may have; -1 where there is none. In other layouts, as when they are
+        drawn for every episode, the same is searched for in every step, which takes longer.
+    """
+
+    tiles: UInt8[Array, "*batch height width"]
+    nearest: Int8[Array, "*batch height width directions places 2"]
+
+    def __init__(self, layout: Layout, num_pots: int = 2):
+        """**Arguments:**
+
+        - `layout`: where the cooks are.
+        - `num_pots`: how many pots a cook sees.
+
+        **Raises:** `ValueError` for a kitchen with one cook, for which the reference has no such
+        vector, and for a number of pots below 1.
+        """
+        if layout.num_agents < 2:
+            raise ValueError(
+                "The reference's features are for two cooks or more: choose the observation "
+                "'features' or 'planes' for one cook."
+            )
+        if num_pots < 1:
+            raise ValueError(f"A cook must see at least 1 pot, but `num_pots` is {num_pots}.")
+        self.tiles, self.nearest = layout.tiles, _tabulate(layout.tiles, num_pots)
+
+    def __call__(
+        self, layout: Layout, world: World, steps_left: Int32[Array, ""]
+    ) -> Float32[Array, "agents features"]:
+        count, bodies = world.num_agents, world.bodies
+        places = self._places(layout.tiles, bodies)
+        own = jax.vmap(_see, in_axes=(None, None, 0, 0))(layout, world.cells, bodies, places)
+        position = bodies.position[:, ::-1].astype(jnp.float32)
+        others = np.asarray([[j for j in range(count) if j != i] for i in range(count)])
+        to_others = position[others] - position[:, None]
+        parts = (own, own[others], to_others, position)
+        return jnp.concatenate([part.reshape(count, -1) for part in parts], axis=-1)
+
+    def _places(
+        self, tiles: UInt8[Array, "height width"], bodies: Bodies
+    ) -> Int8[Array, "agents places 2"]:
+        """Where the nearest sources and pots of each cook are."""
+        num_pots = self.nearest.shape[-2] - len(_SOURCES)
+        if tiles.shape != self.tiles.shape:
+            return _search(num_pots, tiles, self.nearest, bodies)
+        changed = (tiles != self.tiles).any()
+        search = functools.partial(_search, num_pots)
+        return batched_cond(changed, search, _look_up, tiles, self.nearest, bodies)
+
+
+def _look_up(
+    tiles: UInt8[Array, "height width"],
+    nearest: Int8[Array, "height width directions places 2"],
+    bodies: Bodies,
+) -> Int8[Array, "agents places 2"]:
+    return nearest[bodies.position[:, 0], bodies.position[:, 1], bodies.direction]
+
+
+def _search(
+    num_pots: int,
+    tiles: UInt8[Array, "height width"],
+    nearest: Int8[Array, "..."],
+    bodies: Bodies,
+) -> Int8[Array, "agents places 2"]:
+    """What the table would say if it were for these tiles."""
+
+    def of_cook(position: Int8[Array, "2"], direction: Int8[Array, ""]) -> Array:
+        return _nearest(tiles, num_pots, position)[direction]
+
+    return jax.vmap(of_cook)(bodies.position, bodies.direction)
+
+
+@eqx.filter_jit
+def _tabulate(
+    tiles: UInt8[Array, "height width"], num_pots: int
+) -> Int8[Array, "height width directions places 2"]:
+    height, width = tiles.shape
+    cells = jnp.asarray(np.argwhere(np.ones((height, width), bool)), jnp.int8)
+    find = functools.partial(_nearest, tiles, num_pots)
+    found = jax.lax.map(find, cells, batch_size=min(_BATCH, len(cells)))
+    return found.reshape(height, width, *found.shape[1:])
+
+
+def _nearest(
+    tiles: UInt8[Array, "height width"], num_pots: int, position: Int8[Array, "2"]
+) -> Int8[Array, "directions places 2"]:
+    """`(row, col)` of the sources and pots that are the nearest to one cell, by direction."""
+    height, width = tiles.shape
+    costs = _costs(_steps_from(tiles == Tile.FLOOR, position)).astype(jnp.int32)
+    number = jnp.arange(height * width, dtype=jnp.int32).reshape(1, height, width)
+    order = costs * (height * width) + number  # so no two are alike, and the first of equals wins
+    nowhere = np.int32(_UNREACHABLE * height * width)
+    found = []
+    for tile, count in (*((source, 1) for source in _SOURCES), (Tile.POT, num_pots)):
+        left = jnp.where((tiles == tile)[None], order, nowhere)
+        for _ in range(count):
+            found.append(left.min(axis=(-2, -1)))
+            left = jnp.where(left == found[-1][:, None, None], nowhere, left)
+    nearest = jnp.stack(found, axis=-1)
+    cell = nearest % (height * width)
+    place = jnp.stack([cell // width, cell % width], axis=-1)
+    return jnp.where((nearest < nowhere)[..., None], place, _NOWHERE).astype(jnp.int8)
+
+
+def _costs(steps: Int16[Array, "height width"]) -> Int16[Array, "directions height width"]:
+    """How many moves and turns it takes, for each direction in which a cook faces now, until it
+    stands beside a cell and faces it. A move ends facing its direction, and a move towards what is
+    solid only turns.
+
+    Source: `MotionPlanner.min_cost_to_feature` of Overcooked-AI, which adds the interaction.
+
+    **Arguments:**
+
+    - `steps`: how many moves it takes to every cell of the floor.
+    """
+    best = jnp.full((len(Direction), *steps.shape), _UNREACHABLE, jnp.int16)
+    for facing, step in enumerate(_STEPS):
+        beside, behind = _shift(steps, step), _shift(steps, 2 * step)
+        turns = (behind >= beside).astype(jnp.int16)  # else the last move is towards the cell
+        cost = jnp.where(beside < _UNREACHABLE, beside + turns, _UNREACHABLE)[None]
+        turned = (np.arange(len(Direction)) != facing).astype(np.int16)[:, None, None]
+        cost = jnp.where((beside == 0)[None], turned, cost)
+        best = jnp.minimum(best, cost.astype(jnp.int16))
+    return best
+
+
+def _shift(
+    steps: Int16[Array, "height width"], step: Int32[np.ndarray, "2"]
+) -> Int16[Array, "height width"]:
+    """What is one `step` before each cell."""
+    height, width = steps.shape
+    wide = jnp.pad(steps, 2, constant_values=_UNREACHABLE)
+    row, col = (2 - step).tolist()
+    return wide[row : row + height, col : col + width]
+
+
+def _steps_from(
+    floor: Bool[Array, "height width"], position: Int8[Array, "2"]
+) -> Int16[Array, "height width"]:
+    """How many moves it takes from a position to every cell of the floor."""
+    first = jnp.full(floor.shape, _UNREACHABLE, jnp.int16).at[position[0], position[1]].set(0)
+
+    def further(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        steps, _ = state
+        near = functools.reduce(jnp.minimum, [_shift(steps, step) for step in _STEPS]) + 1
+        closer = jnp.where(floor, jnp.minimum(steps, near), steps)
+        return closer, (closer != steps).any()
+
+    return jax.lax.while_loop(lambda state: state[1], further, (first, jnp.asarray(True)))[0]
+
+
+def _see(
+    layout: Layout, cells: Cell, body: Bodies, places: Int8[Array, "places 2"]
+) -> Float32[Array, " numbers"]:
+    """The numbers of one cook."""
+    here, place = body.position.astype(jnp.int32), places.astype(jnp.int32)
+    exists = place[:, 0] != _NOWHERE
+    way = jnp.where(exists[:, None], place - here[None], 0)[:, ::-1]
+    ways, to_pots = way[: len(_SOURCES)], way[len(_SOURCES) :]
+    pots, there = place[len(_SOURCES) :], exists[len(_SOURCES) :]
+    item = item_of(body.held)
+    has_one = jnp.stack([item == x for x in (Item.ONION, Item.TOMATO, Item.DISH)])
+    around = here[None] + _STEPS
+    nowhere = jnp.zeros(2, jnp.int32)
+    parts = (
+        body.direction == np.arange(len(Direction), dtype=np.int8),
+        jnp.stack([item == x for x in _HELD]),
+        jnp.where(has_one[:, None], 0, ways[:3]),
+        nowhere,
+        soup_contents(body.held),
+        ways[3],
+        nowhere,
+        jnp.where(there[:, None], _look_into(cells, pots, to_pots), 0.0),
+        layout.tiles[around[:, 0], around[:, 1]] != Tile.FLOOR,
+    )
+    return jnp.concatenate([part.astype(jnp.float32).reshape(-1) for part in parts])
+
+
+def _look_into(
+    cells: Cell, pots: Int32[Array, "pots 2"], ways: Int32[Array, "pots 2"]
+) -> Float32[Array, "pots 10"]:
+    """The numbers of pots."""
+    soup, timer = jax.vmap(get_cell, in_axes=(None, 0))((cells.object, cells.clock), pots)
+    size, started = soup_size(soup), timer != IDLE
+    full = started | (size == MAX_INGREDIENTS)
+    flags = (jnp.ones_like(full), size == 0, full, timer > 0, timer == 0)
+    time_left = jnp.maximum(timer, 0)[:, None]
+    numbers = (jnp.stack(flags, axis=-1), soup_contents(soup), time_left, ways)
+    return jnp.concatenate([x.astype(jnp.float32) for x in numbers], axis=-1)

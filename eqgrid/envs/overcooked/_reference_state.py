@@ -1,0 +1,375 @@
+"""States of the reference simulator, as dictionaries, to worlds and back."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Int8, Int16, Int32, UInt8
+
+from ...grid import IDLE, Direction, Layout, World
+from ._contents import DIGIT, MAX_INGREDIENTS, RADIX, Ingredient, Item, Tile, contents_of
+from ._recipes import ALL_RECIPES, Recipe
+
+_ORIENTATIONS = {
+    (0, -1): Direction.NORTH,
+    (0, 1): Direction.SOUTH,
+    (1, 0): Direction.EAST,
+    (-1, 0): Direction.WEST,
+}
+_ORIENTATION_OF = {direction: pair for pair, direction in _ORIENTATIONS.items()}
+_OBJECTS = {item.name.lower(): item for item in Item if item != Item.NOTHING}
+_OLD_COOK_TIME = 20
+"""From this number of steps on, a soup in the old form is ready."""
+
+_Place = tuple[int, int]
+_CookTimes = Int16[np.ndarray, "onions tomatoes"]
+
+
+def world_from_reference(state: Mapping[str, Any], layout: Layout) -> World:
+    """The world that a state of Overcooked-AI describes.
+
+    A `World` has no orders, which belong to the layout, and does not know in which order things
+    were put somewhere. A soup that has cooked for longer than its time is ready, no more.
+
+    **Arguments:**
+
+    - `state`: what `OvercookedState.to_dict` gives, also after it was JSON, or the older form of
+        the recorded games of 2019: objects by their place, and soups with a `"state"`. Keys that
+        the reference does not read are not read here.
+    - `layout`: the kitchen that the state is of.
+
+    **Raises:** `ValueError` with one sentence when a key is missing, something is where it cannot
+    be, or the cooks, orders or cook times are not those of the layout.
+    """
+    return _as_world(_read_state(state, layout), layout)
+
+
+def worlds_from_reference(states: Sequence[Mapping[str, Any]], layout: Layout) -> World:
+    """Many states at once, such as a recorded game, which takes less time than one by one.
+
+    **Arguments:** as of `world_from_reference`, but at least one state.
+
+    **Returns:** a world whose arrays lead with one more axis, as long as `states`.
+
+    **Raises:** `ValueError` as `world_from_reference`, with the number of the state, from 0.
+    """
+    read = []
+    for number, state in enumerate(states):
+        try:
+            read.append(_read_state(state, layout))
+        except ValueError as error:
+            raise ValueError(f"State {number}: {error}") from error
+    if not read:
+        raise ValueError("There is no state to be read: give at least one.")
+    return _as_world(_Arrays(*map(np.stack, zip(*read, strict=True))), layout)
+
+
+def world_to_reference(world: World, layout: Layout) -> dict[str, Any]:
+    """The state of Overcooked-AI that a world is, as `OvercookedState.to_dict` writes it.
+
+    Objects come row by row, and onions before tomatoes in a soup. When the reference reads such a
+    dictionary, a soup that has not been started gets the `"cook_time"` -1, and is ready as soon as
+    it is started: remove that key before the reference plays on.
+
+    **Arguments:**
+
+    - `world`: one world.
+    - `layout`: the kitchen that it is in, which has the orders and cook times.
+
+    **Raises:** `ValueError` for a batch, and for what the reference does not know, such as an
+    object of another game.
+    """
+    if world.time.ndim:
+        raise ValueError("These are several worlds: write them by `worlds_to_reference`.")
+    return _write_state(_Arrays(*map(np.asarray, _leaves(world))), layout)
+
+
+def worlds_to_reference(worlds: World, layout: Layout) -> list[dict[str, Any]]:
+    """Many worlds at once, such as an episode, which takes less time than one by one.
+
+    **Arguments:** as of `world_to_reference`, but arrays lead with one more axis.
+
+    **Raises:** `ValueError` as `world_to_reference`, and for any other number of axes.
+    """
+    if worlds.time.ndim != 1:
+        raise ValueError(f"Worlds need one more axis, but these have {worlds.time.ndim} more.")
+    arrays = [np.asarray(leaf) for leaf in _leaves(worlds)]
+    return [_write_state(_Arrays(*world), layout) for world in zip(*arrays, strict=True)]
+
+
+class _Arrays(NamedTuple):
+    """The arrays of a world, on the host."""
+
+    codes: UInt8[np.ndarray, "*batch height width"]
+    timers: Int16[np.ndarray, "*batch height width"]
+    positions: Int8[np.ndarray, "*batch agents 2"]
+    directions: Int8[np.ndarray, "*batch agents"]
+    held: UInt8[np.ndarray, "*batch agents"]
+    time: Int32[np.ndarray, "*batch"]
+
+
+def _leaves(world: World) -> tuple[Any, ...]:
+    """The arrays of a world, in the order of `_Arrays`."""
+    cells, bodies = world.cells, world.bodies
+    places = bodies.position, bodies.direction, bodies.held
+    return (cells.object, cells.timer, *places, world.time)
+
+
+def _as_world(arrays: _Arrays, layout: Layout) -> World:
+    """The start of a layout with other arrays, which may lead with one more axis."""
+    return eqx.tree_at(_leaves, layout.start, tuple(map(jnp.asarray, arrays)))
+
+
+def _read_state(state: Mapping[str, Any], layout: Layout) -> _Arrays:
+    _check_orders(state, layout)
+    tiles, times = np.asarray(layout.tiles), np.asarray(layout.params.cook_time)
+    codes, timers = np.zeros(tiles.shape, np.uint8), np.full(tiles.shape, IDLE, np.int16)
+    things = _get(state, "objects", "The state")
+    for thing in _as_list(things.values() if isinstance(things, Mapping) else things, "objects"):
+        at = _place(_get(thing, "position", "An object"), tiles.shape)
+        code, timer = _read_object(thing, times)
+        _check_object(code, timer, at, Tile(int(tiles[at])))
+        if codes[at] != Item.NOTHING:
+            raise ValueError(f"The state has two objects at {_named(at)}: there is room for one.")
+        codes[at], timers[at] = code, timer if tiles[at] == Tile.POT else IDLE
+    players = _as_list(_get(state, "players", "The state"), "players")
+    if len(players) != layout.num_agents:
+        raise ValueError(
+            f"The state has {len(players)} players, but the layout is for {layout.num_agents} "
+            "cooks: give the layout of the state."
+        )
+    positions, directions, held = zip(
+        *(_read_player(x, tiles, times) for x in players), strict=True
+    )
+    if len(set(positions)) < len(positions):
+        raise ValueError("The state has two players in one cell: each needs a cell of its own.")
+    time = _whole(state.get("timestep", 0), 2**31, "The timestep")
+    cooks = np.asarray(positions, np.int8), np.asarray(directions, np.int8)
+    return _Arrays(codes, timers, *cooks, np.asarray(held, np.uint8), np.asarray(time, np.int32))
+
+
+def _counts(names: Sequence[str]) -> _Place:
+    return names.count("onion"), names.count("tomato")
+
+
+def _rank(recipe: Recipe) -> int:
+    """Where the reference puts a recipe in a list of orders; its `Recipe.__int__`."""
+    onions, tomatoes = _counts(recipe)
+    number = onions + RADIX * tomatoes
+    return number * (1 + RADIX**2) if onions and tomatoes else number
+
+
+_RANKED = sorted(ALL_RECIPES, key=_rank)
+
+
+def _get(table: Any, key: str, what: str) -> Any:
+    if not isinstance(table, Mapping):
+        raise ValueError(f"{what} must be a dictionary, but is {table!r:.60}.")
+    if key not in table:
+        raise ValueError(
+            f"{what} has no {key!r}: it must be what `to_dict` of the reference gives."
+        )
+    return table[key]
+
+
+def _as_list(values: Any, what: str) -> list[Any]:
+    if not hasattr(values, "__iter__") or isinstance(values, str):
+        raise ValueError(f"The {what} must be a list, but are {values!r:.60}.")
+    return list(values)
+
+
+def _whole(number: Any, limit: int, what: str, least: int = 0) -> int:
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not (whole and least <= number < limit):
+        raise ValueError(
+            f"{what} must be a whole number from {least} to {limit - 1}, but is {number!r:.60}."
+        )
+    return int(number)
+
+
+def _pair(pair: Any, what: str) -> _Place:
+    """Two numbers of the reference, which says `(col, row)`."""
+    if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+        raise ValueError(f"{what} must be two numbers, but is {pair!r:.60}.")
+    return _whole(pair[0], 2**31, what, -(2**31)), _whole(pair[1], 2**31, what, -(2**31))
+
+
+def _place(position: Any, shape: tuple[int, ...]) -> _Place:
+    """A position of the reference as `(row, col)`."""
+    col, row = _pair(position, "A position")
+    if not (0 <= row < shape[0] and 0 <= col < shape[1]):
+        raise ValueError(f"The position {(col, row)} is outside the grid of the layout.")
+    return row, col
+
+
+def _named(at: _Place) -> str:
+    return str(at[::-1])
+
+
+def _check_orders(state: Mapping[str, Any], layout: Layout) -> None:
+    """An older state has no orders, and none means all recipes to the reference."""
+    for key, marks in (
+        ("all_orders", np.asarray(layout.params.ordered)),
+        ("bonus_orders", np.asarray(layout.params.bonus)),
+    ):
+        orders = _as_list(state.get(key, ()), key)
+        if key not in state or (key == "all_orders" and not orders):
+            continue
+        parts = [_as_list(_get(x, "ingredients", "An order"), "'ingredients'") for x in orders]
+        found = {tuple(sorted(map(str, names))) for names in parts}
+        if found != {recipe for recipe in ALL_RECIPES if marks[_counts(recipe)]}:
+            raise ValueError(
+                f"The {key!r} of the state are not those of the layout: give the layout of the "
+                "state."
+            )
+
+
+def _read_player(
+    player: Any, tiles: UInt8[np.ndarray, "height width"], times: _CookTimes
+) -> tuple[_Place, Direction, int]:
+    """Where a player is, where it faces, and the code of what it holds."""
+    at = _place(_get(player, "position", "A player"), tiles.shape)
+    if tiles[at] != Tile.FLOOR:
+        raise ValueError(f"The state has a player at {_named(at)}, where there is no floor.")
+    orientation = _pair(_get(player, "orientation", "A player"), "An orientation")
+    if orientation not in _ORIENTATIONS:
+        raise ValueError(
+            f"The state has a player that faces {orientation}: the directions are "
+            f"{', '.join(map(str, _ORIENTATIONS))}."
+        )
+    code = int(Item.NOTHING)
+    if (held := player.get("held_object")) is not None:
+        if _place(_get(held, "position", "A held object"), tiles.shape) != at:
+            raise ValueError(f"What the player at {_named(at)} holds must be there, too.")
+        code, timer = _read_object(held, times)
+        _check_object(code, timer, at, None)
+    return at, _ORIENTATIONS[orientation], code
+
+
+def _read_object(thing: Any, times: _CookTimes) -> tuple[int, int]:
+    """The code of an object, and the steps until it is ready."""
+    name = _get(thing, "name", "An object")
+    if not isinstance(name, str) or name not in _OBJECTS:
+        raise ValueError(
+            f"The state has an object {name!r:.60}: the reference knows {', '.join(_OBJECTS)}."
+        )
+    if name != "soup":
+        return int(_OBJECTS[name]), IDLE
+    names, tick = _read_old_soup(thing) if "state" in thing else _read_soup(thing)
+    onions, tomatoes = _counts(names)
+    if onions + tomatoes != len(names):
+        raise ValueError(f"A soup of {names!r:.60} cannot be: it is of onions and tomatoes.")
+    if not 1 <= len(names) <= MAX_INGREDIENTS:
+        raise ValueError(
+            f"The state has a soup of {len(names)} ingredients, but it can have 1 to "
+            f"{MAX_INGREDIENTS}."
+        )
+    cook_time = int(times[onions, tomatoes])
+    if tick != IDLE and thing.get("cook_time", cook_time) != cook_time:
+        raise ValueError(
+            f"The state has a soup that cooks for {thing['cook_time']!r:.60} steps, but the layout "
+            f"says {cook_time}: give the layout of the state."
+        )
+    if tick == IDLE:
+        timer = IDLE
+    elif "state" in thing and tick >= _OLD_COOK_TIME:
+        timer = 0
+    else:
+        timer = max(cook_time - tick, 0)
+    code = Item.SOUP + int(DIGIT[Ingredient.ONION]) * onions + tomatoes
+    return int(code), timer
+
+
+def _read_soup(soup: Mapping[str, Any]) -> tuple[list[Any], int]:
+    """What is in a soup, and for how long it has cooked."""
+    parts = _as_list(_get(soup, "_ingredients", "A soup"), "'_ingredients'")
+    tick = _whole(soup.get("cooking_tick", IDLE), 2**31, "The 'cooking_tick' of a soup", IDLE)
+    return [_get(part, "name", "An ingredient") for part in parts], tick
+
+
+def _read_old_soup(soup: Mapping[str, Any]) -> tuple[list[Any], int]:
+    """The same of a soup of 2019, which says 0 for one that has not been started."""
+    parts = _as_list(soup["state"], "'state' of a soup")
+    if len(parts) != 3:
+        raise ValueError(
+            "The 'state' of a soup must be an ingredient, how many there are of it, and for how "
+            f"long it has cooked, but is {parts!r:.60}."
+        )
+    amount = _whole(parts[1], MAX_INGREDIENTS + 1, "The number of ingredients in a soup", 1)
+    tick = _whole(parts[2], 2**31, "The time in the 'state' of a soup")
+    return [parts[0]] * amount, tick or IDLE
+
+
+def _check_object(code: int, timer: int, at: _Place, tile: Tile | None) -> None:
+    """Refuses an object where it cannot be: on a tile, or in a hand (`None`)."""
+    is_soup = code >= Item.SOUP
+    if tile not in (None, Tile.COUNTER, Tile.POT) or (tile == Tile.POT and not is_soup):
+        raise ValueError(
+            f"The state has an object at {_named(at)}, where it cannot be: soups are in pots, and "
+            "anything can lie on counters."
+        )
+    if is_soup and tile != Tile.POT and timer != 0:
+        raise ValueError(f"The soup at {_named(at)} is in no pot, so it must be ready.")
+
+
+def _write_state(world: _Arrays, layout: Layout) -> dict[str, Any]:
+    recipes, pots = layout.params, np.asarray(layout.tiles) == Tile.POT
+    times, timers = np.asarray(recipes.cook_time), np.where(pots, world.timers, 0)
+    cooks = zip(
+        world.positions.tolist(), world.directions.tolist(), world.held.tolist(), strict=True
+    )
+    return {
+        "players": [
+            {
+                "position": (col, row),
+                "orientation": _ORIENTATION_OF[Direction(direction)],
+                "held_object": _write_object(held, (row, col), 0, times) if held else None,
+            }
+            for (row, col), direction, held in cooks
+        ],
+        "objects": [
+            _write_object(int(world.codes[row, col]), (row, col), int(timers[row, col]), times)
+            for row, col in np.argwhere(world.codes != Item.NOTHING).tolist()
+        ],
+        "bonus_orders": _write_orders(np.asarray(recipes.bonus)),
+        "all_orders": _write_orders(np.asarray(recipes.ordered)),
+        "timestep": int(world.time),
+    }
+
+
+def _write_object(code: int, at: _Place, timer: int, times: _CookTimes) -> dict[str, Any]:
+    position = at[::-1]
+    if code < Item.SOUP:
+        return {"name": Item(code).name.lower(), "position": position}
+    onions, tomatoes = contents_of(code)
+    if code >= Item.SOUP + RADIX**2 or not 1 <= onions + tomatoes <= MAX_INGREDIENTS:
+        raise ValueError(
+            f"The object with the code {code} at {position} is nothing that the reference knows."
+        )
+    cook_time = int(times[onions, tomatoes])
+    if timer > cook_time:
+        raise ValueError(
+            f"The soup at {position} needs {timer} more steps, but the layout says {cook_time} in "
+            "all: give the layout of the world."
+        )
+    tick = IDLE if timer == IDLE else cook_time - timer
+    return {
+        "name": "soup",
+        "position": position,
+        "_ingredients": [
+            {"name": name, "position": position}
+            for name in ["onion"] * onions + ["tomato"] * tomatoes
+        ],
+        "cooking_tick": tick,
+        "is_cooking": timer > 0,
+        "is_ready": timer == 0,
+        "is_idle": timer == IDLE,
+        "cook_time": IDLE if timer == IDLE else cook_time,
+        "_cooking_tick": tick,
+    }
+
+
+def _write_orders(marks: Bool[np.ndarray, "onions tomatoes"]) -> list[dict[str, Recipe]]:
+    return [{"ingredients": recipe} for recipe in _RANKED if marks[_counts(recipe)]]

@@ -1,0 +1,69 @@
+"""What a rescuer sees as a short vector of named numbers."""
+
+from typing import final
+
+from jaxtyping import Array, Float32
+
+from ...grid import (
+    AbstractFeature,
+    Around,
+    FacedAgent,
+    FacedObject,
+    FacedTile,
+    Features,
+    Kinds,
+    NearestObjects,
+    NearestTiles,
+    Others,
+    OwnDirection,
+    OwnHeld,
+    OwnPosition,
+    Sight,
+    one_hot,
+    prefixed,
+)
+from ._contents import DOORS, KEYS, VICTIMS, Role, Thing
+
+NEAREST_VICTIMS = 2
+"""How many victims of each colour a rescuer sees, nearest first."""
+
+_ROLES = tuple(role.name.lower() for role in Role)
+_IN_THE_WAY = (Thing.RUBBLE, Thing.HIGH_RUBBLE, *DOORS, *KEYS)
+
+
+@final
+class Roles(AbstractFeature):
+    """Which role the rescuer has, and which ones the others have."""
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        who = ("own", *(f"other_{k}" for k in range(1, num_agents)))
+        return tuple(name for one in who for name in prefixed(one, _ROLES))
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        return one_hot(sight.bodies.extra, len(Role)).reshape(-1)
+
+
+def rescue_features() -> Features:
+    """A short vector for every rescuer, with itself in the middle: where it stands and faces, its
+    role, what it holds, what is around it, which way the exit, victims, rubble, doors and keys are,
+    and all of the other rescuers.
+
+    It shows the whole site, through walls; the nearest two victims of each colour, and the nearest
+    one of everything else. Units are those of `Features`, and `Features.names` names every number.
+    """
+    return Features(
+        (
+            OwnPosition(),
+            OwnDirection(),
+            Roles(),
+            OwnHeld(),
+            Around(),
+            FacedTile(),
+            FacedObject(),
+            FacedAgent(),
+            NearestTiles(("exit",)),
+            NearestObjects(tuple(thing.name.lower() for thing in VICTIMS), NEAREST_VICTIMS),
+            NearestObjects(tuple(thing.name.lower() for thing in _IN_THE_WAY)),
+            Others(),
+        )
+    )
