@@ -38,6 +38,7 @@ from ._train import (
 )
 from ._views import (
     AbstractCriticInput as AbstractCriticInput,
+    GlobalState as GlobalState,
     JointObservation as JointObservation,
     LocalObservation as LocalObservation,
 )

@@ -29,7 +29,7 @@ class ActorCritic(eqx.Module):
 
     - `actor`: one logit per action, for every agent.
     - `critic`: one value, for every agent.
-    - `view`: what the critic is shown.
+    - `view`: what the critic is shown, and what the actor.
     """
 
     actor: AbstractMultiAgentNetwork
@@ -65,7 +65,7 @@ class ActorCritic(eqx.Module):
         **Returns:** the distribution of the agents' actions, their values, and the next carry.
         """
         actor_carry, critic_carry = _split_carry(carry)
-        logits, actor_carry = self.actor(observation, actor_carry)
+        logits, actor_carry = self.actor(self.view.local(observation), actor_carry)
         value, critic_carry = self.critic(self.view(observation), critic_carry)
         distribution = distrax.Categorical(logits=logits)
         return distribution, value[:, 0], _join_carry(actor_carry, critic_carry)
@@ -113,6 +113,7 @@ def actor_critic(
     batch, _ = eqx.filter_eval_shape(env.reset, key)
     observation = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), batch)
     critic_observation = eqx.filter_eval_shape(view, observation)
+    observation = eqx.filter_eval_shape(view.local, observation)
     actor_key, critic_key = jax.random.split(key)
     num_agents = env.num_agents
     actor = _team(

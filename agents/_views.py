@@ -1,4 +1,4 @@
-"""What a critic is shown. This is the only difference between IPPO and MAPPO."""
+"""What actors and critics are shown. This is the only difference between IPPO and MAPPO."""
 
 import abc
 from typing import final
@@ -8,9 +8,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree, Shaped
 
+from eqgrid import ObservationAndState
+
 
 class AbstractCriticInput(eqx.Module):
     """From what the agents see to what their critics see."""
+
+    @abc.abstractmethod
+    def local(
+        self, observation: PyTree[Shaped[Array, "agents ..."]]
+    ) -> PyTree[Shaped[Array, "agents ..."]]:
+        """What the actors are shown of an observation."""
 
     @abc.abstractmethod
     def __call__(
@@ -30,6 +38,11 @@ class AbstractCriticInput(eqx.Module):
 class LocalObservation(AbstractCriticInput):
     """A critic sees what its agent sees: IPPO (de Witt et al. 2020)."""
 
+    def local(
+        self, observation: PyTree[Shaped[Array, "agents ..."]]
+    ) -> PyTree[Shaped[Array, "agents ..."]]:
+        return observation
+
     def __call__(
         self, observation: PyTree[Shaped[Array, "agents ..."]]
     ) -> PyTree[Shaped[Array, "agents ..."]]:
@@ -44,10 +57,30 @@ class JointObservation(AbstractCriticInput):
     their last axis: the features of a vector, the channels of an image.
     """
 
+    def local(
+        self, observation: PyTree[Shaped[Array, "agents ..."]]
+    ) -> PyTree[Shaped[Array, "agents ..."]]:
+        return observation
+
     def __call__(
         self, observation: PyTree[Shaped[Array, "agents ..."]]
     ) -> PyTree[Shaped[Array, "agents ..."]]:
         return jax.tree.map(_join, observation)
+
+
+@final
+class GlobalState(AbstractCriticInput):
+    """A critic is shown the state of the world, which no actor sees: MAPPO with a global state (Yu
+    et al. 2022).
+
+    The observation must be an `ObservationAndState`; see `eqgrid.grid.WithState`.
+    """
+
+    def local(self, observation: ObservationAndState) -> PyTree[Shaped[Array, "agents ..."]]:
+        return observation.local
+
+    def __call__(self, observation: ObservationAndState) -> PyTree[Shaped[Array, "agents ..."]]:
+        return observation.state
 
 
 def _join(x: Shaped[Array, "agents ..."]) -> Shaped[Array, "agents ..."]:
