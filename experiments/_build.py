@@ -6,20 +6,31 @@ from collections.abc import Callable
 import optax
 from _config import Config
 
-from agents import CNN, MLP, AbstractNetwork
+from agents import (
+    CNN,
+    MLP,
+    AbstractCriticInput,
+    AbstractNetwork,
+    GlobalState,
+    JointObservation,
+    LocalObservation,
+)
 from eqgrid import (
+    AbstractEnv,
     AbstractVectorEnv,
+    AppendAgentId,
     AutoReset,
     LogEpisodes,
     NormalizeObservation,
     ShapedReward,
     Vectorize,
 )
+from eqgrid.grid import GridWorld, RandomLayouts, WithState
 
 
 def build_training_env(config: Config) -> AbstractVectorEnv:
     """Many worlds with the shaped reward, which fades while the agents learn."""
-    world = LogEpisodes(config.env.build(train=True))
+    world = LogEpisodes(_shown(config, config.env.build(train=True)))
     # Every environment counts its own steps, and there are `num_envs` of them.
     fade = optax.linear_schedule(
         config.shaping, 0.0, max(1, config.shaping_steps // config.num_envs)
@@ -31,8 +42,35 @@ def build_training_env(config: Config) -> AbstractVectorEnv:
 
 def build_evaluation_env(config: Config, num_envs: int) -> AbstractVectorEnv:
     """Many worlds with nothing but the reward of the game."""
-    env = Vectorize(AutoReset(LogEpisodes(config.env.build(train=False))), num_envs)
+    return vectorize_evaluation(config, config.env.build(train=False), num_envs)
+
+
+def vectorize_evaluation(
+    config: Config, world: GridWorld | RandomLayouts, num_envs: int
+) -> AbstractVectorEnv:
+    """The same of another world."""
+    env = Vectorize(AutoReset(LogEpisodes(_shown(config, world))), num_envs)
     return NormalizeObservation(env) if config.env.normalize_observation else env
+
+
+def _shown(config: Config, world: GridWorld | RandomLayouts) -> AbstractEnv:
+    """The world as agents and critics are shown it."""
+    world = _with_state(config, world)
+    return AppendAgentId(world) if config.env.appends_agent_id else world
+
+
+def _with_state(config: Config, world: GridWorld | RandomLayouts) -> GridWorld | RandomLayouts:
+    """The world with its state beside what agents see, where critics are shown it."""
+    if config.critic == "joint":
+        return world
+    return world.with_observation(WithState(world.observation))
+
+
+def build_view(algorithm: str, config: Config) -> AbstractCriticInput:
+    """What critics are shown."""
+    if algorithm == "ippo":
+        return LocalObservation()
+    return JointObservation() if config.critic == "joint" else GlobalState()
 
 
 def build_network(config: Config) -> Callable[..., AbstractNetwork]:

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import jax
 import numpy as np
-from _build import build_evaluation_env
+from _build import build_evaluation_env, vectorize_evaluation
 from _config import dump
 from _errors import Failures
 from _film import record
@@ -83,6 +83,7 @@ class Conclusion:
             "optimum": optimum,
             "eval_fraction_of_optimum": mean / optimum if optimum else None,
             "reached": reached(self.evaluator.rows, config.env.threshold),
+            "zero_shot": self._zero_shot(),
         }
 
     def _best(self) -> dict[str, Any]:
@@ -116,6 +117,21 @@ class Conclusion:
             state.policy, state.runner.env_state, number, repeats, self._hurried
         )
 
+    def _zero_shot(self) -> dict[str, float]:
+        """The mean returns in worlds that were not trained in."""
+        means = {}
+        for name, world in self.run.config.env.zero_shot().items():
+            if self._hurried():
+                break
+            env = vectorize_evaluation(self.run.config, world, self.run.config.eval_episodes)
+            evaluator = Evaluator(env, self.evaluator.key, self.evaluator.clock)
+            state = self.progress.state
+            returns = evaluator.play(
+                state.policy, state.runner.env_state, self.progress.num_updates
+            )
+            means[name] = float(returns.mean())
+        return means
+
     def _draw(self, optimum: float | None, key: PRNGKeyArray) -> None:
         config = self.run.config
         title = (
@@ -136,7 +152,7 @@ class Conclusion:
         film = world.render_episode(
             states,
             captions=[f"{score:g}" for score in score],
-            cell_pixels=min(64, max(4, 1024 // max(world.layout.tiles.shape))),
+            cell_pixels=min(64, max(4, 1024 // max(world.shape))),
         )
         with self.failures.writing(self.run.folder / "episode.gif"):
             write_whole(self.run.folder / "episode.gif", film)

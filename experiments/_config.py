@@ -38,6 +38,8 @@ class Config:
     """Kind of network of actor and critic."""
     width: int = 64
     """Units in a hidden layer."""
+    critic: Literal["joint", "state"] = "joint"
+    """MAPPO: critics see what all agents see, or the state of the world."""
     shaping: float = 1.0
     """Weight of the shaped reward at the start."""
     shaping_steps: int = 2_000_000
@@ -76,7 +78,26 @@ _LIMITS = {
     "--eval-every": (1, 10**15),
     "--eval-episodes": (1, 2**20),
     "--final-episodes": (1, 2**20),
+    "--count": (1, 10_000),
+    "--cell-pixels": (4, 128),
     "--env.horizon": (1, 100_000),
+    "--env.generated.pool": (0, 2**20),
+    "--env.generated.height": (3, 127),
+    "--env.generated.width": (3, 127),
+    "--env.generated.smallest-height": (3, 127),
+    "--env.generated.smallest-width": (3, 127),
+    "--env.generated.num-agents": (1, 35),
+    "--env.generated.onions": (1, 100),
+    "--env.generated.tomatoes": (0, 100),
+    "--env.generated.dishes": (1, 100),
+    "--env.generated.pots": (1, 100),
+    "--env.generated.servings": (1, 100),
+    "--env.generated.green": (1, 100),
+    "--env.generated.yellow": (0, 100),
+    "--env.generated.red": (0, 100),
+    "--env.generated.rubble": (0, 1000),
+    "--env.generated.high-rubble": (0, 1000),
+    "--env.generated.doors": (0, 3),
     "--env.num-agents": (1, 35),
     "--env.num-food": (1, 1000),
     "--env.radius": (1, 127),
@@ -98,21 +119,29 @@ def parse(algorithm: str, args: Sequence[str]) -> Config:
     """
     doc = (Config.__doc__ or "").format(algorithm=algorithm.upper())
     prog = f"python experiments/{algorithm}.py"
-    default = Config(env=default_world(_value_after("--env.name", args)))
+    default = default_config(default_world(value_after("--env.name", args)))
     # A first look, for the files with settings: what else is wrong will be said by the second.
-    path, run = _value_after("--config", args), _value_after("--resume", args)
+    path, run = value_after("--config", args), value_after("--resume", args)
     if path is not None:
         default = load(Path(path), algorithm)
     if run is not None:
         default = load(Path(run) / "config.toml", algorithm)
     config = cli(default, args, prog, doc)
     check(config)
+    if algorithm != "mappo" and config.critic != "joint":
+        raise UsageError(f"--critic is for mappo.py: critics of {algorithm} see what agents see.")
     if run is not None:
         _check_resumed(default, config)
     return config
 
 
-def _value_after(flag: str, args: Sequence[str]) -> str | None:
+def default_config(env: AbstractWorldConfig) -> Config:
+    """The settings of a run in a world that nobody has changed."""
+    return Config(env=env, **env.run_settings)
+
+
+def value_after(flag: str, args: Sequence[str]) -> str | None:
+    """What a command line says for a flag, if anything."""
     found = None  # as with every flag, the last one counts
     for i, arg in enumerate(args):
         if arg == flag and i + 1 < len(args):
@@ -209,7 +238,7 @@ def load(path: Path, algorithm: str) -> Config:
                 f"is for {written_by}: use experiments/{written_by}.py, or take the line "
                 f"'algorithm' out of it to train with {algorithm}."
             )
-        return _fill(Config(env=_world_in(table)), table, "")
+        return _fill(default_config(_world_in(table)), table, "")
     except UsageError as error:
         raise UsageError(f"The settings file {str(path)!r} {error}") from error
     except RecursionError as error:
@@ -300,16 +329,7 @@ def check(config: Config) -> None:
 
     **Raises:** `UsageError` with one sentence that names the flag.
     """
-    for flag, value in _flags(config):
-        if type(value) is int and not _LIMITS[flag][0] <= value <= _LIMITS[flag][1]:
-            low, high = _LIMITS[flag]
-            raise UsageError(
-                f"{flag} must be at least {low} and at most {high}, but is {reprlib.repr(value)}."
-            )
-        if type(value) is float and not abs(value) <= _LARGEST_FLOAT:
-            raise UsageError(f"{flag} must be a finite number, but is {value:g}.")
-        if type(value) is float and 0 < abs(value) < _SMALLEST_FLOAT:
-            raise UsageError(f"{flag} is too small for a number of 32 bits: {value:g}.")
+    check_limits(config)
     if config.shaping < 0:
         raise UsageError(f"--shaping must not be negative, but is {config.shaping:g}.")
     config.env.check()
@@ -323,6 +343,23 @@ def check(config: Config) -> None:
             "rename the file."
         ) from error
     _check_counts(config)
+
+
+def check_limits(config: Any) -> None:
+    """Refuses numbers that are out of range.
+
+    **Raises:** `UsageError` with one sentence that names the flag.
+    """
+    for flag, value in _flags(config):
+        if type(value) is int and not _LIMITS[flag][0] <= value <= _LIMITS[flag][1]:
+            low, high = _LIMITS[flag]
+            raise UsageError(
+                f"{flag} must be at least {low} and at most {high}, but is {reprlib.repr(value)}."
+            )
+        if type(value) is float and not abs(value) <= _LARGEST_FLOAT:
+            raise UsageError(f"{flag} must be a finite number, but is {value:g}.")
+        if type(value) is float and 0 < abs(value) < _SMALLEST_FLOAT:
+            raise UsageError(f"{flag} is too small for a number of 32 bits: {value:g}.")
 
 
 def _check_counts(config: Config) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
-from _build import build_evaluation_env, build_network, build_training_env
+from _build import build_evaluation_env, build_network, build_training_env, build_view
 from _cache import keep_compiled_programs
 from _conclusion import Conclusion
 from _config import Config, dump, parse
@@ -34,7 +34,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from agents import (
-    AbstractCriticInput,
     CheckpointError,
     Hook,
     NonFiniteLoss,
@@ -49,20 +48,19 @@ from agents import (
 )
 
 
-def main(algorithm: str, view: AbstractCriticInput, process: Process) -> int:
+def main(algorithm: str, process: Process) -> int:
     """Runs a command line, and says in one line why it cannot be done.
 
     **Arguments:**
 
     - `algorithm`: its name, for people and for files.
-    - `view`: what the critic is shown.
     - `process`: its clock, and the signals that ask it to end.
 
     **Returns:** the exit code: 0; 1 when something went wrong and 2 when something wrong was asked;
     130 after a Ctrl-C, and 128 and its number after another signal.
     """
     try:
-        return run(algorithm, view, sys.argv[1:], process)
+        return run(algorithm, sys.argv[1:], process)
     except UsageError as error:
         return print_error(str(error), 2)
     except Stopped:
@@ -84,7 +82,7 @@ _NOTHING_LEARNED = "interrupted before anything was learned, so nothing was writ
 _STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
 
 
-def run(algorithm: str, view: AbstractCriticInput, args: Sequence[str], process: Process) -> int:
+def run(algorithm: str, args: Sequence[str], process: Process) -> int:
     """Trains, and leaves a folder behind.
 
     **Returns:** the exit code.
@@ -97,10 +95,10 @@ def run(algorithm: str, view: AbstractCriticInput, args: Sequence[str], process:
     process.check()
     if config.resume is not None:
         with reopen_folder(config.resume) as folder:
-            return _go_on(Run(algorithm, view, config, plan, process, folder))
+            return _go_on(Run(algorithm, config, plan, process, folder))
     name = folder_name(algorithm, config.env.title, config.seed)
     with open_folder(name, config.out, config.overwrite, dump(algorithm, config)) as folder:
-        return _begin(Run(algorithm, view, config, plan, process, folder))
+        return _begin(Run(algorithm, config, plan, process, folder))
 
 
 def _go_on(run: Run) -> int:
@@ -234,5 +232,5 @@ def _choices(run: Run) -> dict[str, Any]:
     return {
         "num_updates": run.plan.num_updates,
         "network": build_network(run.config),
-        "view": run.view,
+        "view": build_view(run.algorithm, run.config),
     }

@@ -103,6 +103,11 @@ def print_result(console: Console, result: dict[str, Any], folder: Path) -> None
             f"{result['best_return_mean']:.1f} ± {result['best_return_std']:.1f}, "
             f"after {result['best_env_steps']:,} steps",
         )
+    if result["zero_shot"]:
+        table.add_row(
+            "never trained in",
+            ", ".join(f"{name} {mean:.1f}" for name, mean in result["zero_shot"].items()),
+        )
     table.add_row(
         "training",
         f"{result['env_steps']:,} steps in {result['train_seconds']:.1f} s "

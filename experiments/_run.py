@@ -8,7 +8,7 @@ from _config import Config
 from _history import History
 from _process import Process
 
-from agents import AbstractCriticInput, TrainState
+from agents import TrainState
 from eqgrid import AbstractVectorEnv
 
 
@@ -32,7 +32,6 @@ class Run:
     **Arguments:**
 
     - `algorithm`: its name, for people and for files.
-    - `view`: what the critic is shown.
     - `config`, `plan`: its settings, and what follows from them.
     - `process`: its clock, and the signals that ask it to end.
     - `folder`: where it writes.
@@ -41,7 +40,6 @@ class Run:
     """
 
     algorithm: str
-    view: AbstractCriticInput
     config: Config
     plan: Plan
     process: Process

@@ -5,44 +5,92 @@ A world of your own becomes one more class here, and one more entry in `WORLDS`.
 
 import abc
 import dataclasses
-import difflib
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from _errors import UsageError
+from _generated import (
+    NAME as GENERATED,
+    KitchenSettings,
+    MazeSettings,
+    SiteSettings,
+    check_generated,
+    with_drawn_layouts,
+)
 
+from agents import PPO
 from eqgrid.envs.foraging import Foraging
-from eqgrid.envs.goals import Goals
-from eqgrid.envs.overcooked import Overcooked, best_known_return, find_obstacle, random_starts
+from eqgrid.envs.goals import GeneratedMazes, Goals
+from eqgrid.envs.overcooked import (
+    KITCHENS,
+    GeneratedKitchens,
+    Overcooked,
+    best_known_return,
+    find_obstacle,
+    load_layout,
+    random_starts,
+)
 from eqgrid.envs.overcooked_v2 import OvercookedV2
-from eqgrid.envs.rescue import Rescue, victims_left
+from eqgrid.envs.rescue import GeneratedSites, Rescue, load_site, victims_left
 from eqgrid.envs.warehouse import Warehouse
-from eqgrid.grid import GridWorld
+from eqgrid.grid import (
+    AbstractGenerator,
+    GridWorld,
+    Layout,
+    LayoutPool,
+    RandomDirections,
+    RandomLayouts,
+    RandomPositions,
+    WithProbability,
+    did_you_mean,
+    stack_layouts,
+)
+
+
+class RunSettings(TypedDict, total=False):
+    """Settings of a run that some world wants otherwise than `Config` has them."""
+
+    ppo: PPO
+    total_steps: int
+    num_envs: int
+    width: int
+    shaping_steps: int
 
 
 class AbstractWorldConfig(abc.ABC):
     """Which world, and how an episode goes."""
 
     name: Any
+    layout: Any
     horizon: int
     observation: Any
     normalize_observation: bool
 
     @property
-    @abc.abstractmethod
     def title(self) -> str:
-        """What a run is called by, such as the name of the layout."""
+        """What a run is called by: the name of the layout, or what stands for it."""
+        return self.layout
 
     @abc.abstractmethod
-    def build(self, *, train: bool) -> GridWorld:
+    def build(self, *, train: bool) -> GridWorld | RandomLayouts:
         """The world to train or to evaluate in.
 
         **Raises:** `ValueError` with one sentence.
         """
 
     @property
+    def run_settings(self) -> RunSettings:
+        """The defaults of a run in this world, where they are not those of `Config`."""
+        return {}
+
+    @property
     def rules(self) -> str | None:
         """Which of several sets of rules is played, where there are several."""
         return None
+
+    @property
+    def appends_agent_id(self) -> bool:
+        """Whether agents are told which one each of them is."""
+        return False
 
     @property
     def has_images(self) -> bool:
@@ -64,6 +112,17 @@ class AbstractWorldConfig(abc.ABC):
         """The step between the return thresholds of `result.json`."""
         return 0.1
 
+    def generator(self) -> AbstractGenerator | None:
+        """What draws layouts, where the layout is `generated`.
+
+        **Raises:** `ValueError` with one sentence.
+        """
+        return None
+
+    def zero_shot(self) -> dict[str, RandomLayouts]:
+        """Worlds that were not trained in, by name, in which the final policy is judged, too."""
+        return {}
+
     def obstacle(self) -> str | None:
         """Says why nothing can be earned, if that is so."""
         return None
@@ -79,21 +138,18 @@ class Kitchen(AbstractWorldConfig):
     name: Literal["overcooked"] = "overcooked"
     """Or overcooked_v2, foraging, warehouse, rescue, goals."""
     layout: str = "cramped"
-    """cramped, asymmetric, ring, forced, circuit, or the path of a layout file."""
+    """cramped, asymmetric, ring, forced, circuit, the path of a file, or generated."""
+    generated: KitchenSettings = dataclasses.field(default_factory=KitchenSettings)
     dynamics: Literal["classic", "interactive"] = "classic"
     """A full pot starts by itself, or a cook starts it."""
     horizon: int = 400
     """Length of an episode, in steps."""
-    observation: Literal["features", "planes"] = "features"
-    """Named features, or the reference's 26 planes."""
+    observation: Literal["features", "planes", "features96"] = "features"
+    """Named features, the reference's 26 planes, or its 96 features."""
     random_starts: float = 0.0
     """Share of training episodes with a random start."""
     normalize_observation: bool = False
     """Bring observations to mean 0 and variance 1."""
-
-    @property
-    def title(self) -> str:
-        return self.layout
 
     @property
     def rules(self) -> str | None:
@@ -101,7 +157,7 @@ class Kitchen(AbstractWorldConfig):
 
     @property
     def has_slow_resets(self) -> bool:
-        return self.random_starts > 0
+        return self.random_starts > 0 or (self.layout == GENERATED and self.generated.pool == 0)
 
     @property
     def optimum(self) -> float | None:
@@ -111,11 +167,20 @@ class Kitchen(AbstractWorldConfig):
     def threshold(self) -> float:
         return 20  # what a soup pays by default
 
-    def build(self, *, train: bool) -> GridWorld:
+    def build(self, *, train: bool) -> GridWorld | RandomLayouts:
         """Evaluations begin at the layout's own start."""
+        if (kitchens := self.generator()) is None:
+            return self._build_in(self.layout, train)
+        one = self._build_in(kitchens.example, train)
+        return with_drawn_layouts(one, kitchens, self.generated.pool, train=train)
+
+    def generator(self) -> GeneratedKitchens | None:
+        return self.generated.build() if self.layout == GENERATED else None
+
+    def _build_in(self, layout: str | Layout, train: bool) -> GridWorld:
         share = self.random_starts if train else 0
         return Overcooked(
-            self.layout,
+            layout,
             dynamics=self.dynamics,
             horizon=self.horizon,
             observation=self.observation,
@@ -123,13 +188,29 @@ class Kitchen(AbstractWorldConfig):
         )
 
     def obstacle(self) -> str | None:
-        return find_obstacle(self.build(train=False).layout, self.dynamics)
+        if self.layout == GENERATED:
+            return None
+        return find_obstacle(load_layout(self.layout), self.dynamics)
+
+    def zero_shot(self) -> dict[str, RandomLayouts]:
+        """The five kitchens that fit into the grid, where kitchens are generated for two cooks."""
+        if self.layout != GENERATED or self.generated.num_agents != 2:
+            return {}
+        size = (self.generated.height, self.generated.width)
+        layouts = {name: load_layout(name) for name in KITCHENS}
+        return {
+            name: self._alone(layout.pad(*size))
+            for name, layout in layouts.items()
+            if layout.tiles.shape[0] <= size[0] and layout.tiles.shape[1] <= size[1]
+        }
+
+    def _alone(self, layout: Layout) -> RandomLayouts:
+        """One layout as a pool, so that one compiled program plays in all of them."""
+        return RandomLayouts(self._build_in(layout, False), LayoutPool(stack_layouts([layout])))
 
     def check(self) -> None:
-        if not 0 <= self.random_starts <= 1:
-            raise UsageError(
-                f"--env.random-starts is a share, between 0 and 1, but is {self.random_starts}."
-            )
+        check_generated(self.layout, self.generated)
+        _check_share("--env.random-starts", self.random_starts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +220,8 @@ class GoalsWorld(AbstractWorldConfig):
     name: Literal["goals"] = "goals"
     """Which world; each has settings of its own."""
     layout: str = "room"
-    """room, rooms, or the path of a layout file."""
+    """room, rooms, the path of a layout file, or generated."""
+    generated: MazeSettings = dataclasses.field(default_factory=MazeSettings)
     num_agents: int = 2
     """How many agents, and flags, there are."""
     shared: bool = False
@@ -152,16 +234,28 @@ class GoalsWorld(AbstractWorldConfig):
     """Bring observations to mean 0 and variance 1."""
 
     @property
-    def title(self) -> str:
-        return self.layout
+    def has_slow_resets(self) -> bool:
+        return self.layout == GENERATED and self.generated.pool == 0
 
     @property
     def optimum(self) -> float | None:
         return 1.0
 
-    def build(self, *, train: bool) -> GridWorld:
+    def check(self) -> None:
+        check_generated(self.layout, self.generated)
+
+    def build(self, *, train: bool) -> GridWorld | RandomLayouts:
+        if (mazes := self.generator()) is None:
+            return self._build_in(self.layout)
+        one = self._build_in(mazes.example)
+        return with_drawn_layouts(one, mazes, self.generated.pool, train=train)
+
+    def generator(self) -> GeneratedMazes | None:
+        return self.generated.build(self.num_agents) if self.layout == GENERATED else None
+
+    def _build_in(self, layout: str | Layout) -> GridWorld:
         return Goals(
-            self.layout,
+            layout,
             num_agents=self.num_agents,
             shared=self.shared,
             horizon=self.horizon,
@@ -191,10 +285,6 @@ class KitchenV2(AbstractWorldConfig):
     """The planes of OvercookedV2."""
     normalize_observation: bool = False
     """Bring observations to mean 0 and variance 1."""
-
-    @property
-    def title(self) -> str:
-        return self.layout
 
     @property
     def threshold(self) -> float:
@@ -233,6 +323,10 @@ class ForagingWorld(AbstractWorldConfig):
     """Numbers of every food and agent, or a grid."""
     normalize_observation: bool = False
     """Bring observations to mean 0 and variance 1."""
+
+    @property
+    def run_settings(self) -> RunSettings:
+        return {"ppo": PPO(advantage_std_offset=0.1), "total_steps": 2_000_000}
 
     @property
     def title(self) -> str:
@@ -281,12 +375,23 @@ class WarehouseWorld(AbstractWorldConfig):
     """Length of an episode, in steps."""
     observation: Literal["sensors"] = "sensors"
     """What a robot's sensors say."""
-    normalize_observation: bool = False
+    agent_id: bool = True
+    """Tell each robot which one it is."""
+    normalize_observation: bool = True
     """Bring observations to mean 0 and variance 1."""
+
+    @property
+    def run_settings(self) -> RunSettings:
+        ppo = PPO(advantage_std_offset=0.1, entropy_coefficient=0.03)
+        return {"ppo": ppo, "total_steps": 12_000_000}
 
     @property
     def title(self) -> str:
         return f"{self.size}-{self.num_agents}ag-{self.difficulty}"
+
+    @property
+    def appends_agent_id(self) -> bool:
+        return self.agent_id
 
     @property
     def has_slow_resets(self) -> bool:
@@ -312,27 +417,63 @@ class RescueWorld(AbstractWorldConfig):
 
     name: Literal["rescue"] = "rescue"
     """Which world; each has settings of its own."""
-    layout: Literal["small", "large"] = "small"
+    layout: Literal["small", "large", "generated"] = "small"
     """Which site."""
+    generated: SiteSettings = dataclasses.field(default_factory=SiteSettings)
     radius: int = 3
-    """How far agents see, in cells."""
+    """How far agents see in planes, in cells."""
     horizon: int = 250
     """Length of an episode, in steps."""
-    observation: Literal["planes"] = "planes"
-    """A window of planes around each agent."""
+    observation: Literal["features", "planes"] = "features"
+    """Named features, or a window of planes."""
+    random_starts: float = 0.5
+    """Share of training episodes with random places."""
     normalize_observation: bool = False
     """Bring observations to mean 0 and variance 1."""
 
     @property
-    def title(self) -> str:
-        return self.layout
+    def run_settings(self) -> RunSettings:
+        return {"ppo": PPO(advantage_std_offset=0.1), "total_steps": 2_000_000}
+
+    @property
+    def has_slow_resets(self) -> bool:
+        return self.random_starts > 0 or (self.layout == GENERATED and self.generated.pool == 0)
 
     @property
     def optimum(self) -> float | None:
-        return float(victims_left(self.build(train=False).layout.start))
+        """How many victims there are."""
+        return (
+            None if self.layout == GENERATED else float(victims_left(load_site(self.layout).start))
+        )
 
-    def build(self, *, train: bool) -> GridWorld:
-        return Rescue(self.layout, horizon=self.horizon, radius=self.radius)
+    def build(self, *, train: bool) -> GridWorld | RandomLayouts:
+        if (sites := self.generator()) is None:
+            return self._build_in(self.layout, train)
+        one = self._build_in(sites.example, train)
+        return with_drawn_layouts(one, sites, self.generated.pool, train=train)
+
+    def generator(self) -> GeneratedSites | None:
+        return self.generated.build() if self.layout == GENERATED else None
+
+    def _build_in(self, layout: str | Layout, train: bool) -> GridWorld:
+        share = self.random_starts if train else 0.0
+        start = WithProbability(share, (RandomPositions(), RandomDirections()))
+        return Rescue(
+            layout,
+            horizon=self.horizon,
+            radius=self.radius,
+            observation=self.observation,
+            starts=(start,) if share else (),
+        )
+
+    def check(self) -> None:
+        check_generated(self.layout, self.generated)
+        _check_share("--env.random-starts", self.random_starts)
+
+
+def _check_share(flag: str, share: float) -> None:
+    if not 0 <= share <= 1:
+        raise UsageError(f"{flag} is a share, between 0 and 1, but is {share}.")
 
 
 WORLDS: dict[str, type[AbstractWorldConfig]] = {
@@ -353,9 +494,8 @@ def default_world(name: str | None) -> AbstractWorldConfig:
     if name is None:
         return Kitchen()
     if name not in WORLDS:
-        near = difflib.get_close_matches(name, WORLDS, n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]}?" if near else "."
         raise UsageError(
-            f"There is no world {name!r:.60} for --env.name{hint} Known are {', '.join(WORLDS)}."
+            f"There is no world {name!r:.60} for --env.name{did_you_mean(name, WORLDS)} Known are "
+            f"{', '.join(WORLDS)}."
         )
     return WORLDS[name]()  # pyright: ignore[reportCallIssue]

@@ -1,4 +1,4 @@
-"""Independent PPO (de Witt et al. 2020): every cook's critic sees what the cook sees.
+"""Independent PPO (de Witt et al. 2020): every agent's critic sees what the agent sees.
 
 python experiments/ippo.py --env.layout cramped
 """
@@ -9,7 +9,5 @@ process = Process.listen()  # before the imports, which a person waits for and m
 
 from _program import main  # noqa: E402
 
-from agents import LocalObservation  # noqa: E402
-
 if __name__ == "__main__":
-    process.finish(main("ippo", LocalObservation(), process))
+    process.finish(main("ippo", process))

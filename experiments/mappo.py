@@ -1,4 +1,5 @@
-"""Multi-agent PPO (Yu et al. 2022): a critic sees what all cooks see, its own cook first.
+"""Multi-agent PPO (Yu et al. 2022): a critic sees what all agents see, its own agent first, or the
+state of the world.
 
 python experiments/mappo.py --env.layout cramped
 """
@@ -9,7 +10,5 @@ process = Process.listen()  # before the imports, which a person waits for and m
 
 from _program import main  # noqa: E402
 
-from agents import JointObservation  # noqa: E402
-
 if __name__ == "__main__":
-    process.finish(main("mappo", JointObservation(), process))
+    process.finish(main("mappo", process))

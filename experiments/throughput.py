@@ -1,12 +1,14 @@
 """How many steps per second the environments take, ours and, side by side, those of our peers.
 
 python experiments/throughput.py --peers peers/bin/python
+python experiments/throughput.py --worlds all --num-envs 2048 --modes stored summed
 """
 
 import contextlib
 import csv
 import dataclasses
 import functools
+import itertools
 import json
 import os
 import statistics
@@ -19,24 +21,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import matplotlib.pyplot as plt
-import numpy as np
 import tyro
 from _benchmark import open_results, run_command
 from _config import cli
 from _errors import RunError, UsageError
+from _tasks import PEERS, TASKS, Peer, TaskName
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES
 
-PEERS = {
-    "jaxmarl": "JaxMARL overcooked",
-    "jaxmarl_v2": "JaxMARL overcooked_v2",
-    "cogrid": "CoGrid (JAX)",
-}
 NAMES = {"eqgrid": "eqgrid", **PEERS}
 Rows: TypeAlias = list[dict[str, Any]]
+_COLORS = ("#aa3377", "#4477aa", "#66ccee", "#ccbb44", "#228833")
 _LONG = 60.0  # seconds after which a case is not run more than three times
 WORKER = Path(__file__).parent / "baselines" / "worker.py"
 
@@ -45,6 +43,8 @@ WORKER = Path(__file__).parent / "baselines" / "worker.py"
 class Config:
     """Measures steps per second of rollouts with uniform actions, beside other libraries."""
 
+    worlds: tuple[TaskName, ...] = ("overcooked",)
+    """Which worlds, or all. The next four flags are about overcooked."""
     layout: str = "cramped"
     """A kitchen, or mixed: the five in one batch."""
     observation: Literal["planes", "features"] = "planes"
@@ -67,12 +67,8 @@ class Config:
     """Most memory for what a rollout keeps, in GiB."""
     peers: Annotated[Path | None, tyro.conf.arg(metavar="PYTHON")] = None
     """Interpreter that has the peers; see docs/performance.md."""
-    libraries: tuple[Literal["jaxmarl", "jaxmarl_v2", "cogrid"], ...] = (
-        "jaxmarl",
-        "jaxmarl_v2",
-        "cogrid",
-    )
-    """Which peers to measure with it."""
+    libraries: tuple[Peer, ...] = tuple(PEERS)
+    """Which peers to measure with it, where they have the world."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; a new one in runs/ if none."""
 
@@ -148,7 +144,7 @@ class Worker:
 
 
 def measure(config: Config, console: Console, save: Callable[[Rows], None]) -> Rows:
-    """All measurements, one row for each library, mode and number of environments.
+    """All measurements, a row for each world, mode, number of environments, and library.
 
     Libraries take turns run by run, so that what else the machine does falls on all alike. What
     one of them cannot do is an `error` in its row.
@@ -162,7 +158,8 @@ def measure(config: Config, console: Console, save: Callable[[Rows], None]) -> R
     """
     libraries = {"eqgrid": sys.executable}
     if config.peers is not None:
-        libraries |= dict.fromkeys(config.libraries, config.peers)
+        wanted = {peer for world in config.worlds for peer in TASKS[world].peers}
+        libraries |= dict.fromkeys([x for x in config.libraries if x in wanted], config.peers)
     workers: list[Worker] = []
     rows: Rows = []
     try:
@@ -179,9 +176,10 @@ def measure(config: Config, console: Console, save: Callable[[Rows], None]) -> R
                     f"{NAMES[worker.library]} runs on {worker.about['device']}, eqgrid on "
                     f"{workers[0].about['device']}: install the same kind of jax for both."
                 )
-        cases = [(mode, n) for mode in config.modes for n in config.num_envs]
-        for mode, num_envs in track(cases, "measuring", console=console, transient=True):
-            rows += _measure_case(config, workers, mode, num_envs)
+        cases = list(itertools.product(config.worlds, config.modes, config.num_envs))
+        for world, mode, num_envs in track(cases, "measuring", console=console, transient=True):
+            able = [x for x in workers if x.library in ("eqgrid", *TASKS[world].peers)]
+            rows += _measure_case(config, able, world, mode, num_envs)
             save(rows)
     finally:
         for worker in workers:
@@ -192,15 +190,21 @@ def measure(config: Config, console: Console, save: Callable[[Rows], None]) -> R
     return rows
 
 
-def _measure_case(config: Config, workers: Sequence[Worker], mode: str, num_envs: int) -> Rows:
+def _specify(config: Config, world: str) -> dict[str, Any]:
+    """What the libraries are asked to build."""
+    task = TASKS[world]
+    if world == "overcooked":
+        names = ("layout", "observation", "random_starts")
+        options = {name: getattr(config, name) for name in names}
+        task = dataclasses.replace(task, options=options, num_agents=config.cooks)
+    return dataclasses.asdict(task) | {"lazy_resets": config.lazy_resets}
+
+
+def _measure_case(
+    config: Config, workers: Sequence[Worker], world: str, mode: str, num_envs: int
+) -> Rows:
     what = {
-        "spec": {
-            "layout": config.layout,
-            "observation": config.observation,
-            "num_agents": config.cooks,
-            "random_starts": config.random_starts,
-            "lazy_resets": config.lazy_resets,
-        },
+        "spec": _specify(config, world),
         "mode": mode,
         "num_envs": num_envs,
         "num_steps": min(2**14, max(16, config.steps_per_run // num_envs)),
@@ -222,7 +226,7 @@ def _measure_case(config: Config, workers: Sequence[Worker], mode: str, num_envs
                 seconds[worker].append(done["seconds"])
     rows = []
     for worker, report in reports.items():
-        row = {"library": worker.library, "mode": mode, "num_envs": num_envs}
+        row = {"world": world, "library": worker.library, "mode": mode, "num_envs": num_envs}
         if "error" not in report:
             speeds = [num_envs * report["num_steps"] / s for s in seconds[worker]]
             row["steps_per_second"] = round(statistics.median(speeds))
@@ -254,24 +258,27 @@ def print_tables(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     libraries = list(dict.fromkeys(row["library"] for row in rows))
     for mode in dict.fromkeys(row["mode"] for row in rows):
         table = Table(title=f"{mode}: environment steps per second, seconds to compile")
-        table.add_column("environments", justify="right")
-        for library in libraries:
-            table.add_column(NAMES[library], justify="right")
-        for num_envs in dict.fromkeys(row["num_envs"] for row in rows):
+        table.add_column("world")
+        for heading in ("environments", *(NAMES[library] for library in libraries)):
+            table.add_column(heading, justify="right")
+        of_mode = [row for row in rows if row["mode"] == mode]
+        for world, num_envs in dict.fromkeys((row["world"], row["num_envs"]) for row in of_mode):
             found = {
                 row["library"]: row
-                for row in rows
-                if row["mode"] == mode and row["num_envs"] == num_envs
+                for row in of_mode
+                if (row["world"], row["num_envs"]) == (world, num_envs)
             }
             ours = found["eqgrid"].get("steps_per_second")
-            table.add_row(f"{num_envs:,}", *(_cell(found[x], ours) for x in libraries))
+            cells = [_cell(found[x], ours) if x in found else "" for x in libraries]
+            table.add_row(world, f"{num_envs:,}", *cells)
         console.print(table)
     errors = {}
     for row in rows:
         if "error" in row:
-            errors.setdefault((row["library"], row["mode"], row["error"]), row["num_envs"])
-    for (library, mode, error), num_envs in errors.items():
-        where = f"{NAMES[library]}, {mode}, from {num_envs:,} environments"
+            case = (row["world"], row["library"], row["mode"], row["error"])
+            errors.setdefault(case, row["num_envs"])
+    for (world, library, mode, error), num_envs in errors.items():
+        where = f"{NAMES[library]}, {world}, {mode}, from {num_envs:,} environments"
         console.print(f"{where}: {error}", style="dim", markup=False, highlight=False)
 
 
@@ -292,45 +299,70 @@ def _short(number: float) -> str:
 
 
 def draw(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
-    """Draws steps per second against environments, both logarithmic, one panel for each mode."""
-    modes = list(dict.fromkeys(row["mode"] for row in rows))
-    size = (4.2 * len(modes), 4)
-    figure, axes = plt.subplots(1, len(modes), figsize=size, sharey=True, layout="constrained")
-    panels = np.atleast_1d(axes)
+    """Draws steps per second against environments, both logarithmic, a panel for each world and
+    mode."""
+    worlds, modes = (list(dict.fromkeys(row[key] for row in rows)) for key in ("world", "mode"))
+    figure, panels = plt.subplots(
+        len(worlds),
+        len(modes),
+        figsize=(4.2 * len(modes), 1 + 3 * len(worlds)),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
     lines = {}
-    for panel, mode in zip(panels, modes, strict=True):
-        for library, color in zip(NAMES, ("#aa3377", "#4477aa", "#66ccee", "#ccbb44"), strict=True):
-            points = [
-                (row["num_envs"], row["steps_per_second"])
-                for row in rows
-                if (row["library"], row["mode"]) == (library, mode) and "error" not in row
-            ]
-            if points:
-                bold = 2.5 if library == "eqgrid" else 1.5
-                x, y = zip(*points, strict=True)
-                lines[library] = panel.loglog(x, y, "o-", lw=bold, color=color, ms=4)[0]
-        panel.set_title(mode, loc="left")
+    for panel, (world, mode) in zip(panels.flat, itertools.product(worlds, modes), strict=True):
+        lines |= _draw_panel(panel, [r for r in rows if (r["world"], r["mode"]) == (world, mode)])
+        panel.set_title(mode if len(worlds) == 1 else f"{world}, {mode}", loc="left")
+    for panel in panels[-1]:
         panel.set_xlabel("environments")
-        panel.grid(alpha=0.25)
-        panel.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("environment steps per second")
-    names = [NAMES[library] for library in lines]
-    figure.legend(list(lines.values()), names, loc="outside lower center", ncols=4, frameon=False)
+    figure.supylabel("environment steps per second", fontsize="medium")
+    found = [library for library in NAMES if library in lines]
+    names = [NAMES[library] for library in found]
+    handles = [lines[library] for library in found]
+    figure.legend(handles, names, loc="outside lower center", ncols=5, frameon=False)
     figure.suptitle(title)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
 
+def _draw_panel(panel: Any, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """**Returns:** the line of each library."""
+    lines = {}
+    for library, color in zip(NAMES, _COLORS, strict=True):
+        of_library = [r for r in rows if r["library"] == library and "error" not in r]
+        if of_library:
+            x, y = zip(*((r["num_envs"], r["steps_per_second"]) for r in of_library), strict=True)
+            bold = 2.5 if library == "eqgrid" else 1.5
+            lines[library] = panel.loglog(x, y, "o-", lw=bold, color=color, ms=4)[0]
+    panel.grid(alpha=0.25)
+    panel.spines[["top", "right"]].set_visible(False)
+    return lines
+
+
 def check(config: Config) -> Config:
-    """**Returns:** the settings with the kitchen's short name, which all libraries are asked for.
+    """**Returns:** the settings with the names of all worlds, and the kitchen's short name, which
+    all libraries are asked for.
 
     **Raises:** `UsageError` with one sentence that names the flag.
     """
     numbers = (config.repeats, config.steps_per_run, min(config.num_envs, default=0))
     if min(numbers) < 1:
         raise UsageError("--repeats, --steps-per-run and --num-envs must be at least 1.")
-    if not config.modes:
-        raise UsageError("--modes must not be empty.")
+    if not (config.modes and config.worlds):
+        raise UsageError("--modes and --worlds must not be empty.")
+    known = [world for world in TASKS if {world, "all"} & set(config.worlds)]
+    return dataclasses.replace(_check_kitchen(config, "overcooked" in known), worlds=tuple(known))
+
+
+def _check_kitchen(config: Config, measured: bool) -> Config:
+    own = ("layout", "observation", "cooks", "random_starts")
+    if not measured and any(getattr(config, x) != getattr(Config(), x) for x in own):
+        raise UsageError(
+            "--layout, --observation, --cooks and --random-starts are about overcooked: leave them "
+            "out, or add overcooked to --worlds."
+        )
     layout = REFERENCE_NAMES.get(config.layout, config.layout)
     if config.peers is not None and (config.cooks != 2 or layout not in KITCHENS):
         raise UsageError(
@@ -354,11 +386,14 @@ def run(args: Sequence[str]) -> None:
     """**Raises:** `UsageError`, `RunError`, `OSError`."""
     config = check(cli(Config(), args, "python experiments/throughput.py", Config.__doc__ or ""))
     folder, console = open_results("throughput", config.out)
-    console.print(f"measuring {config.layout} with {config.cooks} cooks: writing to {folder}")
+    what = ", ".join(config.worlds)
+    if config.worlds == ("overcooked",):
+        what = f"{config.layout}, {config.cooks} cooks"
+    console.print(f"measuring {what}: writing to {folder}")
     rows = measure(config, console, functools.partial(write_csv, folder / "throughput.csv"))
     print_tables(console, rows)
     device = rows[0]["device"]
-    draw(folder / "throughput.png", rows, f"{config.layout}, {config.cooks} cooks, on {device}")
+    draw(folder / "throughput.png", rows, f"{what}, on {device}")
     console.print(f"numbers  {folder / 'throughput.csv'}\nplot     {folder / 'throughput.png'}")
 
 

@@ -9,17 +9,20 @@ import jax
 import jax.numpy as jnp
 from cogrid.envs import registry  # pyright: ignore[reportMissingImports]
 
-LAYOUTS = {
-    "cramped": "CrampedRoom",
-    "asymmetric": "AsymmetricAdvantages",
-    "ring": "CoordinationRing",
-    "forced": "ForcedCoordination",
-    "circuit": "CounterCircuit",
+NAMES = {
+    "cramped": "Overcooked-CrampedRoom-V0",
+    "asymmetric": "Overcooked-AsymmetricAdvantages-V0",
+    "ring": "Overcooked-CoordinationRing-V0",
+    "forced": "Overcooked-ForcedCoordination-V0",
+    "circuit": "Overcooked-CounterCircuit-V0",
+    "grounded_coord_simple": "OvercookedV2-GroundedCoordSimple-V0",
+    "small": "SearchRescue-Test-V0",  # its only site
 }
+"""What each of our layouts is called there."""
 
 
 def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
-    env = registry.make(f"Overcooked-{LAYOUTS[spec['layout']]}-V0", backend="jax")
+    env = registry.make(NAMES[spec["options"]["layout"]], backend="jax")
     env.reset(seed=0)
 
     def reset(params: Any, keys: jax.Array) -> Any:

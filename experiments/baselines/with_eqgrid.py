@@ -1,4 +1,4 @@
-"""eqgrid: one kitchen, or a batch that mixes the five, each padded to the size of the largest."""
+"""eqgrid: a world, or a batch that mixes five kitchens, each padded to the size of the largest."""
 
 import dataclasses
 from typing import Any
@@ -9,37 +9,51 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqgrid import AutoReset
-from eqgrid.envs.overcooked import KITCHENS, Overcooked, Tile, load_layout, random_starts
-from eqgrid.grid import Layout, empty_world
+from eqgrid.envs import make
+from eqgrid.envs.overcooked import (
+    KITCHENS,
+    Overcooked,
+    Tile,
+    load_layout,
+    random_starts as choose_starts,
+)
+from eqgrid.grid import GridWorld, Layout, empty_world
 
 
 def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
     """**Raises:** `ValueError` when there is no such kitchen, or no room for so many cooks."""
-    names = list(KITCHENS) if spec["layout"] == "mixed" else [spec["layout"]]
-    layouts = [_with_cooks(load_layout(name), spec["num_agents"]) for name in names]
-    height, width = (max(layout.tiles.shape[i] for layout in layouts) for i in (0, 1))
-    layouts = [layout.pad(height, width) for layout in layouts]
-    starts = random_starts(spec["random_starts"])
-    kitchens = [
-        AutoReset(
-            Overcooked(layout, observation=spec["observation"], starts=starts),
-            lazy=spec["lazy_resets"],
-        )
-        for layout in layouts
-    ]
-    _, rest = eqx.partition(kitchens[0], eqx.is_array)
-    arrays = [eqx.filter(kitchen, eqx.is_array) for kitchen in kitchens]
+    world, options = spec["world"], spec["options"]
+    if world == "overcooked":
+        worlds = _build_kitchens(**options, num_agents=spec["num_agents"])
+    else:
+        worlds = [make(world, **options)]
+    envs = [AutoReset(env, lazy=spec["lazy_resets"]) for env in worlds]
+    _, rest = eqx.partition(envs[0], eqx.is_array)
+    arrays = [eqx.filter(env, eqx.is_array) for env in envs]
     params, axis = arrays[0], None
-    if len(kitchens) > 1:
-        turn = np.arange(num_envs) % len(kitchens)
+    if len(envs) > 1:
+        turn = np.arange(num_envs) % len(envs)
         params, axis = jax.tree.map(lambda *xs: jnp.stack(xs)[turn], *arrays), 0
     batch = _Batch(rest, axis)
     return params, batch.reset, batch.step
 
 
+def _build_kitchens(
+    layout: str, observation: Any, random_starts: float, num_agents: int
+) -> list[GridWorld]:
+    names = list(KITCHENS) if layout == "mixed" else [layout]
+    layouts = [_with_cooks(load_layout(name), num_agents) for name in names]
+    height, width = (max(layout.tiles.shape[i] for layout in layouts) for i in (0, 1))
+    starts = choose_starts(random_starts)
+    return [
+        Overcooked(layout.pad(height, width), observation=observation, starts=starts)
+        for layout in layouts
+    ]
+
+
 @dataclasses.dataclass(frozen=True)
 class _Batch:
-    """A batch of kitchens: of one kitchen, or of as many kitchens as environments."""
+    """A batch of one world, or of as many kitchens as environments."""
 
     rest: Any
     axis: int | None

@@ -18,8 +18,8 @@ LAYOUTS = {
 
 
 def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
-    env = jaxmarl.make("overcooked", layout=overcooked_layouts[LAYOUTS[spec["layout"]]])
-    return wrap(env)
+    layout = LAYOUTS[spec["options"]["layout"]]
+    return wrap(jaxmarl.make("overcooked", layout=overcooked_layouts[layout]))
 
 
 def wrap(env: Any) -> tuple[Any, Any, Any]:

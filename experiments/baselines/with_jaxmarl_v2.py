@@ -1,4 +1,4 @@
-"""JaxMARL's OvercookedV2 in the same kitchens, with its own, wider observation."""
+"""JaxMARL's OvercookedV2: in its own kitchens, and, with its wider observation, in the five."""
 
 from typing import Any
 
@@ -7,4 +7,9 @@ from with_jaxmarl import LAYOUTS, wrap
 
 
 def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
-    return wrap(jaxmarl.make("overcooked_v2", layout=LAYOUTS[spec["layout"]]))
+    options = dict(spec["options"])
+    if spec["world"] == "overcooked":
+        return wrap(jaxmarl.make("overcooked_v2", layout=LAYOUTS[options["layout"]]))
+    sight, horizon = options.pop("view_radius"), options.pop("horizon")
+    env = jaxmarl.make("overcooked_v2", agent_view_size=sight, max_steps=horizon, **options)
+    return wrap(env)

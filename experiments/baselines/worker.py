@@ -82,7 +82,8 @@ class Stopwatch:
         if num_steps < 8:
             raise MemoryError("8 steps do not fit")
         self.memory = jax.tree.map(lambda x: jnp.zeros((num_steps, *x.shape[1:]), x.dtype), kept)
-        actions = jax.random.randint(key, (num_steps, *shape.shape[1:]), 0, 6, jnp.int32)
+        shape = (num_steps, *shape.shape[1:])
+        actions = jax.random.randint(key, shape, 0, spec["num_actions"], jnp.int32)
         self.inputs = (params, keys[:num_steps], actions)
         jax.clear_caches()  # so that every compilation is a first one
         jax.block_until_ready((self.states, actions, self.memory))

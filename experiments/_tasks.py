@@ -1,0 +1,66 @@
+"""What `throughput.py` measures: each world with its settings, and who else has such a world."""
+
+import dataclasses
+from typing import Any, Literal, TypeAlias
+
+Peer: TypeAlias = Literal["jaxmarl", "jaxmarl_v2", "cogrid", "jumanji"]
+PEERS: dict[Peer, str] = {
+    "jaxmarl": "JaxMARL overcooked",
+    "jaxmarl_v2": "JaxMARL overcooked_v2",
+    "cogrid": "CoGrid (JAX)",
+    "jumanji": "jumanji",
+}
+TaskName: TypeAlias = Literal[
+    "all",
+    "overcooked",
+    "overcooked_v2",
+    "foraging",
+    "foraging_grid",
+    "warehouse",
+    "rescue",
+    "goals",
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A world that all libraries are asked for.
+
+    - `options`: the settings of eqgrid's constructor; peers are given the same under their names.
+    - `peers`: who has such a world.
+    """
+
+    world: str
+    options: dict[str, Any]
+    peers: tuple[Peer, ...] = ()
+    num_agents: int = 2
+    num_actions: int = 6
+
+
+_FIELD = {"size": 8, "num_agents": 2, "num_food": 2, "horizon": 50}
+
+TASKS: dict[str, Task] = {
+    "overcooked": Task("overcooked", {}, ("jaxmarl", "jaxmarl_v2", "cogrid")),
+    "overcooked_v2": Task(
+        "overcooked_v2",
+        {
+            "layout": "grounded_coord_simple",
+            "view_radius": 2,
+            "horizon": 400,
+            "negative_rewards": True,
+            "sample_recipe_on_delivery": True,
+        },
+        ("jaxmarl_v2", "cogrid"),
+    ),
+    "foraging": Task("foraging", _FIELD | {"observation": "vector"}, ("jumanji",)),
+    "foraging_grid": Task("foraging", _FIELD | {"observation": "grid"}, ("jumanji",)),
+    "warehouse": Task(
+        "warehouse",
+        {"size": "tiny", "num_agents": 2, "num_requests": 2, "sensor_range": 1, "horizon": 500},
+        ("jumanji",),
+        num_actions=5,
+    ),
+    "rescue": Task("rescue", {"layout": "small", "radius": 3, "horizon": 250}, ("cogrid",)),
+    "goals": Task("goals", {"layout": "room", "num_agents": 2, "horizon": 50}, num_actions=5),
+}
+"""The tasks by name. The kitchen's options are flags of the command line."""

@@ -1,0 +1,60 @@
+"""jumanji's LevelBasedForaging and RobotWarehouse, with its own wrapper that resets by itself.
+
+Of its observations only what agents see is kept, as here, and not which actions are allowed.
+"""
+
+from typing import Any
+
+import jax
+from jumanji.environments.routing.lbf.env import (  # pyright: ignore[reportMissingImports]
+    LevelBasedForaging,
+)
+from jumanji.environments.routing.lbf.generator import (  # pyright: ignore[reportMissingImports]
+    RandomGenerator as FieldGenerator,
+)
+from jumanji.environments.routing.robot_warehouse.env import (  # pyright: ignore[reportMissingImports]
+    RobotWarehouse,
+)
+from jumanji.environments.routing.robot_warehouse.generator import (  # pyright: ignore[reportMissingImports]
+    RandomGenerator as WarehouseGenerator,
+)
+from jumanji.wrappers import VmapAutoResetWrapper  # pyright: ignore[reportMissingImports]
+
+SIZES = {"tiny": (1, 3)}
+"""Rows and columns of blocks of shelves."""
+
+
+def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
+    choose = {"foraging": _foraging, "warehouse": _warehouse}
+    env = VmapAutoResetWrapper(choose[spec["world"]](**spec["options"]))
+
+    def reset(params: Any, keys: jax.Array) -> Any:
+        return env.reset(keys)[0]
+
+    def step(params: Any, keys: jax.Array, states: Any, actions: jax.Array) -> Any:
+        states, timesteps = env.step(states, actions)
+        return timesteps.observation.agents_view, timesteps.reward, states
+
+    return (), reset, step
+
+
+def _foraging(size: int, num_agents: int, num_food: int, horizon: int, observation: str) -> Any:
+    generator = FieldGenerator(
+        grid_size=size, fov=size, num_agents=num_agents, num_food=num_food, max_agent_level=2
+    )
+    return LevelBasedForaging(generator, time_limit=horizon, grid_observation=observation == "grid")
+
+
+def _warehouse(
+    size: str, num_agents: int, num_requests: int, sensor_range: int, horizon: int
+) -> Any:
+    rows, columns = SIZES[size]
+    generator = WarehouseGenerator(
+        shelf_rows=rows,
+        shelf_columns=columns,
+        column_height=8,
+        num_agents=num_agents,
+        sensor_range=sensor_range,
+        request_queue_size=num_requests,
+    )
+    return RobotWarehouse(generator, time_limit=horizon)

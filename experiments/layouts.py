@@ -1,0 +1,87 @@
+"""A sheet with pictures of layouts that are drawn, and their texts, to be kept in files.
+
+python experiments/layouts.py --env.name overcooked --env.generated.two-rooms 1
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import tyro
+from _benchmark import open_results, run_command
+from _config import check_limits, cli, value_after
+from _errors import UsageError
+from _generated import NAME as GENERATED
+from _worlds import AbstractWorldConfig, Kitchen, default_world
+from PIL import Image
+from rich.markup import escape
+
+from eqgrid.grid import Layout, draw_layouts, render
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Draws layouts for a world, and leaves a sheet of pictures and a file with their texts."""
+
+    env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
+    count: int = 24
+    """How many layouts are drawn."""
+    seed: int = 0
+    """Seed of what is drawn."""
+    cell_pixels: int = 16
+    """Side of a cell, in pixels."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the results; a new one in runs/ if none."""
+
+
+def sheet(layouts: Sequence[Layout], cell_pixels: int) -> Image.Image:
+    """The pictures of some layouts side by side, in rows that make the sheet about square."""
+    pictures = [
+        render(layout, layout.start, cell_pixels=cell_pixels)[: len(layout.tiles) * cell_pixels]
+        for layout in layouts  # without the line of text below
+    ]
+    height = max(picture.shape[0] for picture in pictures) + cell_pixels
+    width = max(picture.shape[1] for picture in pictures) + cell_pixels
+    columns = max(1, round(math.sqrt(len(pictures) * height / width)))
+    rows = math.ceil(len(pictures) / columns)
+    whole = Image.new("RGB", (columns * width, rows * height), "white")
+    for number, picture in enumerate(pictures):
+        row, col = divmod(number, columns)
+        corner = (col * width + cell_pixels // 2, row * height + cell_pixels // 2)
+        whole.paste(Image.fromarray(picture), corner)
+    return whole
+
+
+def run(args: Sequence[str]) -> None:
+    """**Raises:** `UsageError`, `OSError`."""
+    world: Any = default_world(value_after("--env.name", args))
+    if not hasattr(world, "generated"):
+        raise UsageError(f"No layouts are drawn for {world.name}; see --env.generated in --help.")
+    default = Config(env=dataclasses.replace(world, layout=GENERATED))
+    config = cli(default, args, "python experiments/layouts.py", Config.__doc__ or "")
+    check_limits(config)
+    config.env.check()
+    try:
+        layouts = config.env.generator()
+        if layouts is None:
+            raise UsageError("Only layouts that are generated are drawn: leave out --env.layout.")
+        pool = draw_layouts(layouts, jax.random.key(config.seed), config.count)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    drawn = [jax.tree.map(lambda x, i=i: x[i], pool) for i in range(config.count)]
+    folder, console = open_results("layouts", config.out)
+    sheet(drawn, config.cell_pixels).save(folder / "sheet.png")
+    (folder / "layouts.txt").write_text("\n\n".join(map(str, drawn)) + "\n", encoding="utf-8")
+    for what, name in (("pictures", "sheet.png"), ("texts", "layouts.txt")):
+        console.print(f"{what}  {escape(str(folder / name))}", highlight=False)
+
+
+def main() -> None:
+    run_command(run)
+
+
+if __name__ == "__main__":
+    main()
