@@ -21,6 +21,8 @@ PAID = {
     "victim_drop": -0.1,
     "key_pickup": 0.1,
     "key_drop": -0.1,
+    "red_reach": 0.3,
+    "red_leave": -0.3,
 }
 
 
@@ -72,6 +74,15 @@ def use_skill(world, rescuer):
             things[there] = "open_door"
             return "opening"
     return None
+
+
+def find_ready(world):
+    """The numbers of those who face a red victim and carry nothing."""
+    return {
+        number
+        for number, rescuer in enumerate(world["rescuers"])
+        if rescuer["carries"] is None and world["things"].get(ahead(rescuer)) == "red_victim"
+    }
 
 
 def lift(world, actions, happened):
@@ -132,7 +143,7 @@ def step(site, world, actions):
     if world["over"]:
         return world, [0.0] * len(actions), [0.0] * len(actions), happened
     world = copy.deepcopy(world)
-    before = count_victims(world)
+    before, ready = count_victims(world), find_ready(world)
     for number, (rescuer, action) in enumerate(zip(world["rescuers"], actions, strict=True)):
         name = None
         if action == PICKUP:
@@ -143,6 +154,11 @@ def step(site, world, actions):
             happened[number].add(name)
     lift(world, actions, happened)
     go(site, world, actions)
+    for number in find_ready(world) - ready:
+        happened[number].add("red_reach")
+    for number in ready - find_ready(world):
+        if "lifting" not in happened[number]:
+            happened[number].add("red_leave")
     left = count_victims(world)
     world["over"] = left == 0
     shaped = [sum(PAID.get(name, 0.0) for name in names) for names in happened]

@@ -12,6 +12,7 @@ from eqgrid import AbstractEnv, AutoReset, Discrete, TimeLimit, TimeStep, Vector
 either = pytest.mark.parametrize("lazy", [False, True])
 
 
+@pytest.mark.slow
 @either
 def test_equals_a_loop_that_resets_by_hand(key, lazy):
     """With the same keys: the step's key is split into one for the step and one for the reset."""
@@ -40,6 +41,7 @@ def test_equals_a_loop_that_resets_by_hand(key, lazy):
     assert ends > 2
 
 
+@pytest.mark.slow
 def test_an_end_is_the_end_of_all_agents(key):
     """One runner at the goal does not reset the others."""
     env = AutoReset(Race())
@@ -50,6 +52,7 @@ def test_an_end_is_the_end_of_all_agents(key):
     assert (np.asarray(states.time)[some] > 0).all()
 
 
+@pytest.mark.slow
 def test_episodes_differ_in_time_and_between_environments(key):
     env = Vectorize(AutoReset(TimeLimit(Race(), 2)), 16)
     (first, _), timesteps, _ = rollout(env, key, sample_actions(env, key, 6))
@@ -58,6 +61,7 @@ def test_episodes_differ_in_time_and_between_environments(key):
     assert len(np.unique(starts, axis=0)) == 4 * 16
 
 
+@pytest.mark.slow
 def test_64_resets_are_diverse_and_equal_keys_are_equal(key):
     keys = jax.random.split(key, 64)
     reset = eqx.filter_jit(eqx.filter_vmap(AutoReset(Race()).reset))
@@ -87,6 +91,7 @@ class Sorter(AbstractEnv):
         return jnp.sort(state)[None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_envs", [None, 4])
 def test_the_final_observation_costs_nothing_where_nobody_reads_it(key, num_envs):
     env = AutoReset(Sorter())
@@ -149,6 +154,7 @@ def test_numbers_in_a_state_that_are_no_arrays_are_named(key, number):
             build(env).reset(key)
 
 
+@pytest.mark.slow
 def test_lazy_resets_give_the_same_episodes(key):
     """Runners that end at different times, twelve of them in each of two batches."""
     lazy, eager = (Vectorize(AutoReset(TimeLimit(Race(), 7), lazy=x), 12) for x in (True, False))

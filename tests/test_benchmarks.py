@@ -16,13 +16,23 @@ from eqgrid.envs import make
 from eqgrid.envs.overcooked import KITCHENS
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+OPTIONS = {"layout": "cramped", "observation": "planes", "random_starts": 0.0}
 SPEC = {
-    "layout": "cramped",
-    "observation": "planes",
+    "world": "overcooked",
+    "options": OPTIONS,
     "num_agents": 2,
-    "random_starts": 0.0,
+    "num_actions": 6,
     "lazy_resets": False,
 }
+
+TASK_NAMES = [
+    "overcooked_v2",
+    "foraging",
+    "foraging_grid",
+    "warehouse",
+    "rescue",
+    "goals",
+]
 
 
 @pytest.fixture
@@ -47,6 +57,7 @@ def run(monkeypatch, script, *args):
     return stop.value.code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["stored", "summed", "dynamics"])
 def test_a_rollout_is_that_of_the_environment(baselines, key, mode):
     worker, library = baselines
@@ -75,12 +86,13 @@ def test_a_rollout_is_that_of_the_environment(baselines, key, mode):
         assert state.time == 2
 
 
+@pytest.mark.slow
 def test_random_starts_are_the_same_when_resets_are_lazy(baselines, key):
     worker, library = baselines
     actions = jax.random.randint(key, (5, 8, 2), 0, 6, jnp.int32)
     found = []
     for lazy in (False, True):
-        spec = SPEC | {"random_starts": 0.5, "lazy_resets": lazy}
+        spec = SPEC | {"options": OPTIONS | {"random_starts": 0.5}, "lazy_resets": lazy}
         params, reset, step = library.build(spec, 8)
         states = jax.jit(reset)(params, jax.random.split(key, 8))
         states = eqx.tree_at(lambda s: s.time, states, states.time + 397)
@@ -92,14 +104,32 @@ def test_random_starts_are_the_same_when_resets_are_lazy(baselines, key):
     assert len(np.unique(positions.reshape(8, -1), axis=0)) > 2
 
 
+@pytest.mark.slow
 def test_a_mixed_batch_has_all_kitchens(baselines, key):
     _, library = baselines
-    params, _, _ = library.build(SPEC | {"layout": "mixed"}, 7)
+    params, _, _ = library.build(SPEC | {"options": OPTIONS | {"layout": "mixed"}}, 7)
     fixtures = np.asarray(params.env.layout.tiles)
     sizes = [len(text.strip().splitlines()) for text in KITCHENS.values()]
     assert fixtures.shape[:2] == (7, max(sizes))
     np.testing.assert_array_equal(fixtures[0], fixtures[5])
     assert len({tuple(x.ravel()) for x in fixtures}) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASK_NAMES)
+def test_every_task_is_a_world_as_it_is_described(baselines, throughput, key, name):
+    _, library = baselines
+    task = throughput.TASKS[name]
+    spec = throughput._specify(throughput.Config(), name)
+    params, reset, step = library.build(spec, 2)
+    states = reset(params, jax.random.split(key, 2))
+    actions = jnp.zeros((2, task.num_agents), jnp.int32)
+    seen, _, _ = step(params, jax.random.split(key, 2), states, actions)
+    env = make(task.world, **task.options)
+    assert seen.shape[:2] == (2, task.num_agents)
+    assert env.num_agents == task.num_agents
+    assert len(env.actions) == task.num_actions
+    assert seen.shape[1:] == env.reset(key)[0].shape
 
 
 def test_more_cooks_stand_on_free_cells_of_their_own(baselines):
@@ -111,6 +141,7 @@ def test_more_cooks_stand_on_free_cells_of_their_own(baselines):
         library.build(SPEC | {"num_agents": 7}, 1)
 
 
+@pytest.mark.slow
 def test_a_worker_answers_in_lines_and_survives_what_does_not_fit(baselines, tmp_path):
     worker, _ = baselines
     case = {"spec": SPEC, "mode": "stored", "num_envs": 2, "num_steps": 16}
@@ -133,12 +164,16 @@ def test_a_worker_answers_in_lines_and_survives_what_does_not_fit(baselines, tmp
 ONE = ["--num-envs", "1", "--modes", "dynamics"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "args", "code", "says"),
     [
         ("throughput", ["--num-envs", "0"], 2, "--num-envs must be at least 1"),
         ("throughput", ["--cooks", "3", "--peers", "python"], 2, "leave out --peers"),
         ("throughput", ["--modes", "nothing"], 2, "modes"),
+        ("throughput", ["--worlds", "kitchens"], 2, "worlds"),
+        ("throughput", ["--worlds", "goals", "--cooks", "3"], 2, "are about overcooked"),
+        ("throughput", ["--worlds"], 2, "--worlds must not be empty"),
         ("throughput", ["--cooks", "0"], 2, "--cooks must be at least 1"),
         ("throughput", ["--cooks", "9", *ONE], 1, "9 cooks do not fit onto the 6 free cells"),
         ("throughput", ["--random-starts", "2"], 2, "--random-starts is a share"),
@@ -193,7 +228,7 @@ def test_a_process_that_dies_is_replaced_for_the_next_case(fake_library, capsys)
     speeds = [row.get("steps_per_second") for row in rows]
     assert speeds == [8, None, None, 32] * 2
     fake_library.print_tables(Console(width=200), rows)
-    assert "eqgrid, summed, from 2 environments: The process" in capsys.readouterr().out
+    assert "eqgrid, overcooked, summed, from 2 environments: The process" in capsys.readouterr().out
     with pytest.raises(fake_library.RunError, match=r"Nothing could be measured: .*\[/killed\]"):
         fake_library.measure(fake_library.Config(num_envs=(2,)), Console(), lambda rows: None)
 
@@ -299,8 +334,27 @@ def test_what_a_peer_cannot_do_costs_nobody_elses_numbers(throughput, tmp_path, 
     throughput.print_tables(Console(), rows)
     printed = capsys.readouterr().out
     assert printed.count("not measured") == 4
-    assert "JaxMARL overcooked, stored, from 4 environments: out of memory" in printed
-    assert "CoGrid (JAX), stored, from 4 environments: gone" in printed
+    assert "JaxMARL overcooked, overcooked, stored, from 4 environments: out of memory" in printed
+    assert "CoGrid (JAX), overcooked, stored, from 4 environments: gone" in printed
+    throughput.draw(tmp_path / "plot.png", rows, "title")
+
+
+@pytest.mark.slow
+def test_a_world_is_measured_beside_those_who_have_it(throughput, tmp_path, capsys):
+    config = throughput.check(
+        throughput.Config(
+            worlds=("all",), num_envs=(4,), modes=("stored", "summed"), peers=Path("here")
+        )
+    )
+    rows = throughput.measure(config, Console(), lambda rows: None)
+    assert config.worlds == ("overcooked", *TASK_NAMES)
+    for world in config.worlds:
+        measured = [
+            row["library"] for row in rows if (row["world"], row["mode"]) == (world, "stored")
+        ]
+        assert measured == ["eqgrid", *throughput.TASKS[world].peers]
+    throughput.print_tables(Console(width=200), rows)
+    assert capsys.readouterr().out.count("warehouse  ") == 2
     throughput.draw(tmp_path / "plot.png", rows, "title")
 
 

@@ -25,6 +25,7 @@ def cart_poles(num_envs):
     return NormalizeObservation(NormalizeReward(Vectorize(env, num_envs), 0.99))
 
 
+@pytest.mark.slow
 @pytest.mark.learning
 @pytest.mark.parametrize("seed", [0, 1])
 def test_ppo_solves_the_cart_pole_in_all_wrappers(seed):

@@ -25,6 +25,7 @@ WORLDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", WORLDS, ids=lambda env: type(env).__name__)
 def test_what_is_sound_passes(env):
     check_env(env, steps=60)

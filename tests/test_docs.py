@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import eqgrid
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 SMALL = "--total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon 40 --eval-episodes 2"
@@ -19,6 +21,7 @@ SMALL += " --final-episodes 2 --eval-every 256"
 SMALLER = {
     "throughput.py": "--num-envs 1 4 --repeats 1",
     "learning_speed.py": "--repeats 1 --total-steps 8192",
+    "layouts.py": "--count 3",
     "accelerator.py": "--num-envs 4 --repeats 1 --seeds 2 --total-steps 8192 --copy-gib 0.01",
 }
 PEERS = ("--peers", "--jaxmarl")
@@ -56,6 +59,7 @@ def run(arguments: list, folder: Path, env: dict[str, str]) -> subprocess.Comple
     return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
 def test_python_blocks_run(page, tmp_path, own_caches):
     # One process for a page: later blocks may use what earlier ones made.
@@ -65,6 +69,7 @@ def test_python_blocks_run(page, tmp_path, own_caches):
     assert out.returncode == 0, out.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("basedpyright") is None, reason="needs the [dev] extra")
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
 def test_python_blocks_have_right_types(page, tmp_path):
@@ -75,6 +80,7 @@ def test_python_blocks_have_right_types(page, tmp_path):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", commands())
 def test_commands_run(command, tmp_path, own_caches):
     _, script, *flags = shlex.split(command)
@@ -85,10 +91,16 @@ def test_commands_run(command, tmp_path, own_caches):
     assert out.returncode == 0, out.stderr
 
 
+@pytest.mark.slow
 def test_flags_exist(tmp_path, own_caches):
-    scripts = ("ippo.py", "throughput.py", "learning_speed.py", "accelerator.py")
+    scripts = ("ippo.py", "layouts.py", "throughput.py", "learning_speed.py", "accelerator.py")
     env = own_caches | {"COLUMNS": "200"}
-    helps = [run([ROOT / "experiments" / x, "--help"], tmp_path, env).stdout for x in scripts]
+    asked = [[script] for script in scripts]
+    asked += [["ippo.py", "--env.name", name] for name in eqgrid.ENVIRONMENTS]
+    helps = [
+        run([ROOT / "experiments" / script, *flags, "--help"], tmp_path, env).stdout
+        for script, *flags in asked
+    ]
     known = set(re.findall(r"--[a-z][a-z.-]*", " ".join(helps)))
     known |= {"--jaxtyping-packages", "--xla"}  # pytest's and XLA's
     for page in PAGES:

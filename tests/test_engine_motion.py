@@ -11,7 +11,20 @@ import pytest
 from kitchen_checks import Action
 
 from eqgrid.envs.overcooked import ACTIONS, KINDS, Tile
-from eqgrid.grid import Bodies, Direction, Go, JointCollision, Layout, Step, empty_world
+from eqgrid.grid import (
+    MOVES,
+    Bodies,
+    Direction,
+    Go,
+    JointCollision,
+    Layout,
+    Move,
+    Rotate,
+    Stay,
+    Step,
+    _actions,
+    empty_world,
+)
 
 FIXTURES = np.asarray(
     [
@@ -114,3 +127,14 @@ def test_a_collision_holds_bystanders_too_but_all_turn(positions, actions):
     where, looking = move_one(positions, [Direction.SOUTH] * 3, actions)
     assert where == [list(p) for p in positions]
     assert looking == [Direction.SOUTH if a == Action.STAY else a for a in actions]
+
+
+def test_any_order_of_actions_turns_as_it_says():
+    actions = (*MOVES, Stay(), Rotate("left"), Move(Direction.WEST))
+    expected = [0, 1, 2, 3, 2, 0, 3]  # from east; a quarter to the left is north
+    for shuffled in (range(7), (4, 6, 2, 0, 5, 1, 3), (0, 1, 2, 3, 4, 6)):
+        chosen = tuple(actions[i] for i in shuffled)
+        turned = _actions.turned(
+            chosen, jnp.arange(len(chosen)), jnp.full(len(chosen), Direction.EAST, jnp.int8)
+        )
+        np.testing.assert_array_equal(turned, [expected[i] for i in shuffled])

@@ -117,6 +117,7 @@ def amounts(worlds):
     return loose[Item.ONION] + onions, loose[Item.TOMATO] + tomatoes, loose[Item.DISH]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("agents", "dynamics"), TEAMS)
 @few
 @hypothesis.given(seed=SEEDS)
@@ -142,6 +143,7 @@ def test_things_only_come_from_dispensers_and_only_go_through_the_hatch(agents, 
             assert there[time + 1] - there[time] == (taking & (faced == dispenser)).sum() - gone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("agents", "dynamics"), TEAMS)
 @few
 @hypothesis.given(seed=SEEDS)
@@ -175,6 +177,7 @@ def games_of(seed, count):
 play_many = eqx.filter_jit(eqx.filter_vmap(play_compiled))
 
 
+@pytest.mark.slow
 @few
 @hypothesis.given(seed=SEEDS)
 def test_filter_vmap_equals_a_python_loop(seed):

@@ -34,6 +34,7 @@ def lotteries(num_envs):
     return Vectorize(AutoReset(LogEpisodes(Lottery())), num_envs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("greedy", [True, False])
 def test_it_plays_the_first_episode_of_every_environment(key, greedy):
     env = lotteries(200)
@@ -51,6 +52,7 @@ def test_it_plays_the_first_episode_of_every_environment(key, greedy):
     assert np.array_equal(earned, np.round(earned))
 
 
+@pytest.mark.slow
 def test_greedy_takes_the_most_probable_action(key):
     env = clocks(5)
     policy = build(env, key)
@@ -65,6 +67,7 @@ def test_greedy_takes_the_most_probable_action(key):
     assert not np.array_equal(drawn.episode_return, greedy.episode_return)
 
 
+@pytest.mark.slow
 def test_equal_keys_give_equal_episodes(key):
     env = clocks(8)
     policy = build(env, key, network=GRU)
@@ -73,6 +76,7 @@ def test_equal_keys_give_equal_episodes(key):
     assert not np.array_equal(first.episode_return, other.episode_return)
 
 
+@pytest.mark.slow
 def test_new_parameters_and_moments_need_no_new_compilation(key):
     training = clocks(4, normalize=True)
     env = clocks(8, normalize=True)
@@ -96,6 +100,7 @@ def test_new_parameters_and_moments_need_no_new_compilation(key):
     assert not np.array_equal(results[1].episode_return, results[2].episode_return)
 
 
+@pytest.mark.slow
 def test_statistics_stay_frozen(key):
     training = clocks(4, normalize=True)
     _, state = training.reset(key)
@@ -104,6 +109,7 @@ def test_statistics_stay_frozen(key):
     assert eqx.tree_equal(watch.runner.env_state.moments, state.moments)
 
 
+@pytest.mark.slow
 def test_an_episode_without_an_end_is_refused(key):
     env = lotteries(20)
     with pytest.raises(ValueError, match="did not end in 10 steps"):

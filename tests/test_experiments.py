@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from agents import JointObservation, LocalObservation, read_metadata
+from agents import read_metadata
 
 ROOT = Path(__file__).parents[1]
 SMALL = {
@@ -51,6 +51,7 @@ RESULT_KEYS = {
     "optimum",
     "eval_fraction_of_optimum",
     "reached",
+    "zero_shot",
 }
 
 
@@ -83,11 +84,11 @@ def small(**flags: str) -> list[str]:
     return [part for pair in (SMALL | named).items() for part in pair]
 
 
-def call(program, monkeypatch, args, algorithm="ippo", view=None) -> int:
+def call(program, monkeypatch, args, algorithm="ippo") -> int:
     monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
     process = program.Process()  # which does not listen: signals are those of the tests
     try:
-        return program.main(algorithm, view or LocalObservation(), process)
+        return program.main(algorithm, process)
     except SystemExit as stop:  # after --help
         return stop.code
 
@@ -186,6 +187,7 @@ def test_the_best_checkpoint_is_evaluated_again(finished):
     assert best["eval_return_std"] == result["best_return_std"]
 
 
+@pytest.mark.slow
 def test_settings_file_reproduces_the_run(finished, program, monkeypatch, tmp_path):
     again = tmp_path / "again"
     code = call(program, monkeypatch, ["--config", finished / "config.toml", "--out", again])
@@ -198,12 +200,14 @@ def test_settings_file_reproduces_the_run(finished, program, monkeypatch, tmp_pa
     assert (again / "config.toml").read_text() == (finished / "config.toml").read_text()
 
 
+@pytest.mark.slow
 def test_flags_replace_the_settings_file(finished, program, monkeypatch, tmp_path):
     args = ["--config", finished / "config.toml", "--seed", "3", "--out", tmp_path / "run"]
     assert call(program, monkeypatch, args) == 0
     assert "seed = 3" in (tmp_path / "run" / "config.toml").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [
@@ -218,12 +222,14 @@ def test_other_settings_run(program, monkeypatch, tmp_path, flags):
     assert call(program, monkeypatch, [*small(), *flags, "--out", tmp_path / "run"]) == 0
 
 
+@pytest.mark.slow
 def test_mappo_is_the_same_program(program, monkeypatch, tmp_path):
     args = [*small(), "--out", tmp_path / "run"]
-    assert call(program, monkeypatch, args, "mappo", JointObservation()) == 0
+    assert call(program, monkeypatch, args, "mappo") == 0
     assert json.loads((tmp_path / "run" / "result.json").read_text())["algorithm"] == "mappo"
 
 
+@pytest.mark.slow
 def test_a_layout_file_can_be_trained_in(program, monkeypatch, tmp_path):
     layout = tmp_path / "mine.layout"
     layout.write_text("XXPXXX\nO  2 O\nX1   X\nXDXSXX\n")
@@ -303,6 +309,7 @@ def test_a_folder_in_use_is_left_alone(program, monkeypatch, capsys, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
 
 
+@pytest.mark.slow
 def test_a_folder_in_use_can_be_written_into_when_told(program, monkeypatch, tmp_path):
     (tmp_path / "precious.txt").write_text("mine")
     assert call(program, monkeypatch, [*small(), "--out", tmp_path, "--overwrite"]) == 0
@@ -318,6 +325,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(program, monkeypatch, capsy
     assert "cannot be written" in error
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number_stops_the_run(program, monkeypatch, capsys, tmp_path):
     args = [*small(ppo__learning_rate="1e30", ppo__max_grad_norm="1e30"), "--out", tmp_path / "run"]
     assert call(program, monkeypatch, args) == 1
@@ -326,6 +334,7 @@ def test_a_loss_that_is_no_number_stops_the_run(program, monkeypatch, capsys, tm
     assert "update" in error
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path, own_caches):
     out = tmp_path / "run"
     flags = small(out=str(out), total_steps="5120000")
@@ -354,6 +363,7 @@ def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path, own_caches):
         assert (out / name).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hears_ctrl_c")
 def test_the_row_of_an_interrupted_block_is_written(program, monkeypatch, tmp_path):
     play = program.Evaluator.play
@@ -372,6 +382,7 @@ def test_the_row_of_an_interrupted_block_is_written(program, monkeypatch, tmp_pa
     assert json.loads((tmp_path / "run" / "result.json").read_text())["env_steps"] == 128
 
 
+@pytest.mark.slow
 def test_a_signal_at_the_end_skips_what_takes_time(program, monkeypatch, tmp_path):
     monkeypatch.setattr(program.Conclusion, "_hurried", lambda _: True)
     assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 0
@@ -382,6 +393,7 @@ def test_a_signal_at_the_end_skips_what_takes_time(program, monkeypatch, tmp_pat
     assert result["eval_return_mean"] == float(rows(tmp_path / "run")[-1]["eval_return_mean"])
 
 
+@pytest.mark.slow
 def test_what_was_asked_is_trained_rounded_up_to_one_update(program, monkeypatch, tmp_path):
     for every in ("128", "256", "100000"):
         out = tmp_path / every
@@ -397,6 +409,7 @@ def test_what_was_asked_is_trained_rounded_up_to_one_update(program, monkeypatch
     assert states[0] == states[1] == states[2], "evaluations change nothing"
 
 
+@pytest.mark.slow
 def test_a_best_checkpoint_that_was_damaged_is_said(program, monkeypatch, capsys, tmp_path):
     out = tmp_path / "run"
     train = program.train
@@ -421,7 +434,7 @@ def test_settings_of_another_algorithm_are_refused(
     finished, program, monkeypatch, capsys, tmp_path
 ):
     args = ["--config", finished / "config.toml", "--out", tmp_path / "run"]
-    assert call(program, monkeypatch, args, "mappo", JointObservation()) == 2
+    assert call(program, monkeypatch, args, "mappo") == 2
     assert "is for ippo: use experiments/ippo.py" in capsys.readouterr().err
 
 

@@ -165,6 +165,7 @@ def naive(layout, world, agent):
     return seen
 
 
+@pytest.mark.slow
 @hypothesis.settings(deadline=None, max_examples=80)
 @hypothesis.given(arrays())
 def test_equals_a_plain_loop(drawn):

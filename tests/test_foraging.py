@@ -373,6 +373,7 @@ class BothViews(AbstractObservation):
         return jnp.concatenate([vector, window.reshape(world.num_agents, -1)], axis=1)
 
 
+@pytest.mark.slow
 def test_different_fields_are_one_batch():
     """Of other sizes, levels and penalties: the same as one by one, but for the padding."""
     options = [

@@ -79,6 +79,7 @@ def as_plain(layout, worlds, time):
     return walls, places, worlds.bodies.active[time].tolist(), flags
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("agents", "shared"), [(1, False), (2, True), (4, False), (7, True)])
 @hypothesis.settings(max_examples=6, deadline=None)
 @hypothesis.given(seed=st.integers(0, 2**32 - 1))
@@ -105,6 +106,7 @@ def test_every_step_is_as_in_plain_python(agents, shared, seed):
         state = (state[0], ours[1], *state[2:])
 
 
+@pytest.mark.slow
 def test_it_is_over_when_all_have_arrived_and_starts_over():
     env = Goals("###\n#1#\n# #\n###", horizon=9)
     _, world = env.reset(jax.random.key(0))
@@ -145,6 +147,7 @@ def test_what_an_agent_sees_points_to_its_own_flag():
             assert (seen["flag_row"], seen["flag_col"]) == pytest.approx(tuple(delta / 5))
 
 
+@pytest.mark.slow
 def test_different_rooms_are_one_batch():
     envs = [Goals(text, num_agents=3) for text in ("room", ROOMS["room"].replace("#    ", "##   "))]
     batch = jax.tree.map(lambda *x: jnp.stack(x), *envs)

@@ -60,6 +60,7 @@ def learn(ppo, policy, env, rollout):
     return ppo.learn(policy, opt_state, rollout, jax.random.key(5), jnp.asarray(0), num_updates=3)
 
 
+@pytest.mark.slow
 def test_nonsense_changes_neither_parameters_nor_metrics(played):
     env, ppo, policy, rollout = played
     nonsense = with_nonsense(rollout, 3)

@@ -51,6 +51,7 @@ for _ in range(300):
 """
 
 
+@pytest.mark.slow
 def test_many_networks_can_be_drawn_at_once():
     subprocess.run([sys.executable, "-c", MANY], check=True, timeout=400)
 
@@ -84,6 +85,7 @@ def naive_convolution(weight, x):
     return out
 
 
+@pytest.mark.slow
 def test_a_cnn_sees_height_before_width(key):
     network = CNN((2, 4, 3), 5, features=6, depth=1, width=7, key=key)
     x = jax.random.randint(key, (2, 4, 3), 0, 9).astype(jnp.uint8)
@@ -95,6 +97,7 @@ def test_a_cnn_sees_height_before_width(key):
     np.testing.assert_allclose(out, expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_cnn_starts_orthogonal_and_without_bias(key):
     network = CNN((4, 5, 26), 6, depth=2, key=key)
     for layer in network.convolutions:

@@ -78,6 +78,7 @@ def test_clips(key):
     assert largest == {"vector": 0.5, "picture": 0.5}
 
 
+@pytest.mark.slow
 def test_frozen_moments_never_move(run, key):
     env, (_, _, states), _ = run
     state = jax.tree.map(lambda x: x[-1], states)

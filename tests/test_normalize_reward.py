@@ -15,6 +15,7 @@ def inner():
     return Vectorize(AutoReset(LogEpisodes(TimeLimit(Race(), 4))), ENVS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gamma", "epsilon", "clip"), [(0.9, 1e-8, 10.0), (0.5, 0.1, 0.7)])
 def test_equals_numpy_over_all_that_was_seen(key, gamma, epsilon, clip):
     env = NormalizeReward(inner(), gamma, epsilon, clip)

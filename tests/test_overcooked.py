@@ -292,6 +292,7 @@ def test_no_dish_is_useful_to_a_cook_alone():
     assert timestep.info["shaped_reward"].tolist() == [0.0]
 
 
+@pytest.mark.slow
 def test_twelve_cooks_share_a_kitchen():
     text = "\n".join(["XOXDXSXX", *["X      X"] * 3, "XXPXPXXX"])
     starts = [(row, col) for row in (1, 2) for col in range(1, 7)]
@@ -425,6 +426,7 @@ def test_says_what_its_agents_may_do_and_what_is_counted():
 # One program for many kitchens
 
 
+@pytest.mark.slow
 def test_a_padded_kitchen_is_the_same_kitchen():
     rng = np.random.default_rng(1)
     layout = parse_kitchen("XXPXX\nO1 2T\nX   X\nXDXSX")
@@ -443,6 +445,7 @@ def test_a_padded_kitchen_is_the_same_kitchen():
     assert np.asarray(told.info["events"]).sum() > 20
 
 
+@pytest.mark.slow
 def test_different_kitchens_are_one_batch_and_one_compilation():
     layouts = [load_layout(name).pad(5, 9) for name in KITCHENS]
     envs = stack([Overcooked(layout, observation=Blind()) for layout in layouts])
@@ -487,6 +490,7 @@ def test_values_cook_times_and_weights_vary_within_one_batch():
     assert worlds.cells.timer[:, 0, *POT].tolist() == [time - 1 for time in times]
 
 
+@pytest.mark.slow
 def test_runs_without_compilation():
     env, key = Overcooked("cramped"), jax.random.key(0)
     world, action = at_the_pot(env, (2, 0), holds(Item.ONION)), jnp.asarray([5, 0], jnp.int32)
@@ -542,6 +546,7 @@ def digest(env):
     return hashlib.sha256(data).hexdigest()
 
 
+@pytest.mark.slow
 def test_building_a_second_environment_never_changes_the_first():
     code = "import test_overcooked as t; print(t.digest(t.kitchen_with(*t.VARIANTS[0])))"
     fresh = subprocess.run(

@@ -251,6 +251,7 @@ def compiled_rollout(name):
     return env, eqx.filter_jit(functools.partial(rollout, steps=200))
 
 
+@pytest.mark.slow
 @hypothesis.settings(deadline=None, max_examples=15)
 @hypothesis.given(st.integers(0, 2**31 - 1))
 def test_what_always_holds(seed):
@@ -273,6 +274,7 @@ def test_what_always_holds(seed):
     assert (position[:, 0] != position[:, 1]).any(axis=-1).all()
 
 
+@pytest.mark.slow
 def test_a_batch_of_layouts_is_a_loop_over_them():
     names = ["cramped_room_v2", "two_rooms", "demo_cook_simple"]
     layouts = [load_layout(name, num_ingredients=3).pad(5, 11) for name in names]

@@ -155,6 +155,7 @@ def test_the_horizon_is_known_to_planes_of_ones_own():
     assert env.observe(late)[..., URGENT].min() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps_left", [40, 39])
 def test_every_thing_shows_on_a_counter_and_every_soup_in_a_pot_at_every_time(steps_left):
     width = len(THINGS)

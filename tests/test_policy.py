@@ -28,6 +28,7 @@ def test_shared_agents_are_one_network(key):
     assert_close(out, jnp.stack([network(row, None)[0] for row in x]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [loud_mlp, GRU])
 def test_separate_agents_each_have_their_own(key, network):
     networks = [network((4,), 3, final_scale=1.0, key=k) for k in jax.random.split(key, 5)]
@@ -71,6 +72,7 @@ def test_the_joint_view_stacks_the_channels_of_images():
     np.testing.assert_array_equal(JointObservation()(jnp.arange(2.0)), [[0.0, 1.0], [1.0, 0.0]])
 
 
+@pytest.mark.slow
 def test_only_the_view_tells_mappo_from_ippo(key):
     env = clocks(1, num_agents=3)
     own = build(env, key, network=loud_mlp, view=LocalObservation())
@@ -86,6 +88,7 @@ def test_only_the_view_tells_mappo_from_ippo(key):
         assert_close(policy.value(x, None), value)
 
 
+@pytest.mark.slow
 def test_the_carry_is_none_unless_something_remembers(key):
     env = clocks(1)
     feed_forward, recurrent = (build(env, key, network=n) for n in (MLP, GRU))

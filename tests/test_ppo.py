@@ -60,6 +60,7 @@ def learn(ppo, policy, rollout, key, *, opt_state=None, update=None, num_updates
     return ppo.learn(policy, opt_state, rollout, key, update, num_updates=num_updates)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "chunk", "normalize", "shared", "view"),
     [
@@ -87,6 +88,7 @@ def test_a_carry_reset_too_early_or_too_late_would_show(shift):
     assert jnp.abs(ratio - 1).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value_clip", [0.0, 0.3])
 @pytest.mark.parametrize("normalize_advantages", [True, False])
 def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages):
@@ -202,6 +204,7 @@ def test_minibatches_never_mix_what_belongs_together(key, network, chunk):
         np.testing.assert_array_equal(carry[..., 0], mark[:, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [loud_mlp, GRU])
 @pytest.mark.parametrize(
     ("shared", "view"), [(True, LocalObservation()), (False, JointObservation())]
@@ -232,6 +235,7 @@ def test_permuting_environments_and_agents_permutes_the_result(key, network, vie
     assert all(leaf > 1e-5 for leaf in jax.tree.leaves(change))
 
 
+@pytest.mark.slow
 def test_the_learning_rate_is_zero_at_the_last_gradient_step_and_not_before(key):
     policy, rollout = experience()
     ppo = settings(learning_rate=0.1, num_epochs=2, num_minibatches=3)
@@ -282,6 +286,7 @@ def test_the_entropy_coefficient_moves_to_its_end():
     assert constant(jnp.asarray(4), 5) == jnp.float32(0.1)
 
 
+@pytest.mark.slow
 def test_the_metrics_say_what_happened(key):
     policy, rollout = experience()
     ppo = settings(num_epochs=1, num_minibatches=1)
@@ -351,6 +356,7 @@ def test_what_does_not_divide_is_refused_with_the_nearest_that_does(key):
         PPO(rollout_length=24, num_minibatches=5).init(policy, env, key, num_updates=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [loud_mlp, GRU])
 def test_learning_from_states_is_learning_from_observations(key, network):
     env = clocks(NUM_ENVS)

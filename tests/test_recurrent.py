@@ -39,6 +39,7 @@ def recalls(num_envs):
     return Vectorize(AutoReset(LogEpisodes(Recall())), num_envs)
 
 
+@pytest.mark.slow
 @pytest.mark.learning
 @pytest.mark.parametrize(("network", "chunk_length"), [(GRU, 0), (GRU, 8), (loud_mlp, 0)])
 def test_memory_is_learned_where_there_is_one(key, network, chunk_length):

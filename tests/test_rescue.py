@@ -27,6 +27,7 @@ from eqgrid.envs.rescue import (
     find_obstacle,
     load_site,
     parse_site,
+    rescue_features,
     victims_left,
     with_roles,
 )
@@ -257,6 +258,7 @@ def compare_one(tiles, start, actions, told, radius):
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "agents", "radius"), CASES)
 @hypothesis.settings(
     max_examples=max(1, STEPS // (EPISODE * WORLDS)), deadline=None, derandomize=True
@@ -421,6 +423,9 @@ def test_what_is_put_down_bars_the_way_in_the_same_step():
 def test_nothing_is_earned_in_circles():
     timesteps, _ = rescue("####\n#1G#\n####", "PP" * 10, facing=["east"])
     assert timesteps.info["shaped_reward"].sum() == pytest.approx(0, abs=1e-6)
+    timesteps, _ = rescue("####\n#1R#\n####", "RL" * 10, facing=["north"])
+    assert events(timesteps) == [{"red_reach": 10, "red_leave": 10}]
+    assert timesteps.info["shaped_reward"].sum() == pytest.approx(0, abs=1e-6)
 
 
 # Whole episodes
@@ -453,6 +458,7 @@ def test_victims_are_never_made_and_all_that_leave_are_paid():
     assert (keys + (worlds.bodies.held == Thing.PURPLE_KEY).sum(axis=1) == 1).all()
 
 
+@pytest.mark.slow
 def test_a_batch_of_different_sites_is_a_loop_over_them():
     texts = [f"######\nE1{x}2Y#\n#G :R#\n#  .)#\n######" for x in "GR.|"]
     roles = [("medic", "engineer"), ("engineer", "medic"), ("engineer",) * 2, ("medic",) * 2]
@@ -488,6 +494,49 @@ def test_the_planes_say_who_has_which_role():
     assert observation[0, 1, :, engineer].tolist() == [0, 0, 1]
     assert observation[1, 1, :, medic].tolist() == [1, 0, 0]
     assert observation[1, 1, :, engineer].tolist() == [0, 1, 0]
+
+
+def seen_by_name(env):
+    """What each rescuer sees at the start, by the names of the features."""
+    names = rescue_features().names(env.layout)
+    seen, _ = env.reset(jax.random.key(0))
+    assert len(set(names)) == len(names)
+    return [dict(zip(names, each, strict=True)) for each in np.asarray(seen).tolist()]
+
+
+def test_the_features_say_who_has_which_role():
+    medic, engineer, other = seen_by_name(
+        Rescue(
+            "######\n#123G#\n######", roles=("medic", "engineer", "medic"), observation="features"
+        )
+    )
+    roles = [f"{who}_{x}" for who in ("own", "other_1", "other_2") for x in ("medic", "engineer")]
+    assert [medic[name] for name in roles] == [1, 0, 0, 1, 1, 0]
+    assert [engineer[name] for name in roles] == [0, 1, 1, 0, 1, 0]
+    assert [other[name] for name in roles] == [1, 0, 1, 0, 0, 1]
+
+
+def test_the_features_show_the_way_to_everything():
+    text = "########\n#1 G G #\nE  )   #\n#  :Y (#\n########"
+    (seen,) = seen_by_name(Rescue(text, observation="features"))
+    ways = {name.removesuffix("_exists") for name in seen if name.endswith("_exists")}
+    found = {
+        name: [round(5 * seen[f"{name}_{axis}"]) for axis in ("row", "col")]
+        for name in ways
+        if seen[f"{name}_exists"]
+    }
+    assert found == {
+        "exit": [1, -1],
+        "green_victim_1": [0, 2],
+        "green_victim_2": [0, 4],
+        "yellow_victim_1": [2, 3],
+        "high_rubble": [2, 2],
+        "purple_door": [1, 2],
+        "purple_key": [2, 5],
+    }
+    absent = ways - set(found)
+    assert {"red_victim_1", "yellow_victim_2", "rubble", "orange_key", "blue_door"} <= absent
+    assert all(seen[f"{name}_row"] == seen[f"{name}_col"] == 0 for name in absent)
 
 
 def test_names_and_numbers_agree():
@@ -593,6 +642,7 @@ def test_what_is_carried_counts():
     assert find_obstacle(eqx.tree_at(lambda x: x.start.bodies.held, site, held)) is None
 
 
+@pytest.mark.slow
 def test_an_obstacle_is_never_overcome():
     """Whoever is rescued at random, the search has seen no obstacle where all are."""
     rng = np.random.default_rng(0)
@@ -640,7 +690,7 @@ def test_shaping_is_given():
         ({"layout": "#####\n#1xG\n#####"}, "ragged"),
         ({"roles": ("medic",)}, "There are 1 roles for 2 rescuers: give one for each."),
         ({"roles": ("medic", "cook")}, "There is no role 'cook': choose medic or engineer."),
-        ({"observation": "pixels"}, "There is no observation 'pixels'"),
+        ({"observation": "pixels"}, "no observation 'pixels': choose planes or features."),
         ({"radius": 0}, "A window needs a radius of at least 1"),
         ({"horizon": 0}, "at least 1 step"),
         ({"shaping": {"resting": 1.0}}, "There is no event 'resting'"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from agents import LocalObservation, read_metadata
+from agents import read_metadata
 
 ROOT = Path(__file__).parents[1]
 FLAGS = (
@@ -35,7 +35,7 @@ def program(monkeypatch, tmp_path):
 def call(program, monkeypatch, capsys):
     def call(*args: str) -> tuple[int, str]:
         monkeypatch.setattr("sys.argv", ["prog", *map(str, args)])
-        code = program.main("ippo", LocalObservation(), program.Process())
+        code = program.main("ippo", program.Process())
         said = capsys.readouterr()
         return code, said.err or said.out
 
@@ -80,6 +80,7 @@ def check_equal(folder: Path, whole: Path) -> None:
             np.testing.assert_array_equal(one[leaf], other[leaf], err_msg=f"{name}{leaf}")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hears_ctrl_c")
 @pytest.mark.parametrize(
     "more",
@@ -114,6 +115,7 @@ def test_it_is_bitwise_the_same(call, stop_after, more):
     assert times == sorted(times), "times go on, too"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hears_ctrl_c")
 def test_half_a_row_and_rows_after_the_checkpoint_are_written_again(call, stop_after, tmp_path):
     flags = [*FLAGS, "--total-steps", "1280"]
@@ -128,6 +130,7 @@ def test_half_a_row_and_rows_after_the_checkpoint_are_written_again(call, stop_a
     check_equal(Path("mine"), Path("whole"))
 
 
+@pytest.mark.slow
 def test_a_run_that_is_complete_can_be_made_longer(call, tmp_path):
     assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
@@ -141,6 +144,7 @@ def test_a_run_that_is_complete_can_be_made_longer(call, tmp_path):
     assert "total_steps = 1024" in (tmp_path / "mine" / "config.toml").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [("result.json", "curve.png", "episode.gif"), ("curve.png",)])
 def test_a_run_that_was_killed_in_its_last_moments_is_concluded(call, tmp_path, missing):
     assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
@@ -173,6 +177,7 @@ def damage(folder: Path, how: str) -> None:
         (folder / "config.toml").write_text(text.replace('"ippo"', '"mappo"'))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "more", "words"),
     [
@@ -213,6 +218,7 @@ def test_what_cannot_be_resumed_is_one_sentence(call, tmp_path, how, more, words
         assert "Beside it there is best.safetensors." in said
 
 
+@pytest.mark.slow
 def test_the_best_stays_the_best(call, tmp_path):
     assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
     best = tmp_path / "mine" / "checkpoints" / "best.safetensors"

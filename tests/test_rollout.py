@@ -94,6 +94,7 @@ def test_the_next_value_of_a_recurrent_critic_knows_the_episode(key):
     assert (np.asarray(rollout.done)[:, :, None] & bootstrapped).any()
 
 
+@pytest.mark.slow
 def test_the_carry_starts_over_with_every_episode(key):
     policy = build(clocks(NUM_ENVS), key, network=GRU)
     rollout, _ = roll(policy, clocks(NUM_ENVS), key, LENGTH)
@@ -102,6 +103,7 @@ def test_the_carry_starts_over_with_every_episode(key):
         np.testing.assert_array_equal(is_initial, rollout.start)
 
 
+@pytest.mark.slow
 def test_it_goes_on_where_it_stopped(key):
     env = clocks(NUM_ENVS)
     rollout, scene = roll(policy_with(TimeReader(1)), env, key, 5)
@@ -111,6 +113,7 @@ def test_it_goes_on_where_it_stopped(key):
     np.testing.assert_array_equal(later.start[0], rollout.done[-1])
 
 
+@pytest.mark.slow
 def test_actions_follow_the_distribution(key):
     env = clocks(256)
     policy = build(env, key, network=loud_mlp)
@@ -125,6 +128,7 @@ def test_actions_follow_the_distribution(key):
     )
 
 
+@pytest.mark.slow
 def test_equal_keys_give_equal_rollouts(key):
     env = clocks(NUM_ENVS)
     policy = build(env, key, network=loud_mlp)
@@ -140,6 +144,7 @@ def test_environments_that_never_start_over_are_refused(key):
         init_runner(policy, env, key)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrap", [lambda env: env, lambda env: NormalizeReward(env, 0.9)])
 def test_states_tell_the_observations(key, wrap):
     env = wrap(clocks(NUM_ENVS))

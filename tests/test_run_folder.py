@@ -67,6 +67,7 @@ def test_folders_that_are_taken_are_numbered(folder):
             assert (path / "checkpoints").is_dir()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("out", ["None", "Path('mine')"])
 def test_of_processes_that_start_at_once_each_has_a_folder_or_none(tmp_path, out):
     """Four processes, each of which opens 25 folders as soon as all of them are there."""

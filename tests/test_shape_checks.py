@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 FLAG = "--jaxtyping-packages=eqgrid,agents,beartype.beartype"
 USER_TEST = """
@@ -33,6 +35,7 @@ def test_the_flag_is_documented():
     assert f"pytest {FLAG}" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_wrong_shape_is_caught_and_named(tmp_path):
     out = run_pytest(tmp_path, FLAG)
     assert out.returncode == 1
@@ -40,5 +43,6 @@ def test_a_wrong_shape_is_caught_and_named(tmp_path):
     assert "Actual value: bool[3]" in out.stdout
 
 
+@pytest.mark.slow
 def test_nothing_is_checked_by_default(tmp_path):
     assert run_pytest(tmp_path).returncode == 0

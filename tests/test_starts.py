@@ -102,6 +102,7 @@ def test_hands_are_full_with_the_given_probability(probability):
         assert set(np.unique(amount)) == {0, 1, 2, 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "kinds"),
     [(KITCHEN, {0, 1}), (KITCHEN.replace("T", "X"), {0}), (KITCHEN.replace("O", "X"), {1})],
@@ -112,6 +113,7 @@ def test_soups_are_made_of_what_the_kitchen_dispenses(text, kinds):
         assert {k for k in (0, 1) if contents[..., k].any()} == kinds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("full_only", [True, False])
 def test_pots_hold_and_cook_what_they_may(full_only):
     worlds, layout = draw((RandomPots(0.5, full_only=full_only),))
@@ -129,6 +131,7 @@ def test_pots_hold_and_cook_what_they_may(full_only):
     assert abs(fraction(cooking[full]) - 0.5) < 0.08
 
 
+@pytest.mark.slow
 def test_pots_that_are_not_drawn_keep_their_soup():
     layout = parse_kitchen(KITCHEN)
     pot = np.asarray(layout.tiles) == Tile.POT
@@ -142,6 +145,7 @@ def test_pots_that_are_not_drawn_keep_their_soup():
     assert_equal(same, world)
 
 
+@pytest.mark.slow
 def test_starts_are_applied_together_and_leave_the_rest_alone():
     worlds, layout = draw((RandomPositions(), RandomDirections(), RandomHeld(), RandomPots()))
     counter = np.asarray(layout.tiles) == Tile.COUNTER
@@ -151,6 +155,7 @@ def test_starts_are_applied_together_and_leave_the_rest_alone():
         assert len(np.unique(leaf.reshape(RESETS, -1), axis=0)) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("probability", [0, 0.3, 1])
 def test_sometimes_changes_an_episode_altogether_or_not_at_all(probability):
     worlds, layout = draw((WithProbability(probability, (RandomHeld(1), RandomPots(1))),))

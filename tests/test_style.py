@@ -174,6 +174,7 @@ def test_an_init_file_only_passes_names_on(path):
     )
 
 
+@pytest.mark.slow
 def test_importing_eqgrid_pulls_in_nothing_heavy():
     heavy = ("optax", "distrax", "tensorflow_probability", "tyro", "rich", "matplotlib", "PIL")
     code = f"import sys, eqgrid; print([m for m in {heavy!r} if m in sys.modules])"

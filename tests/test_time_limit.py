@@ -23,6 +23,7 @@ def test_a_limit_of_one_cuts_every_step(key):
     assert timesteps.truncated.all()
 
 
+@pytest.mark.slow
 def test_a_cut_is_no_end_of_the_task(key):
     """Both are reported where both happen, and neither stands in for the other."""
     env = TimeLimit(Race(goal=100.0), 2)
@@ -56,6 +57,7 @@ def test_a_limit_below_one_is_refused(limit):
         TimeLimit(CartPole(), limit)
 
 
+@pytest.mark.slow
 def test_changes_nothing_else(key):
     actions = jax.random.randint(key, (8, 3), 0, 3)
     _, plain, _ = rollout(Race(), key, actions)

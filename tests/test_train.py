@@ -59,6 +59,7 @@ def stop_at(updates):
     return hook
 
 
+@pytest.mark.slow
 def test_many_seeds_at_once_are_what_each_is_alone(key):
     keys = jax.random.split(key, 3)
     env, _ = start(key)
@@ -74,6 +75,7 @@ def test_many_seeds_at_once_are_what_each_is_alone(key):
         assert int(one.updates) == 2
 
 
+@pytest.mark.slow
 def test_hooks_see_every_block(key):
     env, state = start(key)
     recorder = Recorder()
@@ -92,6 +94,7 @@ def test_hooks_see_every_block(key):
     assert recorder.seen[-1][2].learning_rate[-1] == 0 < recorder.seen[0][2].learning_rate[0]
 
 
+@pytest.mark.slow
 def test_a_run_compiles_once(key):
     # Settings of its own, or a compilation of another test might serve.
     ppo = PPO(rollout_length=8, num_epochs=1, num_minibatches=2, clip_epsilon=0.123)
@@ -112,6 +115,7 @@ def test_a_run_compiles_once(key):
     assert len(compilations) == 1
 
 
+@pytest.mark.slow
 def test_the_state_is_consumed(key):
     env, state = start(key)
     before = arrays(state.policy)
@@ -119,6 +123,7 @@ def test_the_state_is_consumed(key):
     assert all(leaf.is_deleted() for leaf in before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("normalize", "choices"),
     [(True, {"view": JointObservation()}), (False, {"network": GRU, "shared": False})],
@@ -232,6 +237,7 @@ class Breaks(AbstractWrapper):
         return self.env.observe(state[0])
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number_stops_before_the_hooks(key):
     # With 8 steps to an update, the 21st is in the third one.
     env = Vectorize(Breaks(AutoReset(LogEpisodes(Clock()))), NUM_ENVS)
@@ -243,6 +249,7 @@ def test_a_loss_that_is_no_number_stops_before_the_hooks(key):
     assert [updates for updates, _, _ in recorder.seen] == [2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("updates_per_block", "blocks"), [(4, [4, 6]), (5, [5, 6]), (1, [1, 2, 3, 4, 5, 6]), (9, [6])]
 )
@@ -280,6 +287,7 @@ def test_settings_that_do_not_fit_the_environments_are_refused_at_the_start(key)
         start(key, ppo=PPO(rollout_length=8, num_minibatches=3))
 
 
+@pytest.mark.slow
 def test_equal_keys_give_equal_runs(key):
     env = Vectorize(AutoReset(Clock()), NUM_ENVS)
     policies = []

@@ -392,12 +392,14 @@ def games():
     return keys, play_batch(batch, keys)
 
 
+@pytest.mark.slow
 def test_a_batch_of_warehouses_is_a_loop_over_them(games):
     keys, together = games
     alone = [play_many(warehouse(text), key) for text, key in zip(TEXTS, keys, strict=True)]
     assert_equal(stack(alone), together)
 
 
+@pytest.mark.slow
 def test_a_padded_warehouse_plays_the_same(games):
     keys, together = games
     env = warehouse(SMALL)
@@ -517,7 +519,7 @@ def test_planes_know_the_kinds():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"size": "tinny"}, "did you mean 'tiny'"),
+        ({"size": "tinny"}, "did you mean tiny"),
         ({"size": "..\nx..\n"}, "ragged: row 2 has 3 cells"),
         ({"size": "..\nxy\n"}, "unknown character 'y' in row 2"),
         ({"size": "..\nxx\n"}, "no goal"),

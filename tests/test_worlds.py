@@ -29,6 +29,7 @@ def worlds(monkeypatch):
     return _worlds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_it_keeps_the_protocol(name):
     check_env(make(name), steps=40)
@@ -83,7 +84,7 @@ def test_an_unknown_world_is_refused(worlds, name, hint):
 
 
 def test_a_misspelt_environment_gets_the_nearest_where_there_is_a_near_one():
-    with unchecked(), pytest.raises(ValueError, match="did you mean 'rescue'"):
+    with unchecked(), pytest.raises(ValueError, match="did you mean rescue"):
         make("rescu")
     with unchecked(), pytest.raises(ValueError, match="no environment 'chess'"):
         make("chess")

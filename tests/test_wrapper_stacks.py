@@ -134,6 +134,7 @@ def test_nestings_of_two(outer, inner, between):
         assert builds(tuple(reversed(named.groups())))
 
 
+@pytest.mark.slow
 def test_nestings_of_all():
     built = []
     for order in ORDERS:
@@ -328,6 +329,7 @@ def full(request):
     return request.param()
 
 
+@pytest.mark.slow
 def test_a_scan_a_loop_and_disable_jit_agree(full):
     actions = sample_actions(full, jax.random.key(1), LIMIT + 1)
     key = jax.random.key(2, impl="unsafe_rbg")  # the default needs hundreds of ops for a number
@@ -348,6 +350,7 @@ def at(tree, index):
     return jax.tree.map(lambda x: x[index], tree)
 
 
+@pytest.mark.slow
 def test_filter_vmap_twice_nested_is_a_loop(full):
     keys = jax.random.split(jax.random.key(3), (2, 2))
     actions = sample_actions(full, jax.random.key(1), 4)
@@ -391,6 +394,7 @@ def test_one_compilation_for_environments_of_other_parameters():
     assert len(traced) == 1
 
 
+@pytest.mark.slow
 def test_a_batch_of_different_environments():
     goals, limits = jnp.array([2.0, 3.0, 50.0]), jnp.array([9, 2, 4])
     envs = eqx.filter_vmap(lambda goal, limit: AutoReset(TimeLimit(Race(goal=goal), limit)))(

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 from bad_inputs import LAYOUTS, SETTINGS, flags, places
 
-from agents import LocalObservation
-
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.robustness
 
@@ -21,7 +19,7 @@ def refusal(monkeypatch, capsys, tmp_path):
     def run(args: list[str]) -> tuple[int, str]:
         before = sorted(tmp_path.rglob("*"))
         monkeypatch.setattr(sys, "argv", ["prog", *args])
-        code = _program.main("ippo", LocalObservation(), _program.Process())
+        code = _program.main("ippo", _program.Process())
         said = capsys.readouterr()
         assert code in (1, 2)
         assert said.err.startswith("error: ")
