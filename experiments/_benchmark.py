@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from _errors import RunError, UsageError, print_error, print_system_error
-from _process import Process
 from rich.console import Console
+
+from experiments._errors import RunError, UsageError, print_error, print_system_error
+from experiments._process import Process
 
 
 def open_results(name: str, out: Path | None) -> tuple[Path, Console]:

@@ -4,7 +4,6 @@ import functools
 from collections.abc import Callable
 
 import optax
-from _config import Config
 
 from agents import (
     CNN,
@@ -26,6 +25,7 @@ from eqgrid import (
     Vectorize,
 )
 from eqgrid.grid import GridWorld, RandomLayouts, WithState
+from experiments._config import Config
 
 
 def build_training_env(config: Config) -> AbstractVectorEnv:

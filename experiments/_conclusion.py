@@ -7,18 +7,18 @@ from typing import Any, final
 
 import jax
 import numpy as np
-from _build import build_evaluation_env, vectorize_evaluation
-from _config import dump
-from _errors import Failures
-from _film import record
-from _folder import short_name
-from _hooks import Evaluator, frozen, speed
-from _report import draw_curve, reached
-from _results import write_json
-from _run import Run
 from jaxtyping import PRNGKeyArray
 
 from agents import TrainProgress, read_metadata, restore, save, write_whole
+from experiments._build import build_evaluation_env, vectorize_evaluation
+from experiments._config import dump
+from experiments._errors import Failures
+from experiments._film import record
+from experiments._folder import short_name
+from experiments._hooks import Evaluator, frozen, speed
+from experiments._report import draw_curve, reached
+from experiments._results import write_json
+from experiments._run import Run
 
 _FILM_STEPS = 1000
 """The longest film: what is not shown of an episode is more of the same."""

@@ -15,11 +15,11 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import tomli_w
 import tyro
-from _errors import UsageError, reason
-from _worlds import WORLDS, AbstractWorldConfig, Kitchen, default_world
 from beartype.door import is_bearable
 
 from agents import PPO
+from experiments._errors import UsageError, reason
+from experiments._worlds import WORLDS, AbstractWorldConfig, Kitchen, default_world
 
 
 @dataclasses.dataclass(frozen=True)

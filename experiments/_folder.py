@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from _errors import RunError, UsageError, reason
 from filelock import FileLock, Timeout
 
 from agents import write_whole
+from experiments._errors import RunError, UsageError, reason
 
 _LOCK, _OLDER = "run.lock", "older-run"
 _FILES = (

@@ -3,7 +3,6 @@
 import dataclasses
 
 import jax
-from _errors import UsageError
 
 from eqgrid.envs.goals import GeneratedMazes
 from eqgrid.envs.overcooked import GeneratedKitchens
@@ -16,6 +15,7 @@ from eqgrid.grid import (
     SplitLayouts,
     draw_layouts,
 )
+from experiments._errors import UsageError
 
 NAME = "generated"
 """What `--env.layout` is told for layouts that are drawn."""

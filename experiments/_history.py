@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import final
 
 import numpy as np
-from _errors import RunError
 
 from agents import CheckpointError, read_metadata
+from experiments._errors import RunError
 
 _EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std")
 

@@ -11,16 +11,16 @@ from typing import Any, Protocol, final
 
 import jax
 import numpy as np
-from _errors import Failures
-from _folder import forget_older
-from _history import History
-from _process import Process
 from jaxtyping import PRNGKeyArray, PyTree
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 
 from agents import ActorCritic, Metrics, StopTraining, TrainProgress, evaluate, save
 from eqgrid import AbstractVectorEnv, NormalizeObservation
+from experiments._errors import Failures
+from experiments._folder import forget_older
+from experiments._history import History
+from experiments._process import Process
 
 
 @final

@@ -9,26 +9,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-from _build import build_evaluation_env, build_network, build_training_env, build_view
-from _cache import keep_compiled_programs
-from _conclusion import Conclusion
-from _config import Config, dump, parse
-from _errors import Failures, RunError, UsageError, print_error, print_system_error, warn
-from _folder import folder_name, is_complete, open_folder, reopen_folder, short_name
-from _history import read_history
-from _hooks import (
-    Checkpoints,
-    CsvLog,
-    Display,
-    Evaluator,
-    Forget,
-    LiveBar,
-    LogDisplay,
-    StopWhenAsked,
-)
-from _process import Process, Stopped
-from _report import print_result
-from _run import Plan, Run
 from jaxtyping import PRNGKeyArray
 from rich.console import Console
 from rich.markup import escape
@@ -46,9 +26,36 @@ from agents import (
     train,
     write_whole,
 )
+from experiments._build import build_evaluation_env, build_network, build_training_env, build_view
+from experiments._cache import keep_compiled_programs
+from experiments._conclusion import Conclusion
+from experiments._config import Config, dump, parse
+from experiments._errors import (
+    Failures,
+    RunError,
+    UsageError,
+    print_error,
+    print_system_error,
+    warn,
+)
+from experiments._folder import folder_name, is_complete, open_folder, reopen_folder, short_name
+from experiments._history import read_history
+from experiments._hooks import (
+    Checkpoints,
+    CsvLog,
+    Display,
+    Evaluator,
+    Forget,
+    LiveBar,
+    LogDisplay,
+    StopWhenAsked,
+)
+from experiments._process import Process, Stopped
+from experiments._report import print_result
+from experiments._run import Plan, Run
 
 
-def main(algorithm: str, process: Process) -> int:
+def run_command_line(algorithm: str, process: Process) -> int:
     """Runs a command line, and says in one line why it cannot be done.
 
     **Arguments:**
@@ -87,7 +94,7 @@ def run(algorithm: str, args: Sequence[str], process: Process) -> int:
 
     **Returns:** the exit code.
 
-    **Raises:** what `main` turns into a sentence.
+    **Raises:** what `run_command_line` turns into a sentence.
     """
     config = parse(algorithm, args)
     plan = _plan(config)

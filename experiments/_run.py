@@ -4,12 +4,11 @@ import dataclasses
 from pathlib import Path
 from typing import final
 
-from _config import Config
-from _history import History
-from _process import Process
-
 from agents import TrainState
 from eqgrid import AbstractVectorEnv
+from experiments._config import Config
+from experiments._history import History
+from experiments._process import Process
 
 
 @final

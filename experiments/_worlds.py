@@ -7,16 +7,6 @@ import abc
 import dataclasses
 from typing import Any, Literal, TypedDict
 
-from _errors import UsageError
-from _generated import (
-    NAME as GENERATED,
-    KitchenSettings,
-    MazeSettings,
-    SiteSettings,
-    check_generated,
-    with_drawn_layouts,
-)
-
 from agents import PPO
 from eqgrid.envs.foraging import Foraging
 from eqgrid.envs.goals import GeneratedMazes, Goals
@@ -43,6 +33,15 @@ from eqgrid.grid import (
     WithProbability,
     did_you_mean,
     stack_layouts,
+)
+from experiments._errors import UsageError
+from experiments._generated import (
+    NAME as GENERATED,
+    KitchenSettings,
+    MazeSettings,
+    SiteSettings,
+    check_generated,
+    with_drawn_layouts,
 )
 
 

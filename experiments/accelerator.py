@@ -16,11 +16,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tyro
-from _benchmark import open_results, run_command
-from _build import build_evaluation_env, build_network, build_training_env
-from _config import Config as RunConfig, cli
-from _errors import RunError, UsageError
-from _results import write_json
 from rich.console import Console
 from throughput import (
     Config as ThroughputConfig,
@@ -33,6 +28,11 @@ from throughput import (
 )
 
 from agents import LocalObservation, evaluate, init_train_state, scan_updates
+from experiments._benchmark import open_results, run_command
+from experiments._build import build_evaluation_env, build_network, build_training_env
+from experiments._config import Config as RunConfig, cli
+from experiments._errors import RunError, UsageError
+from experiments._results import write_json
 
 
 @dataclasses.dataclass(frozen=True)

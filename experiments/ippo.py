@@ -3,11 +3,16 @@
 python experiments/ippo.py --env.layout cramped
 """
 
-from _process import Process
+from experiments._process import Process
 
 process = Process.listen()  # before the imports, which a person waits for and may interrupt
 
-from _program import main  # noqa: E402
+from experiments._program import run_command_line  # noqa: E402
+
+
+def main() -> None:
+    process.finish(run_command_line("ippo", process))
+
 
 if __name__ == "__main__":
-    process.finish(main("ippo", process))
+    main()

@@ -11,15 +11,15 @@ from typing import Annotated, Any
 
 import jax
 import tyro
-from _benchmark import open_results, run_command
-from _config import check_limits, cli, value_after
-from _errors import UsageError
-from _generated import NAME as GENERATED
-from _worlds import AbstractWorldConfig, Kitchen, default_world
 from PIL import Image
 from rich.markup import escape
 
 from eqgrid.grid import Layout, draw_layouts, render
+from experiments._benchmark import open_results, run_command
+from experiments._config import check_limits, cli, value_after
+from experiments._errors import UsageError
+from experiments._generated import NAME as GENERATED
+from experiments._worlds import AbstractWorldConfig, Kitchen, default_world
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from _benchmark import open_results, run_command
-from _config import cli
-from _errors import RunError, UsageError
-from _results import write_json
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from experiments._benchmark import open_results, run_command
+from experiments._config import cli
+from experiments._errors import RunError, UsageError
+from experiments._results import write_json
 
 HERE = Path(__file__).parent
 THRESHOLDS = (200, 220)

@@ -4,11 +4,16 @@ state of the world.
 python experiments/mappo.py --env.layout cramped
 """
 
-from _process import Process
+from experiments._process import Process
 
 process = Process.listen()  # before the imports, which a person waits for and may interrupt
 
-from _program import main  # noqa: E402
+from experiments._program import run_command_line  # noqa: E402
+
+
+def main() -> None:
+    process.finish(run_command_line("mappo", process))
+
 
 if __name__ == "__main__":
-    process.finish(main("mappo", process))
+    main()

@@ -22,15 +22,15 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import matplotlib.pyplot as plt
 import tyro
-from _benchmark import open_results, run_command
-from _config import cli
-from _errors import RunError, UsageError
-from _tasks import PEERS, TASKS, Peer, TaskName
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES
+from experiments._benchmark import open_results, run_command
+from experiments._config import cli
+from experiments._errors import RunError, UsageError
+from experiments._tasks import PEERS, TASKS, Peer, TaskName
 
 NAMES = {"eqgrid": "eqgrid", **PEERS}
 Rows: TypeAlias = list[dict[str, Any]]

@@ -1,5 +1,6 @@
 """The benchmarks: that they measure what they say, and how they say no. `test_docs` runs them."""
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from rich.console import Console
 from eqgrid import AutoReset
 from eqgrid.envs import make
 from eqgrid.envs.overcooked import KITCHENS
+from experiments import _benchmark, learning_speed, throughput as throughput_script
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 OPTIONS = {"layout": "cramped", "observation": "planes", "random_starts": 0.0}
@@ -45,10 +47,7 @@ def baselines(monkeypatch):
 
 
 def run(monkeypatch, script, *args):
-    monkeypatch.syspath_prepend(EXPERIMENTS)
-    import _benchmark  # noqa: PLC0415
-
-    module = __import__(script)
+    module = importlib.import_module(f"experiments.{script}")
     # The signals and the output of this process are those of the tests.
     monkeypatch.setattr(_benchmark.Process, "listen", _benchmark.Process)
     monkeypatch.setattr(sys, "argv", [script, *map(str, args)])
@@ -199,9 +198,6 @@ def test_bad_usage_is_one_line(monkeypatch, capsys, tmp_path, script, args, code
 @pytest.fixture
 def fake_library(monkeypatch, tmp_path):
     """A worker that answers like the real one, but dies when it starts 2 environments or runs 3."""
-    monkeypatch.syspath_prepend(EXPERIMENTS)
-    import throughput  # noqa: PLC0415
-
     script = tmp_path / "worker.py"
     script.write_text(
         """
@@ -218,8 +214,8 @@ for line in sys.stdin:
           flush=True)
 """
     )
-    monkeypatch.setattr(throughput, "WORKER", script)
-    return throughput
+    monkeypatch.setattr(throughput_script, "WORKER", script)
+    return throughput_script
 
 
 def test_a_process_that_dies_is_replaced_for_the_next_case(fake_library, capsys):
@@ -234,10 +230,7 @@ def test_a_process_that_dies_is_replaced_for_the_next_case(fake_library, capsys)
 
 
 @pytest.fixture
-def learning(monkeypatch):
-    monkeypatch.syspath_prepend(EXPERIMENTS)
-    import learning_speed  # noqa: PLC0415
-
+def learning():
     return learning_speed
 
 
@@ -315,11 +308,8 @@ class Stub:
 
 @pytest.fixture
 def throughput(monkeypatch):
-    monkeypatch.syspath_prepend(EXPERIMENTS)
-    import throughput  # noqa: PLC0415
-
-    monkeypatch.setattr(throughput, "Worker", Stub)
-    return throughput
+    monkeypatch.setattr(throughput_script, "Worker", Stub)
+    return throughput_script
 
 
 def test_what_a_peer_cannot_do_costs_nobody_elses_numbers(throughput, tmp_path, capsys):

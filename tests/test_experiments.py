@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from agents import read_metadata
+from experiments import _cache, _program
 
 ROOT = Path(__file__).parents[1]
 SMALL = {
@@ -57,9 +58,6 @@ RESULT_KEYS = {
 
 @pytest.fixture
 def program(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "experiments")
-    import _program  # noqa: PLC0415
-
     monkeypatch.setattr(_program, "keep_compiled_programs", lambda: "")
     return _program
 
@@ -67,8 +65,6 @@ def program(monkeypatch):
 @pytest.fixture
 def cache(program, monkeypatch):
     """The real `_cache`, with a jax that forgets what it was told."""
-    import _cache  # noqa: PLC0415
-
     before = {name: getattr(jax.config, name) for name in CACHE_SETTINGS}
     jax.config.update("jax_enable_compilation_cache", True)
     jax.config.update("jax_compilation_cache_dir", None)
@@ -88,7 +84,7 @@ def call(program, monkeypatch, args, algorithm="ippo") -> int:
     monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
     process = program.Process()  # which does not listen: signals are those of the tests
     try:
-        return program.main(algorithm, process)
+        return program.run_command_line(algorithm, process)
     except SystemExit as stop:  # after --help
         return stop.code
 

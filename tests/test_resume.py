@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from agents import read_metadata
+from experiments import _program
 
 ROOT = Path(__file__).parents[1]
 FLAGS = (
@@ -23,10 +24,7 @@ TIMES = {"wall_seconds", "train_seconds", "compile_seconds", "steps_per_second",
 
 @pytest.fixture
 def program(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(ROOT / "experiments")
     monkeypatch.chdir(tmp_path)
-    import _program  # noqa: PLC0415
-
     monkeypatch.setattr(_program, "keep_compiled_programs", lambda: "")
     return _program
 
@@ -35,7 +33,7 @@ def program(monkeypatch, tmp_path):
 def call(program, monkeypatch, capsys):
     def call(*args: str) -> tuple[int, str]:
         monkeypatch.setattr("sys.argv", ["prog", *map(str, args)])
-        code = program.main("ippo", program.Process())
+        code = program.run_command_line("ippo", program.Process())
         said = capsys.readouterr()
         return code, said.err or said.out
 

@@ -12,36 +12,24 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from experiments import _folder, _hooks, _report
+from experiments._errors import UsageError
+
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
-def experiments(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(ROOT / "experiments")
+def empty_folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
-def folder():
-    import _folder  # noqa: PLC0415
-
-    return _folder
-
-
-@pytest.fixture
-def hooks():
-    import _hooks  # noqa: PLC0415
-
-    return _hooks
-
-
-@pytest.fixture
-def run(folder):
+def run():
     """Opens a folder, and leaves in it what a run that learned something would leave."""
 
     def run(out: str, *, overwrite: bool = False, settings: str = "seed = 1") -> Path:
         text = f'algorithm = "ippo"\n{settings}'
-        with folder.open_folder("a", Path(out), overwrite, text) as path:
+        with _folder.open_folder("a", Path(out), overwrite, text) as path:
             (path / "metrics.csv").write_text(settings)
             (path / "checkpoints" / "last.safetensors").write_text(settings)
         return path
@@ -50,16 +38,14 @@ def run(folder):
 
 
 def refusal(function, *args, **kwargs) -> str:
-    from _errors import UsageError  # noqa: PLC0415
-
     with pytest.raises(UsageError) as error:
         function(*args, **kwargs)
     return str(error.value)
 
 
-def test_folders_that_are_taken_are_numbered(folder):
+def test_folders_that_are_taken_are_numbered():
     with contextlib.ExitStack() as stack:
-        contexts = [folder.open_folder("a", None, False, f"x = {i}\n") for i in range(3)]
+        contexts = [_folder.open_folder("a", None, False, f"x = {i}\n") for i in range(3)]
         found = [stack.enter_context(context) for context in contexts]
         assert found == [Path("runs/a"), Path("runs/a-2"), Path("runs/a-3")]
         for i, path in enumerate(found):
@@ -73,10 +59,10 @@ def test_of_processes_that_start_at_once_each_has_a_folder_or_none(tmp_path, out
     """Four processes, each of which opens 25 folders as soon as all of them are there."""
     script = f"""
 import sys
-sys.path[:0] = [{str(ROOT / "experiments")!r}, {str(ROOT)!r}]
+sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from _errors import UsageError
-from _folder import open_folder
+from experiments._errors import UsageError
+from experiments._folder import open_folder
 print("ready", flush=True)
 sys.stdin.readline()
 for i in range(25):
@@ -127,43 +113,43 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(path): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_run_that_learned_nothing_replaces_nothing(run, folder):
+def test_a_run_that_learned_nothing_replaces_nothing(run):
     mine = run("mine")
     (mine / "result.json").write_text("old")
     before = contents(mine)
-    with folder.open_folder("a", mine, True, "algorithm = 2"):
+    with _folder.open_folder("a", mine, True, "algorithm = 2"):
         assert not (mine / "result.json").exists(), "nothing stale beside the new settings"
     assert contents(mine) == before
 
 
-def test_a_run_that_was_killed_early_replaces_nothing(run, folder, monkeypatch):
+def test_a_run_that_was_killed_early_replaces_nothing(run, monkeypatch):
     mine = run("mine")
     (mine / "result.json").write_text("old")
     before = contents(mine)
     with monkeypatch.context() as patch:
-        patch.setattr(folder, "_tidy", lambda _: None)  # as after `kill -9`
-        with folder.open_folder("a", mine, True, "algorithm = 2"):
+        patch.setattr(_folder, "_tidy", lambda _: None)  # as after `kill -9`
+        with _folder.open_folder("a", mine, True, "algorithm = 2"):
             pass
     assert not (mine / "result.json").exists()
-    with folder.open_folder("a", mine, True, "algorithm = 3"):
+    with _folder.open_folder("a", mine, True, "algorithm = 3"):
         pass
     assert contents(mine) == before
 
 
-def test_the_older_run_is_forgotten_when_this_one_learned_something(run, folder):
+def test_the_older_run_is_forgotten_when_this_one_learned_something(run):
     mine = run("mine")
-    with folder.open_folder("a", mine, True, "algorithm = 2"):
+    with _folder.open_folder("a", mine, True, "algorithm = 2"):
         assert (mine / "older-run" / "metrics.csv").exists()
-        folder.forget_older(mine)
+        _folder.forget_older(mine)
         assert not (mine / "older-run").exists()
     assert list(mine.iterdir()) == []
 
 
-def test_a_full_disk_at_the_start_leaves_nothing(run, folder, monkeypatch):
+def test_a_full_disk_at_the_start_leaves_nothing(run, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(folder, "write_whole", full)
+    monkeypatch.setattr(_folder, "write_whole", full)
     with pytest.raises(Exception, match=r"'mine/deep' cannot be written: No space left"):
         run("mine/deep")
     assert not Path("mine").exists()
@@ -176,39 +162,39 @@ def test_the_settings_of_another_program_are_left_alone(run):
     assert Path("mine/config.toml").read_text() == "[tool]\n"
 
 
-def test_a_link_that_leads_nowhere_is_one_sentence(folder):
+def test_a_link_that_leads_nowhere_is_one_sentence():
     Path("runs").symlink_to("/nonexistent/x")
     with pytest.raises(Exception, match=r"'runs' cannot be written"):
-        folder._new_folder("a")
+        _folder._new_folder("a")
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_folder_that_is_written_into_is_left_alone(run, folder, overwrite):
-    with folder.open_folder("a", Path("mine"), False, "seed = 1") as mine:
+def test_a_folder_that_is_written_into_is_left_alone(run, overwrite):
+    with _folder.open_folder("a", Path("mine"), False, "seed = 1") as mine:
         (mine / "result.json").write_text("new")
         with pytest.raises(Exception, match=r"Another process is writing into the folder 'mine'"):
             run("mine", overwrite=overwrite)
-        with pytest.raises(Exception, match=r"Another process"), folder.reopen_folder(mine):
+        with pytest.raises(Exception, match=r"Another process"), _folder.reopen_folder(mine):
             pass
         assert (mine / "result.json").read_text() == "new"
     assert "run.lock" not in {path.name for path in mine.iterdir()}
-    with folder.reopen_folder(mine) as again:
+    with _folder.reopen_folder(mine) as again:
         assert again == mine
 
 
-def test_only_a_run_that_learned_nothing_is_discarded(run, folder):
+def test_only_a_run_that_learned_nothing_is_discarded(run):
     assert (run("mine") / "config.toml").exists()
-    with folder.open_folder("a", Path("other"), False, ""):
+    with _folder.open_folder("a", Path("other"), False, ""):
         assert Path("other").exists()
     assert not Path("other").exists()
-    with folder.open_folder("a", None, False, ""):
+    with _folder.open_folder("a", None, False, ""):
         assert Path("runs/a").exists()
     assert not Path("runs/a").exists()
-    with folder.open_folder("a", Path("full"), False, "") as full:
+    with _folder.open_folder("a", Path("full"), False, "") as full:
         (full / "checkpoints" / "last.safetensors").write_text("a disk too full for a log")
     assert (full / "config.toml").exists()
     Path("other").mkdir()
-    with folder.open_folder("a", Path("other"), False, ""):
+    with _folder.open_folder("a", Path("other"), False, ""):
         pass
     assert list(Path("other").iterdir()) == [], "what was there before stays"
 
@@ -225,8 +211,8 @@ def test_only_a_run_that_learned_nothing_is_discarded(run, folder):
         ("台所.layout", "台所"),
     ],
 )
-def test_any_layout_has_a_short_name(folder, layout, name):
-    assert folder.short_name(layout) == name
+def test_any_layout_has_a_short_name(layout, name):
+    assert _folder.short_name(layout) == name
 
 
 class Disk:
@@ -268,11 +254,11 @@ class Limited:
         return self.file.write(content[:room])
 
 
-def test_rows_that_find_no_room_are_written_later(hooks, monkeypatch, tmp_path, capsys):
+def test_rows_that_find_no_room_are_written_later(monkeypatch, tmp_path, capsys):
     disk = Disk(monkeypatch)
     evaluator = SimpleNamespace(rows=[])
-    failures = hooks.Failures()
-    log = hooks.CsvLog(tmp_path / "metrics.csv", evaluator, failures, hooks.History())
+    failures = _hooks.Failures()
+    log = _hooks.CsvLog(tmp_path / "metrics.csv", evaluator, failures, _hooks.History())
     wholes = []
     for update in range(1, 9):
         disk.room = 60 if 3 <= update < 6 else 10**9
@@ -290,9 +276,9 @@ def test_rows_that_find_no_room_are_written_later(hooks, monkeypatch, tmp_path, 
     assert not failures.report(), "all was written in the end"
 
 
-def test_a_log_that_was_removed_is_written_anew(hooks, tmp_path):
+def test_a_log_that_was_removed_is_written_anew(tmp_path):
     path, evaluator = tmp_path / "metrics.csv", SimpleNamespace(rows=[])
-    log = hooks.CsvLog(path, evaluator, hooks.Failures(), hooks.History())
+    log = _hooks.CsvLog(path, evaluator, _hooks.Failures(), _hooks.History())
     for update in range(1, 6):
         evaluator.rows.append({"env_steps": update})
         if update == 3:
@@ -304,8 +290,8 @@ def test_a_log_that_was_removed_is_written_anew(hooks, tmp_path):
         assert "\0" not in path.read_text()
 
 
-def test_what_fails_in_the_end_is_said_again(hooks, tmp_path, capsys):
-    failures = hooks.Failures()
+def test_what_fails_in_the_end_is_said_again(tmp_path, capsys):
+    failures = _hooks.Failures()
     for name in ("a", "b", "a"):
         with failures.writing(tmp_path / name):
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -321,8 +307,6 @@ def test_what_fails_in_the_end_is_said_again(hooks, tmp_path, capsys):
     "returns", [[0.0, 1e12], [5.0, np.inf], [np.nan], [], [-3.0], [1e30, 10.0]]
 )
 def test_reports_of_odd_returns_come_to_an_end(tmp_path, returns):
-    import _report  # noqa: PLC0415
-
     rows = [
         {"env_steps": i, "wall_seconds": 0.5, "eval_return_mean": x, "eval_return_std": 0.0}
         for i, x in enumerate(returns)
@@ -335,7 +319,5 @@ def test_reports_of_odd_returns_come_to_an_end(tmp_path, returns):
 
 
 def test_thresholds_are_multiples_of_a_soup():
-    import _report  # noqa: PLC0415
-
     row = {"env_steps": 3, "wall_seconds": 0.5, "eval_return_mean": 65.0, "eval_return_std": 0.0}
     assert list(_report.reached([row], 20)) == ["20", "40", "60"]

@@ -9,16 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from eqgrid import ENVIRONMENTS
-
-EXPERIMENTS = Path(__file__).parents[1] / "experiments"
-
-
-@pytest.fixture
-def settings(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    import _config  # noqa: PLC0415
-
-    return _config
+from experiments import _build, _config
 
 
 def fields(config) -> dict:
@@ -26,52 +17,52 @@ def fields(config) -> dict:
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_a_world_brings_its_defaults(settings, name, tmp_path):
-    env = settings.default_world(name)
-    wanted = fields(settings.Config()) | {"env": env} | env.run_settings
-    assert fields(settings.parse("ippo", ["--env.name", name])) == wanted
+def test_a_world_brings_its_defaults(name, tmp_path):
+    env = _config.default_world(name)
+    wanted = fields(_config.Config()) | {"env": env} | env.run_settings
+    assert fields(_config.parse("ippo", ["--env.name", name])) == wanted
     (tmp_path / "file.toml").write_text(f'env.name = "{name}"\n')
     path = str(tmp_path / "file.toml")
-    assert fields(settings.parse("ippo", ["--config", path])) == wanted | {"config": Path(path)}
+    assert fields(_config.parse("ippo", ["--config", path])) == wanted | {"config": Path(path)}
 
 
-def test_kitchens_and_the_warehouse_differ(settings):
+def test_kitchens_and_the_warehouse_differ():
     kitchen, warehouse = (
-        settings.parse("ippo", ["--env.name", name]) for name in ("overcooked", "warehouse")
+        _config.parse("ippo", ["--env.name", name]) for name in ("overcooked", "warehouse")
     )
-    assert kitchen == settings.Config()
+    assert kitchen == _config.Config()
     assert warehouse.ppo.advantage_std_offset == 0.1 < kitchen.ppo.advantage_std_offset
 
 
-def test_files_replace_defaults_and_flags_replace_both(settings, tmp_path):
+def test_files_replace_defaults_and_flags_replace_both(tmp_path):
     path = tmp_path / "file.toml"
     path.write_text('total_steps = 7\nenv.name = "warehouse"\nppo.gamma = 0.5\n')
     offset = ["--ppo.advantage-std-offset", "2"]
-    config = settings.parse("ippo", ["--config", str(path), *offset])
+    config = _config.parse("ippo", ["--config", str(path), *offset])
     assert (config.total_steps, config.ppo.gamma, config.ppo.advantage_std_offset) == (7, 0.5, 2)
-    config = settings.parse("ippo", ["--config", str(path), "--total-steps", "9"])
+    config = _config.parse("ippo", ["--config", str(path), "--total-steps", "9"])
     assert (config.total_steps, config.ppo.gamma, config.ppo.advantage_std_offset) == (9, 0.5, 0.1)
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_a_file_with_every_setting_does_not_depend_on_defaults(settings, name, tmp_path):
-    config = settings.parse("ippo", ["--env.name", name, "--ppo.gamma", "0.5", "--width", "3"])
-    (tmp_path / "config.toml").write_text(settings.dump("ippo", config))
-    assert settings.load(tmp_path / "config.toml", "ippo") == config
+def test_a_file_with_every_setting_does_not_depend_on_defaults(name, tmp_path):
+    config = _config.parse("ippo", ["--env.name", name, "--ppo.gamma", "0.5", "--width", "3"])
+    (tmp_path / "config.toml").write_text(_config.dump("ippo", config))
+    assert _config.load(tmp_path / "config.toml", "ippo") == config
 
 
-def test_the_help_shows_them(settings, capsys):
+def test_the_help_shows_them(capsys):
     with pytest.raises(SystemExit):
-        settings.parse("ippo", ["--env.name", "warehouse", "--help"])
+        _config.parse("ippo", ["--env.name", "warehouse", "--help"])
     words = " ".join(capsys.readouterr().out.split())
-    steps = settings.default_world("warehouse").run_settings["total_steps"]
+    steps = _config.default_world("warehouse").run_settings["total_steps"]
     assert f"(default: {steps})" in words
     assert "(default: 0.1)" in words
 
 
 @pytest.mark.slow
-def test_only_training_starts_anywhere_in_a_site(settings):
-    config = settings.default_world("rescue")
+def test_only_training_starts_anywhere_in_a_site():
+    config = _config.default_world("rescue")
     starts = []
     for train in (True, False):
         env = config.build(train=train)
@@ -83,19 +74,17 @@ def test_only_training_starts_anywhere_in_a_site(settings):
 
 
 @pytest.mark.parametrize("share", ["-0.1", "1.1", "nan"])
-def test_no_share_is_below_0_or_above_1(settings, share):
+def test_no_share_is_below_0_or_above_1(share):
     args = ["--env.name", "rescue", "--env.random-starts", share]
     with pytest.raises(Exception, match="random-starts") as refusal:
-        settings.parse("ippo", args)
+        _config.parse("ippo", args)
     assert type(refusal.value).__name__ == "UsageError"
 
 
 @pytest.mark.parametrize(("flags", "numbers"), [((), 73), (("--env.no-agent-id",), 71)])
-def test_robots_are_told_who_they_are(settings, flags, numbers):
-    import _build  # noqa: PLC0415
-
+def test_robots_are_told_who_they_are(flags, numbers):
     args = ["--env.name", "warehouse", "--env.no-normalize-observation", *flags]
-    config = settings.parse("ippo", args)
+    config = _config.parse("ippo", args)
     for env in (_build.build_training_env(config), _build.build_evaluation_env(config, 3)):
         observation = jax.eval_shape(env.reset, jax.random.key(0))[0]
         assert observation.shape == (env.num_envs, 2, numbers)

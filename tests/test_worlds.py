@@ -17,16 +17,9 @@ from PIL import Image
 import eqgrid
 from eqgrid import ENVIRONMENTS, check_env, make
 from eqgrid.grid import GridWorld
+from experiments import _worlds
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
-
-
-@pytest.fixture
-def worlds(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    import _worlds  # noqa: PLC0415
-
-    return _worlds
 
 
 @pytest.mark.slow
@@ -64,10 +57,10 @@ def test_it_shows_itself_in_a_notebook(name):
     assert "http" not in html
 
 
-def test_every_world_has_settings_of_its_own(worlds):
-    assert list(worlds.WORLDS) == list(ENVIRONMENTS)
+def test_every_world_has_settings_of_its_own():
+    assert list(_worlds.WORLDS) == list(ENVIRONMENTS)
     for name in ENVIRONMENTS:
-        config = worlds.default_world(name)
+        config = _worlds.default_world(name)
         assert config.name == name
         assert isinstance(config.build(train=True), GridWorld)
         assert config.title
@@ -77,9 +70,9 @@ def test_every_world_has_settings_of_its_own(worlds):
 
 
 @pytest.mark.parametrize(("name", "hint"), [("goal", "did you mean goals"), ("chess", "Known are")])
-def test_an_unknown_world_is_refused(worlds, name, hint):
+def test_an_unknown_world_is_refused(name, hint):
     with pytest.raises(Exception, match=hint) as refusal:
-        worlds.default_world(name)
+        _worlds.default_world(name)
     assert type(refusal.value).__name__ == "UsageError"
 
 

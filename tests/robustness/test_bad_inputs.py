@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from bad_inputs import LAYOUTS, SETTINGS, flags, places
 
+from experiments import _program
+
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.robustness
 
@@ -13,13 +15,11 @@ pytestmark = pytest.mark.robustness
 @pytest.fixture
 def refusal(monkeypatch, capsys, tmp_path):
     """Runs the program in an empty folder, where it must say one sentence and leave nothing."""
-    monkeypatch.syspath_prepend(ROOT / "experiments")
-    import _program  # noqa: PLC0415
 
     def run(args: list[str]) -> tuple[int, str]:
         before = sorted(tmp_path.rglob("*"))
         monkeypatch.setattr(sys, "argv", ["prog", *args])
-        code = _program.main("ippo", _program.Process())
+        code = _program.run_command_line("ippo", _program.Process())
         said = capsys.readouterr()
         assert code in (1, 2)
         assert said.err.startswith("error: ")
