@@ -194,7 +194,9 @@ def play(env: Any, ours: GridWorld, teams: list) -> Played:
             played.ranks[now] = draws.ranks
             write(record, (game, time + 1), env)
             if record.bodies.active is not None:
-                record.bodies.active[game, time + 1] = not done
+                # Where the time is over, no robot's task is.
+                quiet = env._cur_inactive_steps >= env.max_inactivity_steps
+                record.bodies.active[game, time + 1] = not quiet
             for name, value in (("reward", reward), ("done", done), ("observation", seen)):
                 played.told[name][now] = value
             played.steps[now] = True
