@@ -15,7 +15,12 @@ from ._policy import (
     entropy as entropy,
     sample_action as sample_action,
 )
-from ._ppo import PPO as PPO, Metrics as Metrics, TrainState as TrainState
+from ._ppo import (
+    PPO as PPO,
+    Hyperparameter as Hyperparameter,
+    Metrics as Metrics,
+    TrainState as TrainState,
+)
 from ._rollout import (
     Rollout as Rollout,
     RunnerState as RunnerState,

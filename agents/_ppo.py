@@ -2,12 +2,13 @@
 
 import functools
 from collections.abc import Callable
-from typing import final
+from typing import Any, TypeAlias, final
 
 import distrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
@@ -19,6 +20,9 @@ from ._policy import ActorCritic, entropy, reset_carry
 from ._rollout import Rollout, RunnerState, collect_rollout, init_runner, observe_fn
 
 _ADAM_EPS = 1e-5
+
+Hyperparameter: TypeAlias = float | Float[Array, "..."]
+"""A number, or an array of it: a vector is a sweep, for `eqx.filter_vmap`."""
 
 
 @final
@@ -95,7 +99,11 @@ class Batch(eqx.Module):
 
 @final
 class PPO(eqx.Module):
-    """Proximal policy optimisation with a clipped ratio (Schulman et al. 2017)."""
+    """Proximal policy optimisation with a clipped ratio (Schulman et al. 2017).
+
+    Its real numbers may be arrays. `train` makes arrays of them, so that another number compiles
+    nothing anew; vectors of them are a sweep under `eqx.filter_vmap`.
+    """
 
     rollout_length: int = 128
     """Steps per environment and update."""
@@ -103,29 +111,29 @@ class PPO(eqx.Module):
     """Passes over the rollout per update."""
     num_minibatches: int = 8
     """Gradient steps per epoch."""
-    learning_rate: float = 1e-3
+    learning_rate: Hyperparameter = 1e-3
     """Step size of Adam."""
     anneal_learning_rate: bool = True
     """Lower it linearly, to 0 at the last gradient step."""
-    gamma: float = 0.99
+    gamma: Hyperparameter = 0.99
     """Worth of a reward one step later, the discount."""
-    gae_lambda: float = 0.95
+    gae_lambda: Hyperparameter = 0.95
     """Decay of the advantage's trace per step."""
-    clip_epsilon: float = 0.2
+    clip_epsilon: Hyperparameter = 0.2
     """How far the policy ratio may leave 1."""
-    value_clip: float = 0.0
+    value_clip: Hyperparameter = 0.0
     """How far a value may leave its old one (0: no limit)."""
-    entropy_coefficient: float = 0.01
+    entropy_coefficient: Hyperparameter = 0.01
     """Weight of the entropy bonus at the start, per nat."""
-    entropy_coefficient_end: float = 0.0
+    entropy_coefficient_end: Hyperparameter = 0.0
     """The same at the end, reached linearly."""
-    value_coefficient: float = 0.5
+    value_coefficient: Hyperparameter = 0.5
     """Weight of the critic's loss."""
-    max_grad_norm: float = 0.5
+    max_grad_norm: Hyperparameter = 0.5
     """Longest gradient, as a Euclidean norm."""
     normalize_advantages: bool = True
     """Subtract their mean, divide by their deviation."""
-    advantage_std_offset: float = 1.0
+    advantage_std_offset: Hyperparameter = 1.0
     """Added to that deviation, in rewards: damps noise."""
     chunk_length: int = 0
     """Steps of a recurrent replay (0: the whole rollout)."""
@@ -136,18 +144,22 @@ class PPO(eqx.Module):
         """**Raises:** `ValueError` when a setting has no meaning."""
         for name in ("rollout_length", "num_epochs", "num_minibatches"):
             _require(self, name, getattr(self, name) >= 1, "at least 1")
-        for name in ("learning_rate", "max_grad_norm", "clip_epsilon"):
-            _require(self, name, getattr(self, name) > 0, "above 0")
-        for name in ("gamma", "gae_lambda"):
-            _require(self, name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
-        for name in ("chunk_length", "value_clip", "value_coefficient", "advantage_std_offset"):
-            _require(self, name, getattr(self, name) >= 0, "at least 0")
-        for name in ("entropy_coefficient", "entropy_coefficient_end"):
-            _require(self, name, getattr(self, name) >= 0, "at least 0")
+        _require(self, "chunk_length", self.chunk_length >= 0, "at least 0")
+        for name, (holds, what) in _RANGES.items():
+            number = getattr(self, name)
+            if not isinstance(number, jax.core.Tracer):  # `init` checks those
+                _require(self, name, bool(np.all(holds(np.asarray(number)))), what)
 
-    def init(
-        self, policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray, *, num_updates: int
-    ) -> TrainState:
+    def with_arrays(self) -> "PPO":
+        """The same with arrays for all its real numbers, which a compiled program takes as inputs.
+
+        **Returns:** 32-bit floats; what is an array already stays as it is.
+        """
+        return jax.tree.map(
+            lambda x: jnp.asarray(np.float32(x)) if isinstance(x, float) else x, self
+        )
+
+    def init(self, policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
         """Starts a run.
 
         **Arguments:**
@@ -155,21 +167,23 @@ class PPO(eqx.Module):
         - `policy`: the parameters to start from.
         - `env`: the environments.
         - `key`: the source of all randomness of the run.
-        - `num_updates`: how many updates the run will have.
 
         **Returns:** the state before the first update.
 
-        **Raises:** `ValueError` when the rollout cannot be kept or cut as the settings say.
+        **Raises:** `ValueError` when the rollout cannot be kept or cut as the settings say, and an
+        `eqx.EquinoxRuntimeError` when a setting that is traced has no meaning.
         """
         self.check(env, policy.recurrent)
         key, init_key = jax.random.split(key)
-        parameters = eqx.filter(policy, eqx.is_inexact_array)
-        opt_state = self.optimiser(num_updates).init(parameters)
+        parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
+        parameters = _check_traced(self, parameters)
+        opt_state = self.optimiser(1).init(parameters)
+        policy = eqx.combine(parameters, rest)
         runner = init_runner(policy, env, init_key)
         return TrainState(policy, opt_state, runner, key, jnp.zeros((), dtype=jnp.int32))
 
     def update(
-        self, env: AbstractVectorEnv, state: TrainState, *, num_updates: int
+        self, env: AbstractVectorEnv, state: TrainState, *, num_updates: int | Int[Array, ""]
     ) -> tuple[TrainState, Metrics]:
         """Collects one rollout and learns from it.
 
@@ -212,7 +226,7 @@ class PPO(eqx.Module):
         key: PRNGKeyArray,
         updates: Int[Array, ""],
         *,
-        num_updates: int,
+        num_updates: int | Int[Array, ""],
         observe: Callable[[PyTree], PyTree] | None = None,
     ) -> tuple[ActorCritic, PyTree, Metrics]:
         """Learns from one rollout.
@@ -282,7 +296,7 @@ class PPO(eqx.Module):
         carry = jax.tree.map(lambda x: x[::chunk].reshape(-1, *x.shape[2:]), rollout.carry)
         return eqx.tree_at(lambda b: b.carry, batch, carry, is_leaf=lambda x: x is None)
 
-    def optimiser(self, num_updates: int) -> optax.GradientTransformation:
+    def optimiser(self, num_updates: int | Int[Array, ""]) -> optax.GradientTransformation:
         """Adam (Kingma & Ba 2015) after a clip of the gradient's norm, with the run's schedule."""
         num_steps = num_updates * self.num_epochs * self.num_minibatches
         schedule = functools.partial(self.learning_rate_at, num_steps)
@@ -290,7 +304,9 @@ class PPO(eqx.Module):
             optax.clip_by_global_norm(self.max_grad_norm), optax.adam(schedule, eps=_ADAM_EPS)
         )
 
-    def learning_rate_at(self, num_steps: int, step: ArrayLike) -> Float[Array, ""]:
+    def learning_rate_at(
+        self, num_steps: int | Int[Array, ""], step: ArrayLike
+    ) -> Float[Array, ""]:
         """The learning rate of one gradient step of the run.
 
         **Arguments:**
@@ -298,19 +314,17 @@ class PPO(eqx.Module):
         - `num_steps`: how many gradient steps the run has.
         - `step`: how many were made before this one.
         """
-        if not self.anneal_learning_rate or num_steps == 1:
-            return jnp.asarray(self.learning_rate, dtype=jnp.float32)
-        last = num_steps - 1
-        left = jnp.maximum(last - jnp.asarray(step), 0).astype(jnp.float32)
-        return self.learning_rate * (left / last)
+        learning_rate = jnp.asarray(self.learning_rate, dtype=jnp.float32)
+        if not self.anneal_learning_rate:
+            return learning_rate
+        return learning_rate * (1 - _share_done(step, num_steps))
 
-    def entropy_coefficient_at(self, update: Int[Array, ""], num_updates: int) -> Float[Array, ""]:
+    def entropy_coefficient_at(
+        self, update: Int[Array, ""], num_updates: int | Int[Array, ""]
+    ) -> Float[Array, ""]:
         """The weight of the entropy bonus in one update of the run (0 for the first)."""
         start = jnp.asarray(self.entropy_coefficient, dtype=jnp.float32)
-        if num_updates == 1:
-            return start
-        done = jnp.minimum(update.astype(jnp.float32) / (num_updates - 1), 1.0)
-        return start + done * (self.entropy_coefficient_end - start)
+        return start + _share_done(update, num_updates) * (self.entropy_coefficient_end - start)
 
     def check(self, env: AbstractVectorEnv, recurrent: bool):
         """Checks that a rollout of `env` can be kept and cut as the settings say.
@@ -417,9 +431,9 @@ def ppo_loss(
     clipped_ratio = jnp.clip(ratio, 1 - ppo.clip_epsilon, 1 + ppo.clip_epsilon)
     policy_loss = -mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
     squared_error = jnp.square(value - batch.target)
-    if ppo.value_clip > 0:
-        near = batch.value + jnp.clip(value - batch.value, -ppo.value_clip, ppo.value_clip)
-        squared_error = jnp.maximum(squared_error, jnp.square(near - batch.target))
+    near = batch.value + jnp.clip(value - batch.value, -ppo.value_clip, ppo.value_clip)
+    larger_error = jnp.maximum(squared_error, jnp.square(near - batch.target))
+    squared_error = jnp.where(ppo.value_clip > 0, larger_error, squared_error)
     value_loss = 0.5 * mean(squared_error)
     mean_entropy = mean(entropy(distribution))
     loss = policy_loss + ppo.value_coefficient * value_loss - entropy_coefficient * mean_entropy
@@ -493,9 +507,46 @@ def _episode_metrics(info: dict[str, Shaped[Array, "time envs ..."]]) -> dict[st
     }
 
 
+def _share_done(made: ArrayLike, total: int | Int[Array, ""]) -> Float[Array, ""]:
+    """How far a run is: 0 for the first of its updates or gradient steps, 1 for the last; 0 where
+    there is only one.
+    """
+    last = jnp.asarray(total, dtype=jnp.int32) - 1
+    share = jnp.asarray(made).astype(jnp.float32) / jnp.maximum(last, 1).astype(jnp.float32)
+    return jnp.where(last > 0, jnp.minimum(share, 1.0), 0.0)
+
+
+_POSITIVE = (lambda x: x > 0, "above 0")
+_NOT_NEGATIVE = (lambda x: x >= 0, "at least 0")
+_A_SHARE = (lambda x: (x >= 0) & (x <= 1), "between 0 and 1")
+
+_RANGES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "learning_rate": _POSITIVE,
+    "max_grad_norm": _POSITIVE,
+    "clip_epsilon": _POSITIVE,
+    "gamma": _A_SHARE,
+    "gae_lambda": _A_SHARE,
+    "value_clip": _NOT_NEGATIVE,
+    "value_coefficient": _NOT_NEGATIVE,
+    "advantage_std_offset": _NOT_NEGATIVE,
+    "entropy_coefficient": _NOT_NEGATIVE,
+    "entropy_coefficient_end": _NOT_NEGATIVE,
+}
+
+
 def _require(ppo: PPO, name: str, holds: bool, what: str):
     if not holds:
         raise ValueError(f"{name} must be {what}, but it is {getattr(ppo, name)}.")
+
+
+def _check_traced(ppo: PPO, parameters: PyTree) -> PyTree:
+    """Passes parameters on, unless a setting that only the running program knows has no meaning."""
+    for name, (holds, what) in _RANGES.items():
+        number = getattr(ppo, name)
+        if isinstance(number, jax.core.Tracer):
+            wrong = ~jnp.all(holds(number))
+            parameters = eqx.error_if(parameters, wrong, f"{name} must be {what}.")
+    return parameters
 
 
 def _nearest_divisors(wanted: int, total: int) -> str:

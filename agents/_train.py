@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, cast, final
+from typing import Any, NamedTuple, TypeAlias, cast, final
 
 import equinox as eqx
 import jax
@@ -94,7 +94,8 @@ def train(
 ) -> TrainProgress:
     """Makes updates until the run has `num_updates` of them, or a hook or a signal stops it.
 
-    Blocks of updates are compiled once and consume the state they are given. The last block is
+    Blocks of updates are compiled once, also for later runs with other numbers or another length,
+    and consume the state they are given. The last block is
     shorter than the others where they do not divide the run. A Ctrl-C, a SIGTERM or a SIGHUP takes
     effect between two blocks, after the hooks have seen the one that was running: no update is
     lost, and nothing is raised.
@@ -106,7 +107,7 @@ def train(
     - `state`: where to go on from, as `init_train_state` or `restore` gave it; consumed.
     - `num_updates`: how many updates the whole run has, those already in `state` included.
     - `updates_per_block`: how many updates are made between two calls of the hooks, at least 1.
-    - `hooks`: called in order after every block.
+    - `hooks`: all of them are called in order after every block, also when one stops the run.
 
     **Returns:** how far the run came, with its last state.
 
@@ -125,17 +126,12 @@ def train(
     if left == 0:
         return progress
     with hold_signals() as held:
-        try:
-            settings = (ppo, env, num_updates, min(updates_per_block, left))
-            block = cast(Any, _run_block).lower(settings, state, jnp.asarray(1)).compile()
-            check_memory(block)
-            progress = dataclasses.replace(progress, compile_seconds=time.perf_counter() - begin)
-            while progress.updates < num_updates and held.first is None:
-                progress = _advance(block, settings, progress, begin)
-                for hook in hooks:
-                    hook(progress)
-        except StopTraining as stop:
-            progress = dataclasses.replace(progress, stopped=str(stop))
+        length = min(updates_per_block, num_updates)
+        settings = _Settings(ppo.with_arrays(), env, _count(num_updates), length)
+        block = _compile(settings, state)
+        progress = dataclasses.replace(progress, compile_seconds=time.perf_counter() - begin)
+        while progress.updates < num_updates and held.first is None and not progress.stopped:
+            progress = _tell(hooks, _advance(block, settings, progress, begin))
         if held.first is not None:
             held.handled = True
             progress = dataclasses.replace(progress, stopped=_REASONS[held.first.name])
@@ -148,7 +144,6 @@ def init_train_state(
     env: AbstractVectorEnv,
     key: PRNGKeyArray,
     *,
-    num_updates: int,
     network: Callable[..., AbstractNetwork] = MLP,
     view: AbstractCriticInput | None = None,
     shared: bool = True,
@@ -160,7 +155,6 @@ def init_train_state(
     - `ppo`: the algorithm.
     - `env`: the environments.
     - `key`: the source of all randomness of the run.
-    - `num_updates`: how many updates the run will have.
     - `network`, `view`, `shared`: as in `actor_critic`.
 
     **Returns:** the state before the first update.
@@ -169,11 +163,16 @@ def init_train_state(
     """
     policy_key, run_key = jax.random.split(key)
     policy = actor_critic(env, policy_key, network=network, view=view, shared=shared)
-    return ppo.init(policy, env, run_key, num_updates=num_updates)
+    return ppo.init(policy, env, run_key)
 
 
 def scan_updates(
-    ppo: PPO, env: AbstractVectorEnv, state: TrainState, *, num_updates: int, length: int
+    ppo: PPO,
+    env: AbstractVectorEnv,
+    state: TrainState,
+    *,
+    num_updates: int | Int[Array, ""],
+    length: int,
 ) -> tuple[TrainState, Metrics]:
     """Makes some of the updates of a run in one scan.
 
@@ -199,14 +198,23 @@ def scan_updates(
     return eqx.combine(arrays, rest), metrics
 
 
+class _Settings(NamedTuple):
+    """What a block is told; only another `length` of its longest one compiles anew."""
+
+    ppo: PPO
+    env: AbstractVectorEnv
+    num_updates: Int[Array, ""]
+    length: int
+
+
 @eqx.filter_jit(donate="all-except-first")
 def _run_block(
-    settings: tuple[PPO, AbstractVectorEnv, int, int], state: TrainState, count: Int[Array, ""]
+    settings: _Settings, state: TrainState, count: Int[Array, ""]
 ) -> tuple[TrainState, Metrics]:
     """`count` updates, so that one compilation serves the last block, too; the metrics have room
     for as many as the longest block makes.
     """
-    ppo, env, num_updates, length = settings
+    ppo, env, num_updates = settings.ppo, settings.env, settings.num_updates
     arrays, rest = eqx.partition(state, eqx.is_array)
 
     # Under `jit`, it is traced once for its shapes and for the loop.
@@ -220,9 +228,30 @@ def _run_block(
         return arrays, jax.tree.map(lambda all, one: all.at[i].set(one), loop[1], new)
 
     _, one = jax.eval_shape(update, arrays)
-    metrics = jax.tree.map(lambda x: jnp.zeros((length, *x.shape), x.dtype), one)
+    metrics = jax.tree.map(lambda x: jnp.zeros((settings.length, *x.shape), x.dtype), one)
     arrays, metrics = jax.lax.fori_loop(0, count, step, (arrays, metrics))
     return eqx.combine(arrays, rest), metrics
+
+
+def _compile(settings: _Settings, state: TrainState) -> Any:
+    """Compiles a block, or finds the one that another run with equal shapes has compiled.
+
+    **Raises:** `OutOfMemory` when it needs more memory than there is.
+    """
+    inputs = (settings, state, _count(1))
+    leaves, structure = jax.tree.flatten(inputs)
+    shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) if eqx.is_array(x) else x for x in leaves]
+    key = (structure, *shapes)
+    if key not in _compiled_blocks:
+        while len(_compiled_blocks) >= _MOST_BLOCKS:
+            del _compiled_blocks[next(iter(_compiled_blocks))]  # the oldest
+        _compiled_blocks[key] = cast(Any, _run_block).lower(*inputs).compile()
+    check_memory(_compiled_blocks[key])
+    return _compiled_blocks[key]
+
+
+_MOST_BLOCKS = 8
+_compiled_blocks: dict[Any, Any] = {}
 
 
 def _nothing_yet(
@@ -246,13 +275,13 @@ def _nothing_yet(
 
 def _advance(
     block: Callable,
-    settings: tuple[PPO, AbstractVectorEnv, int, int],
+    settings: _Settings,
     old: TrainProgress,
     begin: float,
 ) -> TrainProgress:
     block_begin = time.perf_counter()
-    count = min(settings[3], old.num_updates - old.updates)
-    state, metrics = block(settings, old.state, jnp.asarray(count))
+    count = min(settings.length, old.num_updates - old.updates)
+    state, metrics = block(settings, old.state, _count(count))
     metrics = jax.tree.map(lambda x: np.asarray(x)[:count], metrics)
     end = time.perf_counter()
     _check_finite(metrics, old.updates)
@@ -266,6 +295,21 @@ def _advance(
         wall_seconds=end - begin,
         train_seconds=old.train_seconds + end - block_begin,
     )
+
+
+def _count(number: int) -> Int[Array, ""]:
+    return jnp.asarray(np.int32(number))  # from NumPy: from an `int`, it compiles a conversion
+
+
+def _tell(hooks: Sequence[Hook], progress: TrainProgress) -> TrainProgress:
+    """Tells all hooks how far the run is, also when one stops it. The first reason counts."""
+    reasons = []
+    for hook in hooks:
+        try:
+            hook(progress)
+        except StopTraining as stop:
+            reasons.append(str(stop))
+    return dataclasses.replace(progress, stopped=next(iter(reasons), None))
 
 
 def _check_finite(metrics: Metrics, updates: int):

@@ -15,9 +15,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import tomli_w
 import tyro
+import tyro.constructors
 from beartype.door import is_bearable
 
-from agents import PPO
+from agents import PPO, Hyperparameter
 from experiments._errors import UsageError, reason
 from experiments._worlds import WORLDS, AbstractWorldConfig, Kitchen, default_world
 
@@ -162,6 +163,25 @@ def _check_resumed(before: Config, config: Config) -> None:
             )
 
 
+_FLAG_TYPES = tyro.constructors.ConstructorRegistry()
+
+
+@_FLAG_TYPES.primitive_rule
+def _hyperparameter(
+    info: tyro.constructors.PrimitiveTypeInfo,
+) -> tyro.constructors.PrimitiveConstructorSpec | None:
+    """A setting of `PPO` that may be an array is a number on the command line."""
+    if info.type != Hyperparameter:
+        return None
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="FLOAT",
+        instance_from_str=lambda args: float(args[0]),
+        is_instance=lambda value: isinstance(value, float),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
 def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
     """`tyro.cli`, with its box of an error made one sentence.
 
@@ -177,6 +197,7 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
                 args=args,
                 default=default,
                 config=(tyro.conf.FlagCreatePairsOff,),
+                registry=_FLAG_TYPES,
             )
     except SystemExit as stop:
         if stop.code in (0, None):
@@ -280,7 +301,8 @@ def _fill(default: Any, table: dict[str, Any], prefix: str) -> Any:
             near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
             known = f"did you mean {prefix + near[0]!r}?" if near else f"known: {', '.join(names)}."
             raise UsageError(f"has an unknown key {reprlib.repr(prefix + key)}; {known}")
-        hint, old = hints[key], getattr(default, key)
+        old = getattr(default, key)
+        hint = float if hints[key] == Hyperparameter else hints[key]
         if dataclasses.is_dataclass(old) and isinstance(value, dict):
             changes[key] = _fill(old, value, f"{prefix}{key}.")
             continue

@@ -237,7 +237,6 @@ def _start(run: Run) -> TrainState:
 
 def _choices(run: Run) -> dict[str, Any]:
     return {
-        "num_updates": run.plan.num_updates,
         "network": build_network(run.config),
         "view": build_view(run.algorithm, run.config),
     }

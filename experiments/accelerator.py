@@ -84,7 +84,6 @@ def train_seeds(config: RunConfig, number: int) -> dict[str, Any]:
         init_train_state,
         config.ppo,
         env,
-        num_updates=num_updates,
         network=build_network(config),
         view=LocalObservation(),
     )

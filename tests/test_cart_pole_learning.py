@@ -32,7 +32,7 @@ def test_ppo_solves_the_cart_pole_in_all_wrappers(seed):
     ppo = PPO(rollout_length=64, num_epochs=6, learning_rate=1.5e-3, entropy_coefficient=0.0)
     env = cart_poles(16)
     train_key, eval_key = jax.random.split(jax.random.key(seed))
-    state = init_train_state(ppo, env, train_key, num_updates=150)
+    state = init_train_state(ppo, env, train_key)
     evaluation = cart_poles(64)
     start = evaluate(state.policy, evaluation.freeze(state.runner.env_state), eval_key)
     done = train(ppo, env, state, num_updates=150, updates_per_block=50)

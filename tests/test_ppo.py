@@ -353,7 +353,7 @@ def test_what_does_not_divide_is_refused_with_the_nearest_that_does(key):
     env = clocks(4)
     policy = build(env, key)
     with pytest.raises(ValueError, match="num_minibatches=5"):
-        PPO(rollout_length=24, num_minibatches=5).init(policy, env, key, num_updates=1)
+        PPO(rollout_length=24, num_minibatches=5).init(policy, env, key)
 
 
 @pytest.mark.slow
@@ -364,6 +364,6 @@ def test_learning_from_states_is_learning_from_observations(key, network):
     learned = []
     for store_states in (False, True):
         ppo = settings(num_minibatches=2, chunk_length=12, store_states=store_states)
-        state = ppo.init(policy, env, key, num_updates=2)
+        state = ppo.init(policy, env, key)
         learned.append(eqx.filter_jit(ppo.update)(env, state, num_updates=2))
     assert_close(*learned, 1e-4)

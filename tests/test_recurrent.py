@@ -51,7 +51,7 @@ def test_memory_is_learned_where_there_is_one(key, network, chunk_length):
         entropy_coefficient=0.0,
     )
     env = recalls(32)
-    state = init_train_state(ppo, env, key, num_updates=60, network=network)
+    state = init_train_state(ppo, env, key, network=network)
     done = train(ppo, env, state, num_updates=60, updates_per_block=60)
     result = evaluate(done.state.policy, recalls(256), key)
     mean = np.mean(result.episode_return)

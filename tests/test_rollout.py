@@ -165,7 +165,7 @@ def test_states_that_do_not_tell_the_observations_are_refused(key):
     with pytest.raises(ValueError, match=message):
         roll(policy, env, key, 3, store_states=True)
     with pytest.raises(ValueError, match=message):
-        PPO(rollout_length=8, store_states=True).init(policy, env, key, num_updates=1)
+        PPO(rollout_length=8, store_states=True).init(policy, env, key)
 
 
 def test_the_return_can_be_differentiated(key):

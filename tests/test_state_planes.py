@@ -84,7 +84,7 @@ def test_actors_see_no_state():
 def test_critics_learn_from_the_state():
     env, key = build()
     ppo = PPO(rollout_length=16)
-    state = init_train_state(ppo, env, key, num_updates=4, network=MLP, view=GlobalState())
+    state = init_train_state(ppo, env, key, network=MLP, view=GlobalState())
     progress = train(ppo, env, state, num_updates=4, updates_per_block=4)
     assert progress.metrics is not None
     assert np.isfinite(np.asarray(progress.metrics.value_loss)).all()

@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 import os
 import signal
@@ -33,7 +34,7 @@ NUM_ENVS = 4
 def start(key, *, env=None, ppo=PPO_SMALL, num_updates=6, **choices):
     env = clocks(NUM_ENVS) if env is None else env
     choices = {"network": loud_mlp, **choices}
-    return env, init_train_state(ppo, env, key, num_updates=num_updates, **choices)
+    return env, init_train_state(ppo, env, key, **choices)
 
 
 class Recorder:
@@ -95,10 +96,14 @@ def test_hooks_see_every_block(key):
 
 
 @pytest.mark.slow
-def test_a_run_compiles_once(key):
-    # Settings of its own, or a compilation of another test might serve.
-    ppo = PPO(rollout_length=8, num_epochs=1, num_minibatches=2, clip_epsilon=0.123)
+def test_a_run_compiles_once_and_other_numbers_or_a_longer_run_not_at_all(key):
+    # A length of its own, or a compilation of another test might serve.
+    ppo = PPO(rollout_length=14, num_epochs=1, num_minibatches=2)
+    others = dataclasses.replace(
+        ppo, learning_rate=0.1, gamma=0.5, value_clip=0.1, entropy_coefficient=0.2
+    )
     env, state = start(key, ppo=ppo)
+    again, longer = start(key, ppo=others)[1], start(key, ppo=ppo)[1]
     compilations, blocks = [], []
     jax.monitoring.register_event_duration_secs_listener(
         lambda name, _, **__: compilations.append(name) if "backend_compile" in name else None
@@ -109,10 +114,58 @@ def test_a_run_compiles_once(key):
         compilations.clear()
         hook = lambda progress: blocks.append(len(compilations))  # noqa: E731
         train(ppo, env, state, num_updates=6, updates_per_block=2, hooks=[hook])
+        assert blocks == [1, 1, 1]
+        other = train(others, env, again, num_updates=6, updates_per_block=2)
+        train(ppo, env, longer, num_updates=9, updates_per_block=2)
     finally:
         jax.monitoring.clear_event_listeners()
-    assert blocks == [1, 1, 1]
     assert len(compilations) == 1
+    np.testing.assert_allclose(other.metrics.learning_rate, [0.1 * 2 / 11, 0.0], rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_vector_of_settings_is_a_sweep(key):
+    rates, gammas = jnp.array([1e-3, 1e-2]), jnp.array([0.9, 0.99])
+    env = clocks(NUM_ENVS)
+
+    @eqx.filter_jit
+    @eqx.filter_vmap(in_axes=(eqx.if_array(0),))
+    def run(ppo):
+        state = init_train_state(ppo, env, key, network=loud_mlp)
+        return scan_updates(ppo, env, state, num_updates=3, length=3)
+
+    sweep = dataclasses.replace(PPO_SMALL, learning_rate=rates, gamma=gammas)
+    swept, metrics = run(sweep)
+    for i in range(2):
+        one = dataclasses.replace(PPO_SMALL, learning_rate=float(rates[i]), gamma=float(gammas[i]))
+        state = init_train_state(one, env, key, network=loud_mlp)
+        alone, expected = scan_updates(one, env, state, num_updates=3, length=3)
+        mine = jax.tree.map(lambda x: x[i], eqx.filter(swept.policy, eqx.is_array))  # noqa: B023
+        assert_close(mine, eqx.filter(alone.policy, eqx.is_array))
+        assert_close(jax.tree.map(lambda x: x[i], metrics), expected, 1e-4)  # noqa: B023
+
+
+def test_a_sweep_with_a_number_without_meaning_is_refused(key):
+    with pytest.raises(ValueError, match=r"^gamma must be between 0 and 1"):
+        dataclasses.replace(PPO_SMALL, gamma=jnp.array([0.5, 1.5]))
+    with pytest.raises(ValueError, match=r"^learning_rate must be above 0"):
+        dataclasses.replace(PPO_SMALL, learning_rate=float("nan"))
+    start = eqx.filter_jit(
+        lambda gamma: init_train_state(
+            dataclasses.replace(PPO_SMALL, gamma=gamma), clocks(NUM_ENVS), key, network=loud_mlp
+        )
+    )
+    with pytest.raises(Exception, match=r"gamma must be between 0 and 1"):
+        jax.block_until_ready(start(jnp.asarray(1.5)).key)
+
+
+def test_all_hooks_hear_of_the_last_block_when_one_stops_the_run(key):
+    env, state = start(key)
+    recorder = Recorder()
+    hooks = [stop_at(2), recorder, stop_at(2)]
+    done = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=hooks)
+    assert done.stopped == "far enough"
+    assert [updates for updates, _, _ in recorder.seen] == [2]
 
 
 @pytest.mark.slow
