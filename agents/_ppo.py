@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
@@ -147,7 +148,7 @@ class PPO(eqx.Module):
         _require(self, "chunk_length", self.chunk_length >= 0, "at least 0")
         for name, (holds, what) in _RANGES.items():
             number = getattr(self, name)
-            if not isinstance(number, jax.core.Tracer):  # `init` checks those
+            if not isinstance(number, Tracer):  # `init` checks those
                 _require(self, name, bool(np.all(holds(np.asarray(number)))), what)
 
     def with_arrays(self) -> "PPO":
@@ -156,7 +157,7 @@ class PPO(eqx.Module):
         **Returns:** 32-bit floats; what is an array already stays as it is.
         """
         return jax.tree.map(
-            lambda x: jnp.asarray(np.float32(x)) if isinstance(x, float) else x, self
+            lambda x: jax.device_put(np.float32(x)) if isinstance(x, float) else x, self
         )
 
     def init(self, policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
@@ -543,7 +544,7 @@ def _check_traced(ppo: PPO, parameters: PyTree) -> PyTree:
     """Passes parameters on, unless a setting that only the running program knows has no meaning."""
     for name, (holds, what) in _RANGES.items():
         number = getattr(ppo, name)
-        if isinstance(number, jax.core.Tracer):
+        if isinstance(number, Tracer):
             wrong = ~jnp.all(holds(number))
             parameters = eqx.error_if(parameters, wrong, f"{name} must be {what}.")
     return parameters
