@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast, final
 
 import equinox as eqx
@@ -38,6 +38,7 @@ class TrainProgress:
     - `env_steps_before`: how many of them were made before `train` was called.
     - `wall_seconds`: since `train` was called; `compile_seconds` and `train_seconds` are what
         compiling and running blocks took of it.
+    - `measured`: what the `measure` of `train` said after the last block, by name.
     - `stopped`: why the run ended early, or `None`: `"interrupted"` after a Ctrl-C, `"terminated"`
         after a SIGTERM, `"hung up"` after a SIGHUP, or what a hook said.
     """
@@ -52,6 +53,7 @@ class TrainProgress:
     wall_seconds: float
     compile_seconds: float
     train_seconds: float
+    measured: Mapping[str, float | int] = dataclasses.field(default_factory=dict)
     stopped: str | None = None
 
 
@@ -90,6 +92,7 @@ def train(
     *,
     num_updates: int,
     updates_per_block: int = 10,
+    measure: Callable[[TrainProgress], Mapping[str, float | int]] | None = None,
     hooks: Sequence[Hook] = (),
 ) -> TrainProgress:
     """Makes updates until the run has `num_updates` of them, or a hook or a signal stops it.
@@ -107,6 +110,8 @@ def train(
     - `state`: where to go on from, as `init_train_state` or `restore` gave it; consumed.
     - `num_updates`: how many updates the whole run has, those already in `state` included.
     - `updates_per_block`: how many updates are made between two calls of the hooks, at least 1.
+    - `measure`: called after every block, before the hooks, which find what it returns in
+        `progress.measured`: the place for evaluations.
     - `hooks`: all of them are called in order after every block, also when one stops the run.
 
     **Returns:** how far the run came, with its last state.
@@ -131,7 +136,10 @@ def train(
         block = _compile(settings, state)
         progress = dataclasses.replace(progress, compile_seconds=time.perf_counter() - begin)
         while progress.updates < num_updates and held.first is None and not progress.stopped:
-            progress = _tell(hooks, _advance(block, settings, progress, begin))
+            progress = _advance(block, settings, progress, begin)
+            if measure is not None:
+                progress = dataclasses.replace(progress, measured=measure(progress))
+            progress = _tell(hooks, progress)
         if held.first is not None:
             held.handled = True
             progress = dataclasses.replace(progress, stopped=_REASONS[held.first.name])

@@ -13,9 +13,10 @@ from agents import TrainProgress, read_metadata, restore, save, write_whole
 from experiments._build import build_evaluation_env, vectorize_evaluation
 from experiments._config import dump
 from experiments._errors import Failures
+from experiments._evaluator import Evaluator, frozen
 from experiments._film import record
 from experiments._folder import short_name
-from experiments._hooks import Evaluator, frozen, speed
+from experiments._hooks import speed
 from experiments._report import draw_curve, reached
 from experiments._results import write_json
 from experiments._run import Run

@@ -20,6 +20,7 @@ from beartype.door import is_bearable
 
 from agents import PPO, Hyperparameter
 from experiments._errors import UsageError, reason
+from experiments._loggers import LoggerName, check_installed
 from experiments._worlds import WORLDS, AbstractWorldConfig, Kitchen, default_world
 
 
@@ -51,6 +52,20 @@ class Config:
     """Episodes in a periodic evaluation."""
     final_episodes: int = 256
     """Episodes in the evaluation at the end."""
+    stop_at_return: float | None = None
+    """End when an evaluation reaches this mean return."""
+    patience: int | None = None
+    """End when so many evaluations in a row were no better."""
+    max_kl: float | None = None
+    """End when a block of updates moves further, in nats."""
+    checkpoint_every: int | None = None
+    """Environment steps between two checkpoints that stay."""
+    log: tuple[LoggerName, ...] = ()
+    """Write the log in these forms, too."""
+    max_hours: float | None = None
+    """Save and end after so long; --resume goes on."""
+    profile: bool = False
+    """Write a trace of one block, for Perfetto."""
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
     """Settings file; flags replace what it says."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -67,7 +82,10 @@ ALGORITHMS = ("ippo", "mappo")
 
 _LARGEST_COUNT = 2**31 - 1
 _SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of 32 bits
-_NOT_IN_FILE = ("config", "out", "overwrite", "resume")
+_NOT_IN_FILE = ("config", "out", "overwrite", "resume", "max_hours", "profile")
+_OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience", "--max-kl")
+_OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile")
+"""What may change when a run goes on: where it ends, and what is kept of it."""
 _MAX_FILE_BYTES = 100_000
 
 _LIMITS = {
@@ -78,6 +96,8 @@ _LIMITS = {
     "--shaping-steps": (0, 10**15),
     "--eval-every": (1, 10**15),
     "--eval-episodes": (1, 2**20),
+    "--patience": (1, 10**9),
+    "--checkpoint-every": (1, 10**15),
     "--final-episodes": (1, 2**20),
     "--count": (1, 10_000),
     "--cell-pixels": (4, 128),
@@ -155,11 +175,10 @@ def value_after(flag: str, args: Sequence[str]) -> str | None:
 def _check_resumed(before: Config, config: Config) -> None:
     """Refuses what would make another run of it. Only its length may change."""
     for flag, value in _flags(config):
-        free = flag in ("--resume", "--total-steps")
-        if not free and value != dict(_flags(before))[flag]:
+        if flag not in _OF_THE_PROCESS and value != dict(_flags(before))[flag]:
             raise UsageError(
                 f"{flag} cannot be given with --resume: a run goes on with its own settings, and "
-                "only --total-steps can be raised."
+                f"only {', '.join(_OF_THE_PROCESS[1:])} may change."
             )
 
 
@@ -306,8 +325,10 @@ def _fill(default: Any, table: dict[str, Any], prefix: str) -> Any:
         if dataclasses.is_dataclass(old) and isinstance(value, dict):
             changes[key] = _fill(old, value, f"{prefix}{key}.")
             continue
-        if hint is float and type(value) is int:
+        if hint in (float, float | None) and type(value) is int:
             value = float(value) if abs(value) < 10**300 else math.inf
+        if typing.get_origin(hint) is tuple and isinstance(value, list):
+            value = tuple(value)
         if not is_bearable(value, hint) or (hint is int and type(value) is bool):
             raise UsageError(
                 f"has {reprlib.repr(value)} for {prefix + key!r}, which must be {_type_name(hint)}."
@@ -328,6 +349,10 @@ def _type_name(hint: Any) -> str:
         return "a table"
     if typing.get_origin(hint) is Literal:
         return "one of " + ", ".join(map(repr, typing.get_args(hint)))
+    if typing.get_origin(hint) is tuple:
+        return "a list of " + ", ".join(map(repr, typing.get_args(typing.get_args(hint)[0])))
+    if type(None) in typing.get_args(hint):
+        return _type_name(typing.get_args(hint)[0])
     return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}.get(
         hint, str(hint)
     )
@@ -352,6 +377,10 @@ def check(config: Config) -> None:
     **Raises:** `UsageError` with one sentence that names the flag.
     """
     check_limits(config)
+    for flag, value in (("--max-hours", config.max_hours), ("--max-kl", config.max_kl)):
+        if value is not None and value <= 0:
+            raise UsageError(f"{flag} must be above 0, but is {value:g}.")
+    check_installed(config.log)
     if config.shaping < 0:
         raise UsageError(f"--shaping must not be negative, but is {config.shaping:g}.")
     config.env.check()

@@ -21,6 +21,9 @@ _FILES = (
 )
 """What a run writes."""
 
+_MORE = ("metrics.jsonl", "tensorboard", "wandb", "trace")
+"""What it writes when it is asked to, and `checkpoints/step-*.safetensors`."""
+
 
 @contextlib.contextmanager
 def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> Iterator[Path]:
@@ -164,10 +167,7 @@ def _set_aside(folder: Path) -> None:
         forget_older(folder)  # of a process that was killed later
     else:
         _bring_back(folder)
-    for name in _FILES:
-        if os.path.lexists(folder / name):
-            (folder / _OLDER / name).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(folder / name, folder / _OLDER / name)
+    _move(folder, folder / _OLDER)
 
 
 def is_complete(folder: Path) -> bool:
@@ -180,11 +180,17 @@ def _has_learned(folder: Path) -> bool:
 
 
 def _bring_back(folder: Path) -> None:
-    for name in _FILES:
-        if os.path.lexists(folder / _OLDER / name):
-            (folder / name).parent.mkdir(exist_ok=True)
-            os.replace(folder / _OLDER / name, folder / name)
+    _move(folder / _OLDER, folder)
     forget_older(folder)
+
+
+def _move(source: Path, target: Path) -> None:
+    """Moves what a run wrote, and nothing else."""
+    steps = (source / "checkpoints").glob("step-*.safetensors")
+    for name in (*_FILES, *_MORE, *(f"checkpoints/{path.name}" for path in steps)):
+        if os.path.lexists(source / name):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(source / name, target / name)
 
 
 def _tidy(folder: Path) -> None:
@@ -194,6 +200,8 @@ def _tidy(folder: Path) -> None:
             forget_older(folder)
         else:
             (folder / "config.toml").unlink(missing_ok=True)
+            for name in ("tensorboard", "wandb"):  # they are opened before anything is learned
+                shutil.rmtree(folder / name, ignore_errors=True)
             _bring_back(folder)
     with contextlib.suppress(OSError):
         (folder / "checkpoints").rmdir()

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import json
 from pathlib import Path
 from typing import final
 
@@ -22,16 +23,23 @@ class History:
     **Arguments:**
 
     - `rows`: the whole rows of `metrics.csv` up to the checkpoint, and its header.
+    - `json_rows`: those of `metrics.jsonl`, if there is one.
     - `evaluations`: what came of the evaluations in them.
     - `best_return`: the return that the best checkpoint was chosen by.
     - `wall_seconds`, `train_seconds`: how long all of it took.
     """
 
     rows: bytes = b""
+    json_rows: bytes = b""
     evaluations: tuple[dict[str, float], ...] = ()
     best_return: float = -np.inf
     wall_seconds: float = 0.0
     train_seconds: float = 0.0
+
+    @property
+    def env_steps(self) -> int:
+        """How many steps it had made."""
+        return int(self.evaluations[-1]["env_steps"]) if self.evaluations else 0
 
 
 def read_history(folder: Path, updates: int) -> History:
@@ -40,11 +48,13 @@ def read_history(folder: Path, updates: int) -> History:
 
     **Raises:** `OSError` when it cannot be read, `RunError` when it is no log of a run.
     """
-    path = folder / "metrics.csv"
-    if not path.exists():
-        return History(best_return=_best_return(folder))
+    path, best_return = folder / "metrics.csv", _best_return(folder)
     try:
-        return _parse(path.read_text(encoding="utf-8"), updates, _best_return(folder))
+        json_rows = _read_json_rows(folder / "metrics.jsonl", updates)
+        if not path.exists():
+            return History(best_return=best_return, json_rows=json_rows)
+        history = _parse(path.read_text(encoding="utf-8"), updates, best_return)
+        return dataclasses.replace(history, json_rows=json_rows)
     except (ValueError, KeyError, csv.Error) as error:
         raise RunError(
             f"The file {str(path)!r} is damaged: remove it to go on without its rows."
@@ -70,6 +80,14 @@ def _parse(text: str, updates: int, best_return: float) -> History:
         wall_seconds=evaluations[-1]["wall_seconds"],
         train_seconds=float(kept[-1]["train_seconds"]),
     )
+
+
+def _read_json_rows(path: Path, updates: int) -> bytes:
+    if not path.exists():
+        return b""
+    lines = path.read_bytes().splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith(b"\n")]
+    return b"".join(line for line in whole if json.loads(line)["update"] <= updates)
 
 
 def _whole_rows(lines: list[str], length: int) -> list[list[str]]:

@@ -1,142 +1,53 @@
-"""What happens between two blocks of updates: plain Python objects that `train` calls."""
+"""What happens between two blocks of updates: plain Python objects that `train` calls.
 
-import csv
+All that they share is the progress that they are given, so their order does not matter.
+"""
+
 import dataclasses
-import errno
-import io
-import os
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, final
+from typing import Any, final
 
 import jax
 import numpy as np
-from jaxtyping import PRNGKeyArray, PyTree
-from rich.console import Console
-from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+import psutil
 
-from agents import ActorCritic, Metrics, StopTraining, TrainProgress, evaluate, save
-from eqgrid import AbstractVectorEnv, NormalizeObservation
+from agents import Metrics, StopTraining, TrainProgress, save
 from experiments._errors import Failures
 from experiments._folder import forget_older
 from experiments._history import History
+from experiments._loggers import Logger
 from experiments._process import Process
 
 
 @final
-class Evaluator:
-    """Plays episodes with the newest policy, with keys of its own and statistics held still."""
-
-    env: AbstractVectorEnv
-    key: PRNGKeyArray
-    clock: Callable[[], float]
-    rows: list[dict[str, float]]
-
-    def __init__(
-        self,
-        env: AbstractVectorEnv,
-        key: PRNGKeyArray,
-        clock: Callable[[], float],
-        rows: Sequence[dict[str, float]] = (),
-    ):
-        """**Arguments:**
-
-        - `env`: as many environments as episodes are to be played.
-        - `key`: the source of the evaluations' randomness.
-        - `clock`: seconds since the run started.
-        - `rows`: what came of the evaluations so far.
-        """
-        self.env, self.key, self.clock, self.rows = env, key, clock, list(rows)
-
-    def __call__(self, progress: TrainProgress) -> None:
-        returns = self.play(
-            progress.state.policy, progress.state.runner.env_state, progress.updates
-        )
-        self.rows.append(
-            {
-                "env_steps": progress.env_steps,
-                "wall_seconds": self.clock(),
-                "eval_return_mean": float(returns.mean()),
-                "eval_return_std": float(returns.std()),
-            }
-        )
-
-    def play(
-        self,
-        policy: ActorCritic,
-        env_state: PyTree,
-        number: int,
-        repeats: int = 1,
-        hurried: Callable[[], bool] = lambda: False,
-    ) -> np.ndarray:
-        """The returns of `repeats` times as many episodes as there are environments.
-
-        **Arguments:**
-
-        - `policy`: who plays.
-        - `env_state`: the state of the training environments, for the moments in it.
-        - `number`: which evaluation this is; equal numbers play equal episodes.
-        - `hurried`: says when those that were played so far must do.
-        """
-        env = frozen(self.env, env_state)
-        keys = jax.random.split(jax.random.fold_in(self.key, number), repeats)
-        returns = []
-        for key in keys:
-            returns.append(np.asarray(evaluate(policy, env, key).episode_return))
-            if hurried():
-                break
-        return np.concatenate(returns).mean(axis=-1)
-
-
-def frozen(env: AbstractVectorEnv, env_state: PyTree) -> AbstractVectorEnv:
-    """`env` with the moments that training has arrived at, if it normalises at all."""
-    return env.freeze(env_state) if isinstance(env, NormalizeObservation) else env
-
-
-@final
-class CsvLog:
-    """One row per block, written as it happens. Where a row cannot be written, as on a full disk,
-    nothing of it stays in the file, and it is written together with the next one.
+class Log:
+    """Hands a row about every block to the loggers. One that fails stops neither the run nor the
+    others.
     """
 
-    def __init__(self, path: Path, evaluator: Evaluator, failures: Failures, history: History):
-        self.path, self.evaluator, self.failures = path, evaluator, failures
-        self.train_seconds = history.train_seconds
-        self.written = history.rows  # the whole rows in the file, and its header
-        self.rows: list[dict[str, Any]] = []  # that are not in it yet
+    def __init__(self, loggers: Sequence[Logger], failures: Failures, train_seconds: float):
+        """**Arguments:**
+
+        - `loggers`: where rows go.
+        - `failures`: is told what cannot be written.
+        - `train_seconds`: how long the run had trained before this process.
+        """
+        self.loggers, self.failures, self.train_seconds = loggers, failures, train_seconds
 
     def __call__(self, progress: TrainProgress) -> None:
         row = {
             "update": progress.updates,
-            **self.evaluator.rows[-1],
+            **progress.measured,
             "train_seconds": round(self.train_seconds + progress.train_seconds, 3),
+            "steps_per_second": round(speed(progress), 1),
+            "memory_bytes": _memory_in_use(),
             **block_means(progress.metrics),
         }
-        self.rows.append(row)
-        with self.failures.writing(self.path):
-            self._write()
-
-    def _write(self) -> None:
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, fieldnames=list(self.rows[0]))
-        if not self.written:
-            writer.writeheader()
-        writer.writerows(self.rows)
-        content = text.getvalue().encode()
-        with self.path.open("ab", buffering=0) as file:
-            there = len(self.written)
-            if file.seek(0, os.SEEK_END) < there:  # somebody removed the file, or made it shorter
-                content, there = self.written + content, 0
-                self.written = b""
-            try:
-                file.truncate(there)
-                if file.write(content) < len(content):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            except OSError:
-                file.truncate(there)
-                raise
-        self.written += content
-        self.rows.clear()
+        for logger in self.loggers:
+            with self.failures.writing(logger.path):
+                logger.write(row)
 
 
 def block_means(metrics: Metrics | None) -> dict[str, Any]:
@@ -187,112 +98,124 @@ class StopWhenAsked:
 
 
 @final
+class EarlyStop:
+    """Ends a run that has reached its target, no longer gets better, or moves too far."""
+
+    def __init__(
+        self,
+        evaluations: Sequence[dict[str, float]],
+        *,
+        target: float | None,
+        patience: int | None,
+        max_kl: float | None,
+    ):
+        """**Arguments:**
+
+        - `evaluations`: those that were made before this process.
+        - `target`: the mean return of an evaluation that is enough.
+        - `patience`: how many evaluations in a row may bring no new best one.
+        - `max_kl`: the largest mean of `approx_kl` in a block, in nats.
+        """
+        self.target, self.patience, self.max_kl = target, patience, max_kl
+        self.returns = [row["eval_return_mean"] for row in evaluations]
+
+    def __call__(self, progress: TrainProgress) -> None:
+        self.returns.append(progress.measured["eval_return_mean"])
+        if self.target is not None and self.returns[-1] >= self.target:
+            raise StopTraining(f"reached a return of {self.target:g}")
+        since_best = len(self.returns) - 1 - int(np.argmax(self.returns))
+        if self.patience is not None and since_best >= self.patience:
+            raise StopTraining(f"no better for {since_best} evaluations")
+        kl = block_means(progress.metrics)["approx_kl"]
+        if self.max_kl is not None and kl > self.max_kl:
+            raise StopTraining(f"moved too far (a KL divergence of {kl:.3g} nats)")
+
+
+@final
+class OutOfTime:
+    """Ends a run in time for a job's limit."""
+
+    def __init__(self, process: Process, max_hours: float):
+        self.process, self.max_hours = process, max_hours
+
+    def __call__(self, _: TrainProgress) -> None:
+        if self.process.seconds() >= 3600 * self.max_hours:
+            raise StopTraining(f"stopped after {self.max_hours:g} hours")
+
+
+@final
+class Profile:
+    """Records what the second block does, for Perfetto: the first one still warms up."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.blocks = folder, 0
+
+    def __call__(self, _: TrainProgress) -> None:
+        self.blocks += 1
+        if self.blocks == 1:
+            jax.profiler.start_trace(str(self.folder), create_perfetto_trace=True)
+        if self.blocks == 2:
+            jax.profiler.stop_trace()
+
+    def close(self) -> None:
+        """Writes what was recorded, where a run ends in its second block or before it."""
+        if self.blocks == 1:
+            jax.profiler.stop_trace()
+
+
+@final
 class Checkpoints:
-    """Keeps the newest state, and the one whose evaluation was best."""
+    """Keeps the newest state, the one whose evaluation was best, and every so many on request."""
 
     def __init__(
         self,
         folder: Path,
-        evaluator: Evaluator,
         failures: Failures,
         history: History,
-        every: float | int = 5,
+        *,
+        keep_every: int | None = None,
+        seconds: float | int = 5,
     ):
         """**Arguments:**
 
-        - `folder`: where `last.safetensors` and `best.safetensors` go.
-        - `evaluator`: tells how good the newest state is.
+        - `folder`: where `last.safetensors`, `best.safetensors` and `step-....safetensors` go.
         - `failures`: is told what cannot be written.
-        - `history`: tells how good the best state was so far.
-        - `every`: seconds between two checkpoints of the newest state.
+        - `history`: tells how good the best state was so far, and how far the run was.
+        - `keep_every`: environment steps between two checkpoints that stay.
+        - `seconds`: between two checkpoints of the newest state.
         """
-        self.last, self.best = folder / "last.safetensors", folder / "best.safetensors"
-        self.evaluator, self.failures, self.every = evaluator, failures, every
+        self.folder, self.failures, self.seconds = folder, failures, seconds
+        self.keep_every, self.env_steps = keep_every, history.env_steps
         self.best_return, self.saved = history.best_return, -np.inf
 
     def __call__(self, progress: TrainProgress) -> None:
-        row = self.evaluator.rows[-1]
-        metadata = {"update": progress.updates, **row}
-        if progress.wall_seconds >= self.saved + self.every:
-            with self.failures.writing(self.last):
-                save(self.last, progress.state, metadata)
-                self.saved = progress.wall_seconds
-        if row["eval_return_mean"] > self.best_return:
-            with self.failures.writing(self.best):
-                save(self.best, progress.state, metadata)
-                self.best_return = row["eval_return_mean"]
+        mean = progress.measured["eval_return_mean"]
+        if time.perf_counter() >= self.saved + self.seconds and self._save("last", progress):
+            self.saved = time.perf_counter()
+        if mean > self.best_return and self._save("best", progress):
+            self.best_return = mean
+        if self.keep_every and progress.env_steps // self.keep_every > (
+            self.env_steps // self.keep_every
+        ):
+            self._save(f"step-{progress.env_steps:012}", progress)
+        self.env_steps = progress.env_steps
 
-
-class Display(Protocol):
-    """Tells a person how far the run is."""
-
-    def start(self, total_steps: int) -> None: ...
-    def __call__(self, progress: TrainProgress) -> None: ...
-    def stop(self) -> None: ...
-
-
-@final
-class LiveBar(Display):
-    """A progress bar, for a terminal."""
-
-    def __init__(self, console: Console, evaluator: Evaluator):
-        self.evaluator = evaluator
-        self.bar = Bar(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[numbers]}"),
-            TextColumn("left"),
-            TimeRemainingColumn(compact=True),
-            console=console,
-            redirect_stderr=False,  # where that goes is up to whoever started the program
-        )
-
-    def start(self, total_steps: int) -> None:
-        self.task = self.bar.add_task("compiling", total=total_steps, numbers="the training loop")
-        self.bar.start()
-
-    def __call__(self, progress: TrainProgress) -> None:
-        numbers = (
-            f"{speed(progress):,.0f} steps/s  return "
-            f"[bold]{self.evaluator.rows[-1]['eval_return_mean']:.0f}[/]"
-        )
-        self.bar.update(
-            self.task, completed=progress.env_steps, description="training ", numbers=numbers
-        )
-
-    def stop(self) -> None:
-        self.bar.stop()
-
-
-@final
-class LogDisplay(Display):
-    """A line every so often, for a file or a pipe."""
-
-    def __init__(self, console: Console, evaluator: Evaluator, every: float = 0.05):
-        self.console, self.evaluator, self.every = console, evaluator, every
-        self.next = 0.0
-
-    def start(self, total_steps: int) -> None:
-        self.console.print("compiling the training loop")
-
-    def __call__(self, progress: TrainProgress) -> None:
-        done = progress.env_steps / progress.num_env_steps
-        if done < self.next and progress.updates < progress.num_updates:
-            return
-        self.next = done + self.every
-        left = (progress.num_env_steps - progress.env_steps) / speed(progress)
-        self.console.print(
-            f"{done:4.0%}  {progress.env_steps:>10,} steps  {speed(progress):>8,.0f} steps/s  "
-            f"return {self.evaluator.rows[-1]['eval_return_mean']:6.1f}  {left:5.0f} s left",
-            highlight=False,
-        )
-
-    def stop(self) -> None:
-        pass
+    def _save(self, name: str, progress: TrainProgress) -> bool:
+        """**Returns:** whether it was written."""
+        path = self.folder / f"{name}.safetensors"
+        with self.failures.writing(path):
+            save(path, progress.state, {"update": progress.updates, **progress.measured})
+            return True
+        return False
 
 
 def speed(progress: TrainProgress) -> float:
     """Environment steps of training per second, in this process."""
     steps = progress.env_steps - progress.env_steps_before
     return steps / max(progress.train_seconds, 1e-9)
+
+
+def _memory_in_use() -> int:
+    """The bytes that the first device uses, or, on a CPU, the process."""
+    statistics = jax.local_devices()[0].memory_stats()
+    return statistics["bytes_in_use"] if statistics else psutil.Process().memory_info().rss

@@ -1,10 +1,12 @@
 """The program behind every experiment: settings in, a folder with results out."""
 
+import contextlib
 import dataclasses
 import math
 import shlex
 import sys
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -30,6 +32,7 @@ from experiments._build import build_evaluation_env, build_network, build_traini
 from experiments._cache import keep_compiled_programs
 from experiments._conclusion import Conclusion
 from experiments._config import Config, dump, parse
+from experiments._display import Display, LiveBar, LogDisplay
 from experiments._errors import (
     Failures,
     RunError,
@@ -38,18 +41,19 @@ from experiments._errors import (
     print_system_error,
     warn,
 )
+from experiments._evaluator import Evaluator
 from experiments._folder import folder_name, is_complete, open_folder, reopen_folder, short_name
 from experiments._history import read_history
 from experiments._hooks import (
     Checkpoints,
-    CsvLog,
-    Display,
-    Evaluator,
+    EarlyStop,
     Forget,
-    LiveBar,
-    LogDisplay,
+    Log,
+    OutOfTime,
+    Profile,
     StopWhenAsked,
 )
+from experiments._loggers import Logger, open_loggers
 from experiments._process import Process, Stopped
 from experiments._report import print_result
 from experiments._run import Plan, Run
@@ -127,6 +131,8 @@ def _go_on(run: Run) -> int:
     history = read_history(run.folder, updates)
     write_whole(run.folder / "config.toml", dump(run.algorithm, run.config).encode())
     write_whole(run.folder / "metrics.csv", history.rows)
+    if history.json_rows:
+        write_whole(run.folder / "metrics.jsonl", history.json_rows)
     return _begin(dataclasses.replace(run, state=state, history=history))
 
 
@@ -137,16 +143,10 @@ def _begin(run: Run) -> int:
     evaluator = Evaluator(run.plan.eval_env, eval_key, run.seconds, run.history.evaluations)
     failures = Failures()
     live = console.is_terminal and not console.is_dumb_terminal
-    display = (LiveBar if live else LogDisplay)(console, evaluator)
-    hooks = (
-        Forget(run.folder, failures),
-        evaluator,
-        CsvLog(run.folder / "metrics.csv", evaluator, failures, run.history),
-        Checkpoints(run.folder / "checkpoints", evaluator, failures, run.history),
-        display,
-        StopWhenAsked(run.process),
-    )
-    progress = _train(run, hooks, display)
+    display = (LiveBar if live else LogDisplay)(console)
+    with _open_loggers(run) as loggers, _profile(run) as profile:
+        hooks = (*_hooks(run, failures, loggers), *profile, display)
+        progress = _train(run, evaluator, hooks, display)
     stopped = _STOP_CODES.get(progress.stopped or "", 0)
     if progress.stopped and progress.metrics is None:
         return print_error(_NOTHING_LEARNED, stopped)
@@ -163,6 +163,53 @@ def _begin(run: Run) -> int:
     return stopped or (run.process.exit_code if run.process.first else 0)
 
 
+@contextlib.contextmanager
+def _open_loggers(run: Run) -> Iterator[list[Logger]]:
+    loggers = open_loggers(
+        run.folder,
+        run.config.log,
+        csv_rows=run.history.rows,
+        json_rows=run.history.json_rows,
+        env_steps=run.history.env_steps,
+        settings=tomllib.loads(dump(run.algorithm, run.config)),
+    )
+    try:
+        yield loggers
+    finally:
+        for logger in loggers:
+            logger.close()
+
+
+@contextlib.contextmanager
+def _profile(run: Run) -> Iterator[list[Profile]]:
+    """What records a block, where that is asked for."""
+    hooks = [Profile(run.folder / "trace")] if run.config.profile else []
+    try:
+        yield hooks
+    finally:
+        for hook in hooks:
+            hook.close()
+
+
+def _hooks(run: Run, failures: Failures, loggers: Sequence[Logger]) -> list[Hook]:
+    config, history = run.config, run.history
+    hooks: list[Hook] = [
+        Forget(run.folder, failures),
+        Log(loggers, failures, history.train_seconds),
+        Checkpoints(
+            run.folder / "checkpoints", failures, history, keep_every=config.checkpoint_every
+        ),
+        EarlyStop(
+            history.evaluations,
+            target=config.stop_at_return,
+            patience=config.patience,
+            max_kl=config.max_kl,
+        ),
+        StopWhenAsked(run.process),
+    ]
+    return hooks if config.max_hours is None else [*hooks, OutOfTime(run.process, config.max_hours)]
+
+
 def _greet(run: Run) -> Console:
     # Where nobody looks at a terminal, no line is broken in two.
     console = Console(width=None if sys.stdout.isatty() else 200, emoji=False)
@@ -175,7 +222,11 @@ def _greet(run: Run) -> Console:
     )
     if run.state is not None:
         steps = int(run.state.updates) * run.plan.steps_per_update
-        console.print(f"going on after {steps:,} steps", highlight=False)
+        end = run.plan.num_updates * run.plan.steps_per_update
+        console.print(
+            f"going on after {steps:,} steps; what is annealed ends with step {end:,}",
+            highlight=False,
+        )
     console.print(escape(keep_compiled_programs()), style="dim", highlight=False)
     return console
 
@@ -205,7 +256,9 @@ def _plan(config: Config) -> Plan:
     )
 
 
-def _train(run: Run, hooks: Sequence[Hook], display: Display) -> TrainProgress:
+def _train(
+    run: Run, evaluator: Evaluator, hooks: Sequence[Hook], display: Display
+) -> TrainProgress:
     plan = run.plan
     display.start(plan.num_updates * plan.steps_per_update)
     try:
@@ -218,6 +271,7 @@ def _train(run: Run, hooks: Sequence[Hook], display: Display) -> TrainProgress:
             state,
             num_updates=plan.num_updates,
             updates_per_block=plan.updates_per_block,
+            measure=evaluator,
             hooks=hooks,
         )
     finally:

@@ -20,6 +20,7 @@ FLAGS = (
     *("--eval-every", "256", "--eval-episodes", "4", "--final-episodes", "8"),
 )
 TIMES = {"wall_seconds", "train_seconds", "compile_seconds", "steps_per_second", "reached"}
+TIMES |= {"memory_bytes"}
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def stop_after(program, monkeypatch):
         def press(self, progress):
             if next(count) == blocks:
                 signal.raise_signal(signal.SIGINT)
-            real(self, progress)
+            return real(self, progress)
 
         monkeypatch.setattr(program.Evaluator, "__call__", press)
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from experiments import _folder, _hooks, _report
+from experiments import _folder, _hooks, _loggers, _report
 from experiments._errors import UsageError
 
 ROOT = Path(__file__).parents[1]
@@ -254,16 +254,26 @@ class Limited:
         return self.file.write(content[:room])
 
 
+def after(updates: int, measured: dict) -> SimpleNamespace:
+    """The progress after a block."""
+    return SimpleNamespace(
+        updates=updates,
+        measured=measured,
+        train_seconds=updates / 3,
+        env_steps=updates,
+        env_steps_before=0,
+        metrics=None,
+    )
+
+
 def test_rows_that_find_no_room_are_written_later(monkeypatch, tmp_path, capsys):
     disk = Disk(monkeypatch)
-    evaluator = SimpleNamespace(rows=[])
     failures = _hooks.Failures()
-    log = _hooks.CsvLog(tmp_path / "metrics.csv", evaluator, failures, _hooks.History())
+    log = _hooks.Log([_loggers.Csv(tmp_path / "metrics.csv")], failures, 0.0)
     wholes = []
     for update in range(1, 9):
         disk.room = 60 if 3 <= update < 6 else 10**9
-        evaluator.rows.append({"env_steps": 10 * update, "eval_return_mean": 0.5})
-        log(SimpleNamespace(updates=update, train_seconds=update / 3, metrics=None))
+        log(after(update, {"env_steps": 10 * update, "eval_return_mean": 0.5}))
         with open(tmp_path / "metrics.csv") as file:
             header, *rows = csv.reader(file)
         assert all(len(row) == len(header) for row in rows), "half a row"
@@ -277,15 +287,14 @@ def test_rows_that_find_no_room_are_written_later(monkeypatch, tmp_path, capsys)
 
 
 def test_a_log_that_was_removed_is_written_anew(tmp_path):
-    path, evaluator = tmp_path / "metrics.csv", SimpleNamespace(rows=[])
-    log = _hooks.CsvLog(path, evaluator, _hooks.Failures(), _hooks.History())
+    path = tmp_path / "metrics.csv"
+    log = _hooks.Log([_loggers.Csv(path)], _hooks.Failures(), 0.0)
     for update in range(1, 6):
-        evaluator.rows.append({"env_steps": update})
         if update == 3:
             path.unlink()
         if update == 4:
             path.write_text("upd")
-        log(SimpleNamespace(updates=update, train_seconds=0.5, metrics=None))
+        log(after(update, {"env_steps": update}))
         assert path.read_text().count("\n") == update + 1
         assert "\0" not in path.read_text()
 

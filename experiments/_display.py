@@ -1,0 +1,77 @@
+"""What a person sees while agents learn: a bar in a terminal, lines in a file."""
+
+from typing import Protocol, final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+
+from agents import TrainProgress
+from experiments._hooks import speed
+
+
+class Display(Protocol):
+    """Tells a person how far the run is."""
+
+    def start(self, total_steps: int) -> None: ...
+    def __call__(self, progress: TrainProgress) -> None: ...
+    def stop(self) -> None: ...
+
+
+@final
+class LiveBar(Display):
+    """A progress bar, for a terminal."""
+
+    def __init__(self, console: Console):
+        self.bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[numbers]}"),
+            TextColumn("left"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            redirect_stderr=False,  # where that goes is up to whoever started the program
+        )
+
+    def start(self, total_steps: int) -> None:
+        self.task = self.bar.add_task("compiling", total=total_steps, numbers="the training loop")
+        self.bar.start()
+
+    def __call__(self, progress: TrainProgress) -> None:
+        numbers = (
+            f"{speed(progress):,.0f} steps/s  return "
+            f"[bold]{progress.measured['eval_return_mean']:.0f}[/]"
+        )
+        self.bar.update(
+            self.task, completed=progress.env_steps, description="training ", numbers=numbers
+        )
+
+    def stop(self) -> None:
+        self.bar.stop()
+
+
+@final
+class LogDisplay(Display):
+    """A line every so often, for a file or a pipe."""
+
+    def __init__(self, console: Console, every: float = 0.05):
+        self.console, self.every = console, every
+        self.next = 0.0
+
+    def start(self, total_steps: int) -> None:
+        self.console.print("compiling the training loop")
+
+    def __call__(self, progress: TrainProgress) -> None:
+        done = progress.env_steps / progress.num_env_steps
+        if done < self.next and progress.updates < progress.num_updates:
+            return
+        self.next = done + self.every
+        left = (progress.num_env_steps - progress.env_steps) / speed(progress)
+        self.console.print(
+            f"{done:4.0%}  {progress.env_steps:>10,} steps  {speed(progress):>8,.0f} steps/s  "
+            f"return {progress.measured['eval_return_mean']:6.1f}  {left:5.0f} s left",
+            highlight=False,
+        )
+
+    def stop(self) -> None:
+        pass
