@@ -16,11 +16,13 @@ from ._policy import (
     sample_action as sample_action,
 )
 from ._ppo import PPO as PPO, Metrics as Metrics, TrainState as TrainState
-from ._rollout import (
-    Rollout as Rollout,
+from ._rollout import Rollout as Rollout, collect_rollout as collect_rollout
+from ._runner import (
+    Decision as Decision,
     RunnerState as RunnerState,
-    collect_rollout as collect_rollout,
+    act as act,
     init_runner as init_runner,
+    step_runner as step_runner,
 )
 from ._team import (
     AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,

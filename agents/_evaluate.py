@@ -10,8 +10,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eqgrid import AbstractVectorEnv
 
-from ._policy import ActorCritic, reset_carry, sample_action
-from ._rollout import RunnerState, init_runner
+from ._policy import ActorCritic
+from ._runner import RunnerState, init_runner, step_runner
 
 
 @final
@@ -102,13 +102,9 @@ def _step(
     policy: ActorCritic, env: AbstractVectorEnv, greedy: bool, rest: _EvalState, arrays: _EvalState
 ) -> _EvalState:
     watch = eqx.combine(arrays, rest)
-    runner = watch.runner
     key, uniform_key, env_key = jax.random.split(watch.key, 3)
-    carry = reset_carry(policy, runner.carry, runner.start)
-    distribution, _, carry = jax.vmap(policy)(runner.observation, carry)
     uniform = jax.random.uniform(uniform_key, (env.num_envs, env.num_agents))
-    action = jnp.asarray(distribution.mode()) if greedy else sample_action(distribution, uniform)
-    timestep, env_state = env.step(env_key, runner.env_state, action)
+    _, timestep, runner = step_runner(policy, env, watch.runner, uniform, env_key, greedy=greedy)
     if "episode_return" not in timestep.info:
         raise ValueError(
             "evaluate needs to be told what an episode came to: put LogEpisodes around the "
@@ -119,6 +115,5 @@ def _step(
         jnp.where(first[:, None], timestep.info["episode_return"], watch.result.episode_return),
         jnp.where(first, timestep.info["episode_length"], watch.result.episode_length),
     )
-    runner = RunnerState(env_state, timestep.observation, carry, timestep.done, timestep.acts_next)
     watch = _EvalState(runner, key, watch.steps + 1, watch.finished | first, result)
     return eqx.filter(watch, eqx.is_array)

@@ -16,7 +16,8 @@ from eqgrid import AbstractVectorEnv
 
 from ._gae import gae
 from ._policy import ActorCritic, entropy, reset_carry
-from ._rollout import Rollout, RunnerState, collect_rollout, init_runner, observe_fn
+from ._rollout import Rollout, collect_rollout, observe_fn
+from ._runner import RunnerState, init_runner
 
 _ADAM_EPS = 1e-5
 
