@@ -47,7 +47,7 @@ class Decision(eqx.Module):
     """
 
     carry: PyTree[Shaped[Array, "envs agents ..."]]
-    distribution: distrax.Distribution
+    distribution: distrax.Categorical
     action: Shaped[Array, "envs agents ..."]
     log_prob: Float[Array, "envs agents"]
     value: Float[Array, "envs agents"]
