@@ -21,11 +21,13 @@ from ._ppo import (
     Metrics as Metrics,
     TrainState as TrainState,
 )
-from ._rollout import (
-    Rollout as Rollout,
+from ._rollout import Rollout as Rollout, collect_rollout as collect_rollout
+from ._runner import (
+    Decision as Decision,
     RunnerState as RunnerState,
-    collect_rollout as collect_rollout,
+    act as act,
     init_runner as init_runner,
+    step_runner as step_runner,
 )
 from ._team import (
     AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,

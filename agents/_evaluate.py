@@ -6,12 +6,13 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from eqgrid import AbstractVectorEnv
+from eqgrid import AbstractVectorEnv, NormalizeObservation, TimeStep, iter_wrappers
 
-from ._policy import ActorCritic, reset_carry, sample_action
-from ._rollout import RunnerState, init_runner
+from ._policy import ActorCritic
+from ._runner import RunnerState, init_runner, step_runner
 
 
 @final
@@ -20,12 +21,14 @@ class Evaluation(eqx.Module):
 
     **Arguments:**
 
-    - `episode_return`: the sum of each agent's raw rewards.
-    - `episode_length`: in steps.
+    - `episode_return`: the sum of each agent's raw rewards; not a number where `finished` is false.
+    - `episode_length`: in steps; 0 where `finished` is false.
+    - `finished`: whether the episode ended in the number of steps that it may have.
     """
 
-    episode_return: Float[Array, "episodes agents"]
-    episode_length: Int[Array, " episodes"]
+    episode_return: Float[Array, "*seeds episodes agents"]
+    episode_length: Int[Array, "*seeds episodes"]
+    finished: Bool[Array, "*seeds episodes"]
 
 
 @final
@@ -33,7 +36,6 @@ class _EvalState(eqx.Module):
     runner: RunnerState
     key: PRNGKeyArray
     steps: Int[Array, ""]
-    finished: Bool[Array, " envs"]
     result: Evaluation
 
 
@@ -51,27 +53,44 @@ def evaluate(
     episodes. The policy and the environments are inputs of one compiled program, so that parameters
     and frozen moments may change from call to call.
 
+    It is a pure function: it may be called inside `eqx.filter_jit`, and mapped over keys, policies
+    or environments with `eqx.filter_vmap`. There, no exception can depend on what is computed, so
+    look at `Evaluation.finished`.
+
     **Arguments:**
 
     - `policy`: chooses the actions.
     - `env`: as many environments as episodes are wanted, with `LogEpisodes`. Where observations
-        are normalised, freeze the moments (`NormalizeObservation.freeze`).
+        are normalised, their moments must be frozen (`NormalizeObservation.freeze`). The moments of
+        a `NormalizeReward` change nothing here: returns are sums of raw rewards.
     - `key`: the source of randomness.
     - `greedy`: take the most probable action, instead of drawing one.
     - `max_steps`: how many steps an episode may have.
 
     **Returns:** the return and the length of every episode.
 
-    **Raises:** `ValueError` when the environments do not say when an episode ends, or when one does
-    not end in `max_steps` steps.
+    **Raises:** `ValueError` when the environments do not say when an episode ends, when they
+    normalise observations with moments that move, or when an episode does not end in `max_steps`
+    steps and the call is not traced.
     """
-    watch = _play(policy, env, key, greedy, max_steps)
-    if not bool(watch.finished.all()):
+    _check_frozen(env)
+    result = _play(policy, env, key, greedy, max_steps).result
+    if not isinstance(result.finished, Tracer) and not bool(result.finished.all()):
         raise ValueError(
             f"An episode did not end in {max_steps} steps, so it has no return: put a TimeLimit "
             f"into the environment, or raise max_steps."
         )
-    return watch.result
+    return result
+
+
+def _check_frozen(env: AbstractVectorEnv) -> None:
+    for wrapper in iter_wrappers(env):
+        if isinstance(wrapper, NormalizeObservation) and not wrapper.frozen:
+            raise ValueError(
+                "evaluate needs the moments that the policy was trained with: freeze them in the "
+                "environments of the evaluation, NormalizeObservation(env).freeze(env_state), "
+                "where env_state is the state of the environments that it was trained in."
+            )
 
 
 @eqx.filter_jit
@@ -81,10 +100,11 @@ def _play(
     key, init_key = jax.random.split(key)
     runner = init_runner(policy, env, init_key)
     nothing = Evaluation(
-        jnp.zeros((env.num_envs, env.num_agents)), jnp.zeros(env.num_envs, dtype=int)
+        episode_return=jnp.full((env.num_envs, env.num_agents), jnp.nan, dtype=float),
+        episode_length=jnp.zeros(env.num_envs, dtype=int),
+        finished=jnp.zeros(env.num_envs, dtype=bool),
     )
-    finished = jnp.zeros(env.num_envs, dtype=bool)
-    watch = _EvalState(runner, key, jnp.zeros((), dtype=jnp.int32), finished, nothing)
+    watch = _EvalState(runner, key, jnp.zeros((), dtype=jnp.int32), nothing)
     arrays, rest = eqx.partition(watch, eqx.is_array)
     arrays = jax.lax.while_loop(
         functools.partial(_unfinished, max_steps),
@@ -95,30 +115,33 @@ def _play(
 
 
 def _unfinished(max_steps: int, watch: _EvalState) -> Bool[Array, ""]:
-    return ~watch.finished.all() & (watch.steps < max_steps)
+    return ~watch.result.finished.all() & (watch.steps < max_steps)
 
 
 def _step(
     policy: ActorCritic, env: AbstractVectorEnv, greedy: bool, rest: _EvalState, arrays: _EvalState
 ) -> _EvalState:
     watch = eqx.combine(arrays, rest)
-    runner = watch.runner
     key, uniform_key, env_key = jax.random.split(watch.key, 3)
-    carry = reset_carry(policy, runner.carry, runner.start)
-    distribution, _, carry = jax.vmap(policy)(runner.observation, carry)
     uniform = jax.random.uniform(uniform_key, (env.num_envs, env.num_agents))
-    action = jnp.asarray(distribution.mode()) if greedy else sample_action(distribution, uniform)
-    timestep, env_state = env.step(env_key, runner.env_state, action)
+    _, timestep, runner = step_runner(policy, env, watch.runner, uniform, env_key, greedy=greedy)
     if "episode_return" not in timestep.info:
         raise ValueError(
             "evaluate needs to be told what an episode came to: put LogEpisodes around the "
             "environment, Vectorize(AutoReset(LogEpisodes(env)), num_episodes)."
         )
-    first = timestep.done & ~watch.finished
-    result = Evaluation(
-        jnp.where(first[:, None], timestep.info["episode_return"], watch.result.episode_return),
-        jnp.where(first, timestep.info["episode_length"], watch.result.episode_length),
-    )
-    runner = RunnerState(env_state, timestep.observation, carry, timestep.done, timestep.acts_next)
-    watch = _EvalState(runner, key, watch.steps + 1, watch.finished | first, result)
+    watch = _EvalState(runner, key, watch.steps + 1, _with_ended(watch.result, timestep))
     return eqx.filter(watch, eqx.is_array)
+
+
+def _with_ended(result: Evaluation, timestep: TimeStep) -> Evaluation:
+    """Takes in the first episodes that ended with this step."""
+    first = timestep.done & ~result.finished
+    # A loop needs the dtypes that it started with, whatever those of the environment are.
+    episode_return = timestep.info["episode_return"].astype(result.episode_return.dtype)
+    episode_length = timestep.info["episode_length"].astype(result.episode_length.dtype)
+    return Evaluation(
+        episode_return=jnp.where(first[:, None], episode_return, result.episode_return),
+        episode_length=jnp.where(first, episode_length, result.episode_length),
+        finished=result.finished | first,
+    )

@@ -111,7 +111,7 @@ class MLP(AbstractNetwork):
         return None
 
     def __call__(self, x: Shaped[Array, "..."], carry: None) -> tuple[Float[Array, " out"], None]:
-        h = x.reshape(-1).astype(jnp.float32)
+        h = x.reshape(-1).astype(self.layers[0].weight.dtype)
         for layer in self.layers[:-1]:
             h = self.activation(layer(h))
         return self.layers[-1](h), carry
@@ -185,7 +185,7 @@ class CNN(AbstractNetwork):
     def __call__(
         self, x: Shaped[Array, "height width channels"], carry: None
     ) -> tuple[Float[Array, " out"], None]:
-        h = jnp.moveaxis(x, -1, 0).astype(jnp.float32)
+        h = jnp.moveaxis(x, -1, 0).astype(self.convolutions[0].weight.dtype)
         for convolution in self.convolutions:
             h = self.activation(convolution(h))
         return self.head(h, carry)

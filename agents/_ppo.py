@@ -16,9 +16,11 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from eqgrid import AbstractVectorEnv
 
+from ._batch import Batch, Minibatch, cut_rollout, minibatch, shuffle
 from ._gae import gae
 from ._policy import ActorCritic, entropy, reset_carry
-from ._rollout import Rollout, RunnerState, collect_rollout, init_runner, observe_fn
+from ._rollout import Rollout, collect_rollout, observe_fn
+from ._runner import RunnerState, init_runner
 
 _ADAM_EPS = 1e-5
 
@@ -75,27 +77,6 @@ class Metrics(eqx.Module):
     episode_return: Float[Array, "*updates"]
     episode_length: Float[Array, "*updates"]
     episodes: Int[Array, "*updates"]
-
-
-@final
-class Batch(eqx.Module):
-    """Sequences of consecutive steps of one environment each, to learn from.
-
-    In a whole batch, leaves lead with `rows chunk agents`: one row is one sequence. In a minibatch
-    they lead with `chunk sequences agents`. `start` has no `agents`, and neither has `observation`
-    as long as states stand for it; `carry` has no `chunk`: it is what the agents remembered when
-    their sequence started.
-    """
-
-    observation: PyTree[Shaped[Array, "..."]]
-    carry: PyTree[Shaped[Array, "..."]]
-    start: Bool[Array, "..."]
-    active: Bool[Array, "..."]
-    action: Shaped[Array, "..."]
-    log_prob: Float[Array, "..."]
-    value: Float[Array, "..."]
-    advantage: Float[Array, "..."]
-    target: Float[Array, "..."]
 
 
 @final
@@ -268,9 +249,10 @@ class PPO(eqx.Module):
         return eqx.combine(parameters, rest), opt_state, metrics
 
     def batch(self, policy: ActorCritic, rollout: Rollout) -> Batch:
-        """Cuts a rollout into rows to learn from: single steps, or chunks for a recurrent policy.
+        """Cuts a rollout into sequences to learn from: single steps, or chunks for a recurrent
+        policy.
 
-        **Returns:** every step once; leaves lead with `rows chunk`.
+        **Returns:** every step once.
         """
         advantage = gae(
             rollout.reward,
@@ -281,21 +263,7 @@ class PPO(eqx.Module):
             gamma=self.gamma,
             gae_lambda=self.gae_lambda,
         )
-        chunk = self._chunk(rollout.value.shape[0], policy.recurrent)
-        steps = Batch(
-            observation=rollout.observation,
-            carry=None,
-            start=rollout.start,
-            active=rollout.active,
-            action=rollout.action,
-            log_prob=rollout.log_prob,
-            value=rollout.value,
-            advantage=advantage,
-            target=advantage + rollout.value,
-        )
-        batch = jax.tree.map(functools.partial(_cut, chunk), steps)
-        carry = jax.tree.map(lambda x: x[::chunk].reshape(-1, *x.shape[2:]), rollout.carry)
-        return eqx.tree_at(lambda b: b.carry, batch, carry, is_leaf=lambda x: x is None)
+        return cut_rollout(rollout, advantage, self._chunk(len(rollout.value), policy.recurrent))
 
     def optimiser(self, num_updates: int | Int[Array, ""]) -> optax.GradientTransformation:
         """Adam (Kingma & Ba 2015) after a clip of the gradient's norm, with the run's schedule."""
@@ -356,48 +324,8 @@ class PPO(eqx.Module):
         return self.chunk_length or length
 
 
-def shuffle(
-    key: PRNGKeyArray, num_sequences: int, num_epochs: int, num_minibatches: int
-) -> Int[Array, "steps sequences"]:
-    """Draws which rows of a batch each gradient step learns from.
-
-    **Returns:** for every gradient step the rows of its minibatch: in one epoch every row once.
-    """
-    if num_sequences > 2**18:
-        keys = jax.random.split(key, num_epochs)
-        rows = jax.vmap(lambda key: jax.random.permutation(key, num_sequences))(keys)
-    else:
-        # Sorting random bits with the index in their low end is five times faster than an argsort.
-        # Where the bits left over tie, the index decides: of 2^18 rows, some 16 have the same ones.
-        low = jnp.uint32(2 ** (num_sequences - 1).bit_length() - 1)
-        # Drawn along one axis, random bits compile three times as fast.
-        bits = jax.random.bits(key, (num_epochs * num_sequences,))
-        index = jnp.arange(num_sequences, dtype=jnp.uint32)[None]
-        bits = bits.reshape(num_epochs, num_sequences) & ~low
-        rows = jnp.sort(bits | index, axis=-1) & low
-    return rows.astype(jnp.int32).reshape(num_epochs * num_minibatches, -1)
-
-
-def minibatch(
-    batch: Batch,
-    rows: Int[Array, " sequences"],
-    *,
-    observe: Callable[[PyTree], PyTree] | None = None,
-) -> Batch:
-    """Picks rows, puts the steps of a chunk first, as a replay needs them, and makes observations
-    of states where those were kept.
-    """
-    picked = jax.tree.map(lambda x: x.at[rows].get(mode="promise_in_bounds"), batch)
-    steps = eqx.tree_at(lambda b: b.carry, picked, None, is_leaf=lambda x: x is None)
-    steps = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), steps)
-    if observe is not None:
-        seen = jax.vmap(jax.vmap(observe))(steps.observation)
-        steps = eqx.tree_at(lambda b: b.observation, steps, seen)
-    return eqx.tree_at(lambda b: b.carry, steps, picked.carry, is_leaf=lambda x: x is None)
-
-
 def replay(
-    policy: ActorCritic, batch: Batch
+    policy: ActorCritic, batch: Minibatch
 ) -> tuple[distrax.Categorical, Float[Array, "chunk sequences agents"]]:
     """Computes again what the agents would do, and expect, in a minibatch.
 
@@ -412,7 +340,7 @@ def replay(
 
 
 def ppo_loss(
-    policy: ActorCritic, batch: Batch, ppo: PPO, entropy_coefficient: float | Float[Array, ""]
+    policy: ActorCritic, batch: Minibatch, ppo: PPO, entropy_coefficient: float | Float[Array, ""]
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
     """The loss of a minibatch (Schulman et al. 2017, equations 7 and 9), over the steps of agents
     whose task was not over.
@@ -448,7 +376,18 @@ def ppo_loss(
     return loss, parts
 
 
-def _gradient_step(ppo, optimiser, rest, pick, entropy_coefficient, state, rows):
+def _gradient_step(
+    ppo: PPO,
+    optimiser: optax.GradientTransformation,
+    rest: ActorCritic,
+    pick: Callable[[Int[Array, " sequences"]], Minibatch],
+    entropy_coefficient: Float[Array, ""],
+    state: tuple[PyTree[Float[Array, "..."]], PyTree],
+    rows: Int[Array, " sequences"],
+) -> tuple[tuple[PyTree[Float[Array, "..."]], PyTree], dict[str, Float[Array, ""]]]:
+    """One step of the optimiser. The parameters are the floating-point arrays of a policy,
+    and `rest` is the same policy without them.
+    """
     parameters, opt_state = state
     gradient, parts = jax.grad(_loss_of, has_aux=True)(
         parameters, rest, pick(rows), ppo, entropy_coefficient
@@ -460,21 +399,28 @@ def _gradient_step(ppo, optimiser, rest, pick, entropy_coefficient, state, rows)
     return (optax.apply_updates(parameters, change), opt_state), parts | {"grad_norm": grad_norm}
 
 
-def _loss_of(parameters, rest, batch, ppo, entropy_coefficient):
+def _loss_of(
+    parameters: PyTree[Float[Array, "..."]],
+    rest: ActorCritic,
+    batch: Minibatch,
+    ppo: PPO,
+    entropy_coefficient: Float[Array, ""],
+) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
     return ppo_loss(eqx.combine(parameters, rest), batch, ppo, entropy_coefficient)
 
 
-def _replay_step(policy, carry, step):
+def _replay_step(
+    policy: ActorCritic,
+    carry: PyTree[Shaped[Array, "sequences agents ..."]],
+    step: tuple[PyTree[Shaped[Array, "sequences agents ..."]], Bool[Array, " sequences"]],
+) -> tuple[
+    PyTree[Shaped[Array, "sequences agents ..."]],
+    tuple[distrax.Categorical, Float[Array, "sequences agents"]],
+]:
     observation, start = step
     carry = reset_carry(policy, carry, start)
     distribution, value, carry = jax.vmap(policy)(observation, carry)
     return carry, (distribution, value)
-
-
-def _cut(chunk: int, x: Shaped[Array, "time envs ..."]) -> Shaped[Array, "rows chunk ..."]:
-    length, num_envs, *rest = x.shape
-    x = x.reshape(length // chunk, chunk, num_envs, *rest)
-    return jnp.moveaxis(x, 1, 2).reshape(-1, chunk, *rest)
 
 
 def _mean(x: Float[Array, "..."], active: Bool[Array, "..."]) -> Float[Array, ""]:

@@ -9,37 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
-from eqgrid import (
-    AbstractVectorEnv,
-    AbstractWrapper,
-    AutoReset,
-    NormalizeReward,
-    Vectorize,
-    batched_cond,
-    unwrap,
-)
+from eqgrid import AbstractVectorEnv, NormalizeReward, TimeStep, Vectorize, batched_cond
 
-from ._policy import ActorCritic, reset_carry, sample_action
-
-
-@final
-class RunnerState(eqx.Module):
-    """Where the environments, and the agents in them, stand between two steps.
-
-    **Arguments:**
-
-    - `env_state`: the state of the environments.
-    - `observation`: what every agent sees.
-    - `carry`: what every agent remembers.
-    - `start`: whether `observation` is the first one of an episode.
-    - `active`: whose task is not over.
-    """
-
-    env_state: PyTree
-    observation: PyTree[Shaped[Array, "envs agents ..."]]
-    carry: PyTree[Shaped[Array, "envs agents ..."]]
-    start: Bool[Array, " envs"]
-    active: Bool[Array, "envs agents"]
+from ._policy import ActorCritic, reset_carry
+from ._runner import Decision, RunnerState, step_runner
 
 
 @final
@@ -75,41 +48,24 @@ class Rollout(eqx.Module):
     info: dict[str, Shaped[Array, "time envs ..."]]
 
 
-def init_runner(policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> RunnerState:
-    """Starts an episode in every environment.
-
-    **Arguments:**
-
-    - `policy`: whose agents init_runner.
-    - `env`: the environments.
-    - `key`: the source of randomness.
-
-    **Returns:** where everything stands before the first step.
-
-    **Raises:** `ValueError` when the environments do not start over by themselves.
+@final
+class _Transition(eqx.Module):
+    """One step of a rollout. `final_value` is the value of the final observation where an episode
+    was cut, and means nothing elsewhere; the other fields are as in `Rollout`.
     """
-    _check_resets(env)
-    observation, env_state = env.reset(key)
-    carry = jax.tree.map(
-        lambda x: jnp.broadcast_to(x, (env.num_envs, *x.shape)), policy.initial_carry()
-    )
-    everybody = jnp.ones((env.num_envs, env.num_agents), dtype=bool)
-    return RunnerState(env_state, observation, carry, jnp.ones(env.num_envs, dtype=bool), everybody)
 
-
-def _check_resets(env: AbstractVectorEnv) -> None:
-    core = unwrap(env)
-    if not isinstance(core, Vectorize):
-        return  # somebody else's many environments: they know
-    one = core.env
-    while isinstance(one, AbstractWrapper):
-        if isinstance(one, AutoReset):
-            return
-        one = one.env
-    raise ValueError(
-        "Agents act beyond the end of an episode, so their environments must start over by "
-        "themselves: Vectorize(AutoReset(env), num_envs)."
-    )
+    observation: PyTree[Shaped[Array, "envs ..."]]
+    carry: PyTree[Shaped[Array, "envs agents ..."]]
+    start: Bool[Array, " envs"]
+    active: Bool[Array, "envs agents"]
+    action: Shaped[Array, "envs agents ..."]
+    log_prob: Float[Array, "envs agents"]
+    value: Float[Array, "envs agents"]
+    final_value: Float[Array, "envs agents"]
+    reward: Float[Array, "envs agents"]
+    terminated: Bool[Array, "envs agents"]
+    done: Bool[Array, " envs"]
+    info: dict[str, Shaped[Array, "envs ..."]]
 
 
 def observe_fn(env: AbstractVectorEnv) -> Callable[[PyTree], PyTree[Shaped[Array, "agents ..."]]]:
@@ -163,37 +119,48 @@ def collect_rollout(
     uniform_key, env_key = jax.random.split(key)
     uniform = jax.random.uniform(uniform_key, (length, env.num_envs, env.num_agents))
     env_keys = jax.random.split(env_key, length)
-    runner, (seen, chosen, earned, info, final_value) = jax.lax.scan(
+    runner, steps = jax.lax.scan(
         functools.partial(_interact, policy, env, store_states), runner, (uniform, env_keys)
     )
-    (observation, carries, start, active), (action, log_prob, value) = seen, chosen
-    reward, terminated, done = earned
     if not (store_states or policy.has_recurrent_critic):
-        # Many steps at once are one large product; the small ones of the scan, then unused, vanish.
-        # About 8,192 moments, or one step: what a network reads takes four bytes a number.
-        steps = max(1, min(16, 2**13 // env.num_envs))
-        value = jax.lax.map(
-            lambda step: jax.vmap(policy.value)(*step), (observation, carries), batch_size=steps
-        )
+        steps = eqx.tree_at(lambda s: s.value, steps, _ask_critic(policy, env.num_envs, steps))
+    return _joined(policy, steps, runner), runner
+
+
+def _joined(policy: ActorCritic, steps: _Transition, runner: RunnerState) -> Rollout:
+    """The rollout of steps that lead with `time`, after which everything stands as in `runner`."""
     carry = reset_carry(policy, runner.carry, runner.start)
     last_value = jax.vmap(policy.value)(runner.observation, carry)
-    later_value = jnp.concatenate([value[1:], last_value[None]])
-    next_value = jnp.where(done[:, :, None], final_value, later_value)
-    rollout = Rollout(
-        observation=observation,
-        carry=carries,
-        start=start,
-        active=active,
-        action=action,
-        log_prob=log_prob,
-        value=value,
-        next_value=next_value,
-        reward=reward,
-        terminated=terminated,
-        done=done,
-        info=info,
+    later_value = jnp.concatenate([steps.value[1:], last_value[None]])
+    return Rollout(
+        observation=steps.observation,
+        carry=steps.carry,
+        start=steps.start,
+        active=steps.active,
+        action=steps.action,
+        log_prob=steps.log_prob,
+        value=steps.value,
+        next_value=jnp.where(steps.done[:, :, None], steps.final_value, later_value),
+        reward=steps.reward,
+        terminated=steps.terminated,
+        done=steps.done,
+        info=steps.info,
     )
-    return rollout, runner
+
+
+def _ask_critic(
+    policy: ActorCritic, num_envs: int, steps: _Transition
+) -> Float[Array, "time envs agents"]:
+    """The values of all steps. Many steps at once are one large product; the small ones of the
+    scan, then unused, vanish.
+    """
+    # About 8,192 environments, or one step: what a network reads takes four bytes a number.
+    batch_size = max(1, min(16, 2**13 // num_envs))
+    return jax.lax.map(
+        lambda step: jax.vmap(policy.value)(*step),
+        (steps.observation, steps.carry),
+        batch_size=batch_size,
+    )
 
 
 def _interact(
@@ -202,29 +169,24 @@ def _interact(
     store_states: bool,
     runner: RunnerState,
     step_inputs: tuple[Float[Array, "envs agents"], PRNGKeyArray],
-) -> tuple[RunnerState, tuple[PyTree, ...]]:
+) -> tuple[RunnerState, _Transition]:
     uniform, env_key = step_inputs
-    carry = reset_carry(policy, runner.carry, runner.start)
-    distribution, value, next_carry = jax.vmap(policy)(runner.observation, carry)
-    action = sample_action(distribution, uniform)
-    timestep, env_state = env.step(env_key, runner.env_state, action)
-    done = timestep.done
-    kept = _one_env_states(env, runner.env_state) if store_states else runner.observation
-    seen = (kept, carry, runner.start, runner.active)
-    chosen = (action, distribution.log_prob(action), value)
-    info = _logged(timestep.info)
-    earned = (timestep.reward, timestep.terminated, done)
-    # The value of a final observation counts only where an episode was cut short: the step is taken
-    # again to see it, and in all other steps it costs nothing. It is a target, so no gradient flows
-    # through it; `batched_cond` has none backwards.
-    again = (policy, env, env_key, runner.env_state, action, next_carry)
-    cut = jnp.any(done[:, None] & ~timestep.terminated)
-    shape, dtype = value.shape, value.dtype
-    final_value = batched_cond(
-        cut, _final_value, lambda *_: jnp.zeros(shape, dtype), *_without_gradient(again)
+    decision, timestep, next_runner = step_runner(policy, env, runner, uniform, env_key)
+    transition = _Transition(
+        observation=_one_env_states(env, runner.env_state) if store_states else runner.observation,
+        carry=decision.carry,
+        start=runner.start,
+        active=runner.active,
+        action=decision.action,
+        log_prob=decision.log_prob,
+        value=decision.value,
+        final_value=_final_value(policy, env, env_key, runner, decision, timestep),
+        reward=timestep.reward,
+        terminated=timestep.terminated,
+        done=timestep.done,
+        info=_logged(timestep.info),
     )
-    runner = RunnerState(env_state, timestep.observation, next_carry, done, timestep.acts_next)
-    return runner, (seen, chosen, earned, info, final_value)
+    return next_runner, transition
 
 
 def _logged(info: dict[str, Shaped[Array, "envs ..."]]) -> dict[str, Shaped[Array, "envs ..."]]:
@@ -235,6 +197,26 @@ def _logged(info: dict[str, Shaped[Array, "envs ..."]]) -> dict[str, Shaped[Arra
 
 
 def _final_value(
+    policy: ActorCritic,
+    env: AbstractVectorEnv,
+    key: PRNGKeyArray,
+    runner: RunnerState,
+    decision: Decision,
+    timestep: TimeStep,
+) -> Float[Array, "envs agents"]:
+    """The value of a final observation counts only where an episode was cut short: the step is
+    taken again to see it, and in all other steps it costs nothing. It is a target, so no gradient
+    flows through it; `batched_cond` has none backwards.
+    """
+    again = (policy, env, key, runner.env_state, decision.action, decision.next_carry)
+    cut = jnp.any(timestep.done[:, None] & ~timestep.terminated)
+    shape, dtype = decision.value.shape, decision.value.dtype
+    return batched_cond(
+        cut, _step_again, lambda *_: jnp.zeros(shape, dtype), *_without_gradient(again)
+    )
+
+
+def _step_again(
     policy: ActorCritic,
     env: AbstractVectorEnv,
     key: PRNGKeyArray,

@@ -4,9 +4,9 @@ import functools
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
-from agents import ActorCritic, RunnerState, init_runner
+from agents import ActorCritic, RunnerState, init_runner, step_runner
 from eqgrid import AbstractVectorEnv, unwrap_state
 
 
@@ -37,12 +37,10 @@ def _step(
     env: AbstractVectorEnv,
     rest: RunnerState,
     arrays: RunnerState,
-    keys: PRNGKeyArray,
-) -> tuple[RunnerState, tuple[PyTree, Array, Array]]:
+    keys: Shaped[PRNGKeyArray, " 2"],
+) -> tuple[RunnerState, tuple[PyTree, Float[Array, ""], Bool[Array, ""]]]:
     runner = eqx.combine(arrays, rest)
-    distribution, _, carry = jax.vmap(policy)(runner.observation, runner.carry)
-    action = distribution.sample(seed=keys[0])
-    timestep, env_state = env.step(keys[1], runner.env_state, action)
+    uniform = jax.random.uniform(keys[0], (env.num_envs, env.num_agents))
+    _, timestep, after = step_runner(policy, env, runner, uniform, keys[1])
     world = jax.tree.map(lambda x: x[0], unwrap_state(runner.env_state))
-    runner = RunnerState(env_state, timestep.observation, carry, timestep.done, timestep.acts_next)
-    return eqx.filter(runner, eqx.is_array), (world, timestep.reward[0].mean(), timestep.done[0])
+    return eqx.filter(after, eqx.is_array), (world, timestep.reward[0].mean(), timestep.done[0])

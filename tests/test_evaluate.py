@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,7 +12,16 @@ from learners import GRU, Clock, build, clocks, loud_mlp
 
 import agents._evaluate
 from agents import evaluate
-from eqgrid import AbstractEnv, AutoReset, Discrete, LogEpisodes, TimeStep, Vectorize, unwrap_state
+from eqgrid import (
+    AbstractEnv,
+    AutoReset,
+    Discrete,
+    LogEpisodes,
+    NormalizeReward,
+    TimeStep,
+    Vectorize,
+    unwrap_state,
+)
 
 
 class Lottery(AbstractEnv):
@@ -114,6 +128,98 @@ def test_an_episode_without_an_end_is_refused(key):
     env = lotteries(20)
     with pytest.raises(ValueError, match="did not end in 10 steps"):
         evaluate(build(env, key), env, key, max_steps=10)
+
+
+@pytest.mark.slow
+def test_it_is_pure(key):
+    env = lotteries(20)
+    policy = build(env, key, network=loud_mlp)
+    keys = jax.random.split(key, 3)
+    alone = [evaluate(policy, env, k) for k in keys]
+    jitted = jax.jit(lambda k: evaluate(policy, env, k))(keys[0])
+    assert eqx.tree_equal(jitted, alone[0])
+    mapped = eqx.filter_vmap(lambda k: evaluate(policy, env, k))(keys)
+    assert mapped.episode_return.shape == (3, 20, 2)
+    assert mapped.finished.all()
+    for i, one in enumerate(alone):
+        assert eqx.tree_equal(jax.tree.map(lambda x, i=i: x[i], mapped), one)
+
+
+@pytest.mark.slow
+def test_policies_are_mapped_over(key):
+    env = lotteries(5)
+    keys = jax.random.split(key, 3)
+    policies = eqx.filter_vmap(lambda k: build(env, k, network=loud_mlp))(keys)
+    each = eqx.filter_jit(
+        eqx.filter_vmap(
+            lambda policy: evaluate(policy, env, key, greedy=True), in_axes=(eqx.if_array(0),)
+        )
+    )(policies)
+    for i, k in enumerate(keys):
+        alone = evaluate(build(env, k, network=loud_mlp), env, key, greedy=True)
+        np.testing.assert_array_equal(each.episode_return[i], alone.episode_return)
+
+
+@pytest.mark.slow
+def test_under_a_trace_an_unfinished_episode_is_marked(key):
+    env = lotteries(50)
+    policy = build(env, key)
+    whole = evaluate(policy, env, key)
+    short = jax.jit(lambda k: evaluate(policy, env, k, max_steps=10))(key)
+    finished = np.asarray(whole.episode_length) <= 10
+    assert 0 < finished.sum() < 50
+    np.testing.assert_array_equal(short.finished, finished)
+    np.testing.assert_array_equal(np.isnan(short.episode_return), np.stack([~finished] * 2, 1))
+    np.testing.assert_array_equal(short.episode_return[finished], whole.episode_return[finished])
+    np.testing.assert_array_equal(short.episode_length, np.where(finished, whole.episode_length, 0))
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: NormalizeReward(env, 0.9)])
+def test_moving_moments_are_refused(key, wrap):
+    env = wrap(clocks(2, normalize=True))
+    with pytest.raises(ValueError, match=r"NormalizeObservation\(env\)\.freeze\(env_state\)"):
+        evaluate(build(env, key), env, key)
+
+
+@pytest.mark.slow
+def test_moments_of_rewards_change_nothing(key):
+    policy = build(clocks(4), key, network=loud_mlp)
+    plain, scaled = (
+        evaluate(policy, env, key) for env in (clocks(4), NormalizeReward(clocks(4), 0.9))
+    )
+    assert eqx.tree_equal(plain, scaled)
+
+
+IN_DOUBLE_PRECISION = """
+import equinox as eqx
+import jax
+import numpy as np
+from learners import GRU, clocks
+
+from agents import PPO, evaluate, init_train_state, scan_updates, train
+
+key = jax.random.key(0)
+env = clocks(4)
+ppo = PPO(rollout_length=8, num_minibatches=2)
+state = init_train_state(ppo, env, key, num_updates=2, network=GRU)
+_, metrics = eqx.filter_jit(scan_updates)(ppo, env, state, num_updates=2, length=1)
+state = train(ppo, env, state, num_updates=2).state
+result = evaluate(state.policy, env, key)
+parameters = jax.tree.leaves(eqx.filter(state.policy, eqx.is_inexact_array))
+assert all(x.dtype == np.float64 for x in [*parameters, result.episode_return])
+assert result.finished.all()
+assert np.isfinite(metrics.value_loss).all()
+"""
+
+
+@pytest.mark.slow
+def test_double_precision_works():
+    folder = Path(__file__).parent
+    paths = os.pathsep.join([str(folder.parent), str(folder)])
+    env = os.environ | {"JAX_ENABLE_X64": "1", "PYTHONPATH": paths}
+    command = [sys.executable, "-c", IN_DOUBLE_PRECISION]
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
 
 
 def test_environments_must_say_what_an_episode_came_to(key):

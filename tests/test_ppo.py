@@ -9,7 +9,8 @@ import pytest
 from learners import GRU, assert_close, build, clocks, loud_mlp, roll
 
 from agents import PPO, JointObservation, LocalObservation
-from agents._ppo import minibatch, ppo_loss, replay, shuffle
+from agents._batch import minibatch, shuffle
+from agents._ppo import ppo_loss, replay
 
 LENGTH, NUM_ENVS = 24, 4
 
