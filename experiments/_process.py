@@ -3,6 +3,7 @@
 It imports nothing that takes time, so that a command line can begin with it.
 """
 
+import importlib.util
 import logging
 import os
 import signal
@@ -53,6 +54,7 @@ class Process:
             sys.excepthook = _say_in_one_sentence
         _open_missing_streams()
         sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
+        _check_agents()
         for number in _STOP_SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 process._listening.append(number)
@@ -107,6 +109,20 @@ def _say_in_one_sentence(kind: type[BaseException], error: BaseException, _: obj
         f"error: {kind.__name__}: {line:.300} (EQGRID_TRACEBACK=1 shows where it comes from)",
         file=sys.stderr,
     )
+
+
+def _check_agents() -> None:
+    """Ends the process when `import agents` would find another library: it is a common name."""
+    found = importlib.util.find_spec("agents")
+    folders = list(found.submodule_search_locations or ()) if found else []
+    if not any(os.path.exists(os.path.join(folder, "_ppo.py")) for folder in folders):
+        there = f"that in {folders[0]!r} is another library" if folders else "it is not installed"
+        print(
+            f"error: the package 'agents' of eqgrid is needed, but {there}: install eqgrid in an "
+            "environment of its own, without other packages of that name, such as openai-agents.",
+            file=sys.stderr,
+        )
+        sys.exit(1)
 
 
 def _open_missing_streams() -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -451,3 +452,20 @@ def test_help_names_every_flag_on_one_line(program, monkeypatch, capsys):
         assert flag in text
     for group in ("env options", "ppo options"):
         assert group in text
+
+
+def test_another_package_with_the_name_agents_is_said(tmp_path):
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "__init__.py").write_text("")
+    command = [sys.executable, str(ROOT / "experiments" / "ippo.py")]
+    env = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=env)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the package 'agents' of eqgrid is needed")
+    assert done.stderr.count("\n") == 1
+
+
+def test_learners_need_nothing_of_the_command_lines():
+    blocked = ("tyro", "rich", "matplotlib", "tomli_w", "platformdirs", "filelock", "PIL")
+    code = f"import sys; sys.modules.update(dict.fromkeys({blocked})); import agents, eqgrid"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
