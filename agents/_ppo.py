@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 from eqgrid import AbstractVectorEnv
 
 from ._batch import Batch, Minibatch, cut_rollout, minibatch, shuffle
+from ._divisors import nearest_divisors
 from ._gae import gae
 from ._policy import ActorCritic, entropy, reset_carry
 from ._rollout import Rollout, collect_rollout, observe_fn
@@ -307,7 +308,7 @@ class PPO(eqx.Module):
         if self.rollout_length % chunk:
             raise ValueError(
                 f"chunk_length={chunk} does not divide rollout_length={self.rollout_length}; the "
-                f"nearest that do are {_nearest_divisors(chunk, self.rollout_length)}."
+                f"nearest that do are {nearest_divisors(chunk, self.rollout_length)}."
             )
         sequences = self.rollout_length // chunk * num_envs
         if sequences % self.num_minibatches:
@@ -315,7 +316,7 @@ class PPO(eqx.Module):
             raise ValueError(
                 f"num_minibatches={self.num_minibatches} does not divide the {sequences} {what} of "
                 f"a rollout ({self.rollout_length} steps in each of {num_envs} environments); the "
-                f"nearest that do are {_nearest_divisors(self.num_minibatches, sequences)}."
+                f"nearest that do are {nearest_divisors(self.num_minibatches, sequences)}."
             )
 
     def _chunk(self, length: int, recurrent: bool) -> int:
@@ -494,10 +495,3 @@ def _check_traced(ppo: PPO, parameters: PyTree) -> PyTree:
             wrong = ~jnp.all(holds(number))
             parameters = eqx.error_if(parameters, wrong, f"{name} must be {what}.")
     return parameters
-
-
-def _nearest_divisors(wanted: int, total: int) -> str:
-    divisors = [n for n in range(1, total + 1) if total % n == 0]
-    below = [n for n in divisors if n < wanted][-1:]
-    above = [n for n in divisors if n > wanted][:1]
-    return " and ".join(str(n) for n in below + above)

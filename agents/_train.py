@@ -3,12 +3,13 @@
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, cast, final
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
 from eqgrid import AbstractVectorEnv
@@ -17,9 +18,11 @@ from ._memory import check_memory
 from ._networks import MLP, AbstractNetwork
 from ._policy import actor_critic
 from ._ppo import PPO, Metrics, TrainState
+from ._sharding import check_even, spread
 from ._signals import hold_signals
 from ._views import AbstractCriticInput
 
+_T = TypeVar("_T")
 _REASONS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
 
 
@@ -92,6 +95,7 @@ def train(
     *,
     num_updates: int,
     updates_per_block: int = 10,
+    mesh: Mesh | None = None,
     measure: Callable[[TrainProgress], Mapping[str, float | int]] | None = None,
     hooks: Sequence[Hook] = (),
 ) -> TrainProgress:
@@ -110,6 +114,9 @@ def train(
     - `state`: where to go on from, as `init_train_state` or `restore` gave it; consumed.
     - `num_updates`: how many updates the whole run has, those already in `state` included.
     - `updates_per_block`: how many updates are made between two calls of the hooks, at least 1.
+    - `mesh`: the devices to train on, as `device_mesh` gives them; the default one unless given.
+        Environments are spread evenly over them, and the result is that of one device, but for
+        rounding.
     - `measure`: called after every block, before the hooks, which find what it returns in
         `progress.measured`: the place for evaluations.
     - `hooks`: all of them are called in order after every block, also when one stops the run.
@@ -128,11 +135,21 @@ def train(
         )
     if updates_per_block < 1:
         raise ValueError(f"A block needs at least 1 update, but {updates_per_block} are asked.")
+    if mesh is not None:
+        check_even(env.num_envs, mesh)
     if left == 0:
         return progress
     with hold_signals() as held:
-        length = min(updates_per_block, num_updates)
-        settings = _Settings(ppo.with_arrays(), env, _count(num_updates), length)
+        settings = _Settings(
+            ppo.with_arrays(),
+            env,
+            _count(num_updates),
+            length=min(updates_per_block, num_updates),
+            mesh=mesh,
+        )
+        if mesh is not None:
+            settings, state = spread((settings, state), env.num_envs, mesh)
+            progress = dataclasses.replace(progress, state=state)
         block = _compile(settings, state)
         progress = dataclasses.replace(progress, compile_seconds=time.perf_counter() - begin)
         while progress.updates < num_updates and held.first is None and not progress.stopped:
@@ -213,6 +230,7 @@ class _Settings(NamedTuple):
     env: AbstractVectorEnv
     num_updates: Int[Array, ""]
     length: int
+    mesh: Mesh | None
 
 
 @eqx.filter_jit(donate="all-except-first")
@@ -238,7 +256,8 @@ def _run_block(
     _, one = jax.eval_shape(update, arrays)
     metrics = jax.tree.map(lambda x: jnp.zeros((settings.length, *x.shape), x.dtype), one)
     arrays, metrics = jax.lax.fori_loop(0, count, step, (arrays, metrics))
-    return eqx.combine(arrays, rest), metrics
+    state = eqx.combine(arrays, rest)
+    return (_on(settings.mesh, state, env.num_envs), _on(settings.mesh, metrics))
 
 
 def _compile(settings: _Settings, state: TrainState) -> Any:
@@ -246,7 +265,7 @@ def _compile(settings: _Settings, state: TrainState) -> Any:
 
     **Raises:** `OutOfMemory` when it needs more memory than there is.
     """
-    inputs = (settings, state, _count(1))
+    inputs = (settings, state, _on(settings.mesh, _count(1)))
     leaves, structure = jax.tree.flatten(inputs)
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) if eqx.is_array(x) else x for x in leaves]
     key = (structure, *shapes)
@@ -289,7 +308,7 @@ def _advance(
 ) -> TrainProgress:
     block_begin = time.perf_counter()
     count = min(settings.length, old.num_updates - old.updates)
-    state, metrics = block(settings, old.state, _count(count))
+    state, metrics = block(settings, old.state, _on(settings.mesh, _count(count)))
     metrics = jax.tree.map(lambda x: np.asarray(x)[:count], metrics)
     end = time.perf_counter()
     _check_finite(metrics, old.updates)
@@ -303,6 +322,10 @@ def _advance(
         wall_seconds=end - begin,
         train_seconds=old.train_seconds + end - block_begin,
     )
+
+
+def _on(mesh: Mesh | None, tree: _T, num_envs: int = -1) -> _T:
+    return tree if mesh is None else spread(tree, num_envs, mesh)
 
 
 def _count(number: int) -> Int[Array, ""]:
