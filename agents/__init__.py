@@ -29,7 +29,7 @@ from ._runner import (
     init_runner as init_runner,
     step_runner as step_runner,
 )
-from ._sharding import device_mesh as device_mesh
+from ._sharding import check_even as check_even, device_mesh as device_mesh
 from ._team import (
     AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,
     IndependentParameters as IndependentParameters,

@@ -1,5 +1,7 @@
 """Many devices: each has its share of the environments, and all have the parameters."""
 
+from typing import TypeVar
+
 import jax
 import numpy as np
 from jax.core import Tracer
@@ -8,6 +10,7 @@ from jaxtyping import Array, PyTree
 
 from ._divisors import nearest_divisors
 
+_T = TypeVar("_T")
 _AXIS = "envs"
 
 
@@ -37,27 +40,39 @@ def check_even(num_envs: int, mesh: Mesh) -> None:
         )
 
 
-def spread(tree: PyTree, num_envs: int, mesh: Mesh) -> PyTree:
-    """Lays arrays out over the devices: by environment where their first axis is as long as there
-    are environments, and otherwise whole on every device. Inside a compiled program it is a
-    request to the compiler.
-
-    What is computed does not depend on it, but for the order of sums.
+def replicate(tree: _T, mesh: Mesh) -> _T:
+    """Puts arrays on every device, whole. Inside a compiled program it is a wish to the compiler.
 
     **Arguments:**
 
     - `tree`: arrays, and anything else, which stays as it is.
+    - `mesh`: the devices, as `device_mesh` gives them.
+    """
+    whole = NamedSharding(mesh, PartitionSpec())
+    return jax.tree.map(lambda x: _place(x, whole), tree)
+
+
+def spread(tree: _T, num_envs: int, mesh: Mesh) -> _T:
+    """Gives every device its share of arrays whose first axis is that of the environments, and the
+    others whole. What is computed does not depend on it, but for the order of sums.
+
+    **Arguments:**
+
+    - `tree`: as for `replicate`.
     - `num_envs`: how many environments there are.
     - `mesh`: the devices, as `device_mesh` gives them.
     """
+    whole, shared = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), (_AXIS,)))
+    return jax.tree.map(lambda x: _place(x, shared if _leads_with(x, num_envs) else whole), tree)
 
-    def place(x: PyTree) -> PyTree:
-        if not isinstance(x, Array):
-            return x
-        by_env = x.ndim > 0 and x.shape[0] == num_envs
-        sharding = NamedSharding(mesh, PartitionSpec(_AXIS) if by_env else PartitionSpec())
-        if isinstance(x, Tracer):
-            return jax.lax.with_sharding_constraint(x, sharding)
-        return jax.device_put(x, sharding)
 
-    return jax.tree.map(place, tree)
+def _place(x: PyTree, sharding: NamedSharding) -> PyTree:
+    if not isinstance(x, Array):
+        return x
+    if isinstance(x, Tracer):
+        return jax.lax.with_sharding_constraint(x, sharding)
+    return jax.device_put(x, sharding)
+
+
+def _leads_with(x: PyTree, length: int) -> bool:
+    return isinstance(x, Array) and x.shape[:1] == (length,)

@@ -18,7 +18,7 @@ from ._memory import check_memory
 from ._networks import MLP, AbstractNetwork
 from ._policy import actor_critic
 from ._ppo import PPO, Metrics, TrainState
-from ._sharding import check_even, spread
+from ._sharding import check_even, replicate, spread
 from ._signals import hold_signals
 from ._views import AbstractCriticInput
 
@@ -148,7 +148,7 @@ def train(
             mesh=mesh,
         )
         if mesh is not None:
-            settings, state = spread((settings, state), env.num_envs, mesh)
+            settings, state = replicate(settings, mesh), _spread(state, env.num_envs, mesh)
             progress = dataclasses.replace(progress, state=state)
         block = _compile(settings, state)
         progress = dataclasses.replace(progress, compile_seconds=time.perf_counter() - begin)
@@ -257,7 +257,9 @@ def _run_block(
     metrics = jax.tree.map(lambda x: jnp.zeros((settings.length, *x.shape), x.dtype), one)
     arrays, metrics = jax.lax.fori_loop(0, count, step, (arrays, metrics))
     state = eqx.combine(arrays, rest)
-    return (_on(settings.mesh, state, env.num_envs), _on(settings.mesh, metrics))
+    if settings.mesh is not None:
+        state = _spread(state, env.num_envs, settings.mesh)
+    return state, _everywhere(metrics, settings.mesh)
 
 
 def _compile(settings: _Settings, state: TrainState) -> Any:
@@ -265,7 +267,7 @@ def _compile(settings: _Settings, state: TrainState) -> Any:
 
     **Raises:** `OutOfMemory` when it needs more memory than there is.
     """
-    inputs = (settings, state, _on(settings.mesh, _count(1)))
+    inputs = (settings, state, _everywhere(_count(1), settings.mesh))
     leaves, structure = jax.tree.flatten(inputs)
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) if eqx.is_array(x) else x for x in leaves]
     key = (structure, *shapes)
@@ -308,7 +310,7 @@ def _advance(
 ) -> TrainProgress:
     block_begin = time.perf_counter()
     count = min(settings.length, old.num_updates - old.updates)
-    state, metrics = block(settings, old.state, _on(settings.mesh, _count(count)))
+    state, metrics = block(settings, old.state, _everywhere(_count(count), settings.mesh))
     metrics = jax.tree.map(lambda x: np.asarray(x)[:count], metrics)
     end = time.perf_counter()
     _check_finite(metrics, old.updates)
@@ -324,8 +326,14 @@ def _advance(
     )
 
 
-def _on(mesh: Mesh | None, tree: _T, num_envs: int = -1) -> _T:
-    return tree if mesh is None else spread(tree, num_envs, mesh)
+def _spread(state: TrainState, num_envs: int, mesh: Mesh) -> TrainState:
+    """The environments of a run, spread over devices, with everything else on all of them."""
+    runner = spread(state.runner, num_envs, mesh)
+    return dataclasses.replace(replicate(state, mesh), runner=runner)
+
+
+def _everywhere(tree: _T, mesh: Mesh | None) -> _T:
+    return tree if mesh is None else replicate(tree, mesh)
 
 
 def _count(number: int) -> Int[Array, ""]:

@@ -36,6 +36,8 @@ class Config:
     """Length of training, in environment steps."""
     num_envs: int = 64
     """Environments side by side."""
+    devices: int | Literal["all"] = 1
+    """Devices that environments are spread over, or all."""
     network: Literal["mlp", "cnn"] = "mlp"
     """Kind of network of actor and critic."""
     width: int = 64
@@ -84,7 +86,7 @@ _LARGEST_COUNT = 2**31 - 1
 _SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of 32 bits
 _NOT_IN_FILE = ("config", "out", "overwrite", "resume", "max_hours", "profile")
 _OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience", "--max-kl")
-_OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile")
+_OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "--devices")
 """What may change when a run goes on: where it ends, and what is kept of it."""
 _MAX_FILE_BYTES = 100_000
 
@@ -96,6 +98,7 @@ _LIMITS = {
     "--shaping-steps": (0, 10**15),
     "--eval-every": (1, 10**15),
     "--eval-episodes": (1, 2**20),
+    "--devices": (1, 2**20),
     "--patience": (1, 10**9),
     "--checkpoint-every": (1, 10**15),
     "--final-episodes": (1, 2**20),

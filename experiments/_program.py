@@ -11,6 +11,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+from jax.sharding import Mesh
 from jaxtyping import PRNGKeyArray
 from rich.console import Console
 from rich.markup import escape
@@ -22,7 +23,9 @@ from agents import (
     OutOfMemory,
     TrainProgress,
     TrainState,
+    check_even,
     check_memory,
+    device_mesh,
     init_train_state,
     restore,
     train,
@@ -242,6 +245,7 @@ def _plan(config: Config) -> Plan:
         train_env = build_training_env(config)
         eval_env = build_evaluation_env(config, config.eval_episodes)
         config.ppo.check(train_env, recurrent=False)
+        mesh = _mesh(config)
     except ValueError as error:
         raise UsageError(str(error)) from error
     if (obstacle := config.env.obstacle()) is not None:
@@ -253,7 +257,20 @@ def _plan(config: Config) -> Plan:
         num_updates=math.ceil(config.total_steps / steps_per_update),
         updates_per_block=max(1, config.eval_every // steps_per_update),
         steps_per_update=steps_per_update,
+        mesh=mesh,
     )
+
+
+def _mesh(config: Config) -> Mesh | None:
+    """The devices to train on, where there are several.
+
+    **Raises:** `ValueError` when there are not as many, or environments cannot be spread evenly.
+    """
+    if config.devices == 1:
+        return None
+    mesh = device_mesh(None if config.devices == "all" else config.devices)
+    check_even(config.num_envs, mesh)
+    return mesh
 
 
 def _train(
@@ -271,6 +288,7 @@ def _train(
             state,
             num_updates=plan.num_updates,
             updates_per_block=plan.updates_per_block,
+            mesh=plan.mesh,
             measure=evaluator,
             hooks=hooks,
         )

@@ -4,6 +4,8 @@ import dataclasses
 from pathlib import Path
 from typing import final
 
+from jax.sharding import Mesh
+
 from agents import TrainState
 from eqgrid import AbstractVectorEnv
 from experiments._config import Config
@@ -21,6 +23,7 @@ class Plan:
     num_updates: int
     updates_per_block: int
     steps_per_update: int
+    mesh: Mesh | None
 
 
 @final
