@@ -15,7 +15,15 @@ from jaxtyping import PRNGKeyArray, PyTree
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 
-from agents import ActorCritic, Metrics, StopTraining, TrainProgress, evaluate, save
+from agents import (
+    ActorCritic,
+    Metrics,
+    StopTraining,
+    TrainProgress,
+    TrainState,
+    evaluate,
+    save,
+)
 from eqgrid import AbstractVectorEnv, NormalizeObservation
 from experiments._errors import Failures
 from experiments._folder import forget_older
@@ -162,7 +170,7 @@ def block_means(metrics: Metrics | None) -> dict[str, Any]:
 @final
 class Forget:
     """Removes what a run replaces, as soon as it has learned something: the older run in its
-    folder, and the result of its own first part.
+    folder, and the result and the policy of its own first part.
     """
 
     def __init__(self, folder: Path, failures: Failures):
@@ -171,6 +179,7 @@ class Forget:
     def __call__(self, _: TrainProgress) -> None:
         with self.failures.writing(self.folder):
             (self.folder / "result.json").unlink(missing_ok=True)
+            (self.folder / "policy.safetensors").unlink(missing_ok=True)
             forget_older(self.folder)
 
 
@@ -196,6 +205,7 @@ class Checkpoints:
         evaluator: Evaluator,
         failures: Failures,
         history: History,
+        describe: Callable[[TrainState], dict[str, Any]],
         every: float | int = 5,
     ):
         """**Arguments:**
@@ -204,15 +214,16 @@ class Checkpoints:
         - `evaluator`: tells how good the newest state is.
         - `failures`: is told what cannot be written.
         - `history`: tells how good the best state was so far.
+        - `describe`: what a checkpoint says of the policy in it.
         - `every`: seconds between two checkpoints of the newest state.
         """
         self.last, self.best = folder / "last.safetensors", folder / "best.safetensors"
         self.evaluator, self.failures, self.every = evaluator, failures, every
-        self.best_return, self.saved = history.best_return, -np.inf
+        self.best_return, self.saved, self.describe = history.best_return, -np.inf, describe
 
     def __call__(self, progress: TrainProgress) -> None:
         row = self.evaluator.rows[-1]
-        metadata = {"update": progress.updates, **row}
+        metadata = {"update": progress.updates, **row, **self.describe(progress.state)}
         if progress.wall_seconds >= self.saved + self.every:
             with self.failures.writing(self.last):
                 save(self.last, progress.state, metadata)

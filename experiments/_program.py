@@ -50,6 +50,7 @@ from experiments._hooks import (
     LogDisplay,
     StopWhenAsked,
 )
+from experiments._policies import Description
 from experiments._process import Process, Stopped
 from experiments._report import print_result
 from experiments._run import Plan, Run
@@ -135,14 +136,14 @@ def _begin(run: Run) -> int:
     console = _greet(run)
     eval_key, film_key = _keys(run)[1:]
     evaluator = Evaluator(run.plan.eval_env, eval_key, run.seconds, run.history.evaluations)
-    failures = Failures()
+    failures, describe = Failures(), Description(run)
     live = console.is_terminal and not console.is_dumb_terminal
     display = (LiveBar if live else LogDisplay)(console, evaluator)
     hooks = (
         Forget(run.folder, failures),
         evaluator,
         CsvLog(run.folder / "metrics.csv", evaluator, failures, run.history),
-        Checkpoints(run.folder / "checkpoints", evaluator, failures, run.history),
+        Checkpoints(run.folder / "checkpoints", evaluator, failures, run.history, describe),
         display,
         StopWhenAsked(run.process),
     )
@@ -153,7 +154,7 @@ def _begin(run: Run) -> int:
     if progress.stopped:
         console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
-    result = Conclusion(run, progress, evaluator, failures).conclude(film_key)
+    result = Conclusion(run, progress, evaluator, failures, describe).conclude(film_key)
     print_result(console, result, run.folder)
     if progress.stopped:
         command = f"python experiments/{run.algorithm}.py --resume {shlex.quote(str(run.folder))}"
