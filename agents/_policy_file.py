@@ -16,7 +16,7 @@ from ._checkpoint import CheckpointError, describe_leaves, pick, read, save
 from ._description import build_like, describe
 from ._networks import AbstractNetwork
 from ._ppo import TrainState
-from ._trained_policy import Normalization, TrainedPolicy, trained_policy
+from ._trained_policy import Normalization, TrainedPolicy, assemble
 
 POLICY_FILE = "policy.safetensors"
 """What the policy of a run is called in its folder."""
@@ -131,7 +131,7 @@ def describe_policy(state: TrainState, env: AbstractVectorEnv) -> dict[str, Any]
 
     **Raises:** `ValueError` when the policy has something in it that a file cannot name.
     """
-    policy = trained_policy(state.policy, env, state.runner.env_state)
+    policy = assemble(state.policy, env, state.runner.env_state)
     moments = ".runner.env_state"
     env_state = state.runner.env_state
     while isinstance(env_state, AbstractWrapperState) and not isinstance(

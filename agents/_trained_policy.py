@@ -253,6 +253,12 @@ def trained_policy(
 
     **Raises:** `ValueError` when the moments are missing.
     """
+    whole = assemble(policy, env, env_state)
+    return jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, whole)
+
+
+def assemble(policy: ActorCritic, env: AbstractVectorEnv, env_state: PyTree) -> TrainedPolicy:
+    """What `trained_policy` gives, with the very arrays that it is given."""
     normalization = None
     for wrapper in iter_wrappers(env):
         if isinstance(wrapper, NormalizeObservation):
@@ -260,8 +266,7 @@ def trained_policy(
             normalization = Normalization(frozen.moments, frozen.epsilon, frozen.clip)
             env = wrapper.env
             break
-    whole = TrainedPolicy(policy, env.action_space, _observation_of(env), normalization)
-    return jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, whole)
+    return TrainedPolicy(policy, env.action_space, _observation_of(env), normalization)
 
 
 def _freeze(wrapper: NormalizeObservation, env_state: PyTree) -> NormalizeObservation:

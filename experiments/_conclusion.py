@@ -16,7 +16,7 @@ from experiments._episode import film_episode
 from experiments._errors import Failures
 from experiments._folder import short_name
 from experiments._hooks import Evaluator, frozen, speed
-from experiments._policies import keep_policy
+from experiments._policies import POLICY_FILE, keep_best, keep_last
 from experiments._report import draw_curve, reached
 from experiments._results import write_json
 from experiments._run import Run
@@ -47,12 +47,15 @@ class Conclusion:
             with self.failures.writing(settings):
                 write_whole(settings, dump(self.run.algorithm, self.run.config).encode())
         result = self._result()
-        evaluation = {name: result[name] for name in ("eval_return_mean", "eval_return_std")}
-        self._save("last", self.progress.state, {**last, **evaluation})
-        with self.failures.writing(self.run.folder / "policy.safetensors"):
-            keep_policy(self.run.folder, result["policy"])
         with self.failures.writing(self.run.folder / "result.json"):
             write_json(self.run.folder / "result.json", result)
+        last |= {name: result[name] for name in ("eval_return_mean", "eval_return_std")}
+        self._save("last", self.progress.state, last)
+        with self.failures.writing(self.run.folder / POLICY_FILE):
+            if result["policy"] == "best":
+                keep_best(self.run)
+            else:
+                keep_last(self.run, self.progress.state, last)
         if not self._hurried():
             self._draw(result["optimum"], film_key)
         return result

@@ -117,12 +117,12 @@ def run(args: Sequence[str]) -> None:
         highlight=False,
     )
     keep_compiled_programs()
+    folder.mkdir(parents=True, exist_ok=True)
     results = [
         _judge(number, team, greedy, place, config.seed)
         for number, team in enumerate(teams)
         for greedy in (False, True)
     ]
-    folder.mkdir(parents=True, exist_ok=True)
     evaluation = {
         "command": shlex.join(["python", "experiments/evaluate.py", *args]),
         "policies": [str(saved.path) for saved in policies],
@@ -155,6 +155,8 @@ def _check(config: Config) -> None:
         raise UsageError("--card describes one policy: name one only.")
     if config.upload is not None and config.card is None:
         raise UsageError("--upload uploads a model card: add --card, with a folder to write it to.")
+    if config.out is not None and (config.out / "config.toml").exists():
+        raise UsageError(f"{str(config.out)!r} is the folder of a run: choose another --out.")
     if config.card is not None and config.card.exists() and any(config.card.iterdir()):
         raise UsageError(f"The folder {str(config.card)!r} is not empty: choose another --card.")
 

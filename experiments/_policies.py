@@ -15,11 +15,15 @@ from agents import (
     load_policy,
     read_metadata,
     save_policy,
+    trained_policy,
 )
 from experiments._config import Config, config_from, dump
 from experiments._errors import UsageError
 from experiments._run import Run
 from experiments._worlds import AbstractWorldConfig
+
+POLICY_FILE = "policy.safetensors"
+"""What the policy of a run is called in its folder, as `find_policy` looks for it."""
 
 
 @final
@@ -39,14 +43,23 @@ class Description:
         return self._known
 
 
-def keep_policy(folder: Path, which: Literal["best", "last"]) -> None:
-    """Writes the policy of a checkpoint into a file of its own, the one that a person will use.
+def keep_last(run: Run, state: TrainState, metadata: dict[str, Any]) -> None:
+    """Writes the policy of the last state into a file of its own, the one that a person will use.
+
+    **Raises:** `CheckpointError` when it cannot be written.
+    """
+    policy = trained_policy(state.policy, run.plan.train_env, state.runner.env_state)
+    save_policy(run.folder / POLICY_FILE, policy, {**metadata, "checkpoint": "last"})
+
+
+def keep_best(run: Run) -> None:
+    """The same with the policy of the best checkpoint.
 
     **Raises:** `CheckpointError` when the checkpoint cannot be read, or the policy written.
     """
-    checkpoint = find_policy(folder, which)
-    metadata = {**read_metadata(checkpoint), "checkpoint": which}
-    save_policy(folder / "policy.safetensors", load_policy(checkpoint), metadata)
+    checkpoint = find_policy(run.folder, "best")
+    metadata = {**read_metadata(checkpoint), "checkpoint": "best"}
+    save_policy(run.folder / POLICY_FILE, load_policy(checkpoint), metadata)
 
 
 @final

@@ -5,7 +5,7 @@ python experiments/evaluate.py runs/ippo-cramped-0-20260101-120000
 
 from experiments._process import Process
 
-process = Process.listen("nothing was written")  # before the imports, which take their time
+process = Process.listen("what was written before is kept")  # before the imports
 
 from experiments._evaluation import run_command_line  # noqa: E402
 

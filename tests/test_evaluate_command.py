@@ -33,7 +33,7 @@ from experiments._games import lineups, play
 from experiments._policies import portable, read_policy
 
 ROOT = Path(__file__).parents[1]
-GOALS = ("--env.name", "goals", "--env.horizon", "12")
+GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
 
 
 @pytest.fixture
@@ -99,9 +99,9 @@ def test_its_numbers_are_those_of_agents_evaluate(tmp_path, key, flags):
 
 @pytest.mark.slow
 def test_two_policies_play_in_both_seats(tmp_path, call):
-    write_policy(tmp_path / "a", *GOALS, seed=1, shared=False)
-    write_policy(tmp_path / "b", *GOALS, "--env.normalize-observation", seed=2)
-    code, said = call("a", "b", "--episodes", 6, "--seed", 3, "--out", "out", "--no-film")
+    write_policy(tmp_path / "a", *GOALS, seed=3, shared=False)
+    write_policy(tmp_path / "b", *GOALS, "--env.normalize-observation", seed=13)
+    code, said = call("a", "b", "--episodes", 40, "--out", "out", "--no-film")
     assert code == 0, said
     results = scores(tmp_path / "out")["results"]
     assert [(r["seats"], r["actions"]) for r in results] == [
@@ -114,7 +114,7 @@ def test_two_policies_play_in_both_seats(tmp_path, call):
     for result in results:
         if result["actions"] == "greedy":
             teams = [load_policy(tmp_path / name) for name in result["seats"]]
-            returns, arrivals, lengths = by_hand(teams, place(tmp_path / "a", 6), 3)
+            returns, arrivals, lengths = by_hand(teams, place(tmp_path / "a", 40), 0)
             np.testing.assert_allclose(result["return_of_agents"], returns, rtol=1e-6)
             np.testing.assert_allclose(result["events"]["arrival"], arrivals, rtol=1e-6)
             assert result["length_mean"] == pytest.approx(lengths)
@@ -299,6 +299,7 @@ BAD = {
     "upload alone": (("goals", "--upload", "a/b"), "add --card"),
     "two cards": (("goals", "goals", "--card", "c"), "--card describes one policy"),
     "card on something": (("goals", "--card", "full"), "The folder 'full' is not empty"),
+    "into a run": (("goals", "--out", "run"), "'run' is the folder of a run: choose another"),
     "unknown flag": (("goals", "--layuot", "ring"), "--layout"),
     "unknown choice": (("goals", "--which", "worst"), "--which must be one of"),
 }
@@ -320,6 +321,8 @@ def files(tmp_path_factory):
     (folder / "text").write_text("no policy")
     (folder / "empty").mkdir()
     (folder / "full" / "folder").mkdir(parents=True)
+    (folder / "run").mkdir()
+    (folder / "run" / "config.toml").write_text("")
     return folder
 
 
