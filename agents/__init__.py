@@ -8,12 +8,19 @@ from ._evaluate import Evaluation as Evaluation, evaluate as evaluate
 from ._files import write_whole as write_whole
 from ._gae import gae as gae
 from ._memory import OutOfMemory as OutOfMemory, check_memory as check_memory
+from ._mixed_team import mixed_team as mixed_team
 from ._networks import CNN as CNN, MLP as MLP, AbstractNetwork as AbstractNetwork, Dense as Dense
 from ._policy import (
     ActorCritic as ActorCritic,
     actor_critic as actor_critic,
     entropy as entropy,
     sample_action as sample_action,
+)
+from ._policy_file import (
+    describe_policy as describe_policy,
+    find_policy as find_policy,
+    load_policy as load_policy,
+    save_policy as save_policy,
 )
 from ._ppo import (
     PPO as PPO,
@@ -43,6 +50,11 @@ from ._train import (
     init_train_state as init_train_state,
     scan_updates as scan_updates,
     train as train,
+)
+from ._trained_policy import (
+    Normalization as Normalization,
+    TrainedPolicy as TrainedPolicy,
+    trained_policy as trained_policy,
 )
 from ._views import (
     AbstractCriticInput as AbstractCriticInput,

@@ -66,9 +66,9 @@ def restore(path: str | Path, like: _T) -> _T:
 
     **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged, or does not fit.
     """
-    about, data = _read(Path(path))
-    _check_fit(Path(path), about["leaves"], _named_leaves(like))
-    return jax.tree_util.tree_map_with_path(functools.partial(_pick, about["keys"], data), like)
+    about, data = read(Path(path))
+    _check_fit(Path(path), about["leaves"], describe_leaves(like))
+    return jax.tree_util.tree_map_with_path(functools.partial(pick, about["keys"], data), like)
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
 
     **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged.
     """
-    return _read(Path(path))[0]["metadata"]
+    return read(Path(path))[0]["metadata"]
 
 
 def _serialize(state: PyTree, metadata: dict[str, Any]) -> bytes:
@@ -84,7 +84,7 @@ def _serialize(state: PyTree, metadata: dict[str, Any]) -> bytes:
     about = {
         "format": _FORMAT,
         "metadata": metadata,
-        "leaves": {name: _describe(leaf) for name, leaf in leaves.items()},
+        "leaves": describe_leaves(state),
         "keys": {n: str(jax.random.key_impl(x)) for n, x in leaves.items() if _is_key(x)},
     }
     text = json.dumps(about, sort_keys=True)
@@ -92,8 +92,11 @@ def _serialize(state: PyTree, metadata: dict[str, Any]) -> bytes:
     return serialize(data, {"about": text, "sha256": _digest(text, data)})
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What is said about a checkpoint, and its arrays, both as they were written."""
+def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What is said about a checkpoint, and its arrays, both as they were written.
+
+    **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged.
+    """
     try:
         content = path.read_bytes()
     except ValueError as error:  # a zero byte in the name
@@ -140,10 +143,9 @@ def _digest(about: str, data: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _check_fit(path: Path, found: dict[str, str], expected: dict[str, Any]) -> None:
+def _check_fit(path: Path, found: dict[str, str], expected: dict[str, str]) -> None:
     for name in [*expected, *found]:
-        there = found.get(name, "nothing")
-        here = _describe(expected[name]) if name in expected else "nothing"
+        there, here = found.get(name, "nothing"), expected.get(name, "nothing")
         if there != here:
             raise CheckpointError(
                 f"The checkpoint {str(path)!r} is of another kind of run: at {name} it holds "
@@ -155,6 +157,11 @@ def _named_leaves(tree: PyTree) -> dict[str, Any]:
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     arrays = (jax.Array, jax.ShapeDtypeStruct, np.ndarray, np.generic)
     return {jax.tree_util.keystr(where): leaf for where, leaf in leaves if isinstance(leaf, arrays)}
+
+
+def describe_leaves(tree: PyTree) -> dict[str, str]:
+    """The dtype and the shape of every array, by its name in a file."""
+    return {name: _describe(leaf) for name, leaf in _named_leaves(tree).items()}
 
 
 def _describe(leaf: Any) -> str:
@@ -173,7 +180,8 @@ def _to_numpy(leaf: Any) -> np.ndarray:
     return np.ascontiguousarray(numbers).reshape(numbers.shape)
 
 
-def _pick(keys: dict[str, str], data: dict[str, np.ndarray], where: Any, leaf: Any) -> Any:
+def pick(keys: dict[str, str], data: dict[str, np.ndarray], where: Any, leaf: Any) -> Any:
+    """The array of a file that belongs at `where`, or the leaf that is there if there is none."""
     name = jax.tree_util.keystr(where)
     if name not in data:
         return leaf

@@ -84,14 +84,16 @@ class NormalizeObservation(AbstractVectorWrapper):
         - `state`: the state of any stack with a `NormalizeObservation` in it, such as the one that
             is trained in. It may have another number of environments.
 
-        **Returns:** a new wrapper, whose moments are array leaves.
+        **Returns:** a new wrapper, whose moments are array leaves. They are copies, so that the
+        wrapper outlives a `state` that is given to `train`, which consumes it.
 
         **Raises:** `ValueError` when there are no moments in `state`.
         """
         while isinstance(state, AbstractWrapperState):
             if isinstance(state, NormalizeObservationState):
+                moments = jax.tree.map(jnp.copy, state.moments)
                 return NormalizeObservation(
-                    self.env, self.epsilon, self.clip, moments=state.moments, frozen=True
+                    self.env, self.epsilon, self.clip, moments=moments, frozen=True
                 )
             state = state.env_state
         raise ValueError("freeze needs the state of a NormalizeObservation; there is none in this.")

@@ -1,7 +1,7 @@
 """From settings to environments and networks."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import optax
 
@@ -46,10 +46,10 @@ def build_evaluation_env(config: Config, num_envs: int) -> AbstractVectorEnv:
 
 
 def vectorize_evaluation(
-    config: Config, world: GridWorld | RandomLayouts, num_envs: int
+    config: Config, world: GridWorld | RandomLayouts, num_envs: int, totals: Sequence[str] = ()
 ) -> AbstractVectorEnv:
-    """The same of another world."""
-    env = Vectorize(AutoReset(LogEpisodes(_shown(config, world))), num_envs)
+    """The same of another world, with `totals` of `info` for each episode."""
+    env = Vectorize(AutoReset(LogEpisodes(_shown(config, world), totals)), num_envs)
     return NormalizeObservation(env) if config.env.normalize_observation else env
 
 

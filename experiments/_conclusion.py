@@ -3,26 +3,24 @@
 import dataclasses
 import math
 import os
+from collections.abc import Callable
 from typing import Any, final
 
-import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from agents import TrainProgress, read_metadata, restore, save, write_whole
+from agents import TrainProgress, TrainState, read_metadata, restore, save, write_whole
 from experiments._build import build_evaluation_env, vectorize_evaluation
 from experiments._config import dump
+from experiments._episode import film_episode
 from experiments._errors import Failures
 from experiments._evaluator import Evaluator, frozen
-from experiments._film import record
 from experiments._folder import short_name
 from experiments._hooks import speed
+from experiments._policies import POLICY_FILE, keep_best, keep_last
 from experiments._report import draw_curve, reached
 from experiments._results import write_json
 from experiments._run import Run
-
-_FILM_STEPS = 1000
-"""The longest film: what is not shown of an episode is more of the same."""
 
 
 @final
@@ -38,10 +36,12 @@ class Conclusion:
     progress: TrainProgress
     evaluator: Evaluator
     failures: Failures
+    describe: Callable[[TrainState], dict[str, Any]]
 
     def conclude(self, film_key: PRNGKeyArray) -> dict[str, Any]:
         """**Returns:** what is in `result.json`."""
         last = {"update": self.progress.updates, **self.evaluator.rows[-1]}
+        last |= self.describe(self.progress.state)
         self._save("last", self.progress.state, last)
         settings = self.run.folder / "config.toml"
         if not os.path.exists(settings):  # somebody removed it
@@ -50,10 +50,15 @@ class Conclusion:
         result = self._result()
         with self.failures.writing(self.run.folder / "result.json"):
             write_json(self.run.folder / "result.json", result)
+        last |= {name: result[name] for name in ("eval_return_mean", "eval_return_std")}
+        self._save("last", self.progress.state, last)
+        with self.failures.writing(self.run.folder / POLICY_FILE):
+            if result["policy"] == "best":
+                keep_best(self.run)
+            else:
+                keep_last(self.run, self.progress.state, last)
         if not self._hurried():
             self._draw(result["optimum"], film_key)
-        evaluation = {name: result[name] for name in ("eval_return_mean", "eval_return_std")}
-        self._save("last", self.progress.state, {**last, **evaluation})
         return result
 
     def _hurried(self) -> bool:
@@ -65,7 +70,8 @@ class Conclusion:
         row = self.evaluator.rows[-1]
         mean = row["eval_return_mean"] if returns is None else float(returns.mean())
         std = row["eval_return_std"] if returns is None else float(returns.std())
-        optimum = config.env.optimum
+        optimum, best = config.env.optimum, self._best()
+        best_mean = best["best_return_mean"]
         return {
             "algorithm": self.run.algorithm,
             "world": config.env.name,
@@ -80,7 +86,8 @@ class Conclusion:
             "eval_return_mean": mean,
             "eval_return_std": std,
             "eval_episodes": config.eval_episodes if returns is None else len(returns),
-            **self._best(),
+            **best,
+            "policy": "best" if best_mean is not None and best_mean >= mean else "last",
             "optimum": optimum,
             "eval_fraction_of_optimum": mean / optimum if optimum else None,
             "reached": reached(self.evaluator.rows, config.env.threshold),
@@ -144,17 +151,8 @@ class Conclusion:
             return
         state = self.progress.state
         env = frozen(build_evaluation_env(config, 1), state.runner.env_state)
-        steps = min(config.env.horizon, _FILM_STEPS)
-        states, rewards, done = record(state.policy, env, key, steps)
-        length = int(np.append(np.flatnonzero(done) + 1, steps)[0])
-        states, rewards = jax.tree.map(lambda x: x[:length], (states, rewards))
-        score = np.concatenate([[0.0], np.cumsum(rewards)[:-1]])
         world = config.env.build(train=False)
-        film = world.render_episode(
-            states,
-            captions=[f"{score:g}" for score in score],
-            cell_pixels=min(64, max(4, 1024 // max(world.shape))),
-        )
+        film = film_episode(state.policy, env, world, key, config.env.horizon)
         with self.failures.writing(self.run.folder / "episode.gif"):
             write_whole(self.run.folder / "episode.gif", film)
 

@@ -102,6 +102,7 @@ _LIMITS = {
     "--patience": (1, 10**9),
     "--checkpoint-every": (1, 10**15),
     "--final-episodes": (1, 2**20),
+    "--episodes": (1, 2**14),
     "--count": (1, 10_000),
     "--cell-pixels": (4, 128),
     "--env.horizon": (1, 100_000),
@@ -270,7 +271,7 @@ def load(path: Path, algorithm: str) -> Config:
     """
     try:
         table = tomllib.loads(_read_text(path))
-        written_by = table.pop("algorithm", algorithm)
+        written_by = table.get("algorithm", algorithm)
         if written_by not in ALGORITHMS:
             raise UsageError(
                 f"has {reprlib.repr(written_by)} for 'algorithm', which must be one of "
@@ -281,7 +282,7 @@ def load(path: Path, algorithm: str) -> Config:
                 f"is for {written_by}: use experiments/{written_by}.py, or take the line "
                 f"'algorithm' out of it to train with {algorithm}."
             )
-        return _fill(default_config(_world_in(table)), table, "")
+        return config_from(table)
     except UsageError as error:
         raise UsageError(f"The settings file {str(path)!r} {error}") from error
     except RecursionError as error:
@@ -289,6 +290,15 @@ def load(path: Path, algorithm: str) -> Config:
     except ValueError as error:
         digits = "a number has too many digits" if "digits" in str(error) else str(error)
         raise UsageError(f"The settings file {str(path)!r} is no TOML: {digits:.200}.") from error
+
+
+def config_from(table: dict[str, Any]) -> Config:
+    """The settings in a table, as `dump` writes it.
+
+    **Raises:** `UsageError` with half a sentence for an unknown key or a value of a wrong type.
+    """
+    table = {key: value for key, value in table.items() if key != "algorithm"}
+    return _fill(default_config(_world_in(table)), table, "")
 
 
 def _world_in(table: dict[str, Any]) -> AbstractWorldConfig:

@@ -17,7 +17,7 @@ from experiments._errors import RunError, UsageError, reason
 _LOCK, _OLDER = "run.lock", "older-run"
 _FILES = (
     *("result.json", "curve.png", "episode.gif", "metrics.csv", "config.toml"),
-    *("checkpoints/last.safetensors", "checkpoints/best.safetensors"),
+    *("checkpoints/last.safetensors", "checkpoints/best.safetensors", "policy.safetensors"),
 )
 """What a run writes."""
 

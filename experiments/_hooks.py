@@ -5,7 +5,7 @@ All that they share is the progress that they are given, so their order does not
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -13,7 +13,7 @@ import jax
 import numpy as np
 import psutil
 
-from agents import Metrics, StopTraining, TrainProgress, save
+from agents import Metrics, StopTraining, TrainProgress, TrainState, save
 from experiments._errors import Failures
 from experiments._folder import forget_older
 from experiments._history import History
@@ -73,7 +73,7 @@ def block_means(metrics: Metrics | None) -> dict[str, Any]:
 @final
 class Forget:
     """Removes what a run replaces, as soon as it has learned something: the older run in its
-    folder, and the result of its own first part.
+    folder, and the result and the policy of its own first part.
     """
 
     def __init__(self, folder: Path, failures: Failures):
@@ -82,6 +82,7 @@ class Forget:
     def __call__(self, _: TrainProgress) -> None:
         with self.failures.writing(self.folder):
             (self.folder / "result.json").unlink(missing_ok=True)
+            (self.folder / "policy.safetensors").unlink(missing_ok=True)
             forget_older(self.folder)
 
 
@@ -172,6 +173,7 @@ class Checkpoints:
         folder: Path,
         failures: Failures,
         history: History,
+        describe: Callable[[TrainState], dict[str, Any]],
         *,
         keep_every: int | None = None,
         seconds: float | int = 5,
@@ -181,12 +183,14 @@ class Checkpoints:
         - `folder`: where `last.safetensors`, `best.safetensors` and `step-....safetensors` go.
         - `failures`: is told what cannot be written.
         - `history`: tells how good the best state was so far, and how far the run was.
+        - `describe`: what a checkpoint says of the policy in it.
         - `keep_every`: environment steps between two checkpoints that stay.
         - `seconds`: between two checkpoints of the newest state.
         """
-        self.folder, self.failures, self.seconds = folder, failures, seconds
+        self.folder, self.failures, self.describe = folder, failures, describe
         self.keep_every, self.env_steps = keep_every, history.env_steps
-        self.best_return, self.saved = history.best_return, -np.inf
+        self.seconds, self.saved = seconds, -np.inf
+        self.best_return = history.best_return
 
     def __call__(self, progress: TrainProgress) -> None:
         mean = progress.measured["eval_return_mean"]
@@ -204,7 +208,8 @@ class Checkpoints:
         """**Returns:** whether it was written."""
         path = self.folder / f"{name}.safetensors"
         with self.failures.writing(path):
-            save(path, progress.state, {"update": progress.updates, **progress.measured})
+            metadata = {"update": progress.updates, **progress.measured}
+            save(path, progress.state, {**metadata, **self.describe(progress.state)})
             return True
         return False
 

@@ -57,6 +57,7 @@ from experiments._hooks import (
     StopWhenAsked,
 )
 from experiments._loggers import Logger, open_loggers
+from experiments._policies import Description
 from experiments._process import Process, Stopped
 from experiments._report import print_result
 from experiments._run import Plan, Run
@@ -144,11 +145,11 @@ def _begin(run: Run) -> int:
     console = _greet(run)
     eval_key, film_key = _keys(run)[1:]
     evaluator = Evaluator(run.plan.eval_env, eval_key, run.seconds, run.history.evaluations)
-    failures = Failures()
+    failures, describe = Failures(), Description(run)
     live = console.is_terminal and not console.is_dumb_terminal
     display = (LiveBar if live else LogDisplay)(console)
     with _open_loggers(run) as loggers, _profile(run) as profile:
-        hooks = (*_hooks(run, failures, loggers), *profile, display)
+        hooks = (*_hooks(run, failures, describe, loggers), *profile, display)
         progress = _train(run, evaluator, hooks, display)
     stopped = _STOP_CODES.get(progress.stopped or "", 0)
     if progress.stopped and progress.metrics is None:
@@ -156,7 +157,7 @@ def _begin(run: Run) -> int:
     if progress.stopped:
         console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
-    result = Conclusion(run, progress, evaluator, failures).conclude(film_key)
+    result = Conclusion(run, progress, evaluator, failures, describe).conclude(film_key)
     print_result(console, result, run.folder)
     if progress.stopped:
         command = f"python experiments/{run.algorithm}.py --resume {shlex.quote(str(run.folder))}"
@@ -194,13 +195,19 @@ def _profile(run: Run) -> Iterator[list[Profile]]:
             hook.close()
 
 
-def _hooks(run: Run, failures: Failures, loggers: Sequence[Logger]) -> list[Hook]:
+def _hooks(
+    run: Run, failures: Failures, describe: Description, loggers: Sequence[Logger]
+) -> list[Hook]:
     config, history = run.config, run.history
     hooks: list[Hook] = [
         Forget(run.folder, failures),
         Log(loggers, failures, history.train_seconds),
         Checkpoints(
-            run.folder / "checkpoints", failures, history, keep_every=config.checkpoint_every
+            run.folder / "checkpoints",
+            failures,
+            history,
+            describe,
+            keep_every=config.checkpoint_every,
         ),
         EarlyStop(
             history.evaluations,

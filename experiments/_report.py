@@ -123,6 +123,7 @@ def print_result(console: Console, result: dict[str, Any], folder: Path) -> None
         ("result.json", "numbers"),
         ("metrics.csv", "training log"),
         ("config.toml", "settings"),
+        ("policy.safetensors", "policy"),
         ("checkpoints/best.safetensors", "best state"),
         ("checkpoints/last.safetensors", "last state"),
     ):

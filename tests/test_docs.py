@@ -93,7 +93,8 @@ def test_commands_run(command, tmp_path, own_caches):
 
 @pytest.mark.slow
 def test_flags_exist(tmp_path, own_caches):
-    scripts = ("ippo.py", "layouts.py", "throughput.py", "learning_speed.py", "accelerator.py")
+    scripts = ("ippo.py", "evaluate.py", "layouts.py", "throughput.py", "learning_speed.py")
+    scripts += ("accelerator.py",)
     env = own_caches | {"COLUMNS": "200"}
     asked = [[script] for script in scripts]
     asked += [["ippo.py", "--env.name", name] for name in eqgrid.ENVIRONMENTS]

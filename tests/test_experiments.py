@@ -54,6 +54,7 @@ RESULT_KEYS = {
     "eval_fraction_of_optimum",
     "reached",
     "zero_shot",
+    "policy",
 }
 
 
@@ -115,6 +116,7 @@ def test_a_run_leaves_all_its_files(finished):
         "result.json",
         "curve.png",
         "episode.gif",
+        "policy.safetensors",
         "checkpoints",
     }
     checkpoints = {path.name for path in (finished / "checkpoints").iterdir()}
@@ -384,7 +386,13 @@ def test_a_signal_at_the_end_skips_what_takes_time(program, monkeypatch, tmp_pat
     monkeypatch.setattr(program.Conclusion, "_hurried", lambda _: True)
     assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 0
     names = {path.name for path in (tmp_path / "run").iterdir()}
-    assert names == {"config.toml", "metrics.csv", "result.json", "checkpoints"}
+    assert names == {
+        "config.toml",
+        "metrics.csv",
+        "result.json",
+        "policy.safetensors",
+        "checkpoints",
+    }
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["eval_episodes"] == 4, "those of the last periodic evaluation"
     assert result["eval_return_mean"] == float(rows(tmp_path / "run")[-1]["eval_return_mean"])

@@ -125,6 +125,16 @@ def test_freezing_takes_the_moments_to_other_environments(run, key):
     assert_same(evaluated.moments, state.env_state.moments)
 
 
+def test_frozen_moments_outlive_the_state_that_training_consumes(key):
+    env = NormalizeObservation(inner(CartPole()))
+    _, state = env.reset(key)
+    frozen = env.freeze(state)
+    before = jax.tree.map(np.array, state.moments)
+    jax.tree.map(lambda x: x.delete(), state.moments)  # as donated arrays are
+    assert_same(frozen.moments, before)
+    frozen.reset(key)
+
+
 def test_frozen_moments_are_leaves(run):
     """New statistics do not make an evaluation compile again."""
     env, (_, _, states), _ = run

@@ -14,7 +14,10 @@ import pytest
 from agents import read_metadata
 
 pytestmark = pytest.mark.robustness
-FILES = ("config.toml", "metrics.csv", "result.json", "curve.png", "episode.gif")
+FILES = (
+    *("config.toml", "metrics.csv", "result.json", "curve.png", "episode.gif"),
+    "policy.safetensors",
+)
 NAMES = ("o[1]", "a[/b]", "a\nb", "caf\udce9", "日本", "*?{}", " ")
 
 
@@ -177,8 +180,8 @@ KIBIBYTES = (16, 64, 200, 300, 400, 560, 600, 700)
 
 @pytest.mark.parametrize("size", KIBIBYTES)
 def test_a_full_disk_fails_file_by_file(programs, what_is_left, tmp_path, size):
-    """On a small file system of its own: a file of 268 kB for each of two checkpoints, and one more
-    while it is written; pictures of 29 and 82 kB.
+    """On a small file system of its own: a file of 274 kB for each of two checkpoints, and one more
+    while it is written; a policy of 90 kB, and pictures of 29 and 82 kB.
     """
     from conftest import ROOT, SMALL  # noqa: PLC0415
 

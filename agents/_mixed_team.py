@@ -1,0 +1,87 @@
+"""One team of several trained policies, to see how they play together."""
+
+from collections.abc import Sequence
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree, Shaped
+
+from ._policy import ActorCritic
+from ._team import AbstractMultiAgentNetwork
+from ._trained_policy import TrainedPolicy
+from ._views import LocalObservation
+
+
+def mixed_team(policies: Sequence[TrainedPolicy], *, greedy: bool = False) -> ActorCritic:
+    """One policy for a whole environment, in which every agent acts by another trained policy.
+
+    It reads observations as the environment shows them: each policy normalises them for itself.
+    In its place in the team, a policy acts as it does in the same place of a team of its own. The
+    values are all 0, so the team can be evaluated, but not trained.
+
+    **Arguments:**
+
+    - `policies`: that of every agent, in the order of the agents. One policy may act for several.
+    - `greedy`: always take the most probable action.
+
+    **Returns:** what `evaluate` and `collect_rollout` take.
+
+    **Raises:** `ValueError` unless there is one policy for each agent, all with the same actions.
+    """
+    for policy in policies:
+        if policy.num_agents != len(policies):
+            raise ValueError(
+                f"A team of {len(policies)} needs policies that were trained with as many agents, "
+                f"but one was trained with {policy.num_agents}."
+            )
+        if not eqx.tree_equal(policy.action_space, policies[0].action_space):
+            raise ValueError("The policies of one team need the same actions, but they differ.")
+    unique: list[TrainedPolicy] = []
+    seats = []
+    for policy in policies:
+        number = next((i for i, known in enumerate(unique) if known is policy), len(unique))
+        unique += [policy] if number == len(unique) else []
+        seats.append(number)
+    actor = _MixedActor(
+        num_agents=len(seats), policies=tuple(unique), seats=tuple(seats), greedy=greedy
+    )
+    return ActorCritic(actor, _NoCritic(num_agents=len(seats)), LocalObservation())
+
+
+@final
+class _MixedActor(AbstractMultiAgentNetwork):
+    """The logits of every agent, from the policy in its seat."""
+
+    num_agents: int = eqx.field(static=True)
+    policies: tuple[TrainedPolicy, ...]
+    seats: tuple[int, ...] = eqx.field(static=True)
+    greedy: bool = eqx.field(static=True)
+
+    def initial_carry(self) -> PyTree[Shaped[Array, "agents ..."]]:
+        return tuple(policy.initial_carry() for policy in self.policies)
+
+    def __call__(
+        self, x: PyTree[Shaped[Array, "agents ..."]], carry: PyTree[Shaped[Array, "agents ..."]]
+    ) -> tuple[Float[Array, "agents out"], PyTree[Shaped[Array, "agents ..."]]]:
+        outputs = [policy.logits(x, c) for policy, c in zip(self.policies, carry, strict=True)]
+        logits = jnp.stack([outputs[who][0][seat] for seat, who in enumerate(self.seats)])
+        if self.greedy:
+            best = jnp.argmax(logits, axis=-1, keepdims=True)
+            logits = jnp.where(jnp.arange(logits.shape[-1])[None] == best, 0.0, -jnp.inf)
+        return logits, tuple(carry for _, carry in outputs)
+
+
+@final
+class _NoCritic(AbstractMultiAgentNetwork):
+    """Expects nothing."""
+
+    num_agents: int = eqx.field(static=True)
+
+    def initial_carry(self) -> None:
+        return None
+
+    def __call__(
+        self, x: PyTree[Shaped[Array, "agents ..."]], carry: None
+    ) -> tuple[Float[Array, "agents out"], None]:
+        return jnp.zeros((self.num_agents, 1)), carry

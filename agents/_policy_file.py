@@ -1,0 +1,165 @@
+"""Policies on disk: one safetensors file that says what is in it, and runs no code when loaded."""
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from eqgrid import AbstractVectorEnv, AbstractWrapperState, NormalizeObservationState
+
+from ._checkpoint import CheckpointError, describe_leaves, pick, read, save
+from ._description import build_like, describe
+from ._networks import AbstractNetwork
+from ._ppo import TrainState
+from ._trained_policy import Normalization, TrainedPolicy, assemble
+
+POLICY_FILE = "policy.safetensors"
+"""What the policy of a run is called in its folder."""
+
+
+def save_policy(
+    path: str | Path, policy: TrainedPolicy, metadata: Mapping[str, Any] | None = None
+) -> None:
+    """Writes a policy as one file that describes itself, as `save` writes a checkpoint.
+
+    **Arguments:**
+
+    - `path`: the file, such as `policy.safetensors`; its folder is made if needed.
+    - `policy`: what `trained_policy` or `load_policy` gave.
+    - `metadata`: anything else that JSON can hold; `read_metadata` gives it back, with the
+        description of the policy as `"policy"`.
+
+    **Raises:** `CheckpointError` when it cannot be written, and `ValueError` when the policy has
+    something in it that a file cannot name.
+    """
+    description = describe(policy, ".actor_critic", ".normalization.moments")
+    save(path, policy, {**(metadata or {}), "policy": description})
+
+
+def load_policy(
+    path: str | Path,
+    *,
+    which: Literal["best", "last"] | None = None,
+    networks: Mapping[str, Callable[..., AbstractNetwork]] | None = None,
+) -> TrainedPolicy:
+    """Reads a policy, ready to act.
+
+    No code of the file is run, and nothing is imported for it: it says the names of classes and
+    functions, and those are looked up among ours.
+
+    **Arguments:**
+
+    - `path`: the folder of a run, a policy file, or a checkpoint of a run.
+    - `which`: which checkpoint of the folder; as in `find_policy`.
+    - `networks`: the networks of your own, by the names of their classes; each is called as
+        `network(in_shape, out_size, final_scale=..., key=...)`, as in `actor_critic`.
+
+    **Returns:** the policy that was saved.
+
+    **Raises:** `CheckpointError` when there is none, or it is damaged, or holds what is not known.
+    """
+    path = find_policy(path, which)
+    about, data = read(path)
+    description = about["metadata"].get("policy")
+    if not isinstance(description, dict):
+        raise CheckpointError(
+            f"The checkpoint {str(path)!r} does not describe the policy in it: it was saved "
+            f"without the metadata of describe_policy, and only restore can read it."
+        )
+    try:
+        policy, space, observation, moments = build_like(description, networks or {})
+        policy = _fill(about, data, description["parameters"], policy)
+        normalization = description["normalization"]
+        if normalization is not None:
+            clip = normalization["clip"]
+            normalization = Normalization(
+                _fill(about, data, normalization["moments"], moments),
+                jnp.asarray(float(normalization["epsilon"])),
+                jnp.asarray(math.inf if clip is None else float(clip)),
+            )
+        return TrainedPolicy(policy, space, observation, normalization)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        why = why.partition("\n")[0].rstrip(".")
+        raise CheckpointError(f"The policy {str(path)!r} cannot be used: {why}.") from error
+
+
+def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) -> Path:
+    """The file of a policy.
+
+    **Arguments:**
+
+    - `path`: a file, or the folder of a run.
+    - `which`: of a folder, its `best` or its `last` checkpoint. Unless given, it is
+        `policy.safetensors`, the better of both, which a run writes at its end; where that is
+        missing, as in a run that was killed, it is the best checkpoint, and else the last one.
+
+    **Raises:** `CheckpointError` when there is no policy in the folder.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        return folder
+    names = {which: f"checkpoints/{which}.safetensors"} if which else {}
+    names = names or {
+        "policy": POLICY_FILE,
+        "best": "checkpoints/best.safetensors",
+        "last": "checkpoints/last.safetensors",
+    }
+    for name in names.values():
+        if (folder / name).is_file():
+            return folder / name
+    raise CheckpointError(
+        f"There is no policy in the folder {str(path)!r}, which would be "
+        f"{' or '.join(names.values())}: name a file, or the folder of a run."
+    )
+
+
+def describe_policy(state: TrainState, env: AbstractVectorEnv) -> dict[str, Any]:
+    """What makes a checkpoint a policy file, too: `save(path, state, describe_policy(state, env))`.
+
+    **Arguments:**
+
+    - `state`: the state of a run.
+    - `env`: the environments that it trains in.
+
+    **Returns:** metadata for `save`, which further entries may be added to.
+
+    **Raises:** `ValueError` when the policy has something in it that a file cannot name.
+    """
+    policy = assemble(state.policy, env, state.runner.env_state)
+    moments = ".runner.env_state"
+    env_state = state.runner.env_state
+    while isinstance(env_state, AbstractWrapperState) and not isinstance(
+        env_state, NormalizeObservationState
+    ):
+        moments, env_state = f"{moments}.env_state", env_state.env_state
+    return {"policy": describe(policy, ".policy", f"{moments}.moments")}
+
+
+def _fill(about: dict[str, Any], data: dict[str, Any], begin: str, like: PyTree) -> PyTree:
+    """`like` with the arrays of a file whose names begin with `begin`.
+
+    **Raises:** `ValueError` with half a sentence when they are not those that are needed.
+    """
+    found = _below(begin, about["leaves"])
+    expected = describe_leaves(like)
+    for name in [*expected, *found]:
+        there, here = (x.get(name, "nothing") for x in (found, expected))
+        if there != here:
+            raise ValueError(f"at {begin}{name} it holds {there}, but {here} is needed")
+    take = functools.partial(pick, _below(begin, about["keys"]), _below(begin, data))
+    return jax.tree_util.tree_map_with_path(take, like)
+
+
+def _below(begin: str, named: Mapping[str, Any]) -> dict[str, Any]:
+    """What is named as an attribute or an item of `begin`, by the rest of the name."""
+    return {
+        name.removeprefix(begin): x
+        for name, x in named.items()
+        if name.startswith(begin) and name[len(begin) :].startswith((".", "["))
+    }

@@ -1,0 +1,281 @@
+"""The program behind `evaluate.py`: policies in, a folder with numbers and films out."""
+
+import dataclasses
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, final
+
+import jax
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from agents import CheckpointError, mixed_team, write_whole
+from eqgrid import AbstractVectorEnv
+from eqgrid.grid import GridWorld, RandomLayouts
+from experiments._build import vectorize_evaluation
+from experiments._cache import keep_compiled_programs
+from experiments._card import write_card
+from experiments._config import check_limits, cli
+from experiments._episode import film_episode
+from experiments._errors import RunError, UsageError, print_error, print_system_error
+from experiments._folder import short_name
+from experiments._games import Games, Lineup, lineups, play
+from experiments._generated import NAME as GENERATED
+from experiments._hub import upload
+from experiments._policies import SavedPolicy, read_policy
+from experiments._results import write_json
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Evaluates trained policies, alone or together, and leaves a folder with numbers and films."""
+
+    policies: tyro.conf.Positional[
+        Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
+    ] = ()
+    """Folders of runs, policy files or checkpoints."""
+    which: Literal["policy", "best", "last"] = "policy"
+    """Of a folder: policy.safetensors, or a checkpoint."""
+    layout: str | None = None
+    """Another layout than the one trained in."""
+    episodes: int = 256
+    """Episodes of every team, drawn and greedy each."""
+    seed: int = 0
+    """Seed of everything that is random."""
+    no_film: bool = False
+    """Draw no films."""
+    card: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Write a model card, with the policy, into a new folder."""
+    upload: Annotated[str | None, tyro.conf.arg(metavar="NAME/REPO")] = None
+    """Upload that folder to the Hugging Face hub (needs the [hub] extra)."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the results; a new one in runs/ if none."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where the policies are judged.
+
+    **Arguments:**
+
+    - `title`: what the layout is called.
+    - `world`: the world itself, to draw its states.
+    - `env`: as many environments as episodes are played.
+    - `one`: one environment, for the film.
+    - `horizon`: how many steps an episode has at most.
+    """
+
+    title: str
+    world: GridWorld | RandomLayouts
+    env: AbstractVectorEnv
+    one: AbstractVectorEnv
+    horizon: int
+
+
+def run_command_line() -> int:
+    """Runs a command line, and says in one line why it cannot be done.
+
+    **Returns:** the exit code: 0; 2 when something wrong was asked, 1 when something went wrong.
+    """
+    try:
+        run(sys.argv[1:])
+    except UsageError as error:
+        return print_error(str(error), 2)
+    except (RunError, CheckpointError) as error:
+        return print_error(str(error), 1)
+    except OSError as error:
+        return print_system_error(error)
+    except MemoryError:
+        return print_error("There is not enough memory: lower --episodes.", 1)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        return print_error("There is not enough memory: lower --episodes.", 1)
+    return 0
+
+
+def run(args: Sequence[str]) -> None:
+    """**Raises:** what `run_command_line` turns into a sentence."""
+    config = cli(Config(), args, "python experiments/evaluate.py", Config.__doc__ or "")
+    _check(config)
+    which = None if config.which == "policy" else config.which
+    policies = [read_policy(path, which, config.layout) for path in config.policies]
+    teams = lineups(policies)
+    place = _place(policies, config)
+    folder = config.out or Path("runs") / _folder_name(place.title)
+    # Where nobody looks at a terminal, no line is broken in two.
+    console = Console(width=None if sys.stdout.isatty() else 160, emoji=False)
+    console.print(
+        f"{config.episodes} episodes in [bold]{escape(short_name(place.title))}[/] for each team",
+        highlight=False,
+    )
+    keep_compiled_programs()
+    folder.mkdir(parents=True, exist_ok=True)
+    results = [
+        _judge(number, team, greedy, place, config.seed)
+        for number, team in enumerate(teams)
+        for greedy in (False, True)
+    ]
+    evaluation = {
+        "command": shlex.join(["python", "experiments/evaluate.py", *args]),
+        "policies": [str(saved.path) for saved in policies],
+        "trained_steps": [saved.metadata.get("env_steps") for saved in policies],
+        "world": policies[0].config.env.name,
+        "layout": place.title,
+        "episodes": config.episodes,
+        "seed": config.seed,
+        "results": results,
+    }
+    write_json(folder / "evaluation.json", evaluation)
+    _print_scores(console, results)
+    _print_events(console, results)
+    films = [] if config.no_film else _draw_films(folder, teams, place, config.seed)
+    for name in ("evaluation.json", *films):
+        console.print(Text(str(folder / name), overflow="fold"), soft_wrap=True)
+    if config.card is not None:
+        write_card(config.card, policies[0], evaluation, folder)
+        console.print(Text(f"model card: {config.card / 'README.md'}"), soft_wrap=True)
+    if config.card is not None and config.upload is not None:
+        console.print(Text(f"uploaded: {upload(config.card, config.upload)}"), soft_wrap=True)
+
+
+def _check(config: Config) -> None:
+    """**Raises:** `UsageError` for flags that are out of range, or cannot go together."""
+    check_limits(config)
+    if not config.policies:
+        raise UsageError("Name the folder of a run, or a policy file; --help says more.")
+    if config.card is not None and len(config.policies) > 1:
+        raise UsageError("--card describes one policy: name one only.")
+    if config.upload is not None and config.card is None:
+        raise UsageError("--upload uploads a model card: add --card, with a folder to write it to.")
+    if config.out is not None and (config.out / "config.toml").exists():
+        raise UsageError(f"{str(config.out)!r} is the folder of a run: choose another --out.")
+    if config.card is not None and config.card.exists() and any(config.card.iterdir()):
+        raise UsageError(f"The folder {str(config.card)!r} is not empty: choose another --card.")
+
+
+def _place(policies: Sequence[SavedPolicy], config: Config) -> Place:
+    """**Raises:** `UsageError` when there is no such world, or a policy does not fit into it."""
+    first: Any = policies[0].config.env
+    for other in policies[1:]:
+        if other.config.env.name != first.name:
+            raise UsageError(
+                f"{policies[0].name!r} was trained in {first.name}, but {other.name!r} in "
+                f"{other.config.env.name}: policies of one team need one world."
+            )
+        if other.config.env.title != first.title:
+            raise UsageError(
+                f"{policies[0].name!r} was trained in {short_name(first.title)}, but "
+                f"{other.name!r} in {short_name(other.config.env.title)}: choose with --layout."
+            )
+    # Policies normalise for themselves, and act without the state of the world.
+    env: Any = dataclasses.replace(first, normalize_observation=False)
+    settings = dataclasses.replace(policies[0].config, env=env, critic="joint")
+    try:
+        env.check()
+        world = _world(policies[0], settings.env.build(train=False), config.layout)
+        many = vectorize_evaluation(settings, world, config.episodes, ("events",))
+        one = vectorize_evaluation(settings, world, 1)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    for saved in policies:
+        try:
+            saved.policy.check(many)
+        except ValueError as error:
+            raise UsageError(
+                f"{saved.name!r} cannot act in {env.name}, {short_name(env.title)}: {error}"
+            ) from error
+    return Place(env.title, world, many, one, env.horizon)
+
+
+def _world(
+    saved: SavedPolicy, world: GridWorld | RandomLayouts, layout: str | None
+) -> GridWorld | RandomLayouts:
+    """Of a policy that was trained in drawn layouts, a layout of its own is made as large as those
+    are, where that is known to work.
+    """
+    trained = saved.trained_in()
+    if layout is None or getattr(trained, "layout", None) != GENERATED:
+        return world
+    return trained.zero_shot().get(layout, world)
+
+
+def _folder_name(title: str) -> str:
+    return f"evaluation-{short_name(title)}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def _judge(number: int, team: Lineup, greedy: bool, place: Place, seed: int) -> dict[str, Any]:
+    """Plays the episodes of one team: the same layouts and luck for every team."""
+    games = play(mixed_team(team.policies, greedy=greedy), place.env, jax.random.key(seed))
+    returns = games.returns.mean(axis=-1)
+    return {
+        "team": number + 1,
+        "seats": list(team.seats),
+        "actions": "greedy" if greedy else "drawn",
+        "return_mean": float(returns.mean()),
+        "return_std": float(returns.std()),
+        "return_of_agents": games.returns.mean(axis=0).tolist(),
+        "length_mean": float(games.lengths.mean()),
+        "events": _events(games, place.world.event_names),
+    }
+
+
+def _events(games: Games, names: Sequence[str]) -> dict[str, list[float]]:
+    """How often each event happened in an episode, for every agent."""
+    means = games.events.mean(axis=0)
+    return {name: means[:, i].tolist() for i, name in enumerate(names)}
+
+
+def _draw_films(folder: Path, teams: Sequence[Lineup], place: Place, seed: int) -> list[str]:
+    """One film for every team, with drawn actions."""
+    names = []
+    for number, team in enumerate(teams):
+        key = jax.random.fold_in(jax.random.key(seed), number)
+        names.append("episode.gif" if number == 0 else f"episode-{number + 1}.gif")
+        film = film_episode(mixed_team(team.policies), place.one, place.world, key, place.horizon)
+        write_whole(folder / names[-1], film)
+    return names
+
+
+def _print_scores(console: Console, results: Sequence[dict[str, Any]]) -> None:
+    num_agents = len(results[0]["seats"])
+    table = Table("team", *(f"seat {i}" for i in range(num_agents)), "actions")
+    for name in ("return", "steps"):
+        table.add_column(name, justify="right")
+    for result in results:
+        table.add_row(
+            str(result["team"]),
+            *(Text(_short(seat), overflow="fold") for seat in result["seats"]),
+            result["actions"],
+            f"{result['return_mean']:.2f} ± {result['return_std']:.2f}",
+            f"{result['length_mean']:.1f}",
+        )
+    console.print(table)
+
+
+def _print_events(console: Console, results: Sequence[dict[str, Any]]) -> None:
+    """How often each event happened in an episode: a column for every team, with one number for
+    each seat.
+    """
+    table = Table("events in an episode, seat by seat")
+    for result in results:
+        table.add_column(f"team {result['team']}, {result['actions']}", justify="right")
+    for name in results[0]["events"]:
+        counts = [result["events"][name] for result in results]
+        if any(map(any, counts)):
+            cells = ("  ".join(f"{count:.2f}" for count in agents) for agents in counts)
+            table.add_row(name, *cells)
+    if table.row_count:
+        console.print(table)
+
+
+def _short(seat: str) -> str:
+    """The last parts of a path, which tell two of them apart."""
+    return str(Path(*Path(seat).parts[-3:]))

@@ -1,0 +1,147 @@
+"""What the files of a run say of the policy in them, and what can be read from that."""
+
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, final
+
+import equinox as eqx
+
+from agents import (
+    TrainedPolicy,
+    TrainState,
+    describe_policy,
+    find_policy,
+    load_policy,
+    read_metadata,
+    save_policy,
+    trained_policy,
+)
+from experiments._config import Config, config_from, dump
+from experiments._errors import UsageError
+from experiments._run import Run
+from experiments._worlds import AbstractWorldConfig
+
+POLICY_FILE = "policy.safetensors"
+"""What the policy of a run is called in its folder, as `find_policy` looks for it."""
+
+
+@final
+class Description:
+    """What a checkpoint says of itself, so that it can be loaded without the run's folder."""
+
+    def __init__(self, run: Run):
+        self.run = run
+        self._known: dict[str, Any] | None = None
+
+    def __call__(self, state: TrainState) -> dict[str, Any]:
+        """The policy, the algorithm and the settings; they are the same in all states of a run."""
+        if self._known is None:
+            config = dataclasses.replace(self.run.config, env=portable(self.run.config.env))
+            settings = tomllib.loads(dump(self.run.algorithm, config))
+            self._known = {**describe_policy(state, self.run.plan.train_env), "run": settings}
+        return self._known
+
+
+def keep_last(run: Run, state: TrainState, metadata: dict[str, Any]) -> None:
+    """Writes the policy of the last state into a file of its own, the one that a person will use.
+
+    **Raises:** `CheckpointError` when it cannot be written.
+    """
+    policy = trained_policy(state.policy, run.plan.train_env, state.runner.env_state)
+    save_policy(run.folder / POLICY_FILE, policy, {**metadata, "checkpoint": "last"})
+
+
+def keep_best(run: Run) -> None:
+    """The same with the policy of the best checkpoint.
+
+    **Raises:** `CheckpointError` when the checkpoint cannot be read, or the policy written.
+    """
+    checkpoint = find_policy(run.folder, "best")
+    metadata = {**read_metadata(checkpoint), "checkpoint": "best"}
+    save_policy(run.folder / POLICY_FILE, load_policy(checkpoint), metadata)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class SavedPolicy:
+    """A policy from a file.
+
+    **Arguments:**
+
+    - `name`: what a person called it by.
+    - `path`: its file.
+    - `policy`: ready to act.
+    - `metadata`: what else is in the file.
+    - `config`: the settings that it was trained with.
+    """
+
+    name: str
+    path: Path
+    policy: TrainedPolicy
+    metadata: dict[str, Any]
+    config: Config
+
+    def trained_in(self) -> AbstractWorldConfig:
+        """The settings of the world that it was trained in; those of `config` may have another
+        layout.
+        """
+        return config_from(self.metadata["run"]).env
+
+
+def read_policy(
+    name: Path, which: Literal["best", "last"] | None, layout: str | None = None
+) -> SavedPolicy:
+    """Reads the policy of a run.
+
+    **Arguments:**
+
+    - `name`: the folder of a run, a policy file or a checkpoint.
+    - `which`: which checkpoint of a folder; as in `find_policy`.
+    - `layout`: another layout than the one it was trained in.
+
+    **Raises:** `CheckpointError` when there is no policy, or it is damaged; `UsageError` when it
+    does not say what it was trained in.
+    """
+    path = find_policy(name, which)
+    policy, metadata = load_policy(path), read_metadata(path)
+    settings = metadata.get("run")
+    if not isinstance(settings, dict):
+        raise UsageError(
+            f"The policy {str(path)!r} does not say what it was trained in, since no command line "
+            "saved it: evaluate it in Python, with agents.evaluate."
+        )
+    try:
+        config = config_from(_in_layout(settings, layout))
+    except UsageError as error:
+        raise UsageError(f"The settings in the policy {str(path)!r} {error}") from error
+    return SavedPolicy(str(name), path, policy, metadata, config)
+
+
+def portable(env: AbstractWorldConfig) -> AbstractWorldConfig:
+    """The settings of a world with the text of a layout in the place of the path of its file, if
+    text says all that is in the file.
+    """
+    layout = getattr(env, "layout", None)
+    if not isinstance(layout, str) or "\n" in layout:
+        return env
+    try:
+        text = Path(layout).read_text(encoding="utf-8")
+        written_out: Any = dataclasses.replace(env, layout=text)  # pyright: ignore[reportArgumentType]
+        same = eqx.tree_equal(*(x.build(train=False) for x in (env, written_out)))
+    except (OSError, ValueError):  # a name; or a file of another kind than a text
+        return env
+    return written_out if same is True or bool(same) else env
+
+
+def _in_layout(settings: dict[str, Any], layout: str | None) -> dict[str, Any]:
+    """The settings with another layout, drawn as by default where it is drawn."""
+    if layout is None:
+        return settings
+    env = settings.get("env")
+    if not isinstance(env, dict) or "layout" not in env:
+        raise UsageError("name no layout, which that world does not have: leave out --layout.")
+    if layout == env["layout"]:
+        return settings
+    drawn = {name: value for name, value in env.items() if name != "generated"}
+    return {**settings, "env": {**drawn, "layout": layout}}

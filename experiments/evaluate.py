@@ -1,0 +1,18 @@
+"""Evaluates trained policies: alone or together, in every seat, in any layout that fits.
+
+python experiments/evaluate.py runs/ippo-cramped-0-20260101-120000
+"""
+
+from experiments._process import Process
+
+process = Process.listen("what was written before is kept")  # before the imports
+
+from experiments._evaluation import run_command_line  # noqa: E402
+
+
+def main() -> None:
+    process.finish(run_command_line())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,402 @@
+"""`evaluate.py`, as a person uses it: its numbers, its seats, its files, and how it says no."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from PIL import Image
+from safetensors.numpy import load_file
+
+from agents import (
+    MLP,
+    actor_critic,
+    evaluate,
+    load_policy,
+    mixed_team,
+    read_metadata,
+    save_policy,
+    trained_policy,
+)
+from experiments import _evaluation, _hub
+from experiments._build import build_evaluation_env, build_view, vectorize_evaluation
+from experiments._config import dump, parse
+from experiments._errors import RunError, UsageError
+from experiments._games import lineups, play
+from experiments._policies import portable, read_policy
+
+ROOT = Path(__file__).parents[1]
+GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """Calls the command line in an empty folder; gives its exit code and what it said."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_evaluation, "keep_compiled_programs", lambda: "")
+
+    def call(*args) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
+        code = _evaluation.run_command_line()
+        said = capsys.readouterr()
+        return code, said.err or said.out
+
+    return call
+
+
+def loud(*args, final_scale, **options):
+    """A network whose most probable action changes from step to step."""
+    return MLP(*args, final_scale=3.0, **options)
+
+
+def write_policy(path, *flags, seed=0, algorithm="ippo", shared=True):
+    """A policy that nobody trained, as a run of these settings writes it."""
+    config = parse(algorithm, flags)
+    env = build_evaluation_env(config, 4)
+    key = jax.random.key(seed)
+    view = build_view(algorithm, config)
+    policy = eqx.filter_jit(actor_critic)(env, key, network=loud, view=view, shared=shared)
+    trained = trained_policy(policy, env, env.reset(key)[1])
+    settings = tomllib.loads(dump(algorithm, config))
+    save_policy(path, trained, {"run": settings, "env_steps": 7 + seed})
+    return path
+
+
+def scores(folder):
+    return json.loads((folder / "evaluation.json").read_text())
+
+
+def place(path, episodes):
+    """The environments that the command plays in."""
+    config = dataclasses.replace(read_policy(path, None).config, critic="joint")
+    env = dataclasses.replace(config.env, normalize_observation=False)
+    config = dataclasses.replace(config, env=env)
+    return vectorize_evaluation(config, config.env.build(train=False), episodes, ("events",))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [(), ("--env.normalize-observation",)], ids=["plain", "normal"])
+def test_its_numbers_are_those_of_agents_evaluate(tmp_path, key, flags):
+    policy = load_policy(write_policy(tmp_path / "a", *GOALS, *flags))
+    env = place(tmp_path / "a", 300)
+    greedy = play(mixed_team([policy] * 2, greedy=True), env, key)
+    expected = evaluate(policy.actor_critic, policy.wrap(env), key, greedy=True)
+    np.testing.assert_array_equal(greedy.returns, expected.episode_return)
+    np.testing.assert_array_equal(greedy.lengths, expected.episode_length)
+    assert greedy.returns.std() > 0
+    drawn = play(mixed_team([policy] * 2), env, key).returns.mean(axis=-1)
+    other = np.asarray(evaluate(policy.actor_critic, policy.wrap(env), key).episode_return)
+    error = np.sqrt((drawn.var() + other.mean(axis=-1).var()) / 300)
+    assert abs(drawn.mean() - other.mean()) < 4 * error
+
+
+@pytest.mark.slow
+def test_two_policies_play_in_both_seats(tmp_path, call):
+    write_policy(tmp_path / "a", *GOALS, seed=3, shared=False)
+    write_policy(tmp_path / "b", *GOALS, "--env.normalize-observation", seed=13)
+    code, said = call("a", "b", "--episodes", 40, "--out", "out", "--no-film")
+    assert code == 0, said
+    results = scores(tmp_path / "out")["results"]
+    assert [(r["seats"], r["actions"]) for r in results] == [
+        (["a", "b"], "drawn"),
+        (["a", "b"], "greedy"),
+        (["b", "a"], "drawn"),
+        (["b", "a"], "greedy"),
+    ]
+    assert list((tmp_path / "out").iterdir()) == [tmp_path / "out" / "evaluation.json"]
+    for result in results:
+        if result["actions"] == "greedy":
+            teams = [load_policy(tmp_path / name) for name in result["seats"]]
+            returns, arrivals, lengths = by_hand(teams, place(tmp_path / "a", 40), 0)
+            np.testing.assert_allclose(result["return_of_agents"], returns, rtol=1e-6)
+            np.testing.assert_allclose(result["events"]["arrival"], arrivals, rtol=1e-6)
+            assert result["length_mean"] == pytest.approx(lengths)
+    assert "arrival" in said
+    assert results[1]["return_of_agents"] != results[3]["return_of_agents"]
+
+
+def by_hand(policies, env, seed):
+    """Every agent asks its own policy, one episode and one step after another."""
+    _, states = env.reset(jax.random.split(jax.random.key(seed))[1])
+    one, step = env.env.env, eqx.filter_jit(env.env.env.step)  # without AutoReset
+    arrival = read_names(one).index("arrival")
+    sums = []
+    for episode in range(env.num_envs):
+        state = jax.tree.map(lambda x, i=episode: x[i], states)
+        carries = [policy.initial_carry() for policy in policies]
+        returns, events, length, done = np.zeros(2), np.zeros(2), 0, False
+        while not done:
+            observation, actions = one.observe(state), []
+            for seat, policy in enumerate(policies):
+                action, carries[seat] = policy.act(observation, carries[seat], None, greedy=True)
+                actions.append(action[seat])
+            timestep, state = step(jax.random.key(0), state, jnp.stack(actions))
+            returns, length = returns + timestep.reward, length + 1
+            events = events + np.asarray(timestep.info["events"])[:, arrival]
+            done = bool(timestep.done)
+        sums.append((returns, events, length))
+    return [np.mean([x[i] for x in sums], axis=0) for i in range(3)]
+
+
+def read_names(env):
+    while not hasattr(env, "event_names"):
+        env = env.env
+    return env.event_names
+
+
+def test_agents_with_parameters_of_their_own_change_places(tmp_path):
+    shared = read_policy(write_policy(tmp_path / "a", *GOALS), None)
+    assert [team.seats for team in lineups([shared])] == [(shared.name, shared.name)]
+    own = read_policy(write_policy(tmp_path / "b", *GOALS, shared=False), None)
+    teams = lineups([own])
+    name = own.name
+    assert [team.seats for team in teams] == [
+        (f"{name} (agent 0)", f"{name} (agent 1)"),
+        (f"{name} (agent 1)", f"{name} (agent 0)"),
+    ]
+    observation = jnp.arange(2.0 * own.policy.observation.shape[1]).reshape(2, -1)
+    logits = own.policy.logits(observation, None)[0]
+    swapped = teams[1].policies[0].logits(observation[::-1], None)[0]
+    np.testing.assert_allclose(swapped, logits[::-1], rtol=1e-4)
+    assert [team.seats for team in lineups([own, own])] == [
+        (f"{name} (1)", f"{name} (2)"),
+        (f"{name} (2)", f"{name} (1)"),
+    ]
+
+
+@pytest.mark.slow
+def test_it_leaves_numbers_a_film_and_a_card(tmp_path, call, monkeypatch):
+    write_policy(tmp_path / "a.safetensors", *GOALS)
+    uploaded = []
+    monkeypatch.setattr(_evaluation, "upload", lambda *args: uploaded.append(args))
+    code, said = call(
+        *("a.safetensors", "--episodes", 4, "--out", "out", "--card", "card"),
+        *("--upload", "me/cooks"),
+    )
+    assert code == 0, said
+    assert "seat 1" in said
+    assert uploaded == [(Path("card"), "me/cooks")]
+    result = scores(tmp_path / "out")
+    assert result["world"] == "goals"
+    assert result["layout"] == "room"
+    assert result["trained_steps"] == [7]
+    assert result["command"].startswith("python experiments/evaluate.py a.safetensors --episodes 4")
+    with Image.open(tmp_path / "out" / "episode.gif") as film:
+        assert 1 <= film.n_frames <= 12
+    names = {path.name for path in (tmp_path / "card").iterdir()}
+    assert names == {"README.md", "policy.safetensors", "evaluation.json", "episode.gif"}
+    policy = load_policy(tmp_path / "card" / "policy.safetensors")
+    assert eqx.tree_equal(policy, load_policy(tmp_path / "a.safetensors"))
+    text = (tmp_path / "card" / "README.md").read_text()
+    check_card(text, result)
+    code, said = call("card", "--episodes", 4, "--out", "again", "--no-film")
+    assert code == 0, "what is handed on can be evaluated"
+    assert scores(tmp_path / "again")["results"] != []
+
+
+def check_card(text, result):
+    _, front, body = text.split("---\n", 2)
+    lines = (line.partition(": ") for line in front.splitlines())
+    front = {key: json.loads(value) for key, _, value in lines}  # JSON is YAML
+    assert front["library_name"] == "eqgrid"
+    assert {"reinforcement-learning", "goals", "ippo"} <= set(front["tags"])
+    (entry,) = front["model-index"]
+    (of_entry,) = entry["results"]
+    drawn = result["results"][0]
+    value = f"{drawn['return_mean']:.2f} +/- {drawn['return_std']:.2f}"
+    assert of_entry["metrics"][0]["value"] == value
+    assert "![One episode, with drawn actions](episode.gif)" in body
+    assert "curve.png" not in body
+    assert result["command"] in body
+
+
+class Hub:
+    """A client that remembers what it was told, or refuses."""
+
+    def __init__(self, error=None):
+        self.told, self.error = [], error
+
+    def create_repo(self, **told):
+        self.told.append(told)
+        if self.error:
+            raise self.error
+
+    def upload_folder(self, **told):
+        self.told.append(told)
+        return "https://hub/me/cooks"
+
+
+def test_a_folder_is_uploaded(tmp_path):
+    hub = Hub()
+    assert _hub.upload(tmp_path, "me/cooks", hub) == "https://hub/me/cooks"
+    assert hub.told == [
+        {"repo_id": "me/cooks", "repo_type": "model", "exist_ok": True},
+        {"folder_path": str(tmp_path), "repo_id": "me/cooks", "repo_type": "model"},
+    ]
+    with pytest.raises(RunError, match=r"cannot be uploaded to 'me/cooks': no such user$"):
+        _hub.upload(tmp_path, "me/cooks", Hub(ValueError("no such user\nat all")))
+
+
+def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(_hub.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"pip install 'eqgrid\[hub\]'"):
+        _hub.upload(tmp_path, "me/cooks")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "layout", "algorithm"),
+    [
+        (("--env.observation", "features"), "ring", "ippo"),
+        (("--critic", "state"), "forced", "mappo"),
+        (("--env.layout", "generated", "--env.generated.pool", "4"), "cramped", "ippo"),
+        (("--env.name", "warehouse", "--env.horizon", "10"), None, "ippo"),
+    ],
+    ids=["another layout", "without the state", "from drawn layouts", "with ids and moments"],
+)
+def test_it_plays_wherever_the_policy_fits(tmp_path, call, flags, layout, algorithm):
+    horizon = () if "--env.horizon" in flags else ("--env.horizon", "10")
+    write_policy(tmp_path / "a", *flags, *horizon, algorithm=algorithm)
+    chosen = ("--layout", layout) if layout else ()
+    code, said = call("a", *chosen, "--episodes", 2, "--out", "out")
+    assert code == 0, said
+    result = scores(tmp_path / "out")
+    assert result["layout"] == (layout or "tiny-2ag-normal")
+    assert result["results"][0]["length_mean"] == 10
+
+
+def test_a_policy_takes_the_text_of_its_layout_along(tmp_path):
+    text = "XXPXXX\nO  2 O\nX1   X\nXDXSXX\n"
+    (tmp_path / "mine.layout").write_text(text)
+    env = parse("ippo", ["--env.layout", str(tmp_path / "mine.layout")]).env
+    assert portable(env) == dataclasses.replace(env, layout=text)
+    named = parse("ippo", []).env
+    assert portable(named) is named
+
+
+BAD = {
+    "nothing": ((), "Name the folder of a run"),
+    "missing": (("nowhere",), "There is no checkpoint 'nowhere'"),
+    "empty folder": (("empty",), "There is no policy in the folder 'empty'"),
+    "damaged": (("damaged",), "'damaged' is damaged"),
+    "no checkpoint": (("text",), "'text' is damaged, or no checkpoint"),
+    "without a run": (("alone",), "does not say what it was trained in"),
+    "three": (("goals", "goals", "goals"), "give one policy, which then plays with itself, or 2"),
+    "two worlds": (("goals", "kitchen"), "'goals' was trained in goals, but 'kitchen' in overcook"),
+    "two layouts": (("kitchen", "ring"), "in cramped, but 'ring' in ring: choose with --layout"),
+    "other numbers": (("planes", "--layout", "ring"), "'planes' cannot act in overcooked, ring: "),
+    "unknown layout": (("kitchen", "--layout", "cramped_rom"), "did you mean cramped_room"),
+    "missing layout": (("kitchen", "--layout", "no/such.layout"), "There is no layout file"),
+    "no layouts": (("food", "--layout", "ring"), "leave out --layout"),
+    "no episodes": (("goals", "--episodes", "0"), "--episodes must be at least 1"),
+    "upload alone": (("goals", "--upload", "a/b"), "add --card"),
+    "two cards": (("goals", "goals", "--card", "c"), "--card describes one policy"),
+    "card on something": (("goals", "--card", "full"), "The folder 'full' is not empty"),
+    "into a run": (("goals", "--out", "run"), "'run' is the folder of a run: choose another"),
+    "unknown flag": (("goals", "--layuot", "ring"), "--layout"),
+    "unknown choice": (("goals", "--which", "worst"), "--which must be one of"),
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Policies of all kinds, and what only looks like one."""
+    folder = tmp_path_factory.mktemp("files")
+    write_policy(folder / "goals", *GOALS)
+    write_policy(folder / "kitchen")
+    write_policy(folder / "ring", "--env.layout", "ring")
+    write_policy(folder / "planes", "--env.observation", "planes")
+    write_policy(folder / "food", "--env.name", "foraging")
+    save_policy(folder / "alone", load_policy(folder / "goals"))
+    content = bytearray((folder / "goals").read_bytes())
+    content[-1] ^= 1
+    (folder / "damaged").write_bytes(content)
+    (folder / "text").write_text("no policy")
+    (folder / "empty").mkdir()
+    (folder / "full" / "folder").mkdir(parents=True)
+    (folder / "run").mkdir()
+    (folder / "run" / "config.toml").write_text("")
+    return folder
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize(("args", "says"), BAD.values(), ids=BAD)
+def test_bad_usage_is_one_line(call, monkeypatch, files, args, says):
+    monkeypatch.chdir(files)
+    before = sorted(files.rglob("*"))
+    code, said = call(*args)
+    assert code in (1, 2)
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert says in said
+    assert sorted(files.rglob("*")) == before, "nothing is written"
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize(
+    ("entries", "says"),
+    [
+        ({"env": {"name": "moon"}}, "has 'moon' for 'env.name'"),
+        ({"env": {"name": "goals", "layuot": "room"}}, "did you mean 'env.layout'"),
+        ({"env": 3}, "'env'"),
+        ({"width": "wide"}, "must be a whole number"),
+    ],
+)
+def test_strange_settings_are_one_line(call, tmp_path, entries, says):
+    write_policy(tmp_path / "a", *GOALS)
+    metadata = read_metadata(tmp_path / "a")
+    metadata["run"] |= entries
+    save_policy(tmp_path / "a", load_policy(tmp_path / "a"), metadata)
+    code, said = call("a")
+    assert code == 2
+    assert said.startswith("error: The settings in the policy 'a' ")
+    assert said.count("\n") == 1
+    assert says in said
+
+
+@pytest.mark.slow
+def test_a_run_leaves_a_policy_that_can_be_evaluated(tmp_path, own_caches):
+    flags = "--env.name goals --total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon"
+    flags += " 20 --eval-episodes 4 --final-episodes 8 --eval-every 128 --out run"
+    flags += " --env.normalize-observation"
+    start(tmp_path, own_caches, "ippo.py", *flags.split())
+    run = tmp_path / "run"
+    result = json.loads((run / "result.json").read_text())
+    which = "best" if result["best_return_mean"] >= result["eval_return_mean"] else "last"
+    assert result["policy"] == which
+    metadata = read_metadata(run / "policy.safetensors")
+    assert metadata["checkpoint"] == which
+    assert metadata["run"] == tomllib.loads((run / "config.toml").read_text())
+    name = "best_return_mean" if which == "best" else "eval_return_mean"
+    assert metadata["eval_return_mean"] == result[name]
+    whole = load_file(run / "checkpoints" / f"{which}.safetensors")
+    for leaf, array in load_file(run / "policy.safetensors").items():
+        if leaf.startswith(".actor_critic"):
+            kept = whole[leaf.replace(".actor_critic", ".policy")]
+            np.testing.assert_array_equal(array, kept)
+    policy = load_policy(run)
+    assert policy.normalization is not None
+    (run / "policy.safetensors").unlink()  # as in a run that was killed
+    assert eqx.tree_equal(load_policy(run, which=which), policy)
+    start(
+        tmp_path,
+        own_caches,
+        "evaluate.py",
+        *["run", "--episodes", "4", "--out", "out", "--card", "card"],
+    )
+    assert (tmp_path / "card" / "curve.png").exists()
+    assert scores(tmp_path / "out")["policies"] == [str(Path("run/checkpoints/best.safetensors"))]
+
+
+def start(folder, env, script, *args):
+    command = [sys.executable, ROOT / "experiments" / script, *args]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
