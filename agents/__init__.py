@@ -7,14 +7,18 @@ from ._checkpoint import (
 from ._evaluate import Evaluation as Evaluation, evaluate as evaluate
 from ._files import write_whole as write_whole
 from ._gae import gae as gae
-from ._memory import OutOfMemory as OutOfMemory, check_memory as check_memory
-from ._networks import CNN as CNN, MLP as MLP, AbstractNetwork as AbstractNetwork, Dense as Dense
-from ._policy import (
-    ActorCritic as ActorCritic,
-    actor_critic as actor_critic,
+from ._heads import (
+    AbstractActionHead as AbstractActionHead,
+    ActionDistribution as ActionDistribution,
+    CategoricalHead as CategoricalHead,
+    ClippedNormalHead as ClippedNormalHead,
+    DiagonalNormal as DiagonalNormal,
     entropy as entropy,
     sample_action as sample_action,
 )
+from ._memory import OutOfMemory as OutOfMemory, check_memory as check_memory
+from ._networks import CNN as CNN, MLP as MLP, AbstractNetwork as AbstractNetwork, Dense as Dense
+from ._policy import ActorCritic as ActorCritic, actor_critic as actor_critic
 from ._ppo import PPO as PPO, Metrics as Metrics, TrainState as TrainState
 from ._rollout import Rollout as Rollout, collect_rollout as collect_rollout
 from ._runner import (
