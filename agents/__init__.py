@@ -7,15 +7,19 @@ from ._checkpoint import (
 from ._evaluate import Evaluation as Evaluation, evaluate as evaluate
 from ._files import write_whole as write_whole
 from ._gae import gae as gae
-from ._memory import OutOfMemory as OutOfMemory, check_memory as check_memory
-from ._mixed_team import mixed_team as mixed_team
-from ._networks import CNN as CNN, MLP as MLP, AbstractNetwork as AbstractNetwork, Dense as Dense
-from ._policy import (
-    ActorCritic as ActorCritic,
-    actor_critic as actor_critic,
+from ._heads import (
+    AbstractActionHead as AbstractActionHead,
+    ActionDistribution as ActionDistribution,
+    CategoricalHead as CategoricalHead,
+    ClippedNormalHead as ClippedNormalHead,
+    DiagonalNormal as DiagonalNormal,
     entropy as entropy,
     sample_action as sample_action,
 )
+from ._memory import OutOfMemory as OutOfMemory, check_memory as check_memory
+from ._mixed_team import mixed_team as mixed_team
+from ._networks import CNN as CNN, MLP as MLP, AbstractNetwork as AbstractNetwork, Dense as Dense
+from ._policy import ActorCritic as ActorCritic, actor_critic as actor_critic
 from ._policy_file import (
     describe_policy as describe_policy,
     find_policy as find_policy,

@@ -29,7 +29,7 @@ class Batch(eqx.Module):
     carry: PyTree[Shaped[Array, "sequences agents ..."]]
     start: Bool[Array, "sequences chunk"]
     active: Bool[Array, "sequences chunk agents"]
-    action: Shaped[Array, "sequences chunk agents ..."]
+    choice: Shaped[Array, "sequences chunk agents ..."]
     log_prob: Float[Array, "sequences chunk agents"]
     value: Float[Array, "sequences chunk agents"]
     advantage: Float[Array, "sequences chunk agents"]
@@ -50,7 +50,7 @@ class Minibatch(eqx.Module):
     carry: PyTree[Shaped[Array, "sequences agents ..."]]
     start: Bool[Array, "chunk sequences"]
     active: Bool[Array, "chunk sequences agents"]
-    action: Shaped[Array, "chunk sequences agents ..."]
+    choice: Shaped[Array, "chunk sequences agents ..."]
     log_prob: Float[Array, "chunk sequences agents"]
     value: Float[Array, "chunk sequences agents"]
     advantage: Float[Array, "chunk sequences agents"]
@@ -74,7 +74,7 @@ def cut_rollout(rollout: Rollout, advantage: Float[Array, "time envs agents"], c
         carry=jax.tree.map(lambda x: x[::chunk].reshape(-1, *x.shape[2:]), rollout.carry),
         start=cut(rollout.start),
         active=cut(rollout.active),
-        action=cut(rollout.action),
+        choice=cut(rollout.choice),
         log_prob=cut(rollout.log_prob),
         value=cut(rollout.value),
         advantage=cut(advantage),
@@ -127,7 +127,7 @@ def minibatch(
         carry=picked.carry,
         start=_steps_first(picked.start),
         active=_steps_first(picked.active),
-        action=_steps_first(picked.action),
+        choice=_steps_first(picked.choice),
         log_prob=_steps_first(picked.log_prob),
         value=_steps_first(picked.value),
         advantage=_steps_first(picked.advantage),

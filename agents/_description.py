@@ -8,10 +8,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree, Shaped
 
-from eqgrid import AbstractSpace, Discrete, ObservationAndState, RunningMoments
+from eqgrid import AbstractSpace, Box, Discrete, ObservationAndState, RunningMoments
 
+from ._heads import head_for
 from ._networks import CNN, MLP, AbstractNetwork
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
@@ -100,24 +102,34 @@ def build_like(
     view = _one_of(_VIEWS, description["view"], "view")()
     local = eqx.filter_eval_shape(view.local, observation)
     shown = eqx.filter_eval_shape(view, observation)
-    actor = _team_from_json(description["actor"], networks, local, space.n)
+    head = head_for(space)
+    actor = _team_from_json(description["actor"], networks, local, head.out_size(space))
     critic = _team_from_json(description["critic"], networks, shown, 1)
     moments = eqx.filter_eval_shape(
         lambda: jax.tree.map(lambda x: RunningMoments.empty(x.shape[1:]), observation)
     )
-    return ActorCritic(actor, critic, view), space, observation, moments
+    return ActorCritic(actor, critic, view, head), space, observation, moments
 
 
 def _space_to_json(space: AbstractSpace) -> dict[str, Any]:
-    if not isinstance(space, Discrete):
-        raise ValueError(f"A file holds discrete actions only, not those of {space!r:.60}.")
-    return {"kind": "discrete", "n": space.n}
+    if isinstance(space, Discrete):
+        return {"kind": "discrete", "n": space.n}
+    if isinstance(space, Box):
+        bounds = {"low": np.asarray(space.low).tolist(), "high": np.asarray(space.high).tolist()}
+        shape, dtype = list(space.shape), str(space.low.dtype)
+        return {"kind": "box", "shape": shape, "dtype": dtype, **bounds}
+    raise ValueError(f"A file holds actions of a Discrete or a Box, not those of {space!r:.60}.")
 
 
-def _space_from_json(table: Mapping[str, Any]) -> Discrete:
-    if table["kind"] != "discrete":
-        raise ValueError(f"its actions are of the kind {table['kind']!r:.60}")
-    return Discrete(_whole(table, "n", 1, _LARGEST_WIDTH))
+def _space_from_json(table: Mapping[str, Any]) -> Discrete | Box:
+    if table["kind"] == "discrete":
+        return Discrete(_whole(table, "n", 1, _LARGEST_WIDTH))
+    if table["kind"] == "box":
+        _one_of(dict.fromkeys(_DTYPES), table["dtype"], "dtype")
+        low, high = (jnp.asarray(np.asarray(table[x], table["dtype"])) for x in ("low", "high"))
+        shape = [_whole({"shape": x}, "shape", 1, _LARGEST_WIDTH) for x in table["shape"]]
+        return Box(low, high, tuple(shape))
+    raise ValueError(f"its actions are of the kind {table['kind']!r:.60}")
 
 
 def _team_to_json(team: AbstractMultiAgentNetwork) -> dict[str, Any]:

@@ -122,9 +122,9 @@ def _step(
     policy: ActorCritic, env: AbstractVectorEnv, greedy: bool, rest: _EvalState, arrays: _EvalState
 ) -> _EvalState:
     watch = eqx.combine(arrays, rest)
-    key, uniform_key, env_key = jax.random.split(watch.key, 3)
-    uniform = jax.random.uniform(uniform_key, (env.num_envs, env.num_agents))
-    _, timestep, runner = step_runner(policy, env, watch.runner, uniform, env_key, greedy=greedy)
+    key, noise_key, env_key = jax.random.split(watch.key, 3)
+    noise = policy.head.noise(noise_key, env.action_space, (env.num_envs, env.num_agents))
+    _, timestep, runner = step_runner(policy, env, watch.runner, noise, env_key, greedy=greedy)
     if "episode_return" not in timestep.info:
         raise ValueError(
             "evaluate needs to be told what an episode came to: put LogEpisodes around the "

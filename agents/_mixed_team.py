@@ -7,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree, Shaped
 
+from ._heads import CategoricalHead
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork
 from ._trained_policy import TrainedPolicy
@@ -27,7 +28,8 @@ def mixed_team(policies: Sequence[TrainedPolicy], *, greedy: bool = False) -> Ac
 
     **Returns:** what `evaluate` and `collect_rollout` take.
 
-    **Raises:** `ValueError` unless there is one policy for each agent, all with the same actions.
+    **Raises:** `ValueError` unless there is one policy for each agent, all with the same actions,
+    which are discrete if the team is to be greedy.
     """
     for policy in policies:
         if policy.num_agents != len(policies):
@@ -37,6 +39,9 @@ def mixed_team(policies: Sequence[TrainedPolicy], *, greedy: bool = False) -> Ac
             )
         if not eqx.tree_equal(policy.action_space, policies[0].action_space):
             raise ValueError("The policies of one team need the same actions, but they differ.")
+    head = policies[0].actor_critic.head
+    if greedy and not isinstance(head, CategoricalHead):
+        raise ValueError("A mixed team can be greedy only where actions are discrete.")
     unique: list[TrainedPolicy] = []
     seats = []
     for policy in policies:
@@ -46,12 +51,12 @@ def mixed_team(policies: Sequence[TrainedPolicy], *, greedy: bool = False) -> Ac
     actor = _MixedActor(
         num_agents=len(seats), policies=tuple(unique), seats=tuple(seats), greedy=greedy
     )
-    return ActorCritic(actor, _NoCritic(num_agents=len(seats)), LocalObservation())
+    return ActorCritic(actor, _NoCritic(num_agents=len(seats)), LocalObservation(), head)
 
 
 @final
 class _MixedActor(AbstractMultiAgentNetwork):
-    """The logits of every agent, from the policy in its seat."""
+    """The numbers that every agent chooses by, from the policy in its seat."""
 
     num_agents: int = eqx.field(static=True)
     policies: tuple[TrainedPolicy, ...]
@@ -64,12 +69,13 @@ class _MixedActor(AbstractMultiAgentNetwork):
     def __call__(
         self, x: PyTree[Shaped[Array, "agents ..."]], carry: PyTree[Shaped[Array, "agents ..."]]
     ) -> tuple[Float[Array, "agents out"], PyTree[Shaped[Array, "agents ..."]]]:
-        outputs = [policy.logits(x, c) for policy, c in zip(self.policies, carry, strict=True)]
-        logits = jnp.stack([outputs[who][0][seat] for seat, who in enumerate(self.seats)])
+        outputs = [policy.outputs(x, c) for policy, c in zip(self.policies, carry, strict=True)]
+        chosen_by = jnp.stack([outputs[who][0][seat] for seat, who in enumerate(self.seats)])
         if self.greedy:
-            best = jnp.argmax(logits, axis=-1, keepdims=True)
-            logits = jnp.where(jnp.arange(logits.shape[-1])[None] == best, 0.0, -jnp.inf)
-        return logits, tuple(carry for _, carry in outputs)
+            best = jnp.argmax(chosen_by, axis=-1, keepdims=True)
+            is_best = jnp.arange(chosen_by.shape[-1])[None] == best
+            chosen_by = jnp.where(is_best, 0.0, -jnp.inf)
+        return chosen_by, tuple(carry for _, carry in outputs)
 
 
 @final

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import final
 
-import distrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
-from eqgrid import AbstractVectorEnv, Discrete
+from eqgrid import AbstractVectorEnv
 
+from ._heads import AbstractActionHead, ActionDistribution, CategoricalHead, head_for
 from ._networks import MLP, AbstractNetwork
 from ._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
 from ._views import AbstractCriticInput, LocalObservation
@@ -27,14 +27,16 @@ class ActorCritic(eqx.Module):
 
     **Arguments:**
 
-    - `actor`: one logit per action, for every agent.
+    - `actor`: the numbers that `head` makes a distribution of, for every agent.
     - `critic`: one value, for every agent.
     - `view`: what the critic is shown, and what the actor.
+    - `head`: from the actor's numbers to actions; logits of discrete actions unless given.
     """
 
     actor: AbstractMultiAgentNetwork
     critic: AbstractMultiAgentNetwork
     view: AbstractCriticInput
+    head: AbstractActionHead = CategoricalHead()
 
     def initial_carry(self) -> PyTree[Shaped[Array, "agents ..."]]:
         """What the agents remember when an episode starts; `None` when they remember nothing."""
@@ -54,7 +56,7 @@ class ActorCritic(eqx.Module):
         self,
         observation: PyTree[Shaped[Array, "agents ..."]],
         carry: PyTree[Shaped[Array, "agents ..."]],
-    ) -> tuple[distrax.Categorical, Float[Array, " agents"], PyTree[Shaped[Array, "agents ..."]]]:
+    ) -> tuple[ActionDistribution, Float[Array, " agents"], PyTree[Shaped[Array, "agents ..."]]]:
         """Takes one step.
 
         **Arguments:**
@@ -62,13 +64,12 @@ class ActorCritic(eqx.Module):
         - `observation`: what every agent sees.
         - `carry`: what every agent remembers.
 
-        **Returns:** the distribution of the agents' actions, their values, and the next carry.
+        **Returns:** the distribution of the agents' choices, their values, and the next carry.
         """
         actor_carry, critic_carry = _split_carry(carry)
-        logits, actor_carry = self.actor(self.view.local(observation), actor_carry)
+        output, actor_carry = self.actor(self.view.local(observation), actor_carry)
         value, critic_carry = self.critic(self.view(observation), critic_carry)
-        distribution = distrax.Categorical(logits=logits)
-        return distribution, value[:, 0], _join_carry(actor_carry, critic_carry)
+        return self.head.distribution(output), value[:, 0], _join_carry(actor_carry, critic_carry)
 
     def value(
         self,
@@ -102,13 +103,9 @@ def actor_critic(
 
     **Returns:** the policy of the agents of one environment.
 
-    **Raises:** `ValueError` when the actions are not discrete.
+    **Raises:** `ValueError` when the action space is neither `Discrete` nor a sound `Box`.
     """
-    if not isinstance(env.action_space, Discrete):
-        raise ValueError(
-            f"Agents choose among a number of actions: the environment's action space must be "
-            f"Discrete, but it is {type(env.action_space).__name__}."
-        )
+    head = head_for(env.action_space)
     view = LocalObservation() if view is None else view
     batch, _ = eqx.filter_eval_shape(env.reset, key)
     observation = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), batch)
@@ -116,49 +113,10 @@ def actor_critic(
     observation = eqx.filter_eval_shape(view.local, observation)
     actor_key, critic_key = jax.random.split(key)
     num_agents = env.num_agents
-    actor = _team(
-        network, observation, env.action_space.n, _ACTOR_SCALE, shared, num_agents, actor_key
-    )
+    out_size = head.out_size(env.action_space)
+    actor = _team(network, observation, out_size, _ACTOR_SCALE, shared, num_agents, actor_key)
     critic = _team(network, critic_observation, 1, _CRITIC_SCALE, shared, num_agents, critic_key)
-    return ActorCritic(actor, critic, view)
-
-
-def sample_action(
-    distribution: distrax.Categorical, uniform: Float[Array, "*batch"]
-) -> Int[Array, "*batch"]:
-    """Turns uniform numbers into actions, by inversion of the cumulative probabilities.
-
-    distrax draws one number, and takes two logarithms, per action that there is: on a CPU that was
-    half of the time of acting, and a quarter of the time to compile it.
-
-    **Arguments:**
-
-    - `distribution`: from which to draw.
-    - `uniform`: uniform in [0, 1).
-
-    **Returns:** one action per number.
-    """
-    cumulative = jnp.cumsum(distribution.probs, axis=-1)
-    # In units of the sum, which is 1 but for rounding: so what has no probability is never drawn.
-    level = (uniform * cumulative[..., -1])[..., None]
-    return jnp.sum(level >= cumulative[..., :-1], axis=-1, dtype=jnp.int32)
-
-
-def entropy(distribution: distrax.Categorical) -> Float[Array, "*batch"]:
-    """The entropy, in nats. What has no probability adds nothing, not even to the gradient.
-
-    distrax normalises the logits when it is made and once more for the entropy: forwards and
-    backwards that took a thirtieth of training.
-
-    **Arguments:**
-
-    - `distribution`: made from logits; the gradient by probabilities is no number where one is 0.
-
-    **Returns:** one entropy per distribution.
-    """
-    probability = jnp.exp(distribution.logits)
-    logits = jnp.where(probability > 0, distribution.logits, 0.0)
-    return -jnp.sum(probability * logits, axis=-1)
+    return ActorCritic(actor, critic, view, head)
 
 
 def reset_carry(

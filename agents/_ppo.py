@@ -4,7 +4,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeAlias, final
 
-import distrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -19,7 +18,8 @@ from eqgrid import AbstractVectorEnv
 from ._batch import Batch, Minibatch, cut_rollout, minibatch, shuffle
 from ._divisors import nearest_divisors
 from ._gae import gae
-from ._policy import ActorCritic, entropy, reset_carry
+from ._heads import ActionDistribution
+from ._policy import ActorCritic, reset_carry
 from ._rollout import Rollout, collect_rollout, observe_fn
 from ._runner import RunnerState, init_runner
 
@@ -327,7 +327,7 @@ class PPO(eqx.Module):
 
 def replay(
     policy: ActorCritic, batch: Minibatch
-) -> tuple[distrax.Categorical, Float[Array, "chunk sequences agents"]]:
+) -> tuple[ActionDistribution, Float[Array, "chunk sequences agents"]]:
     """Computes again what the agents would do, and expect, in a minibatch.
 
     **Returns:** the distributions of the actions, and the values.
@@ -351,7 +351,7 @@ def ppo_loss(
     **Returns:** the loss, and its parts by the names that `Metrics` gives them.
     """
     distribution, value = replay(policy, batch)
-    log_ratio = distribution.log_prob(batch.action) - batch.log_prob
+    log_ratio = distribution.log_prob(batch.choice) - batch.log_prob
     ratio = jnp.exp(log_ratio)
     advantage, mean = batch.advantage, functools.partial(_mean, active=batch.active)
     if ppo.normalize_advantages:
@@ -365,7 +365,7 @@ def ppo_loss(
     larger_error = jnp.maximum(squared_error, jnp.square(near - batch.target))
     squared_error = jnp.where(ppo.value_clip > 0, larger_error, squared_error)
     value_loss = 0.5 * mean(squared_error)
-    mean_entropy = mean(entropy(distribution))
+    mean_entropy = mean(policy.head.entropy(distribution))
     loss = policy_loss + ppo.value_coefficient * value_loss - entropy_coefficient * mean_entropy
     parts = {
         "policy_loss": policy_loss,
@@ -416,7 +416,7 @@ def _replay_step(
     step: tuple[PyTree[Shaped[Array, "sequences agents ..."]], Bool[Array, " sequences"]],
 ) -> tuple[
     PyTree[Shaped[Array, "sequences agents ..."]],
-    tuple[distrax.Categorical, Float[Array, "sequences agents"]],
+    tuple[ActionDistribution, Float[Array, "sequences agents"]],
 ]:
     observation, start = step
     carry = reset_carry(policy, carry, start)

@@ -26,7 +26,8 @@ class Rollout(eqx.Module):
     - `carry`: what they remembered before each step, after any reset.
     - `start`: whether the observation was the first one of an episode.
     - `active`: whose task was not over before the step. Of the others nothing is learned.
-    - `action`, `log_prob`, `value`: what they did, its log-probability, and what they expected.
+    - `choice`, `log_prob`, `value`: what they did, its log-probability, and what they expected. A
+        choice is an action, or what stands for it (`AbstractActionHead`).
     - `next_value`: what they expected after the step. Where the episode ended, it is the value of
         the final observation, before the reset; it means nothing where the agent's task was over.
     - `reward`, `terminated`: what each agent earned, and whether its task was over.
@@ -38,7 +39,7 @@ class Rollout(eqx.Module):
     carry: PyTree[Shaped[Array, "time envs agents ..."]]
     start: Bool[Array, "time envs"]
     active: Bool[Array, "time envs agents"]
-    action: Shaped[Array, "time envs agents ..."]
+    choice: Shaped[Array, "time envs agents ..."]
     log_prob: Float[Array, "time envs agents"]
     value: Float[Array, "time envs agents"]
     next_value: Float[Array, "time envs agents"]
@@ -58,7 +59,7 @@ class _Transition(eqx.Module):
     carry: PyTree[Shaped[Array, "envs agents ..."]]
     start: Bool[Array, " envs"]
     active: Bool[Array, "envs agents"]
-    action: Shaped[Array, "envs agents ..."]
+    choice: Shaped[Array, "envs agents ..."]
     log_prob: Float[Array, "envs agents"]
     value: Float[Array, "envs agents"]
     final_value: Float[Array, "envs agents"]
@@ -116,11 +117,12 @@ def collect_rollout(
     """
     if store_states:
         observe_fn(env)
-    uniform_key, env_key = jax.random.split(key)
-    uniform = jax.random.uniform(uniform_key, (length, env.num_envs, env.num_agents))
+    noise_key, env_key = jax.random.split(key)
+    shape = (length, env.num_envs, env.num_agents)
+    noise = policy.head.noise(noise_key, env.action_space, shape)
     env_keys = jax.random.split(env_key, length)
     runner, steps = jax.lax.scan(
-        functools.partial(_interact, policy, env, store_states), runner, (uniform, env_keys)
+        functools.partial(_interact, policy, env, store_states), runner, (noise, env_keys)
     )
     if not (store_states or policy.has_recurrent_critic):
         steps = eqx.tree_at(lambda s: s.value, steps, _ask_critic(policy, env.num_envs, steps))
@@ -137,7 +139,7 @@ def _joined(policy: ActorCritic, steps: _Transition, runner: RunnerState) -> Rol
         carry=steps.carry,
         start=steps.start,
         active=steps.active,
-        action=steps.action,
+        choice=steps.choice,
         log_prob=steps.log_prob,
         value=steps.value,
         next_value=jnp.where(steps.done[:, :, None], steps.final_value, later_value),
@@ -168,16 +170,16 @@ def _interact(
     env: AbstractVectorEnv,
     store_states: bool,
     runner: RunnerState,
-    step_inputs: tuple[Float[Array, "envs agents"], PRNGKeyArray],
+    step_inputs: tuple[Float[Array, "envs agents ..."], PRNGKeyArray],
 ) -> tuple[RunnerState, _Transition]:
-    uniform, env_key = step_inputs
-    decision, timestep, next_runner = step_runner(policy, env, runner, uniform, env_key)
+    noise, env_key = step_inputs
+    decision, timestep, next_runner = step_runner(policy, env, runner, noise, env_key)
     transition = _Transition(
         observation=_one_env_states(env, runner.env_state) if store_states else runner.observation,
         carry=decision.carry,
         start=runner.start,
         active=runner.active,
-        action=decision.action,
+        choice=decision.choice,
         log_prob=decision.log_prob,
         value=decision.value,
         final_value=_final_value(policy, env, env_key, runner, decision, timestep),

@@ -2,15 +2,23 @@
 
 from typing import final
 
-import distrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
-from eqgrid import AbstractVectorEnv, AbstractWrapper, AutoReset, TimeStep, Vectorize, unwrap
+from eqgrid import (
+    AbstractSpace,
+    AbstractVectorEnv,
+    AbstractWrapper,
+    AutoReset,
+    TimeStep,
+    Vectorize,
+    unwrap,
+)
 
-from ._policy import ActorCritic, reset_carry, sample_action
+from ._heads import ActionDistribution
+from ._policy import ActorCritic, reset_carry
 
 
 @final
@@ -40,14 +48,16 @@ class Decision(eqx.Module):
     **Arguments:**
 
     - `carry`: what they remembered when they decided: the initial carry where an episode started.
-    - `distribution`: from which their actions were taken.
-    - `action`, `log_prob`: what they did, and its log-probability.
+    - `distribution`: from which their choices were taken.
+    - `choice`, `log_prob`: what was taken, and its log-probability.
+    - `action`: what it means in the environments.
     - `value`: what they expected to earn.
     - `next_carry`: what they remember in the next step.
     """
 
     carry: PyTree[Shaped[Array, "envs agents ..."]]
-    distribution: distrax.Categorical
+    distribution: ActionDistribution
+    choice: Shaped[Array, "envs agents ..."]
     action: Shaped[Array, "envs agents ..."]
     log_prob: Float[Array, "envs agents"]
     value: Float[Array, "envs agents"]
@@ -78,8 +88,9 @@ def init_runner(policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) 
 
 def act(
     policy: ActorCritic,
+    action_space: AbstractSpace,
     runner: RunnerState,
-    uniform: Float[Array, "envs agents"],
+    noise: Float[Array, "envs agents ..."],
     *,
     greedy: bool = False,
 ) -> Decision:
@@ -88,24 +99,34 @@ def act(
     **Arguments:**
 
     - `policy`: decides.
+    - `action_space`: that of the environments.
     - `runner`: what the agents see and remember. Where an episode starts, they forget.
-    - `uniform`: uniform in [0, 1): the chance that decides which actions are drawn.
-    - `greedy`: take the most probable action, instead of drawing one.
+    - `noise`: the random numbers that decide which actions are drawn, as
+        `policy.head.noise(key, action_space, (num_envs, num_agents))` makes them.
+    - `greedy`: take the most probable choice, instead of drawing one.
 
     **Returns:** what they decided.
     """
     carry = reset_carry(policy, runner.carry, runner.start)
     distribution, value, next_carry = jax.vmap(policy)(runner.observation, carry)
-    action = jnp.asarray(distribution.mode()) if greedy else sample_action(distribution, uniform)
-    log_prob = jnp.asarray(distribution.log_prob(action))
-    return Decision(carry, distribution, action, log_prob, value, next_carry)
+    head = policy.head
+    choice = head.most_probable(distribution) if greedy else head.choose(distribution, noise)
+    return Decision(
+        carry=carry,
+        distribution=distribution,
+        choice=choice,
+        action=head.action(choice, action_space),
+        log_prob=jnp.asarray(distribution.log_prob(choice)),
+        value=value,
+        next_carry=next_carry,
+    )
 
 
 def step_runner(
     policy: ActorCritic,
     env: AbstractVectorEnv,
     runner: RunnerState,
-    uniform: Float[Array, "envs agents"],
+    noise: Float[Array, "envs agents ..."],
     key: PRNGKeyArray,
     *,
     greedy: bool = False,
@@ -114,14 +135,14 @@ def step_runner(
 
     **Arguments:**
 
-    - `policy`, `runner`, `uniform`, `greedy`: as in `act`.
+    - `policy`, `runner`, `noise`, `greedy`: as in `act`.
     - `env`: the environments; they must reset themselves.
     - `key`: the source of randomness of the environments.
 
     **Returns:** what the agents decided, what the environments answered, and where everything
     stands now.
     """
-    decision = act(policy, runner, uniform, greedy=greedy)
+    decision = act(policy, env.action_space, runner, noise, greedy=greedy)
     timestep, env_state = env.step(key, runner.env_state, decision.action)
     runner = RunnerState(
         env_state, timestep.observation, decision.next_carry, timestep.done, timestep.acts_next

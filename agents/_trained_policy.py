@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, final
 
-import distrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -22,7 +21,7 @@ from eqgrid import (
     iter_wrappers,
 )
 
-from ._policy import ActorCritic, sample_action
+from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork, IndependentParameters
 from ._views import GlobalState
 
@@ -120,7 +119,7 @@ class TrainedPolicy(eqx.Module):
         key: PRNGKeyArray | None,
         *,
         greedy: bool = False,
-    ) -> tuple[Int[Array, " agents"], PyTree[Shaped[Array, "agents ..."]]]:
+    ) -> tuple[Shaped[Array, "agents ..."], PyTree[Shaped[Array, "agents ..."]]]:
         """Chooses the action of every agent. It is compiled at the first call.
 
         **Arguments:**
@@ -140,14 +139,15 @@ class TrainedPolicy(eqx.Module):
             raise ValueError("act draws actions with a key: pass key=jax.random.key(0), or greedy.")
         return _act(self, observation, carry, key, greedy)
 
-    def logits(
+    def outputs(
         self,
         observation: PyTree[Shaped[Array, "agents ..."]],
         carry: PyTree[Shaped[Array, "agents ..."]],
-    ) -> tuple[Float[Array, "agents actions"], PyTree[Shaped[Array, "agents ..."]]]:
+    ) -> tuple[Float[Array, "agents out"], PyTree[Shaped[Array, "agents ..."]]]:
         """What actions are chosen by; the arguments and errors are those of `act`.
 
-        **Returns:** one logit per action for every agent, and what the agents remember next.
+        **Returns:** for every agent the numbers that `actor_critic.head` makes a distribution of,
+        such as one logit per action, and what the agents remember next.
         """
         expected, hides_state = self._shown_to_actors()
         observation = _without_state(observation, expected)
@@ -285,12 +285,14 @@ def _act(
     carry: PyTree[Shaped[Array, "agents ..."]],
     key: PRNGKeyArray | None,
     greedy: bool,
-) -> tuple[Int[Array, " agents"], PyTree[Shaped[Array, "agents ..."]]]:
-    logits, carry = policy.logits(observation, carry)
+) -> tuple[Shaped[Array, "agents ..."], PyTree[Shaped[Array, "agents ..."]]]:
+    output, carry = policy.outputs(observation, carry)
+    head, space = policy.actor_critic.head, policy.action_space
+    distribution = head.distribution(output)
     if greedy or key is None:
-        return jnp.argmax(logits, axis=-1).astype(jnp.int32), carry
-    uniform = jax.random.uniform(key, (policy.num_agents,))
-    return sample_action(distrax.Categorical(logits=logits), uniform), carry
+        return head.action(head.most_probable(distribution), space), carry
+    noise = head.noise(key, space, (policy.num_agents,))
+    return head.action(head.choose(distribution, noise), space), carry
 
 
 def _observation_of(env: AbstractEnv | AbstractVectorEnv) -> PyTree[jax.ShapeDtypeStruct]:

@@ -40,7 +40,7 @@ def _step(
     keys: Shaped[PRNGKeyArray, " 2"],
 ) -> tuple[RunnerState, tuple[PyTree, Float[Array, ""], Bool[Array, ""]]]:
     runner = eqx.combine(arrays, rest)
-    uniform = jax.random.uniform(keys[0], (env.num_envs, env.num_agents))
-    _, timestep, after = step_runner(policy, env, runner, uniform, keys[1])
+    noise = policy.head.noise(keys[0], env.action_space, (env.num_envs, env.num_agents))
+    _, timestep, after = step_runner(policy, env, runner, noise, keys[1])
     world = jax.tree.map(lambda x: x[0], unwrap_state(runner.env_state))
     return eqx.filter(after, eqx.is_array), (world, timestep.reward[0].mean(), timestep.done[0])

@@ -57,7 +57,7 @@ def test_a_step_is_a_decision_and_its_consequences(counting, key, greedy):
     uniform = jax.random.uniform(key, (5, 2))
     for count in range(4):
         started = np.asarray(runner.start)
-        decision = act(counting, runner, uniform, greedy=greedy)
+        decision = act(counting, env.action_space, runner, uniform, greedy=greedy)
         same, timestep, runner = step_runner(counting, env, runner, uniform, key, greedy=greedy)
         assert eqx.tree_equal(decision, same)
         assert started.all() == (count == 0)
@@ -79,7 +79,12 @@ def test_what_was_remembered_counts_only_within_an_episode(key, network):
     start = jnp.array([True, False, True, False])
     uniform = jax.random.uniform(key, (4, 2))
     before, after = (
-        act(policy, dataclasses.replace(runner, start=start, carry=carry), uniform)
+        act(
+            policy,
+            env.action_space,
+            dataclasses.replace(runner, start=start, carry=carry),
+            uniform,
+        )
         for carry in (runner.carry, other)
     )
     changed = np.any(np.asarray(before.value != after.value), axis=1)

@@ -201,7 +201,7 @@ from agents import PPO, evaluate, init_train_state, scan_updates, train
 key = jax.random.key(0)
 env = clocks(4)
 ppo = PPO(rollout_length=8, num_minibatches=2)
-state = init_train_state(ppo, env, key, num_updates=2, network=GRU)
+state = init_train_state(ppo, env, key, network=GRU)
 _, metrics = eqx.filter_jit(scan_updates)(ppo, env, state, num_updates=2, length=1)
 state = train(ppo, env, state, num_updates=2).state
 result = evaluate(state.policy, env, key)

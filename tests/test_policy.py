@@ -1,12 +1,11 @@
 import functools
 
 import distrax
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from learners import GRU, Clock, assert_close, build, clocks, loud_mlp
+from learners import GRU, assert_close, build, clocks, loud_mlp
 
 from agents import (
     MLP,
@@ -18,7 +17,6 @@ from agents import (
     entropy,
     sample_action,
 )
-from eqgrid import Box, Vectorize
 
 
 def test_shared_agents_are_one_network(key):
@@ -139,12 +137,6 @@ def test_the_network_is_the_callers_choice(key):
     policy = build(clocks(1), key, network=functools.partial(MLP, width=7, depth=3))
     assert [layer.weight.shape[0] for layer in policy.actor.network.layers] == [7, 7, 7, 3]
     assert [layer.weight.shape[0] for layer in policy.critic.network.layers] == [7, 7, 7, 1]
-
-
-def test_continuous_actions_are_refused(key):
-    env = Vectorize(eqx.tree_at(lambda e: e.action_space, Clock(), Box(-1.0, 1.0, (2,))), 1)
-    with pytest.raises(ValueError, match="must be Discrete, but it is Box"):
-        build(env, key)
 
 
 def test_the_entropy_is_that_of_distrax(key):

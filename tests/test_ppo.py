@@ -49,7 +49,7 @@ def some_minibatches(ppo, policy, rollout, key, count):
 def replayed(policy, batch):
     """The policy's logits and values, and the ratios to what the rollout says."""
     distribution, value = replay(policy, batch)
-    ratio = jnp.exp(distribution.log_prob(batch.action) - batch.log_prob)
+    ratio = jnp.exp(distribution.log_prob(batch.choice) - batch.log_prob)
     return jax.nn.log_softmax(distribution.logits), value, ratio
 
 
@@ -109,7 +109,7 @@ def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages):
     active = np.asarray(batch.active).reshape(-1)
     assert 0 < active.sum() < len(active)
     log_probs = np.asarray(log_probs).reshape(-1, 3)[active]
-    action = np.asarray(batch.action).reshape(-1)[active]
+    action = np.asarray(batch.choice).reshape(-1)[active]
     old, old_value, advantage, target, value = (
         np.asarray(x).reshape(-1)[active]
         for x in (batch.log_prob, batch.value, batch.advantage, batch.target, values)
@@ -182,7 +182,7 @@ def test_minibatches_never_mix_what_belongs_together(key, network, chunk):
     observation = np.repeat(number[..., None], 4, axis=-1)
     carry = jax.tree.map(lambda x: np.broadcast_to(number[..., None], x.shape), rollout.carry)
     marked = eqx.tree_at(
-        lambda r: (r.observation, r.action, r.log_prob, r.value, r.start, r.reward, r.carry),
+        lambda r: (r.observation, r.choice, r.log_prob, r.value, r.start, r.reward, r.carry),
         rollout,
         (observation, number, number, number, start, number, carry),
     )
@@ -191,7 +191,7 @@ def test_minibatches_never_mix_what_belongs_together(key, network, chunk):
     batch, parts = jax.tree.map(np.asarray, (batch, parts))
     assert parts.value.shape == (2, chunk, LENGTH * NUM_ENVS // chunk // 2, 2)
     mark = parts.value
-    for other in (parts.action, parts.log_prob, parts.observation[..., 0]):
+    for other in (parts.choice, parts.log_prob, parts.observation[..., 0]):
         np.testing.assert_array_equal(other, mark)
     np.testing.assert_array_equal(parts.start, mark[..., 0] // 2 % 5 == 0)
     np.testing.assert_array_equal(mark % 2, np.broadcast_to([0, 1], mark.shape))

@@ -39,8 +39,8 @@ from agents import (
 from agents._description import ACTIVATIONS
 from agents._trained_policy import _check_arrays
 from eqgrid import (
+    AbstractSpace,
     AutoReset,
-    Box,
     LogEpisodes,
     NormalizeObservation,
     NormalizeReward,
@@ -146,7 +146,7 @@ class Reader(AbstractNetwork):
 @pytest.mark.slow
 def test_it_acts_as_the_trained_one_to_the_bit(key, tmp_path):
     env = NormalizeObservation(foraging())
-    state = init_train_state(SMALL, env, key, num_updates=3, shared=False)
+    state = init_train_state(SMALL, env, key, shared=False)
     run = train(SMALL, env, state, num_updates=3)
     env_state = run.state.runner.env_state
     save_policy(tmp_path / "a", trained_policy(run.state.policy, env, env_state))
@@ -161,7 +161,7 @@ def test_it_acts_as_the_trained_one_to_the_bit(key, tmp_path):
 @pytest.mark.slow
 def test_a_policy_outlives_the_state_that_train_consumes(key):
     env = NormalizeObservation(clocks(ENVS))
-    state = init_train_state(SMALL, env, key, num_updates=2)
+    state = init_train_state(SMALL, env, key)
     policy = trained_policy(state.policy, env, state.runner.env_state)
     frozen = env.freeze(state.runner.env_state)
     before = jax.tree.map(np.array, eqx.filter((policy, frozen), eqx.is_array))
@@ -182,7 +182,7 @@ def test_observations_are_those_of_the_wrapper(key):
     for one in range(ENVS):
         np.testing.assert_array_equal(normalised(raw[one], local=False), seen[one])
     expected, _, _ = policy.actor_critic(seen[0], None)
-    logits, _ = policy.logits(raw[0], None)
+    logits, _ = policy.outputs(raw[0], None)
     np.testing.assert_allclose(jax.nn.log_softmax(logits), expected.logits, rtol=1e-5)
 
 
@@ -311,7 +311,14 @@ def strange_team(policy):
 
 
 def strange_space(policy):
-    return eqx.tree_at(lambda p: p.action_space, policy, Box(0.0, 1.0, (2,)))
+    class Odd(AbstractSpace):
+        def sample(self, key):
+            return jnp.zeros(())
+
+        def contains(self, x):
+            return jnp.array(True)
+
+    return eqx.tree_at(lambda p: p.action_space, policy, Odd())
 
 
 def strange_activation(policy):
@@ -324,7 +331,7 @@ def strange_activation(policy):
     [
         (strange_view, "one of LocalObservation, JointObservation, GlobalState, but .* a Reader"),
         (strange_team, "SharedParameters or IndependentParameters, but the policy has a _MixedAct"),
-        (strange_space, "discrete actions only"),
+        (strange_space, "actions of a Discrete or a Box"),
         (strange_activation, "use one of tanh, relu"),
     ],
 )
@@ -360,7 +367,7 @@ STRANGE = {
     "deep": ({"actor": {**MLP_TABLE, "width": 64, "depth": 10**9}}, "its depth is 1000000000"),
     "no number": ({"actor": {**MLP_TABLE, "width": "64"}}, "its width is '64'"),
     "missing": ({"actor": {"team": "SharedParameters"}}, "there is no 'network'"),
-    "actions": ({"action_space": {"kind": "box"}}, "its actions are of the kind 'box'"),
+    "actions": ({"action_space": {"kind": "cards"}}, "its actions are of the kind 'cards'"),
     "agents": ({"num_agents": 0}, "its num_agents is 0"),
     "dtype": ({"observation": {"shape": [4], "dtype": "object"}}, "there is no dtype 'object'"),
     "nothing": ({"actor": None}, "cannot be used"),
@@ -444,8 +451,8 @@ def test_a_missing_file_and_a_plain_checkpoint_are_named(key, tmp_path):
 def test_agents_change_places(key):
     policy = policy_of(clocks(1), key, shared=False)
     observation = jnp.arange(8.0).reshape(2, 4)
-    logits, _ = policy.logits(observation, None)
-    swapped, _ = policy.reorder([1, 0]).logits(observation[::-1], None)
+    logits, _ = policy.outputs(observation, None)
+    swapped, _ = policy.reorder([1, 0]).outputs(observation[::-1], None)
     np.testing.assert_allclose(swapped, logits[::-1], rtol=1e-5)
     shared = policy_of(clocks(1), key)
     assert eqx.tree_equal(shared.reorder([1, 0]), shared)
@@ -474,8 +481,8 @@ def test_every_seat_has_its_own_policy(key):
     carry, mine = team.initial_carry(), one.initial_carry()
     for _ in range(2):
         distribution, value, carry = team(observation, carry)
-        logits, mine = one.logits(observation, mine)
-        expected = jnp.stack([two.logits(observation, None)[0][0], logits[1]])
+        logits, mine = one.outputs(observation, mine)
+        expected = jnp.stack([two.outputs(observation, None)[0][0], logits[1]])
         np.testing.assert_allclose(distribution.logits, jax.nn.log_softmax(expected), rtol=1e-5)
         np.testing.assert_array_equal(value, [0, 0])
 
