@@ -294,10 +294,8 @@ class Stub:
         self.about = {"device": "another" if str(python) == "elsewhere" else "one", "jax": "1"}
 
     def ask(self, do, what=None):
-        import throughput  # noqa: PLC0415
-
         if self.library == "cogrid":
-            raise throughput.RunError("gone")
+            raise throughput_script.RunError("gone")
         if do == "start":
             return {"num_steps": what["num_steps"], "trace_seconds": 1.0, "compile_seconds": 1.0}
         return {"error": "out of memory"} if self.library == "jaxmarl" else {"seconds": 2.0}

@@ -162,8 +162,8 @@ def test_agents_with_parameters_of_their_own_change_places(tmp_path):
         (f"{name} (agent 1)", f"{name} (agent 0)"),
     ]
     observation = jnp.arange(2.0 * own.policy.observation.shape[1]).reshape(2, -1)
-    logits = own.policy.logits(observation, None)[0]
-    swapped = teams[1].policies[0].logits(observation[::-1], None)[0]
+    logits = own.policy.outputs(observation, None)[0]
+    swapped = teams[1].policies[0].outputs(observation[::-1], None)[0]
     np.testing.assert_allclose(swapped, logits[::-1], rtol=1e-4)
     assert [team.seats for team in lineups([own, own])] == [
         (f"{name} (1)", f"{name} (2)"),

@@ -134,7 +134,9 @@ def test_the_order_of_hooks_does_not_matter(tmp_path):
         hooks = [
             _hooks.Forget(folder, failures),
             _hooks.Log([_loggers.Csv(folder / "metrics.csv")], failures, 0.0),
-            _hooks.Checkpoints(folder / "checkpoints", failures, History(), keep_every=200),
+            _hooks.Checkpoints(
+                folder / "checkpoints", failures, History(), lambda _: {}, keep_every=200
+            ),
             _hooks.EarlyStop((), target=0.7, patience=None, max_kl=None),
         ]
         stops = []
