@@ -17,7 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 from rich.console import Console
-from throughput import (
+
+from agents import LocalObservation, evaluate, init_train_state, scan_updates
+from experiments._benchmark import open_results, run_command
+from experiments._build import build_evaluation_env, build_network, build_training_env
+from experiments._config import Config as RunConfig, cli
+from experiments._errors import RunError, UsageError
+from experiments._results import write_json
+from experiments.throughput import (
     Config as ThroughputConfig,
     Rows,
     check,
@@ -26,13 +33,6 @@ from throughput import (
     print_tables,
     write_csv,
 )
-
-from agents import LocalObservation, evaluate, init_train_state, scan_updates
-from experiments._benchmark import open_results, run_command
-from experiments._build import build_evaluation_env, build_network, build_training_env
-from experiments._config import Config as RunConfig, cli
-from experiments._errors import RunError, UsageError
-from experiments._results import write_json
 
 
 @dataclasses.dataclass(frozen=True)
