@@ -21,7 +21,8 @@ NUM_ENVS = 16
 
 def in_a_process_with_devices(test: str) -> None:
     """Runs one test where jax sees eight devices, which has to be said when it starts."""
-    env = os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={DEVICES}"}
+    devices = f"--xla_force_host_platform_device_count={DEVICES}"
+    env = os.environ | {"XLA_FLAGS": devices, "PYTEST_ADDOPTS": ""}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "", f"{__file__}::{test}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stdout

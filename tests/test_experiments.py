@@ -191,7 +191,7 @@ def test_settings_file_reproduces_the_run(finished, program, monkeypatch, tmp_pa
     again = tmp_path / "again"
     code = call(program, monkeypatch, ["--config", finished / "config.toml", "--out", again])
     assert code == 0
-    timing = {"wall_seconds", "train_seconds"}
+    timing = {"wall_seconds", "train_seconds", "steps_per_second", "memory_bytes"}
     for before, after in zip(rows(finished), rows(again), strict=True):
         assert {k: v for k, v in before.items() if k not in timing} == {
             k: v for k, v in after.items() if k not in timing
