@@ -70,6 +70,10 @@ class Config:
     """Write a trace of one block, for Perfetto."""
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
     """Settings file; flags replace what it says."""
+    curriculum: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """File with stages, one world after another."""
+    stage: Annotated[tuple[dict[str, Any], ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
+    """The tables of the stages, in settings files."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the run; a new one in runs/ if none."""
     overwrite: bool = False
@@ -84,7 +88,7 @@ ALGORITHMS = ("ippo", "mappo")
 
 _LARGEST_COUNT = 2**31 - 1
 _SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of 32 bits
-_NOT_IN_FILE = ("config", "out", "overwrite", "resume", "max_hours", "profile")
+_NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
 _OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience", "--max-kl")
 _OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "--devices")
 """What may change when a run goes on: where it ends, and what is kept of it."""
@@ -270,7 +274,7 @@ def load(path: Path, algorithm: str) -> Config:
     unknown key or a value of a wrong type.
     """
     try:
-        table = tomllib.loads(_read_text(path))
+        table = read_toml(path)
         written_by = table.get("algorithm", algorithm)
         if written_by not in ALGORITHMS:
             raise UsageError(
@@ -285,11 +289,17 @@ def load(path: Path, algorithm: str) -> Config:
         return config_from(table)
     except UsageError as error:
         raise UsageError(f"The settings file {str(path)!r} {error}") from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """**Raises:** `UsageError` with half a sentence, to follow the name of the file."""
+    try:
+        return tomllib.loads(_read_text(path))
     except RecursionError as error:
-        raise UsageError(f"The settings file {str(path)!r} is nested too deeply.") from error
+        raise UsageError("is nested too deeply.") from error
     except ValueError as error:
         digits = "a number has too many digits" if "digits" in str(error) else str(error)
-        raise UsageError(f"The settings file {str(path)!r} is no TOML: {digits:.200}.") from error
+        raise UsageError(f"is no TOML: {digits:.200}.") from error
 
 
 def config_from(table: dict[str, Any]) -> Config:
@@ -298,7 +308,7 @@ def config_from(table: dict[str, Any]) -> Config:
     **Raises:** `UsageError` with half a sentence for an unknown key or a value of a wrong type.
     """
     table = {key: value for key, value in table.items() if key != "algorithm"}
-    return _fill(default_config(_world_in(table)), table, "")
+    return fill(default_config(_world_in(table)), table, "")
 
 
 def _world_in(table: dict[str, Any]) -> AbstractWorldConfig:
@@ -323,8 +333,21 @@ def _read_text(path: Path) -> str:
         raise UsageError(f"cannot be read: {reason(error)}.") from error
 
 
+def fill(default: T, table: dict[str, Any], prefix: str) -> T:
+    """Puts the entries of a table in the place of fields.
+
+    **Arguments:**
+
+    - `default`: a dataclass.
+    - `table`: values by the names of fields; a table for a field that is a dataclass.
+    - `prefix`: what the table is called in the file, with a dot behind it.
+
+    **Raises:** `UsageError` with half a sentence for an unknown key or a value of a wrong type.
+    """
+    return _fill(default, table, prefix)
+
+
 def _fill(default: Any, table: dict[str, Any], prefix: str) -> Any:
-    """`default`, a dataclass, with the entries of a table in place of its fields."""
     hints = typing.get_type_hints(type(default))
     names = [field.name for field in dataclasses.fields(default) if field.name not in _NOT_IN_FILE]
     changes = {}
@@ -381,6 +404,8 @@ def dump(algorithm: str, config: Config) -> str:
     )
     for name in _NOT_IN_FILE:
         table.pop(name, None)
+    if not config.stage:
+        del table["stage"]
     return tomli_w.dumps({"algorithm": algorithm, **table})
 
 

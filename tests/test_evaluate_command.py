@@ -26,7 +26,7 @@ from agents import (
     trained_policy,
 )
 from experiments import _evaluation, _hub
-from experiments._build import build_evaluation_env, build_view, vectorize_evaluation
+from experiments._build import build_evaluation_env, build_view
 from experiments._config import dump, parse
 from experiments._errors import RunError, UsageError
 from experiments._games import lineups, play
@@ -78,7 +78,7 @@ def place(path, episodes):
     config = dataclasses.replace(read_policy(path, None).config, critic="joint")
     env = dataclasses.replace(config.env, normalize_observation=False)
     config = dataclasses.replace(config, env=env)
-    return vectorize_evaluation(config, config.env.build(train=False), episodes, ("events",))
+    return build_evaluation_env(config, config.env.build(train=False), episodes, ("events",))
 
 
 @pytest.mark.slow
