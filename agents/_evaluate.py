@@ -9,7 +9,15 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from eqgrid import AbstractVectorEnv, LogEpisodes, NormalizeObservation, TimeStep, iter_wrappers
+from eqgrid import (
+    AbstractVectorEnv,
+    LogEpisodes,
+    NormalizeObservation,
+    TimeStep,
+    Vectorize,
+    iter_wrappers,
+    unwrap,
+)
 
 from ._policy import ActorCritic
 from ._runner import RunnerState, init_runner, step_runner
@@ -119,10 +127,9 @@ def _play(
 
 
 def _empty_totals(env: AbstractVectorEnv) -> dict[str, Shaped[Array, "episodes ..."]]:
-    one = {}
-    for wrapper in iter_wrappers(env):
-        if isinstance(wrapper, LogEpisodes):
-            one = wrapper.empty_totals()
+    core = unwrap(env)
+    logs = iter_wrappers(core.env) if isinstance(core, Vectorize) else ()
+    one = next((log.empty_totals() for log in logs if isinstance(log, LogEpisodes)), {})
     return jax.tree.map(lambda x: jnp.zeros((env.num_envs, *x.shape), x.dtype), one)
 
 
