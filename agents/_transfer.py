@@ -1,7 +1,8 @@
 """Goes on with a run in other environments, as the stages of a curriculum do."""
 
 import dataclasses
-from collections.abc import Collection
+import functools
+from collections.abc import Collection, Iterator
 from typing import Any, Literal, TypeAlias
 
 import equinox as eqx
@@ -85,13 +86,24 @@ def _shapes(tree: PyTree) -> PyTree:
     return eqx.filter_eval_shape(lambda: eqx.filter(tree, eqx.is_array))
 
 
-def _with_parts(old: Any, new: Any, keep: Collection[Part]) -> Any:
+def _with_parts(old: PyTree, new: PyTree, keep: Collection[Part]) -> PyTree:
     """The state `new` of a stack of wrappers, with the parts that are kept of `old`."""
-    if not isinstance(new, AbstractWrapperState):
-        return new
-    inner = _with_parts(getattr(old, "env_state", None), new.env_state, keep)
-    new = dataclasses.replace(new, env_state=inner)
-    part, field = _WRAPPERS.get(type(new), (None, ""))
-    if part in keep and type(old) is type(new):
-        new = dataclasses.replace(new, **{field: getattr(old, field)})
+    for depth, (one, other) in enumerate(zip(_layers(old), _layers(new), strict=False)):
+        part, name = _WRAPPERS.get(type(other), (None, ""))
+        if part in keep and type(one) is type(other):
+            where = functools.partial(_field, depth=depth, name=name)
+            # It builds no Module anew: a batch of states has other shapes than one.
+            new = eqx.tree_at(where, new, getattr(one, name))
     return new
+
+
+def _layers(state: PyTree) -> Iterator[AbstractWrapperState]:
+    while isinstance(state, AbstractWrapperState):
+        yield state
+        state = state.env_state
+
+
+def _field(state: Any, *, depth: int, name: str) -> PyTree:
+    for _ in range(depth):
+        state = state.env_state
+    return getattr(state, name)
