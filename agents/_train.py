@@ -76,15 +76,17 @@ class NonFiniteLoss(ArithmeticError):
     **Arguments:**
 
     - `update`: the first update, counted from 1, where it was seen.
+    - `where`: what was not finite first: the gradient of a parameter, or a part of the loss.
     """
 
     update: int
+    where: str
 
-    def __init__(self, update: int):
-        self.update = update
+    def __init__(self, update: int, where: str):
+        self.update, self.where = update, where
         super().__init__(
-            f"The loss of update {update} is not a finite number, so the run stops; checkpoints "
-            f"are from before. Try a smaller learning rate."
+            f"The loss of update {update} is not a finite number (first {where}), so the run "
+            f"stops; checkpoints are from before. Try a smaller learning rate."
         )
 
 
@@ -330,7 +332,7 @@ def _advance(
     state, metrics = block(settings, old.state, _everywhere(_count(count), settings.mesh))
     metrics = jax.tree.map(lambda x: np.asarray(x)[:count], metrics)
     end = time.perf_counter()
-    _check_finite(metrics, old.updates)
+    _check_finite(metrics, old.updates, state)
     updates = old.updates + count
     return dataclasses.replace(
         old,
@@ -368,8 +370,17 @@ def _tell(hooks: Sequence[Hook], progress: TrainProgress) -> TrainProgress:
     return dataclasses.replace(progress, stopped=next(iter(reasons), None))
 
 
-def _check_finite(metrics: Metrics, updates: int):
-    parts = (metrics.policy_loss, metrics.value_loss, metrics.entropy, metrics.grad_norm)
-    finite = np.isfinite(np.stack(parts)).all(axis=0)
-    if not finite.all():
-        raise NonFiniteLoss(updates + int(np.argmin(finite)) + 1)
+def _check_finite(metrics: Metrics, updates: int, state: TrainState):
+    names = ("policy_loss", "value_loss", "entropy", "grad_norm")
+    finite = np.isfinite(np.stack([getattr(metrics, name) for name in names]))
+    if finite.all():
+        return
+    update = int(np.argmin(finite.all(axis=0)))
+    leaf = int(np.asarray(metrics.bad_leaf)[update])
+    if leaf < 0:
+        where = f"the {names[int(np.argmin(finite[:, update]))].replace('_', ' ')}"
+    else:
+        trained = eqx.filter(state.policy, eqx.is_inexact_array)
+        path = jax.tree_util.tree_leaves_with_path(trained)[leaf][0]
+        where = f"the gradient of {jax.tree_util.keystr(path).removeprefix('.')}"
+    raise NonFiniteLoss(updates + update + 1, where)
