@@ -2,10 +2,18 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
+from jaxtyping import Array
 
+from eqgrid.grid import Stay
 from experiments import _program
+from experiments._build import build_evaluation_env
 from experiments._config import Config, dump, load, parse
 from experiments._curriculum import Gate, Stage, StageEvaluator, stages, summary, with_curriculum
 from experiments._errors import UsageError
@@ -167,6 +175,65 @@ def test_gates_know_what_is_measured():
     assert evaluated_metrics(["x"])[-1] == "event_x"
     with pytest.raises(UsageError, match="asks for 'eval_x'"):
         Gate("eval_x", at_least=1.0).check(evaluated_metrics([]))
+
+
+CURRICULA = sorted((Path(__file__).parents[1] / "experiments" / "curricula").glob("*.toml"))
+KITCHENS = {"circuit": "circuit"}
+"""The settings that a file is made for, by its name; the rest are worlds."""
+
+
+def gates():
+    """Every gate that is shipped, with the settings of its stage."""
+    for path in CURRICULA:
+        args = ["--curriculum", str(path), "--env.layout", KITCHENS[path.stem]]
+        for stage in stages(with_curriculum(parse("ippo", args))):
+            if stage.gate is not None:
+                yield pytest.param(stage, id=f"{path.stem}-{stage.name}")
+
+
+def play(env, act, horizon: int) -> tuple[Array, Array]:
+    """One episode in every environment: the returns, and how often each event happened."""
+
+    def step(carry, key):
+        state, returns, events = carry
+        action_key, step_key = jax.random.split(key)
+        timestep, state = env.step(step_key, state, act(action_key))
+        returns += timestep.info["episode_return"]
+        events += timestep.info["episode_events"]
+        return (state, returns, events), None
+
+    _, state = env.reset(jax.random.key(0))
+    shapes = jax.eval_shape(lambda: env.step(jax.random.key(0), state, act(jax.random.key(0))))[0]
+    nothing = [shapes.info[f"episode_{name}"] for name in ("return", "events")]
+    nothing = [jnp.zeros(x.shape, x.dtype) for x in nothing]
+    keys = jax.random.split(jax.random.key(1), horizon)
+    (_, returns, events), _ = jax.lax.scan(step, (state, *nothing), keys)
+    return returns, events
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("acts", ["not", "at random"])
+@pytest.mark.parametrize("stage", list(gates()))
+def test_nobody_passes_a_gate_without_learning(stage, acts):
+    config, world = stage.config, stage.config.env.build(train=False)
+    env = build_evaluation_env(config, world, 64, ("events",))
+    shape, space = (env.num_envs, env.num_agents), env.action_space
+    stay = next(i for i, action in enumerate(world.actions) if isinstance(action, Stay))
+
+    def act(key):
+        return (
+            jnp.full(shape, stay) if acts == "not" else jax.random.randint(key, shape, 0, space.n)
+        )
+
+    returns, events = eqx.filter_jit(play)(env, act, config.env.horizon)
+    measured = {"eval_return_mean": float(returns.mean())}
+    counts = np.asarray(events).sum(axis=1).mean(axis=0)
+    measured |= {f"event_{name}": x for name, x in zip(world.event_names, counts, strict=True)}
+    assert not stage.gate.holds(measured)
+
+
+def test_each_curriculum_is_looked_at():
+    assert {path.stem for path in CURRICULA} == {*KITCHENS}
 
 
 @pytest.mark.slow

@@ -299,6 +299,8 @@ def test_a_loss_that_is_no_number_stops_before_the_hooks(key):
     with pytest.raises(NonFiniteLoss, match="update 3 is not a finite number") as error:
         train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=[recorder])
     assert error.value.update == 3
+    # The reward spoils the advantages, and these the actor, whose leaves come first.
+    assert error.value.where == "the gradient of actor.network.layers[0].weight"
     assert [updates for updates, _, _ in recorder.seen] == [2]
 
 
