@@ -115,16 +115,16 @@ def _go_on(run: Run) -> int:
         )
     state = restore(checkpoint, shapes(run))
     updates = int(state.updates)
-    at_end = updates == run.plan.num_updates or (
-        run.in_curriculum and run.is_last_stage and run.stage.ended(position) is not None
-    )
     # A run that was killed in its last moments has made its updates, but not all of its files.
-    if updates > run.plan.num_updates or (at_end and is_complete(run.folder)):
+    complete = is_complete(run.folder)
+    if updates > run.plan.num_updates or (complete and updates == run.plan.num_updates):
         steps = updates * run.plan.steps_per_update
         raise UsageError(
             f"The run {str(run.folder)!r} is complete, with {steps:,} steps: add a larger "
             "--total-steps to go on."
         )
+    if complete and run.in_curriculum and run.is_last_stage and run.stage.ended(position):
+        raise UsageError(f"The run {str(run.folder)!r} is complete: its last stage has ended.")
     history = read_history(run.folder, updates, position.get("stage"))
     write_whole(run.folder / "config.toml", dump(run.algorithm, run.settings).encode())
     write_whole(run.folder / "metrics.csv", history.rows)

@@ -66,13 +66,17 @@ def train_stages(run: Run, watchers: Watchers, position: Mapping[str, Any]) -> T
 
     **Raises:** what `train` does, and `Stopped` when a signal arrives before anything is learned.
     """
-    progress, measured = None, position
+    done, measured = None, position
     watchers.display.start(run.plan.num_updates * run.plan.steps_per_update)
     try:
         while True:
             _announce(run, watchers.console)
             evaluator = _evaluator(run)
-            progress = _train(run, evaluator, watchers, measured, progress)
+            progress = _train(run, evaluator, watchers, measured, done and done.progress)
+            if done is not None and progress.updates == done.progress.updates:
+                # Stopped before the first block of this stage, it is at the end of the one before.
+                stopped = dataclasses.replace(done.progress, stopped=progress.stopped)
+                return done._replace(progress=stopped)
             measured = progress.measured or measured
             reason = run.stage.ended(measured) if run.in_curriculum else None
             if reason is None or progress.stopped not in (None, reason):
@@ -81,10 +85,10 @@ def train_stages(run: Run, watchers: Watchers, position: Mapping[str, Any]) -> T
                 f"stage {run.number + 1}: {reason}, after {progress.env_steps:,} steps",
                 highlight=False,
             )
-            progress = dataclasses.replace(progress, stopped=None)
+            done = Trained(run, dataclasses.replace(progress, stopped=None), evaluator)
             if run.is_last_stage or progress.updates == run.plan.num_updates:
-                return Trained(run, progress, evaluator)
-            run = _next_stage(run, progress, evaluator)
+                return done
+            run = _next_stage(done)
             measured = {"env_steps": progress.env_steps}
     finally:
         watchers.display.stop()
@@ -116,7 +120,8 @@ def _train(
     begin = measured.get("env_steps", 0) - measured.get("stage_steps", 0)
     passes = measured.get("gate_passes", 0)
     staged = StageEvaluator(evaluator, run.stage, run.number + 1, begin, passes)
-    run.process.check()
+    if before is None:
+        run.process.check()
     run.process.settle()  # `train` holds signals for itself
     return train(
         run.config.ppo,
@@ -157,8 +162,9 @@ def _hooks(run: Run, watchers: Watchers, describe: Description) -> list[Hook]:
     return [*hooks, EndOfStage(run.stage)] if run.in_curriculum else hooks
 
 
-def _next_stage(run: Run, progress: TrainProgress, evaluator: Evaluator) -> Run:
+def _next_stage(done: Trained) -> Run:
     """Enters the world of the next stage, with what was learned so far."""
+    run, progress, evaluator = done
     history = dataclasses.replace(
         run.history, evaluations=tuple(evaluator.rows), best_return=-np.inf
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from agents import read_metadata
+from agents import _train, read_metadata
 from experiments import _program
 from experiments._evaluator import Evaluator
 
@@ -133,7 +133,7 @@ reset = ["optimizer"]
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("hears_ctrl_c")
-def test_a_curriculum_goes_on_in_its_stage(call, stop_after, tmp_path):
+def test_a_curriculum_goes_on_in_its_stage(call, stop_after, monkeypatch, tmp_path):
     (tmp_path / "stages.toml").write_text(CURRICULUM)
     flags = [*FLAGS, "--total-steps", "1536", "--env.normalize-observation"]
     flags += ["--curriculum", "stages.toml"]
@@ -147,6 +147,19 @@ def test_a_curriculum_goes_on_in_its_stage(call, stop_after, tmp_path):
         assert len(rows(Path(folder))) == blocks
         assert call("--resume", folder)[0] == 0
         check_equal(Path(folder), Path("whole"))
+    compile_block, count = _train._compile, itertools.count(1)
+
+    def press_and_compile(*args):
+        if next(count) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return compile_block(*args)
+
+    monkeypatch.setattr(_train, "_compile", press_and_compile)
+    assert call(*flags, "--out", "between")[0] == 130
+    assert call("--resume", "between")[0] == 0
+    check_equal(Path("between"), Path("whole"))
+    code, said = call("--resume", "between", "--total-steps", "9999")
+    assert (code, "its last stage has ended" in said) == (2, True)
     stages = json.loads(Path("whole", "result.json").read_text())["stages"]
     assert [(x["name"], x["stage_steps"], x["ended"]) for x in stages] == [
         ("short", 512, "its 500 steps are spent"),
