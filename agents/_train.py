@@ -18,6 +18,7 @@ from ._memory import check_memory
 from ._networks import MLP, AbstractNetwork
 from ._policy import actor_critic
 from ._ppo import PPO, Metrics, TrainState
+from ._runs import num_runs
 from ._sharding import check_even, replicate, spread
 from ._signals import hold_signals
 from ._views import AbstractCriticInput
@@ -35,9 +36,9 @@ class TrainProgress:
 
     - `state`: the newest state. The next block consumes its arrays, so save or copy what you keep.
     - `metrics`: how every update of the last block went (NumPy arrays, one entry per update), or
-        `None` before the first block.
+        `None` before the first block. Of many runs, their second axis is that of the runs.
     - `updates`, `num_updates`: how many updates were made, and how many the run has.
-    - `env_steps`, `num_env_steps`: the same in steps, summed over the environments.
+    - `env_steps`, `num_env_steps`: the same in steps, summed over the environments of a run.
     - `env_steps_before`: how many of them were made before `train` was called.
     - `wall_seconds`: since `train` was called; `compile_seconds` and `train_seconds` are what
         compiling and running blocks took of it.
@@ -76,14 +77,17 @@ class NonFiniteLoss(ArithmeticError):
     **Arguments:**
 
     - `update`: the first update, counted from 1, where it was seen.
+    - `run`: where many runs are trained together, in which one of them, counted from 0.
     """
 
     update: int
+    run: int | None
 
-    def __init__(self, update: int):
-        self.update = update
+    def __init__(self, update: int, run: int | None = None):
+        self.update, self.run = update, run
+        whose = f"update {update}" if run is None else f"update {update} of run {run}"
         super().__init__(
-            f"The loss of update {update} is not a finite number, so the run stops; checkpoints "
+            f"The loss of {whose} is not a finite number, so the run stops; checkpoints "
             f"are from before. Try a smaller learning rate."
         )
 
@@ -107,10 +111,15 @@ def train(
     effect between two blocks, after the hooks have seen the one that was running: no update is
     lost, and nothing is raised.
 
+    Many runs are trained together, in one compiled program, when `state` was made by
+    `eqx.filter_vmap` of `init_train_state`: every array of it then has an axis of the runs in
+    front. Each run is the one that it would be alone, but for rounding. `pick_run` takes one out.
+
     **Arguments:**
 
-    - `ppo`: the algorithm.
-    - `env`: the environments.
+    - `ppo`: the algorithm. For many runs, each of its real numbers may be a vector, with an entry
+        for each run.
+    - `env`: the environments of a run.
     - `state`: where to go on from, as `init_train_state` or `restore` gave it; consumed.
     - `num_updates`: how many updates the whole run has, those already in `state` included.
     - `updates_per_block`: how many updates are made between two calls of the hooks, at least 1.
@@ -137,6 +146,8 @@ def train(
         raise ValueError(f"A block needs at least 1 update, but {updates_per_block} are asked.")
     if mesh is not None:
         check_even(env.num_envs, mesh)
+        if num_runs(state) is not None:
+            raise ValueError("Many runs are trained on one device: leave out `mesh`.")
     if left == 0:
         return progress
     with hold_signals() as held:
@@ -240,13 +251,12 @@ def _run_block(
     """`count` updates, so that one compilation serves the last block, too; the metrics have room
     for as many as the longest block makes.
     """
-    ppo, env, num_updates = settings.ppo, settings.env, settings.num_updates
     arrays, rest = eqx.partition(state, eqx.is_array)
 
     # Under `jit`, it is traced once for its shapes and for the loop.
     @jax.jit
     def update(arrays: PyTree) -> tuple[PyTree, Metrics]:
-        state, metrics = ppo.update(env, eqx.combine(arrays, rest), num_updates=num_updates)
+        state, metrics = _update(settings, eqx.combine(arrays, rest))
         return eqx.filter(state, eqx.is_array), metrics
 
     def step(i: Array, loop: tuple[PyTree, Metrics]) -> tuple[PyTree, Metrics]:
@@ -258,8 +268,24 @@ def _run_block(
     arrays, metrics = jax.lax.fori_loop(0, count, step, (arrays, metrics))
     state = eqx.combine(arrays, rest)
     if settings.mesh is not None:
-        state = _spread(state, env.num_envs, settings.mesh)
+        state = _spread(state, settings.env.num_envs, settings.mesh)
     return state, _everywhere(metrics, settings.mesh)
+
+
+def _update(settings: _Settings, state: TrainState) -> tuple[TrainState, Metrics]:
+    """One update of a run, or of each of many runs."""
+
+    def update(ppo: PPO, state: TrainState) -> tuple[TrainState, Metrics]:
+        return ppo.update(settings.env, state, num_updates=settings.num_updates)
+
+    if num_runs(state) is None:
+        return update(settings.ppo, state)
+    return eqx.filter_vmap(update, in_axes=(_if_vector, eqx.if_array(0)))(settings.ppo, state)
+
+
+def _if_vector(x: PyTree) -> int | None:
+    """The axis of a setting that is mapped over: a vector has an entry for each run."""
+    return 0 if eqx.is_array(x) and x.ndim else None
 
 
 def _compile(settings: _Settings, state: TrainState) -> Any:
@@ -286,7 +312,7 @@ _compiled_blocks: dict[Any, Any] = {}
 def _nothing_yet(
     ppo: PPO, env: AbstractVectorEnv, state: TrainState, num_updates: int
 ) -> TrainProgress:
-    updates = int(state.updates)
+    updates = int(np.asarray(state.updates).flat[0])
     steps_per_update = ppo.rollout_length * env.num_envs
     return TrainProgress(
         state=state,
@@ -354,5 +380,5 @@ def _tell(hooks: Sequence[Hook], progress: TrainProgress) -> TrainProgress:
 def _check_finite(metrics: Metrics, updates: int):
     parts = (metrics.policy_loss, metrics.value_loss, metrics.entropy, metrics.grad_norm)
     finite = np.isfinite(np.stack(parts)).all(axis=0)
-    if not finite.all():
-        raise NonFiniteLoss(updates + int(np.argmin(finite)) + 1)
+    for update, *run in np.argwhere(~finite).tolist():
+        raise NonFiniteLoss(updates + update + 1, *run)

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -37,6 +38,7 @@ class Conclusion:
     evaluator: Evaluator
     failures: Failures
     describe: Callable[[TrainState], dict[str, Any]]
+    film: bool = True
 
     def conclude(self, film_key: PRNGKeyArray) -> dict[str, Any]:
         """**Returns:** what is in `result.json`."""
@@ -147,14 +149,17 @@ class Conclusion:
         )
         with self.failures.writing(self.run.folder / "curve.png"):
             draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum)
-        if self._hurried():
-            return
-        state = self.progress.state
+        if self.film and not self._hurried():
+            self.draw_film(self.run.folder / "episode.gif", key)
+
+    def draw_film(self, path: Path, key: PRNGKeyArray) -> None:
+        """Writes a film of an episode of the last policy."""
+        config, state = self.run.config, self.progress.state
         env = frozen(build_evaluation_env(config, 1), state.runner.env_state)
         world = config.env.build(train=False)
         film = film_episode(state.policy, env, world, key, config.env.horizon)
-        with self.failures.writing(self.run.folder / "episode.gif"):
-            write_whole(self.run.folder / "episode.gif", film)
+        with self.failures.writing(path):
+            write_whole(path, film)
 
     def _save(self, name: str, state: Any, metadata: dict[str, Any]) -> None:
         path = self.run.folder / "checkpoints" / f"{name}.safetensors"

@@ -41,6 +41,10 @@ class Evaluator:
         returns = self.play(
             progress.state.policy, progress.state.runner.env_state, progress.updates
         )
+        return self.add(progress, returns)
+
+    def add(self, progress: TrainProgress, returns: np.ndarray) -> dict[str, float]:
+        """Keeps what an evaluation came to: the returns of its episodes."""
         row = {
             "env_steps": progress.env_steps,
             "wall_seconds": self.clock(),

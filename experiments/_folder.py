@@ -21,8 +21,8 @@ _FILES = (
 )
 """What a run writes."""
 
-_MORE = ("metrics.jsonl", "tensorboard", "wandb", "trace")
-"""What it writes when it is asked to, and `checkpoints/step-*.safetensors`."""
+_MORE = ("metrics.jsonl", "tensorboard", "wandb", "trace", "checkpoints/seeds.safetensors")
+"""What it writes when it is asked to, and `checkpoints/step-*.safetensors`, and `seed-*`."""
 
 
 @contextlib.contextmanager
@@ -187,10 +187,16 @@ def _bring_back(folder: Path) -> None:
 def _move(source: Path, target: Path) -> None:
     """Moves what a run wrote, and nothing else."""
     steps = (source / "checkpoints").glob("step-*.safetensors")
-    for name in (*_FILES, *_MORE, *(f"checkpoints/{path.name}" for path in steps)):
+    seeds = [path.name for path in _of_seeds(source)]
+    for name in (*_FILES, *_MORE, *seeds, *(f"checkpoints/{path.name}" for path in steps)):
         if os.path.lexists(source / name):
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(source / name, target / name)
+
+
+def _of_seeds(folder: Path) -> list[Path]:
+    """The folders that a run with many seeds has made, one for each seed."""
+    return [path for path in folder.glob("seed-*") if (path / "config.toml").exists()]
 
 
 def _tidy(folder: Path) -> None:
@@ -202,6 +208,8 @@ def _tidy(folder: Path) -> None:
             (folder / "config.toml").unlink(missing_ok=True)
             for name in ("tensorboard", "wandb"):  # they are opened before anything is learned
                 shutil.rmtree(folder / name, ignore_errors=True)
+            for path in _of_seeds(folder):
+                shutil.rmtree(path, ignore_errors=True)
             _bring_back(folder)
     with contextlib.suppress(OSError):
         (folder / "checkpoints").rmdir()

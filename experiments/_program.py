@@ -35,7 +35,7 @@ from experiments._build import build_evaluation_env, build_network, build_traini
 from experiments._cache import keep_compiled_programs
 from experiments._conclusion import Conclusion
 from experiments._config import Config, dump, parse
-from experiments._display import Display, LiveBar, LogDisplay
+from experiments._display import Display, open_console, open_display
 from experiments._errors import (
     Failures,
     RunError,
@@ -60,7 +60,9 @@ from experiments._loggers import Logger, open_loggers
 from experiments._policies import Description
 from experiments._process import Process, Stopped
 from experiments._report import print_result
-from experiments._run import Plan, Run
+from experiments._run import NOTHING_LEARNED, STOP_CODES, Plan, Run
+from experiments._seeds import run_seeds
+from experiments._sweep import run_sweep
 
 
 def run_command_line(algorithm: str, process: Process) -> int:
@@ -79,7 +81,7 @@ def run_command_line(algorithm: str, process: Process) -> int:
     except UsageError as error:
         return print_error(str(error), 2)
     except Stopped:
-        return print_error(_NOTHING_LEARNED, process.exit_code)
+        return print_error(NOTHING_LEARNED, process.exit_code)
     except OutOfMemory as error:
         return print_error(f"{error}: lower {_MEMORY_SETTINGS}.", 1)
     except (RunError, NonFiniteLoss, CheckpointError) as error:
@@ -93,8 +95,6 @@ def run_command_line(algorithm: str, process: Process) -> int:
 
 
 _MEMORY_SETTINGS = "--num-envs, --ppo.rollout-length, --width or --eval-episodes"
-_NOTHING_LEARNED = "interrupted before anything was learned, so nothing was written."
-_STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
 
 
 def run(algorithm: str, args: Sequence[str], process: Process) -> int:
@@ -105,9 +105,13 @@ def run(algorithm: str, args: Sequence[str], process: Process) -> int:
     **Raises:** what `run_command_line` turns into a sentence.
     """
     config = parse(algorithm, args)
+    if config.sweep is not None:
+        return run_sweep(algorithm, config, process, _plan)
     plan = _plan(config)
     process.begin()
     process.check()
+    if config.num_seeds > 1:
+        return run_seeds(algorithm, config, plan, process)
     if config.resume is not None:
         with reopen_folder(config.resume) as folder:
             return _go_on(Run(algorithm, config, plan, process, folder))
@@ -146,14 +150,13 @@ def _begin(run: Run) -> int:
     eval_key, film_key = _keys(run)[1:]
     evaluator = Evaluator(run.plan.eval_env, eval_key, run.seconds, run.history.evaluations)
     failures, describe = Failures(), Description(run)
-    live = console.is_terminal and not console.is_dumb_terminal
-    display = (LiveBar if live else LogDisplay)(console)
+    display = open_display(console)
     with _open_loggers(run) as loggers, _profile(run) as profile:
         hooks = (*_hooks(run, failures, describe, loggers), *profile, display)
         progress = _train(run, evaluator, hooks, display)
-    stopped = _STOP_CODES.get(progress.stopped or "", 0)
+    stopped = STOP_CODES.get(progress.stopped or "", 0)
     if progress.stopped and progress.metrics is None:
-        return print_error(_NOTHING_LEARNED, stopped)
+        return print_error(NOTHING_LEARNED, stopped)
     if progress.stopped:
         console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
@@ -221,8 +224,7 @@ def _hooks(
 
 
 def _greet(run: Run) -> Console:
-    # Where nobody looks at a terminal, no line is broken in two.
-    console = Console(width=None if sys.stdout.isatty() else 200, emoji=False)
+    console = open_console()
     config, title = run.config, escape(short_name(run.config.env.title))
     rules = f" ({config.env.rules})" if config.env.rules else ""
     console.print(

@@ -1,0 +1,382 @@
+"""Runs that one compiled program trains together.
+
+They are equal but for their seeds and for the real numbers of `PPO`. Each of them has a folder of
+its own, in which it leaves what it would leave if it were alone, but for the film.
+"""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
+
+from agents import (
+    PPO,
+    ActorCritic,
+    Hook,
+    StopTraining,
+    TrainProgress,
+    TrainState,
+    check_memory,
+    evaluate,
+    init_train_state,
+    pick_run,
+    save,
+    train,
+)
+from eqgrid import AbstractVectorEnv
+from experiments._build import build_network, build_view
+from experiments._conclusion import Conclusion
+from experiments._display import Display
+from experiments._errors import Failures
+from experiments._evaluator import Evaluator, frozen
+from experiments._hooks import (
+    Checkpoints,
+    Forget,
+    Log,
+    OutOfTime,
+    Profile,
+    StopWhenAsked,
+)
+from experiments._loggers import Logger, open_loggers
+from experiments._policies import Description
+from experiments._run import Run
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Runs that are trained together.
+
+    **Arguments:**
+
+    - `runs`: each with its settings, its folder and its history; all of them share a plan.
+    - `folder`: where the files of all of them together are.
+    - `checkpoint`: the file of their newest state.
+    - `state`: where to go on from: the states of all runs in one.
+    """
+
+    runs: tuple[Run, ...]
+    folder: Path
+    checkpoint: Path
+    state: TrainState | None = None
+
+    def train(
+        self, display: Display, failures: Failures, more: Mapping[int, Sequence[Logger]]
+    ) -> "Trained":
+        """Trains all runs to their end, or until they are stopped.
+
+        **Arguments:**
+
+        - `display`: is told of all runs together.
+        - `failures`: is told what cannot be written.
+        - `more`: where else the rows of a run go, by its place in `runs`.
+
+        **Raises:** `NonFiniteLoss`, `OutOfMemory`, `RunError`.
+        """
+        evaluators = [_evaluator(run) for run in self.runs]
+        describe = [Description(run) for run in self.runs]
+        first, process = self.runs[0], self.runs[0].process
+        with contextlib.ExitStack() as stack:
+            hooks: list[Hook] = [Forget(self.folder, failures)]
+            for i, run in enumerate(self.runs):
+                loggers = stack.enter_context(_open_loggers(run))
+                own = _hooks(run, [*loggers, *more.get(i, ())], failures, describe[i])
+                hooks.append(_OfOneRun(i, evaluators[i], own))
+            hooks += [_KeepState(self.checkpoint, failures), _end_together(first, evaluators)]
+            hooks += [StopWhenAsked(process), _Summed(display, len(self.runs))]
+            if first.config.max_hours is not None:
+                hooks.append(OutOfTime(process, first.config.max_hours))
+            if first.config.profile:
+                profile = Profile(self.folder / "trace")
+                hooks.append(stack.enter_context(contextlib.closing(profile)))
+            progress = self._train(evaluators, hooks, display)
+        return Trained(self, progress, evaluators, describe, failures)
+
+    def _train(
+        self, evaluators: Sequence[Evaluator], hooks: Sequence[Hook], display: Display
+    ) -> TrainProgress:
+        plan, process = self.runs[0].plan, self.runs[0].process
+        display.start(plan.num_updates * plan.steps_per_update * len(self.runs))
+        try:
+            state = self._start() if self.state is None else self.state
+            process.check()
+            process.settle()  # `train` holds signals for itself
+            return train(
+                _stack([run.config.ppo.with_arrays() for run in self.runs]),
+                plan.train_env,
+                state,
+                num_updates=plan.num_updates,
+                updates_per_block=plan.updates_per_block,
+                measure=_EvaluatorOfMany(evaluators),
+                hooks=hooks,
+            )
+        finally:
+            display.stop()
+
+    def _start(self) -> TrainState:
+        # It runs once, so what counts is that it compiles fast.
+        start: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
+            _init_all, compiler_options={"xla_backend_optimization_level": "0"}
+        )
+        start = start.lower(*self._start_arguments()).compile()
+        check_memory(start)
+        return start(*self._start_arguments())
+
+    def like(self) -> TrainState:
+        """The shapes of the states of all runs in one, for `restore`."""
+        return eqx.filter_eval_shape(_init_all, *self._start_arguments())
+
+    def _start_arguments(self) -> tuple[Any, ...]:
+        first = self.runs[0]
+        network, view = build_network(first.config), build_view(first.algorithm, first.config)
+        keys = jnp.stack([run_keys(run)[0] for run in self.runs])
+        return first.config.ppo, first.plan.train_env, keys, network, view
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """Runs after their last block.
+
+    **Arguments:**
+
+    - `group`: the runs.
+    - `progress`: how far all of them are.
+    - `evaluators`: with the evaluations of each run.
+    - `describe`: what the checkpoints of each run say of themselves.
+    - `failures`: is told what cannot be written.
+    """
+
+    group: Group
+    progress: TrainProgress
+    evaluators: Sequence[Evaluator]
+    describe: Sequence[Callable[[TrainState], dict[str, Any]]]
+    failures: Failures
+
+    @property
+    def nothing_learned(self) -> bool:
+        """Whether they were stopped before their first update."""
+        return self.progress.metrics is None
+
+    def conclude(self) -> list[dict[str, Any]]:
+        """Writes into each run's folder what it leaves at its end, but for the film.
+
+        **Returns:** what is in the `result.json` of each.
+        """
+        _save_state(self.group.checkpoint, self.progress, self.failures)
+        return [
+            self.conclusion(i).conclude(run_keys(run)[2]) for i, run in enumerate(self.group.runs)
+        ]
+
+    def conclusion(self, run: int) -> Conclusion:
+        """The end of one of the runs."""
+        progress = _progress_of(self.progress, run, self.evaluators[run])
+        return Conclusion(
+            self.group.runs[run],
+            progress,
+            self.evaluators[run],
+            self.failures,
+            self.describe[run],
+            film=False,
+        )
+
+
+def run_keys(run: Run) -> Shaped[PRNGKeyArray, " 3"]:
+    """One key each for training, for evaluations and for the film, as a run alone has them."""
+    return jax.random.split(jax.random.key(run.config.seed), 3)
+
+
+def _init_all(
+    ppo: PPO,
+    env: AbstractVectorEnv,
+    keys: Shaped[PRNGKeyArray, " runs"],
+    network: Any,
+    view: Any,
+) -> TrainState:
+    def init(key: PRNGKeyArray) -> TrainState:
+        return init_train_state(ppo, env, key, network=network, view=view)
+
+    return eqx.filter_vmap(init)(keys)
+
+
+def _stack(ppos: Sequence[PPO]) -> PPO:
+    """The settings of all runs in one, with a vector for each real number."""
+    return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *ppos)
+
+
+def _evaluator(run: Run) -> Evaluator:
+    return Evaluator(run.plan.eval_env, run_keys(run)[1], run.seconds, run.history.evaluations)
+
+
+@contextlib.contextmanager
+def _open_loggers(run: Run):
+    loggers = open_loggers(
+        run.folder,
+        run.config.log,
+        csv_rows=run.history.rows,
+        json_rows=run.history.json_rows,
+        env_steps=run.history.env_steps,
+        settings={},
+    )
+    try:
+        yield loggers
+    finally:
+        for logger in loggers:
+            logger.close()
+
+
+def _hooks(
+    run: Run, loggers: Sequence[Logger], failures: Failures, describe: Description
+) -> list[Hook]:
+    """What happens after a block in the folder of one run. The newest state is kept elsewhere, for
+    all runs together.
+    """
+    return [
+        Forget(run.folder, failures),
+        Log(loggers, failures, run.history.train_seconds),
+        Checkpoints(
+            run.folder / "checkpoints",
+            failures,
+            run.history,
+            describe,
+            keep_every=run.config.checkpoint_every,
+            seconds=np.inf,
+        ),
+    ]
+
+
+def _progress_of(progress: TrainProgress, run: int, evaluator: Evaluator) -> TrainProgress:
+    """How far one of the runs is."""
+    return dataclasses.replace(
+        progress,
+        state=pick_run(progress.state, run),
+        metrics=jax.tree.map(lambda x: x[:, run], progress.metrics),
+        measured=evaluator.rows[-1],
+    )
+
+
+@final
+class _OfOneRun:
+    """Calls the hooks of one run with its own progress."""
+
+    def __init__(self, run: int, evaluator: Evaluator, hooks: Sequence[Hook]):
+        self.run, self.evaluator, self.hooks = run, evaluator, hooks
+
+    def __call__(self, progress: TrainProgress) -> None:
+        own = _progress_of(progress, self.run, self.evaluator)
+        for hook in self.hooks:
+            hook(own)
+
+
+@final
+class _KeepState:
+    """Keeps the newest state of all runs, so that they can go on together."""
+
+    def __init__(self, path: Path, failures: Failures, seconds: float = 5.0):
+        self.path, self.failures = path, failures
+        self.seconds, self.due = seconds, 0.0
+
+    def __call__(self, progress: TrainProgress) -> None:
+        if time.perf_counter() >= self.due:
+            _save_state(self.path, progress, self.failures)
+            self.due = time.perf_counter() + self.seconds
+
+
+def _save_state(path: Path, progress: TrainProgress, failures: Failures) -> None:
+    with failures.writing(path):
+        save(path, progress.state, {"update": progress.updates, "env_steps": progress.env_steps})
+
+
+@final
+class _EndTogether:
+    """Ends runs when each of them has reached its target, or no longer gets better."""
+
+    def __init__(
+        self, evaluators: Sequence[Evaluator], *, target: float | None, patience: int | None
+    ):
+        """**Arguments:**
+
+        - `evaluators`: those of the runs.
+        - `target`, `patience`: as in `EarlyStop`.
+        """
+        self.evaluators, self.target, self.patience = evaluators, target, patience
+
+    def __call__(self, _: TrainProgress) -> None:
+        returns = [[row["eval_return_mean"] for row in x.rows] for x in self.evaluators]
+        if all(self._has_ended(x) for x in returns):
+            raise StopTraining("all runs have reached their return, or are no longer better")
+
+    def _has_ended(self, returns: Sequence[float]) -> bool:
+        since_best = len(returns) - 1 - int(np.argmax(returns))
+        reached = self.target is not None and max(returns) >= self.target
+        return reached or (self.patience is not None and since_best >= self.patience)
+
+
+def _end_together(run: Run, evaluators: Sequence[Evaluator]) -> _EndTogether:
+    config = run.config
+    return _EndTogether(evaluators, target=config.stop_at_return, patience=config.patience)
+
+
+@final
+class _Summed:
+    """Shows the steps of all runs together."""
+
+    def __init__(self, display: Display, number: int):
+        self.display, self.number = display, number
+
+    def __call__(self, progress: TrainProgress) -> None:
+        names = ("env_steps", "num_env_steps", "env_steps_before")
+        self.display(
+            dataclasses.replace(
+                progress, **{name: self.number * getattr(progress, name) for name in names}
+            )
+        )
+
+
+@final
+class _EvaluatorOfMany:
+    """Plays episodes with the newest policies of all runs at once: for each run those that its
+    own evaluator would play.
+    """
+
+    def __init__(self, evaluators: Sequence[Evaluator]):
+        self.evaluators = evaluators
+        self.keys = jnp.stack([evaluator.key for evaluator in evaluators])
+
+    def __call__(self, progress: TrainProgress) -> dict[str, float]:
+        """What `train` measures after every block: the mean over the runs."""
+        state, number = progress.state, jnp.asarray(np.uint32(progress.updates))
+        returns = np.asarray(
+            _play_all(
+                state.policy, self.evaluators[0].env, state.runner.env_state, self.keys, number
+            )
+        )
+        rows = [x.add(progress, own) for x, own in zip(self.evaluators, returns, strict=True)]
+        return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+
+
+@eqx.filter_jit
+def _play_all(
+    policies: ActorCritic,
+    env: AbstractVectorEnv,
+    env_states: PyTree,
+    keys: Shaped[PRNGKeyArray, " runs"],
+    number: Int[Array, ""],
+) -> Float[Array, "runs episodes"]:
+    """The returns of the episodes of every run, as `Evaluator.play` gives them."""
+
+    def play(
+        policy: ActorCritic, env_state: PyTree, key: PRNGKeyArray
+    ) -> Float[Array, " episodes"]:
+        key = jax.random.split(jax.random.fold_in(key, number), 1)[0]
+        return evaluate(policy, frozen(env, env_state), key).episode_return.mean(axis=-1)
+
+    return eqx.filter_vmap(play)(policies, env_states, keys)
