@@ -277,7 +277,7 @@ def load(path: Path, algorithm: str) -> Config:
     unknown key or a value of a wrong type.
     """
     try:
-        table = tomllib.loads(_read_text(path))
+        table = tomllib.loads(read_text(path))
         written_by = table.get("algorithm", algorithm)
         if written_by not in ALGORITHMS:
             raise UsageError(
@@ -308,6 +308,14 @@ def config_from(table: dict[str, Any]) -> Config:
     return _fill(default_config(_world_in(table)), table, "")
 
 
+def with_settings(config: Config, table: dict[str, Any]) -> Config:
+    """Settings with the entries of a table in their place, as a settings file has them.
+
+    **Raises:** `UsageError` with half a sentence, as `config_from`.
+    """
+    return _fill(config, table, "")
+
+
 def _world_in(table: dict[str, Any]) -> AbstractWorldConfig:
     env = table.get("env")
     name = env.get("name") if isinstance(env, dict) else None
@@ -319,7 +327,11 @@ def _world_in(table: dict[str, Any]) -> AbstractWorldConfig:
     return default_world(name)
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a settings file.
+
+    **Raises:** `UsageError` with half a sentence when it cannot be read.
+    """
     try:
         if path.is_dir() or (path.exists() and not path.is_file()):
             raise UsageError("cannot be read: it is no file, but a folder or a device.")

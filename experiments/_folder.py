@@ -49,7 +49,7 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
     except OSError as error:
         raise cannot_be_written(folder, error) from error
     try:
-        with _locked(folder):
+        with locked(folder):
             _check_free(folder, overwrite)
             try:
                 _claim(folder, settings)
@@ -68,7 +68,7 @@ def reopen_folder(folder: Path) -> Iterator[Path]:
 
     **Raises:** `UsageError` when the folder is in use.
     """
-    with _locked(folder):
+    with locked(folder):
         yield folder
 
 
@@ -88,8 +88,17 @@ def _new_folder(name: str) -> Path:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    lock = FileLock(folder / _LOCK, timeout=0)
+def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
+    """Keeps other processes out of a folder.
+
+    **Arguments:**
+
+    - `folder`: a folder.
+    - `seconds`: how long to wait until another process has left it.
+
+    **Raises:** `UsageError` when it is still in use.
+    """
+    lock = FileLock(folder / _LOCK, timeout=seconds)
     try:
         lock.acquire()
     except Timeout:

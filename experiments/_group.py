@@ -68,6 +68,11 @@ class Group:
     checkpoint: Path
     state: TrainState | None = None
 
+    @property
+    def names(self) -> list[str]:
+        """What the folders of the runs are called."""
+        return [run.folder.name for run in self.runs]
+
     def train(
         self, display: Display, failures: Failures, more: Mapping[int, Sequence[Logger]]
     ) -> "Trained":
@@ -90,7 +95,7 @@ class Group:
                 loggers = stack.enter_context(_open_loggers(run))
                 own = _hooks(run, [*loggers, *more.get(i, ())], failures, describe[i])
                 hooks.append(_OfOneRun(i, evaluators[i], own))
-            hooks += [_KeepState(self.checkpoint, failures), _end_together(first, evaluators)]
+            hooks += [_KeepState(self, failures), _end_together(first, evaluators)]
             hooks += [StopWhenAsked(process), _Summed(display, len(self.runs))]
             if first.config.max_hours is not None:
                 hooks.append(OutOfTime(process, first.config.max_hours))
@@ -163,15 +168,24 @@ class Trained:
 
     @property
     def nothing_learned(self) -> bool:
-        """Whether they were stopped before their first update."""
+        """Whether they were stopped before their first block was over."""
         return self.progress.metrics is None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether they have come to their end, and were not stopped before it."""
+        return self.progress.stopped in (None, _ENDED)
+
+    def keep(self) -> None:
+        """Writes the newest state of all runs, so that they can go on together."""
+        _save_state(self.group, self.progress, self.failures)
 
     def conclude(self) -> list[dict[str, Any]]:
         """Writes into each run's folder what it leaves at its end, but for the film.
 
         **Returns:** what is in the `result.json` of each.
         """
-        _save_state(self.group.checkpoint, self.progress, self.failures)
+        self.keep()
         return [
             self.conclusion(i).conclude(run_keys(run)[2]) for i, run in enumerate(self.group.runs)
         ]
@@ -187,6 +201,9 @@ class Trained:
             self.describe[run],
             film=False,
         )
+
+
+_ENDED = "all runs have reached their return, or are no longer better"
 
 
 def run_keys(run: Run) -> Shaped[PRNGKeyArray, " 3"]:
@@ -280,19 +297,20 @@ class _OfOneRun:
 class _KeepState:
     """Keeps the newest state of all runs, so that they can go on together."""
 
-    def __init__(self, path: Path, failures: Failures, seconds: float = 5.0):
-        self.path, self.failures = path, failures
+    def __init__(self, group: Group, failures: Failures, seconds: float = 5.0):
+        self.group, self.failures = group, failures
         self.seconds, self.due = seconds, 0.0
 
     def __call__(self, progress: TrainProgress) -> None:
         if time.perf_counter() >= self.due:
-            _save_state(self.path, progress, self.failures)
+            _save_state(self.group, progress, self.failures)
             self.due = time.perf_counter() + self.seconds
 
 
-def _save_state(path: Path, progress: TrainProgress, failures: Failures) -> None:
-    with failures.writing(path):
-        save(path, progress.state, {"update": progress.updates, "env_steps": progress.env_steps})
+def _save_state(group: Group, progress: TrainProgress, failures: Failures) -> None:
+    about = {"update": progress.updates, "env_steps": progress.env_steps, "runs": group.names}
+    with failures.writing(group.checkpoint):
+        save(group.checkpoint, progress.state, about)
 
 
 @final
@@ -312,7 +330,7 @@ class _EndTogether:
     def __call__(self, _: TrainProgress) -> None:
         returns = [[row["eval_return_mean"] for row in x.rows] for x in self.evaluators]
         if all(self._has_ended(x) for x in returns):
-            raise StopTraining("all runs have reached their return, or are no longer better")
+            raise StopTraining(_ENDED)
 
     def _has_ended(self, returns: Sequence[float]) -> bool:
         since_best = len(returns) - 1 - int(np.argmax(returns))
