@@ -116,9 +116,9 @@ def _shown(value: Any) -> str:
 
 
 def draw_sweep(path: Path, rows: Sequence[Row], metric: str) -> None:
-    """Draws what every point came to, against each of its settings, as a PNG."""
+    """Draws what every point came to, against each of its settings but the seed, as a PNG."""
     rows = [row for row in rows if math.isfinite(row.score(metric))]
-    keys = list(rows[0].settings) if rows else []
+    keys = [key for key in rows[0].settings if key != _SEED] if rows else []
     columns = min(3, max(1, len(keys)))
     lines = max(1, math.ceil(len(keys) / columns))
     figure = Figure(figsize=(3.4 * columns, 2.8 * lines), layout="constrained")
