@@ -61,6 +61,7 @@ from ._trained_policy import (
     TrainedPolicy as TrainedPolicy,
     trained_policy as trained_policy,
 )
+from ._transfer import PARTS as PARTS, Part as Part, transfer as transfer
 from ._views import (
     AbstractCriticInput as AbstractCriticInput,
     GlobalState as GlobalState,

@@ -7,9 +7,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from eqgrid import AbstractVectorEnv, NormalizeObservation, TimeStep, iter_wrappers
+from eqgrid import (
+    AbstractVectorEnv,
+    LogEpisodes,
+    NormalizeObservation,
+    TimeStep,
+    Vectorize,
+    iter_wrappers,
+    unwrap,
+)
 
 from ._policy import ActorCritic
 from ._runner import RunnerState, init_runner, step_runner
@@ -23,11 +31,14 @@ class Evaluation(eqx.Module):
 
     - `episode_return`: the sum of each agent's raw rewards; not a number where `finished` is false.
     - `episode_length`: in steps; 0 where `finished` is false.
+    - `totals`: what `LogEpisodes(env, totals)` has summed, by name, such as `"events"`; 0 where
+        `finished` is false.
     - `finished`: whether the episode ended in the number of steps that it may have.
     """
 
     episode_return: Float[Array, "*seeds episodes agents"]
     episode_length: Int[Array, "*seeds episodes"]
+    totals: dict[str, Shaped[Array, "..."]]
     finished: Bool[Array, "*seeds episodes"]
 
 
@@ -102,6 +113,7 @@ def _play(
     nothing = Evaluation(
         episode_return=jnp.full((env.num_envs, env.num_agents), jnp.nan, dtype=float),
         episode_length=jnp.zeros(env.num_envs, dtype=int),
+        totals=_empty_totals(env),
         finished=jnp.zeros(env.num_envs, dtype=bool),
     )
     watch = _EvalState(runner, key, jnp.zeros((), dtype=jnp.int32), nothing)
@@ -112,6 +124,13 @@ def _play(
         arrays,
     )
     return eqx.combine(arrays, rest)
+
+
+def _empty_totals(env: AbstractVectorEnv) -> dict[str, Shaped[Array, "episodes ..."]]:
+    core = unwrap(env)
+    logs = iter_wrappers(core.env) if isinstance(core, Vectorize) else ()
+    one = next((log.empty_totals() for log in logs if isinstance(log, LogEpisodes)), {})
+    return jax.tree.map(lambda x: jnp.zeros((env.num_envs, *x.shape), x.dtype), one)
 
 
 def _unfinished(max_steps: int, watch: _EvalState) -> Bool[Array, ""]:
@@ -140,8 +159,13 @@ def _with_ended(result: Evaluation, timestep: TimeStep) -> Evaluation:
     # A loop needs the dtypes that it started with, whatever those of the environment are.
     episode_return = timestep.info["episode_return"].astype(result.episode_return.dtype)
     episode_length = timestep.info["episode_length"].astype(result.episode_length.dtype)
+    totals = {
+        name: eqx.filter_vmap(jnp.where)(first, timestep.info[f"episode_{name}"], old)
+        for name, old in result.totals.items()
+    }
     return Evaluation(
         episode_return=jnp.where(first[:, None], episode_return, result.episode_return),
         episode_length=jnp.where(first, episode_length, result.episode_length),
+        totals=totals,
         finished=result.finished | first,
     )

@@ -102,6 +102,7 @@ def train(
     mesh: Mesh | None = None,
     measure: Callable[[TrainProgress], Mapping[str, float | int]] | None = None,
     hooks: Sequence[Hook] = (),
+    before: TrainProgress | None = None,
 ) -> TrainProgress:
     """Makes updates until the run has `num_updates` of them, or a hook or a signal stops it.
 
@@ -129,14 +130,19 @@ def train(
     - `measure`: called after every block, before the hooks, which find what it returns in
         `progress.measured`: the place for evaluations.
     - `hooks`: all of them are called in order after every block, also when one stops the run.
+    - `before`: what an earlier call returned whose run this one goes on with, in other environments
+        (see `transfer`): its seconds are counted on.
 
     **Returns:** how far the run came, with its last state.
 
     **Raises:** `NonFiniteLoss`, `OutOfMemory` when one block needs more memory than there is, and
     `ValueError` when the numbers of updates make no sense.
     """
-    begin = time.perf_counter()
     progress = _nothing_yet(ppo, env, state, num_updates)
+    if before is not None:
+        progress = _counted_on(progress, before)
+    start = time.perf_counter()
+    begin = start - progress.wall_seconds
     left = num_updates - progress.updates
     if left < 0:
         raise ValueError(
@@ -162,7 +168,8 @@ def train(
             settings, state = replicate(settings, mesh), _spread(state, env.num_envs, mesh)
             progress = dataclasses.replace(progress, state=state)
         block = _compile(settings, state)
-        progress = dataclasses.replace(progress, compile_seconds=time.perf_counter() - begin)
+        compiled = progress.compile_seconds + time.perf_counter() - start
+        progress = dataclasses.replace(progress, compile_seconds=compiled)
         while progress.updates < num_updates and held.first is None and not progress.stopped:
             progress = _advance(block, settings, progress, begin)
             if measure is not None:
@@ -325,6 +332,16 @@ def _nothing_yet(
         wall_seconds=0.0,
         compile_seconds=0.0,
         train_seconds=0.0,
+    )
+
+
+def _counted_on(progress: TrainProgress, before: TrainProgress) -> TrainProgress:
+    return dataclasses.replace(
+        progress,
+        env_steps_before=before.env_steps_before,
+        wall_seconds=before.wall_seconds,
+        compile_seconds=before.compile_seconds,
+        train_seconds=before.train_seconds,
     )
 
 

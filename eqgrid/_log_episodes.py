@@ -68,12 +68,16 @@ class LogEpisodes(AbstractWrapper):
             env_state=env_state,
             episode_return=jnp.zeros(self.num_agents, dtype=float),
             episode_length=jnp.zeros((), dtype=int),
-            totals={
-                name: jnp.zeros(entry.shape, dtype=_sum_dtype(entry.dtype))
-                for name, entry in zip(self.totals, self._entries, strict=True)
-            },
+            totals=self.empty_totals(),
         )
         return observation, state
+
+    def empty_totals(self) -> dict[str, Shaped[Array, "..."]]:
+        """**Returns:** the totals of an episode that has not begun: zeros, by name."""
+        return {
+            name: jnp.zeros(entry.shape, dtype=_sum_dtype(entry.dtype))
+            for name, entry in zip(self.totals, self._entries, strict=True)
+        }
 
     def step(
         self, key: PRNGKeyArray, state: LogEpisodesState, action: Shaped[Array, "agents ..."]

@@ -2,8 +2,11 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import final
 
-import optax
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
 from agents import (
     CNN,
@@ -32,23 +35,32 @@ def build_training_env(config: Config) -> AbstractVectorEnv:
     """Many worlds with the shaped reward, which fades while the agents learn."""
     world = LogEpisodes(_shown(config, config.env.build(train=True)))
     # Every environment counts its own steps, and there are `num_envs` of them.
-    fade = optax.linear_schedule(
-        config.shaping, 0.0, max(1, config.shaping_steps // config.num_envs)
-    )
+    fade = _Fade(config.shaping, max(1, config.shaping_steps // config.num_envs))
     one = AutoReset(world, lazy=config.env.has_slow_resets)
     env = Vectorize(ShapedReward(one, fade), config.num_envs)
     return NormalizeObservation(env) if config.env.normalize_observation else env
 
 
-def build_evaluation_env(config: Config, num_envs: int) -> AbstractVectorEnv:
-    """Many worlds with nothing but the reward of the game."""
-    return vectorize_evaluation(config, config.env.build(train=False), num_envs)
+@final
+class _Fade(eqx.Module):
+    """A weight that falls to 0 linearly; as leaves, other numbers compile nothing anew."""
+
+    weight: Float[Array, ""]
+    steps: Float[Array, ""]
+
+    def __init__(self, weight: float, steps: int):
+        self.weight, self.steps = jnp.asarray(weight, float), jnp.asarray(steps, float)
+
+    def __call__(self, count: Int[Array, ""]) -> Float[Array, ""]:
+        return self.weight * (1 - jnp.minimum(count / self.steps, 1))
 
 
-def vectorize_evaluation(
+def build_evaluation_env(
     config: Config, world: GridWorld | RandomLayouts, num_envs: int, totals: Sequence[str] = ()
 ) -> AbstractVectorEnv:
-    """The same of another world, with `totals` of `info` for each episode."""
+    """Many worlds with nothing but the reward of the game, and `totals` of `info` for each
+    episode.
+    """
     env = Vectorize(AutoReset(LogEpisodes(_shown(config, world), totals)), num_envs)
     return NormalizeObservation(env) if config.env.normalize_observation else env
 

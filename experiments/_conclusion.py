@@ -3,22 +3,22 @@
 import dataclasses
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
 
-from agents import TrainProgress, TrainState, read_metadata, restore, save, write_whole
-from experiments._build import build_evaluation_env, vectorize_evaluation
+from agents import TrainProgress, read_metadata, restore, save, write_whole
+from eqgrid.grid import RandomLayouts
+from experiments._build import build_evaluation_env
 from experiments._config import dump
+from experiments._curriculum import summary
 from experiments._episode import film_episode
 from experiments._errors import Failures
 from experiments._evaluator import Evaluator, frozen
 from experiments._folder import short_name
 from experiments._hooks import speed
-from experiments._policies import POLICY_FILE, keep_best, keep_last
+from experiments._policies import POLICY_FILE, Description, keep_best, keep_last
 from experiments._report import draw_curve, reached
 from experiments._results import write_json
 from experiments._run import Run
@@ -37,18 +37,17 @@ class Conclusion:
     progress: TrainProgress
     evaluator: Evaluator
     failures: Failures
-    describe: Callable[[TrainState], dict[str, Any]]
     film: bool = True
 
-    def conclude(self, film_key: PRNGKeyArray) -> dict[str, Any]:
+    def conclude(self) -> dict[str, Any]:
         """**Returns:** what is in `result.json`."""
         last = {"update": self.progress.updates, **self.evaluator.rows[-1]}
-        last |= self.describe(self.progress.state)
+        last |= Description(self.run)(self.progress.state)
         self._save("last", self.progress.state, last)
         settings = self.run.folder / "config.toml"
         if not os.path.exists(settings):  # somebody removed it
             with self.failures.writing(settings):
-                write_whole(settings, dump(self.run.algorithm, self.run.config).encode())
+                write_whole(settings, dump(self.run.algorithm, self.run.settings).encode())
         result = self._result()
         with self.failures.writing(self.run.folder / "result.json"):
             write_json(self.run.folder / "result.json", result)
@@ -60,7 +59,7 @@ class Conclusion:
             else:
                 keep_last(self.run, self.progress.state, last)
         if not self._hurried():
-            self._draw(result["optimum"], film_key)
+            self._draw(result["optimum"])
         return result
 
     def _hurried(self) -> bool:
@@ -93,7 +92,9 @@ class Conclusion:
             "optimum": optimum,
             "eval_fraction_of_optimum": mean / optimum if optimum else None,
             "reached": reached(self.evaluator.rows, config.env.threshold),
-            "zero_shot": self._zero_shot(),
+            "layouts": self._returns_in(config.env.parts()),
+            "zero_shot": self._returns_in(config.env.zero_shot()),
+            "stages": summary(self.run.stages, self.evaluator.rows),
         }
 
     def _best(self) -> dict[str, Any]:
@@ -127,13 +128,13 @@ class Conclusion:
             state.policy, state.runner.env_state, number, repeats, self._hurried
         )
 
-    def _zero_shot(self) -> dict[str, float]:
-        """The mean returns in worlds that were not trained in."""
+    def _returns_in(self, worlds: dict[str, RandomLayouts]) -> dict[str, float]:
+        """The mean returns in other worlds, by name."""
         means = {}
-        for name, world in self.run.config.env.zero_shot().items():
+        for name, world in worlds.items():
             if self._hurried():
                 break
-            env = vectorize_evaluation(self.run.config, world, self.run.config.eval_episodes)
+            env = build_evaluation_env(self.run.config, world, self.run.config.eval_episodes)
             evaluator = Evaluator(env, self.evaluator.key, self.evaluator.clock)
             state = self.progress.state
             returns = evaluator.play(
@@ -142,7 +143,7 @@ class Conclusion:
             means[name] = float(returns.mean())
         return means
 
-    def _draw(self, optimum: float | None, key: PRNGKeyArray) -> None:
+    def _draw(self, optimum: float | None) -> None:
         config = self.run.config
         title = (
             f"{self.run.algorithm.upper()} in {short_name(config.env.title)}, seed {config.seed}"
@@ -150,14 +151,13 @@ class Conclusion:
         with self.failures.writing(self.run.folder / "curve.png"):
             draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum)
         if self.film and not self._hurried():
-            self.draw_film(self.run.folder / "episode.gif", key)
+            self.draw_film(self.run.folder / "episode.gif")
 
-    def draw_film(self, path: Path, key: PRNGKeyArray) -> None:
+    def draw_film(self, path: Path) -> None:
         """Writes a film of an episode of the last policy."""
-        config, state = self.run.config, self.progress.state
-        env = frozen(build_evaluation_env(config, 1), state.runner.env_state)
-        world = config.env.build(train=False)
-        film = film_episode(state.policy, env, world, key, config.env.horizon)
+        config, state, world = self.run.config, self.progress.state, self.run.plan.world
+        env = frozen(build_evaluation_env(config, world, 1), state.runner.env_state)
+        film = film_episode(state.policy, env, world, self.run.keys[2], config.env.horizon)
         with self.failures.writing(path):
             write_whole(path, film)
 

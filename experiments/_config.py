@@ -72,6 +72,10 @@ class Config:
     """Write a trace of one block, for Perfetto."""
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
     """Settings file; flags replace what it says."""
+    curriculum: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """File with stages, one world after another."""
+    stage: Annotated[tuple[dict[str, Any], ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
+    """The tables of the stages, in settings files."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the run; a new one in runs/ if none."""
     overwrite: bool = False
@@ -90,7 +94,7 @@ ALGORITHMS = ("ippo", "mappo")
 
 _LARGEST_COUNT = 2**31 - 1
 _SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of 32 bits
-_NOT_IN_FILE = ("config", "out", "overwrite", "resume", "max_hours", "profile")
+_NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
 _NOT_IN_FILE += ("sweep", "sweep_index")
 _OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience", "--max-kl")
 _OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "--devices")
@@ -161,7 +165,8 @@ def parse(algorithm: str, args: Sequence[str]) -> Config:
     if run is not None:
         default = load(Path(run) / "config.toml", algorithm)
     config = cli(default, args, prog, doc)
-    check(config, algorithm)
+    check(config)
+    check_critic(config, algorithm)
     if run is not None:
         _check_resumed(default, config)
     return config
@@ -277,7 +282,7 @@ def load(path: Path, algorithm: str) -> Config:
     unknown key or a value of a wrong type.
     """
     try:
-        table = tomllib.loads(read_text(path))
+        table = read_toml(path)
         written_by = table.get("algorithm", algorithm)
         if written_by not in ALGORITHMS:
             raise UsageError(
@@ -292,11 +297,17 @@ def load(path: Path, algorithm: str) -> Config:
         return config_from(table)
     except UsageError as error:
         raise UsageError(f"The settings file {str(path)!r} {error}") from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """**Raises:** `UsageError` with half a sentence, to follow the name of the file."""
+    try:
+        return tomllib.loads(_read_text(path))
     except RecursionError as error:
-        raise UsageError(f"The settings file {str(path)!r} is nested too deeply.") from error
+        raise UsageError("is nested too deeply.") from error
     except ValueError as error:
         digits = "a number has too many digits" if "digits" in str(error) else str(error)
-        raise UsageError(f"The settings file {str(path)!r} is no TOML: {digits:.200}.") from error
+        raise UsageError(f"is no TOML: {digits:.200}.") from error
 
 
 def config_from(table: dict[str, Any]) -> Config:
@@ -305,15 +316,7 @@ def config_from(table: dict[str, Any]) -> Config:
     **Raises:** `UsageError` with half a sentence for an unknown key or a value of a wrong type.
     """
     table = {key: value for key, value in table.items() if key != "algorithm"}
-    return _fill(default_config(_world_in(table)), table, "")
-
-
-def with_settings(config: Config, table: dict[str, Any]) -> Config:
-    """Settings with the entries of a table in their place, as a settings file has them.
-
-    **Raises:** `UsageError` with half a sentence, as `config_from`.
-    """
-    return _fill(config, table, "")
+    return fill(default_config(_world_in(table)), table, "")
 
 
 def _world_in(table: dict[str, Any]) -> AbstractWorldConfig:
@@ -327,11 +330,7 @@ def _world_in(table: dict[str, Any]) -> AbstractWorldConfig:
     return default_world(name)
 
 
-def read_text(path: Path) -> str:
-    """The text of a settings file.
-
-    **Raises:** `UsageError` with half a sentence when it cannot be read.
-    """
+def _read_text(path: Path) -> str:
     try:
         if path.is_dir() or (path.exists() and not path.is_file()):
             raise UsageError("cannot be read: it is no file, but a folder or a device.")
@@ -342,8 +341,21 @@ def read_text(path: Path) -> str:
         raise UsageError(f"cannot be read: {reason(error)}.") from error
 
 
+def fill(default: T, table: dict[str, Any], prefix: str) -> T:
+    """Puts the entries of a table in the place of fields.
+
+    **Arguments:**
+
+    - `default`: a dataclass.
+    - `table`: values by the names of fields; a table for a field that is a dataclass.
+    - `prefix`: what the table is called in the file, with a dot behind it.
+
+    **Raises:** `UsageError` with half a sentence for an unknown key or a value of a wrong type.
+    """
+    return _fill(default, table, prefix)
+
+
 def _fill(default: Any, table: dict[str, Any], prefix: str) -> Any:
-    """`default`, a dataclass, with the entries of a table in place of its fields."""
     hints = typing.get_type_hints(type(default))
     names = [field.name for field in dataclasses.fields(default) if field.name not in _NOT_IN_FILE]
     changes = {}
@@ -400,10 +412,18 @@ def dump(algorithm: str, config: Config) -> str:
     )
     for name in _NOT_IN_FILE:
         table.pop(name, None)
+    if not config.stage:
+        del table["stage"]
     return tomli_w.dumps({"algorithm": algorithm, **table})
 
 
-def check(config: Config, algorithm: str) -> None:
+def check_critic(config: Config, algorithm: str) -> None:
+    """**Raises:** `UsageError` when the critics of an algorithm cannot see what they are to see."""
+    if algorithm != "mappo" and config.critic != "joint":
+        raise UsageError(f"--critic is for mappo.py: critics of {algorithm} see what agents see.")
+
+
+def check(config: Config) -> None:
     """Refuses numbers that are out of range, and what cannot go together.
 
     **Raises:** `UsageError` with one sentence that names the flag.
@@ -425,8 +445,6 @@ def check(config: Config, algorithm: str) -> None:
             f"--env.layout {config.env.title!r} cannot be stored, since its name is no UTF-8: "
             "rename the file."
         ) from error
-    if algorithm != "mappo" and config.critic != "joint":
-        raise UsageError(f"--critic is for mappo.py: critics of {algorithm} see what agents see.")
     _check_counts(config)
     _check_many(config)
 
@@ -442,6 +460,8 @@ def _check_many(config: Config) -> None:
         raise UsageError("--num-seeds cannot be given with --sweep: add a list of seeds to it.")
     if config.sweep is not None and config.overwrite:
         raise UsageError("--overwrite cannot be given with --sweep: choose another --out.")
+    if config.curriculum is not None or config.stage:
+        raise UsageError(f"--curriculum cannot be given with {flag}, where runs go on together.")
     if config.devices != 1:
         raise UsageError(f"--devices cannot be given with {flag}, which trains on one device.")
     if config.max_kl is not None:

@@ -15,19 +15,19 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from agents import CheckpointError, mixed_team, write_whole
+from agents import CheckpointError, Evaluation, evaluate, mixed_team, write_whole
 from eqgrid import AbstractVectorEnv
 from eqgrid.grid import GridWorld, RandomLayouts
-from experiments._build import vectorize_evaluation
+from experiments._build import build_evaluation_env
 from experiments._cache import keep_compiled_programs
 from experiments._card import write_card
 from experiments._config import check_limits, cli
 from experiments._episode import film_episode
 from experiments._errors import RunError, UsageError, print_error, print_system_error
 from experiments._folder import short_name
-from experiments._games import Games, Lineup, lineups, play
 from experiments._generated import NAME as GENERATED
 from experiments._hub import upload
+from experiments._lineups import Lineup, lineups
 from experiments._policies import SavedPolicy, read_policy
 from experiments._results import write_json
 
@@ -181,8 +181,8 @@ def _place(policies: Sequence[SavedPolicy], config: Config) -> Place:
     try:
         env.check()
         world = _world(policies[0], settings.env.build(train=False), config.layout)
-        many = vectorize_evaluation(settings, world, config.episodes, ("events",))
-        one = vectorize_evaluation(settings, world, 1)
+        many = build_evaluation_env(settings, world, config.episodes, ("events",))
+        one = build_evaluation_env(settings, world, 1)
     except ValueError as error:
         raise UsageError(str(error)) from error
     for saved in policies:
@@ -213,23 +213,23 @@ def _folder_name(title: str) -> str:
 
 def _judge(number: int, team: Lineup, greedy: bool, place: Place, seed: int) -> dict[str, Any]:
     """Plays the episodes of one team: the same layouts and luck for every team."""
-    games = play(mixed_team(team.policies, greedy=greedy), place.env, jax.random.key(seed))
-    returns = games.returns.mean(axis=-1)
+    games = evaluate(mixed_team(team.policies, greedy=greedy), place.env, jax.random.key(seed))
+    returns = games.episode_return.mean(axis=-1)
     return {
         "team": number + 1,
         "seats": list(team.seats),
         "actions": "greedy" if greedy else "drawn",
         "return_mean": float(returns.mean()),
         "return_std": float(returns.std()),
-        "return_of_agents": games.returns.mean(axis=0).tolist(),
-        "length_mean": float(games.lengths.mean()),
+        "return_of_agents": games.episode_return.mean(axis=0).tolist(),
+        "length_mean": float(games.episode_length.mean()),
         "events": _events(games, place.world.event_names),
     }
 
 
-def _events(games: Games, names: Sequence[str]) -> dict[str, list[float]]:
+def _events(games: Evaluation, names: Sequence[str]) -> dict[str, list[float]]:
     """How often each event happened in an episode, for every agent."""
-    means = games.events.mean(axis=0)
+    means = games.totals["events"].mean(axis=0)
     return {name: means[:, i].tolist() for i, name in enumerate(names)}
 
 

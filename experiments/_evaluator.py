@@ -7,8 +7,14 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
-from agents import ActorCritic, TrainProgress, evaluate
+from agents import ActorCritic, Evaluation, TrainProgress, evaluate
 from eqgrid import AbstractVectorEnv, NormalizeObservation
+
+
+def evaluated_metrics(event_names: Sequence[str]) -> list[str]:
+    """The names of what is measured in whole episodes, in a world with these events."""
+    names = [f"event_{name}" for name in event_names]
+    return ["eval_return_mean", "eval_return_std", "eval_length_mean", *names]
 
 
 @final
@@ -19,6 +25,7 @@ class Evaluator:
     key: PRNGKeyArray
     clock: Callable[[], float]
     rows: list[dict[str, float]]
+    event_names: tuple[str, ...]
 
     def __init__(
         self,
@@ -26,6 +33,7 @@ class Evaluator:
         key: PRNGKeyArray,
         clock: Callable[[], float],
         rows: Sequence[dict[str, float]] = (),
+        event_names: Sequence[str] = (),
     ):
         """**Arguments:**
 
@@ -33,26 +41,40 @@ class Evaluator:
         - `key`: the source of the evaluations' randomness.
         - `clock`: seconds since the run started.
         - `rows`: what came of the evaluations so far.
+        - `event_names`: those of the events that the environments sum.
         """
         self.env, self.key, self.clock, self.rows = env, key, clock, list(rows)
+        self.event_names = tuple(event_names)
 
     def __call__(self, progress: TrainProgress) -> dict[str, float]:
         """What `train` measures after every block."""
-        returns = self.play(
-            progress.state.policy, progress.state.runner.env_state, progress.updates
+        state = progress.state
+        key = self._keys(progress.updates, 1)[0]
+        return self.add(
+            progress, evaluate(state.policy, frozen(self.env, state.runner.env_state), key)
         )
-        return self.add(progress, returns)
 
-    def add(self, progress: TrainProgress, returns: np.ndarray) -> dict[str, float]:
-        """Keeps what an evaluation came to: the returns of its episodes."""
+    def add(self, progress: TrainProgress, episodes: Evaluation) -> dict[str, float]:
+        """Keeps what an evaluation came to."""
+        returns = np.asarray(episodes.episode_return).mean(axis=-1)
         row = {
             "env_steps": progress.env_steps,
             "wall_seconds": self.clock(),
             "eval_return_mean": float(returns.mean()),
             "eval_return_std": float(returns.std()),
+            "eval_length_mean": float(np.asarray(episodes.episode_length).mean()),
+            **self._events(episodes),
         }
         self.rows.append(row)
         return row
+
+    def _events(self, episodes: Evaluation) -> dict[str, float]:
+        """How often each event happened in an episode, for all agents together."""
+        if not self.event_names:
+            return {}
+        counts = np.asarray(episodes.totals["events"]).sum(axis=1).mean(axis=0)
+        names = (f"event_{name}" for name in self.event_names)
+        return dict(zip(names, counts.tolist(), strict=True))
 
     def play(
         self,
@@ -72,13 +94,15 @@ class Evaluator:
         - `hurried`: says when those that were played so far must do.
         """
         env = frozen(self.env, env_state)
-        keys = jax.random.split(jax.random.fold_in(self.key, number), repeats)
         returns = []
-        for key in keys:
+        for key in self._keys(number, repeats):
             returns.append(np.asarray(evaluate(policy, env, key).episode_return))
             if hurried():
                 break
         return np.concatenate(returns).mean(axis=-1)
+
+    def _keys(self, number: int, repeats: int) -> PRNGKeyArray:
+        return jax.random.split(jax.random.fold_in(self.key, number), repeats)
 
 
 def frozen(env: AbstractVectorEnv, env_state: PyTree) -> AbstractVectorEnv:

@@ -7,7 +7,7 @@ its own, in which it leaves what it would leave if it were alone, but for the fi
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -15,11 +15,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree, Shaped
 
 from agents import (
     PPO,
     ActorCritic,
+    Evaluation,
     Hook,
     StopTraining,
     TrainProgress,
@@ -87,13 +88,12 @@ class Group:
         **Raises:** `NonFiniteLoss`, `OutOfMemory`, `RunError`.
         """
         evaluators = [_evaluator(run) for run in self.runs]
-        describe = [Description(run) for run in self.runs]
         first, process = self.runs[0], self.runs[0].process
         with contextlib.ExitStack() as stack:
             hooks: list[Hook] = [Forget(self.folder, failures)]
             for i, run in enumerate(self.runs):
                 loggers = stack.enter_context(_open_loggers(run))
-                own = _hooks(run, [*loggers, *more.get(i, ())], failures, describe[i])
+                own = _hooks(run, [*loggers, *more.get(i, ())], failures)
                 hooks.append(_OfOneRun(i, evaluators[i], own))
             hooks += [_KeepState(self, failures), _end_together(first, evaluators)]
             hooks += [StopWhenAsked(process), _Summed(display, len(self.runs))]
@@ -103,7 +103,7 @@ class Group:
                 profile = Profile(self.folder / "trace")
                 hooks.append(stack.enter_context(contextlib.closing(profile)))
             progress = self._train(evaluators, hooks, display)
-        return Trained(self, progress, evaluators, describe, failures)
+        return Trained(self, progress, evaluators, failures)
 
     def _train(
         self, evaluators: Sequence[Evaluator], hooks: Sequence[Hook], display: Display
@@ -142,7 +142,7 @@ class Group:
     def _start_arguments(self) -> tuple[Any, ...]:
         first = self.runs[0]
         network, view = build_network(first.config), build_view(first.algorithm, first.config)
-        keys = jnp.stack([run_keys(run)[0] for run in self.runs])
+        keys = jnp.stack([run.keys[0] for run in self.runs])
         return first.config.ppo, first.plan.train_env, keys, network, view
 
 
@@ -156,14 +156,12 @@ class Trained:
     - `group`: the runs.
     - `progress`: how far all of them are.
     - `evaluators`: with the evaluations of each run.
-    - `describe`: what the checkpoints of each run say of themselves.
     - `failures`: is told what cannot be written.
     """
 
     group: Group
     progress: TrainProgress
     evaluators: Sequence[Evaluator]
-    describe: Sequence[Callable[[TrainState], dict[str, Any]]]
     failures: Failures
 
     @property
@@ -186,9 +184,7 @@ class Trained:
         **Returns:** what is in the `result.json` of each.
         """
         self.keep()
-        return [
-            self.conclusion(i).conclude(run_keys(run)[2]) for i, run in enumerate(self.group.runs)
-        ]
+        return [self.conclusion(i).conclude() for i in range(len(self.group.runs))]
 
     def conclusion(self, run: int) -> Conclusion:
         """The end of one of the runs."""
@@ -198,17 +194,11 @@ class Trained:
             progress,
             self.evaluators[run],
             self.failures,
-            self.describe[run],
             film=False,
         )
 
 
 _ENDED = "all runs have reached their return, or are no longer better"
-
-
-def run_keys(run: Run) -> Shaped[PRNGKeyArray, " 3"]:
-    """One key each for training, for evaluations and for the film, as a run alone has them."""
-    return jax.random.split(jax.random.key(run.config.seed), 3)
 
 
 def _init_all(
@@ -230,7 +220,8 @@ def _stack(ppos: Sequence[PPO]) -> PPO:
 
 
 def _evaluator(run: Run) -> Evaluator:
-    return Evaluator(run.plan.eval_env, run_keys(run)[1], run.seconds, run.history.evaluations)
+    rows, names = run.history.evaluations, run.plan.world.event_names
+    return Evaluator(run.plan.eval_env, run.keys[1], run.seconds, rows, names)
 
 
 @contextlib.contextmanager
@@ -250,9 +241,7 @@ def _open_loggers(run: Run):
             logger.close()
 
 
-def _hooks(
-    run: Run, loggers: Sequence[Logger], failures: Failures, describe: Description
-) -> list[Hook]:
+def _hooks(run: Run, loggers: Sequence[Logger], failures: Failures) -> list[Hook]:
     """What happens after a block in the folder of one run. The newest state is kept elsewhere, for
     all runs together.
     """
@@ -263,7 +252,7 @@ def _hooks(
             run.folder / "checkpoints",
             failures,
             run.history,
-            describe,
+            Description(run),
             keep_every=run.config.checkpoint_every,
             seconds=np.inf,
         ),
@@ -372,12 +361,14 @@ class _EvaluatorOfMany:
     def __call__(self, progress: TrainProgress) -> dict[str, float]:
         """What `train` measures after every block: the mean over the runs."""
         state, number = progress.state, jnp.asarray(np.uint32(progress.updates))
-        returns = np.asarray(
-            _play_all(
-                state.policy, self.evaluators[0].env, state.runner.env_state, self.keys, number
-            )
+        episodes = _play_all(
+            state.policy, self.evaluators[0].env, state.runner.env_state, self.keys, number
         )
-        rows = [x.add(progress, own) for x, own in zip(self.evaluators, returns, strict=True)]
+        episodes = jax.tree.map(np.asarray, episodes)
+        rows = []
+        for i, evaluator in enumerate(self.evaluators):
+            own = jax.tree.map(lambda x, i=i: x[i], episodes)
+            rows.append(evaluator.add(progress, own))
         return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
@@ -388,13 +379,11 @@ def _play_all(
     env_states: PyTree,
     keys: Shaped[PRNGKeyArray, " runs"],
     number: Int[Array, ""],
-) -> Float[Array, "runs episodes"]:
-    """The returns of the episodes of every run, as `Evaluator.play` gives them."""
+) -> Evaluation:
+    """The episodes of every run, as its own evaluator plays them."""
 
-    def play(
-        policy: ActorCritic, env_state: PyTree, key: PRNGKeyArray
-    ) -> Float[Array, " episodes"]:
+    def play(policy: ActorCritic, env_state: PyTree, key: PRNGKeyArray) -> Evaluation:
         key = jax.random.split(jax.random.fold_in(key, number), 1)[0]
-        return evaluate(policy, frozen(env, env_state), key).episode_return.mean(axis=-1)
+        return evaluate(policy, frozen(env, env_state), key)
 
     return eqx.filter_vmap(play)(policies, env_states, keys)

@@ -13,6 +13,8 @@ from agents import CheckpointError, read_metadata
 from experiments._errors import RunError
 
 _EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std")
+_STAGE = ("stage", "stage_steps", "gate_passes")
+"""The columns that a curriculum adds."""
 
 
 @final
@@ -42,13 +44,13 @@ class History:
         return int(self.evaluations[-1]["env_steps"]) if self.evaluations else 0
 
 
-def read_history(folder: Path, updates: int) -> History:
+def read_history(folder: Path, updates: int, stage: int | None = None) -> History:
     """Reads what a run wrote before it had made `updates` updates; later rows, and half a row, will
-    be written again.
+    be written again. What was best in an earlier stage than `stage` is not the best any more.
 
     **Raises:** `OSError` when it cannot be read, `RunError` when it is no log of a run.
     """
-    path, best_return = folder / "metrics.csv", _best_return(folder)
+    path, best_return = folder / "metrics.csv", _best_return(folder, stage)
     try:
         json_rows = _read_json_rows(folder / "metrics.jsonl", updates)
         if not path.exists():
@@ -72,14 +74,20 @@ def _parse(text: str, updates: int, best_return: float) -> History:
     writer = csv.DictWriter(rows, fieldnames=names)
     writer.writeheader()
     writer.writerows(kept)
-    evaluations = [{name: float(row[name]) for name in _EVALUATION} for row in kept]
+    evaluations = [_evaluation(row) for row in kept]
     return History(
         rows=rows.getvalue().encode(),
-        evaluations=tuple(x | {"env_steps": int(x["env_steps"])} for x in evaluations),
+        evaluations=tuple(evaluations),
         best_return=best_return,
         wall_seconds=evaluations[-1]["wall_seconds"],
         train_seconds=float(kept[-1]["train_seconds"]),
     )
+
+
+def _evaluation(row: dict[str, str]) -> dict[str, float]:
+    numbers = {name: float(row[name]) for name in _EVALUATION}
+    counts = {name: int(row[name]) for name in ("env_steps", *_STAGE) if name in row}
+    return numbers | counts
 
 
 def _read_json_rows(path: Path, updates: int) -> bytes:
@@ -94,9 +102,11 @@ def _whole_rows(lines: list[str], length: int) -> list[list[str]]:
     return [row for row in csv.reader(x for x in lines if x.endswith("\n")) if len(row) == length]
 
 
-def _best_return(folder: Path) -> float:
+def _best_return(folder: Path, stage: int | None) -> float:
     try:
         metadata = read_metadata(folder / "checkpoints" / "best.safetensors")
     except CheckpointError:
         return -np.inf  # the next evaluation finds a new one
+    if metadata.get("stage") != stage:
+        return -np.inf
     return metadata.get("chosen_by", metadata["eval_return_mean"])

@@ -6,36 +6,31 @@ import math
 import shlex
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 from jax.sharding import Mesh
-from jaxtyping import PRNGKeyArray
 from rich.console import Console
 from rich.markup import escape
 
 from agents import (
     CheckpointError,
-    Hook,
     NonFiniteLoss,
     OutOfMemory,
-    TrainProgress,
-    TrainState,
     check_even,
-    check_memory,
     device_mesh,
-    init_train_state,
+    read_metadata,
     restore,
-    train,
     write_whole,
 )
-from experiments._build import build_evaluation_env, build_network, build_training_env, build_view
+from experiments._build import build_evaluation_env, build_training_env
 from experiments._cache import keep_compiled_programs
 from experiments._conclusion import Conclusion
 from experiments._config import Config, dump, parse
-from experiments._display import Display, open_console, open_display
+from experiments._curriculum import Stage, stages, with_curriculum
+from experiments._display import open_console, open_display
 from experiments._errors import (
     Failures,
     RunError,
@@ -44,25 +39,17 @@ from experiments._errors import (
     print_system_error,
     warn,
 )
-from experiments._evaluator import Evaluator
+from experiments._evaluator import evaluated_metrics
 from experiments._folder import folder_name, is_complete, open_folder, reopen_folder, short_name
 from experiments._history import read_history
-from experiments._hooks import (
-    Checkpoints,
-    EarlyStop,
-    Forget,
-    Log,
-    OutOfTime,
-    Profile,
-    StopWhenAsked,
-)
+from experiments._hooks import Profile
 from experiments._loggers import Logger, open_loggers
-from experiments._policies import Description
 from experiments._process import Process, Stopped
 from experiments._report import print_result
 from experiments._run import NOTHING_LEARNED, STOP_CODES, Plan, Run
 from experiments._seeds import run_seeds
 from experiments._sweep import run_sweep
+from experiments._training import Watchers, shapes, train_stages
 
 
 def run_command_line(algorithm: str, process: Process) -> int:
@@ -104,63 +91,72 @@ def run(algorithm: str, args: Sequence[str], process: Process) -> int:
 
     **Raises:** what `run_command_line` turns into a sentence.
     """
-    config = parse(algorithm, args)
+    config = with_curriculum(parse(algorithm, args))
     if config.sweep is not None:
-        return run_sweep(algorithm, config, process, _plan)
-    plan = _plan(config)
+        return run_sweep(algorithm, config, process, lambda config: _plans(stages(config)))
+    run_stages = stages(config)
+    plans = _plans(run_stages)
     process.begin()
     process.check()
     if config.num_seeds > 1:
-        return run_seeds(algorithm, config, plan, process)
+        return run_seeds(algorithm, config, plans, process)
     if config.resume is not None:
         with reopen_folder(config.resume) as folder:
-            return _go_on(Run(algorithm, config, plan, process, folder))
+            return _go_on(Run(algorithm, config, run_stages, plans, process, folder))
     name = folder_name(algorithm, config.env.title, config.seed)
     with open_folder(name, config.out, config.overwrite, dump(algorithm, config)) as folder:
-        return _begin(Run(algorithm, config, plan, process, folder))
+        return _begin(Run(algorithm, config, run_stages, plans, process, folder))
 
 
 def _go_on(run: Run) -> int:
     """Reads all that is needed before anything in the folder is touched."""
-    like = eqx.filter_eval_shape(
-        init_train_state, run.config.ppo, run.plan.train_env, jax.random.key(0), **_choices(run)
-    )
-    state = restore(run.folder / "checkpoints" / "last.safetensors", like)
+    checkpoint = run.folder / "checkpoints" / "last.safetensors"
+    position = read_metadata(checkpoint)
+    run = dataclasses.replace(run, number=position.get("stage", 1) - 1)
+    if run.number >= len(run.stages):
+        raise UsageError(
+            f"The run {str(run.folder)!r} is in a stage that its settings do not have."
+        )
+    state = restore(checkpoint, shapes(run))
     updates = int(state.updates)
+    at_end = updates == run.plan.num_updates or (
+        run.in_curriculum and run.is_last_stage and run.stage.ended(position) is not None
+    )
     # A run that was killed in its last moments has made its updates, but not all of its files.
-    if updates > run.plan.num_updates or (
-        updates == run.plan.num_updates and is_complete(run.folder)
-    ):
+    if updates > run.plan.num_updates or (at_end and is_complete(run.folder)):
         steps = updates * run.plan.steps_per_update
         raise UsageError(
             f"The run {str(run.folder)!r} is complete, with {steps:,} steps: add a larger "
             "--total-steps to go on."
         )
-    history = read_history(run.folder, updates)
-    write_whole(run.folder / "config.toml", dump(run.algorithm, run.config).encode())
+    history = read_history(run.folder, updates, position.get("stage"))
+    write_whole(run.folder / "config.toml", dump(run.algorithm, run.settings).encode())
     write_whole(run.folder / "metrics.csv", history.rows)
     if history.json_rows:
         write_whole(run.folder / "metrics.jsonl", history.json_rows)
-    return _begin(dataclasses.replace(run, state=state, history=history))
+    return _begin(dataclasses.replace(run, state=state, history=history), position)
 
 
-def _begin(run: Run) -> int:
-    """Trains, concludes, and says where everything is."""
-    console = _greet(run)
-    eval_key, film_key = _keys(run)[1:]
-    evaluator = Evaluator(run.plan.eval_env, eval_key, run.seconds, run.history.evaluations)
-    failures, describe = Failures(), Description(run)
+def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
+    """Trains, concludes, and says where everything is.
+
+    **Arguments:**
+
+    - `run`: the run.
+    - `position`: what the checkpoint says that it goes on from, if it does.
+    """
+    console, failures = _greet(run), Failures()
     display = open_display(console)
     with _open_loggers(run) as loggers, _profile(run) as profile:
-        hooks = (*_hooks(run, failures, describe, loggers), *profile, display)
-        progress = _train(run, evaluator, hooks, display)
+        watchers = Watchers(console, display, failures, loggers, profile)
+        run, progress, evaluator = train_stages(run, watchers, position or {})
     stopped = STOP_CODES.get(progress.stopped or "", 0)
     if progress.stopped and progress.metrics is None:
         return print_error(NOTHING_LEARNED, stopped)
     if progress.stopped:
         console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
-    result = Conclusion(run, progress, evaluator, failures, describe).conclude(film_key)
+    result = Conclusion(run, progress, evaluator, failures).conclude()
     print_result(console, result, run.folder)
     if progress.stopped:
         command = f"python experiments/{run.algorithm}.py --resume {shlex.quote(str(run.folder))}"
@@ -178,7 +174,7 @@ def _open_loggers(run: Run) -> Iterator[list[Logger]]:
         csv_rows=run.history.rows,
         json_rows=run.history.json_rows,
         env_steps=run.history.env_steps,
-        settings=tomllib.loads(dump(run.algorithm, run.config)),
+        settings=tomllib.loads(dump(run.algorithm, run.settings)),
     )
     try:
         yield loggers
@@ -196,31 +192,6 @@ def _profile(run: Run) -> Iterator[list[Profile]]:
     finally:
         for hook in hooks:
             hook.close()
-
-
-def _hooks(
-    run: Run, failures: Failures, describe: Description, loggers: Sequence[Logger]
-) -> list[Hook]:
-    config, history = run.config, run.history
-    hooks: list[Hook] = [
-        Forget(run.folder, failures),
-        Log(loggers, failures, history.train_seconds),
-        Checkpoints(
-            run.folder / "checkpoints",
-            failures,
-            history,
-            describe,
-            keep_every=config.checkpoint_every,
-        ),
-        EarlyStop(
-            history.evaluations,
-            target=config.stop_at_return,
-            patience=config.patience,
-            max_kl=config.max_kl,
-        ),
-        StopWhenAsked(run.process),
-    ]
-    return hooks if config.max_hours is None else [*hooks, OutOfTime(run.process, config.max_hours)]
 
 
 def _greet(run: Run) -> Console:
@@ -243,24 +214,53 @@ def _greet(run: Run) -> Console:
     return console
 
 
-def _keys(run: Run) -> PRNGKeyArray:
-    """One key each for training, for evaluations and for the film."""
-    return jax.random.split(jax.random.key(run.config.seed), 3)
+def _plans(run_stages: Sequence[Stage]) -> tuple[Plan, ...]:
+    """What follows from the settings of each stage.
+
+    **Raises:** `UsageError` when they cannot be built, or agents cannot go from one to the next.
+    """
+    if len(run_stages) == 1 and run_stages[0].gate is None:
+        return (_plan(run_stages[0]),)
+    plans = []
+    for number, stage in enumerate(run_stages, start=1):
+        try:
+            plans.append(_plan(stage))
+            _check_shapes(plans[0], plans[-1])
+        except UsageError as error:
+            raise UsageError(f"Stage {number} of the curriculum: {error}") from error
+    return tuple(plans)
 
 
-def _plan(config: Config) -> Plan:
+def _check_shapes(first: Plan, plan: Plan) -> None:
+    """**Raises:** `UsageError` when a policy for the first world does not fit into the other."""
+    seen = [eqx.filter_eval_shape(x.eval_env.reset, jax.random.key(0))[0] for x in (first, plan)]
+    spaces = [x.eval_env.action_space for x in (first, plan)]
+    if not eqx.tree_equal(*seen) or not eqx.tree_equal(*spaces):
+        raise UsageError(
+            "its agents see or do other things than those of the first stage: a policy can only go "
+            "on where the shapes of observations and the actions are the same."
+        )
+
+
+def _plan(stage: Stage) -> Plan:
     """**Raises:** `UsageError` when the settings cannot be built."""
+    config = stage.config
     try:
+        world = config.env.build(train=False)
         train_env = build_training_env(config)
-        eval_env = build_evaluation_env(config, config.eval_episodes)
+        totals = ("events",) if world.event_names else ()
+        eval_env = build_evaluation_env(config, world, config.eval_episodes, totals)
         config.ppo.check(train_env, recurrent=False)
         mesh = _mesh(config)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    if stage.gate is not None:
+        stage.gate.check(evaluated_metrics(world.event_names))
     if (obstacle := config.env.obstacle()) is not None:
         warn(f"{obstacle} Training will end at a return of 0.")
     steps_per_update = config.num_envs * config.ppo.rollout_length
     return Plan(
+        world,
         train_env,
         eval_env,
         num_updates=math.ceil(config.total_steps / steps_per_update),
@@ -280,44 +280,3 @@ def _mesh(config: Config) -> Mesh | None:
     mesh = device_mesh(None if config.devices == "all" else config.devices)
     check_even(config.num_envs, mesh)
     return mesh
-
-
-def _train(
-    run: Run, evaluator: Evaluator, hooks: Sequence[Hook], display: Display
-) -> TrainProgress:
-    plan = run.plan
-    display.start(plan.num_updates * plan.steps_per_update)
-    try:
-        state = _start(run) if run.state is None else run.state
-        run.process.check()
-        run.process.settle()  # `train` holds signals for itself
-        return train(
-            run.config.ppo,
-            plan.train_env,
-            state,
-            num_updates=plan.num_updates,
-            updates_per_block=plan.updates_per_block,
-            mesh=plan.mesh,
-            measure=evaluator,
-            hooks=hooks,
-        )
-    finally:
-        display.stop()
-
-
-def _start(run: Run) -> TrainState:
-    # It runs once, so what counts is that it compiles fast.
-    start: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
-        init_train_state, compiler_options={"xla_backend_optimization_level": "0"}
-    )
-    args = (run.config.ppo, run.plan.train_env, _keys(run)[0])
-    start = start.lower(*args, **_choices(run)).compile()
-    check_memory(start)
-    return start(*args, **_choices(run))
-
-
-def _choices(run: Run) -> dict[str, Any]:
-    return {
-        "network": build_network(run.config),
-        "view": build_view(run.algorithm, run.config),
-    }

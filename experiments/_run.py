@@ -4,11 +4,15 @@ import dataclasses
 from pathlib import Path
 from typing import final
 
+import jax
 from jax.sharding import Mesh
+from jaxtyping import PRNGKeyArray
 
 from agents import TrainState
 from eqgrid import AbstractVectorEnv
+from eqgrid.grid import GridWorld, RandomLayouts
 from experiments._config import Config
+from experiments._curriculum import Stage
 from experiments._history import History
 from experiments._process import Process
 
@@ -20,8 +24,18 @@ STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
 @final
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What follows from the settings: environments, and how many updates fit the steps."""
+    """What follows from the settings: environments, and how many updates fit the steps.
 
+    **Arguments:**
+
+    - `world`: the world of evaluations and films.
+    - `train_env`, `eval_env`: as many environments as are trained in, and evaluated in.
+    - `num_updates`: how many updates the run has.
+    - `updates_per_block`, `steps_per_update`: updates between two evaluations, and what one takes.
+    - `mesh`: the devices to train on, where there are several.
+    """
+
+    world: GridWorld | RandomLayouts
     train_env: AbstractVectorEnv
     eval_env: AbstractVectorEnv
     num_updates: int
@@ -38,20 +52,53 @@ class Run:
     **Arguments:**
 
     - `algorithm`: its name, for people and for files.
-    - `config`, `plan`: its settings, and what follows from them.
+    - `settings`: those of the whole run.
+    - `stages`, `plans`: its stages, at least one, and what follows from their settings.
     - `process`: its clock, and the signals that ask it to end.
     - `folder`: where it writes.
     - `state`: where to go on from, of a run that is resumed.
     - `history`: what it did before this process.
+    - `number`: which stage it is in, from 0.
     """
 
     algorithm: str
-    config: Config
-    plan: Plan
+    settings: Config
+    stages: tuple[Stage, ...]
+    plans: tuple[Plan, ...]
     process: Process
     folder: Path
     state: TrainState | None = None
     history: History = dataclasses.field(default_factory=History)
+    number: int = 0
+
+    @property
+    def stage(self) -> Stage:
+        """The stage that it is in."""
+        return self.stages[self.number]
+
+    @property
+    def config(self) -> Config:
+        """The settings of that stage."""
+        return self.stage.config
+
+    @property
+    def in_curriculum(self) -> bool:
+        """Whether it has stages that were asked for."""
+        return bool(self.settings.stage)
+
+    @property
+    def is_last_stage(self) -> bool:
+        return self.number == len(self.stages) - 1
+
+    @property
+    def keys(self) -> PRNGKeyArray:
+        """One key each for training, for evaluations and for the film."""
+        return jax.random.split(jax.random.key(self.settings.seed), 3)
+
+    @property
+    def plan(self) -> Plan:
+        """What follows from them."""
+        return self.plans[self.number]
 
     def seconds(self) -> float:
         """How long it has taken so far, in all its processes."""

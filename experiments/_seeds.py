@@ -16,6 +16,7 @@ from rich.markup import escape
 from agents import NonFiniteLoss, restore, write_whole
 from experiments._cache import keep_compiled_programs
 from experiments._config import Config, dump
+from experiments._curriculum import stages
 from experiments._display import open_console, open_display
 from experiments._errors import Failures, RunError, UsageError, print_error
 from experiments._folder import (
@@ -25,7 +26,7 @@ from experiments._folder import (
     reopen_folder,
     short_name,
 )
-from experiments._group import Group, Trained, run_keys
+from experiments._group import Group, Trained
 from experiments._history import read_history
 from experiments._hooks import speed
 from experiments._loggers import Csv, Labelled
@@ -39,14 +40,14 @@ _STATE = "checkpoints/seeds.safetensors"
 _FILES = ("result.json", "curve.png", "episode.gif", "metrics.csv")
 
 
-def run_seeds(algorithm: str, config: Config, plan: Plan, process: Process) -> int:
+def run_seeds(algorithm: str, config: Config, plans: tuple[Plan, ...], process: Process) -> int:
     """Trains with several seeds at once.
 
     **Arguments:**
 
     - `algorithm`: its name, for people and for files.
     - `config`: the settings, with more than one seed.
-    - `plan`: what follows from them.
+    - `plans`: what follows from them.
     - `process`: its clock, and the signals that ask it to end.
 
     **Returns:** the exit code.
@@ -55,10 +56,10 @@ def run_seeds(algorithm: str, config: Config, plan: Plan, process: Process) -> i
     """
     if config.resume is not None:
         with reopen_folder(config.resume) as folder:
-            return _go_on(Run(algorithm, config, plan, process, folder))
+            return _go_on(Run(algorithm, config, stages(config), plans, process, folder))
     name = folder_name(algorithm, config.env.title, config.seed)
     with open_folder(name, config.out, config.overwrite, dump(algorithm, config)) as folder:
-        whole = Run(algorithm, config, plan, process, folder)
+        whole = Run(algorithm, config, stages(config), plans, process, folder)
         group = Group(_runs(whole), folder, folder / _STATE)
         for run in group.runs:
             _write_settings(run)
@@ -69,13 +70,14 @@ def _runs(whole: Run) -> tuple[Run, ...]:
     """The run of each seed, as it would be alone."""
     first = whole.config.seed
     seeds = range(first, first + whole.config.num_seeds)
+    configs = {
+        seed: dataclasses.replace(whole.config, seed=seed, num_seeds=1, out=None) for seed in seeds
+    }
     return tuple(
         dataclasses.replace(
-            whole,
-            config=dataclasses.replace(whole.config, seed=seed, num_seeds=1),
-            folder=whole.folder / f"seed-{seed}",
+            whole, settings=own, stages=stages(own), folder=whole.folder / f"seed-{seed}"
         )
-        for seed in seeds
+        for seed, own in configs.items()
     )
 
 
@@ -198,8 +200,7 @@ def _conclude(whole: Run, trained: Trained) -> dict[str, Any]:
             title = f"{whole.algorithm.upper()} in {short_name(whole.config.env.title)}"
             draw_curves(whole.folder / "curve.png", rows, title, whole.config.env.optimum)
     if not whole.process.hurried:
-        key = run_keys(trained.group.runs[middle])[2]
-        trained.conclusion(middle).draw_film(whole.folder / "episode.gif", key)
+        trained.conclusion(middle).draw_film(whole.folder / "episode.gif")
     return result
 
 

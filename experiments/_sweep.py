@@ -28,6 +28,7 @@ from agents import (
 )
 from experiments._cache import keep_compiled_programs
 from experiments._config import Config, dump
+from experiments._curriculum import stages
 from experiments._display import open_console, open_display
 from experiments._errors import Failures, UsageError
 from experiments._folder import cannot_be_written, locked
@@ -91,7 +92,10 @@ class Program:
 
 
 def run_sweep(
-    algorithm: str, config: Config, process: Process, plan_of: Callable[[Config], Plan]
+    algorithm: str,
+    config: Config,
+    process: Process,
+    plans_of: Callable[[Config], tuple[Plan, ...]],
 ) -> int:
     """Trains with every point of a sweep, or with one of them.
 
@@ -100,7 +104,7 @@ def run_sweep(
     - `algorithm`: its name, for people and for files.
     - `config`: the settings that all points share, and the sweep.
     - `process`: its clock, and the signals that ask it to end.
-    - `plan_of`: what follows from the settings of a run.
+    - `plans_of`: what follows from the settings of a run.
 
     **Returns:** the exit code.
 
@@ -114,15 +118,15 @@ def run_sweep(
         for i, own in enumerate(sweep.points)
     ]
     groups = _groups(_chosen(points, config.sweep_index), algorithm, sweep.at_once)
-    plans = [plan_of(group[0].config) for group in groups]
+    plans = [plans_of(group[0].config) for group in groups]
     process.begin()
     process.check()
     _open(folder, algorithm, config, sweep)
     program = Program(algorithm, folder, process, open_console(), Failures())
     _greet(program, config, points, groups)
-    for group, plan in zip(groups, plans, strict=True):
+    for group, own in zip(groups, plans, strict=True):
         if not program.must_end(config.max_hours):
-            _train(program, group, plan)
+            _train(program, group, own)
     with locked(folder, seconds=60):
         _gather(program, points, sweep)
     return _end(program, config)
@@ -200,7 +204,7 @@ def _greet(
     program.console.print(escape(keep_compiled_programs()), style="dim", highlight=False)
 
 
-def _train(program: Program, points: Sequence[Point], plan: Plan) -> None:
+def _train(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:
     """Trains those of the points that are not complete, and that no other process trains."""
     with contextlib.ExitStack() as stack:
         waiting = [[point for point in points if _is_free(program, point, stack)]]
@@ -208,7 +212,7 @@ def _train(program: Program, points: Sequence[Point], plan: Plan) -> None:
             together = waiting.pop(0)
             try:
                 if together:
-                    _train_together(program, together, plan)
+                    _train_together(program, together, plans)
             except NonFiniteLoss as error:
                 _write_failed(program, together.pop(error.run or 0), error.update)
                 waiting.insert(0, together)
@@ -234,11 +238,11 @@ def _is_free(program: Program, point: Point, stack: contextlib.ExitStack) -> boo
     return point.result() is None
 
 
-def _train_together(program: Program, points: Sequence[Point], plan: Plan) -> None:
+def _train_together(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:
     numbers = ", ".join(str(point.index) for point in points)
     what = "points" if len(points) > 1 else "point"
     program.console.print(f"training {what} {numbers}", highlight=False)
-    group = _group(program, points, plan)
+    group = _group(program, points, plans)
     try:
         trained = group.train(open_display(program.console), program.failures, {})
     except Stopped:
@@ -253,10 +257,17 @@ def _train_together(program: Program, points: Sequence[Point], plan: Plan) -> No
         trained.keep()
 
 
-def _group(program: Program, points: Sequence[Point], plan: Plan) -> Group:
+def _group(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -> Group:
     """The runs of the points, as far as they are."""
     runs = tuple(
-        Run(program.algorithm, point.config, plan, program.process, point.folder)
+        Run(
+            program.algorithm,
+            point.config,
+            stages(point.config),
+            plans,
+            program.process,
+            point.folder,
+        )
         for point in points
     )
     for run in runs:
@@ -273,7 +284,9 @@ def _group(program: Program, points: Sequence[Point], plan: Plan) -> Group:
     histories = [read_history(run.folder, updates) for run in runs]
     for run, history in zip(runs, histories, strict=True):
         write_whole(run.folder / "metrics.csv", history.rows)
-    program.console.print(f"going on after {updates * plan.steps_per_update:,} steps of each")
+    program.console.print(
+        f"going on after {updates * runs[0].plan.steps_per_update:,} steps of each"
+    )
     runs = tuple(
         dataclasses.replace(run, history=history)
         for run, history in zip(runs, histories, strict=True)

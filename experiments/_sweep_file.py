@@ -4,14 +4,13 @@ import dataclasses
 import itertools
 import math
 import reprlib
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
-from experiments._config import Config, check, read_text, with_settings
+from experiments._config import Config, check, check_critic, fill, read_toml
 from experiments._errors import UsageError
 
 METRICS = ("eval_return_mean", "best_return_mean", "eval_fraction_of_optimum")
@@ -56,11 +55,9 @@ def read_sweep(path: Path) -> Sweep:
     **Raises:** `UsageError` with one sentence when it is missing, malformed or asks for nothing.
     """
     try:
-        return _sweep(tomllib.loads(read_text(path)))
+        return _sweep(read_toml(path))
     except UsageError as error:
         raise UsageError(f"The sweep file {str(path)!r} {error}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"The sweep file {str(path)!r} is no TOML: {error!s:.200}.") from error
 
 
 def settings_of(config: Config, point: Mapping[str, Any], algorithm: str) -> Config:
@@ -83,12 +80,13 @@ def settings_of(config: Config, point: Mapping[str, Any], algorithm: str) -> Con
         inner[name] = value
     try:
         config = dataclasses.replace(config, sweep=None, sweep_index=None, out=None)
-        config = with_settings(config, table)
+        config = fill(config, table, "")
     except UsageError as error:
         raise UsageError(f"The sweep {error}") from error
     if config.num_seeds != 1:
         raise UsageError("The sweep has 'num_seeds': give it a list of seeds as 'seed' instead.")
-    check(config, algorithm)
+    check(config)
+    check_critic(config, algorithm)
     return config
 
 

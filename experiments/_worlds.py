@@ -118,6 +118,10 @@ class AbstractWorldConfig(abc.ABC):
         """
         return None
 
+    def parts(self) -> dict[str, RandomLayouts]:
+        """The worlds that are trained in side by side, by name, where there are several."""
+        return {}
+
     def zero_shot(self) -> dict[str, RandomLayouts]:
         """Worlds that were not trained in, by name, in which the final policy is judged, too."""
         return {}

@@ -103,7 +103,9 @@ def train_seeds(config: RunConfig, number: int) -> dict[str, Any]:
         states, metrics = program(states)
         jax.block_until_ready(metrics.policy_loss)
         seconds.append(time.perf_counter() - train_start)
-    evaluation_env = build_evaluation_env(config, config.final_episodes)
+    evaluation_env = build_evaluation_env(
+        config, config.env.build(train=False), config.final_episodes
+    )
     returns = []
     for i, key in enumerate(keys):
         policy = jax.tree.map(lambda x, i=i: x[i] if eqx.is_array(x) else x, states.policy)

@@ -1,8 +1,17 @@
 import os
 import signal
+from pathlib import Path
 
-import jax
-import pytest
+# Most of the time is compiling: here it is done quickly, and not twice. Both can be set otherwise
+# from outside. It is said before jax is imported, and to the processes that tests start.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+CACHES = Path(__file__).parents[1] / ".pytest_cache"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHES / "eqgrid" / "compiled"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(2**30))
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -14,11 +23,11 @@ def key():
 
 
 @pytest.fixture(scope="session")
-def own_caches(tmp_path_factory):
+def own_caches():
     """The environment of processes that use no caches of whoever runs the tests."""
     elsewhere = ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE")
     kept = {name: value for name, value in os.environ.items() if name not in elsewhere}
-    return kept | {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("caches"))}
+    return kept | {"XDG_CACHE_HOME": str(CACHES)}
 
 
 @pytest.fixture

@@ -26,10 +26,10 @@ from agents import (
     trained_policy,
 )
 from experiments import _evaluation, _hub
-from experiments._build import build_evaluation_env, build_view, vectorize_evaluation
+from experiments._build import build_evaluation_env, build_view
 from experiments._config import dump, parse
 from experiments._errors import RunError, UsageError
-from experiments._games import lineups, play
+from experiments._lineups import lineups
 from experiments._policies import portable, read_policy
 
 ROOT = Path(__file__).parents[1]
@@ -59,7 +59,7 @@ def loud(*args, final_scale, **options):
 def write_policy(path, *flags, seed=0, algorithm="ippo", shared=True):
     """A policy that nobody trained, as a run of these settings writes it."""
     config = parse(algorithm, flags)
-    env = build_evaluation_env(config, 4)
+    env = build_evaluation_env(config, config.env.build(train=False), 4)
     key = jax.random.key(seed)
     view = build_view(algorithm, config)
     policy = eqx.filter_jit(actor_critic)(env, key, network=loud, view=view, shared=shared)
@@ -78,7 +78,7 @@ def place(path, episodes):
     config = dataclasses.replace(read_policy(path, None).config, critic="joint")
     env = dataclasses.replace(config.env, normalize_observation=False)
     config = dataclasses.replace(config, env=env)
-    return vectorize_evaluation(config, config.env.build(train=False), episodes, ("events",))
+    return build_evaluation_env(config, config.env.build(train=False), episodes, ("events",))
 
 
 @pytest.mark.slow
@@ -86,12 +86,13 @@ def place(path, episodes):
 def test_its_numbers_are_those_of_agents_evaluate(tmp_path, key, flags):
     policy = load_policy(write_policy(tmp_path / "a", *GOALS, *flags))
     env = place(tmp_path / "a", 300)
-    greedy = play(mixed_team([policy] * 2, greedy=True), env, key)
+    greedy = evaluate(mixed_team([policy] * 2, greedy=True), env, key)
     expected = evaluate(policy.actor_critic, policy.wrap(env), key, greedy=True)
-    np.testing.assert_array_equal(greedy.returns, expected.episode_return)
-    np.testing.assert_array_equal(greedy.lengths, expected.episode_length)
-    assert greedy.returns.std() > 0
-    drawn = play(mixed_team([policy] * 2), env, key).returns.mean(axis=-1)
+    np.testing.assert_array_equal(greedy.episode_return, expected.episode_return)
+    np.testing.assert_array_equal(greedy.episode_length, expected.episode_length)
+    assert np.asarray(greedy.episode_return).std() > 0
+    team = mixed_team([policy] * 2)
+    drawn = np.asarray(evaluate(team, env, key).episode_return).mean(axis=-1)
     other = np.asarray(evaluate(policy.actor_critic, policy.wrap(env), key).episode_return)
     error = np.sqrt((drawn.var() + other.mean(axis=-1).var()) / 300)
     assert abs(drawn.mean() - other.mean()) < 4 * error

@@ -16,6 +16,7 @@ from PIL import Image
 
 from agents import read_metadata
 from experiments import _cache, _program
+from experiments._evaluator import Evaluator
 
 ROOT = Path(__file__).parents[1]
 SMALL = {
@@ -53,7 +54,9 @@ RESULT_KEYS = {
     "optimum",
     "eval_fraction_of_optimum",
     "reached",
+    "layouts",
     "zero_shot",
+    "stages",
     "policy",
 }
 
@@ -365,14 +368,14 @@ def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path, own_caches):
 @pytest.mark.slow
 @pytest.mark.usefixtures("hears_ctrl_c")
 def test_the_row_of_an_interrupted_block_is_written(program, monkeypatch, tmp_path):
-    play = program.Evaluator.play
+    measure = Evaluator.__call__
 
     def press_ctrl_c(*args):
         for _ in range(3):
             signal.raise_signal(signal.SIGINT)
-        return play(*args)
+        return measure(*args)
 
-    monkeypatch.setattr(program.Evaluator, "play", press_ctrl_c)
+    monkeypatch.setattr(Evaluator, "__call__", press_ctrl_c)
     monkeypatch.setattr(program.Conclusion, "_play", lambda *_: None)
     assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 130
     assert [row["env_steps"] for row in rows(tmp_path / "run")] == ["128"]
@@ -417,15 +420,15 @@ def test_what_was_asked_is_trained_rounded_up_to_one_update(program, monkeypatch
 @pytest.mark.slow
 def test_a_best_checkpoint_that_was_damaged_is_said(program, monkeypatch, capsys, tmp_path):
     out = tmp_path / "run"
-    train = program.train
+    train = program.train_stages
 
     def train_and_damage(*args, **kwargs):
-        progress = train(*args, **kwargs)
+        trained = train(*args, **kwargs)
         best = out / "checkpoints" / "best.safetensors"
         best.write_bytes(best.read_bytes()[:-1])
-        return progress
+        return trained
 
-    monkeypatch.setattr(program, "train", train_and_damage)
+    monkeypatch.setattr(program, "train_stages", train_and_damage)
     assert call(program, monkeypatch, [*small(), "--out", out]) == 1
     error = capsys.readouterr().err.splitlines()
     assert "best.safetensors' is damaged" in error[-1]

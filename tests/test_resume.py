@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 
 from agents import read_metadata
 from experiments import _program
+from experiments._evaluator import Evaluator
 
 ROOT = Path(__file__).parents[1]
 FLAGS = (
@@ -46,14 +47,14 @@ def stop_after(program, monkeypatch):
     """Presses Ctrl-C in the evaluation after a number of blocks."""
 
     def stop_after(blocks: int) -> None:
-        count, real = itertools.count(1), program.Evaluator.__call__
+        count, real = itertools.count(1), Evaluator.__call__
 
         def press(self, progress):
             if next(count) == blocks:
                 signal.raise_signal(signal.SIGINT)
             return real(self, progress)
 
-        monkeypatch.setattr(program.Evaluator, "__call__", press)
+        monkeypatch.setattr(Evaluator, "__call__", press)
 
     return stop_after
 
@@ -112,6 +113,45 @@ def test_it_is_bitwise_the_same(call, stop_after, more):
     with (Path("mine") / "metrics.csv").open() as file:
         times = [float(row["wall_seconds"]) for row in csv.DictReader(file)]
     assert times == sorted(times), "times go on, too"
+
+
+CURRICULUM = """
+[[stage]]
+name = "short"
+env = {horizon = 20, random_starts = 1.0}
+steps = 500
+
+[[stage]]
+name = "long"
+ppo = {learning_rate = 0.003}
+env = {random_starts = 0.5}
+shaping = 2.0
+gate = {metric = "eval_length_mean", at_least = 40.0, evaluations = 2}
+reset = ["optimizer"]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hears_ctrl_c")
+def test_a_curriculum_goes_on_in_its_stage(call, stop_after, tmp_path):
+    (tmp_path / "stages.toml").write_text(CURRICULUM)
+    flags = [*FLAGS, "--total-steps", "1536", "--env.normalize-observation"]
+    flags += ["--curriculum", "stages.toml"]
+    assert call(*flags, "--out", "whole")[0] == 0
+    assert [row["stage"] for row in rows(Path("whole"))] == ["1", "1", "2", "2"]
+    assert [row["gate_passes"] for row in rows(Path("whole"))] == ["0", "0", "1", "2"]
+    for blocks in (2, 3):  # at the end of a stage, and in the middle of one
+        folder = f"stopped after {blocks}"
+        stop_after(blocks)
+        assert call(*flags, "--out", folder)[0] == 130
+        assert len(rows(Path(folder))) == blocks
+        assert call("--resume", folder)[0] == 0
+        check_equal(Path(folder), Path("whole"))
+    stages = json.loads(Path("whole", "result.json").read_text())["stages"]
+    assert [(x["name"], x["stage_steps"], x["ended"]) for x in stages] == [
+        ("short", 512, "its 500 steps are spent"),
+        ("long", 512, "its gate is passed"),
+    ]
 
 
 @pytest.mark.slow

@@ -85,6 +85,9 @@ def test_no_share_is_below_0_or_above_1(share):
 def test_robots_are_told_who_they_are(flags, numbers):
     args = ["--env.name", "warehouse", "--env.no-normalize-observation", *flags]
     config = _config.parse("ippo", args)
-    for env in (_build.build_training_env(config), _build.build_evaluation_env(config, 3)):
+    for env in (
+        _build.build_training_env(config),
+        _build.build_evaluation_env(config, config.env.build(train=False), 3),
+    ):
         observation = jax.eval_shape(env.reset, jax.random.key(0))[0]
         assert observation.shape == (env.num_envs, 2, numbers)

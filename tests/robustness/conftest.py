@@ -16,11 +16,9 @@ SMALL = [
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory, own_caches, worker_id):
+def programs(own_caches):
     """The environment of processes that share what they compile, so that they begin soon."""
-    folder = tmp_path_factory.getbasetemp()
-    folder = folder if worker_id == "master" else folder.parent
-    return own_caches | {"XDG_CACHE_HOME": str(folder / "programs"), "COLUMNS": "200"}
+    return own_caches | {"COLUMNS": "200"}
 
 
 @pytest.fixture

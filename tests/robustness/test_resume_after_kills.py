@@ -19,10 +19,13 @@ STEPS = ("--total-steps", "40000", "--eval-every", "512")
 RUNS = int(os.environ.get("EQGRID_KILLS", "4"))
 
 
+OF_THE_PROCESS = {"wall_seconds", "train_seconds", "steps_per_second", "memory_bytes"}
+
+
 def log(folder) -> list[dict[str, str]]:
     with (folder / "metrics.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    return [{k: v for k, v in row.items() if not k.endswith("_seconds")} for row in rows]
+    return [{k: v for k, v in row.items() if k not in OF_THE_PROCESS} for row in rows]
 
 
 def is_complete(folder) -> bool:

@@ -1,0 +1,195 @@
+"""The learning part of a run: one stage after another, between its first and its last update."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray
+from rich.console import Console
+from rich.markup import escape
+
+from agents import (
+    Hook,
+    TrainProgress,
+    TrainState,
+    check_memory,
+    init_train_state,
+    train,
+    transfer,
+)
+from experiments._build import build_network, build_view
+from experiments._curriculum import EndOfStage, StageEvaluator
+from experiments._display import Display
+from experiments._errors import Failures
+from experiments._evaluator import Evaluator
+from experiments._hooks import Checkpoints, EarlyStop, Forget, Log, OutOfTime, StopWhenAsked
+from experiments._loggers import Logger
+from experiments._policies import Description
+from experiments._run import Run
+
+
+class Watchers(NamedTuple):
+    """Who is told how a run goes.
+
+    - `console`, `display`: a person.
+    - `failures`: what cannot be written.
+    - `loggers`: files and services.
+    - `more`: further hooks.
+    """
+
+    console: Console
+    display: Display
+    failures: Failures
+    loggers: Sequence[Logger]
+    more: Sequence[Hook]
+
+
+class Trained(NamedTuple):
+    """What came of it: the run in its last stage, how far it is, and its evaluations."""
+
+    run: Run
+    progress: TrainProgress
+    evaluator: Evaluator
+
+
+def train_stages(run: Run, watchers: Watchers, position: Mapping[str, Any]) -> Trained:
+    """Trains in one stage after another, until the run is over or is stopped.
+
+    **Arguments:**
+
+    - `run`: the run, in the stage that it begins or goes on with.
+    - `watchers`: who is told how it goes.
+    - `position`: what the checkpoint says that it goes on from; nothing for a new run.
+
+    **Raises:** what `train` does, and `Stopped` when a signal arrives before anything is learned.
+    """
+    progress, measured = None, position
+    watchers.display.start(run.plan.num_updates * run.plan.steps_per_update)
+    try:
+        while True:
+            _announce(run, watchers.console)
+            evaluator = _evaluator(run)
+            progress = _train(run, evaluator, watchers, measured, progress)
+            measured = progress.measured or measured
+            reason = run.stage.ended(measured) if run.in_curriculum else None
+            if reason is None or progress.stopped not in (None, reason):
+                return Trained(run, progress, evaluator)
+            watchers.console.print(
+                f"stage {run.number + 1}: {reason}, after {progress.env_steps:,} steps",
+                highlight=False,
+            )
+            progress = dataclasses.replace(progress, stopped=None)
+            if run.is_last_stage or progress.updates == run.plan.num_updates:
+                return Trained(run, progress, evaluator)
+            run = _next_stage(run, progress, evaluator)
+            measured = {"env_steps": progress.env_steps}
+    finally:
+        watchers.display.stop()
+
+
+def _announce(run: Run, console: Console) -> None:
+    if run.in_curriculum:
+        title = escape(f"{run.stage.name!r}: {run.stage.end}")
+        console.print(f"stage {run.number + 1} of {len(run.stages)}, {title}", highlight=False)
+
+
+def _evaluator(run: Run) -> Evaluator:
+    plan = run.plan
+    rows, names = run.history.evaluations, plan.world.event_names
+    return Evaluator(plan.eval_env, run.keys[1], run.seconds, rows, names)
+
+
+def _train(
+    run: Run,
+    evaluator: Evaluator,
+    watchers: Watchers,
+    measured: Mapping[str, Any],
+    before: TrainProgress | None,
+) -> TrainProgress:
+    """Trains in one stage; it is left at once when it was over already."""
+    plan, describe = run.plan, Description(run)
+    state = start(run, run.keys[0]) if run.state is None else run.state
+    over = "stage" in measured and run.stage.ended(measured) is not None
+    begin = measured.get("env_steps", 0) - measured.get("stage_steps", 0)
+    passes = measured.get("gate_passes", 0)
+    staged = StageEvaluator(evaluator, run.stage, run.number + 1, begin, passes)
+    run.process.check()
+    run.process.settle()  # `train` holds signals for itself
+    return train(
+        run.config.ppo,
+        plan.train_env,
+        state,
+        num_updates=int(state.updates) if over else plan.num_updates,
+        updates_per_block=plan.updates_per_block,
+        mesh=plan.mesh,
+        measure=staged if run.in_curriculum else evaluator,
+        hooks=(*_hooks(run, watchers, describe), *watchers.more, watchers.display),
+        before=before,
+    )
+
+
+def _hooks(run: Run, watchers: Watchers, describe: Description) -> list[Hook]:
+    config, history = run.config, run.history
+    number = run.number + 1 if run.in_curriculum else None
+    hooks: list[Hook] = [
+        Forget(run.folder, watchers.failures),
+        Log(watchers.loggers, watchers.failures, history.train_seconds),
+        Checkpoints(
+            run.folder / "checkpoints",
+            watchers.failures,
+            history,
+            describe,
+            keep_every=config.checkpoint_every,
+        ),
+        EarlyStop(
+            [row for row in history.evaluations if row.get("stage") == number],
+            target=config.stop_at_return if run.is_last_stage else None,
+            patience=config.patience if run.is_last_stage else None,
+            max_kl=config.max_kl,
+        ),
+        StopWhenAsked(run.process),
+    ]
+    if config.max_hours is not None:
+        hooks.append(OutOfTime(run.process, config.max_hours))
+    return [*hooks, EndOfStage(run.stage)] if run.in_curriculum else hooks
+
+
+def _next_stage(run: Run, progress: TrainProgress, evaluator: Evaluator) -> Run:
+    """Enters the world of the next stage, with what was learned so far."""
+    history = dataclasses.replace(
+        run.history, evaluations=tuple(evaluator.rows), best_return=-np.inf
+    )
+    run = dataclasses.replace(run, number=run.number + 1, history=history)
+    fresh = start(run, jax.random.fold_in(run.keys[0], run.number))
+    state = transfer(progress.state, fresh, run.plan.train_env, keep=run.stage.keep)
+    return dataclasses.replace(run, state=state)
+
+
+def start(run: Run, key: PRNGKeyArray) -> TrainState:
+    """Draws a policy and enters the environments of the run's stage."""
+    # It runs once, so what counts is that it compiles fast.
+    program: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
+        init_train_state, compiler_options={"xla_backend_optimization_level": "0"}
+    )
+    args = (run.config.ppo, run.plan.train_env, key)
+    compiled = program.lower(*args, **_choices(run)).compile()
+    check_memory(compiled)
+    return compiled(*args, **_choices(run))
+
+
+def shapes(run: Run) -> TrainState:
+    """The same, without the numbers."""
+    key = jax.random.key(0)
+    return eqx.filter_eval_shape(
+        init_train_state, run.config.ppo, run.plan.train_env, key, **_choices(run)
+    )
+
+
+def _choices(run: Run) -> dict[str, Any]:
+    return {
+        "network": build_network(run.config),
+        "view": build_view(run.algorithm, run.config),
+    }
