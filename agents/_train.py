@@ -103,6 +103,7 @@ def train(
     measure: Callable[[TrainProgress], Mapping[str, float | int]] | None = None,
     hooks: Sequence[Hook] = (),
     before: TrainProgress | None = None,
+    env_axes: PyTree[int | None] = None,
 ) -> TrainProgress:
     """Makes updates until the run has `num_updates` of them, or a hook or a signal stops it.
 
@@ -132,6 +133,8 @@ def train(
     - `hooks`: all of them are called in order after every block, also when one stops the run.
     - `before`: what an earlier call returned whose run this one goes on with, in other environments
         (see `transfer`): its seconds are counted on.
+    - `env_axes`: for many runs, which arrays of `env` have an axis of the runs, as the `in_axes` of
+        `eqx.filter_vmap`; none of them unless given.
 
     **Returns:** how far the run came, with its last state.
 
@@ -163,6 +166,7 @@ def train(
             _count(num_updates),
             length=min(updates_per_block, num_updates),
             mesh=mesh,
+            env_axes=env_axes,
         )
         if mesh is not None:
             settings, state = replicate(settings, mesh), _spread(state, env.num_envs, mesh)
@@ -249,6 +253,7 @@ class _Settings(NamedTuple):
     num_updates: Int[Array, ""]
     length: int
     mesh: Mesh | None
+    env_axes: PyTree[int | None]
 
 
 @eqx.filter_jit(donate="all-except-first")
@@ -282,12 +287,13 @@ def _run_block(
 def _update(settings: _Settings, state: TrainState) -> tuple[TrainState, Metrics]:
     """One update of a run, or of each of many runs."""
 
-    def update(ppo: PPO, state: TrainState) -> tuple[TrainState, Metrics]:
-        return ppo.update(settings.env, state, num_updates=settings.num_updates)
+    def update(ppo: PPO, env: AbstractVectorEnv, state: TrainState) -> tuple[TrainState, Metrics]:
+        return ppo.update(env, state, num_updates=settings.num_updates)
 
     if num_runs(state) is None:
-        return update(settings.ppo, state)
-    return eqx.filter_vmap(update, in_axes=(_if_vector, eqx.if_array(0)))(settings.ppo, state)
+        return update(settings.ppo, settings.env, state)
+    in_axes = (_if_vector, settings.env_axes, eqx.if_array(0))
+    return eqx.filter_vmap(update, in_axes=in_axes)(settings.ppo, settings.env, state)
 
 
 def _if_vector(x: PyTree) -> int | None:

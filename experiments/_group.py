@@ -1,7 +1,7 @@
 """Runs that one compiled program trains together.
 
-They are equal but for their seeds and for the real numbers of `PPO`. Each of them has a folder of
-its own, in which it leaves what it would leave if it were alone, but for the film.
+They are equal but for their seeds, the real numbers of `PPO` and the shaped reward. Each of them
+has a folder of its own, in which it leaves what it would leave if it were alone, but for the film.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ from agents import (
     train,
 )
 from eqgrid import AbstractVectorEnv
-from experiments._build import build_network, build_view
+from experiments._build import build_network, build_view, with_shaping
 from experiments._conclusion import Conclusion
 from experiments._display import Display
 from experiments._errors import Failures
@@ -114,10 +114,12 @@ class Group:
             state = self._start() if self.state is None else self.state
             process.check()
             process.settle()  # `train` holds signals for itself
+            env, env_axes = with_shaping(plan.train_env, [run.config for run in self.runs])
             return train(
                 _stack([run.config.ppo.with_arrays() for run in self.runs]),
-                plan.train_env,
+                env,
                 state,
+                env_axes=env_axes,
                 num_updates=plan.num_updates,
                 updates_per_block=plan.updates_per_block,
                 measure=_EvaluatorOfMany(evaluators),

@@ -1,8 +1,8 @@
 """Sweeps: runs with many combinations of settings, in a folder with a ranked table.
 
-Points that differ only in their seeds and in the real numbers of `PPO` are trained together, in
-one compiled program; the others in turn. What is complete is not trained again, so that a sweep
-goes on when it is called again, and several processes share it.
+Points that differ only in their seeds, in the real numbers of `PPO` and in the shaped reward are
+trained together, in one compiled program; the others in turn. What is complete is not trained
+again, so that a sweep goes on when it is called again, and several processes share it.
 """
 
 import contextlib
@@ -156,7 +156,8 @@ def _without_leaves(config: Config) -> Config:
     """The settings, with equal ones in place of those that are arrays in a compiled program."""
     hints = typing.get_type_hints(PPO)
     leaves = {name: getattr(PPO(), name) for name, hint in hints.items() if hint == Hyperparameter}
-    return dataclasses.replace(config, seed=0, ppo=dataclasses.replace(config.ppo, **leaves))
+    ppo = dataclasses.replace(config.ppo, **leaves)
+    return dataclasses.replace(config, seed=0, ppo=ppo, shaping=1.0, shaping_steps=1)
 
 
 def _open(folder: Path, algorithm: str, config: Config, sweep: Sweep) -> None:

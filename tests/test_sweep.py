@@ -48,7 +48,9 @@ def rows(path: Path) -> list[dict[str, str]]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("hears_ctrl_c")
 def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
-    (tmp_path / "rates.toml").write_text('[grid]\n"ppo.learning_rate" = [0.01, 0.0001]')
+    (tmp_path / "rates.toml").write_text(
+        '[grid]\n"ppo.learning_rate" = [0.01, 0.0001]\nshaping = [0.0, 5.0]'
+    )
     sweep = (*SMALL, "--sweep", "rates.toml")
     count, real = itertools.count(1), _group._EvaluatorOfMany.__call__
 
@@ -66,7 +68,7 @@ def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
     assert not list(folder.glob("*/result.json"))
     code, said = call(*sweep)
     assert (code, "going on after 256 steps of each" in said) == (0, True), said
-    assert "2 of 2 points are complete" in said
+    assert "4 of 4 points are complete" in said
     assert not list((folder / "checkpoints").iterdir())
     table = rows(folder / "table.csv")
     results = [json.loads(path.read_text()) for path in sorted(folder.glob("*/result.json"))]
@@ -76,8 +78,11 @@ def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
         patch.setattr(_group.Group, "train", None)  # nothing is trained again
         assert call(*sweep)[0] == 0
         assert call(*sweep, "--sweep.index", "1")[0] == 0
-        assert "holds something else than this sweep" in call(*sweep, "--shaping", "0")[1]
-    check_alone(call, folder / "point-0001")
+        assert "holds something else than this sweep" in call(*sweep, "--width", "9")[1]
+    assert rows(folder / "point-0002" / "metrics.csv") != rows(
+        folder / "point-0003" / "metrics.csv"
+    )
+    check_alone(call, folder / "point-0003")
 
 
 def check_alone(call, folder: Path) -> None:
@@ -107,7 +112,7 @@ def make_points(folder: Path, settings) -> list[_sweep.Point]:
 
 def test_what_is_an_array_is_trained_together(tmp_path):
     settings = [
-        {"seed": seed, "ppo.gamma": gamma, "num_envs": num_envs}
+        {"seed": seed, "ppo.gamma": gamma, "shaping": gamma, "num_envs": num_envs}
         for seed in (0, 1)
         for gamma in (0.9, 0.99)
         for num_envs in (8, 16)
