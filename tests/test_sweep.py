@@ -48,9 +48,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("hears_ctrl_c")
 def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
-    (tmp_path / "rates.toml").write_text(
-        '[grid]\n"ppo.learning_rate" = [0.01, 0.0001]\nshaping = [0.0, 5.0]'
-    )
+    (tmp_path / "rates.toml").write_text('[grid]\n"ppo.learning_rate" = [0.01, 0.0001]')
     sweep = (*SMALL, "--sweep", "rates.toml")
     count, real = itertools.count(1), _group._EvaluatorOfMany.__call__
 
@@ -68,7 +66,7 @@ def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
     assert not list(folder.glob("*/result.json"))
     code, said = call(*sweep)
     assert (code, "going on after 256 steps of each" in said) == (0, True), said
-    assert "4 of 4 points are complete" in said
+    assert "2 of 2 points are complete" in said
     assert not list((folder / "checkpoints").iterdir())
     table = rows(folder / "table.csv")
     results = [json.loads(path.read_text()) for path in sorted(folder.glob("*/result.json"))]
@@ -79,10 +77,7 @@ def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
         assert call(*sweep)[0] == 0
         assert call(*sweep, "--sweep.index", "1")[0] == 0
         assert "holds something else than this sweep" in call(*sweep, "--width", "9")[1]
-    assert rows(folder / "point-0002" / "metrics.csv") != rows(
-        folder / "point-0003" / "metrics.csv"
-    )
-    check_alone(call, folder / "point-0003")
+    check_alone(call, folder / "point-0001")
 
 
 def check_alone(call, folder: Path) -> None:
