@@ -60,6 +60,8 @@ class Metrics(eqx.Module):
         "Approximating KL divergence").
     - `clip_fraction`: how much of the batch had a policy ratio outside of the clip.
     - `grad_norm`: the norm of the gradient, before it is clipped.
+    - `bad_leaf`: the first parameter whose gradient was not finite, as its number among the leaves
+        of the policy that are trained; -1 where all were.
     - `explained_variance`: of the critic's targets by its values, before the update; at most 1.
     - `learning_rate`: that of the last gradient step.
     - `episode_return`, `episode_length`: means over the agents and the episodes that ended while
@@ -73,6 +75,7 @@ class Metrics(eqx.Module):
     approx_kl: Float[Array, "*updates"]
     clip_fraction: Float[Array, "*updates"]
     grad_norm: Float[Array, "*updates"]
+    bad_leaf: Int[Array, "*updates"]
     explained_variance: Float[Array, "*updates"]
     learning_rate: Float[Array, "*updates"]
     episode_return: Float[Array, "*updates"]
@@ -241,8 +244,10 @@ class PPO(eqx.Module):
         (parameters, opt_state), losses = jax.lax.scan(step, (parameters, opt_state), rows)
         steps_per_update = self.num_epochs * self.num_minibatches
         last_step = (updates + 1) * steps_per_update - 1
+        bad_leaf = losses.pop("bad_leaf")
         metrics = Metrics(
             **{name: jnp.mean(x) for name, x in losses.items()},
+            bad_leaf=bad_leaf[jnp.argmax(bad_leaf >= 0)],
             explained_variance=_explained_variance(batch),
             learning_rate=self.learning_rate_at(num_updates * steps_per_update, last_step),
             **_episode_metrics(rollout.info),
@@ -397,7 +402,18 @@ def _gradient_step(
     # Optax raises a Python float to an int32 power, which strict promotion refuses.
     with jax.numpy_dtype_promotion("standard"):
         change, opt_state = optimiser.update(gradient, opt_state, parameters)
-    return (optax.apply_updates(parameters, change), opt_state), parts | {"grad_norm": grad_norm}
+    bad_leaf = jax.lax.cond(jnp.isfinite(grad_norm), _no_leaf, _first_bad_leaf, gradient)
+    parts |= {"grad_norm": grad_norm, "bad_leaf": bad_leaf}
+    return (optax.apply_updates(parameters, change), opt_state), parts
+
+
+def _no_leaf(_: PyTree) -> Int[Array, ""]:
+    return jnp.asarray(-1, dtype=jnp.int32)
+
+
+def _first_bad_leaf(gradient: PyTree[Float[Array, "..."]]) -> Int[Array, ""]:
+    bad = jnp.stack([~jnp.isfinite(x).all() for x in jax.tree.leaves(gradient)])
+    return jnp.where(bad.any(), jnp.argmax(bad), -1).astype(jnp.int32)
 
 
 def _loss_of(

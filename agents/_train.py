@@ -77,18 +77,20 @@ class NonFiniteLoss(ArithmeticError):
     **Arguments:**
 
     - `update`: the first update, counted from 1, where it was seen.
+    - `where`: what was not finite first: the gradient of a parameter, or a part of the loss.
     - `run`: where many runs are trained together, in which one of them, counted from 0.
     """
 
     update: int
+    where: str
     run: int | None
 
-    def __init__(self, update: int, run: int | None = None):
-        self.update, self.run = update, run
+    def __init__(self, update: int, where: str, run: int | None = None):
+        self.update, self.where, self.run = update, where, run
         whose = f"update {update}" if run is None else f"update {update} of run {run}"
         super().__init__(
-            f"The loss of {whose} is not a finite number, so the run stops; checkpoints "
-            f"are from before. Try a smaller learning rate."
+            f"The loss of {whose} is not a finite number (first {where}), so the run "
+            f"stops; checkpoints are from before. Try a smaller learning rate."
         )
 
 
@@ -362,7 +364,7 @@ def _advance(
     state, metrics = block(settings, old.state, _everywhere(_count(count), settings.mesh))
     metrics = jax.tree.map(lambda x: np.asarray(x)[:count], metrics)
     end = time.perf_counter()
-    _check_finite(metrics, old.updates)
+    _check_finite(metrics, old.updates, state)
     updates = old.updates + count
     return dataclasses.replace(
         old,
@@ -400,8 +402,17 @@ def _tell(hooks: Sequence[Hook], progress: TrainProgress) -> TrainProgress:
     return dataclasses.replace(progress, stopped=next(iter(reasons), None))
 
 
-def _check_finite(metrics: Metrics, updates: int):
-    parts = (metrics.policy_loss, metrics.value_loss, metrics.entropy, metrics.grad_norm)
-    finite = np.isfinite(np.stack(parts)).all(axis=0)
-    for update, *run in np.argwhere(~finite).tolist():
-        raise NonFiniteLoss(updates + update + 1, *run)
+def _check_finite(metrics: Metrics, updates: int, state: TrainState):
+    names = ("policy_loss", "value_loss", "entropy", "grad_norm")
+    finite = np.isfinite(np.stack([getattr(metrics, name) for name in names]))
+    if finite.all():
+        return
+    update, *run = np.argwhere(~finite.all(axis=0))[0].tolist()
+    leaf = int(np.asarray(metrics.bad_leaf)[update, *run])
+    if leaf < 0:
+        where = f"the {names[int(np.argmin(finite[:, update, *run]))].replace('_', ' ')}"
+    else:
+        trained = eqx.filter(state.policy, eqx.is_inexact_array)
+        path = jax.tree_util.tree_leaves_with_path(trained)[leaf][0]
+        where = f"the gradient of {jax.tree_util.keystr(path).removeprefix('.')}"
+    raise NonFiniteLoss(updates + update + 1, where, *run)

@@ -25,7 +25,6 @@ from experiments._config import check_limits, cli
 from experiments._episode import film_episode
 from experiments._errors import RunError, UsageError, print_error, print_system_error
 from experiments._folder import short_name
-from experiments._generated import NAME as GENERATED
 from experiments._hub import upload
 from experiments._lineups import Lineup, lineups
 from experiments._policies import SavedPolicy, read_policy
@@ -198,13 +197,13 @@ def _place(policies: Sequence[SavedPolicy], config: Config) -> Place:
 def _world(
     saved: SavedPolicy, world: GridWorld | RandomLayouts, layout: str | None
 ) -> GridWorld | RandomLayouts:
-    """Of a policy that was trained in drawn layouts, a layout of its own is made as large as those
-    are, where that is known to work.
+    """Of a policy that was trained in many layouts, one of them is made as large as all of them,
+    where that is known to work.
     """
-    trained = saved.trained_in()
-    if layout is None or getattr(trained, "layout", None) != GENERATED:
+    if layout is None:
         return world
-    return trained.zero_shot().get(layout, world)
+    trained = saved.trained_in()
+    return (trained.parts() | trained.zero_shot()).get(layout, world)
 
 
 def _folder_name(title: str) -> str:

@@ -55,6 +55,7 @@ def block_means(metrics: Metrics | None) -> dict[str, Any]:
     if metrics is None:
         return {}
     rows = {f.name: np.asarray(getattr(metrics, f.name)) for f in dataclasses.fields(metrics)}
+    del rows["bad_leaf"]  # a run with one ends
     episodes = rows["episodes"]
     means = {name: float(values.mean()) for name, values in rows.items()}
     for name in ("episode_return", "episode_length"):

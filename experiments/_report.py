@@ -111,6 +111,8 @@ def print_result(console: Console, result: dict[str, Any], folder: Path) -> None
             f"{result['best_return_mean']:.1f} ± {result['best_return_std']:.1f}, "
             f"after {result['best_env_steps']:,} steps",
         )
+    for name, mean in result["layouts"].items():
+        table.add_row(f"in {name}", f"{mean:.1f}")
     if result["zero_shot"]:
         table.add_row(
             "never trained in",

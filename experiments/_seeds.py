@@ -147,8 +147,9 @@ def _begin(whole: Run, group: Group) -> int:
     except NonFiniteLoss as error:
         seed = group.runs[error.run or 0].config.seed
         raise RunError(
-            f"The loss of update {error.update} of seed {seed} is not a finite number, so all runs "
-            "stop; checkpoints are from before. Try a smaller learning rate."
+            f"The loss of update {error.update} of seed {seed} is not a finite number (first "
+            f"{error.where}), so all runs stop; checkpoints are from before. Try a smaller "
+            "learning rate."
         ) from error
     stopped = trained.progress.stopped
     code = STOP_CODES.get(stopped or "", 0)

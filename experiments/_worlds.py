@@ -5,6 +5,7 @@ A world of your own becomes one more class here, and one more entry in `WORLDS`.
 
 import abc
 import dataclasses
+import os
 from typing import Any, Literal, TypedDict
 
 from agents import PPO
@@ -141,7 +142,7 @@ class Kitchen(AbstractWorldConfig):
     name: Literal["overcooked"] = "overcooked"
     """Or overcooked_v2, foraging, warehouse, rescue, goals."""
     layout: str = "cramped"
-    """cramped, asymmetric, ring, forced, circuit, the path of a file, or generated."""
+    """cramped, asymmetric, ring, forced, circuit, a file, generated; or several: cramped,ring."""
     generated: KitchenSettings = dataclasses.field(default_factory=KitchenSettings)
     dynamics: Literal["classic", "interactive"] = "classic"
     """A full pot starts by itself, or a cook starts it."""
@@ -163,8 +164,19 @@ class Kitchen(AbstractWorldConfig):
         return self.random_starts > 0 or (self.layout == GENERATED and self.generated.pool == 0)
 
     @property
+    def mixture(self) -> tuple[str, ...]:
+        """The layouts that are trained in side by side, where there are several."""
+        if "," not in self.layout or "\n" in self.layout or os.path.exists(self.layout):
+            return ()
+        return tuple(name.strip() for name in self.layout.split(","))
+
+    @property
     def optimum(self) -> float | None:
-        return best_known_return(self.layout, self.dynamics, self.horizon)
+        """That of a mixture is the mean."""
+        names = self.mixture or (self.layout,)
+        known = [best_known_return(name, self.dynamics, self.horizon) for name in names]
+        found = [optimum for optimum in known if optimum is not None]
+        return sum(found) / len(found) if len(found) == len(known) else None
 
     @property
     def threshold(self) -> float:
@@ -172,6 +184,10 @@ class Kitchen(AbstractWorldConfig):
 
     def build(self, *, train: bool) -> GridWorld | RandomLayouts:
         """Evaluations begin at the layout's own start."""
+        if self.mixture:
+            layouts = self._mixed_layouts()
+            pool = LayoutPool(stack_layouts([layouts[name] for name in self.mixture]))
+            return RandomLayouts(self._build_in(layouts[self.mixture[0]], train), pool)
         if (kitchens := self.generator()) is None:
             return self._build_in(self.layout, train)
         one = self._build_in(kitchens.example, train)
@@ -190,10 +206,25 @@ class Kitchen(AbstractWorldConfig):
             starts=random_starts(share, full_only=self.dynamics == "classic"),
         )
 
+    def _mixed_layouts(self) -> dict[str, Layout]:
+        """Those of the mixture, as large as the largest of them."""
+        layouts = {name: load_layout(name) for name in self.mixture}
+        if not layouts:
+            return {}
+        height, width = (max(x.tiles.shape[i] for x in layouts.values()) for i in (0, 1))
+        return {name: layout.pad(height, width) for name, layout in layouts.items()}
+
     def obstacle(self) -> str | None:
         if self.layout == GENERATED:
             return None
-        return find_obstacle(load_layout(self.layout), self.dynamics)
+        found = (
+            find_obstacle(load_layout(name), self.dynamics)
+            for name in self.mixture or (self.layout,)
+        )
+        return next((obstacle for obstacle in found if obstacle is not None), None)
+
+    def parts(self) -> dict[str, RandomLayouts]:
+        return {name: self._alone(layout) for name, layout in self._mixed_layouts().items()}
 
     def zero_shot(self) -> dict[str, RandomLayouts]:
         """The five kitchens that fit into the grid, where kitchens are generated for two cooks."""

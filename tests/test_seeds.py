@@ -146,11 +146,13 @@ def test_going_on_is_bitwise_the_same(whole, tmp_path, monkeypatch, capsys):
 
 def test_a_loss_that_is_no_number_names_its_seed(tmp_path, monkeypatch, capsys):
     def fail(*_):
-        raise NonFiniteLoss(7, 1)
+        raise NonFiniteLoss(7, "the entropy", 1)
 
     monkeypatch.setattr(_group.Group, "train", fail)
     assert call(*SMALL, *SEEDS, "--out", tmp_path / "mine") == 1
-    assert "The loss of update 7 of seed 4 is not a finite number" in capsys.readouterr().err
+    assert (
+        "update 7 of seed 4 is not a finite number (first the entropy)" in capsys.readouterr().err
+    )
     assert not (tmp_path / "mine").exists()
 
 

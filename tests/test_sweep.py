@@ -127,7 +127,7 @@ def test_a_loss_that_is_no_number_ends_its_point_alone(program, tmp_path, monkey
     def train(program, points, plan):
         trained.append([point.index for point in points])
         if len(points) == 3:
-            raise NonFiniteLoss(7, 1)
+            raise NonFiniteLoss(7, "the entropy", 1)
 
     monkeypatch.setattr(_sweep, "_train_together", train)
     _sweep._train(program, points, None)

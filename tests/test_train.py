@@ -123,16 +123,20 @@ def test_many_runs_are_not_spread_over_devices(key):
         train(PPO_SMALL, env, states, num_updates=3, mesh=device_mesh(1))
 
 
-def test_the_first_run_whose_loss_is_no_number_is_named():
+def test_the_first_run_whose_loss_is_no_number_is_named(key):
+    states = eqx.filter_eval_shape(start_many, jax.random.split(key, 2), clocks(NUM_ENVS))
     bad = np.array([[1, 1], [1, np.nan], [np.nan, np.nan]], np.float32)
     names = [field.name for field in dataclasses.fields(Metrics)]
     metrics = Metrics(
-        **dict.fromkeys(names, jnp.ones((3, 2))) | {"episodes": jnp.ones((3, 2), int)}
+        **dict.fromkeys(names, jnp.ones((3, 2)))
+        | {name: jnp.full((3, 2), -1) for name in ("episodes", "bad_leaf")}
     )
-    agents._train._check_finite(metrics, 4)
+    agents._train._check_finite(metrics, 4, states)
     metrics = eqx.tree_at(lambda x: x.value_loss, metrics, bad)
-    with pytest.raises(NonFiniteLoss, match="of update 6 of run 1 is not") as error:
-        agents._train._check_finite(metrics, 4)
+    with pytest.raises(
+        NonFiniteLoss, match=r"of update 6 of run 1 is not .* \(first the value loss\)"
+    ) as error:
+        agents._train._check_finite(metrics, 4, states)
     assert (error.value.update, error.value.run) == (6, 1)
 
 
@@ -273,8 +277,8 @@ def test_ctrl_c_in_a_block_keeps_its_result(key, monkeypatch):
     # `_check_finite` runs while the result of a block is not yet bound to a name.
     check = agents._train._check_finite
 
-    def interrupted(metrics, updates):
-        check(metrics, updates)
+    def interrupted(metrics, updates, state):
+        check(metrics, updates, state)
         if updates == 2:
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.05)
@@ -359,6 +363,8 @@ def test_a_loss_that_is_no_number_stops_before_the_hooks(key):
     with pytest.raises(NonFiniteLoss, match="update 3 is not a finite number") as error:
         train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=[recorder])
     assert error.value.update == 3
+    # The reward spoils the advantages, and these the actor, whose leaves come first.
+    assert error.value.where == "the gradient of actor.network.layers[0].weight"
     assert [updates for updates, _, _ in recorder.seen] == [2]
 
 
