@@ -40,6 +40,7 @@ from ._runner import (
     init_runner as init_runner,
     step_runner as step_runner,
 )
+from ._runs import num_runs as num_runs, pick_run as pick_run
 from ._sharding import check_even as check_even, device_mesh as device_mesh
 from ._team import (
     AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,

@@ -113,6 +113,11 @@ def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) 
     for name in names.values():
         if (folder / name).is_file():
             return folder / name
+    inside = sorted(str(x.parent) for x in folder.glob(f"*/{POLICY_FILE}"))
+    if inside:
+        raise CheckpointError(
+            f"The folder {str(path)!r} holds several runs: name one of them, such as {inside[0]!r}."
+        )
     raise CheckpointError(
         f"There is no policy in the folder {str(path)!r}, which would be "
         f"{' or '.join(names.values())}: name a file, or the folder of a run."

@@ -46,7 +46,7 @@ class TrainState(eqx.Module):
     opt_state: PyTree
     runner: RunnerState
     key: PRNGKeyArray
-    updates: Int[Array, ""]
+    updates: Int[Array, "*runs"]
 
 
 @final

@@ -18,6 +18,7 @@ from ._memory import check_memory
 from ._networks import MLP, AbstractNetwork
 from ._policy import actor_critic
 from ._ppo import PPO, Metrics, TrainState
+from ._runs import num_runs
 from ._sharding import check_even, replicate, spread
 from ._signals import hold_signals
 from ._views import AbstractCriticInput
@@ -35,9 +36,9 @@ class TrainProgress:
 
     - `state`: the newest state. The next block consumes its arrays, so save or copy what you keep.
     - `metrics`: how every update of the last block went (NumPy arrays, one entry per update), or
-        `None` before the first block.
+        `None` before the first block. Of many runs, their second axis is that of the runs.
     - `updates`, `num_updates`: how many updates were made, and how many the run has.
-    - `env_steps`, `num_env_steps`: the same in steps, summed over the environments.
+    - `env_steps`, `num_env_steps`: the same in steps, summed over the environments of a run.
     - `env_steps_before`: how many of them were made before `train` was called.
     - `wall_seconds`: since `train` was called; `compile_seconds` and `train_seconds` are what
         compiling and running blocks took of it.
@@ -77,15 +78,18 @@ class NonFiniteLoss(ArithmeticError):
 
     - `update`: the first update, counted from 1, where it was seen.
     - `where`: what was not finite first: the gradient of a parameter, or a part of the loss.
+    - `run`: where many runs are trained together, in which one of them, counted from 0.
     """
 
     update: int
     where: str
+    run: int | None
 
-    def __init__(self, update: int, where: str):
-        self.update, self.where = update, where
+    def __init__(self, update: int, where: str, run: int | None = None):
+        self.update, self.where, self.run = update, where, run
+        whose = f"update {update}" if run is None else f"update {update} of run {run}"
         super().__init__(
-            f"The loss of update {update} is not a finite number (first {where}), so the run "
+            f"The loss of {whose} is not a finite number (first {where}), so the run "
             f"stops; checkpoints are from before. Try a smaller learning rate."
         )
 
@@ -101,6 +105,7 @@ def train(
     measure: Callable[[TrainProgress], Mapping[str, float | int]] | None = None,
     hooks: Sequence[Hook] = (),
     before: TrainProgress | None = None,
+    env_axes: PyTree[int | None] = None,
 ) -> TrainProgress:
     """Makes updates until the run has `num_updates` of them, or a hook or a signal stops it.
 
@@ -110,10 +115,15 @@ def train(
     effect between two blocks, after the hooks have seen the one that was running: no update is
     lost, and nothing is raised.
 
+    Many runs are trained together, in one compiled program, when `state` was made by
+    `eqx.filter_vmap` of `init_train_state`: every array of it then has an axis of the runs in
+    front. Each run is the one that it would be alone, but for rounding. `pick_run` takes one out.
+
     **Arguments:**
 
-    - `ppo`: the algorithm.
-    - `env`: the environments.
+    - `ppo`: the algorithm. For many runs, each of its real numbers may be a vector, with an entry
+        for each run.
+    - `env`: the environments of a run.
     - `state`: where to go on from, as `init_train_state` or `restore` gave it; consumed.
     - `num_updates`: how many updates the whole run has, those already in `state` included.
     - `updates_per_block`: how many updates are made between two calls of the hooks, at least 1.
@@ -125,6 +135,8 @@ def train(
     - `hooks`: all of them are called in order after every block, also when one stops the run.
     - `before`: what an earlier call returned whose run this one goes on with, in other environments
         (see `transfer`): its seconds are counted on.
+    - `env_axes`: for many runs, which arrays of `env` have an axis of the runs, as the `in_axes` of
+        `eqx.filter_vmap`; none of them unless given.
 
     **Returns:** how far the run came, with its last state.
 
@@ -145,6 +157,8 @@ def train(
         raise ValueError(f"A block needs at least 1 update, but {updates_per_block} are asked.")
     if mesh is not None:
         check_even(env.num_envs, mesh)
+        if num_runs(state) is not None:
+            raise ValueError("Many runs are trained on one device: leave out `mesh`.")
     if left == 0:
         return progress
     with hold_signals() as held:
@@ -154,6 +168,7 @@ def train(
             _count(num_updates),
             length=min(updates_per_block, num_updates),
             mesh=mesh,
+            env_axes=env_axes,
         )
         if mesh is not None:
             settings, state = replicate(settings, mesh), _spread(state, env.num_envs, mesh)
@@ -240,6 +255,7 @@ class _Settings(NamedTuple):
     num_updates: Int[Array, ""]
     length: int
     mesh: Mesh | None
+    env_axes: PyTree[int | None]
 
 
 @eqx.filter_jit(donate="all-except-first")
@@ -249,13 +265,12 @@ def _run_block(
     """`count` updates, so that one compilation serves the last block, too; the metrics have room
     for as many as the longest block makes.
     """
-    ppo, env, num_updates = settings.ppo, settings.env, settings.num_updates
     arrays, rest = eqx.partition(state, eqx.is_array)
 
     # Under `jit`, it is traced once for its shapes and for the loop.
     @jax.jit
     def update(arrays: PyTree) -> tuple[PyTree, Metrics]:
-        state, metrics = ppo.update(env, eqx.combine(arrays, rest), num_updates=num_updates)
+        state, metrics = _update(settings, eqx.combine(arrays, rest))
         return eqx.filter(state, eqx.is_array), metrics
 
     def step(i: Array, loop: tuple[PyTree, Metrics]) -> tuple[PyTree, Metrics]:
@@ -267,8 +282,25 @@ def _run_block(
     arrays, metrics = jax.lax.fori_loop(0, count, step, (arrays, metrics))
     state = eqx.combine(arrays, rest)
     if settings.mesh is not None:
-        state = _spread(state, env.num_envs, settings.mesh)
+        state = _spread(state, settings.env.num_envs, settings.mesh)
     return state, _everywhere(metrics, settings.mesh)
+
+
+def _update(settings: _Settings, state: TrainState) -> tuple[TrainState, Metrics]:
+    """One update of a run, or of each of many runs."""
+
+    def update(ppo: PPO, env: AbstractVectorEnv, state: TrainState) -> tuple[TrainState, Metrics]:
+        return ppo.update(env, state, num_updates=settings.num_updates)
+
+    if num_runs(state) is None:
+        return update(settings.ppo, settings.env, state)
+    in_axes = (_if_vector, settings.env_axes, eqx.if_array(0))
+    return eqx.filter_vmap(update, in_axes=in_axes)(settings.ppo, settings.env, state)
+
+
+def _if_vector(x: PyTree) -> int | None:
+    """The axis of a setting that is mapped over: a vector has an entry for each run."""
+    return 0 if eqx.is_array(x) and x.ndim else None
 
 
 def _compile(settings: _Settings, state: TrainState) -> Any:
@@ -295,7 +327,7 @@ _compiled_blocks: dict[Any, Any] = {}
 def _nothing_yet(
     ppo: PPO, env: AbstractVectorEnv, state: TrainState, num_updates: int
 ) -> TrainProgress:
-    updates = int(state.updates)
+    updates = int(np.asarray(state.updates).flat[0])
     steps_per_update = ppo.rollout_length * env.num_envs
     return TrainProgress(
         state=state,
@@ -375,12 +407,12 @@ def _check_finite(metrics: Metrics, updates: int, state: TrainState):
     finite = np.isfinite(np.stack([getattr(metrics, name) for name in names]))
     if finite.all():
         return
-    update = int(np.argmin(finite.all(axis=0)))
-    leaf = int(np.asarray(metrics.bad_leaf)[update])
+    update, *run = np.argwhere(~finite.all(axis=0))[0].tolist()
+    leaf = int(np.asarray(metrics.bad_leaf)[update, *run])
     if leaf < 0:
-        where = f"the {names[int(np.argmin(finite[:, update]))].replace('_', ' ')}"
+        where = f"the {names[int(np.argmin(finite[:, update, *run]))].replace('_', ' ')}"
     else:
         trained = eqx.filter(state.policy, eqx.is_inexact_array)
         path = jax.tree_util.tree_leaves_with_path(trained)[leaf][0]
         where = f"the gradient of {jax.tree_util.keystr(path).removeprefix('.')}"
-    raise NonFiniteLoss(updates + update + 1, where)
+    raise NonFiniteLoss(updates + update + 1, where, *run)

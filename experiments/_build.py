@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from agents import (
     CNN,
@@ -34,11 +35,29 @@ from experiments._config import Config
 def build_training_env(config: Config) -> AbstractVectorEnv:
     """Many worlds with the shaped reward, which fades while the agents learn."""
     world = LogEpisodes(_shown(config, config.env.build(train=True)))
-    # Every environment counts its own steps, and there are `num_envs` of them.
-    fade = _Fade(config.shaping, max(1, config.shaping_steps // config.num_envs))
     one = AutoReset(world, lazy=config.env.has_slow_resets)
-    env = Vectorize(ShapedReward(one, fade), config.num_envs)
+    env = Vectorize(ShapedReward(one, _fade(config)), config.num_envs)
     return NormalizeObservation(env) if config.env.normalize_observation else env
+
+
+def with_shaping(
+    env: AbstractVectorEnv, configs: Sequence[Config]
+) -> tuple[AbstractVectorEnv, PyTree[int | None]]:
+    """The environments of many runs that differ in nothing but their shaped reward.
+
+    **Arguments:**
+
+    - `env`: the environments of one of them.
+    - `configs`: the settings of each.
+
+    **Returns:** the same for all of them, and which arrays have an axis of the runs, for `train`.
+    """
+    if len({(config.shaping, config.shaping_steps) for config in configs}) == 1:
+        return env, None
+    fades = jax.tree.map(lambda *x: jnp.stack(x), *map(_fade, configs))
+    many = jax.tree.map(lambda x: fades if _is_fade(x) else x, env, is_leaf=_is_fade)
+    axes = jax.tree.map(lambda x: 0 if _is_fade(x) else None, env, is_leaf=_is_fade)
+    return many, axes
 
 
 @final
@@ -53,6 +72,15 @@ class _Fade(eqx.Module):
 
     def __call__(self, count: Int[Array, ""]) -> Float[Array, ""]:
         return self.weight * (1 - jnp.minimum(count / self.steps, 1))
+
+
+def _fade(config: Config) -> _Fade:
+    # Every environment counts its own steps, and there are `num_envs` of them.
+    return _Fade(config.shaping, max(1, config.shaping_steps // config.num_envs))
+
+
+def _is_fade(x: PyTree) -> bool:
+    return isinstance(x, _Fade)
 
 
 def build_evaluation_env(

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import os
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -36,6 +37,7 @@ class Conclusion:
     progress: TrainProgress
     evaluator: Evaluator
     failures: Failures
+    film: bool = True
 
     def conclude(self) -> dict[str, Any]:
         """**Returns:** what is in `result.json`."""
@@ -148,14 +150,16 @@ class Conclusion:
         )
         with self.failures.writing(self.run.folder / "curve.png"):
             draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum)
-        if self._hurried():
-            return
-        state = self.progress.state
-        world = self.run.plan.world
+        if self.film and not self._hurried():
+            self.draw_film(self.run.folder / "episode.gif")
+
+    def draw_film(self, path: Path) -> None:
+        """Writes a film of an episode of the last policy."""
+        config, state, world = self.run.config, self.progress.state, self.run.plan.world
         env = frozen(build_evaluation_env(config, world, 1), state.runner.env_state)
         film = film_episode(state.policy, env, world, self.run.keys[2], config.env.horizon)
-        with self.failures.writing(self.run.folder / "episode.gif"):
-            write_whole(self.run.folder / "episode.gif", film)
+        with self.failures.writing(path):
+            write_whole(path, film)
 
     def _save(self, name: str, state: Any, metadata: dict[str, Any]) -> None:
         path = self.run.folder / "checkpoints" / f"{name}.safetensors"

@@ -32,6 +32,8 @@ class Config:
     ppo: PPO = dataclasses.field(default_factory=PPO)
     seed: int = 0
     """Seed of everything that is random."""
+    num_seeds: int = 1
+    """Runs with this and the following seeds, trained at once."""
     total_steps: int = 4_000_000
     """Length of training, in environment steps."""
     num_envs: int = 64
@@ -80,6 +82,10 @@ class Config:
     """Replace an older run in the folder."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Folder of a run to go on with."""
+    sweep: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """Train with every combination of settings in a file."""
+    sweep_index: Annotated[int | None, tyro.conf.arg(name="sweep.index")] = None
+    """Train only this point of the sweep, counted from 0."""
 
 
 T = TypeVar("T")
@@ -89,6 +95,7 @@ ALGORITHMS = ("ippo", "mappo")
 _LARGEST_COUNT = 2**31 - 1
 _SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of 32 bits
 _NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
+_NOT_IN_FILE += ("sweep", "sweep_index")
 _OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience", "--max-kl")
 _OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "--devices")
 """What may change when a run goes on: where it ends, and what is kept of it."""
@@ -96,6 +103,8 @@ _MAX_FILE_BYTES = 100_000
 
 _LIMITS = {
     "--seed": (0, 2**32 - 1),  # what a jax key holds
+    "--num-seeds": (1, 1024),
+    "--sweep.index": (0, 10**6),
     "--total-steps": (1, 10**15),
     "--num-envs": (1, 2**24),
     "--width": (1, 2**16),
@@ -157,8 +166,7 @@ def parse(algorithm: str, args: Sequence[str]) -> Config:
         default = load(Path(run) / "config.toml", algorithm)
     config = cli(default, args, prog, doc)
     check(config)
-    if algorithm != "mappo" and config.critic != "joint":
-        raise UsageError(f"--critic is for mappo.py: critics of {algorithm} see what agents see.")
+    check_critic(config, algorithm)
     if run is not None:
         _check_resumed(default, config)
     return config
@@ -409,6 +417,12 @@ def dump(algorithm: str, config: Config) -> str:
     return tomli_w.dumps({"algorithm": algorithm, **table})
 
 
+def check_critic(config: Config, algorithm: str) -> None:
+    """**Raises:** `UsageError` when the critics of an algorithm cannot see what they are to see."""
+    if algorithm != "mappo" and config.critic != "joint":
+        raise UsageError(f"--critic is for mappo.py: critics of {algorithm} see what agents see.")
+
+
 def check(config: Config) -> None:
     """Refuses numbers that are out of range, and what cannot go together.
 
@@ -432,6 +446,30 @@ def check(config: Config) -> None:
             "rename the file."
         ) from error
     _check_counts(config)
+    _check_many(config)
+
+
+def _check_many(config: Config) -> None:
+    """Refuses what has no meaning where many runs are trained together."""
+    if config.sweep_index is not None and config.sweep is None:
+        raise UsageError("--sweep.index is a point of a sweep: add --sweep FILE.toml.")
+    if config.num_seeds == 1 and config.sweep is None:
+        return
+    flag = "--num-seeds" if config.sweep is None else "--sweep"
+    if config.sweep is not None and config.num_seeds > 1:
+        raise UsageError("--num-seeds cannot be given with --sweep: add a list of seeds to it.")
+    if config.sweep is not None and config.overwrite:
+        raise UsageError("--overwrite cannot be given with --sweep: choose another --out.")
+    if config.curriculum is not None or config.stage:
+        raise UsageError(f"--curriculum cannot be given with {flag}, where runs go on together.")
+    if config.devices != 1:
+        raise UsageError(f"--devices cannot be given with {flag}, which trains on one device.")
+    if config.max_kl is not None:
+        raise UsageError(f"--max-kl cannot be given with {flag}, where runs end together.")
+    if "wandb" in config.log:
+        raise UsageError(f"--log wandb cannot be given with {flag}: it logs one run of a process.")
+    if config.seed + config.num_seeds - 1 > _LIMITS["--seed"][1]:
+        raise UsageError(f"--seed {config.seed} is too large for --num-seeds {config.num_seeds}.")
 
 
 def check_limits(config: Any) -> None:
@@ -472,6 +510,7 @@ def _flags(config: Any, prefix: str = "--") -> Iterator[tuple[str, Any]]:
     """Every setting, by the name of its flag."""
     for field in dataclasses.fields(config):
         name, value = field.name.replace("_", "-"), getattr(config, field.name)
+        name = {"sweep-index": "sweep.index"}.get(name, name)
         if dataclasses.is_dataclass(value):
             yield from _flags(value, f"{prefix}{name}.")
         else:

@@ -1,5 +1,6 @@
 """What a person sees while agents learn: a bar in a terminal, lines in a file."""
 
+import sys
 from typing import Protocol, final
 
 from rich.console import Console
@@ -15,6 +16,17 @@ class Display(Protocol):
     def start(self, total_steps: int) -> None: ...
     def __call__(self, progress: TrainProgress) -> None: ...
     def stop(self) -> None: ...
+
+
+def open_console() -> Console:
+    """Where a program speaks. Where nobody looks at a terminal, no line is broken in two."""
+    return Console(width=None if sys.stdout.isatty() else 200, emoji=False)
+
+
+def open_display(console: Console) -> Display:
+    """A bar in a terminal, lines elsewhere."""
+    live = console.is_terminal and not console.is_dumb_terminal
+    return (LiveBar if live else LogDisplay)(console)
 
 
 @final

@@ -50,7 +50,12 @@ class Evaluator:
         """What `train` measures after every block."""
         state = progress.state
         key = self._keys(progress.updates, 1)[0]
-        episodes = evaluate(state.policy, frozen(self.env, state.runner.env_state), key)
+        return self.add(
+            progress, evaluate(state.policy, frozen(self.env, state.runner.env_state), key)
+        )
+
+    def add(self, progress: TrainProgress, episodes: Evaluation) -> dict[str, float]:
+        """Keeps what an evaluation came to."""
         returns = np.asarray(episodes.episode_return).mean(axis=-1)
         row = {
             "env_steps": progress.env_steps,

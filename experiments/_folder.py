@@ -21,8 +21,8 @@ _FILES = (
 )
 """What a run writes."""
 
-_MORE = ("metrics.jsonl", "tensorboard", "wandb", "trace")
-"""What it writes when it is asked to, and `checkpoints/step-*.safetensors`."""
+_MORE = ("metrics.jsonl", "tensorboard", "wandb", "trace", "checkpoints/seeds.safetensors")
+"""What it writes when it is asked to, and `checkpoints/step-*.safetensors`, and `seed-*`."""
 
 
 @contextlib.contextmanager
@@ -49,7 +49,7 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
     except OSError as error:
         raise cannot_be_written(folder, error) from error
     try:
-        with _locked(folder):
+        with locked(folder):
             _check_free(folder, overwrite)
             try:
                 _claim(folder, settings)
@@ -68,7 +68,7 @@ def reopen_folder(folder: Path) -> Iterator[Path]:
 
     **Raises:** `UsageError` when the folder is in use.
     """
-    with _locked(folder):
+    with locked(folder):
         yield folder
 
 
@@ -88,8 +88,17 @@ def _new_folder(name: str) -> Path:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    lock = FileLock(folder / _LOCK, timeout=0)
+def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
+    """Keeps other processes out of a folder.
+
+    **Arguments:**
+
+    - `folder`: a folder.
+    - `seconds`: how long to wait until another process has left it.
+
+    **Raises:** `UsageError` when it is still in use.
+    """
+    lock = FileLock(folder / _LOCK, timeout=seconds)
     try:
         lock.acquire()
     except Timeout:
@@ -187,10 +196,16 @@ def _bring_back(folder: Path) -> None:
 def _move(source: Path, target: Path) -> None:
     """Moves what a run wrote, and nothing else."""
     steps = (source / "checkpoints").glob("step-*.safetensors")
-    for name in (*_FILES, *_MORE, *(f"checkpoints/{path.name}" for path in steps)):
+    seeds = [path.name for path in _of_seeds(source)]
+    for name in (*_FILES, *_MORE, *seeds, *(f"checkpoints/{path.name}" for path in steps)):
         if os.path.lexists(source / name):
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(source / name, target / name)
+
+
+def _of_seeds(folder: Path) -> list[Path]:
+    """The folders that a run with many seeds has made, one for each seed."""
+    return [path for path in folder.glob("seed-*") if (path / "config.toml").exists()]
 
 
 def _tidy(folder: Path) -> None:
@@ -202,6 +217,8 @@ def _tidy(folder: Path) -> None:
             (folder / "config.toml").unlink(missing_ok=True)
             for name in ("tensorboard", "wandb"):  # they are opened before anything is learned
                 shutil.rmtree(folder / name, ignore_errors=True)
+            for path in _of_seeds(folder):
+                shutil.rmtree(path, ignore_errors=True)
             _bring_back(folder)
     with contextlib.suppress(OSError):
         (folder / "checkpoints").rmdir()

@@ -186,17 +186,17 @@ class Checkpoints:
         - `history`: tells how good the best state was so far, and how far the run was.
         - `describe`: what a checkpoint says of the policy in it.
         - `keep_every`: environment steps between two checkpoints that stay.
-        - `seconds`: between two checkpoints of the newest state.
+        - `seconds`: between two checkpoints of the newest state; infinity for none of it.
         """
         self.folder, self.failures, self.describe = folder, failures, describe
         self.keep_every, self.env_steps = keep_every, history.env_steps
-        self.seconds, self.saved = seconds, -np.inf
+        self.seconds, self.due = seconds, 0.0 if np.isfinite(seconds) else np.inf
         self.best_return = history.best_return
 
     def __call__(self, progress: TrainProgress) -> None:
         mean = progress.measured["eval_return_mean"]
-        if time.perf_counter() >= self.saved + self.seconds and self._save("last", progress):
-            self.saved = time.perf_counter()
+        if time.perf_counter() >= self.due and self._save("last", progress):
+            self.due = time.perf_counter() + self.seconds
         if mean > self.best_return and self._save("best", progress):
             self.best_return = mean
         if self.keep_every and progress.env_steps // self.keep_every > (

@@ -138,6 +138,20 @@ class WeightsAndBiases(Logger):
         self._run.finish()
 
 
+@final
+class Labelled(Logger):
+    """Rows of one run in a log of several: each begins with what the run is called by."""
+
+    def __init__(self, logger: Logger, label: Row):
+        self.path, self._logger, self._label = logger.path, logger, label
+
+    def write(self, row: Row) -> None:
+        self._logger.write({**self._label, **row})
+
+    def close(self) -> None:
+        pass  # others write into it, too
+
+
 def check_installed(names: Sequence[LoggerName]) -> None:
     """**Raises:** `UsageError` when the library of a logger is not installed."""
     for name in names:

@@ -30,7 +30,7 @@ from experiments._cache import keep_compiled_programs
 from experiments._conclusion import Conclusion
 from experiments._config import Config, dump, parse
 from experiments._curriculum import Stage, stages, with_curriculum
-from experiments._display import LiveBar, LogDisplay
+from experiments._display import open_console, open_display
 from experiments._errors import (
     Failures,
     RunError,
@@ -46,7 +46,9 @@ from experiments._hooks import Profile
 from experiments._loggers import Logger, open_loggers
 from experiments._process import Process, Stopped
 from experiments._report import print_result
-from experiments._run import Plan, Run
+from experiments._run import NOTHING_LEARNED, STOP_CODES, Plan, Run
+from experiments._seeds import run_seeds
+from experiments._sweep import run_sweep
 from experiments._training import Watchers, shapes, train_stages
 
 
@@ -66,7 +68,7 @@ def run_command_line(algorithm: str, process: Process) -> int:
     except UsageError as error:
         return print_error(str(error), 2)
     except Stopped:
-        return print_error(_NOTHING_LEARNED, process.exit_code)
+        return print_error(NOTHING_LEARNED, process.exit_code)
     except OutOfMemory as error:
         return print_error(f"{error}: lower {_MEMORY_SETTINGS}.", 1)
     except (RunError, NonFiniteLoss, CheckpointError) as error:
@@ -80,8 +82,6 @@ def run_command_line(algorithm: str, process: Process) -> int:
 
 
 _MEMORY_SETTINGS = "--num-envs, --ppo.rollout-length, --width or --eval-episodes"
-_NOTHING_LEARNED = "interrupted before anything was learned, so nothing was written."
-_STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
 
 
 def run(algorithm: str, args: Sequence[str], process: Process) -> int:
@@ -92,10 +92,14 @@ def run(algorithm: str, args: Sequence[str], process: Process) -> int:
     **Raises:** what `run_command_line` turns into a sentence.
     """
     config = with_curriculum(parse(algorithm, args))
+    if config.sweep is not None:
+        return run_sweep(algorithm, config, process, lambda config: _plans(stages(config)))
     run_stages = stages(config)
     plans = _plans(run_stages)
     process.begin()
     process.check()
+    if config.num_seeds > 1:
+        return run_seeds(algorithm, config, plans, process)
     if config.resume is not None:
         with reopen_folder(config.resume) as folder:
             return _go_on(Run(algorithm, config, run_stages, plans, process, folder))
@@ -142,14 +146,13 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
     - `position`: what the checkpoint says that it goes on from, if it does.
     """
     console, failures = _greet(run), Failures()
-    live = console.is_terminal and not console.is_dumb_terminal
-    display = (LiveBar if live else LogDisplay)(console)
+    display = open_display(console)
     with _open_loggers(run) as loggers, _profile(run) as profile:
         watchers = Watchers(console, display, failures, loggers, profile)
         run, progress, evaluator = train_stages(run, watchers, position or {})
-    stopped = _STOP_CODES.get(progress.stopped or "", 0)
+    stopped = STOP_CODES.get(progress.stopped or "", 0)
     if progress.stopped and progress.metrics is None:
-        return print_error(_NOTHING_LEARNED, stopped)
+        return print_error(NOTHING_LEARNED, stopped)
     if progress.stopped:
         console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
@@ -192,8 +195,7 @@ def _profile(run: Run) -> Iterator[list[Profile]]:
 
 
 def _greet(run: Run) -> Console:
-    # Where nobody looks at a terminal, no line is broken in two.
-    console = Console(width=None if sys.stdout.isatty() else 200, emoji=False)
+    console = open_console()
     config, title = run.config, escape(short_name(run.config.env.title))
     rules = f" ({config.env.rules})" if config.env.rules else ""
     console.print(

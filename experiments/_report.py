@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 from rich.console import Console
@@ -57,6 +58,13 @@ def draw_curve(
     axes.plot(
         steps, mean, color="#4477aa", linewidth=2, marker="o", markersize=3, label="evaluation"
     )
+    finish_curve(path, figure, axes, title, optimum, (mean + spread).max(initial=1))
+
+
+def finish_curve(
+    path: Path, figure: Figure, axes: Axes, title: str, optimum: float | None, highest: float
+) -> None:
+    """Adds what all learning curves have, and writes the picture."""
     if optimum is not None:
         axes.axhline(optimum, color="#aa3377", linestyle="--", linewidth=1.2)
         axes.annotate(
@@ -71,7 +79,7 @@ def draw_curve(
     axes.set_xlabel("environment steps")
     axes.set_ylabel("return of an episode")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.set_ylim(bottom=0, top=1.1 * max(optimum or 0, (mean + spread).max(initial=1)))
+    axes.set_ylim(bottom=0, top=1.1 * max(optimum or 0, highest))
     axes.set_xlim(left=0)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)

@@ -16,6 +16,10 @@ from experiments._curriculum import Stage
 from experiments._history import History
 from experiments._process import Process
 
+NOTHING_LEARNED = "interrupted before anything was learned, so nothing was written."
+STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
+"""The exit codes of runs that a signal stopped."""
+
 
 @final
 @dataclasses.dataclass(frozen=True)

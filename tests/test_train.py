@@ -1,5 +1,4 @@
 import dataclasses
-import functools
 import os
 import signal
 import time
@@ -16,10 +15,13 @@ import agents._train
 from agents import (
     PPO,
     JointObservation,
+    Metrics,
     NonFiniteLoss,
     OutOfMemory,
     StopTraining,
+    device_mesh,
     init_train_state,
+    pick_run,
     restore,
     save,
     scan_updates,
@@ -60,20 +62,82 @@ def stop_at(updates):
     return hook
 
 
+def start_many(keys, env, ppo=PPO_SMALL):
+    make = lambda key: init_train_state(ppo, env, key, network=loud_mlp)  # noqa: E731
+    return eqx.filter_jit(eqx.filter_vmap(make))(keys)
+
+
+class Scaled(AbstractWrapper):
+    """Pays a multiple of the reward."""
+
+    env: AbstractEnv
+    factor: jax.Array
+
+    def reset(self, key):
+        return self.env.reset(key)
+
+    def step(self, key, state, action):
+        timestep, state = self.env.step(key, state, action)
+        return eqx.tree_at(lambda t: t.reward, timestep, self.factor * timestep.reward), state
+
+    def observe(self, state):
+        return self.env.observe(state)
+
+
+def scaled(factor):
+    return Vectorize(Scaled(AutoReset(LogEpisodes(Clock())), jnp.asarray(factor)), NUM_ENVS)
+
+
 @pytest.mark.slow
-def test_many_seeds_at_once_are_what_each_is_alone(key):
-    keys = jax.random.split(key, 3)
-    env, _ = start(key)
-    updates = functools.partial(scan_updates, PPO_SMALL, env, num_updates=6, length=2)
-    states = eqx.filter_vmap(lambda key: start(key, env=env)[1])(keys)
-    states, metrics = eqx.filter_jit(eqx.filter_vmap(updates))(states)
-    assert metrics.policy_loss.shape == (3, 2)
-    update_one = eqx.filter_jit(updates)
-    for i in range(3):
-        alone, _ = update_one(start(keys[i], env=env)[1])
-        one = jax.tree.map(lambda x, i=i: x[i] if eqx.is_array(x) else x, states)
-        assert_close(one, alone, tolerance=1e-3)
-        assert int(one.updates) == 2
+def test_train_takes_many_runs_and_is_for_each_what_it_is_alone(key):
+    keys, rates, factors = jax.random.split(key, 2), (1e-3, 1e-2), (1.0, 0.1)
+    ppo = dataclasses.replace(PPO_SMALL, learning_rate=jnp.asarray(rates))
+    nothing = jax.tree.map(lambda _: None, scaled(1.0))
+    axes = eqx.tree_at(lambda env: env.env.factor, nothing, 0, is_leaf=lambda x: x is None)
+    recorder = Recorder()
+    together = train(
+        ppo,
+        scaled(factors),
+        start_many(keys, scaled(1.0)),
+        num_updates=3,
+        updates_per_block=2,
+        hooks=[recorder],
+        env_axes=axes,
+    )
+    assert (together.updates, together.env_steps, together.stopped) == (3, 96, None)
+    assert [metrics.entropy.shape for _, _, metrics in recorder.seen] == [(2, 2), (1, 2)]
+    for i, (rate, factor) in enumerate(zip(rates, factors, strict=True)):
+        alone_ppo, env = dataclasses.replace(PPO_SMALL, learning_rate=rate), scaled(factor)
+        state = start(keys[i], env=env)[1]
+        alone = train(alone_ppo, env, state, num_updates=3, updates_per_block=2)
+        assert_close(pick_run(together.state, i), alone.state, tolerance=1e-3)
+        own = jax.tree.map(lambda x, i=i: x[:, i], together.metrics)
+        assert_close(own, alone.metrics, tolerance=1e-3)
+
+
+def test_many_runs_are_not_spread_over_devices(key):
+    env = clocks(NUM_ENVS)
+    states = eqx.filter_eval_shape(start_many, jax.random.split(key, 2), env)
+    states = eqx.tree_at(lambda x: x.updates, states, jnp.zeros(2, jnp.int32))
+    with pytest.raises(ValueError, match="on one device"):
+        train(PPO_SMALL, env, states, num_updates=3, mesh=device_mesh(1))
+
+
+def test_the_first_run_whose_loss_is_no_number_is_named(key):
+    states = eqx.filter_eval_shape(start_many, jax.random.split(key, 2), clocks(NUM_ENVS))
+    bad = np.array([[1, 1], [1, np.nan], [np.nan, np.nan]], np.float32)
+    names = [field.name for field in dataclasses.fields(Metrics)]
+    metrics = Metrics(
+        **dict.fromkeys(names, jnp.ones((3, 2)))
+        | {name: jnp.full((3, 2), -1) for name in ("episodes", "bad_leaf")}
+    )
+    agents._train._check_finite(metrics, 4, states)
+    metrics = eqx.tree_at(lambda x: x.value_loss, metrics, bad)
+    with pytest.raises(
+        NonFiniteLoss, match=r"of update 6 of run 1 is not .* \(first the value loss\)"
+    ) as error:
+        agents._train._check_finite(metrics, 4, states)
+    assert (error.value.update, error.value.run) == (6, 1)
 
 
 @pytest.mark.slow
@@ -213,8 +277,8 @@ def test_ctrl_c_in_a_block_keeps_its_result(key, monkeypatch):
     # `_check_finite` runs while the result of a block is not yet bound to a name.
     check = agents._train._check_finite
 
-    def interrupted(metrics, updates):
-        check(metrics, updates)
+    def interrupted(metrics, updates, state):
+        check(metrics, updates, state)
         if updates == 2:
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.05)

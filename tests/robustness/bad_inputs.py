@@ -4,6 +4,7 @@ from pathlib import Path
 
 COUNTS = {  # every whole number, with its highest value
     "--seed": 2**32 - 1,
+    "--num-seeds": 1024,
     "--total-steps": 10**15,
     "--num-envs": 2**24,
     "--width": 2**16,

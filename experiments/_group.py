@@ -1,0 +1,391 @@
+"""Runs that one compiled program trains together.
+
+They are equal but for their seeds, the real numbers of `PPO` and the shaped reward. Each of them
+has a folder of its own, in which it leaves what it would leave if it were alone, but for the film.
+"""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree, Shaped
+
+from agents import (
+    PPO,
+    ActorCritic,
+    Evaluation,
+    Hook,
+    StopTraining,
+    TrainProgress,
+    TrainState,
+    check_memory,
+    evaluate,
+    init_train_state,
+    pick_run,
+    save,
+    train,
+)
+from eqgrid import AbstractVectorEnv
+from experiments._build import build_network, build_view, with_shaping
+from experiments._conclusion import Conclusion
+from experiments._display import Display
+from experiments._errors import Failures
+from experiments._evaluator import Evaluator, frozen
+from experiments._hooks import (
+    Checkpoints,
+    Forget,
+    Log,
+    OutOfTime,
+    Profile,
+    StopWhenAsked,
+)
+from experiments._loggers import Logger, open_loggers
+from experiments._policies import Description
+from experiments._run import Run
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Runs that are trained together.
+
+    **Arguments:**
+
+    - `runs`: each with its settings, its folder and its history; all of them share a plan.
+    - `folder`: where the files of all of them together are.
+    - `checkpoint`: the file of their newest state.
+    - `state`: where to go on from: the states of all runs in one.
+    """
+
+    runs: tuple[Run, ...]
+    folder: Path
+    checkpoint: Path
+    state: TrainState | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """What the folders of the runs are called."""
+        return [run.folder.name for run in self.runs]
+
+    def train(
+        self, display: Display, failures: Failures, more: Mapping[int, Sequence[Logger]]
+    ) -> "Trained":
+        """Trains all runs to their end, or until they are stopped.
+
+        **Arguments:**
+
+        - `display`: is told of all runs together.
+        - `failures`: is told what cannot be written.
+        - `more`: where else the rows of a run go, by its place in `runs`.
+
+        **Raises:** `NonFiniteLoss`, `OutOfMemory`, `RunError`.
+        """
+        evaluators = [_evaluator(run) for run in self.runs]
+        first, process = self.runs[0], self.runs[0].process
+        with contextlib.ExitStack() as stack:
+            hooks: list[Hook] = [Forget(self.folder, failures)]
+            for i, run in enumerate(self.runs):
+                loggers = stack.enter_context(_open_loggers(run))
+                own = _hooks(run, [*loggers, *more.get(i, ())], failures)
+                hooks.append(_OfOneRun(i, evaluators[i], own))
+            hooks += [_KeepState(self, failures), _end_together(first, evaluators)]
+            hooks += [StopWhenAsked(process), _Summed(display, len(self.runs))]
+            if first.config.max_hours is not None:
+                hooks.append(OutOfTime(process, first.config.max_hours))
+            if first.config.profile:
+                profile = Profile(self.folder / "trace")
+                hooks.append(stack.enter_context(contextlib.closing(profile)))
+            progress = self._train(evaluators, hooks, display)
+        return Trained(self, progress, evaluators, failures)
+
+    def _train(
+        self, evaluators: Sequence[Evaluator], hooks: Sequence[Hook], display: Display
+    ) -> TrainProgress:
+        plan, process = self.runs[0].plan, self.runs[0].process
+        display.start(plan.num_updates * plan.steps_per_update * len(self.runs))
+        try:
+            state = self._start() if self.state is None else self.state
+            process.check()
+            process.settle()  # `train` holds signals for itself
+            env, env_axes = with_shaping(plan.train_env, [run.config for run in self.runs])
+            return train(
+                _stack([run.config.ppo.with_arrays() for run in self.runs]),
+                env,
+                state,
+                env_axes=env_axes,
+                num_updates=plan.num_updates,
+                updates_per_block=plan.updates_per_block,
+                measure=_EvaluatorOfMany(evaluators),
+                hooks=hooks,
+            )
+        finally:
+            display.stop()
+
+    def _start(self) -> TrainState:
+        # It runs once, so what counts is that it compiles fast.
+        start: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
+            _init_all, compiler_options={"xla_backend_optimization_level": "0"}
+        )
+        start = start.lower(*self._start_arguments()).compile()
+        check_memory(start)
+        return start(*self._start_arguments())
+
+    def like(self) -> TrainState:
+        """The shapes of the states of all runs in one, for `restore`."""
+        return eqx.filter_eval_shape(_init_all, *self._start_arguments())
+
+    def _start_arguments(self) -> tuple[Any, ...]:
+        first = self.runs[0]
+        network, view = build_network(first.config), build_view(first.algorithm, first.config)
+        keys = jnp.stack([run.keys[0] for run in self.runs])
+        return first.config.ppo, first.plan.train_env, keys, network, view
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """Runs after their last block.
+
+    **Arguments:**
+
+    - `group`: the runs.
+    - `progress`: how far all of them are.
+    - `evaluators`: with the evaluations of each run.
+    - `failures`: is told what cannot be written.
+    """
+
+    group: Group
+    progress: TrainProgress
+    evaluators: Sequence[Evaluator]
+    failures: Failures
+
+    @property
+    def nothing_learned(self) -> bool:
+        """Whether they were stopped before their first block was over."""
+        return self.progress.metrics is None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether they have come to their end, and were not stopped before it."""
+        return self.progress.stopped in (None, _ENDED)
+
+    def keep(self) -> None:
+        """Writes the newest state of all runs, so that they can go on together."""
+        _save_state(self.group, self.progress, self.failures)
+
+    def conclude(self) -> list[dict[str, Any]]:
+        """Writes into each run's folder what it leaves at its end, but for the film.
+
+        **Returns:** what is in the `result.json` of each.
+        """
+        self.keep()
+        return [self.conclusion(i).conclude() for i in range(len(self.group.runs))]
+
+    def conclusion(self, run: int) -> Conclusion:
+        """The end of one of the runs."""
+        progress = _progress_of(self.progress, run, self.evaluators[run])
+        return Conclusion(
+            self.group.runs[run],
+            progress,
+            self.evaluators[run],
+            self.failures,
+            film=False,
+        )
+
+
+_ENDED = "all runs have reached their return, or are no longer better"
+
+
+def _init_all(
+    ppo: PPO,
+    env: AbstractVectorEnv,
+    keys: Shaped[PRNGKeyArray, " runs"],
+    network: Any,
+    view: Any,
+) -> TrainState:
+    def init(key: PRNGKeyArray) -> TrainState:
+        return init_train_state(ppo, env, key, network=network, view=view)
+
+    return eqx.filter_vmap(init)(keys)
+
+
+def _stack(ppos: Sequence[PPO]) -> PPO:
+    """The settings of all runs in one, with a vector for each real number."""
+    return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *ppos)
+
+
+def _evaluator(run: Run) -> Evaluator:
+    rows, names = run.history.evaluations, run.plan.world.event_names
+    return Evaluator(run.plan.eval_env, run.keys[1], run.seconds, rows, names)
+
+
+@contextlib.contextmanager
+def _open_loggers(run: Run):
+    loggers = open_loggers(
+        run.folder,
+        run.config.log,
+        csv_rows=run.history.rows,
+        json_rows=run.history.json_rows,
+        env_steps=run.history.env_steps,
+        settings={},
+    )
+    try:
+        yield loggers
+    finally:
+        for logger in loggers:
+            logger.close()
+
+
+def _hooks(run: Run, loggers: Sequence[Logger], failures: Failures) -> list[Hook]:
+    """What happens after a block in the folder of one run. The newest state is kept elsewhere, for
+    all runs together.
+    """
+    return [
+        Forget(run.folder, failures),
+        Log(loggers, failures, run.history.train_seconds),
+        Checkpoints(
+            run.folder / "checkpoints",
+            failures,
+            run.history,
+            Description(run),
+            keep_every=run.config.checkpoint_every,
+            seconds=np.inf,
+        ),
+    ]
+
+
+def _progress_of(progress: TrainProgress, run: int, evaluator: Evaluator) -> TrainProgress:
+    """How far one of the runs is."""
+    return dataclasses.replace(
+        progress,
+        state=pick_run(progress.state, run),
+        metrics=jax.tree.map(lambda x: x[:, run], progress.metrics),
+        measured=evaluator.rows[-1],
+    )
+
+
+@final
+class _OfOneRun:
+    """Calls the hooks of one run with its own progress."""
+
+    def __init__(self, run: int, evaluator: Evaluator, hooks: Sequence[Hook]):
+        self.run, self.evaluator, self.hooks = run, evaluator, hooks
+
+    def __call__(self, progress: TrainProgress) -> None:
+        own = _progress_of(progress, self.run, self.evaluator)
+        for hook in self.hooks:
+            hook(own)
+
+
+@final
+class _KeepState:
+    """Keeps the newest state of all runs, so that they can go on together."""
+
+    def __init__(self, group: Group, failures: Failures, seconds: float = 5.0):
+        self.group, self.failures = group, failures
+        self.seconds, self.due = seconds, 0.0
+
+    def __call__(self, progress: TrainProgress) -> None:
+        if time.perf_counter() >= self.due:
+            _save_state(self.group, progress, self.failures)
+            self.due = time.perf_counter() + self.seconds
+
+
+def _save_state(group: Group, progress: TrainProgress, failures: Failures) -> None:
+    about = {"update": progress.updates, "env_steps": progress.env_steps, "runs": group.names}
+    with failures.writing(group.checkpoint):
+        save(group.checkpoint, progress.state, about)
+
+
+@final
+class _EndTogether:
+    """Ends runs when each of them has reached its target, or no longer gets better."""
+
+    def __init__(
+        self, evaluators: Sequence[Evaluator], *, target: float | None, patience: int | None
+    ):
+        """**Arguments:**
+
+        - `evaluators`: those of the runs.
+        - `target`, `patience`: as in `EarlyStop`.
+        """
+        self.evaluators, self.target, self.patience = evaluators, target, patience
+
+    def __call__(self, _: TrainProgress) -> None:
+        returns = [[row["eval_return_mean"] for row in x.rows] for x in self.evaluators]
+        if all(self._has_ended(x) for x in returns):
+            raise StopTraining(_ENDED)
+
+    def _has_ended(self, returns: Sequence[float]) -> bool:
+        since_best = len(returns) - 1 - int(np.argmax(returns))
+        reached = self.target is not None and max(returns) >= self.target
+        return reached or (self.patience is not None and since_best >= self.patience)
+
+
+def _end_together(run: Run, evaluators: Sequence[Evaluator]) -> _EndTogether:
+    config = run.config
+    return _EndTogether(evaluators, target=config.stop_at_return, patience=config.patience)
+
+
+@final
+class _Summed:
+    """Shows the steps of all runs together."""
+
+    def __init__(self, display: Display, number: int):
+        self.display, self.number = display, number
+
+    def __call__(self, progress: TrainProgress) -> None:
+        names = ("env_steps", "num_env_steps", "env_steps_before")
+        self.display(
+            dataclasses.replace(
+                progress, **{name: self.number * getattr(progress, name) for name in names}
+            )
+        )
+
+
+@final
+class _EvaluatorOfMany:
+    """Plays episodes with the newest policies of all runs at once: for each run those that its
+    own evaluator would play.
+    """
+
+    def __init__(self, evaluators: Sequence[Evaluator]):
+        self.evaluators = evaluators
+        self.keys = jnp.stack([evaluator.key for evaluator in evaluators])
+
+    def __call__(self, progress: TrainProgress) -> dict[str, float]:
+        """What `train` measures after every block: the mean over the runs."""
+        state, number = progress.state, jnp.asarray(np.uint32(progress.updates))
+        episodes = _play_all(
+            state.policy, self.evaluators[0].env, state.runner.env_state, self.keys, number
+        )
+        episodes = jax.tree.map(np.asarray, episodes)
+        rows = []
+        for i, evaluator in enumerate(self.evaluators):
+            own = jax.tree.map(lambda x, i=i: x[i], episodes)
+            rows.append(evaluator.add(progress, own))
+        return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+
+
+@eqx.filter_jit
+def _play_all(
+    policies: ActorCritic,
+    env: AbstractVectorEnv,
+    env_states: PyTree,
+    keys: Shaped[PRNGKeyArray, " runs"],
+    number: Int[Array, ""],
+) -> Evaluation:
+    """The episodes of every run, as its own evaluator plays them."""
+
+    def play(policy: ActorCritic, env_state: PyTree, key: PRNGKeyArray) -> Evaluation:
+        key = jax.random.split(jax.random.fold_in(key, number), 1)[0]
+        return evaluate(policy, frozen(env, env_state), key)
+
+    return eqx.filter_vmap(play)(policies, env_states, keys)

@@ -1,0 +1,235 @@
+"""Runs with several seeds, trained at once: one program, one folder, and a folder in it for each.
+
+`seed-3/` holds what the run with `--seed 3` alone would leave, but for the film.
+"""
+
+import csv
+import dataclasses
+import io
+import shlex
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+
+from agents import NonFiniteLoss, restore, write_whole
+from experiments._cache import keep_compiled_programs
+from experiments._config import Config, dump
+from experiments._curriculum import stages
+from experiments._display import open_console, open_display
+from experiments._errors import Failures, RunError, UsageError, print_error
+from experiments._folder import (
+    cannot_be_written,
+    folder_name,
+    open_folder,
+    reopen_folder,
+    short_name,
+)
+from experiments._group import Group, Trained
+from experiments._history import read_history
+from experiments._hooks import speed
+from experiments._loggers import Csv, Labelled
+from experiments._process import Process
+from experiments._results import write_json
+from experiments._run import NOTHING_LEARNED, STOP_CODES, Plan, Run
+from experiments._seeds_report import draw_curves, print_seeds
+from experiments._statistics import bootstrap_interval, interquartile_mean
+
+_STATE = "checkpoints/seeds.safetensors"
+_FILES = ("result.json", "curve.png", "episode.gif", "metrics.csv")
+
+
+def run_seeds(algorithm: str, config: Config, plans: tuple[Plan, ...], process: Process) -> int:
+    """Trains with several seeds at once.
+
+    **Arguments:**
+
+    - `algorithm`: its name, for people and for files.
+    - `config`: the settings, with more than one seed.
+    - `plans`: what follows from them.
+    - `process`: its clock, and the signals that ask it to end.
+
+    **Returns:** the exit code.
+
+    **Raises:** what `run_command_line` turns into a sentence.
+    """
+    if config.resume is not None:
+        with reopen_folder(config.resume) as folder:
+            return _go_on(Run(algorithm, config, stages(config), plans, process, folder))
+    name = folder_name(algorithm, config.env.title, config.seed)
+    with open_folder(name, config.out, config.overwrite, dump(algorithm, config)) as folder:
+        whole = Run(algorithm, config, stages(config), plans, process, folder)
+        group = Group(_runs(whole), folder, folder / _STATE)
+        for run in group.runs:
+            _write_settings(run)
+        return _begin(whole, group)
+
+
+def _runs(whole: Run) -> tuple[Run, ...]:
+    """The run of each seed, as it would be alone."""
+    first = whole.config.seed
+    seeds = range(first, first + whole.config.num_seeds)
+    configs = {
+        seed: dataclasses.replace(whole.config, seed=seed, num_seeds=1, out=None) for seed in seeds
+    }
+    return tuple(
+        dataclasses.replace(
+            whole, settings=own, stages=stages(own), folder=whole.folder / f"seed-{seed}"
+        )
+        for seed, own in configs.items()
+    )
+
+
+def _write_settings(run: Run) -> None:
+    try:
+        run.folder.mkdir(exist_ok=True)
+        write_whole(run.folder / "config.toml", dump(run.algorithm, run.config).encode())
+    except OSError as error:
+        raise cannot_be_written(run.folder, error) from error
+
+
+def _go_on(whole: Run) -> int:
+    """Reads all that is needed before anything in the folder is touched."""
+    group = Group(_runs(whole), whole.folder, whole.folder / _STATE)
+    state = restore(group.checkpoint, group.like())
+    updates, plan = int(state.updates[0]), whole.plan
+    if updates > plan.num_updates or (updates == plan.num_updates and _is_complete(group)):
+        raise UsageError(
+            f"The run {str(whole.folder)!r} is complete, with {updates * plan.steps_per_update:,} "
+            "steps of each seed: add a larger --total-steps to go on."
+        )
+    runs = tuple(
+        dataclasses.replace(run, history=read_history(run.folder, updates)) for run in group.runs
+    )
+    write_whole(whole.folder / "config.toml", dump(whole.algorithm, whole.config).encode())
+    for run in runs:
+        _write_settings(run)
+        write_whole(run.folder / "metrics.csv", run.history.rows)
+        if run.history.json_rows:
+            write_whole(run.folder / "metrics.jsonl", run.history.json_rows)
+    write_whole(whole.folder / "metrics.csv", _rows_of_all(runs))
+    return _begin(
+        dataclasses.replace(whole, history=runs[0].history),
+        dataclasses.replace(group, runs=runs, state=state),
+    )
+
+
+def _is_complete(group: Group) -> bool:
+    files = [group.folder / name for name in _FILES]
+    files += [run.folder / "policy.safetensors" for run in group.runs]
+    return all(path.exists() for path in files)
+
+
+def _rows_of_all(runs: tuple[Run, ...]) -> bytes:
+    """The log of all runs, put together from theirs."""
+    rows = [
+        {"seed": str(run.config.seed), **row}
+        for run in runs
+        for row in csv.DictReader(io.StringIO(run.history.rows.decode(), newline=""))
+    ]
+    rows.sort(key=lambda row: int(row["update"]))  # which keeps the order of the seeds
+    text = io.StringIO(newline="")
+    if rows:
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _begin(whole: Run, group: Group) -> int:
+    """Trains, concludes, and says where everything is."""
+    console, failures = _greet(whole, group), Failures()
+    log = Csv(whole.folder / "metrics.csv", _rows_of_all(group.runs))
+    more = {i: [Labelled(log, {"seed": run.config.seed})] for i, run in enumerate(group.runs)}
+    try:
+        trained = group.train(open_display(console), failures, more)
+    except NonFiniteLoss as error:
+        seed = group.runs[error.run or 0].config.seed
+        raise RunError(
+            f"The loss of update {error.update} of seed {seed} is not a finite number (first "
+            f"{error.where}), so all runs stop; checkpoints are from before. Try a smaller "
+            "learning rate."
+        ) from error
+    stopped = trained.progress.stopped
+    code = STOP_CODES.get(stopped or "", 0)
+    if stopped and trained.nothing_learned:
+        return print_error(NOTHING_LEARNED, code)
+    if stopped:
+        steps = trained.progress.env_steps
+        console.print(f"{stopped} after {steps:,} steps of each seed", highlight=False)
+    console.print("playing the final evaluations, drawing the pictures")
+    print_seeds(console, _conclude(whole, trained), whole.folder)
+    if stopped:
+        command = f"python experiments/{whole.algorithm}.py --resume"
+        where = escape(shlex.quote(str(whole.folder)))
+        console.print(f"to go on: {command} {where}", highlight=False, soft_wrap=True)
+    if failures.report():
+        return 1
+    return code or (whole.process.exit_code if whole.process.first else 0)
+
+
+def _greet(whole: Run, group: Group) -> Console:
+    console, config = open_console(), whole.config
+    rules = f" ({config.env.rules})" if config.env.rules else ""
+    console.print(
+        f"[bold]{whole.algorithm}[/] in [bold]{escape(short_name(config.env.title))}[/]{rules}, "
+        f"seeds {config.seed} to {group.runs[-1].config.seed} at once, {config.num_envs} "
+        f"environments each: writing to {escape(str(whole.folder))}",
+        highlight=False,
+    )
+    if group.state is not None:
+        steps = int(group.state.updates[0]) * whole.plan.steps_per_update
+        console.print(f"going on after {steps:,} steps of each seed", highlight=False)
+    console.print(escape(keep_compiled_programs()), style="dim", highlight=False)
+    return console
+
+
+def _conclude(whole: Run, trained: Trained) -> dict[str, Any]:
+    """Writes what each run and all of them together leave behind.
+
+    **Returns:** what is in the `result.json` of all.
+    """
+    results, failures = trained.conclude(), trained.failures
+    middle = int(np.argsort([x["eval_return_mean"] for x in results])[(len(results) - 1) // 2])
+    result = _result(whole, trained, results) | {"film": results[middle]["seeds"][0]}
+    with failures.writing(whole.folder / "result.json"):
+        write_json(whole.folder / "result.json", result)
+    if not whole.process.hurried:
+        with failures.writing(whole.folder / "curve.png"):
+            rows = [evaluator.rows for evaluator in trained.evaluators]
+            title = f"{whole.algorithm.upper()} in {short_name(whole.config.env.title)}"
+            draw_curves(whole.folder / "curve.png", rows, title, whole.config.env.optimum)
+    if not whole.process.hurried:
+        trained.conclusion(middle).draw_film(whole.folder / "episode.gif")
+    return result
+
+
+def _result(whole: Run, trained: Trained, results: list[dict[str, Any]]) -> dict[str, Any]:
+    first, number = results[0], len(results)
+    same = ("algorithm", "world", "layout", "dynamics")
+    last = np.asarray([x["eval_return_mean"] for x in results])
+    low, high = bootstrap_interval(last)
+    optimum, iqm = first["optimum"], float(interquartile_mean(last))
+    own = ("eval_return_mean", "eval_return_std", "best_return_mean", "best_return_std")
+    own += ("best_env_steps", "policy", "reached", "zero_shot")
+    return {
+        **{name: first[name] for name in same},
+        "seeds": [x["seeds"][0] for x in results],
+        "env_steps": first["env_steps"],
+        "wall_seconds": round(whole.seconds(), 2),
+        "compile_seconds": first["compile_seconds"],
+        "train_seconds": first["train_seconds"],
+        "steps_per_second": round(number * speed(trained.progress), 1),
+        "eval_return_mean": float(last.mean()),
+        "eval_return_std": float(last.std()),
+        "eval_return_iqm": iqm,
+        "eval_return_interval": [float(low), float(high)],
+        "eval_episodes": first["eval_episodes"],
+        "optimum": optimum,
+        "eval_fraction_of_optimum": iqm / optimum if optimum else None,
+        "runs": [
+            {"seed": x["seeds"][0], "folder": run.folder.name} | {name: x[name] for name in own}
+            for run, x in zip(trained.group.runs, results, strict=True)
+        ],
+    }
