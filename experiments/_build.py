@@ -21,6 +21,7 @@ from eqgrid import (
     AutoReset,
     LogEpisodes,
     NormalizeObservation,
+    NormalizeReward,
     ShapedReward,
     Vectorize,
 )
@@ -29,15 +30,19 @@ from experiments._config import Config
 
 
 def build_training_env(config: Config) -> AbstractVectorEnv:
-    """Many worlds with the shaped reward, which fades while the agents learn."""
+    """Many worlds with the shaped reward, if they have one, which fades while the agents learn."""
     world = LogEpisodes(_shown(config, config.env.build(train=True)))
-    # Every environment counts its own steps, and there are `num_envs` of them.
-    fade = optax.linear_schedule(
-        config.shaping, 0.0, max(1, config.shaping_steps // config.num_envs)
-    )
-    one = AutoReset(world, lazy=config.env.has_slow_resets)
-    env = Vectorize(ShapedReward(one, fade), config.num_envs)
-    return NormalizeObservation(env) if config.env.normalize_observation else env
+    one: AbstractEnv = AutoReset(world, lazy=config.env.has_slow_resets)
+    if config.env.has_shaped_reward:
+        # Every environment counts its own steps, and there are `num_envs` of them.
+        fade_steps = max(1, config.shaping_steps // config.num_envs)
+        one = ShapedReward(one, optax.linear_schedule(config.shaping, 0.0, fade_steps))
+    env: AbstractVectorEnv = Vectorize(one, config.num_envs)
+    if config.env.normalize_observation:
+        env = NormalizeObservation(env)
+    if config.env.normalize_reward:
+        env = NormalizeReward(env, config.ppo.gamma)
+    return env
 
 
 def build_evaluation_env(config: Config, num_envs: int) -> AbstractVectorEnv:
@@ -46,23 +51,25 @@ def build_evaluation_env(config: Config, num_envs: int) -> AbstractVectorEnv:
 
 
 def vectorize_evaluation(
-    config: Config, world: GridWorld | RandomLayouts, num_envs: int, totals: Sequence[str] = ()
+    config: Config, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
 ) -> AbstractVectorEnv:
     """The same of another world, with `totals` of `info` for each episode."""
     env = Vectorize(AutoReset(LogEpisodes(_shown(config, world), totals)), num_envs)
     return NormalizeObservation(env) if config.env.normalize_observation else env
 
 
-def _shown(config: Config, world: GridWorld | RandomLayouts) -> AbstractEnv:
+def _shown(config: Config, world: AbstractEnv) -> AbstractEnv:
     """The world as agents and critics are shown it."""
     world = _with_state(config, world)
     return AppendAgentId(world) if config.env.appends_agent_id else world
 
 
-def _with_state(config: Config, world: GridWorld | RandomLayouts) -> GridWorld | RandomLayouts:
+def _with_state(config: Config, world: AbstractEnv) -> AbstractEnv:
     """The world with its state beside what agents see, where critics are shown it."""
     if config.critic == "joint":
         return world
+    if not isinstance(world, GridWorld | RandomLayouts):
+        raise ValueError("--critic state is for worlds on a grid: leave it out.")
     return world.with_observation(WithState(world.observation))
 
 

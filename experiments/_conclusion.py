@@ -1,6 +1,7 @@
 """What is made of a run at its end: evaluations, numbers, pictures and the last checkpoint."""
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Callable
@@ -152,7 +153,8 @@ class Conclusion:
         state = self.progress.state
         env = frozen(build_evaluation_env(config, 1), state.runner.env_state)
         world = config.env.build(train=False)
-        film = film_episode(state.policy, env, world, key, config.env.horizon)
+        draw = functools.partial(config.env.draw, world)
+        film = film_episode(state.policy, env, draw, key, config.env.horizon)
         with self.failures.writing(self.run.folder / "episode.gif"):
             write_whole(self.run.folder / "episode.gif", film)
 

@@ -49,12 +49,12 @@ class Games:
 
     - `returns`: the sum of each agent's rewards.
     - `lengths`: in steps.
-    - `events`: how often each event happened to each agent.
+    - `totals`: what else was summed, by name, such as how often events happened to each agent.
     """
 
     returns: Float[np.ndarray, "episodes agents"]
     lengths: Int[np.ndarray, " episodes"]
-    events: Int[np.ndarray, "episodes agents events"]
+    totals: dict[str, Shaped[np.ndarray, "episodes ..."]]
 
 
 def lineups(policies: Sequence[SavedPolicy]) -> list[Lineup]:
@@ -104,7 +104,7 @@ def play(team: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> Games:
     **Arguments:**
 
     - `team`: who acts, by drawing from its distribution.
-    - `env`: as many environments as episodes are wanted, with `LogEpisodes` that sums the events.
+    - `env`: as many environments as episodes are wanted, with `LogEpisodes` that sums what is counted.
     - `key`: the source of randomness.
     """
     key, init_key = jax.random.split(key)
@@ -119,12 +119,9 @@ def play(team: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> Games:
         done = block["episode_done"]
         ended = done.any(axis=0) & ~over
         first = done.argmax(axis=0)[ended]
-        for name, kept in (
-            ("episode_return", games.returns),
-            ("episode_length", games.lengths),
-            ("episode_events", games.events),
-        ):
-            kept[ended] = block[name][first, np.flatnonzero(ended)]
+        kept = {"return": games.returns, "length": games.lengths, **games.totals}
+        for name, array in kept.items():
+            array[ended] = block[f"episode_{name}"][first, np.flatnonzero(ended)]
         over |= ended
     assert games is not None
     return games
@@ -139,5 +136,6 @@ def _steps(
 
 
 def _empty(block: dict[str, Any]) -> Games:
-    parts = (block[f"episode_{name}"][0] for name in ("return", "length", "events"))
-    return Games(*(np.zeros_like(part) for part in parts))
+    parts = {name.removeprefix("episode_"): np.zeros_like(x[0]) for name, x in block.items()}
+    totals = {name: x for name, x in parts.items() if name not in ("return", "length", "done")}
+    return Games(parts["return"], parts["length"], totals)

@@ -34,7 +34,7 @@ from agents import (
 from experiments._build import build_evaluation_env, build_network, build_training_env, build_view
 from experiments._cache import keep_compiled_programs
 from experiments._conclusion import Conclusion
-from experiments._config import Config, dump, parse
+from experiments._config import Config, dump, parse, value_after
 from experiments._display import Display, LiveBar, LogDisplay
 from experiments._errors import (
     Failures,
@@ -63,19 +63,20 @@ from experiments._report import print_result
 from experiments._run import Plan, Run
 
 
-def run_command_line(algorithm: str, process: Process) -> int:
+def run_command_line(algorithm: str, process: Process, world: str | None = None) -> int:
     """Runs a command line, and says in one line why it cannot be done.
 
     **Arguments:**
 
     - `algorithm`: its name, for people and for files.
     - `process`: its clock, and the signals that ask it to end.
+    - `world`: which one is meant where neither a flag nor a file names one.
 
     **Returns:** the exit code: 0; 1 when something went wrong and 2 when something wrong was asked;
     130 after a Ctrl-C, and 128 and its number after another signal.
     """
     try:
-        return run(algorithm, sys.argv[1:], process)
+        return run(algorithm, _in_world(world, sys.argv[1:]), process)
     except UsageError as error:
         return print_error(str(error), 2)
     except Stopped:
@@ -90,6 +91,12 @@ def run_command_line(algorithm: str, process: Process) -> int:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
             return print_error(f"There is not enough memory: lower {_MEMORY_SETTINGS}.", 1)
         raise
+
+
+def _in_world(world: str | None, args: Sequence[str]) -> Sequence[str]:
+    """The arguments, with a world where nothing names one."""
+    named = any(value_after(flag, args) for flag in ("--env.name", "--config", "--resume"))
+    return args if world is None or named else ["--env.name", world, *args]
 
 
 _MEMORY_SETTINGS = "--num-envs, --ppo.rollout-length, --width or --eval-episodes"
