@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped, UInt8
 
 from ..._env import AbstractEnv, TimeStep
 from ..._spaces import AbstractSpace, Box
@@ -20,6 +20,7 @@ from ._parts import (
     AbstractBodyStart,
     Coordinates,
 )
+from ._pictures import Renderer, draw_frames, write_gif
 from ._state import BodyState, Motion, any_promotion, read_state, write_state
 
 
@@ -117,6 +118,55 @@ class MjxEnv(AbstractEnv):
 
     def observe(self, state: BodyState) -> Float[Array, "agents numbers"]:
         return self.observation(self.model, state)[None]
+
+    def render(
+        self, state: BodyState, *, width: int = 480, renderer: Renderer = "auto"
+    ) -> UInt8[np.ndarray, "rows columns 3"]:
+        """Draws one state.
+
+        **Arguments:**
+
+        - `state`: what to draw; concrete arrays.
+        - `width`: of the picture, in pixels.
+        - `renderer`: `"opengl"`, `"side"` for a flat view from the side, or `"auto"` for OpenGL
+            where it works.
+
+        **Returns:** the picture, RGB.
+
+        **Raises:** `RuntimeError` when OpenGL is asked for and cannot be used.
+        """
+        states = jax.tree.map(lambda x: np.asarray(x)[None], state)
+        return draw_frames(load_model(self.source), states, width=width, renderer=renderer)[0]
+
+    def render_episode(
+        self,
+        states: BodyState,
+        *,
+        width: int = 480,
+        frames_per_second: int | float = 25,
+        captions: Sequence[str] | None = None,
+        renderer: Renderer = "auto",
+    ) -> bytes:
+        """Makes a film of one episode, as fast as it was: an animated GIF that loops.
+
+        **Arguments:**
+
+        - `states`: what to draw: every array leads with a time axis.
+        - `width`, `renderer`: as in `render`.
+        - `frames_per_second`: about how many of the states are shown.
+        - `captions`: a short text for every state, such as the score.
+
+        **Returns:** the bytes of the file.
+
+        **Raises:** `RuntimeError` when OpenGL is asked for and cannot be used.
+        """
+        per_state = float(self.seconds_per_step)
+        stride = max(1, round(1 / (frames_per_second * per_state)))
+        shown = range(0, len(states.qpos), stride)
+        states = jax.tree.map(lambda x: np.asarray(x)[::stride], states)
+        frames = draw_frames(load_model(self.source), states, width=width, renderer=renderer)
+        texts = [(f"{i * per_state:.1f} s", captions[i] if captions else "") for i in shown]
+        return write_gif(frames, texts, stride * per_state)
 
     def _simulate(self, state: BodyState, control: Float[Array, " actuators"]) -> BodyState:
         def step(_: Any, data: mjx.Data) -> mjx.Data:
