@@ -65,7 +65,7 @@ class BodyWorld(AbstractWorldConfig):
         return 50
 
     def check(self) -> None:
-        if importlib.util.find_spec("mujoco") is None or importlib.util.find_spec("mujoco.mjx") is None:
+        if importlib.util.find_spec("mujoco") is None:
             raise UsageError("--env.name body needs MuJoCo MJX: pip install -e '.[mjx]'.")
         if self.task not in _TASKS[self.model]:
             raise UsageError(
@@ -87,5 +87,11 @@ class BodyWorld(AbstractWorldConfig):
 
 
 def _bodies() -> Any:
-    """The bodies, which import MuJoCo: only who asks for them waits for it."""
-    return importlib.import_module("eqgrid.envs.bodies")
+    """The bodies, which import MuJoCo: only who asks for them waits for it.
+
+    **Raises:** `UsageError` when a part of MuJoCo is missing.
+    """
+    try:
+        return importlib.import_module("eqgrid.envs.bodies")
+    except ImportError as error:
+        raise UsageError(f"--env.name body cannot be used: {error}.") from error

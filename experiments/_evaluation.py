@@ -199,9 +199,7 @@ def _place(policies: Sequence[SavedPolicy], config: Config) -> Place:
     return Place(env.title, env, world, many, one, env.horizon)
 
 
-def _world(
-    saved: SavedPolicy, world: AbstractEnv, layout: str | None
-) -> AbstractEnv:
+def _world(saved: SavedPolicy, world: AbstractEnv, layout: str | None) -> AbstractEnv:
     """Of a policy that was trained in drawn layouts, a layout of its own is made as large as those
     are, where that is known to work.
     """

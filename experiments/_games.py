@@ -104,7 +104,7 @@ def play(team: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> Games:
     **Arguments:**
 
     - `team`: who acts, by drawing from its distribution.
-    - `env`: as many environments as episodes are wanted, with `LogEpisodes` that sums what is counted.
+    - `env`: as many environments as episodes are wanted, with `LogEpisodes` that sums what counts.
     - `key`: the source of randomness.
     """
     key, init_key = jax.random.split(key)

@@ -2,7 +2,6 @@ from ._biped import (
     AtGoal as AtGoal,
     Balanced as Balanced,
     Biped as Biped,
-    BipedTask as BipedTask,
     BodyAndGoal as BodyAndGoal,
     Reached as Reached,
     Walked as Walked,
@@ -10,7 +9,6 @@ from ._biped import (
 from ._cart_pole import (
     CartAndPole as CartAndPole,
     CartPole as CartPole,
-    CartPoleTask as CartPoleTask,
     NotFallen as NotFallen,
     SwungUp as SwungUp,
 )

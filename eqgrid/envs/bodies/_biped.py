@@ -1,7 +1,7 @@
 """A biped that learns to stand, to walk, and to stop at a goal: three tasks of one world."""
 
 from pathlib import Path
-from typing import Literal, TypeAlias, final
+from typing import final
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -20,16 +20,14 @@ from ...interop.mjx import (
     RandomGoal,
 )
 
-BipedTask: TypeAlias = Literal["balance", "walk", "reach"]
-
 _MODEL = Path(__file__).parent / "biped.xml"
 _X, _Z, _PITCH = 0, 1, 2
 _FULL_SPEED, _RADIUS = 1.0, 0.4
 
 
-def Biped(task: BipedTask = "balance") -> MjxEnv:
+def Biped(task: str = "balance") -> MjxEnv:
     """A biped with six motors (hips, knees, ankles) that moves in a vertical plane, 50 steps per
-    second. Observations and actions are those of all tasks, so a policy can go from one to the next.
+    second. All tasks have equal observations and actions, so a policy can go from one to the next.
 
     A step pays at most 1, in proportion to how upright the body is, and effort costs a little.
 

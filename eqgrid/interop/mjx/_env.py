@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped, UInt8
 
 from ..._env import AbstractEnv, TimeStep
 from ..._spaces import AbstractSpace, Box
-from ._library import mjx, mujoco
+from ._library import MjModel, mjx, mujoco
 from ._parts import (
     AbstractBodyEnding,
     AbstractBodyMeasure,
@@ -177,7 +177,7 @@ class MjxEnv(AbstractEnv):
             return read_state(jax.lax.fori_loop(0, self.substeps, step, data))
 
 
-def load_model(source: str) -> mujoco.MjModel:
+def load_model(source: str) -> MjModel:
     """Reads an MJCF text, or the file that has it.
 
     **Raises:** `ValueError` with one sentence when it cannot be read.
@@ -191,7 +191,7 @@ def load_model(source: str) -> mujoco.MjModel:
         raise ValueError(f"MuJoCo cannot read the model: {said}") from error
 
 
-def _put(compiled: mujoco.MjModel) -> tuple[mjx.Model, mjx.Data]:
+def _put(compiled: MjModel) -> tuple[mjx.Model, mjx.Data]:
     """The model and the data of its start, as MJX has them."""
     try:
         model = mjx.put_model(compiled, impl="jax")
@@ -200,7 +200,7 @@ def _put(compiled: mujoco.MjModel) -> tuple[mjx.Model, mjx.Data]:
     return model, mjx.make_data(compiled, impl="jax")
 
 
-def _controls(compiled: mujoco.MjModel) -> Box:
+def _controls(compiled: MjModel) -> Box:
     """What the actuators can be told."""
     free = [compiled.actuator(i).name or str(i) for i in np.flatnonzero(~_limited(compiled))]
     if free:
@@ -209,7 +209,7 @@ def _controls(compiled: mujoco.MjModel) -> Box:
     return Box(low, high, shape=(compiled.nu,))
 
 
-def _limited(compiled: mujoco.MjModel) -> Bool[np.ndarray, " actuators"]:
+def _limited(compiled: MjModel) -> Bool[np.ndarray, " actuators"]:
     return np.asarray(compiled.actuator_ctrllimited, bool)
 
 

@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from ._library import mujoco
+from ._library import MjModel, mujoco
 
 _WORKER = Path(__file__).parent / "_opengl_worker.py"
 _TIMEOUT = 120.0  # seconds
 
 
 def draw_with_opengl(
-    model: mujoco.MjModel,
+    model: MjModel,
     qpos: Float[np.ndarray, "frames positions"],
     mocap_pos: Float[np.ndarray, "frames mocap 3"],
     *,

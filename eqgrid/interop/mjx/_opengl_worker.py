@@ -1,12 +1,15 @@
-"""Draws what `_opengl.py` asks for: `python _opengl_worker.py FOLDER`. It is no part of the package,
-so that it starts without jax.
+"""Draws what `_opengl.py` asks for: `python _opengl_worker.py FOLDER`. It imports nothing of the
+package, so that it starts without jax.
 """
 
+import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
-import mujoco
 import numpy as np
+
+mujoco: Any = importlib.import_module("mujoco")
 
 
 def main(folder: Path) -> None:

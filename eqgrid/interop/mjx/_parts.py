@@ -63,7 +63,7 @@ class NoisyStart(AbstractBodyStart):
     position: Float[Array, ""]
     velocity: Float[Array, ""]
 
-    def __init__(self, position: float, velocity: float):
+    def __init__(self, position: int | float, velocity: int | float):
         self.position, self.velocity = jnp.asarray(position, float), jnp.asarray(velocity, float)
 
     def __call__(self, key: PRNGKeyArray, model: Model, state: BodyState) -> BodyState:
@@ -88,7 +88,7 @@ class SetJoint(AbstractBodyStart):
     joint: int = eqx.field(static=True)
     position: Float[Array, ""]
 
-    def __init__(self, joint: int, position: float):
+    def __init__(self, joint: int, position: int | float):
         self.joint, self.position = joint, jnp.asarray(position, float)
 
     def __call__(self, key: PRNGKeyArray, model: Model, state: BodyState) -> BodyState:
@@ -107,7 +107,7 @@ class RandomGoal(AbstractBodyStart):
     nearest: Float[Array, ""]
     farthest: Float[Array, ""]
 
-    def __init__(self, nearest: float, farthest: float):
+    def __init__(self, nearest: int | float, farthest: int | float):
         self.nearest, self.farthest = jnp.asarray(nearest, float), jnp.asarray(farthest, float)
 
     def __call__(self, key: PRNGKeyArray, model: Model, state: BodyState) -> BodyState:
@@ -142,7 +142,7 @@ class Effort(AbstractBodyMeasure):
 
     weight: Float[Array, ""]
 
-    def __init__(self, weight: float):
+    def __init__(self, weight: int | float):
         self.weight = jnp.asarray(weight, float)
 
     def __call__(self, model: Model, motion: Motion) -> Float[Array, ""]:
@@ -178,7 +178,7 @@ class OutOfRange(AbstractBodyEnding):
     low: Float[Array, ""]
     high: Float[Array, ""]
 
-    def __init__(self, joint: int, low: float, high: float):
+    def __init__(self, joint: int, low: int | float, high: int | float):
         self.joint = joint
         self.low, self.high = jnp.asarray(low, float), jnp.asarray(high, float)
 

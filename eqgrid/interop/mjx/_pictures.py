@@ -10,7 +10,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image, ImageDraw, ImageFont
 from scipy.spatial import ConvexHull
 
-from ._library import mujoco
+from ._library import MjData, MjModel, mujoco
 from ._opengl import draw_with_opengl
 from ._state import BodyState
 
@@ -18,7 +18,7 @@ Renderer: TypeAlias = Literal["auto", "opengl", "side"]
 """Who draws: OpenGL, a flat view from the side with Pillow, or OpenGL where it works."""
 
 _SUPERSAMPLING = 3
-_COLOURS = 64
+_COLOURS, _SAMPLED = 64, 8  # colours of a film, found in so many of its frames
 _MARGIN = 0.15  # metres around what is shown
 _SKY, _INK, _BAR, _BAR_TEXT = (250, 250, 252), (90, 94, 102), (52, 58, 70), (236, 239, 244)
 _CIRCLE = np.stack([f(np.linspace(0, 2 * np.pi, 24, endpoint=False)) for f in (np.cos, np.sin)], 1)
@@ -45,7 +45,7 @@ class View:
 
 
 def draw_frames(
-    model: mujoco.MjModel, states: BodyState, *, width: int, renderer: Renderer
+    model: MjModel, states: BodyState, *, width: int, renderer: Renderer
 ) -> list[UInt8[np.ndarray, "rows columns 3"]]:
     """Draws states.
 
@@ -86,10 +86,9 @@ def write_gif(
     - `seconds`: how long each is shown; a GIF counts in hundredths of a second.
     """
     images = [_with_bar(Image.fromarray(x), *text) for x, text in zip(frames, texts, strict=True)]
-    sample = Image.new("RGB", (images[0].width, images[0].height * 2))
-    sample.paste(images[0], (0, 0))
-    sample.paste(images[-1], (0, images[0].height))
-    palette = sample.quantize(_COLOURS)
+    some = images[:: max(1, len(images) // _SAMPLED)]
+    sample = np.concatenate([np.asarray(image) for image in some])
+    palette = Image.fromarray(sample).quantize(_COLOURS)
     images = [x.quantize(palette=palette, dither=Image.Dither.NONE) for x in images]
     file = io.BytesIO()
     images[0].save(
@@ -103,7 +102,7 @@ def write_gif(
     return file.getvalue()
 
 
-def _place(model: mujoco.MjModel, qpos: Any, mocap_pos: Any) -> mujoco.MjData:
+def _place(model: MjModel, qpos: Any, mocap_pos: Any) -> MjData:
     """Where everything is in a state."""
     data = mujoco.MjData(model)
     data.qpos[:], data.mocap_pos[:] = qpos, mocap_pos
@@ -111,13 +110,13 @@ def _place(model: mujoco.MjModel, qpos: Any, mocap_pos: Any) -> mujoco.MjData:
     return data
 
 
-def _view(model: mujoco.MjModel, places: Sequence[mujoco.MjData], width: int) -> View:
+def _view(model: MjModel, places: Sequence[MjData], width: int) -> View:
     """The part of the world that the body is in. Where its first joint has limits, the view stands
     still; else it follows the body.
     """
     moving = model.geom_bodyid == model.jnt_bodyid[0]
     stands_still = bool(model.jnt_limited[0])
-    shown = _outlined(model) if stands_still else np.flatnonzero(model.geom_bodyid > 0)
+    shown = _outlined(model) if stands_still else np.flatnonzero(model.geom_bodyid > 0).tolist()
     shown = [i for i in shown if stands_still or model.body_mocapid[model.geom_bodyid[i]] < 0]
     points = [np.concatenate([_outline(model, p, i) for i in shown]) for p in places]
     floors = [p.geom_xpos[i, 2] for p in places[:1] for i in _planes(model)]
@@ -144,16 +143,16 @@ def _camera(view: View) -> dict[str, Any]:
     }
 
 
-def _planes(model: mujoco.MjModel) -> list[int]:
+def _planes(model: MjModel) -> list[int]:
     return np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE).tolist()
 
 
-def _outlined(model: mujoco.MjModel) -> list[int]:
+def _outlined(model: MjModel) -> list[int]:
     return np.flatnonzero(model.geom_type != mujoco.mjtGeom.mjGEOM_PLANE).tolist()
 
 
 def _draw(
-    model: mujoco.MjModel, data: mujoco.MjData, view: View, frame: int
+    model: MjModel, data: MjData, view: View, frame: int
 ) -> UInt8[np.ndarray, "rows columns 3"]:
     """One state from the side: x to the right, z up, and what has a small y in front."""
     columns, rows = (_SUPERSAMPLING * x for x in view.pixels)
@@ -193,9 +192,7 @@ def _draw_floor(
         pen.text(below, f"{metre} m", fill=_INK, font=font, anchor="mt")
 
 
-def _outline(
-    model: mujoco.MjModel, data: mujoco.MjData, geom: int
-) -> Float[np.ndarray, "points 2"]:
+def _outline(model: MjModel, data: MjData, geom: int) -> Float[np.ndarray, "points 2"]:
     """The corners of what a geom covers, seen from the side: those of the convex hull."""
     points, radius = _points(model, geom)
     rotation = data.geom_xmat[geom].reshape(3, 3)
@@ -206,7 +203,7 @@ def _outline(
     return flat[hull.vertices]
 
 
-def _points(model: mujoco.MjModel, geom: int) -> tuple[Float[np.ndarray, "points 3"], float]:
+def _points(model: MjModel, geom: int) -> tuple[Float[np.ndarray, "points 3"], float]:
     """Points that a geom is the hull of, and how thick it is around them."""
     kinds, kind, size = mujoco.mjtGeom, model.geom_type[geom], model.geom_size[geom]
     if kind == kinds.mjGEOM_SPHERE:
@@ -214,11 +211,9 @@ def _points(model: mujoco.MjModel, geom: int) -> tuple[Float[np.ndarray, "points
     if kind == kinds.mjGEOM_CAPSULE:
         return np.array([[0, 0, -size[1]], [0, 0, size[1]]]), size[0]
     if kind == kinds.mjGEOM_CYLINDER:
-        ring = np.pad(size[0] * _CIRCLE, ((0, 0), (0, 1)))
-        return np.concatenate([ring - [0, 0, size[1]], ring + [0, 0, size[1]]]), 0.0
+        return np.concatenate([_ring(size[0], z) for z in (-size[1], size[1])]), 0.0
     if kind == kinds.mjGEOM_ELLIPSOID:
-        rings = [np.pad(_CIRCLE * np.sqrt(1 - z**2), ((0, 0), (0, 1)), constant_values=z)
-                 for z in np.linspace(-1, 1, 13)]
+        rings = [_ring(np.sqrt(1 - z**2), z) for z in np.linspace(-1, 1, 13)]
         return np.concatenate(rings) * size, 0.0
     if kind == kinds.mjGEOM_MESH:
         mesh = model.geom_dataid[geom]
@@ -227,7 +222,11 @@ def _points(model: mujoco.MjModel, geom: int) -> tuple[Float[np.ndarray, "points
     return _CORNERS * size, 0.0
 
 
-def _colour(model: mujoco.MjModel, geom: int) -> tuple[int, int, int]:
+def _ring(radius: float, z: float) -> Float[np.ndarray, "points 3"]:
+    return np.column_stack([radius * _CIRCLE, np.full(len(_CIRCLE), z)])
+
+
+def _colour(model: MjModel, geom: int) -> tuple[int, int, int]:
     red, green, blue = (int(255 * x) for x in model.geom_rgba[geom, :3])
     return red, green, blue
 

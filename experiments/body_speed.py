@@ -1,0 +1,79 @@
+"""Measures how fast MuJoCo bodies are simulated, and what memory that takes.
+
+python experiments/body_speed.py --model biped
+"""
+
+import dataclasses
+import functools
+import multiprocessing
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import equinox as eqx
+import jax
+import psutil
+import tyro
+from jaxtyping import Array, PRNGKeyArray, PyTree
+from rich.table import Table
+
+from eqgrid import AbstractVectorEnv, AutoReset, LogEpisodes, Vectorize
+from experiments._benchmark import open_results, run_command
+from experiments._bodies import BodyWorld
+from experiments._config import cli
+from experiments._errors import UsageError
+from experiments.throughput import write_csv
+
+_GIB = 2**30
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Measures bodies that act at random: speed, memory and compilation, by the number of them."""
+
+    model: Literal["cartpole", "biped"] = "biped"
+    """Which body."""
+    num_envs: tuple[int, ...] = (64, 256, 1024, 4096, 8192)
+    """Environments side by side."""
+    steps_per_run: int = 2**17
+    """Environment steps of a run."""
+    repeats: int = 3
+    """Runs of each case; the median counts."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the results; a new one in runs/ if none."""
+
+
+def measure(model: str, num_envs: int, steps_per_run: int, repeats: int) -> dict[str, Any]:
+    """One case, in a process of its own, so that its memory is its own.
+
+    **Returns:** a row of the table: environment steps per second, seconds to compile, and the
+    largest memory of the process before and after, in GiB.
+    """
+    world: Any = BodyWorld(model=model)  # pyright: ignore[reportArgumentType]
+    one = AutoReset(LogEpisodes(world.build(train=True)))
+    env = Vectorize(one, num_envs)
+    _, state = eqx.filter_jit(env.reset)(jax.random.key(0))
+    length = max(16, steps_per_run // num_envs)
+    before = psutil.Process().memory_info().rss
+    begin = time.perf_counter()
+    args = (env, state, jax.random.split(jax.random.key(1), length))
+    compiled: Any = eqx.filter_jit(_play).lower(*args).compile()  # pyright: ignore
+    compile_seconds = time.perf_counter() - begin
+    state = jax.block_until_ready(compiled(*args))
+    seconds = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        state = jax.block_until_ready(compiled(env, state, args[2]))
+        seconds.append(time.perf_counter() - begin)
+    return {
+        "num_envs": num_envs,
+        "steps_per_second": round(num_envs * length / sorted(seconds)[repeats // 2]),
+        "compile_seconds": round(compile_seconds, 1),
+        "state_bytes_per_env": sum(x.nbytes for x in jax.tree.leaves(state)) // num_envs,
+        "gib_before": round(before / _GIB, 3),
+        "gib": round(psutil.Process().memory_info().rss / _GIB, 3),
+        "device": jax.devices()[0].device_kind,
+    }
