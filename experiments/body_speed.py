@@ -11,13 +11,13 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import equinox as eqx
 import jax
 import psutil
 import tyro
-from jaxtyping import Array, PRNGKeyArray, PyTree
+from jaxtyping import PRNGKeyArray, PyTree
 from rich.table import Table
 
 from eqgrid import AbstractVectorEnv, AutoReset, LogEpisodes, Vectorize
@@ -60,7 +60,7 @@ def measure(model: str, num_envs: int, steps_per_run: int, repeats: int) -> dict
     before = psutil.Process().memory_info().rss
     begin = time.perf_counter()
     args = (env, state, jax.random.split(jax.random.key(1), length))
-    compiled: Any = eqx.filter_jit(_play).lower(*args).compile()  # pyright: ignore
+    compiled: Any = cast(Any, _play).lower(*args).compile()
     compile_seconds = time.perf_counter() - begin
     state = jax.block_until_ready(compiled(*args))
     seconds = []
@@ -77,3 +77,70 @@ def measure(model: str, num_envs: int, steps_per_run: int, repeats: int) -> dict
         "gib": round(psutil.Process().memory_info().rss / _GIB, 3),
         "device": jax.devices()[0].device_kind,
     }
+
+
+@eqx.filter_jit
+def _play(env: AbstractVectorEnv, state: PyTree, keys: PRNGKeyArray) -> PyTree:
+    arrays, rest = eqx.partition(state, eqx.is_array)
+    step = functools.partial(_act_at_random, env, rest)
+    return eqx.combine(jax.lax.scan(step, arrays, keys)[0], rest)
+
+
+def _act_at_random(
+    env: AbstractVectorEnv, rest: PyTree, arrays: PyTree, key: PRNGKeyArray
+) -> tuple[PyTree, None]:
+    action_key, step_key = jax.random.split(key)
+    keys = jax.random.split(action_key, (env.num_envs, env.num_agents))
+    action = jax.vmap(jax.vmap(env.action_space.sample))(keys)
+    _, state = env.step(step_key, eqx.combine(arrays, rest), action)
+    return eqx.filter(state, eqx.is_array), None
+
+
+def check(config: Config) -> None:
+    """**Raises:** `UsageError` with one sentence that names the flags."""
+    if min(config.repeats, config.steps_per_run, *config.num_envs, 2**20) < 1:
+        raise UsageError("--repeats, --steps-per-run and --num-envs must be at least 1.")
+    BodyWorld(model=config.model).check()
+
+
+def run(args: Sequence[str]) -> None:
+    """**Raises:** `UsageError`, `OSError`."""
+    config = cli(Config(), args, "python experiments/body_speed.py", Config.__doc__ or "")
+    check(config)
+    folder, console = open_results("body-speed", config.out)
+    console.print(f"measuring the {config.model}: writing to {folder}")
+    os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+    rows: list[dict[str, Any]] = []
+    for num_envs in config.num_envs:
+        # A process that starts anew, not a copy of this one: jax has threads.
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            case = (config.model, num_envs, config.steps_per_run, config.repeats)
+            rows.append(pool.submit(measure, *case).result())
+        write_csv(folder / "body_speed.csv", rows)
+    table = Table(title=f"{config.model}, on {rows[0]['device']}" if rows else None)
+    for heading in (
+        "environments",
+        "steps per second",
+        "seconds to compile",
+        "GiB",
+        "of it before",
+    ):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            f"{row['num_envs']:,}",
+            f"{row['steps_per_second']:,}",
+            f"{row['compile_seconds']:.1f}",
+            f"{row['gib']:.2f}",
+            f"{row['gib_before']:.2f}",
+        )
+    console.print(table)
+    console.print(f"numbers  {folder / 'body_speed.csv'}")
+
+
+def main() -> None:
+    run_command(run)
+
+
+if __name__ == "__main__":
+    main()
