@@ -22,6 +22,7 @@ SMALLER = {
     "throughput.py": "--num-envs 1 4 --repeats 1",
     "learning_speed.py": "--repeats 1 --total-steps 8192",
     "layouts.py": "--count 3",
+    "body_speed.py": "--num-envs 4 --repeats 1 --steps-per-run 64 --model cartpole",
     "accelerator.py": "--num-envs 4 --repeats 1 --seeds 2 --total-steps 8192 --copy-gib 0.01",
 }
 PEERS = ("--peers", "--jaxmarl")
@@ -94,10 +95,11 @@ def test_commands_run(command, tmp_path, own_caches):
 @pytest.mark.slow
 def test_flags_exist(tmp_path, own_caches):
     scripts = ("ippo.py", "evaluate.py", "layouts.py", "throughput.py", "learning_speed.py")
-    scripts += ("accelerator.py",)
+    scripts += ("accelerator.py", "body_speed.py")
     env = own_caches | {"COLUMNS": "200"}
     asked = [[script] for script in scripts]
     asked += [["ippo.py", "--env.name", name] for name in eqgrid.ENVIRONMENTS]
+    asked += [["body.py"]]
     helps = [
         run([ROOT / "experiments" / script, *flags, "--help"], tmp_path, env).stdout
         for script, *flags in asked
