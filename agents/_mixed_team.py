@@ -1,13 +1,13 @@
 """One team of several trained policies, to see how they play together."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree, Shaped
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Shaped
 
-from ._heads import CategoricalHead
+from ._heads import AbstractActionHead, ActionDistribution
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork
 from ._trained_policy import TrainedPolicy
@@ -28,8 +28,7 @@ def mixed_team(policies: Sequence[TrainedPolicy], *, greedy: bool = False) -> Ac
 
     **Returns:** what `evaluate` and `collect_rollout` take.
 
-    **Raises:** `ValueError` unless there is one policy for each agent, all with the same actions,
-    which are discrete if the team is to be greedy.
+    **Raises:** `ValueError` unless there is one policy for each agent, all with the same actions.
     """
     for policy in policies:
         if policy.num_agents != len(policies):
@@ -40,18 +39,15 @@ def mixed_team(policies: Sequence[TrainedPolicy], *, greedy: bool = False) -> Ac
         if not eqx.tree_equal(policy.action_space, policies[0].action_space):
             raise ValueError("The policies of one team need the same actions, but they differ.")
     head = policies[0].actor_critic.head
-    if greedy and not isinstance(head, CategoricalHead):
-        raise ValueError("A mixed team can be greedy only where actions are discrete.")
     unique: list[TrainedPolicy] = []
     seats = []
     for policy in policies:
         number = next((i for i, known in enumerate(unique) if known is policy), len(unique))
         unique += [policy] if number == len(unique) else []
         seats.append(number)
-    actor = _MixedActor(
-        num_agents=len(seats), policies=tuple(unique), seats=tuple(seats), greedy=greedy
-    )
-    return ActorCritic(actor, _NoCritic(num_agents=len(seats)), LocalObservation(), head)
+    actor = _MixedActor(num_agents=len(seats), policies=tuple(unique), seats=tuple(seats))
+    critic = _NoCritic(num_agents=len(seats))
+    return ActorCritic(actor, critic, LocalObservation(), _GreedyHead(head) if greedy else head)
 
 
 @final
@@ -61,7 +57,6 @@ class _MixedActor(AbstractMultiAgentNetwork):
     num_agents: int = eqx.field(static=True)
     policies: tuple[TrainedPolicy, ...]
     seats: tuple[int, ...] = eqx.field(static=True)
-    greedy: bool = eqx.field(static=True)
 
     def initial_carry(self) -> PyTree[Shaped[Array, "agents ..."]]:
         return tuple(policy.initial_carry() for policy in self.policies)
@@ -71,11 +66,35 @@ class _MixedActor(AbstractMultiAgentNetwork):
     ) -> tuple[Float[Array, "agents out"], PyTree[Shaped[Array, "agents ..."]]]:
         outputs = [policy.outputs(x, c) for policy, c in zip(self.policies, carry, strict=True)]
         chosen_by = jnp.stack([outputs[who][0][seat] for seat, who in enumerate(self.seats)])
-        if self.greedy:
-            best = jnp.argmax(chosen_by, axis=-1, keepdims=True)
-            is_best = jnp.arange(chosen_by.shape[-1])[None] == best
-            chosen_by = jnp.where(is_best, 0.0, -jnp.inf)
         return chosen_by, tuple(carry for _, carry in outputs)
+
+
+@final
+class _GreedyHead(AbstractActionHead):
+    """Makes the most probable choice of another head, whatever is drawn."""
+
+    head: AbstractActionHead
+
+    def out_size(self, space: Any) -> int:
+        return self.head.out_size(space)
+
+    def distribution(self, output: Float[Array, "agents out"]) -> ActionDistribution:
+        return self.head.distribution(output)
+
+    def noise(self, key: PRNGKeyArray, space: Any, shape: tuple[int, ...]) -> Float[Array, "..."]:
+        return self.head.noise(key, space, shape)
+
+    def choose(self, distribution: Any, noise: Float[Array, "..."]) -> Shaped[Array, "..."]:
+        return self.head.most_probable(distribution)
+
+    def most_probable(self, distribution: Any) -> Shaped[Array, "..."]:
+        return self.head.most_probable(distribution)
+
+    def action(self, choice: Shaped[Array, "..."], space: Any) -> Shaped[Array, "..."]:
+        return self.head.action(choice, space)
+
+    def entropy(self, distribution: Any) -> Float[Array, "*batch"]:
+        return self.head.entropy(distribution)
 
 
 @final

@@ -125,6 +125,8 @@ class PPO(eqx.Module):
     """Steps of a recurrent replay (0: the whole rollout)."""
     store_states: bool = False
     """Keep states and observe them anew: saves memory."""
+    slow_steps: bool = False
+    """Take no step twice: for worlds with slow steps."""
 
     def __check_init__(self):
         """**Raises:** `ValueError` when a setting has no meaning."""
@@ -192,6 +194,7 @@ class PPO(eqx.Module):
             collect_key,
             self.rollout_length,
             store_states=self.store_states,
+            slow_steps=self.slow_steps,
         )
         policy, opt_state, metrics = self.learn(
             state.policy,

@@ -99,6 +99,7 @@ def collect_rollout(
     length: int,
     *,
     store_states: bool = False,
+    slow_steps: bool = False,
 ) -> tuple[Rollout, RunnerState]:
     """Acts for a number of steps in every environment.
 
@@ -110,6 +111,9 @@ def collect_rollout(
     - `key`: the source of randomness.
     - `length`: how many steps to take in each environment.
     - `store_states`: keep the states that the observations are made of, not the observations.
+    - `slow_steps`: look at the final observation of every step. Otherwise a step on which an
+        episode was cut is taken again to see it, which pays where an observation costs more than a
+        step, and episodes end together.
 
     **Returns:** what happened, and where everything stands now.
 
@@ -122,7 +126,9 @@ def collect_rollout(
     noise = policy.head.noise(noise_key, env.action_space, shape)
     env_keys = jax.random.split(env_key, length)
     runner, steps = jax.lax.scan(
-        functools.partial(_interact, policy, env, store_states), runner, (noise, env_keys)
+        functools.partial(_interact, policy, env, store_states, slow_steps),
+        runner,
+        (noise, env_keys),
     )
     if not (store_states or policy.has_recurrent_critic):
         steps = eqx.tree_at(lambda s: s.value, steps, _ask_critic(policy, env.num_envs, steps))
@@ -169,11 +175,16 @@ def _interact(
     policy: ActorCritic,
     env: AbstractVectorEnv,
     store_states: bool,
+    slow_steps: bool,
     runner: RunnerState,
     step_inputs: tuple[Float[Array, "envs agents ..."], PRNGKeyArray],
 ) -> tuple[RunnerState, _Transition]:
     noise, env_key = step_inputs
     decision, timestep, next_runner = step_runner(policy, env, runner, noise, env_key)
+    if slow_steps:
+        final_value = _value_of(policy, timestep.final_observation, decision.next_carry)
+    else:
+        final_value = _final_value(policy, env, env_key, runner, decision, timestep)
     transition = _Transition(
         observation=_one_env_states(env, runner.env_state) if store_states else runner.observation,
         carry=decision.carry,
@@ -182,7 +193,7 @@ def _interact(
         choice=decision.choice,
         log_prob=decision.log_prob,
         value=decision.value,
-        final_value=_final_value(policy, env, env_key, runner, decision, timestep),
+        final_value=final_value,
         reward=timestep.reward,
         terminated=timestep.terminated,
         done=timestep.done,
@@ -228,6 +239,15 @@ def _step_again(
 ) -> Float[Array, "envs agents"]:
     timestep, _ = env.step(key, env_state, action)
     return jax.vmap(policy.value)(timestep.final_observation, carry)
+
+
+def _value_of(
+    policy: ActorCritic,
+    observation: PyTree[Shaped[Array, "envs agents ..."]],
+    carry: PyTree[Shaped[Array, "envs agents ..."]],
+) -> Float[Array, "envs agents"]:
+    """A value that no gradient flows through."""
+    return jax.lax.stop_gradient(jax.vmap(policy.value)(observation, carry))
 
 
 def _without_gradient(tree: PyTree) -> PyTree:

@@ -25,6 +25,7 @@ from eqgrid import (
     AutoReset,
     LogEpisodes,
     NormalizeObservation,
+    NormalizeReward,
     ShapedReward,
     Vectorize,
 )
@@ -33,11 +34,17 @@ from experiments._config import Config
 
 
 def build_training_env(config: Config) -> AbstractVectorEnv:
-    """Many worlds with the shaped reward, which fades while the agents learn."""
+    """Many worlds with the shaped reward, if they have one, which fades while the agents learn."""
     world = LogEpisodes(_shown(config, config.env.build(train=True)))
-    one = AutoReset(world, lazy=config.env.has_slow_resets)
-    env = Vectorize(ShapedReward(one, _fade(config)), config.num_envs)
-    return NormalizeObservation(env) if config.env.normalize_observation else env
+    one: AbstractEnv = AutoReset(world, lazy=config.env.has_slow_resets)
+    if config.env.has_shaped_reward:
+        one = ShapedReward(one, _fade(config))
+    env: AbstractVectorEnv = Vectorize(one, config.num_envs)
+    if config.env.normalize_observation:
+        env = NormalizeObservation(env)
+    if config.env.normalize_reward:
+        env = NormalizeReward(env, config.ppo.gamma)
+    return env
 
 
 def with_shaping(
@@ -84,7 +91,7 @@ def _is_fade(x: PyTree) -> bool:
 
 
 def build_evaluation_env(
-    config: Config, world: GridWorld | RandomLayouts, num_envs: int, totals: Sequence[str] = ()
+    config: Config, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
 ) -> AbstractVectorEnv:
     """Many worlds with nothing but the reward of the game, and `totals` of `info` for each
     episode.
@@ -93,16 +100,18 @@ def build_evaluation_env(
     return NormalizeObservation(env) if config.env.normalize_observation else env
 
 
-def _shown(config: Config, world: GridWorld | RandomLayouts) -> AbstractEnv:
+def _shown(config: Config, world: AbstractEnv) -> AbstractEnv:
     """The world as agents and critics are shown it."""
     world = _with_state(config, world)
     return AppendAgentId(world) if config.env.appends_agent_id else world
 
 
-def _with_state(config: Config, world: GridWorld | RandomLayouts) -> GridWorld | RandomLayouts:
+def _with_state(config: Config, world: AbstractEnv) -> AbstractEnv:
     """The world with its state beside what agents see, where critics are shown it."""
     if config.critic == "joint":
         return world
+    if not isinstance(world, GridWorld | RandomLayouts):
+        raise ValueError("--critic state is for worlds on a grid: leave it out.")
     return world.with_observation(WithState(world.observation))
 
 

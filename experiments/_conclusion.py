@@ -1,6 +1,7 @@
 """What is made of a run at its end: evaluations, numbers, pictures and the last checkpoint."""
 
 import dataclasses
+import functools
 import math
 import os
 from pathlib import Path
@@ -157,7 +158,8 @@ class Conclusion:
         """Writes a film of an episode of the last policy."""
         config, state, world = self.run.config, self.progress.state, self.run.plan.world
         env = frozen(build_evaluation_env(config, world, 1), state.runner.env_state)
-        film = film_episode(state.policy, env, world, self.run.keys[2], config.env.horizon)
+        draw = functools.partial(config.env.draw, world)
+        film = film_episode(state.policy, env, draw, self.run.keys[2], config.env.horizon)
         with self.failures.writing(path):
             write_whole(path, film)
 

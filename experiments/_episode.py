@@ -1,12 +1,13 @@
 """The film of one episode."""
 
+from collections.abc import Callable, Sequence
+
 import jax
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import PRNGKeyArray, PyTree
 
 from agents import ActorCritic
 from eqgrid import AbstractVectorEnv
-from eqgrid.grid import GridWorld, RandomLayouts
 from experiments._film import record
 
 _LONGEST = 1000
@@ -16,7 +17,7 @@ _LONGEST = 1000
 def film_episode(
     policy: ActorCritic,
     env: AbstractVectorEnv,
-    world: GridWorld | RandomLayouts,
+    draw: Callable[[PyTree, Sequence[float]], bytes],
     key: PRNGKeyArray,
     horizon: int,
 ) -> bytes:
@@ -26,7 +27,7 @@ def film_episode(
 
     - `policy`: who plays.
     - `env`: the world in one environment (`num_envs=1`), as the policy must be shown it.
-    - `world`: the world, which draws its states.
+    - `draw`: draws states, with what was earned before each of them.
     - `key`: the source of randomness.
     - `horizon`: how many steps an episode has at most.
 
@@ -37,8 +38,4 @@ def film_episode(
     length = int(np.append(np.flatnonzero(done) + 1, steps)[0])
     states, rewards = jax.tree.map(lambda x: x[:length], (states, rewards))
     scores = np.concatenate([[0.0], np.cumsum(rewards)[:-1]])
-    return world.render_episode(
-        states,
-        captions=[f"{score:g}" for score in scores],
-        cell_pixels=min(64, max(4, 1024 // max(world.shape))),
-    )
+    return draw(states, scores.tolist())

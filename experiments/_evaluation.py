@@ -1,6 +1,7 @@
 """The program behind `evaluate.py`: policies in, a folder with numbers and films out."""
 
 import dataclasses
+import functools
 import shlex
 import sys
 import time
@@ -16,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agents import CheckpointError, Evaluation, evaluate, mixed_team, write_whole
-from eqgrid import AbstractVectorEnv
+from eqgrid import AbstractEnv, AbstractVectorEnv
 from eqgrid.grid import GridWorld, RandomLayouts
 from experiments._build import build_evaluation_env
 from experiments._cache import keep_compiled_programs
@@ -29,6 +30,7 @@ from experiments._hub import upload
 from experiments._lineups import Lineup, lineups
 from experiments._policies import SavedPolicy, read_policy
 from experiments._results import write_json
+from experiments._world_config import AbstractWorldConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,14 +67,16 @@ class Place:
     **Arguments:**
 
     - `title`: what the layout is called.
-    - `world`: the world itself, to draw its states.
+    - `settings`: of the world, which draw its states.
+    - `world`: the world itself.
     - `env`: as many environments as episodes are played.
     - `one`: one environment, for the film.
     - `horizon`: how many steps an episode has at most.
     """
 
     title: str
-    world: GridWorld | RandomLayouts
+    settings: AbstractWorldConfig
+    world: AbstractEnv
     env: AbstractVectorEnv
     one: AbstractVectorEnv
     horizon: int
@@ -180,7 +184,7 @@ def _place(policies: Sequence[SavedPolicy], config: Config) -> Place:
     try:
         env.check()
         world = _world(policies[0], settings.env.build(train=False), config.layout)
-        many = build_evaluation_env(settings, world, config.episodes, ("events",))
+        many = build_evaluation_env(settings, world, config.episodes, tuple(env.totals(world)))
         one = build_evaluation_env(settings, world, 1)
     except ValueError as error:
         raise UsageError(str(error)) from error
@@ -191,12 +195,10 @@ def _place(policies: Sequence[SavedPolicy], config: Config) -> Place:
             raise UsageError(
                 f"{saved.name!r} cannot act in {env.name}, {short_name(env.title)}: {error}"
             ) from error
-    return Place(env.title, world, many, one, env.horizon)
+    return Place(env.title, env, world, many, one, env.horizon)
 
 
-def _world(
-    saved: SavedPolicy, world: GridWorld | RandomLayouts, layout: str | None
-) -> GridWorld | RandomLayouts:
+def _world(saved: SavedPolicy, world: AbstractEnv, layout: str | None) -> AbstractEnv:
     """Of a policy that was trained in many layouts, one of them is made as large as all of them,
     where that is known to work.
     """
@@ -222,14 +224,16 @@ def _judge(number: int, team: Lineup, greedy: bool, place: Place, seed: int) -> 
         "return_std": float(returns.std()),
         "return_of_agents": games.episode_return.mean(axis=0).tolist(),
         "length_mean": float(games.episode_length.mean()),
-        "events": _events(games, place.world.event_names),
+        "events": _events(games, place.world),
     }
 
 
-def _events(games: Evaluation, names: Sequence[str]) -> dict[str, list[float]]:
-    """How often each event happened in an episode, for every agent."""
-    means = games.totals["events"].mean(axis=0)
-    return {name: means[:, i].tolist() for i, name in enumerate(names)}
+def _events(games: Evaluation, world: AbstractEnv) -> dict[str, list[float]]:
+    """How often each event happened in an episode, or what was summed of it, for every agent."""
+    means = {name: total.mean(axis=0) for name, total in games.totals.items()}
+    if isinstance(world, GridWorld | RandomLayouts):
+        return {name: means["events"][:, i].tolist() for i, name in enumerate(world.event_names)}
+    return {name: mean.tolist() for name, mean in means.items()}
 
 
 def _draw_films(folder: Path, teams: Sequence[Lineup], place: Place, seed: int) -> list[str]:
@@ -238,7 +242,8 @@ def _draw_films(folder: Path, teams: Sequence[Lineup], place: Place, seed: int) 
     for number, team in enumerate(teams):
         key = jax.random.fold_in(jax.random.key(seed), number)
         names.append("episode.gif" if number == 0 else f"episode-{number + 1}.gif")
-        film = film_episode(mixed_team(team.policies), place.one, place.world, key, place.horizon)
+        draw = functools.partial(place.settings.draw, place.world)
+        film = film_episode(mixed_team(team.policies), place.one, draw, key, place.horizon)
         write_whole(folder / names[-1], film)
     return names
 

@@ -1,6 +1,8 @@
 """Evaluations during a run: episodes with the newest policy, whose results all hooks share."""
 
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import final
 
 import jax
@@ -11,10 +13,9 @@ from agents import ActorCritic, Evaluation, TrainProgress, evaluate
 from eqgrid import AbstractVectorEnv, NormalizeObservation
 
 
-def evaluated_metrics(event_names: Sequence[str]) -> list[str]:
-    """The names of what is measured in whole episodes, in a world with these events."""
-    names = [f"event_{name}" for name in event_names]
-    return ["eval_return_mean", "eval_return_std", "eval_length_mean", *names]
+def evaluated_metrics(totals: Mapping[str, Sequence[str]]) -> list[str]:
+    """The names of what is measured in whole episodes, with these totals."""
+    return ["eval_return_mean", "eval_return_std", "eval_length_mean", *chain(*totals.values())]
 
 
 @final
@@ -25,7 +26,7 @@ class Evaluator:
     key: PRNGKeyArray
     clock: Callable[[], float]
     rows: list[dict[str, float]]
-    event_names: tuple[str, ...]
+    totals: Mapping[str, Sequence[str]]
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class Evaluator:
         key: PRNGKeyArray,
         clock: Callable[[], float],
         rows: Sequence[dict[str, float]] = (),
-        event_names: Sequence[str] = (),
+        totals: Mapping[str, Sequence[str]] = types.MappingProxyType({}),
     ):
         """**Arguments:**
 
@@ -41,10 +42,11 @@ class Evaluator:
         - `key`: the source of the evaluations' randomness.
         - `clock`: seconds since the run started.
         - `rows`: what came of the evaluations so far.
-        - `event_names`: those of the events that the environments sum.
+        - `totals`: what the environments sum in an episode, and what to call the numbers in it, as
+            `AbstractWorldConfig.totals` says.
         """
         self.env, self.key, self.clock, self.rows = env, key, clock, list(rows)
-        self.event_names = tuple(event_names)
+        self.totals = totals
 
     def __call__(self, progress: TrainProgress) -> dict[str, float]:
         """What `train` measures after every block."""
@@ -63,18 +65,18 @@ class Evaluator:
             "eval_return_mean": float(returns.mean()),
             "eval_return_std": float(returns.std()),
             "eval_length_mean": float(np.asarray(episodes.episode_length).mean()),
-            **self._events(episodes),
+            **self._totals(episodes),
         }
         self.rows.append(row)
         return row
 
-    def _events(self, episodes: Evaluation) -> dict[str, float]:
-        """How often each event happened in an episode, for all agents together."""
-        if not self.event_names:
-            return {}
-        counts = np.asarray(episodes.totals["events"]).sum(axis=1).mean(axis=0)
-        names = (f"event_{name}" for name in self.event_names)
-        return dict(zip(names, counts.tolist(), strict=True))
+    def _totals(self, episodes: Evaluation) -> dict[str, float]:
+        """The means over the episodes, for all agents together."""
+        found = {}
+        for name, columns in self.totals.items():
+            of_agents = np.asarray(episodes.totals[name]).mean(axis=0).reshape(-1, len(columns))
+            found |= dict(zip(columns, of_agents.sum(axis=0).tolist(), strict=True))
+        return found
 
     def play(
         self,

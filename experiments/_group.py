@@ -222,8 +222,8 @@ def _stack(ppos: Sequence[PPO]) -> PPO:
 
 
 def _evaluator(run: Run) -> Evaluator:
-    rows, names = run.history.evaluations, run.plan.world.event_names
-    return Evaluator(run.plan.eval_env, run.keys[1], run.seconds, rows, names)
+    rows, totals = run.history.evaluations, run.config.env.totals(run.plan.world)
+    return Evaluator(run.plan.eval_env, run.keys[1], run.seconds, rows, totals)
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ from agents import (
 from experiments._build import build_evaluation_env, build_training_env
 from experiments._cache import keep_compiled_programs
 from experiments._conclusion import Conclusion
-from experiments._config import Config, dump, parse
+from experiments._config import Config, dump, parse, value_after
 from experiments._curriculum import Stage, stages, with_curriculum
 from experiments._display import open_console, open_display
 from experiments._errors import (
@@ -52,19 +52,20 @@ from experiments._sweep import run_sweep
 from experiments._training import Watchers, shapes, train_stages
 
 
-def run_command_line(algorithm: str, process: Process) -> int:
+def run_command_line(algorithm: str, process: Process, world: str | None = None) -> int:
     """Runs a command line, and says in one line why it cannot be done.
 
     **Arguments:**
 
     - `algorithm`: its name, for people and for files.
     - `process`: its clock, and the signals that ask it to end.
+    - `world`: which one is meant where neither a flag nor a file names one.
 
     **Returns:** the exit code: 0; 1 when something went wrong and 2 when something wrong was asked;
     130 after a Ctrl-C, and 128 and its number after another signal.
     """
     try:
-        return run(algorithm, sys.argv[1:], process)
+        return run(algorithm, _in_world(world, sys.argv[1:]), process)
     except UsageError as error:
         return print_error(str(error), 2)
     except Stopped:
@@ -79,6 +80,12 @@ def run_command_line(algorithm: str, process: Process) -> int:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
             return print_error(f"There is not enough memory: lower {_MEMORY_SETTINGS}.", 1)
         raise
+
+
+def _in_world(world: str | None, args: Sequence[str]) -> Sequence[str]:
+    """The arguments, with a world where nothing names one."""
+    named = any(value_after(flag, args) for flag in ("--env.name", "--config", "--resume"))
+    return args if world is None or named else ["--env.name", world, *args]
 
 
 _MEMORY_SETTINGS = "--num-envs, --ppo.rollout-length, --width or --eval-episodes"
@@ -248,14 +255,14 @@ def _plan(stage: Stage) -> Plan:
     try:
         world = config.env.build(train=False)
         train_env = build_training_env(config)
-        totals = ("events",) if world.event_names else ()
-        eval_env = build_evaluation_env(config, world, config.eval_episodes, totals)
+        totals = config.env.totals(world)
+        eval_env = build_evaluation_env(config, world, config.eval_episodes, tuple(totals))
         config.ppo.check(train_env, recurrent=False)
         mesh = _mesh(config)
     except ValueError as error:
         raise UsageError(str(error)) from error
     if stage.gate is not None:
-        stage.gate.check(evaluated_metrics(world.event_names))
+        stage.gate.check(evaluated_metrics(totals))
     if (obstacle := config.env.obstacle()) is not None:
         warn(f"{obstacle} Training will end at a return of 0.")
     steps_per_update = config.num_envs * config.ppo.rollout_length

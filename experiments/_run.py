@@ -9,8 +9,7 @@ from jax.sharding import Mesh
 from jaxtyping import PRNGKeyArray
 
 from agents import TrainState
-from eqgrid import AbstractVectorEnv
-from eqgrid.grid import GridWorld, RandomLayouts
+from eqgrid import AbstractEnv, AbstractVectorEnv
 from experiments._config import Config
 from experiments._curriculum import Stage
 from experiments._history import History
@@ -35,7 +34,7 @@ class Plan:
     - `mesh`: the devices to train on, where there are several.
     """
 
-    world: GridWorld | RandomLayouts
+    world: AbstractEnv
     train_env: AbstractVectorEnv
     eval_env: AbstractVectorEnv
     num_updates: int

@@ -102,8 +102,8 @@ def _announce(run: Run, console: Console) -> None:
 
 def _evaluator(run: Run) -> Evaluator:
     plan = run.plan
-    rows, names = run.history.evaluations, plan.world.event_names
-    return Evaluator(plan.eval_env, run.keys[1], run.seconds, rows, names)
+    rows, totals = run.history.evaluations, run.config.env.totals(plan.world)
+    return Evaluator(plan.eval_env, run.keys[1], run.seconds, rows, totals)
 
 
 def _train(

@@ -3,10 +3,9 @@
 A world of your own becomes one more class here, and one more entry in `WORLDS`.
 """
 
-import abc
 import dataclasses
 import os
-from typing import Any, Literal, TypedDict
+from typing import Literal
 
 from agents import PPO
 from eqgrid.envs.foraging import Foraging
@@ -24,7 +23,6 @@ from eqgrid.envs.overcooked_v2 import OvercookedV2
 from eqgrid.envs.rescue import GeneratedSites, Rescue, load_site, victims_left
 from eqgrid.envs.warehouse import Warehouse
 from eqgrid.grid import (
-    AbstractGenerator,
     GridWorld,
     Layout,
     LayoutPool,
@@ -35,6 +33,7 @@ from eqgrid.grid import (
     did_you_mean,
     stack_layouts,
 )
+from experiments._bodies import BodyWorld
 from experiments._errors import UsageError
 from experiments._generated import (
     NAME as GENERATED,
@@ -44,95 +43,7 @@ from experiments._generated import (
     check_generated,
     with_drawn_layouts,
 )
-
-
-class RunSettings(TypedDict, total=False):
-    """Settings of a run that some world wants otherwise than `Config` has them."""
-
-    ppo: PPO
-    total_steps: int
-    num_envs: int
-    width: int
-    shaping_steps: int
-
-
-class AbstractWorldConfig(abc.ABC):
-    """Which world, and how an episode goes."""
-
-    name: Any
-    layout: Any
-    horizon: int
-    observation: Any
-    normalize_observation: bool
-
-    @property
-    def title(self) -> str:
-        """What a run is called by: the name of the layout, or what stands for it."""
-        return self.layout
-
-    @abc.abstractmethod
-    def build(self, *, train: bool) -> GridWorld | RandomLayouts:
-        """The world to train or to evaluate in.
-
-        **Raises:** `ValueError` with one sentence.
-        """
-
-    @property
-    def run_settings(self) -> RunSettings:
-        """The defaults of a run in this world, where they are not those of `Config`."""
-        return {}
-
-    @property
-    def rules(self) -> str | None:
-        """Which of several sets of rules is played, where there are several."""
-        return None
-
-    @property
-    def appends_agent_id(self) -> bool:
-        """Whether agents are told which one each of them is."""
-        return False
-
-    @property
-    def has_images(self) -> bool:
-        """Whether a convolution can read the observation."""
-        return self.observation == "planes"
-
-    @property
-    def has_slow_resets(self) -> bool:
-        """Whether resets cost much, and episodes end together."""
-        return False
-
-    @property
-    def optimum(self) -> float | None:
-        """The best return that is known."""
-        return None
-
-    @property
-    def threshold(self) -> float:
-        """The step between the return thresholds of `result.json`."""
-        return 0.1
-
-    def generator(self) -> AbstractGenerator | None:
-        """What draws layouts, where the layout is `generated`.
-
-        **Raises:** `ValueError` with one sentence.
-        """
-        return None
-
-    def parts(self) -> dict[str, RandomLayouts]:
-        """The worlds that are trained in side by side, by name, where there are several."""
-        return {}
-
-    def zero_shot(self) -> dict[str, RandomLayouts]:
-        """Worlds that were not trained in, by name, in which the final policy is judged, too."""
-        return {}
-
-    def obstacle(self) -> str | None:
-        """Says why nothing can be earned, if that is so."""
-        return None
-
-    def check(self) -> None:  # noqa: B027 (most worlds need none)
-        """**Raises:** `UsageError` for numbers that are out of range."""
+from experiments._world_config import AbstractWorldConfig, RunSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +51,7 @@ class Kitchen(AbstractWorldConfig):
     """The kitchen, and how an episode goes."""
 
     name: Literal["overcooked"] = "overcooked"
-    """Or overcooked_v2, foraging, warehouse, rescue, goals."""
+    """Or overcooked_v2, foraging, warehouse, rescue, goals, body."""
     layout: str = "cramped"
     """cramped, asymmetric, ring, forced, circuit, a file, generated; or several: cramped,ring."""
     generated: KitchenSettings = dataclasses.field(default_factory=KitchenSettings)
@@ -517,6 +428,7 @@ WORLDS: dict[str, type[AbstractWorldConfig]] = {
     "warehouse": WarehouseWorld,
     "rescue": RescueWorld,
     "goals": GoalsWorld,
+    "body": BodyWorld,
 }
 
 

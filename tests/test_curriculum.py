@@ -172,9 +172,9 @@ def test_what_is_wrong_is_one_sentence(tmp_path, monkeypatch, capsys, text, word
 
 
 def test_gates_know_what_is_measured():
-    assert evaluated_metrics(["x"])[-1] == "event_x"
+    assert evaluated_metrics({"events": ("event_x",)})[-1] == "event_x"
     with pytest.raises(UsageError, match="asks for 'eval_x'"):
-        Gate("eval_x", at_least=1.0).check(evaluated_metrics([]))
+        Gate("eval_x", at_least=1.0).check(evaluated_metrics({}))
 
 
 CURRICULA = sorted((Path(__file__).parents[1] / "experiments" / "curricula").glob("*.toml"))
@@ -245,8 +245,8 @@ def test_the_log_names_the_events(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["ippo.py", *flags.split()])
     assert _program.run_command_line("ippo", _program.Process()) == 0
     header = (tmp_path / "run" / "metrics.csv").read_text().splitlines()[0].split(",")
-    world = parse("ippo", ["--env.layout", "cramped,ring"]).env.build(train=False)
-    assert set(evaluated_metrics(world.event_names)) < set(header)
+    env = parse("ippo", ["--env.layout", "cramped,ring"]).env
+    assert set(evaluated_metrics(env.totals(env.build(train=False)))) < set(header)
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert set(result["layouts"]) == {"cramped", "ring"}
     assert result["optimum"] is None, "known for 400 steps only"

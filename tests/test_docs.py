@@ -23,6 +23,7 @@ SMALLER = {
     "throughput.py": "--num-envs 1 4 --repeats 1 --worlds overcooked goals",
     "learning_speed.py": "--repeats 1 --total-steps 8192",
     "layouts.py": "--count 3",
+    "body_speed.py": "--num-envs 4 --repeats 1 --steps-per-run 64 --model cartpole",
     "accelerator.py": "--num-envs 4 --repeats 1 --seeds 2 --total-steps 8192 --copy-gib 0.01",
 }
 PEERS = ("--peers", "--jaxmarl")
@@ -97,7 +98,7 @@ def test_commands_run(command, tmp_path, own_caches):
 def test_flags_exist(tmp_path, own_caches, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     scripts = ("evaluate.py", "layouts.py", "throughput.py", "learning_speed.py")
-    scripts += ("accelerator.py",)
+    scripts += ("accelerator.py", "body_speed.py")
     env = own_caches | {"COLUMNS": "200"}
     helps = [
         run([ROOT / "experiments" / script, "--help"], tmp_path, env).stdout for script in scripts

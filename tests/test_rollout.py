@@ -83,6 +83,15 @@ def test_the_next_value_is_that_of_the_final_observation(read):
     assert not cut[-1].any(), "the last step must be an ordinary one"
 
 
+def test_looking_at_every_final_observation_finds_the_same_values(read):
+    policy = policy_with(TimeReader(1))
+    looked, _ = roll(policy, clocks(NUM_ENVS), jax.random.key(0), LENGTH, slow_steps=True)
+    counts = ~read[0].terminated
+    np.testing.assert_array_equal(looked.next_value[counts], read[0].next_value[counts])
+    for name in ("observation", "value", "reward", "done"):
+        np.testing.assert_array_equal(getattr(looked, name), getattr(read[0], name))
+
+
 def test_the_next_value_of_a_recurrent_critic_knows_the_episode(key):
     rollout, _ = roll(policy_with(StepCounter()), clocks(NUM_ENVS), key, LENGTH)
     time = np.asarray(rollout.observation[..., 1])

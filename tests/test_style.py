@@ -112,6 +112,7 @@ FORBIDDEN = {
     "eqgrid": ("agents", "experiments", "eqgrid.grid"),
     "eqgrid/grid": ("agents", "experiments", "eqgrid.envs", "eqgrid._a", "eqgrid._l", "eqgrid._n"),
     "eqgrid/envs": ("agents", "experiments"),
+    "eqgrid/interop": ("agents", "experiments", "eqgrid.grid", "eqgrid.envs"),
     "agents": ("experiments", "eqgrid.grid", "eqgrid.envs"),
     "experiments": (),
     "experiments/baselines": (),
@@ -177,6 +178,7 @@ def test_an_init_file_only_passes_names_on(path):
 @pytest.mark.slow
 def test_importing_eqgrid_pulls_in_nothing_heavy():
     heavy = ("optax", "distrax", "tensorflow_probability", "tyro", "rich", "matplotlib", "PIL")
+    heavy += ("mujoco", "scipy.spatial")
     code = f"import sys, eqgrid; print([m for m in {heavy!r} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

@@ -8,15 +8,14 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from eqgrid import ENVIRONMENTS
-from experiments import _build, _config
+from experiments import _build, _config, _worlds
 
 
 def fields(config) -> dict:
     return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize("name", _worlds.WORLDS)
 def test_a_world_brings_its_defaults(name, tmp_path):
     env = _config.default_world(name)
     wanted = fields(_config.Config()) | {"env": env} | env.run_settings
@@ -44,7 +43,7 @@ def test_files_replace_defaults_and_flags_replace_both(tmp_path):
     assert (config.total_steps, config.ppo.gamma, config.ppo.advantage_std_offset) == (9, 0.5, 0.1)
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize("name", _worlds.WORLDS)
 def test_a_file_with_every_setting_does_not_depend_on_defaults(name, tmp_path):
     config = _config.parse("ippo", ["--env.name", name, "--ppo.gamma", "0.5", "--width", "3"])
     (tmp_path / "config.toml").write_text(_config.dump("ippo", config))

@@ -58,7 +58,7 @@ def test_it_shows_itself_in_a_notebook(name):
 
 
 def test_every_world_has_settings_of_its_own():
-    assert list(_worlds.WORLDS) == list(ENVIRONMENTS)
+    assert list(_worlds.WORLDS) == [*ENVIRONMENTS, "body"]
     for name in ENVIRONMENTS:
         config = _worlds.default_world(name)
         assert config.name == name

@@ -5,7 +5,7 @@ import json
 import pytest
 
 pytestmark = pytest.mark.robustness
-WORLDS = ("overcooked_v2", "foraging", "warehouse", "rescue", "goals")
+WORLDS = ("overcooked_v2", "foraging", "warehouse", "rescue", "goals", "body")
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -1,0 +1,131 @@
+"""A biped that learns to stand, to walk, and to stop at a goal: three tasks of one world."""
+
+from pathlib import Path
+from typing import final
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from ...interop.mjx import (
+    AbstractBodyMeasure,
+    AbstractBodyObservation,
+    BodyState,
+    Distance,
+    Effort,
+    MjxEnv,
+    Model,
+    Motion,
+    NoisyStart,
+    OutOfRange,
+    RandomGoal,
+)
+
+_MODEL = Path(__file__).parent / "biped.xml"
+_X, _Z, _PITCH = 0, 1, 2
+_FULL_SPEED, _RADIUS = 1.0, 0.4
+
+
+def Biped(task: str = "balance") -> MjxEnv:
+    """A biped with six motors (hips, knees, ankles) that moves in a vertical plane, 50 steps per
+    second. All tasks have equal observations and actions, so a policy can go from one to the next.
+
+    A step pays at most 1, in proportion to how upright the body is, and effort costs a little.
+
+    - `"balance"`: being upright is enough.
+    - `"walk"`: being upright is worth a fifth, the rest is paid for walking forward, in full from
+        1 metre per second.
+    - `"reach"`: the same for walking towards a flag 2 to 5 metres ahead, and in full for being
+        within 0.4 metres of it.
+
+    The task is over when the torso has sunk by 0.3 metres or leans by more than 1 radian. The
+    measures are `"distance"`, how far it came in the step, and `"at_goal"`, 1 where it is at the
+    flag.
+
+    **Arguments:**
+
+    - `task`: what is paid. The flag of the other tasks has no meaning.
+
+    **Raises:** `ValueError` when there is no such task.
+    """
+    if task not in _REWARDS:
+        raise ValueError(f"A biped has no task {task!r}: choose {', '.join(_REWARDS)}.")
+    return MjxEnv(
+        _MODEL,
+        rewards={"task": _REWARDS[task](), "effort": Effort(-0.05)},
+        measures={"distance": Distance(_X), "at_goal": AtGoal()},
+        observation=BodyAndGoal(),
+        starts=(NoisyStart(0.05, 0.1), RandomGoal(2.0, 5.0)),
+        endings=(OutOfRange(_Z, -0.3, 1.0), OutOfRange(_PITCH, -1.0, 1.0)),
+        substeps=2,
+    )
+
+
+@final
+class BodyAndGoal(AbstractBodyObservation):
+    """Height, pitch, the angles of six joints, all velocities, and how far ahead the goal is, in
+    metres, from -1 to 1 where it is further away.
+    """
+
+    def __call__(self, model: Model, state: BodyState) -> Float[Array, " numbers"]:
+        ahead = jnp.clip(_ahead(state), -1, 1)
+        return jnp.concatenate([state.qpos[_Z:], state.qvel, ahead[None]])
+
+
+@final
+class Balanced(AbstractBodyMeasure):
+    """How upright the body is, from 0 to 1."""
+
+    def __call__(self, model: Model, motion: Motion) -> Float[Array, ""]:
+        return _upright(motion.after)
+
+
+@final
+class Walked(AbstractBodyMeasure):
+    """How upright the body is, and how fast it walks forward."""
+
+    def __call__(self, model: Model, motion: Motion) -> Float[Array, ""]:
+        share = jnp.clip(_velocity(motion) / _FULL_SPEED, 0, 1)
+        return _upright(motion.after) * (0.2 + 0.8 * share)
+
+
+@final
+class Reached(AbstractBodyMeasure):
+    """How upright the body is, and how fast it walks towards the goal, or whether it is there."""
+
+    def __call__(self, model: Model, motion: Motion) -> Float[Array, ""]:
+        towards = _velocity(motion) * jnp.sign(_ahead(motion.before))
+        share = jnp.where(_is_at_goal(motion), 1.0, jnp.clip(towards / _FULL_SPEED, 0, 1))
+        return _upright(motion.after) * (0.2 + 0.8 * share)
+
+
+@final
+class AtGoal(AbstractBodyMeasure):
+    """1 where the body is at the goal: summed over an episode, how many steps it was there."""
+
+    def __call__(self, model: Model, motion: Motion) -> Float[Array, ""]:
+        return _is_at_goal(motion).astype(float)
+
+
+_REWARDS: dict[str, type[AbstractBodyMeasure]] = {
+    "balance": Balanced,
+    "walk": Walked,
+    "reach": Reached,
+}
+
+
+def _upright(state: BodyState) -> Float[Array, ""]:
+    """1 for a body that stands, less where it leans, or where it has sunk by more than 0.1 m."""
+    height = jnp.clip((state.qpos[_Z] + 0.3) / 0.2, 0, 1)
+    return height * jnp.cos(state.qpos[_PITCH])
+
+
+def _velocity(motion: Motion) -> Float[Array, ""]:
+    return (motion.after.qpos[_X] - motion.before.qpos[_X]) / motion.seconds
+
+
+def _ahead(state: BodyState) -> Float[Array, ""]:
+    return state.mocap_pos[0, 0] - state.qpos[_X]
+
+
+def _is_at_goal(motion: Motion) -> Bool[Array, ""]:
+    return jnp.abs(_ahead(motion.after)) < _RADIUS

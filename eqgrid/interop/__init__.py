@@ -1,0 +1,1 @@
+"""Doors to other libraries. Each imports its library, so none is imported by `eqgrid` itself."""

@@ -1,0 +1,16 @@
+from ._env import MjxEnv as MjxEnv
+from ._library import Model as Model
+from ._parts import (
+    AbstractBodyEnding as AbstractBodyEnding,
+    AbstractBodyMeasure as AbstractBodyMeasure,
+    AbstractBodyObservation as AbstractBodyObservation,
+    AbstractBodyStart as AbstractBodyStart,
+    Coordinates as Coordinates,
+    Distance as Distance,
+    Effort as Effort,
+    NoisyStart as NoisyStart,
+    OutOfRange as OutOfRange,
+    RandomGoal as RandomGoal,
+    SetJoint as SetJoint,
+)
+from ._state import BodyState as BodyState, Motion as Motion, body_positions as body_positions

@@ -1,0 +1,217 @@
+"""An environment from a MuJoCo model, simulated by MJX."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped, UInt8
+
+from ..._env import AbstractEnv, TimeStep
+from ..._spaces import AbstractSpace, Box
+from ._library import MjModel, mjx, mujoco
+from ._parts import (
+    AbstractBodyEnding,
+    AbstractBodyMeasure,
+    AbstractBodyObservation,
+    AbstractBodyStart,
+    Coordinates,
+)
+from ._pictures import Renderer, draw_frames, write_gif
+from ._state import BodyState, Motion, any_promotion, read_state, write_state
+
+
+@final
+class MjxEnv(AbstractEnv):
+    """One agent that moves one MuJoCo model. Episodes end where an ending says so, and never by
+    themselves otherwise: put it into `TimeLimit`.
+
+    Actions are controls, one number for every actuator, within its `ctrlrange`. The keys of `info`
+    are the names of `rewards` and `measures`, with one number for the agent; `LogEpisodes` sums
+    them. Where the simulation is no longer finite, the last finite state stays, nothing is paid,
+    and the task is over.
+
+    The model is an array leaf (masses, gravity, ...), so a batch of different models is a batch of
+    environments: `eqx.tree_at(lambda env: env.model.opt.gravity, env, ...)`.
+
+    **Arguments:**
+
+    - `source`: an MJCF text, or the path of a file.
+    - `rewards`: what is paid in a step, by name; the reward is their sum.
+    - `measures`: what else is told in `info`, by name.
+    - `observation`: what is seen; all positions and velocities unless given.
+    - `starts`: changes of the model's own start, applied in this order.
+    - `endings`: the task is over when one of them says so.
+    - `substeps`: steps of the simulator in one step of the environment.
+
+    **Raises:** `ValueError` when MuJoCo cannot read the model, MJX cannot simulate it, an actuator
+    has no `ctrlrange`, or a name is given twice.
+    """
+
+    num_agents: int = eqx.field(static=True)
+    action_space: AbstractSpace
+    model: mjx.Model
+    data: mjx.Data
+    rewards: dict[str, AbstractBodyMeasure]
+    measures: dict[str, AbstractBodyMeasure]
+    observation: AbstractBodyObservation
+    starts: tuple[AbstractBodyStart, ...]
+    endings: tuple[AbstractBodyEnding, ...]
+    substeps: int = eqx.field(static=True)
+    source: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        source: str | Path,
+        *,
+        rewards: Mapping[str, AbstractBodyMeasure],
+        measures: Mapping[str, AbstractBodyMeasure] | None = None,
+        observation: AbstractBodyObservation | None = None,
+        starts: Sequence[AbstractBodyStart] = (),
+        endings: Sequence[AbstractBodyEnding] = (),
+        substeps: int = 1,
+    ):
+        if substeps < 1:
+            raise ValueError(f"MjxEnv needs at least 1 substep, but got {substeps}.")
+        self.rewards, self.measures = dict(rewards), dict(measures or {})
+        if twice := set(self.rewards) & set(self.measures):
+            raise ValueError(f"{min(twice)!r} is the name of a reward and of a measure: change it.")
+        self.source = str(source)
+        compiled = load_model(self.source)
+        self.model, self.data = _put(compiled)
+        self.num_agents = 1
+        self.action_space = _controls(compiled)
+        self.observation = Coordinates() if observation is None else observation
+        self.starts, self.endings = tuple(starts), tuple(endings)
+        self.substeps = substeps
+
+    @property
+    def seconds_per_step(self) -> Float[Array, ""]:
+        """How long a step takes in the simulated world."""
+        return jnp.asarray(self.model.opt.timestep, float) * self.substeps
+
+    def reset(self, key: PRNGKeyArray) -> tuple[Float[Array, "agents numbers"], BodyState]:
+        state = read_state(self.data)
+        for i, start in enumerate(self.starts):
+            state = start(jax.random.fold_in(key, i), self.model, state)
+        return self.observe(state), state
+
+    def step(
+        self, key: PRNGKeyArray, state: BodyState, action: Shaped[Array, "agents actuators"]
+    ) -> tuple[TimeStep, BodyState]:
+        after = self._simulate(state, action[0])
+        finite = _is_finite(after)
+        after = jax.tree.map(lambda new, old: jnp.where(finite, new, old), after, state)
+        motion = Motion(state, after, action[0], self.seconds_per_step)
+        paid = {name: term(self.model, motion) for name, term in self.rewards.items()}
+        told = {name: term(self.model, motion) for name, term in self.measures.items()}
+        reward = jnp.where(finite, sum(paid.values(), jnp.zeros(())), 0.0)
+        over = ~finite
+        for ending in self.endings:
+            over |= ending(self.model, after)
+        info = {name: number[None] for name, number in (paid | told).items()}
+        never = jnp.zeros((), bool)
+        return TimeStep(self.observe(after), reward[None], over[None], never, info), after
+
+    def observe(self, state: BodyState) -> Float[Array, "agents numbers"]:
+        return self.observation(self.model, state)[None]
+
+    def render(
+        self, state: BodyState, *, width: int = 480, renderer: Renderer = "auto"
+    ) -> UInt8[np.ndarray, "rows columns 3"]:
+        """Draws one state.
+
+        **Arguments:**
+
+        - `state`: what to draw; concrete arrays.
+        - `width`: of the picture, in pixels.
+        - `renderer`: `"opengl"`, `"side"` for a flat view from the side, or `"auto"` for OpenGL
+            where it works.
+
+        **Returns:** the picture, RGB.
+
+        **Raises:** `RuntimeError` when OpenGL is asked for and cannot be used.
+        """
+        states = jax.tree.map(lambda x: np.asarray(x)[None], state)
+        return draw_frames(load_model(self.source), states, width=width, renderer=renderer)[0]
+
+    def render_episode(
+        self,
+        states: BodyState,
+        *,
+        width: int = 480,
+        frames_per_second: int | float = 25,
+        captions: Sequence[str] | None = None,
+        renderer: Renderer = "auto",
+    ) -> bytes:
+        """Makes a film of one episode, as fast as it was: an animated GIF that loops.
+
+        **Arguments:**
+
+        - `states`: what to draw: every array leads with a time axis.
+        - `width`, `renderer`: as in `render`.
+        - `frames_per_second`: about how many of the states are shown.
+        - `captions`: a short text for every state, such as the score.
+
+        **Returns:** the bytes of the file.
+
+        **Raises:** `RuntimeError` when OpenGL is asked for and cannot be used.
+        """
+        per_state = float(self.seconds_per_step)
+        stride = max(1, round(1 / (frames_per_second * per_state)))
+        shown = range(0, len(states.qpos), stride)
+        states = jax.tree.map(lambda x: np.asarray(x)[::stride], states)
+        frames = draw_frames(load_model(self.source), states, width=width, renderer=renderer)
+        texts = [(f"{i * per_state:.1f} s", captions[i] if captions else "") for i in shown]
+        return write_gif(frames, texts, stride * per_state)
+
+    def _simulate(self, state: BodyState, control: Float[Array, " actuators"]) -> BodyState:
+        def step(_: Any, data: mjx.Data) -> mjx.Data:
+            return mjx.step(self.model, data)
+
+        with any_promotion():
+            data = write_state(self.data, state).replace(ctrl=control)
+            return read_state(jax.lax.fori_loop(0, self.substeps, step, data))
+
+
+def load_model(source: str) -> MjModel:
+    """Reads an MJCF text, or the file that has it.
+
+    **Raises:** `ValueError` with one sentence when it cannot be read.
+    """
+    try:
+        if source.lstrip().startswith("<"):
+            return mujoco.MjModel.from_xml_string(source)
+        return mujoco.MjModel.from_xml_path(source)
+    except ValueError as error:
+        said = " ".join(str(error).split())
+        raise ValueError(f"MuJoCo cannot read the model: {said}") from error
+
+
+def _put(compiled: MjModel) -> tuple[mjx.Model, mjx.Data]:
+    """The model and the data of its start, as MJX has them."""
+    try:
+        model = mjx.put_model(compiled, impl="jax")
+    except NotImplementedError as error:
+        raise ValueError(f"MJX cannot simulate the model: {error}") from error
+    return model, mjx.make_data(compiled, impl="jax")
+
+
+def _controls(compiled: MjModel) -> Box:
+    """What the actuators can be told."""
+    free = [compiled.actuator(i).name or str(i) for i in np.flatnonzero(~_limited(compiled))]
+    if free:
+        raise ValueError(f"The actuator {free[0]!r} needs limits: give it a ctrlrange.")
+    low, high = jnp.asarray(compiled.actuator_ctrlrange.T, float)
+    return Box(low, high, shape=(compiled.nu,))
+
+
+def _limited(compiled: MjModel) -> Bool[np.ndarray, " actuators"]:
+    return np.asarray(compiled.actuator_ctrllimited, bool)
+
+
+def _is_finite(state: BodyState) -> Bool[Array, ""]:
+    return jnp.isfinite(state.qpos).all() & jnp.isfinite(state.qvel).all()

@@ -1,0 +1,243 @@
+"""Pictures and films of a body: as OpenGL draws it where that works, else from the side."""
+
+import dataclasses
+import io
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, final
+
+import numpy as np
+from jaxtyping import Float, UInt8
+from PIL import Image, ImageDraw, ImageFont
+from scipy.spatial import ConvexHull
+
+from ._library import MjData, MjModel, mujoco
+from ._opengl import draw_with_opengl
+from ._state import BodyState
+
+Renderer: TypeAlias = Literal["auto", "opengl", "side"]
+"""Who draws: OpenGL, a flat view from the side with Pillow, or OpenGL where it works."""
+
+_SUPERSAMPLING = 3
+_COLOURS, _SAMPLED = 64, 8  # colours of a film, found in so many of its frames
+_MARGIN = 0.15  # metres around what is shown
+_SKY, _INK, _BAR, _BAR_TEXT = (250, 250, 252), (90, 94, 102), (52, 58, 70), (236, 239, 244)
+_CIRCLE = np.stack([f(np.linspace(0, 2 * np.pi, 24, endpoint=False)) for f in (np.cos, np.sin)], 1)
+_CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class View:
+    """What part of the world a film shows, and how large.
+
+    **Arguments:**
+
+    - `left`: the x coordinate of the left border, for every frame.
+    - `bottom`, `width`, `height`: in metres.
+    - `pixels`: the size of the picture.
+    """
+
+    left: Float[np.ndarray, " frames"]
+    bottom: float
+    width: float
+    height: float
+    pixels: tuple[int, int]
+
+
+def draw_frames(
+    model: MjModel, states: BodyState, *, width: int, renderer: Renderer
+) -> list[UInt8[np.ndarray, "rows columns 3"]]:
+    """Draws states.
+
+    **Arguments:**
+
+    - `model`: the model.
+    - `states`: what to draw: every array leads with a time axis.
+    - `width`: of a picture, in pixels.
+    - `renderer`: who draws.
+
+    **Returns:** a picture for each state.
+
+    **Raises:** `RuntimeError` when OpenGL is asked for and cannot be used.
+    """
+    qpos, mocap_pos = np.asarray(states.qpos, float), np.asarray(states.mocap_pos, float)
+    places = [_place(model, *numbers) for numbers in zip(qpos, mocap_pos, strict=True)]
+    view = _view(model, places, width)
+    if renderer != "side":
+        frames = draw_with_opengl(model, qpos, mocap_pos, **_camera(view))
+        if frames is not None:
+            return frames
+        if renderer == "opengl":
+            raise RuntimeError("OpenGL cannot be used here: draw with renderer='side'.")
+    return [_draw(model, place, view, i) for i, place in enumerate(places)]
+
+
+def write_gif(
+    frames: Sequence[UInt8[np.ndarray, "rows columns 3"]],
+    texts: Sequence[tuple[str, str]],
+    seconds: float,
+) -> bytes:
+    """Makes an animated GIF that loops.
+
+    **Arguments:**
+
+    - `frames`: the pictures.
+    - `texts`: what stands on the left and on the right below each picture.
+    - `seconds`: how long each is shown; a GIF counts in hundredths of a second.
+    """
+    images = [_with_bar(Image.fromarray(x), *text) for x, text in zip(frames, texts, strict=True)]
+    some = images[:: max(1, len(images) // _SAMPLED)]
+    sample = np.concatenate([np.asarray(image) for image in some])
+    palette = Image.fromarray(sample).quantize(_COLOURS)
+    images = [x.quantize(palette=palette, dither=Image.Dither.NONE) for x in images]
+    file = io.BytesIO()
+    images[0].save(
+        file,
+        "GIF",
+        save_all=True,
+        append_images=images[1:],
+        duration=max(20, round(100 * seconds) * 10),
+        loop=0,
+    )
+    return file.getvalue()
+
+
+def _place(model: MjModel, qpos: Any, mocap_pos: Any) -> MjData:
+    """Where everything is in a state."""
+    data = mujoco.MjData(model)
+    data.qpos[:], data.mocap_pos[:] = qpos, mocap_pos
+    mujoco.mj_kinematics(model, data)
+    return data
+
+
+def _view(model: MjModel, places: Sequence[MjData], width: int) -> View:
+    """The part of the world that the body is in. Where its first joint has limits, the view stands
+    still; else it follows the body.
+    """
+    moving = model.geom_bodyid == model.jnt_bodyid[0]
+    stands_still = bool(model.jnt_limited[0])
+    shown = _outlined(model) if stands_still else np.flatnonzero(model.geom_bodyid > 0).tolist()
+    shown = [i for i in shown if stands_still or model.body_mocapid[model.geom_bodyid[i]] < 0]
+    points = [np.concatenate([_outline(model, p, i) for i in shown]) for p in places]
+    floors = [p.geom_xpos[i, 2] for p in places[:1] for i in _planes(model)]
+    bottom = min([*floors, *(x[:, 1].min() for x in points)]) - _MARGIN
+    height = max(x[:, 1].max() for x in points) + _MARGIN - bottom
+    if stands_still:
+        left = min(x[:, 0].min() for x in points) - _MARGIN
+        across = max(x[:, 0].max() for x in points) + _MARGIN - left
+        lefts = np.full(len(places), left)
+    else:
+        across = 2 * height
+        lefts = np.array([p.geom_xpos[moving, 0].mean() for p in places]) - 0.4 * across
+    pixels = (width, 2 * round(width * height / across / 2))
+    return View(lefts, float(bottom), float(across), float(height), pixels)
+
+
+def _camera(view: View) -> dict[str, Any]:
+    """The same for a camera in perspective, from so far that what is shown fits the picture."""
+    centres = view.left + view.width / 2
+    return {
+        "pixels": view.pixels,
+        "lookat": [[x, 0.0, view.bottom + view.height / 2] for x in centres.tolist()],
+        "distance": view.height / 2 / np.tan(np.pi / 8),
+    }
+
+
+def _planes(model: MjModel) -> list[int]:
+    return np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE).tolist()
+
+
+def _outlined(model: MjModel) -> list[int]:
+    return np.flatnonzero(model.geom_type != mujoco.mjtGeom.mjGEOM_PLANE).tolist()
+
+
+def _draw(
+    model: MjModel, data: MjData, view: View, frame: int
+) -> UInt8[np.ndarray, "rows columns 3"]:
+    """One state from the side: x to the right, z up, and what has a small y in front."""
+    columns, rows = (_SUPERSAMPLING * x for x in view.pixels)
+    scale = columns / view.width
+    image = Image.new("RGB", (columns, rows), _SKY)
+    pen = ImageDraw.Draw(image)
+
+    def on_paper(points: Float[np.ndarray, "points 2"]) -> list[tuple[float, float]]:
+        x, z = (points - [view.left[frame], view.bottom]).T * scale
+        return list(zip(x.tolist(), (rows - z).tolist(), strict=True))
+
+    for i in _planes(model):
+        _draw_floor(pen, on_paper, view, frame, data.geom_xpos[i, 2], _colour(model, i))
+    for i in sorted(_outlined(model), key=lambda i: -data.geom_xpos[i, 1]):
+        corners = on_paper(_outline(model, data, i))
+        pen.polygon(corners, fill=_colour(model, i), outline=_INK, width=_SUPERSAMPLING)
+    return np.asarray(image.resize(view.pixels, Image.Resampling.LANCZOS))
+
+
+def _draw_floor(
+    pen: ImageDraw.ImageDraw,
+    on_paper: Any,
+    view: View,
+    frame: int,
+    z: float,
+    colour: tuple[int, int, int],
+) -> None:
+    """A floor with a mark at every metre, so that one sees how far a body came."""
+    left, right = view.left[frame], view.left[frame] + view.width
+    corners = np.array([[left, z], [right, z], [right, view.bottom], [left, view.bottom]])
+    pen.polygon(on_paper(corners), fill=colour)
+    pen.line(on_paper(corners[:2]), fill=_INK, width=_SUPERSAMPLING)
+    font = ImageFont.load_default(size=10 * _SUPERSAMPLING)
+    for metre in range(int(np.ceil(left)), int(np.floor(right)) + 1):
+        top, below = on_paper(np.array([[metre, z], [metre, z - 0.04]]))
+        pen.line([top, below], fill=_INK, width=_SUPERSAMPLING)
+        pen.text(below, f"{metre} m", fill=_INK, font=font, anchor="mt")
+
+
+def _outline(model: MjModel, data: MjData, geom: int) -> Float[np.ndarray, "points 2"]:
+    """The corners of what a geom covers, seen from the side: those of the convex hull."""
+    points, radius = _points(model, geom)
+    rotation = data.geom_xmat[geom].reshape(3, 3)
+    flat = (data.geom_xpos[geom] + points @ rotation.T)[:, [0, 2]]
+    if radius > 0:
+        flat = (flat[:, None] + radius * _CIRCLE).reshape(-1, 2)
+    hull = ConvexHull(flat, qhull_options="QJ")  # also of what is seen from its edge
+    return flat[hull.vertices]
+
+
+def _points(model: MjModel, geom: int) -> tuple[Float[np.ndarray, "points 3"], float]:
+    """Points that a geom is the hull of, and how thick it is around them."""
+    kinds, kind, size = mujoco.mjtGeom, model.geom_type[geom], model.geom_size[geom]
+    if kind == kinds.mjGEOM_SPHERE:
+        return np.zeros((1, 3)), size[0]
+    if kind == kinds.mjGEOM_CAPSULE:
+        return np.array([[0, 0, -size[1]], [0, 0, size[1]]]), size[0]
+    if kind == kinds.mjGEOM_CYLINDER:
+        return np.concatenate([_ring(size[0], z) for z in (-size[1], size[1])]), 0.0
+    if kind == kinds.mjGEOM_ELLIPSOID:
+        rings = [_ring(np.sqrt(1 - z**2), z) for z in np.linspace(-1, 1, 13)]
+        return np.concatenate(rings) * size, 0.0
+    if kind == kinds.mjGEOM_MESH:
+        mesh = model.geom_dataid[geom]
+        start, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
+        return np.asarray(model.mesh_vert[start : start + count], float), 0.0
+    return _CORNERS * size, 0.0
+
+
+def _ring(radius: float, z: float) -> Float[np.ndarray, "points 3"]:
+    return np.column_stack([radius * _CIRCLE, np.full(len(_CIRCLE), z)])
+
+
+def _colour(model: MjModel, geom: int) -> tuple[int, int, int]:
+    red, green, blue = (int(255 * x) for x in model.geom_rgba[geom, :3])
+    return red, green, blue
+
+
+def _with_bar(image: Image.Image, left: str, right: str) -> Image.Image:
+    """A picture with a bar below it, and a text on either side of the bar."""
+    height = 20
+    whole = Image.new("RGB", (image.width, image.height + height), _BAR)
+    whole.paste(image, (0, 0))
+    pen, font = ImageDraw.Draw(whole), ImageFont.load_default(size=12)
+    middle = image.height + height / 2
+    pen.text((8, middle), left, fill=_BAR_TEXT, font=font, anchor="lm")
+    pen.text((image.width - 8, middle), right, fill=_BAR_TEXT, font=font, anchor="rm")
+    return whole
