@@ -2,22 +2,23 @@
 
 import dataclasses
 import json
+import time
 from pathlib import Path
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
-from jaxtyping import Array
 
-from eqgrid.grid import Stay
+from agents import Evaluation
+from eqgrid import NormalizeObservation
+from eqgrid.grid import GridWorld, Stay
 from experiments import _program
 from experiments._build import build_evaluation_env
 from experiments._config import Config, dump, load, parse
 from experiments._curriculum import Gate, Stage, StageEvaluator, stages, summary, with_curriculum
 from experiments._errors import UsageError
-from experiments._evaluator import evaluated_metrics
+from experiments._evaluator import Evaluator, evaluated_metrics
 
 TABLES = """
 [[stage]]
@@ -178,37 +179,43 @@ def test_gates_know_what_is_measured():
 
 
 CURRICULA = sorted((Path(__file__).parents[1] / "experiments" / "curricula").glob("*.toml"))
-KITCHENS = {"circuit": "circuit"}
-"""The settings that a file is made for, by its name; the rest are worlds."""
+MADE_FOR = {
+    "circuit": ["--env.layout", "circuit"],
+    "biped": ["--env.name", "body", "--env.model", "biped"],
+}
+"""The flags of the run that each file is for."""
 
 
 def gates():
     """Every gate that is shipped, with the settings of its stage."""
     for path in CURRICULA:
-        args = ["--curriculum", str(path), "--env.layout", KITCHENS[path.stem]]
+        args = ["--curriculum", str(path), *MADE_FOR[path.stem]]
         for stage in stages(with_curriculum(parse("ippo", args))):
             if stage.gate is not None:
                 yield pytest.param(stage, id=f"{path.stem}-{stage.name}")
 
 
-def play(env, act, horizon: int) -> tuple[Array, Array]:
-    """One episode in every environment: the returns, and how often each event happened."""
+def play(env, act, horizon: int) -> Evaluation:
+    """The first episode in every environment."""
+    kept = ("episode_return", "episode_length", *(f"episode_{name}" for name in env.env.env.totals))
 
     def step(carry, key):
-        state, returns, events = carry
+        state, over, sums = carry
         action_key, step_key = jax.random.split(key)
         timestep, state = env.step(step_key, state, act(action_key))
-        returns += timestep.info["episode_return"]
-        events += timestep.info["episode_events"]
-        return (state, returns, events), None
+        first = timestep.done & ~over
+        new = {name: timestep.info[name] for name in kept}
+        sums = jax.tree.map(lambda x, old: jax.vmap(jnp.where)(first, x, old), new, sums)
+        return (state, over | first, sums), None
 
     _, state = env.reset(jax.random.key(0))
-    shapes = jax.eval_shape(lambda: env.step(jax.random.key(0), state, act(jax.random.key(0))))[0]
-    nothing = [shapes.info[f"episode_{name}"] for name in ("return", "events")]
-    nothing = [jnp.zeros(x.shape, x.dtype) for x in nothing]
+    info = jax.eval_shape(env.step, jax.random.key(0), state, act(jax.random.key(0)))[0].info
+    nothing = {name: jnp.zeros(info[name].shape, info[name].dtype) for name in kept}
+    start = (state, jnp.zeros(env.num_envs, bool), nothing)
     keys = jax.random.split(jax.random.key(1), horizon)
-    (_, returns, events), _ = jax.lax.scan(step, (state, *nothing), keys)
-    return returns, events
+    (_, over, sums), _ = jax.lax.scan(step, start, keys)
+    sums = {name.removeprefix("episode_"): x for name, x in sums.items()}
+    return Evaluation(sums.pop("return"), sums.pop("length"), sums, over)
 
 
 @pytest.mark.slow
@@ -216,24 +223,30 @@ def play(env, act, horizon: int) -> tuple[Array, Array]:
 @pytest.mark.parametrize("stage", list(gates()))
 def test_nobody_passes_a_gate_without_learning(stage, acts):
     config, world = stage.config, stage.config.env.build(train=False)
-    env = build_evaluation_env(config, world, 64, ("events",))
-    shape, space = (env.num_envs, env.num_agents), env.action_space
-    stay = next(i for i, action in enumerate(world.actions) if isinstance(action, Stay))
+    totals = config.env.totals(world)
+    env = build_evaluation_env(config, world, 64, tuple(totals))
+    env = env.env if isinstance(env, NormalizeObservation) else env
+    nothing = jnp.zeros((env.num_envs, env.num_agents, 6))
+    if isinstance(world, GridWorld):
+        stay = next(i for i, action in enumerate(world.actions) if isinstance(action, Stay))
+        nothing = jnp.full((env.num_envs, env.num_agents), stay)
 
     def act(key):
-        return (
-            jnp.full(shape, stay) if acts == "not" else jax.random.randint(key, shape, 0, space.n)
-        )
+        if acts == "not":
+            return nothing
+        keys = jax.random.split(key, (env.num_envs, env.num_agents))
+        return jax.vmap(jax.vmap(env.action_space.sample))(keys)
 
-    returns, events = eqx.filter_jit(play)(env, act, config.env.horizon)
-    measured = {"eval_return_mean": float(returns.mean())}
-    counts = np.asarray(events).sum(axis=1).mean(axis=0)
-    measured |= {f"event_{name}": x for name, x in zip(world.event_names, counts, strict=True)}
+    episodes = eqx.filter_jit(play)(env, act, config.env.horizon)
+    assert bool(episodes.finished.all())
+    measured = Evaluator(env, jax.random.key(0), time.perf_counter, (), totals).add(
+        Progress(0), episodes
+    )
     assert not stage.gate.holds(measured)
 
 
 def test_each_curriculum_is_looked_at():
-    assert {path.stem for path in CURRICULA} == {*KITCHENS}
+    assert {path.stem for path in CURRICULA} == {*MADE_FOR}
 
 
 @pytest.mark.slow
