@@ -18,7 +18,13 @@ from ._heads import (
 )
 from ._memory import OutOfMemory as OutOfMemory, check_memory as check_memory
 from ._mixed_team import mixed_team as mixed_team
-from ._networks import CNN as CNN, MLP as MLP, AbstractNetwork as AbstractNetwork, Dense as Dense
+from ._networks import (
+    CNN as CNN,
+    MLP as MLP,
+    AbstractNetwork as AbstractNetwork,
+    Dense as Dense,
+    Precision as Precision,
+)
 from ._policy import ActorCritic as ActorCritic, actor_critic as actor_critic
 from ._policy_file import (
     describe_policy as describe_policy,

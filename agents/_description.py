@@ -3,7 +3,7 @@
 import functools
 import importlib.metadata
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import equinox as eqx
 import jax
@@ -14,7 +14,7 @@ from jaxtyping import Array, PyTree, Shaped
 from eqgrid import AbstractSpace, Box, Discrete, ObservationAndState, RunningMoments
 
 from ._heads import head_for
-from ._networks import CNN, MLP, AbstractNetwork
+from ._networks import CNN, MLP, AbstractNetwork, Precision
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
 from ._trained_policy import TrainedPolicy
@@ -44,6 +44,7 @@ _DTYPES = (
     *(f"{kind}{bits}" for bits in (8, 16, 32) for kind in ("int", "uint")),
 )
 _DTYPES += ("float16", "float32")
+_PRECISIONS = {name: name for name in get_args(Precision)}
 _LARGEST_WIDTH, _LARGEST_DEPTH, _MOST_AGENTS = 2**20, 1000, 1000
 
 
@@ -149,7 +150,7 @@ def _network_to_json(network: AbstractNetwork) -> dict[str, Any]:
     if isinstance(network, MLP):
         layers = network.layers
         width = layers[0].weight.shape[-2] if len(layers) > 1 else 1
-        return {"network": "MLP", "width": width, "depth": len(layers) - 1} | _activation(network)
+        return {"network": "MLP", "width": width, "depth": len(layers) - 1} | _choices(network)
     if isinstance(network, CNN):
         convolutions = network.convolutions
         return {
@@ -157,14 +158,14 @@ def _network_to_json(network: AbstractNetwork) -> dict[str, Any]:
             "features": convolutions[0].weight.shape[-4],
             "depth": len(convolutions),
             "width": network.head.layers[0].weight.shape[-2],
-        } | _activation(network)
+        } | _choices(network)
     return {"network": None, "custom_network": type(network).__name__}
 
 
-def _activation(network: MLP | CNN) -> dict[str, str]:
+def _choices(network: MLP | CNN) -> dict[str, str]:
     for name, function in ACTIVATIONS.items():
         if function is network.activation:
-            return {"activation": name}
+            return {"activation": name, "precision": network.precision}
     raise ValueError(
         f"A file holds the name of an activation, but {network.activation!r:.60} has none there: "
         f"use one of {', '.join(ACTIVATIONS)}, or a network class of your own."
@@ -212,6 +213,7 @@ def _network_from_json(
         "width": _whole(table, "width", 1, _LARGEST_WIDTH),
         "depth": _whole(table, "depth", 0, _LARGEST_DEPTH),
         "activation": _one_of(ACTIVATIONS, table["activation"], "activation"),
+        "precision": _one_of(_PRECISIONS, table["precision"], "precision"),
     }
     if name == "MLP":
         return functools.partial(MLP, **choices)

@@ -124,4 +124,5 @@ def build_view(algorithm: str, config: Config) -> AbstractCriticInput:
 
 def build_network(config: Config) -> Callable[..., AbstractNetwork]:
     """What makes the actor's and the critic's network."""
-    return functools.partial(CNN if config.network == "cnn" else MLP, width=config.width)
+    kind = CNN if config.network == "cnn" else MLP
+    return functools.partial(kind, width=config.width, precision=config.precision)

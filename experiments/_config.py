@@ -18,7 +18,7 @@ import tyro
 import tyro.constructors
 from beartype.door import is_bearable
 
-from agents import PPO, Hyperparameter
+from agents import PPO, Hyperparameter, Precision
 from experiments._errors import UsageError, reason
 from experiments._loggers import LoggerName, check_installed
 from experiments._worlds import WORLDS, AbstractWorldConfig, Kitchen, default_world
@@ -44,6 +44,8 @@ class Config:
     """Kind of network of actor and critic."""
     width: int = 64
     """Units in a hidden layer."""
+    precision: Precision = "float32"
+    """What hidden layers compute with; bfloat16 is for accelerators."""
     critic: Literal["joint", "state"] = "joint"
     """MAPPO: critics see what all agents see, or the state of the world."""
     shaping: float = 1.0

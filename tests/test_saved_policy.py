@@ -66,7 +66,8 @@ def policy_of(env, key, **choices):
 
 
 def some_mlp(*args, **options):
-    return MLP(*args, width=8, depth=3, activation=jax.nn.gelu, **options)
+    choices = {"activation": jax.nn.gelu, "precision": "bfloat16"}
+    return MLP(*args, width=8, depth=3, **choices, **options)
 
 
 def some_cnn(*args, **options):
@@ -346,6 +347,7 @@ def change_description(metadata, **entries):
 
 
 MLP_TABLE = {"team": "SharedParameters", "network": "MLP", "depth": 2, "activation": "tanh"}
+MLP_TABLE |= {"precision": "float32"}
 STRANGE = {
     "format": ({"format": "eqgrid policy 2"}, "its format is 'eqgrid policy 2'"),
     "view": ({"view": "os.system"}, "there is no view 'os.system'"),
