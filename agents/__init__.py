@@ -20,6 +20,7 @@ from ._memory import OutOfMemory as OutOfMemory, check_memory as check_memory
 from ._mixed_team import mixed_team as mixed_team
 from ._networks import (
     CNN as CNN,
+    GRU as GRU,
     MLP as MLP,
     AbstractNetwork as AbstractNetwork,
     Dense as Dense,

@@ -14,7 +14,7 @@ from jaxtyping import Array, PyTree, Shaped
 from eqgrid import AbstractSpace, Box, Discrete, ObservationAndState, RunningMoments
 
 from ._heads import head_for
-from ._networks import CNN, MLP, AbstractNetwork, Precision
+from ._networks import CNN, GRU, MLP, AbstractNetwork, Precision
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
 from ._trained_policy import TrainedPolicy
@@ -159,6 +159,9 @@ def _network_to_json(network: AbstractNetwork) -> dict[str, Any]:
             "depth": len(convolutions),
             "width": network.head.layers[0].weight.shape[-2],
         } | _choices(network)
+    if isinstance(network, GRU):
+        width, encoder = network.head.weight.shape[-1], _network_to_json(network.encoder)
+        return {"network": "GRU", "width": width, "encoder": encoder}
     return {"network": None, "custom_network": type(network).__name__}
 
 
@@ -209,8 +212,13 @@ def _network_from_json(
                 f"final_scale=..., key=...)"
             )
         return networks[name]
+    if name == "GRU":
+        if table["encoder"]["network"] == "GRU":
+            raise ValueError("its network with memory has another one inside")
+        encoder = _network_from_json(table["encoder"], networks)
+        return functools.partial(GRU, width=_width(table), encoder=encoder)
     choices: dict[str, Any] = {
-        "width": _whole(table, "width", 1, _LARGEST_WIDTH),
+        "width": _width(table),
         "depth": _whole(table, "depth", 0, _LARGEST_DEPTH),
         "activation": _one_of(ACTIVATIONS, table["activation"], "activation"),
         "precision": _one_of(_PRECISIONS, table["precision"], "precision"),
@@ -272,6 +280,10 @@ def _one_of(known: Mapping[str, Any], name: Any, what: str) -> Any:
     if not isinstance(name, str) or name not in known:
         raise ValueError(f"there is no {what} {name!r:.60}; known are {', '.join(known)}")
     return known[name]
+
+
+def _width(table: Mapping[str, Any]) -> int:
+    return _whole(table, "width", 1, _LARGEST_WIDTH)
 
 
 def _whole(table: Mapping[str, Any], name: str, low: int, high: int) -> int:

@@ -210,6 +210,71 @@ def _hidden_dtype(precision: Precision, weight: Float[Array, "..."]) -> jnp.dtyp
     return jnp.dtype(jnp.bfloat16) if precision == "bfloat16" else weight.dtype
 
 
+@final
+class GRU(AbstractNetwork):
+    """A network with memory: an encoder, a gated recurrent unit (Cho et al. 2014, "Learning Phrase
+    Representations using RNN Encoder-Decoder") and a dense layer.
+
+    The weights start orthogonal, each gate's for itself.
+
+    **Arguments:**
+
+    - `in_shape`: the shape of what one agent sees.
+    - `out_size`: the length of the output.
+    - `encoder`: makes the network that reads the input, called as
+        `encoder(in_shape, width, width=width, final_scale=..., key=...)`: `MLP`, or `CNN`.
+    - `width`: the length of the memory, and of the encoder's output and hidden layer.
+    - `final_scale`: the gain of the last layer's weights; 0.01 starts an actor near uniform.
+    - `key`: the source of randomness.
+
+    **Raises:** `ValueError` when the width is not positive, or the encoder cannot read the input.
+    """
+
+    encoder: AbstractNetwork
+    cell: eqx.nn.GRUCell
+    head: Dense
+
+    def __init__(
+        self,
+        in_shape: tuple[int, ...],
+        out_size: int,
+        *,
+        encoder: Callable[..., AbstractNetwork] = MLP,
+        width: int = 64,
+        final_scale: float = 1.0,
+        key: PRNGKeyArray,
+    ):
+        encoder_key, cell_key, head_key = jax.random.split(key, 3)
+        self.encoder = encoder(
+            in_shape, width, width=width, final_scale=_HIDDEN_SCALE, key=encoder_key
+        )
+        self.cell = _gated_unit(width, cell_key)
+        self.head = Dense(width, out_size, scale=final_scale, key=head_key)
+
+    def initial_carry(self) -> Float[Array, " width"]:
+        return jnp.zeros(self.cell.hidden_size, self.head.weight.dtype)
+
+    def __call__(
+        self, x: Shaped[Array, "..."], carry: Float[Array, " width"]
+    ) -> tuple[Float[Array, " out"], Float[Array, " width"]]:
+        features, _ = self.encoder(x, None)
+        carry = self.cell(jnp.tanh(features), carry)
+        return self.head(carry), carry
+
+
+def _gated_unit(width: int, key: PRNGKeyArray) -> eqx.nn.GRUCell:
+    cell = eqx.nn.GRUCell(width, width, key=key)
+    keys = jax.random.split(key, 6)
+    gates = [_orthogonal(1.0, (width, width), key) for key in keys]
+    weights = (jnp.concatenate(gates[:3]), jnp.concatenate(gates[3:]))
+    biases = (jnp.zeros(3 * width), jnp.zeros(width))
+    return eqx.tree_at(
+        lambda cell: (cell.weight_ih, cell.weight_hh, cell.bias, cell.bias_n),
+        cell,
+        (*weights, *biases),
+    )
+
+
 def _convolution(in_channels: int, out_channels: int, key: PRNGKeyArray) -> eqx.nn.Conv2d:
     layer = eqx.nn.Conv2d(in_channels, out_channels, kernel_size=3, padding=1, key=key)
     flat = (out_channels, in_channels * 9)

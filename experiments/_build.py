@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from agents import (
     CNN,
+    GRU,
     MLP,
     AbstractCriticInput,
     AbstractNetwork,
@@ -124,5 +125,12 @@ def build_view(algorithm: str, config: Config) -> AbstractCriticInput:
 
 def build_network(config: Config) -> Callable[..., AbstractNetwork]:
     """What makes the actor's and the critic's network."""
-    kind = CNN if config.network == "cnn" else MLP
-    return functools.partial(kind, width=config.width, precision=config.precision)
+    kind = functools.partial(
+        CNN if "cnn" in config.network else MLP, width=config.width, precision=config.precision
+    )
+    return functools.partial(GRU, width=config.width, encoder=kind) if remembers(config) else kind
+
+
+def remembers(config: Config) -> bool:
+    """Whether the networks have a memory."""
+    return "gru" in config.network

@@ -40,8 +40,8 @@ class Config:
     """Environments side by side."""
     devices: int | Literal["all"] = 1
     """Devices that environments are spread over, or all."""
-    network: Literal["mlp", "cnn"] = "mlp"
-    """Kind of network of actor and critic."""
+    network: Literal["mlp", "cnn", "gru", "cnn-gru"] = "mlp"
+    """Kind of network of actor and critic; gru remembers."""
     width: int = 64
     """Units in a hidden layer."""
     precision: Precision = "float32"
@@ -438,8 +438,8 @@ def check(config: Config) -> None:
     if config.shaping < 0:
         raise UsageError(f"--shaping must not be negative, but is {config.shaping:g}.")
     config.env.check()
-    if config.network == "cnn" and not config.env.has_images:
-        raise UsageError("--network cnn reads images: add --env.observation planes.")
+    if "cnn" in config.network and not config.env.has_images:
+        raise UsageError(f"--network {config.network} reads images: add --env.observation planes.")
     try:
         config.env.title.encode("utf-8")
     except UnicodeEncodeError as error:

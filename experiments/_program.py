@@ -25,7 +25,7 @@ from agents import (
     restore,
     write_whole,
 )
-from experiments._build import build_evaluation_env, build_training_env
+from experiments._build import build_evaluation_env, build_training_env, remembers
 from experiments._cache import keep_compiled_programs
 from experiments._conclusion import Conclusion
 from experiments._config import Config, dump, parse, value_after
@@ -257,7 +257,7 @@ def _plan(stage: Stage) -> Plan:
         train_env = build_training_env(config)
         totals = config.env.totals(world)
         eval_env = build_evaluation_env(config, world, config.eval_episodes, tuple(totals))
-        config.ppo.check(train_env, recurrent=False)
+        config.ppo.check(train_env, recurrent=remembers(config))
         mesh = _mesh(config)
     except ValueError as error:
         raise UsageError(str(error)) from error

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agents import CNN, MLP, Dense
+from agents import CNN, GRU, MLP, Dense
 
 
 def test_an_mlp_equals_its_formula(key):
@@ -39,6 +39,36 @@ def test_hidden_layers_compute_with_16_bits_where_that_is_asked(make, key):
     assert "bf16[64] = tanh" in words or "bf16[64] = custom_jvp_call" in words
     gradient = eqx.filter_grad(lambda network: network(x, None)[0].sum())(half)
     assert {leaf.dtype for leaf in jax.tree.leaves(gradient)} == {jnp.dtype("float32")}
+
+
+def test_a_gru_equals_its_formula(key):
+    network = GRU((3,), 2, width=4, encoder=functools.partial(MLP, depth=0), key=key)
+    cell, x = network.cell, jnp.array([1.0, -2.0, 0.5])
+    carry = jnp.array([0.1, -0.2, 0.3, -0.4])
+    out, after = network(x, carry)
+    features = np.tanh(np.asarray(network.encoder.layers[0].weight) @ np.asarray(x))
+    reset, update, new = np.split(np.asarray(cell.weight_ih) @ features, 3)
+    old_reset, old_update, old_new = np.split(np.asarray(cell.weight_hh) @ np.asarray(carry), 3)
+    reset, update = (1 / (1 + np.exp(-x)) for x in (reset + old_reset, update + old_update))
+    new = np.tanh(new + reset * old_new)
+    expected = new + update * (np.asarray(carry) - new)
+    np.testing.assert_allclose(after, expected, rtol=1e-4)
+    np.testing.assert_allclose(out, np.asarray(network.head.weight) @ expected, rtol=1e-4)
+    assert not np.any(network.initial_carry())
+    for weight in (cell.weight_ih, cell.weight_hh):
+        for gate in jnp.split(weight, 3):
+            np.testing.assert_allclose(gate @ gate.T, np.eye(4), atol=1e-5)
+    assert all(not np.any(bias) for bias in (cell.bias, cell.bias_n))
+
+
+def test_a_gru_reads_images_through_a_cnn(key):
+    network = GRU((4, 5, 3), 6, width=8, encoder=CNN, key=key)
+    out, carry = network(jnp.ones((4, 5, 3)), network.initial_carry())
+    assert (out.shape, carry.shape) == ((6,), (8,))
+    with pytest.raises(ValueError, match="reads images"):
+        GRU((4,), 6, encoder=CNN, key=key)
+    with pytest.raises(ValueError, match="width of at least 1"):
+        GRU((4,), 6, width=0, key=key)
 
 
 def test_layers_start_orthogonal_and_without_bias(key):

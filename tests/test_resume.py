@@ -94,6 +94,10 @@ def check_equal(folder: Path, whole: Path) -> None:
             ["--network", "cnn", "--env.observation", "planes", "--ppo.store-states"],
             marks=pytest.mark.robustness,
         ),
+        pytest.param(
+            ["--network=gru", "--ppo.chunk-length", "16", "--env.normalize-observation"],
+            marks=pytest.mark.robustness,
+        ),
     ],
     ids=lambda more: "-".join(more[:1]) or "defaults",
 )

@@ -14,6 +14,7 @@ import pytest
 from learners import GRU, Clock, build, clocks
 from race import Race
 
+import agents
 from agents import (
     CNN,
     MLP,
@@ -70,8 +71,12 @@ def some_mlp(*args, **options):
     return MLP(*args, width=8, depth=3, **choices, **options)
 
 
+def some_gru(*args, **options):
+    return agents.GRU(*args, width=6, encoder=some_cnn, **options)
+
+
 def some_cnn(*args, **options):
-    return CNN(*args, features=3, depth=2, width=5, **options)
+    return CNN(*args, features=3, depth=2, **{"width": 5, **options})
 
 
 def straight(*args, **options):
@@ -83,6 +88,10 @@ POLICIES = {
     "mlp": lambda key: policy_of(foraging(), key, network=some_mlp),
     "no hidden layer": lambda key: policy_of(foraging(), key, network=straight),
     "cnn": lambda key: policy_of(foraging(observation="grid"), key, network=some_cnn),
+    "gru": lambda key: policy_of(foraging(observation="grid"), key, network=some_gru),
+    "independent gru": lambda key: policy_of(
+        foraging(observation="grid"), key, network=some_gru, shared=False
+    ),
     "independent": lambda key: policy_of(foraging(), key, network=some_mlp, shared=False),
     "independent cnn": lambda key: policy_of(
         foraging(observation="grid"), key, network=some_cnn, shared=False
@@ -348,6 +357,7 @@ def change_description(metadata, **entries):
 
 MLP_TABLE = {"team": "SharedParameters", "network": "MLP", "depth": 2, "activation": "tanh"}
 MLP_TABLE |= {"precision": "float32"}
+MEMORY = {"network": "GRU", "width": 4, "encoder": {}}
 STRANGE = {
     "format": ({"format": "eqgrid policy 2"}, "its format is 'eqgrid policy 2'"),
     "view": ({"view": "os.system"}, "there is no view 'os.system'"),
@@ -372,6 +382,10 @@ STRANGE = {
     "actions": ({"action_space": {"kind": "cards"}}, "its actions are of the kind 'cards'"),
     "agents": ({"num_agents": 0}, "its num_agents is 0"),
     "dtype": ({"observation": {"shape": [4], "dtype": "object"}}, "there is no dtype 'object'"),
+    "memory": (
+        {"actor": {"team": "SharedParameters", "network": "GRU", "width": 4, "encoder": MEMORY}},
+        "its network with memory has another one inside",
+    ),
     "nothing": ({"actor": None}, "cannot be used"),
 }
 
