@@ -30,6 +30,7 @@ def progress(update: int, mean: float = 0.5, kl: float = 0.01) -> SimpleNamespac
     """What hooks are given after a block of two updates."""
     numbers = dict.fromkeys(Metrics.__dataclass_fields__, jnp.array([0.25, 0.75]))
     numbers |= {"approx_kl": jnp.array([kl, kl]), "episodes": jnp.array([0, 0])}
+    numbers["bad_leaf"] = jnp.array([-1, -1])
     return SimpleNamespace(
         updates=update,
         env_steps=100 * update,
