@@ -24,8 +24,10 @@ def key():
 
 @pytest.fixture(scope="session")
 def own_caches():
-    """The environment of processes that use no caches of whoever runs the tests."""
-    elsewhere = ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE")
+    """The environment of processes that use no caches of whoever runs the tests, and compile as
+    people's do.
+    """
+    elsewhere = ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE", "XLA_FLAGS")
     kept = {name: value for name, value in os.environ.items() if name not in elsewhere}
     return kept | {"XDG_CACHE_HOME": str(CACHES)}
 

@@ -213,7 +213,7 @@ def test_flags_replace_the_settings_file(finished, program, monkeypatch, tmp_pat
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--network", "cnn", "--env.observation", "planes"],
+        ["--network", "gru"],
         ["--env.normalize-observation"],
         ["--env.dynamics", "interactive", "--env.random-starts", "0.5"],
         ["--env.layout", "circuit", "--env.random-starts", "1"],

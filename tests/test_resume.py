@@ -91,7 +91,7 @@ def check_equal(folder: Path, whole: Path) -> None:
             marks=pytest.mark.robustness,
         ),
         pytest.param(
-            ["--network", "cnn", "--env.observation", "planes", "--ppo.store-states"],
+            ["--ppo.store-states", "--env.observation", "planes"],
             marks=pytest.mark.robustness,
         ),
         pytest.param(
