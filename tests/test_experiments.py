@@ -213,7 +213,7 @@ def test_flags_replace_the_settings_file(finished, program, monkeypatch, tmp_pat
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--network", "gru"],
+        ["--network", "gru", "--ppo.chunk-length", "8"],
         ["--env.normalize-observation"],
         ["--env.dynamics", "interactive", "--env.random-starts", "0.5"],
         ["--env.layout", "circuit", "--env.random-starts", "1"],
