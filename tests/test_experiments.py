@@ -99,13 +99,18 @@ def rows(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory, own_caches) -> Path:
-    """The folder of one small run, started as a person would."""
-    out = tmp_path_factory.mktemp("runs") / "run"
-    command = [sys.executable, ROOT / "experiments" / "ippo.py", *small(out=str(out))]
+def start(own_caches: dict[str, str], out: Path, *flags: str | Path) -> None:
+    """Start `ippo.py` as a person would, with the compiled programs beside the run."""
+    command = [sys.executable, ROOT / "experiments" / "ippo.py", *flags, "--out", out]
     env = own_caches | {"XDG_CACHE_HOME": str(out.parent / "cache")}
     subprocess.run(command, check=True, cwd=out.parent, capture_output=True, env=env)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, own_caches) -> Path:
+    """The folder of one small run."""
+    out = tmp_path_factory.mktemp("runs") / "run"
+    start(own_caches, out, *small())
     return out
 
 
@@ -190,10 +195,9 @@ def test_the_best_checkpoint_is_evaluated_again(finished):
 
 
 @pytest.mark.slow
-def test_settings_file_reproduces_the_run(finished, program, monkeypatch, tmp_path):
-    again = tmp_path / "again"
-    code = call(program, monkeypatch, ["--config", finished / "config.toml", "--out", again])
-    assert code == 0
+def test_settings_file_reproduces_the_run(finished, own_caches):
+    again = finished.parent / "again"
+    start(own_caches, again, "--config", finished / "config.toml")
     timing = {"wall_seconds", "train_seconds", "steps_per_second", "memory_bytes"}
     for before, after in zip(rows(finished), rows(again), strict=True):
         assert {k: v for k, v in before.items() if k not in timing} == {
