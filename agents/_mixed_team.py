@@ -1,20 +1,19 @@
 """One team of several trained policies, to see how they play together."""
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Float, PyTree, Shaped
 
-from ._heads import AbstractActionHead, ActionDistribution
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork
 from ._trained_policy import TrainedPolicy
 from ._views import LocalObservation
 
 
-def mixed_team(policies: Sequence[TrainedPolicy], *, greedy: bool = False) -> ActorCritic:
+def mixed_team(policies: Sequence[TrainedPolicy]) -> ActorCritic:
     """One policy for a whole environment, in which every agent acts by another trained policy.
 
     It reads observations as the environment shows them: each policy normalises them for itself.
@@ -24,7 +23,6 @@ def mixed_team(policies: Sequence[TrainedPolicy], *, greedy: bool = False) -> Ac
     **Arguments:**
 
     - `policies`: that of every agent, in the order of the agents. One policy may act for several.
-    - `greedy`: always take the most probable action.
 
     **Returns:** what `evaluate` and `collect_rollout` take.
 
@@ -38,7 +36,6 @@ def mixed_team(policies: Sequence[TrainedPolicy], *, greedy: bool = False) -> Ac
             )
         if not eqx.tree_equal(policy.action_space, policies[0].action_space):
             raise ValueError("The policies of one team need the same actions, but they differ.")
-    head = policies[0].actor_critic.head
     unique: list[TrainedPolicy] = []
     seats = []
     for policy in policies:
@@ -47,7 +44,7 @@ def mixed_team(policies: Sequence[TrainedPolicy], *, greedy: bool = False) -> Ac
         seats.append(number)
     actor = _MixedActor(num_agents=len(seats), policies=tuple(unique), seats=tuple(seats))
     critic = _NoCritic(num_agents=len(seats))
-    return ActorCritic(actor, critic, LocalObservation(), _GreedyHead(head) if greedy else head)
+    return ActorCritic(actor, critic, LocalObservation(), policies[0].actor_critic.head)
 
 
 @final
@@ -67,34 +64,6 @@ class _MixedActor(AbstractMultiAgentNetwork):
         outputs = [policy.outputs(x, c) for policy, c in zip(self.policies, carry, strict=True)]
         chosen_by = jnp.stack([outputs[who][0][seat] for seat, who in enumerate(self.seats)])
         return chosen_by, tuple(carry for _, carry in outputs)
-
-
-@final
-class _GreedyHead(AbstractActionHead):
-    """Makes the most probable choice of another head, whatever is drawn."""
-
-    head: AbstractActionHead
-
-    def out_size(self, space: Any) -> int:
-        return self.head.out_size(space)
-
-    def distribution(self, output: Float[Array, "agents out"]) -> ActionDistribution:
-        return self.head.distribution(output)
-
-    def noise(self, key: PRNGKeyArray, space: Any, shape: tuple[int, ...]) -> Float[Array, "..."]:
-        return self.head.noise(key, space, shape)
-
-    def choose(self, distribution: Any, noise: Float[Array, "..."]) -> Shaped[Array, "..."]:
-        return self.head.most_probable(distribution)
-
-    def most_probable(self, distribution: Any) -> Shaped[Array, "..."]:
-        return self.head.most_probable(distribution)
-
-    def action(self, choice: Shaped[Array, "..."], space: Any) -> Shaped[Array, "..."]:
-        return self.head.action(choice, space)
-
-    def entropy(self, distribution: Any) -> Float[Array, "*batch"]:
-        return self.head.entropy(distribution)
 
 
 @final

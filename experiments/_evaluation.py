@@ -18,13 +18,13 @@ from rich.text import Text
 
 from agents import CheckpointError, Evaluation, evaluate, mixed_team, write_whole
 from eqgrid import AbstractEnv, AbstractVectorEnv
-from eqgrid.grid import GridWorld, RandomLayouts
 from experiments._build import build_evaluation_env
 from experiments._cache import keep_compiled_programs
 from experiments._card import write_card
 from experiments._config import check_limits, cli
 from experiments._episode import film_episode
 from experiments._errors import RunError, UsageError, print_error, print_system_error
+from experiments._evaluator import mean_totals
 from experiments._folder import short_name
 from experiments._hub import upload
 from experiments._lineups import Lineup, lineups
@@ -214,7 +214,7 @@ def _folder_name(title: str) -> str:
 
 def _judge(number: int, team: Lineup, greedy: bool, place: Place, seed: int) -> dict[str, Any]:
     """Plays the episodes of one team: the same layouts and luck for every team."""
-    games = evaluate(mixed_team(team.policies, greedy=greedy), place.env, jax.random.key(seed))
+    games = evaluate(mixed_team(team.policies), place.env, jax.random.key(seed), greedy=greedy)
     returns = games.episode_return.mean(axis=-1)
     return {
         "team": number + 1,
@@ -224,16 +224,14 @@ def _judge(number: int, team: Lineup, greedy: bool, place: Place, seed: int) -> 
         "return_std": float(returns.std()),
         "return_of_agents": games.episode_return.mean(axis=0).tolist(),
         "length_mean": float(games.episode_length.mean()),
-        "events": _events(games, place.world),
+        "events": _events(games, place),
     }
 
 
-def _events(games: Evaluation, world: AbstractEnv) -> dict[str, list[float]]:
+def _events(games: Evaluation, place: Place) -> dict[str, list[float]]:
     """How often each event happened in an episode, or what was summed of it, for every agent."""
-    means = {name: total.mean(axis=0) for name, total in games.totals.items()}
-    if isinstance(world, GridWorld | RandomLayouts):
-        return {name: means["events"][:, i].tolist() for i, name in enumerate(world.event_names)}
-    return {name: mean.tolist() for name, mean in means.items()}
+    means = mean_totals(games, place.settings.totals(place.world))
+    return {name.partition("_")[2]: of_agents.tolist() for name, of_agents in means.items()}
 
 
 def _draw_films(folder: Path, teams: Sequence[Lineup], place: Place, seed: int) -> list[str]:

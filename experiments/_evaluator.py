@@ -7,7 +7,7 @@ from typing import final
 
 import jax
 import numpy as np
-from jaxtyping import PRNGKeyArray, PyTree
+from jaxtyping import Float, PRNGKeyArray, PyTree
 
 from agents import ActorCritic, Evaluation, TrainProgress, evaluate
 from eqgrid import AbstractVectorEnv, NormalizeObservation
@@ -16,6 +16,24 @@ from eqgrid import AbstractVectorEnv, NormalizeObservation
 def evaluated_metrics(totals: Mapping[str, Sequence[str]]) -> list[str]:
     """The names of what is measured in whole episodes, with these totals."""
     return ["eval_return_mean", "eval_return_std", "eval_length_mean", *chain(*totals.values())]
+
+
+def mean_totals(
+    episodes: Evaluation, totals: Mapping[str, Sequence[str]]
+) -> dict[str, Float[np.ndarray, " agents"]]:
+    """What was summed in an episode, on average, for every agent.
+
+    **Arguments:**
+
+    - `episodes`: those that were played.
+    - `totals`: what was summed in them, and what to call the numbers in it, as
+        `AbstractWorldConfig.totals` says.
+    """
+    means = {}
+    for name, columns in totals.items():
+        of_agents = np.asarray(episodes.totals[name]).mean(axis=0).reshape(-1, len(columns))
+        means |= dict(zip(columns, of_agents.T, strict=True))
+    return means
 
 
 @final
@@ -65,18 +83,13 @@ class Evaluator:
             "eval_return_mean": float(returns.mean()),
             "eval_return_std": float(returns.std()),
             "eval_length_mean": float(np.asarray(episodes.episode_length).mean()),
-            **self._totals(episodes),
+            **{
+                name: float(of_agents.sum())
+                for name, of_agents in mean_totals(episodes, self.totals).items()
+            },
         }
         self.rows.append(row)
         return row
-
-    def _totals(self, episodes: Evaluation) -> dict[str, float]:
-        """The means over the episodes, for all agents together."""
-        found = {}
-        for name, columns in self.totals.items():
-            of_agents = np.asarray(episodes.totals[name]).mean(axis=0).reshape(-1, len(columns))
-            found |= dict(zip(columns, of_agents.sum(axis=0).tolist(), strict=True))
-        return found
 
     def play(
         self,

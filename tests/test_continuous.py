@@ -206,10 +206,6 @@ def test_a_policy_travels_with_its_box(key, tmp_path):
     seen = policy.normalization(observation, local=False)
     expected = policy.actor_critic(seen, policy.actor_critic.initial_carry())[0].mean
     np.testing.assert_allclose(team(observation, team.initial_carry())[0].mean, expected)
-    team = mixed_team([policy, policy], greedy=True)
-    distribution = team(observation, team.initial_carry())[0]
-    noise = team.head.noise(key, policy.action_space, (2,))
-    np.testing.assert_allclose(team.head.choose(distribution, noise), expected)
 
 
 def test_a_box_passes_the_test_kit():

@@ -86,7 +86,7 @@ def place(path, episodes):
 def test_its_numbers_are_those_of_agents_evaluate(tmp_path, key, flags):
     policy = load_policy(write_policy(tmp_path / "a", *GOALS, *flags))
     env = place(tmp_path / "a", 300)
-    greedy = evaluate(mixed_team([policy] * 2, greedy=True), env, key)
+    greedy = evaluate(mixed_team([policy] * 2), env, key, greedy=True)
     expected = evaluate(policy.actor_critic, policy.wrap(env), key, greedy=True)
     np.testing.assert_array_equal(greedy.episode_return, expected.episode_return)
     np.testing.assert_array_equal(greedy.episode_length, expected.episode_length)
