@@ -437,6 +437,13 @@ def check(config: Config) -> None:
     check_installed(config.log)
     if config.shaping < 0:
         raise UsageError(f"--shaping must not be negative, but is {config.shaping:g}.")
+    for name in ("shaping", "shaping_steps"):
+        if not config.env.has_shaped_reward and getattr(config, name) != getattr(Config, name):
+            flag = "--" + name.replace("_", "-")
+            raise UsageError(
+                f"{flag} weighs a shaped reward, and --env.name {config.env.name} has none: leave "
+                "it out."
+            )
     config.env.check()
     if "cnn" in config.network and not config.env.has_images:
         raise UsageError(f"--network {config.network} reads images: add --env.observation planes.")

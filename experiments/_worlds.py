@@ -183,6 +183,10 @@ class GoalsWorld(AbstractWorldConfig):
         return self.layout == GENERATED and self.generated.pool == 0
 
     @property
+    def has_shaped_reward(self) -> bool:
+        return False
+
+    @property
     def optimum(self) -> float | None:
         return 1.0
 
@@ -283,6 +287,10 @@ class ForagingWorld(AbstractWorldConfig):
         return self.observation == "grid"
 
     @property
+    def has_shaped_reward(self) -> bool:
+        return False
+
+    @property
     def optimum(self) -> float | None:
         return 1 / self.num_agents  # all food is worth 1; a return is the mean over agents
 
@@ -341,6 +349,10 @@ class WarehouseWorld(AbstractWorldConfig):
     @property
     def has_slow_resets(self) -> bool:
         return True
+
+    @property
+    def has_shaped_reward(self) -> bool:
+        return False
 
     @property
     def threshold(self) -> float:

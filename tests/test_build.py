@@ -9,7 +9,7 @@ import numpy as np
 from eqgrid import ShapedReward, iter_wrappers
 from experiments._build import build_training_env, with_shaping
 from experiments._config import default_config
-from experiments._worlds import GoalsWorld
+from experiments._worlds import Kitchen
 
 
 def weight_after(env, steps):
@@ -18,7 +18,7 @@ def weight_after(env, steps):
 
 
 def test_each_run_has_its_own_shaping():
-    base = dataclasses.replace(default_config(GoalsWorld()), num_envs=4)
+    base = dataclasses.replace(default_config(Kitchen()), num_envs=4)
     choices = [(0.0, 80), (5.0, 80), (1.0, 800)]
     configs = [dataclasses.replace(base, shaping=x, shaping_steps=y) for x, y in choices]
     env, axes = with_shaping(build_training_env(base), configs)
@@ -29,7 +29,7 @@ def test_each_run_has_its_own_shaping():
 
 
 def test_equal_shaping_has_no_axis():
-    config = default_config(GoalsWorld())
+    config = default_config(Kitchen())
     env = build_training_env(config)
     same, axes = with_shaping(env, [config, dataclasses.replace(config, seed=1)])
     assert same is env

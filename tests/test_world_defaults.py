@@ -8,7 +8,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from eqgrid import unwrap
 from experiments import _build, _config, _worlds
+from experiments._errors import UsageError
 
 
 def fields(config) -> dict:
@@ -90,3 +92,18 @@ def test_robots_are_told_who_they_are(flags, numbers):
     ):
         observation = jax.eval_shape(env.reset, jax.random.key(0))[0]
         assert observation.shape == (env.num_envs, 2, numbers)
+
+
+@pytest.mark.parametrize("name", ["goals", "foraging", "warehouse", "body"])
+@pytest.mark.parametrize("flag", ["--shaping", "--shaping-steps"])
+def test_a_weight_of_no_shaped_reward_is_refused(name, flag):
+    with pytest.raises(UsageError, match=f"{flag} weighs a shaped reward, and --env.name {name}"):
+        _config.parse("ippo", ["--env.name", name, flag, "2"])
+
+
+@pytest.mark.parametrize("name", _worlds.WORLDS)
+def test_worlds_know_whether_they_have_a_shaped_reward(name):
+    settings = _config.default_world(name)
+    shaping = getattr(unwrap(settings.build(train=False)), "shaping", None)
+    weights = jax.tree.leaves(eqx.filter(shaping, eqx.is_array))
+    assert any(bool(x.any()) for x in weights) == settings.has_shaped_reward
