@@ -1,6 +1,7 @@
 """What is left of a run for a person to look at: numbers and pictures."""
 
 import io
+import itertools
 import math
 import os
 import warnings
@@ -47,7 +48,9 @@ def reached(evaluations: Sequence[dict[str, float]], step: float) -> dict[str, d
 def draw_curve(
     path: Path, evaluations: Sequence[dict[str, float]], title: str, optimum: float | None
 ) -> None:
-    """Draws the evaluation return (mean and one standard deviation) against env steps, as a PNG."""
+    """Draws the evaluation return (mean and one standard deviation) against env steps, as a PNG.
+    Where there are several stages, a line says where each begins.
+    """
     evaluations = [row for row in evaluations if math.isfinite(row["eval_return_mean"])]
     steps = np.asarray([row["env_steps"] for row in evaluations])
     mean = np.asarray([row["eval_return_mean"] for row in evaluations])
@@ -58,11 +61,29 @@ def draw_curve(
     axes.plot(
         steps, mean, color="#4477aa", linewidth=2, marker="o", markersize=3, label="evaluation"
     )
-    finish_curve(path, figure, axes, title, optimum, (mean + spread).max(initial=1))
+    for before, row in itertools.pairwise(evaluations):
+        if row.get("stage") != before.get("stage"):
+            axes.axvline(before["env_steps"], color="#888888", linewidth=0.8)
+            axes.annotate(
+                f"stage {row['stage']}",
+                (before["env_steps"], 1),
+                xycoords=("data", "axes fraction"),
+                textcoords="offset points",
+                xytext=(4, -10),
+                color="#888888",
+            )
+    lowest, highest = mean.min(initial=0), (mean + spread).max(initial=1)
+    finish_curve(path, figure, axes, title, optimum, lowest, highest)
 
 
 def finish_curve(
-    path: Path, figure: Figure, axes: Axes, title: str, optimum: float | None, highest: float
+    path: Path,
+    figure: Figure,
+    axes: Axes,
+    title: str,
+    optimum: float | None,
+    lowest: float,
+    highest: float,
 ) -> None:
     """Adds what all learning curves have, and writes the picture."""
     if optimum is not None:
@@ -79,7 +100,7 @@ def finish_curve(
     axes.set_xlabel("environment steps")
     axes.set_ylabel("return of an episode")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.set_ylim(bottom=0, top=1.1 * max(optimum or 0, highest))
+    axes.set_ylim(bottom=1.1 * lowest, top=1.1 * max(optimum or 0, highest))
     axes.set_xlim(left=0)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)

@@ -41,7 +41,8 @@ def draw_curves(
     axes.fill_between(steps, low, high, color="#4477aa", alpha=0.25, linewidth=0)
     axes.plot(steps, interquartile_mean(scores), color="#4477aa", linewidth=2.2)
     title = f"{title}, {len(returns)} seeds: interquartile mean, 95 % interval"
-    finish_curve(path, figure, axes, title, optimum, scores.max(initial=1))
+    lowest, highest = scores.min(initial=0), scores.max(initial=1)
+    finish_curve(path, figure, axes, title, optimum, lowest, highest)
 
 
 def print_seeds(console: Console, result: dict[str, Any], folder: Path) -> None:
