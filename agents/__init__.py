@@ -44,6 +44,7 @@ from ._processes import (
     fail as fail,
     from_first as from_first,
     gather as gather,
+    is_first as is_first,
 )
 from ._rollout import Rollout as Rollout, collect_rollout as collect_rollout
 from ._runner import (

@@ -37,6 +37,11 @@ class ProcessFailed(Exception):
         super().__init__(f"Process {number} of {jax.process_count()} failed: {about}")
 
 
+def is_first() -> bool:
+    """Whether this is process 0, which writes and speaks for all."""
+    return jax.process_index() == 0
+
+
 def gather(value: Any) -> list[Any]:
     """Lets every process know what each of them says.
 
@@ -93,9 +98,7 @@ def whole(tree: _T, mesh: Mesh) -> _T:
     - `mesh`: the devices.
     """
     everywhere = _everywhere(tree, mesh)
-    return jax.tree.map(
-        lambda x: x.addressable_data(0) if isinstance(x, Array) else x, everywhere
-    )
+    return jax.tree.map(lambda x: x.addressable_data(0) if isinstance(x, Array) else x, everywhere)
 
 
 def spans_processes(mesh: Mesh | None) -> bool:
@@ -122,9 +125,7 @@ def _send(text: str) -> list[dict[str, Any]]:
     lengths = multihost_utils.process_allgather(np.int32(len(content)))
     size = _PIECE * -(-int(lengths.max()) // _PIECE)
     rows = multihost_utils.process_allgather(_filled(content, size))
-    return [
-        json.loads(row[:length].tobytes()) for row, length in zip(rows, lengths, strict=True)
-    ]
+    return [json.loads(row[:length].tobytes()) for row, length in zip(rows, lengths, strict=True)]
 
 
 def _filled(content: bytes, size: int) -> np.ndarray:

@@ -17,6 +17,7 @@ from agents import (
     TrainState,
     check_memory,
     init_train_state,
+    is_first,
     train,
     transfer,
 )
@@ -113,7 +114,10 @@ def _train(
     measured: Mapping[str, Any],
     before: TrainProgress | None,
 ) -> TrainProgress:
-    """Trains in one stage; it is left at once when it was over already."""
+    """Trains in one stage; it is left at once when it was over already.
+
+    Of several processes, the first one evaluates and writes, and tells the others the numbers.
+    """
     plan, describe = run.plan, Description(run)
     state = start(run, run.keys[0]) if run.state is None else run.state
     over = "stage" in measured and run.stage.ended(measured) is not None
@@ -123,15 +127,20 @@ def _train(
     if before is None:
         run.process.check()
     run.process.settle()  # `train` holds signals for itself
+    hooks: Sequence[Hook] = (StopWhenAsked(run.process),)
+    measure = None
+    if is_first():
+        hooks = (*_hooks(run, watchers, describe), *watchers.more, watchers.display)
+        measure = staged if run.in_curriculum else evaluator
     return train(
         run.config.ppo,
         plan.train_env,
         state,
-        num_updates=int(state.updates) if over else plan.num_updates,
+        num_updates=measured["update"] if over else plan.num_updates,
         updates_per_block=plan.updates_per_block,
         mesh=plan.mesh,
-        measure=staged if run.in_curriculum else evaluator,
-        hooks=(*_hooks(run, watchers, describe), *watchers.more, watchers.display),
+        measure=measure,
+        hooks=hooks,
         before=before,
     )
 
