@@ -6,6 +6,7 @@ The devices may be those of several processes. Arrays are then given by all of t
 from typing import TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -83,7 +84,7 @@ def _place_here(x: Array, sharding: NamedSharding) -> Array:
     """Puts on the devices of this process what they have of an array. Other processes do the same
     with theirs.
     """
-    if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
         numbers = _place_here(jax.random.key_data(x), sharding)
         return jax.random.wrap_key_data(numbers, impl=jax.random.key_impl(x))
     numbers = np.asarray(x)

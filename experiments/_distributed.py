@@ -8,7 +8,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import jax
@@ -34,18 +34,22 @@ FORESEEN = (UsageError, RunError, Stopped, OutOfMemory, NonFiniteLoss, Checkpoin
 _WAIT = 300
 """How many seconds processes wait for the others to start."""
 
-_HEARTBEAT = 30
+_HEARTBEAT = 60
 """After how many seconds without a sign of life a process counts as lost."""
 
 
 def together(
-    process: Process, work: Callable[[], int], explain: Callable[[Exception], tuple[str, int]]
+    process: Process,
+    settings: str,
+    work: Callable[[], int],
+    explain: Callable[[Exception], tuple[str, int]],
 ) -> int:
     """Runs a program that other processes run, too, and ends it as they do.
 
     **Arguments:**
 
     - `process`: its signals.
+    - `settings`: what has to be the same in all processes.
     - `work`: the program. What it raises of `FORESEEN` ends it in all processes.
     - `explain`: the sentence for an error, and the exit code.
 
@@ -56,17 +60,22 @@ def together(
     find each other.
     """
     _join(process)
+    if not is_first():
+        _be_silent()
     try:
-        code = _end_alike(work, explain)
+        code = _end_alike(settings, work, explain)
     except BaseException as error:  # the others may wait for what will never come
         _leave(error)
     jax.distributed.shutdown()
     return code
 
 
-def _end_alike(work: Callable[[], int], explain: Callable[[Exception], tuple[str, int]]) -> int:
+def _end_alike(
+    settings: str, work: Callable[[], int], explain: Callable[[Exception], tuple[str, int]]
+) -> int:
     try:
         try:
+            _check_same(gather(settings))
             return gather(work())[0]
         except FORESEEN as error:
             fail(explain(error))
@@ -76,6 +85,22 @@ def _end_alike(work: Callable[[], int], explain: Callable[[Exception], tuple[str
             others = f"process {failed.number} of {jax.process_count()}: " if failed.number else ""
             print_error(others + sentence, code)
         return code
+
+
+def _be_silent() -> None:
+    """Closes standard output, also for libraries, which speak of their connections."""
+    sys.stdout.flush()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _check_same(settings: Sequence[str]) -> None:
+    """**Raises:** `UsageError` when a process was given other settings than the first."""
+    for number, other in enumerate(settings):
+        if other != settings[0]:
+            raise UsageError(
+                f"Process {number} of {len(settings)} has other settings than process 0: start all "
+                "of them with the same command line."
+            )
 
 
 def _leave(error: BaseException) -> NoReturn:

@@ -105,6 +105,7 @@ def run(algorithm: str, args: Sequence[str], process: Process) -> int:
         return _run(algorithm, config, process)
     return together(
         process,
+        f"{dump(algorithm, config)}\nresume = {config.resume is not None}",
         lambda: _run(algorithm, config, process),
         lambda error: _explain(error, process),
     )
@@ -181,11 +182,11 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
     - `position`: what the checkpoint says that it goes on from, if it does.
     """
     console, failures = _greet(run), Failures()
-    position = gather(dict(position or {}))[0]
+    agreed = gather(dict(position or {}))[0]
     display = open_display(console)
     with _open_loggers(run) as loggers, _profile(run) as profile:
         watchers = Watchers(console, display, failures, loggers, profile)
-        run, progress, evaluator = train_stages(run, watchers, position)
+        run, progress, evaluator = train_stages(run, watchers, agreed)
     stopped = STOP_CODES.get(progress.stopped or "", 0)
     if progress.stopped and progress.metrics is None:
         return print_error(NOTHING_LEARNED, stopped)
