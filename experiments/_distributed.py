@@ -8,6 +8,7 @@ import contextlib
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -137,7 +138,8 @@ def _join(process: Process) -> None:
     jax.config.update("jax_enable_preemption_service", False)
     known = _known_by_hand()
     try:
-        with process.deaf(), _patience():
+        with process.deaf(), _patience(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of jax, where the library for Kubernetes is missing
             jax.distributed.initialize(
                 **known,
                 initialization_timeout=2 * _WAIT,  # it ends a process with many lines
@@ -160,13 +162,13 @@ def _known_by_hand() -> dict[str, Any]:
     **Raises:** `UsageError` when they make no sense.
     """
     address, *numbers = (os.environ.get(name) for name in BY_HAND)
+    host, _, port = (address or "").rpartition(":")
+    if address is not None and not (host and port.isdecimal()):
+        raise UsageError(f"{BY_HAND[0]} must be a host and a port, such as node1:12345.")
     if all(number is None for number in numbers):
         return {}
     if address is None or None in numbers:
         raise UsageError(f"--distributed needs all of {', '.join(BY_HAND)}, or none of them.")
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
-        raise UsageError(f"{BY_HAND[0]} must be a host and a port, such as node1:12345.")
     if not all(number and number.isdecimal() for number in numbers):
         raise UsageError(f"{BY_HAND[1]} and {BY_HAND[2]} must be whole numbers.")
     count, number = (int(number or 0) for number in numbers)

@@ -26,7 +26,7 @@ class Accident(_training.StopWhenAsked):
 
     def __call__(self, progress) -> None:
         self.blocks += 1
-        if self.blocks == int(block) and who == os.environ["JAX_PROCESS_ID"]:
+        if self.blocks == int(block) and who == os.environ.get("JAX_PROCESS_ID"):
             os.kill(os.getpid(), getattr(signal, name))
         super().__call__(progress)
 

@@ -39,17 +39,19 @@ BLOCKS, BLOCK_STEPS = 6, 128
 
 
 class Pair:
-    """Two processes, and what came of them."""
+    """Two processes, and what came of them; they learn who they are by hand, or as from Slurm."""
 
-    def __init__(self, folder: Path, *flags: str, accident: str = "- 0 SIGTERM", other=()):
+    def __init__(
+        self, folder: Path, *flags: str, accident: str = "- 0 SIGTERM", other=(), slurm=False
+    ):
         with socket.socket() as free:
             free.bind(("localhost", 0))
-            address = f"localhost:{free.getsockname()[1]}"
+            port = str(free.getsockname()[1])
         devices = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"
         started = []
         for number in range(2):
-            names = zip(_distributed.BY_HAND, (address, "2", str(number)), strict=True)
-            env = os.environ | dict(names) | {"XLA_FLAGS": devices, "ACCIDENT": accident}
+            who = (in_slurm if slurm else by_hand)(port, str(number))
+            env = os.environ | who | {"XLA_FLAGS": devices, "ACCIDENT": accident}
             command = [sys.executable, str(Path(__file__).parent / "one_of_many.py")]
             command += ["--distributed", *flags, *(other if number else ())]
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -61,6 +63,16 @@ class Pair:
                 process.kill()
         self.codes = [process.returncode for process in started]
         self.out, self.err = zip(*said, strict=True)
+
+
+def by_hand(port: str, number: str) -> dict[str, str]:
+    return dict(zip(_distributed.BY_HAND, (f"localhost:{port}", "2", number), strict=True))
+
+
+def in_slurm(port: str, number: str) -> dict[str, str]:
+    names = {"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2"}
+    numbers = {"SLURM_PROCID": number, "SLURM_LOCALID": number}
+    return {**names, **numbers, "JAX_COORDINATOR_PORT": port}
 
 
 def alone(monkeypatch, *flags: str) -> int:
@@ -150,7 +162,7 @@ def test_any_number_of_processes_goes_on(folder, killed, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_processes_with_other_settings_are_refused(folder):
-    pair = Pair(folder, *FLAGS, "--out", "none", other=("--seed", "1"))
+    pair = Pair(folder, *FLAGS, "--out", "none", other=("--seed", "1"), slurm=True)
     assert pair.codes == [2, 2]
     assert pair.err[0].startswith("error: Process 1 of 2 has other settings than process 0")
     assert pair.err[0].count("\n") == 1
@@ -233,6 +245,7 @@ def test_whole_arrays_are_what_they_were(key):
         (("node1:1234", "2", None), "needs all of JAX_COORDINATOR_ADDRESS"),
         ((None, "2", "0"), "or none of them"),
         (("node1", "2", "0"), "must be a host and a port"),
+        (("node1:", None, None), "must be a host and a port"),
         (("node1:1234", "two", "0"), "must be whole numbers"),
         (("node1:1234", "2", "2"), "must be below JAX_NUM_PROCESSES, but is 2"),
     ],
