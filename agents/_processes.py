@@ -75,8 +75,9 @@ def from_first(tree: _T) -> _T:
 
     **Arguments:**
 
-    - `tree`: arrays, typed random keys included, whose shapes are equal in all processes. What is
-        no array stays as it is.
+    - `tree`: arrays, typed random keys included, whose shapes are equal in all processes; the
+        shapes are enough in the others, as `eqx.filter_eval_shape` gives them. What is no array
+        stays as it is.
 
     **Returns:** `tree` with the arrays of process 0.
 

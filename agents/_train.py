@@ -131,8 +131,8 @@ def train(
     - `mesh`: the devices to train on, as `device_mesh` gives them; the default one unless given.
         Environments are spread evenly over them, and the result is that of one device, but for
         rounding. Where they are those of several processes, all of them call `train`: what counts
-        is the state and the `measure` of process 0, and a hook or a signal of any process stops
-        all. In each, the states that hooks see are whole.
+        is the state and the `measure` of process 0 (the others may give shapes of a state), and a
+        hook or a signal of any process stops all. In each, the states that hooks see are whole.
     - `measure`: called after every block, before the hooks, which find what it returns in
         `progress.measured`: the place for evaluations.
     - `hooks`: all of them are called in order after every block, also when one stops the run.

@@ -119,7 +119,7 @@ def _train(
     Of several processes, the first one evaluates and writes, and tells the others the numbers.
     """
     plan, describe = run.plan, Description(run)
-    state = start(run, run.keys[0]) if run.state is None else run.state
+    state = _state(run)
     over = "stage" in measured and run.stage.ended(measured) is not None
     begin = measured.get("env_steps", 0) - measured.get("stage_steps", 0)
     passes = measured.get("gate_passes", 0)
@@ -143,6 +143,13 @@ def _train(
         hooks=hooks,
         before=before,
     )
+
+
+def _state(run: Run) -> TrainState:
+    """Where to begin; the shapes of it, in a process that is sent the state of the first one."""
+    if not is_first():
+        return shapes(run)
+    return start(run, run.keys[0]) if run.state is None else run.state
 
 
 def _hooks(run: Run, watchers: Watchers, describe: Description) -> list[Hook]:
@@ -178,6 +185,8 @@ def _next_stage(done: Trained) -> Run:
         run.history, evaluations=tuple(evaluator.rows), best_return=-np.inf
     )
     run = dataclasses.replace(run, number=run.number + 1, history=history)
+    if not is_first():
+        return run
     fresh = start(run, jax.random.fold_in(run.keys[0], run.number))
     state = transfer(progress.state, fresh, run.plan.train_env, keep=run.stage.keep)
     return dataclasses.replace(run, state=state)
