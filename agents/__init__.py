@@ -39,6 +39,13 @@ from ._ppo import (
     Metrics as Metrics,
     TrainState as TrainState,
 )
+from ._processes import (
+    ProcessFailed as ProcessFailed,
+    fail as fail,
+    from_first as from_first,
+    gather as gather,
+    is_first as is_first,
+)
 from ._rollout import Rollout as Rollout, collect_rollout as collect_rollout
 from ._runner import (
     Decision as Decision,

@@ -79,6 +79,17 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
     return read(Path(path))[0]["metadata"]
 
 
+def pack(state: PyTree) -> bytes:
+    """The content of a checkpoint of `state`, without metadata."""
+    return _serialize(state, {})
+
+
+def unpack(content: bytes, like: _T) -> _T:
+    """`like` with the arrays that `pack` was given, from a state of the same kind."""
+    about, data = _parse(content)
+    return jax.tree_util.tree_map_with_path(functools.partial(pick, about["keys"], data), like)
+
+
 def _serialize(state: PyTree, metadata: dict[str, Any]) -> bytes:
     leaves = _named_leaves(state)
     about = {

@@ -41,7 +41,7 @@ def check_memory(program: Any) -> None:
 
 
 def _free_memory() -> int:
-    statistics = jax.devices()[0].memory_stats()
+    statistics = jax.local_devices()[0].memory_stats()
     if statistics and "bytes_limit" in statistics:
         return statistics["bytes_limit"] - statistics["bytes_in_use"]
     return psutil.virtual_memory().available

@@ -1,8 +1,12 @@
-"""Many devices: each has its share of the environments, and all have the parameters."""
+"""Many devices: each has its share of the environments, and all have the parameters.
+
+The devices may be those of several processes. Arrays are then given by all of them, whole.
+"""
 
 from typing import TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -15,7 +19,7 @@ _AXIS = "envs"
 
 
 def device_mesh(num_devices: int | None = None) -> Mesh:
-    """The first devices that jax sees, in a row.
+    """The first devices that jax sees, in a row; those of all processes, where there are several.
 
     **Arguments:**
 
@@ -71,7 +75,20 @@ def _place(x: PyTree, sharding: NamedSharding) -> PyTree:
         return x
     if isinstance(x, Tracer):
         return jax.lax.with_sharding_constraint(x, sharding)
-    return jax.device_put(x, sharding)
+    if sharding.is_fully_addressable:
+        return jax.device_put(x, sharding)
+    return _place_here(x, sharding)
+
+
+def _place_here(x: Array, sharding: NamedSharding) -> Array:
+    """Puts on the devices of this process what they have of an array. Other processes do the same
+    with theirs.
+    """
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        numbers = _place_here(jax.random.key_data(x), sharding)
+        return jax.random.wrap_key_data(numbers, impl=jax.random.key_impl(x))
+    numbers = np.asarray(x)
+    return jax.make_array_from_callback(numbers.shape, sharding, lambda index: numbers[index])
 
 
 def _leads_with(x: PyTree, length: int) -> bool:

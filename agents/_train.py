@@ -18,9 +18,10 @@ from ._memory import check_memory
 from ._networks import MLP, AbstractNetwork
 from ._policy import actor_critic
 from ._ppo import PPO, Metrics, TrainState
+from ._processes import from_first, gather, spans_processes, whole
 from ._runs import num_runs
 from ._sharding import check_even, replicate, spread
-from ._signals import hold_signals
+from ._signals import HeldSignals, hold_signals
 from ._views import AbstractCriticInput
 
 _T = TypeVar("_T")
@@ -129,7 +130,9 @@ def train(
     - `updates_per_block`: how many updates are made between two calls of the hooks, at least 1.
     - `mesh`: the devices to train on, as `device_mesh` gives them; the default one unless given.
         Environments are spread evenly over them, and the result is that of one device, but for
-        rounding.
+        rounding. Where they are those of several processes, all of them call `train`: what counts
+        is the state and the `measure` of process 0 (the others may give shapes of a state), and a
+        hook or a signal of any process stops all. In each, the states that hooks see are whole.
     - `measure`: called after every block, before the hooks, which find what it returns in
         `progress.measured`: the place for evaluations.
     - `hooks`: all of them are called in order after every block, also when one stops the run.
@@ -143,6 +146,8 @@ def train(
     **Raises:** `NonFiniteLoss`, `OutOfMemory` when one block needs more memory than there is, and
     `ValueError` when the numbers of updates make no sense.
     """
+    if spans_processes(mesh):
+        state = from_first(state)
     progress = _nothing_yet(ppo, env, state, num_updates)
     if before is not None:
         progress = _counted_on(progress, before)
@@ -172,18 +177,15 @@ def train(
         )
         if mesh is not None:
             settings, state = replicate(settings, mesh), _spread(state, env.num_envs, mesh)
-            progress = dataclasses.replace(progress, state=state)
         block = _compile(settings, state)
         compiled = progress.compile_seconds + time.perf_counter() - start
         progress = dataclasses.replace(progress, compile_seconds=compiled)
-        while progress.updates < num_updates and held.first is None and not progress.stopped:
-            progress = _advance(block, settings, progress, begin)
+        progress = _agree(progress, held, mesh)
+        while progress.updates < num_updates and not progress.stopped:
+            state, progress = _advance(block, settings, state, progress, begin)
             if measure is not None:
                 progress = dataclasses.replace(progress, measured=measure(progress))
-            progress = _tell(hooks, progress)
-        if held.first is not None:
-            held.handled = True
-            progress = dataclasses.replace(progress, stopped=_REASONS[held.first.name])
+            progress = _agree(_tell(hooks, progress), held, mesh)
     return dataclasses.replace(progress, wall_seconds=time.perf_counter() - begin)
 
 
@@ -356,19 +358,22 @@ def _counted_on(progress: TrainProgress, before: TrainProgress) -> TrainProgress
 def _advance(
     block: Callable,
     settings: _Settings,
+    state: TrainState,
     old: TrainProgress,
     begin: float,
-) -> TrainProgress:
+) -> tuple[TrainState, TrainProgress]:
+    """**Returns:** the next state, where it was trained, and how far the run is."""
     block_begin = time.perf_counter()
     count = min(settings.length, old.num_updates - old.updates)
-    state, metrics = block(settings, old.state, _everywhere(_count(count), settings.mesh))
+    state, metrics = block(settings, state, _everywhere(_count(count), settings.mesh))
     metrics = jax.tree.map(lambda x: np.asarray(x)[:count], metrics)
     end = time.perf_counter()
     _check_finite(metrics, old.updates, state)
     updates = old.updates + count
-    return dataclasses.replace(
+    mesh = settings.mesh
+    return state, dataclasses.replace(
         old,
-        state=state,
+        state=whole(state, mesh) if mesh is not None and spans_processes(mesh) else state,
         metrics=metrics,
         updates=updates,
         env_steps=updates * (old.num_env_steps // old.num_updates),
@@ -400,6 +405,23 @@ def _tell(hooks: Sequence[Hook], progress: TrainProgress) -> TrainProgress:
         except StopTraining as stop:
             reasons.append(str(stop))
     return dataclasses.replace(progress, stopped=next(iter(reasons), None))
+
+
+def _agree(progress: TrainProgress, held: HeldSignals, mesh: Mesh | None) -> TrainProgress:
+    """Ends the run when a signal has arrived. Of several processes, all end with the first of them
+    that has a reason to, and have the numbers that process 0 has measured.
+    """
+    signal = held.first  # it can change at any moment, so it is looked at once
+    own = {
+        "signal": signal and _REASONS[signal.name],
+        "stopped": progress.stopped,
+        "measured": progress.measured,
+    }
+    all = gather(own) if spans_processes(mesh) else [own]
+    held.handled = held.handled or signal is not None
+    reasons = [each[kind] for kind in ("signal", "stopped") for each in all]
+    stopped = next((reason for reason in reasons if reason), None)
+    return dataclasses.replace(progress, measured=all[0]["measured"], stopped=stopped)
 
 
 def _check_finite(metrics: Metrics, updates: int, state: TrainState):

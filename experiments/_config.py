@@ -40,6 +40,8 @@ class Config:
     """Environments side by side."""
     devices: int | Literal["all"] = 1
     """Devices that environments are spread over, or all."""
+    distributed: bool = False
+    """Train with all devices of several processes or hosts."""
     network: Literal["mlp", "cnn", "gru", "cnn-gru"] = "mlp"
     """Kind of network of actor and critic; gru remembers."""
     width: int = 64
@@ -97,9 +99,10 @@ ALGORITHMS = ("ippo", "mappo")
 _LARGEST_COUNT = 2**31 - 1
 _SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of 32 bits
 _NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
-_NOT_IN_FILE += ("sweep", "sweep_index")
+_NOT_IN_FILE += ("sweep", "sweep_index", "distributed")
 _OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience", "--max-kl")
 _OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "--devices")
+_OF_THE_PROCESS += ("--distributed",)
 """What may change when a run goes on: where it ends, and what is kept of it."""
 _MAX_FILE_BYTES = 100_000
 
@@ -456,6 +459,11 @@ def check(config: Config) -> None:
         ) from error
     _check_counts(config)
     _check_many(config)
+    if config.distributed and config.devices not in (1, "all"):
+        raise UsageError(
+            "--distributed trains on all devices of all processes: leave out --devices, or say "
+            "--devices all."
+        )
 
 
 def _check_many(config: Config) -> None:
@@ -473,6 +481,8 @@ def _check_many(config: Config) -> None:
         raise UsageError(f"--curriculum cannot be given with {flag}, where runs go on together.")
     if config.devices != 1:
         raise UsageError(f"--devices cannot be given with {flag}, which trains on one device.")
+    if config.distributed:
+        raise UsageError(f"--distributed cannot be given with {flag}, which trains on one device.")
     if config.max_kl is not None:
         raise UsageError(f"--max-kl cannot be given with {flag}, where runs end together.")
     if "wandb" in config.log:

@@ -40,10 +40,15 @@ def reason(error: OSError) -> str:
     return error.strerror or os.strerror(error.errno or 0)
 
 
-def print_system_error(error: OSError) -> int:
-    """Says what the system refused, and with which file; the exit code is 1."""
+def system_error(error: OSError) -> str:
+    """What the system refused, and with which file."""
     where = f"{str(error.filename)!r}: " if error.filename else ""
-    return print_error(f"{where}{reason(error)}.", 1)
+    return f"{where}{reason(error)}."
+
+
+def print_system_error(error: OSError) -> int:
+    """Says it; the exit code is 1."""
+    return print_error(system_error(error), 1)
 
 
 @final

@@ -3,12 +3,14 @@
 It imports nothing that takes time, so that a command line can begin with it.
 """
 
+import contextlib
 import importlib.util
 import logging
 import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any, final
 
 _STOP_SIGNALS = tuple(
@@ -68,6 +70,19 @@ class Process:
     def begin(self) -> None:
         """From now on there is something to lose, so signals are remembered."""
         self._begun = True
+
+    @contextlib.contextmanager
+    def deaf(self) -> Iterator[None]:
+        """Around a call that waits and cannot be interrupted: a signal ends the process at once, as
+        if it did not listen.
+        """
+        for number in self._listening:
+            signal.signal(number, signal.SIG_DFL)
+        try:
+            yield
+        finally:
+            for number in self._listening:
+                signal.signal(number, self._receive)
 
     def check(self) -> None:
         """**Raises:** `Stopped` when a signal has arrived."""

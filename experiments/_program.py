@@ -7,6 +7,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -21,6 +22,8 @@ from agents import (
     OutOfMemory,
     check_even,
     device_mesh,
+    gather,
+    is_first,
     read_metadata,
     restore,
     write_whole,
@@ -31,14 +34,8 @@ from experiments._conclusion import Conclusion
 from experiments._config import Config, dump, parse, value_after
 from experiments._curriculum import Stage, stages, with_curriculum
 from experiments._display import open_console, open_display
-from experiments._errors import (
-    Failures,
-    RunError,
-    UsageError,
-    print_error,
-    print_system_error,
-    warn,
-)
+from experiments._distributed import FORESEEN, together
+from experiments._errors import Failures, RunError, UsageError, print_error, system_error, warn
 from experiments._evaluator import evaluated_metrics
 from experiments._folder import folder_name, is_complete, open_folder, reopen_folder, short_name
 from experiments._history import read_history
@@ -66,20 +63,25 @@ def run_command_line(algorithm: str, process: Process, world: str | None = None)
     """
     try:
         return run(algorithm, _in_world(world, sys.argv[1:]), process)
-    except UsageError as error:
-        return print_error(str(error), 2)
-    except Stopped:
-        return print_error(NOTHING_LEARNED, process.exit_code)
-    except OutOfMemory as error:
-        return print_error(f"{error}: lower {_MEMORY_SETTINGS}.", 1)
-    except (RunError, NonFiniteLoss, CheckpointError) as error:
-        return print_error(str(error), 1)
-    except OSError as error:
-        return print_system_error(error)
-    except (MemoryError, jax.errors.JaxRuntimeError) as error:
-        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
-            return print_error(f"There is not enough memory: lower {_MEMORY_SETTINGS}.", 1)
-        raise
+    except (*FORESEEN, MemoryError, jax.errors.JaxRuntimeError) as error:
+        return print_error(*_explain(error, process))
+
+
+def _explain(error: Exception, process: Process) -> tuple[str, int]:
+    """**Returns:** a sentence and the exit code, for what can be foreseen; the rest is raised."""
+    if isinstance(error, UsageError):
+        return str(error), 2
+    if isinstance(error, Stopped):
+        return NOTHING_LEARNED, process.exit_code
+    if isinstance(error, OutOfMemory):
+        return f"{error}: lower {_MEMORY_SETTINGS}.", 1
+    if isinstance(error, OSError):
+        return system_error(error), 1
+    if isinstance(error, (RunError, NonFiniteLoss, CheckpointError)):
+        return str(error), 1
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+        return f"There is not enough memory: lower {_MEMORY_SETTINGS}.", 1
+    raise error
 
 
 def _in_world(world: str | None, args: Sequence[str]) -> Sequence[str]:
@@ -99,6 +101,17 @@ def run(algorithm: str, args: Sequence[str], process: Process) -> int:
     **Raises:** what `run_command_line` turns into a sentence.
     """
     config = with_curriculum(parse(algorithm, args))
+    if not config.distributed:
+        return _run(algorithm, config, process)
+    return together(
+        process,
+        f"{dump(algorithm, config)}\nresume = {config.resume is not None}",
+        lambda: _run(algorithm, config, process),
+        lambda error: _explain(error, process),
+    )
+
+
+def _run(algorithm: str, config: Config, process: Process) -> int:
     if config.sweep is not None:
         return run_sweep(algorithm, config, process, lambda config: _plans(stages(config)))
     run_stages = stages(config)
@@ -107,6 +120,8 @@ def run(algorithm: str, args: Sequence[str], process: Process) -> int:
     process.check()
     if config.num_seeds > 1:
         return run_seeds(algorithm, config, plans, process)
+    if not is_first():
+        return _follow(Run(algorithm, config, run_stages, plans, process, Path()))
     if config.resume is not None:
         with reopen_folder(config.resume) as folder:
             return _go_on(Run(algorithm, config, run_stages, plans, process, folder))
@@ -144,6 +159,20 @@ def _go_on(run: Run) -> int:
     return _begin(dataclasses.replace(run, state=state, history=history), position)
 
 
+def _follow(run: Run) -> int:
+    """What the other processes do where there are several: they learn.
+
+    They read nothing from the folder of the run, and write nothing into it.
+    """
+    keep_compiled_programs()
+    position = gather({})[0]
+    run = dataclasses.replace(run, number=position.get("stage", 1) - 1)
+    console = Console(quiet=True)
+    watchers = Watchers(console, open_display(console), Failures(), (), ())
+    train_stages(run, watchers, position)
+    return 0  # what counts is the exit code of the first process
+
+
 def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
     """Trains, concludes, and says where everything is.
 
@@ -153,10 +182,11 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
     - `position`: what the checkpoint says that it goes on from, if it does.
     """
     console, failures = _greet(run), Failures()
+    agreed = gather(dict(position or {}))[0]
     display = open_display(console)
     with _open_loggers(run) as loggers, _profile(run) as profile:
         watchers = Watchers(console, display, failures, loggers, profile)
-        run, progress, evaluator = train_stages(run, watchers, position or {})
+        run, progress, evaluator = train_stages(run, watchers, agreed)
     stopped = STOP_CODES.get(progress.stopped or "", 0)
     if progress.stopped and progress.metrics is None:
         return print_error(NOTHING_LEARNED, stopped)
@@ -263,7 +293,7 @@ def _plan(stage: Stage) -> Plan:
         raise UsageError(str(error)) from error
     if stage.gate is not None:
         stage.gate.check(evaluated_metrics(totals))
-    if (obstacle := config.env.obstacle()) is not None:
+    if (obstacle := config.env.obstacle()) is not None and is_first():
         warn(f"{obstacle} Training will end at a return of 0.")
     steps_per_update = config.num_envs * config.ppo.rollout_length
     return Plan(
@@ -282,8 +312,9 @@ def _mesh(config: Config) -> Mesh | None:
 
     **Raises:** `ValueError` when there are not as many, or environments cannot be spread evenly.
     """
-    if config.devices == 1:
+    if config.devices == 1 and not config.distributed:
         return None
-    mesh = device_mesh(None if config.devices == "all" else config.devices)
+    everywhere = config.distributed or config.devices == "all"
+    mesh = device_mesh(None if everywhere else int(config.devices))
     check_even(config.num_envs, mesh)
     return mesh

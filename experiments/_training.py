@@ -17,6 +17,7 @@ from agents import (
     TrainState,
     check_memory,
     init_train_state,
+    is_first,
     train,
     transfer,
 )
@@ -113,9 +114,12 @@ def _train(
     measured: Mapping[str, Any],
     before: TrainProgress | None,
 ) -> TrainProgress:
-    """Trains in one stage; it is left at once when it was over already."""
+    """Trains in one stage; it is left at once when it was over already.
+
+    Of several processes, the first one evaluates and writes, and tells the others the numbers.
+    """
     plan, describe = run.plan, Description(run)
-    state = start(run, run.keys[0]) if run.state is None else run.state
+    state = _state(run)
     over = "stage" in measured and run.stage.ended(measured) is not None
     begin = measured.get("env_steps", 0) - measured.get("stage_steps", 0)
     passes = measured.get("gate_passes", 0)
@@ -123,17 +127,29 @@ def _train(
     if before is None:
         run.process.check()
     run.process.settle()  # `train` holds signals for itself
+    hooks: Sequence[Hook] = (StopWhenAsked(run.process),)
+    measure = None
+    if is_first():
+        hooks = (*_hooks(run, watchers, describe), *watchers.more, watchers.display)
+        measure = staged if run.in_curriculum else evaluator
     return train(
         run.config.ppo,
         plan.train_env,
         state,
-        num_updates=int(state.updates) if over else plan.num_updates,
+        num_updates=measured["update"] if over else plan.num_updates,
         updates_per_block=plan.updates_per_block,
         mesh=plan.mesh,
-        measure=staged if run.in_curriculum else evaluator,
-        hooks=(*_hooks(run, watchers, describe), *watchers.more, watchers.display),
+        measure=measure,
+        hooks=hooks,
         before=before,
     )
+
+
+def _state(run: Run) -> TrainState:
+    """Where to begin; the shapes of it, in a process that is sent the state of the first one."""
+    if not is_first():
+        return shapes(run)
+    return start(run, run.keys[0]) if run.state is None else run.state
 
 
 def _hooks(run: Run, watchers: Watchers, describe: Description) -> list[Hook]:
@@ -169,6 +185,8 @@ def _next_stage(done: Trained) -> Run:
         run.history, evaluations=tuple(evaluator.rows), best_return=-np.inf
     )
     run = dataclasses.replace(run, number=run.number + 1, history=history)
+    if not is_first():
+        return run
     fresh = start(run, jax.random.fold_in(run.keys[0], run.number))
     state = transfer(progress.state, fresh, run.plan.train_env, keep=run.stage.keep)
     return dataclasses.replace(run, state=state)

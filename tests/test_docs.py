@@ -109,6 +109,8 @@ def test_flags_exist(tmp_path, own_caches, capsys, monkeypatch):
         helps.append(capsys.readouterr().out)
     known = set(re.findall(r"--[a-z][a-z.-]*", " ".join(helps)))
     known |= {"--jaxtyping-packages", "--xla"}  # pytest's and XLA's
+    known |= {"--nodes", "--ntasks-per-node", "--gpus-per-node", "--time", "--signal"}  # Slurm's
+    known |= {"--requeue", "--open-mode", "--kill-on-bad-exit"}
     for page in PAGES:
         named = re.findall(r"(?<![\w-])--[a-z][a-z.-]*[a-z]", page.read_text(encoding="utf-8"))
         assert set(named) <= known, page.name
