@@ -417,11 +417,11 @@ def _agree(progress: TrainProgress, held: HeldSignals, mesh: Mesh | None) -> Tra
         "stopped": progress.stopped,
         "measured": progress.measured,
     }
-    all = gather(own) if spans_processes(mesh) else [own]
+    said = gather(own) if spans_processes(mesh) else [own]
     held.handled = held.handled or signal is not None
-    reasons = [each[kind] for kind in ("signal", "stopped") for each in all]
+    reasons = [each[kind] for kind in ("signal", "stopped") for each in said]
     stopped = next((reason for reason in reasons if reason), None)
-    return dataclasses.replace(progress, measured=all[0]["measured"], stopped=stopped)
+    return dataclasses.replace(progress, measured=said[0]["measured"], stopped=stopped)
 
 
 def _check_finite(metrics: Metrics, updates: int, state: TrainState):

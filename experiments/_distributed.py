@@ -6,6 +6,7 @@ the others learn, and end with its exit code.
 
 import contextlib
 import os
+import socket
 import sys
 import threading
 import warnings
@@ -23,7 +24,7 @@ from agents import (
     gather,
     is_first,
 )
-from experiments._errors import RunError, UsageError, print_error
+from experiments._errors import RunError, UsageError, print_error, reason
 from experiments._process import Process, Stopped
 
 BY_HAND = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
@@ -163,7 +164,7 @@ def _known_by_hand() -> dict[str, Any]:
     """
     address, *numbers = (os.environ.get(name) for name in BY_HAND)
     host, _, port = (address or "").rpartition(":")
-    if address is not None and not (host and port.isdecimal()):
+    if address is not None and not (host and port.isdecimal() and 0 < int(port) < 2**16):
         raise UsageError(f"{BY_HAND[0]} must be a host and a port, such as node1:12345.")
     if all(number is None for number in numbers):
         return {}
@@ -174,12 +175,25 @@ def _known_by_hand() -> dict[str, Any]:
     count, number = (int(number or 0) for number in numbers)
     if number >= count:
         raise UsageError(f"{BY_HAND[2]} must be below {BY_HAND[1]}, but is {number}.")
+    if number == 0:
+        _check_free(int(port))
     return {
         "coordinator_address": address,
         "num_processes": count,
         "process_id": number,
         "cluster_detection_method": "deactivate",
     }
+
+
+def _check_free(port: int) -> None:
+    """**Raises:** `UsageError` when a port is taken, on which jax would end without a word."""
+    try:
+        socket.create_server(("", port)).close()
+    except OSError as error:
+        raise UsageError(
+            f"Process 0 cannot use port {port} ({reason(error)}): choose another one for "
+            f"{BY_HAND[0]}."
+        ) from error
 
 
 @contextlib.contextmanager

@@ -246,6 +246,7 @@ def test_whole_arrays_are_what_they_were(key):
         ((None, "2", "0"), "or none of them"),
         (("node1", "2", "0"), "must be a host and a port"),
         (("node1:", None, None), "must be a host and a port"),
+        (("node1:70000", "2", "0"), "must be a host and a port"),
         (("node1:1234", "two", "0"), "must be whole numbers"),
         (("node1:1234", "2", "2"), "must be below JAX_NUM_PROCESSES, but is 2"),
     ],
@@ -257,6 +258,15 @@ def test_environments_that_make_no_sense_are_refused(monkeypatch, values, says):
             monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match=says):
         _distributed._known_by_hand()
+
+
+def test_a_port_that_is_taken_is_refused(monkeypatch):
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        for name, value in by_hand(str(port), "0").items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(UsageError, match=f"cannot use port {port}"):
+            _distributed._known_by_hand()
 
 
 @pytest.mark.parametrize(
