@@ -25,7 +25,6 @@ from agents import (
     StopTraining,
     TrainProgress,
     TrainState,
-    check_memory,
     evaluate,
     init_train_state,
     pick_run,
@@ -33,22 +32,21 @@ from agents import (
     train,
 )
 from eqgrid import AbstractVectorEnv
-from experiments._build import build_network, build_view, with_shaping
+from experiments._build import with_shaping
 from experiments._conclusion import Conclusion
 from experiments._display import Display
 from experiments._errors import Failures
 from experiments._evaluator import Evaluator, frozen
-from experiments._hooks import (
-    Checkpoints,
-    Forget,
-    Log,
-    OutOfTime,
-    Profile,
-    StopWhenAsked,
-)
-from experiments._loggers import Logger, open_loggers
-from experiments._policies import Description
+from experiments._hooks import Forget, OutOfTime, StopWhenAsked, profiled
+from experiments._loggers import Logger
 from experiments._run import Run
+from experiments._training import (
+    networks,
+    recording_hooks,
+    run_evaluator,
+    run_loggers,
+    run_once,
+)
 
 
 @final
@@ -87,21 +85,20 @@ class Group:
 
         **Raises:** `NonFiniteLoss`, `OutOfMemory`, `RunError`.
         """
-        evaluators = [_evaluator(run) for run in self.runs]
+        evaluators = [run_evaluator(run) for run in self.runs]
         first, process = self.runs[0], self.runs[0].process
         with contextlib.ExitStack() as stack:
             hooks: list[Hook] = [Forget(self.folder, failures)]
             for i, run in enumerate(self.runs):
-                loggers = stack.enter_context(_open_loggers(run))
-                own = _hooks(run, [*loggers, *more.get(i, ())], failures)
+                loggers = [*stack.enter_context(run_loggers(run)), *more.get(i, ())]
+                # The newest state is kept elsewhere, for all runs together.
+                own = recording_hooks(run, loggers, failures, checkpoint_seconds=np.inf)
                 hooks.append(_OfOneRun(i, evaluators[i], own))
             hooks += [_KeepState(self, failures), _end_together(first, evaluators)]
             hooks += [StopWhenAsked(process), _Summed(display, len(self.runs))]
             if first.config.max_hours is not None:
                 hooks.append(OutOfTime(process, first.config.max_hours))
-            if first.config.profile:
-                profile = Profile(self.folder / "trace")
-                hooks.append(stack.enter_context(contextlib.closing(profile)))
+            hooks += stack.enter_context(profiled(self.folder, first.config.profile))
             progress = self._train(evaluators, hooks, display)
         return Trained(self, progress, evaluators, failures)
 
@@ -111,7 +108,9 @@ class Group:
         plan, process = self.runs[0].plan, self.runs[0].process
         display.start(plan.num_updates * plan.steps_per_update * len(self.runs))
         try:
-            state = self._start() if self.state is None else self.state
+            state = self.state
+            if state is None:
+                state = run_once(_init_all, *self._start_arguments())
             process.check()
             process.settle()  # `train` holds signals for itself
             env, env_axes = with_shaping(plan.train_env, [run.config for run in self.runs])
@@ -128,24 +127,14 @@ class Group:
         finally:
             display.stop()
 
-    def _start(self) -> TrainState:
-        # It runs once, so what counts is that it compiles fast.
-        start: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
-            _init_all, compiler_options={"xla_backend_optimization_level": "0"}
-        )
-        start = start.lower(*self._start_arguments()).compile()
-        check_memory(start)
-        return start(*self._start_arguments())
-
     def like(self) -> TrainState:
         """The shapes of the states of all runs in one, for `restore`."""
         return eqx.filter_eval_shape(_init_all, *self._start_arguments())
 
     def _start_arguments(self) -> tuple[Any, ...]:
         first = self.runs[0]
-        network, view = build_network(first.config), build_view(first.algorithm, first.config)
         keys = jnp.stack([run.keys[0] for run in self.runs])
-        return first.config.ppo, first.plan.train_env, keys, network, view
+        return first.config.ppo, first.plan.train_env, keys, networks(first)
 
 
 @final
@@ -207,11 +196,10 @@ def _init_all(
     ppo: PPO,
     env: AbstractVectorEnv,
     keys: Shaped[PRNGKeyArray, " runs"],
-    network: Any,
-    view: Any,
+    networks: Mapping[str, Any],
 ) -> TrainState:
     def init(key: PRNGKeyArray) -> TrainState:
-        return init_train_state(ppo, env, key, network=network, view=view)
+        return init_train_state(ppo, env, key, **networks)
 
     return eqx.filter_vmap(init)(keys)
 
@@ -219,46 +207,6 @@ def _init_all(
 def _stack(ppos: Sequence[PPO]) -> PPO:
     """The settings of all runs in one, with a vector for each real number."""
     return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *ppos)
-
-
-def _evaluator(run: Run) -> Evaluator:
-    rows, totals = run.history.evaluations, run.config.env.totals(run.plan.world)
-    return Evaluator(run.plan.eval_env, run.keys[1], run.seconds, rows, totals)
-
-
-@contextlib.contextmanager
-def _open_loggers(run: Run):
-    loggers = open_loggers(
-        run.folder,
-        run.config.log,
-        csv_rows=run.history.rows,
-        json_rows=run.history.json_rows,
-        env_steps=run.history.env_steps,
-        settings={},
-    )
-    try:
-        yield loggers
-    finally:
-        for logger in loggers:
-            logger.close()
-
-
-def _hooks(run: Run, loggers: Sequence[Logger], failures: Failures) -> list[Hook]:
-    """What happens after a block in the folder of one run. The newest state is kept elsewhere, for
-    all runs together.
-    """
-    return [
-        Forget(run.folder, failures),
-        Log(loggers, failures, run.history.train_seconds),
-        Checkpoints(
-            run.folder / "checkpoints",
-            failures,
-            run.history,
-            Description(run),
-            keep_every=run.config.checkpoint_every,
-            seconds=np.inf,
-        ),
-    ]
 
 
 def _progress_of(progress: TrainProgress, run: int, evaluator: Evaluator) -> TrainProgress:

@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from agents import CheckpointError, read_metadata
+from agents import CheckpointError, read_metadata, write_whole
 from experiments._errors import RunError
 
 _EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std")
@@ -37,6 +37,15 @@ class History:
     best_return: float = -np.inf
     wall_seconds: float = 0.0
     train_seconds: float = 0.0
+
+    def write_into(self, folder: Path) -> None:
+        """Brings the logs of a run to where it goes on.
+
+        **Raises:** `OSError` when they cannot be written.
+        """
+        write_whole(folder / "metrics.csv", self.rows)
+        if self.json_rows:
+            write_whole(folder / "metrics.jsonl", self.json_rows)
 
     @property
     def env_steps(self) -> int:

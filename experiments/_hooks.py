@@ -3,9 +3,10 @@
 All that they share is the progress that they are given, so their order does not matter.
 """
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -163,6 +164,17 @@ class Profile:
         """Writes what was recorded, where a run ends in its second block or before it."""
         if self.blocks == 1:
             jax.profiler.stop_trace()
+
+
+@contextlib.contextmanager
+def profiled(folder: Path, wanted: bool) -> Iterator[list[Profile]]:
+    """Gives the hook that records a block of a run into its folder, where that is wanted."""
+    hooks = [Profile(folder / "trace")] if wanted else []
+    try:
+        yield hooks
+    finally:
+        for hook in hooks:
+            hook.close()
 
 
 @final

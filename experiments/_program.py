@@ -1,12 +1,9 @@
 """The program behind every experiment: settings in, a folder with results out."""
 
-import contextlib
 import dataclasses
 import math
-import shlex
 import sys
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +36,13 @@ from experiments._errors import Failures, RunError, UsageError, print_error, sys
 from experiments._evaluator import evaluated_metrics
 from experiments._folder import folder_name, is_complete, open_folder, reopen_folder, short_name
 from experiments._history import read_history
-from experiments._hooks import Profile
-from experiments._loggers import Logger, open_loggers
+from experiments._hooks import profiled
 from experiments._process import Process, Stopped
-from experiments._report import print_result
+from experiments._report import print_how_to_go_on, print_result
 from experiments._run import NOTHING_LEARNED, STOP_CODES, Plan, Run
 from experiments._seeds import run_seeds
 from experiments._sweep import run_sweep
-from experiments._training import Watchers, shapes, train_stages
+from experiments._training import Watchers, run_loggers, shapes, train_stages
 
 
 def run_command_line(algorithm: str, process: Process, world: str | None = None) -> int:
@@ -153,9 +149,7 @@ def _go_on(run: Run) -> int:
         raise UsageError(f"The run {str(run.folder)!r} is complete: its last stage has ended.")
     history = read_history(run.folder, updates, position.get("stage"))
     write_whole(run.folder / "config.toml", dump(run.algorithm, run.settings).encode())
-    write_whole(run.folder / "metrics.csv", history.rows)
-    if history.json_rows:
-        write_whole(run.folder / "metrics.jsonl", history.json_rows)
+    history.write_into(run.folder)
     return _begin(dataclasses.replace(run, state=state, history=history), position)
 
 
@@ -184,7 +178,7 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
     console, failures = _greet(run), Failures()
     agreed = gather(dict(position or {}))[0]
     display = open_display(console)
-    with _open_loggers(run) as loggers, _profile(run) as profile:
+    with run_loggers(run) as loggers, profiled(run.folder, run.config.profile) as profile:
         watchers = Watchers(console, display, failures, loggers, profile)
         run, progress, evaluator = train_stages(run, watchers, agreed)
     stopped = STOP_CODES.get(progress.stopped or "", 0)
@@ -196,39 +190,10 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
     result = Conclusion(run, progress, evaluator, failures).conclude()
     print_result(console, result, run.folder)
     if progress.stopped:
-        command = f"python experiments/{run.algorithm}.py --resume {shlex.quote(str(run.folder))}"
-        console.print(f"to go on: {escape(command)}", highlight=False, soft_wrap=True)
+        print_how_to_go_on(console, run.algorithm, run.folder)
     if failures.report():
         return 1
     return stopped or (run.process.exit_code if run.process.first else 0)
-
-
-@contextlib.contextmanager
-def _open_loggers(run: Run) -> Iterator[list[Logger]]:
-    loggers = open_loggers(
-        run.folder,
-        run.config.log,
-        csv_rows=run.history.rows,
-        json_rows=run.history.json_rows,
-        env_steps=run.history.env_steps,
-        settings=tomllib.loads(dump(run.algorithm, run.settings)),
-    )
-    try:
-        yield loggers
-    finally:
-        for logger in loggers:
-            logger.close()
-
-
-@contextlib.contextmanager
-def _profile(run: Run) -> Iterator[list[Profile]]:
-    """What records a block, where that is asked for."""
-    hooks = [Profile(run.folder / "trace")] if run.config.profile else []
-    try:
-        yield hooks
-    finally:
-        for hook in hooks:
-            hook.close()
 
 
 def _greet(run: Run) -> Console:

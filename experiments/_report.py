@@ -4,6 +4,7 @@ import io
 import itertools
 import math
 import os
+import shlex
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -109,6 +111,12 @@ def finish_curve(
         picture = io.BytesIO()
         figure.savefig(picture, dpi=150, format="png")
     write_whole(path, picture.getvalue())
+
+
+def print_how_to_go_on(console: Console, algorithm: str, folder: Path) -> None:
+    """Says the command that goes on with a run that was stopped."""
+    command = f"python experiments/{algorithm}.py --resume {shlex.quote(str(folder))}"
+    console.print(f"to go on: {escape(command)}", highlight=False, soft_wrap=True)
 
 
 def print_result(console: Console, result: dict[str, Any], folder: Path) -> None:

@@ -6,7 +6,6 @@
 import csv
 import dataclasses
 import io
-import shlex
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from experiments._history import read_history
 from experiments._hooks import speed
 from experiments._loggers import Csv, Labelled
 from experiments._process import Process
+from experiments._report import print_how_to_go_on
 from experiments._results import write_json
 from experiments._run import NOTHING_LEARNED, STOP_CODES, Plan, Run
 from experiments._seeds_report import draw_curves, print_seeds
@@ -105,9 +105,7 @@ def _go_on(whole: Run) -> int:
     write_whole(whole.folder / "config.toml", dump(whole.algorithm, whole.config).encode())
     for run in runs:
         _write_settings(run)
-        write_whole(run.folder / "metrics.csv", run.history.rows)
-        if run.history.json_rows:
-            write_whole(run.folder / "metrics.jsonl", run.history.json_rows)
+        run.history.write_into(run.folder)
     write_whole(whole.folder / "metrics.csv", _rows_of_all(runs))
     return _begin(
         dataclasses.replace(whole, history=runs[0].history),
@@ -161,9 +159,7 @@ def _begin(whole: Run, group: Group) -> int:
     console.print("playing the final evaluations, drawing the pictures")
     print_seeds(console, _conclude(whole, trained), whole.folder)
     if stopped:
-        command = f"python experiments/{whole.algorithm}.py --resume"
-        where = escape(shlex.quote(str(whole.folder)))
-        console.print(f"to go on: {command} {where}", highlight=False, soft_wrap=True)
+        print_how_to_go_on(console, whole.algorithm, whole.folder)
     if failures.report():
         return 1
     return code or (whole.process.exit_code if whole.process.first else 0)

@@ -282,15 +282,13 @@ def _group(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -
     except CheckpointError:  # there is none, as nothing was learned
         return group
     updates = int(state.updates[0])
-    histories = [read_history(run.folder, updates) for run in runs]
-    for run, history in zip(runs, histories, strict=True):
-        write_whole(run.folder / "metrics.csv", history.rows)
+    runs = tuple(
+        dataclasses.replace(run, history=read_history(run.folder, updates)) for run in runs
+    )
+    for run in runs:
+        run.history.write_into(run.folder)
     program.console.print(
         f"going on after {updates * runs[0].plan.steps_per_update:,} steps of each"
-    )
-    runs = tuple(
-        dataclasses.replace(run, history=history)
-        for run, history in zip(runs, histories, strict=True)
     )
     return dataclasses.replace(group, runs=runs, state=state)
 

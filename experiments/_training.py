@@ -1,8 +1,10 @@
 """The learning part of a run: one stage after another, between its first and its last update."""
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -22,14 +24,17 @@ from agents import (
     transfer,
 )
 from experiments._build import build_network, build_view
+from experiments._config import dump
 from experiments._curriculum import EndOfStage, StageEvaluator
 from experiments._display import Display
 from experiments._errors import Failures
 from experiments._evaluator import Evaluator
 from experiments._hooks import Checkpoints, EarlyStop, Forget, Log, OutOfTime, StopWhenAsked
-from experiments._loggers import Logger
+from experiments._loggers import Logger, open_loggers
 from experiments._policies import Description
 from experiments._run import Run
+
+_T = TypeVar("_T")
 
 
 class Watchers(NamedTuple):
@@ -72,7 +77,7 @@ def train_stages(run: Run, watchers: Watchers, position: Mapping[str, Any]) -> T
     try:
         while True:
             _announce(run, watchers.console)
-            evaluator = _evaluator(run)
+            evaluator = run_evaluator(run)
             progress = _train(run, evaluator, watchers, measured, done and done.progress)
             if done is not None and progress.updates == done.progress.updates:
                 # Stopped before the first block of this stage, it is at the end of the one before.
@@ -101,10 +106,58 @@ def _announce(run: Run, console: Console) -> None:
         console.print(f"stage {run.number + 1} of {len(run.stages)}, {title}", highlight=False)
 
 
-def _evaluator(run: Run) -> Evaluator:
+@contextlib.contextmanager
+def run_loggers(run: Run) -> Iterator[list[Logger]]:
+    """Opens where the numbers of a run go, in the folder of the run.
+
+    **Raises:** `RunError` when one cannot be opened.
+    """
+    loggers = open_loggers(
+        run.folder,
+        run.config.log,
+        csv_rows=run.history.rows,
+        json_rows=run.history.json_rows,
+        env_steps=run.history.env_steps,
+        settings=tomllib.loads(dump(run.algorithm, run.settings)),
+    )
+    try:
+        yield loggers
+    finally:
+        for logger in loggers:
+            logger.close()
+
+
+def run_evaluator(run: Run) -> Evaluator:
+    """What evaluates a run in its stage."""
     plan = run.plan
     rows, totals = run.history.evaluations, run.config.env.totals(plan.world)
     return Evaluator(plan.eval_env, run.keys[1], run.seconds, rows, totals)
+
+
+def recording_hooks(
+    run: Run, loggers: Sequence[Logger], failures: Failures, checkpoint_seconds: float = 5.0
+) -> list[Hook]:
+    """What is written into the folder of a run after a block.
+
+    **Arguments:**
+
+    - `run`: the run.
+    - `loggers`: where its numbers go.
+    - `failures`: is told what cannot be written.
+    - `checkpoint_seconds`: between two checkpoints of the newest state; infinity for none of it.
+    """
+    return [
+        Forget(run.folder, failures),
+        Log(loggers, failures, run.history.train_seconds),
+        Checkpoints(
+            run.folder / "checkpoints",
+            failures,
+            run.history,
+            Description(run),
+            keep_every=run.config.checkpoint_every,
+            seconds=checkpoint_seconds,
+        ),
+    ]
 
 
 def _train(
@@ -118,8 +171,7 @@ def _train(
 
     Of several processes, the first one evaluates and writes, and tells the others the numbers.
     """
-    plan, describe = run.plan, Description(run)
-    state = _state(run)
+    plan, state = run.plan, _state(run)
     over = "stage" in measured and run.stage.ended(measured) is not None
     begin = measured.get("env_steps", 0) - measured.get("stage_steps", 0)
     passes = measured.get("gate_passes", 0)
@@ -130,7 +182,7 @@ def _train(
     hooks: Sequence[Hook] = (StopWhenAsked(run.process),)
     measure = None
     if is_first():
-        hooks = (*_hooks(run, watchers, describe), *watchers.more, watchers.display)
+        hooks = (*_hooks(run, watchers), *watchers.more, watchers.display)
         measure = staged if run.in_curriculum else evaluator
     return train(
         run.config.ppo,
@@ -152,21 +204,13 @@ def _state(run: Run) -> TrainState:
     return start(run, run.keys[0]) if run.state is None else run.state
 
 
-def _hooks(run: Run, watchers: Watchers, describe: Description) -> list[Hook]:
-    config, history = run.config, run.history
+def _hooks(run: Run, watchers: Watchers) -> list[Hook]:
+    config = run.config
     number = run.number + 1 if run.in_curriculum else None
     hooks: list[Hook] = [
-        Forget(run.folder, watchers.failures),
-        Log(watchers.loggers, watchers.failures, history.train_seconds),
-        Checkpoints(
-            run.folder / "checkpoints",
-            watchers.failures,
-            history,
-            describe,
-            keep_every=config.checkpoint_every,
-        ),
+        *recording_hooks(run, watchers.loggers, watchers.failures),
         EarlyStop(
-            [row for row in history.evaluations if row.get("stage") == number],
+            [row for row in run.history.evaluations if row.get("stage") == number],
             target=config.stop_at_return if run.is_last_stage else None,
             patience=config.patience if run.is_last_stage else None,
             max_kl=config.max_kl,
@@ -193,26 +237,36 @@ def _next_stage(done: Trained) -> Run:
 
 
 def start(run: Run, key: PRNGKeyArray) -> TrainState:
-    """Draws a policy and enters the environments of the run's stage."""
-    # It runs once, so what counts is that it compiles fast.
+    """Draws a policy and enters the environments of the run's stage.
+
+    **Raises:** `OutOfMemory`.
+    """
+    return run_once(init_train_state, run.config.ppo, run.plan.train_env, key, **networks(run))
+
+
+def run_once(function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+    """Calls a function in a program that runs once, so what counts is that it compiles fast.
+
+    **Raises:** `OutOfMemory` when it needs more memory than there is.
+    """
     program: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
-        init_train_state, compiler_options={"xla_backend_optimization_level": "0"}
+        function, compiler_options={"xla_backend_optimization_level": "0"}
     )
-    args = (run.config.ppo, run.plan.train_env, key)
-    compiled = program.lower(*args, **_choices(run)).compile()
+    compiled = program.lower(*args, **kwargs).compile()
     check_memory(compiled)
-    return compiled(*args, **_choices(run))
+    return compiled(*args, **kwargs)
 
 
 def shapes(run: Run) -> TrainState:
     """The same, without the numbers."""
     key = jax.random.key(0)
     return eqx.filter_eval_shape(
-        init_train_state, run.config.ppo, run.plan.train_env, key, **_choices(run)
+        init_train_state, run.config.ppo, run.plan.train_env, key, **networks(run)
     )
 
 
-def _choices(run: Run) -> dict[str, Any]:
+def networks(run: Run) -> dict[str, Any]:
+    """The arguments of `init_train_state` that say what the agents are made of."""
     return {
         "network": build_network(run.config),
         "view": build_view(run.algorithm, run.config),

@@ -49,7 +49,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 @pytest.mark.usefixtures("hears_ctrl_c")
 def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
     (tmp_path / "rates.toml").write_text('[grid]\n"ppo.learning_rate" = [0.01, 0.0001]')
-    sweep = (*SMALL, "--sweep", "rates.toml")
+    sweep = (*SMALL, "--log", "jsonl", "--sweep", "rates.toml")
     count, real = itertools.count(1), _group._EvaluatorOfMany.__call__
 
     def press(self, progress):
@@ -77,6 +77,9 @@ def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
         assert call(*sweep)[0] == 0
         assert call(*sweep, "--sweep.index", "1")[0] == 0
         assert "holds something else than this sweep" in call(*sweep, "--width", "9")[1]
+    updates = [row["update"] for row in rows(folder / "point-0001" / "metrics.csv")]
+    lines = (folder / "point-0001" / "metrics.jsonl").read_text().splitlines()
+    assert [str(json.loads(line)["update"]) for line in lines] == updates
     check_alone(call, folder / "point-0001")
 
 
