@@ -14,6 +14,8 @@ from experiments._process import Process
 
 process = Process.listen()
 
+import jax  # noqa: E402
+
 from experiments import _distributed, _training  # noqa: E402
 from experiments._program import run_command_line  # noqa: E402
 
@@ -26,7 +28,7 @@ class Accident(_training.StopWhenAsked):
 
     def __call__(self, progress) -> None:
         self.blocks += 1
-        if self.blocks == int(block) and who == os.environ.get("JAX_PROCESS_ID"):
+        if self.blocks == int(block) and who == str(jax.process_index()):
             os.kill(os.getpid(), getattr(signal, name))
         super().__call__(progress)
 

@@ -1,6 +1,7 @@
 """Several processes train one run: on this machine, each with two virtual devices."""
 
 import csv
+import functools
 import json
 import os
 import shutil
@@ -42,7 +43,7 @@ class Pair:
     """Two processes, and what came of them; they learn who they are by hand, or as from Slurm."""
 
     def __init__(
-        self, folder: Path, *flags: str, accident: str = "- 0 SIGTERM", other=(), slurm=False
+        self, folder: Path, *flags: str, accident: str = "- 0 SIGTERM", slurm: bool = False
     ):
         with socket.socket() as free:
             free.bind(("localhost", 0))
@@ -53,7 +54,7 @@ class Pair:
             who = (in_slurm if slurm else by_hand)(port, str(number))
             env = os.environ | who | {"XLA_FLAGS": devices, "ACCIDENT": accident}
             command = [sys.executable, str(Path(__file__).parent / "one_of_many.py")]
-            command += ["--distributed", *flags, *(other if number else ())]
+            command += ["--distributed", *flags]
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
             started.append(subprocess.Popen(command, cwd=folder, env=env, **pipes))
         try:
@@ -107,11 +108,10 @@ def terminated(folder) -> Pair:
 
 
 @pytest.fixture(scope="module")
-def killed(folder, terminated) -> tuple[Pair, float]:
+def killed(folder, terminated) -> Pair:
     """The same run, which goes on, until its second process is killed after two more."""
     shutil.copytree(folder / "run", folder / "killed")
-    begin = time.monotonic()
-    return Pair(folder, "--resume", "killed", accident="1 2 SIGKILL"), time.monotonic() - begin
+    return Pair(folder, "--resume", "killed", accident="1 2 SIGKILL", slurm=True)
 
 
 @pytest.mark.slow
@@ -127,12 +127,11 @@ def test_a_signal_to_one_process_ends_all_after_the_same_block(folder, terminate
 
 @pytest.mark.slow
 def test_the_others_end_when_one_is_killed(killed):
-    pair, _ = killed
-    assert pair.codes[1] == -9
+    assert killed.codes[1] == -9
     # Either the connection breaks, which is a sentence, or jax misses the heartbeats and aborts.
-    assert pair.codes[0] in (1, -6)
-    assert "another" in pair.err[0]
-    assert "Traceback" not in pair.err[0]
+    assert killed.codes[0] in (1, -6)
+    assert "another" in killed.err[0]
+    assert "Traceback" not in killed.err[0]
 
 
 @pytest.mark.slow
@@ -158,16 +157,6 @@ def test_any_number_of_processes_goes_on(folder, killed, monkeypatch, capsys):
         for key, whole in states[1].items():
             np.testing.assert_allclose(states[0][key], whole, rtol=1e-3, atol=1e-5, err_msg=key)
         assert not [x for x in os.listdir(folder / name) if "lock" in x or "partial" in x]
-
-
-@pytest.mark.slow
-def test_processes_with_other_settings_are_refused(folder):
-    pair = Pair(folder, *FLAGS, "--out", "none", other=("--seed", "1"), slurm=True)
-    assert pair.codes == [2, 2]
-    assert pair.err[0].startswith("error: Process 1 of 2 has other settings than process 0")
-    assert pair.err[0].count("\n") == 1
-    assert pair.err[1] == pair.out[1] == ""
-    assert not (folder / "none").exists()
 
 
 def test_one_process_talks_to_itself(key):
@@ -207,6 +196,20 @@ def test_a_failure_of_one_is_heard_by_all(monkeypatch):
     with pytest.raises(ProcessFailed) as caught:
         gather(0)
     assert (caught.value.number, caught.value.about) == (2, ["no memory", 1])
+
+
+def test_processes_with_other_settings_are_refused(monkeypatch, capsys):
+    others_say(monkeypatch, '{"value": "seed = 1"}')
+    explain = functools.partial(_program._explain, process=Process())
+    assert _distributed._end_alike("seed = 0", lambda: 0, explain) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: Process 1 of 2 has other settings than process 0: start all")
+
+
+def test_what_another_process_cannot_do_is_said_by_the_first(monkeypatch, capsys):
+    others_say(monkeypatch, '{"failed": ["There is no room.", 1]}')
+    assert _distributed._end_alike("", lambda: 0, lambda _: ("", 0)) == 1
+    assert capsys.readouterr().err == "error: process 1 of 2: There is no room.\n"
 
 
 def test_a_signal_of_any_process_counts_more_than_a_hook_of_the_first(monkeypatch):
