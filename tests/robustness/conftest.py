@@ -16,9 +16,9 @@ SMALL = [
 
 
 @pytest.fixture(scope="session")
-def programs(own_caches):
+def programs(as_people_do):
     """The environment of processes that share what they compile, so that they begin soon."""
-    return own_caches | {"COLUMNS": "200"}
+    return as_people_do | {"COLUMNS": "200"}
 
 
 @pytest.fixture
