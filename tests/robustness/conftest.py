@@ -50,6 +50,22 @@ def begin(programs, tmp_path):
         process.wait()
 
 
+@pytest.fixture
+def run_all(programs, tmp_path):
+    """Makes many small runs in one process; `around` is a command that runs the one after it."""
+
+    def run_all(lines: list[tuple[Path, list[str]]], around: list[str]):
+        listed = [{"folder": str(folder), "args": [*SMALL, *args]} for folder, args in lines]
+        (tmp_path / "lines.json").write_text(json.dumps(listed))
+        script = Path(__file__).parent / "many_runs.py"
+        command = [sys.executable, str(script), str(tmp_path / "lines.json")]
+        return subprocess.run(
+            [*around, *command], env=programs, capture_output=True, text=True, timeout=300
+        )
+
+    return run_all
+
+
 def check_what_is_left(folder: Path, newest: bool = True) -> dict | None:
     """Whatever is in the folder of a run is whole, and its parts agree.
 
