@@ -4,7 +4,8 @@ from pathlib import Path
 
 # Most of the time is compiling: here it is done quickly, and not twice. Both can be set otherwise
 # from outside. It is said before jax is imported, and to the processes that tests start.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+os.environ.setdefault("XLA_FLAGS", QUICKLY)
 CACHES = Path(__file__).parents[1] / ".pytest_cache"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHES / "eqgrid" / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
@@ -24,12 +25,18 @@ def key():
 
 @pytest.fixture(scope="session")
 def own_caches():
-    """The environment of processes that use no caches of whoever runs the tests, and compile as
-    people's do.
-    """
-    elsewhere = ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE", "XLA_FLAGS")
+    """The environment of processes that use no caches of whoever runs the tests."""
+    elsewhere = ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE")
     kept = {name: value for name, value in os.environ.items() if name not in elsewhere}
     return kept | {"XDG_CACHE_HOME": str(CACHES)}
+
+
+@pytest.fixture(scope="session")
+def as_people_do(own_caches):
+    """The environment of processes that also compile as people's programs do: what is compiled
+    quickly is slow, and convolutions are a hundred times slower.
+    """
+    return {name: value for name, value in own_caches.items() if name != "XLA_FLAGS"}
 
 
 @pytest.fixture

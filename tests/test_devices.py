@@ -17,12 +17,12 @@ from eqgrid import AutoReset, LogEpisodes, NormalizeObservation, NormalizeReward
 ROOT = Path(__file__).parents[1]
 DEVICES = 8
 NUM_ENVS = 16
+FLAGS = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={DEVICES}"
 
 
 def in_a_process_with_devices(test: str) -> None:
     """Runs one test where jax sees eight devices, which has to be said when it starts."""
-    devices = f"--xla_force_host_platform_device_count={DEVICES}"
-    env = os.environ | {"XLA_FLAGS": devices, "PYTEST_ADDOPTS": ""}
+    env = os.environ | {"XLA_FLAGS": FLAGS, "PYTEST_ADDOPTS": ""}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "", f"{__file__}::{test}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stdout
@@ -80,7 +80,7 @@ def test_in_eight_devices(case, key):
 def test_a_command_line_uses_them_all(tmp_path):
     flags = "--total-steps 1024 --num-envs 16 --ppo.rollout-length 16 --eval-every 512 --width 8"
     flags += " --eval-episodes 2 --final-episodes 2 --env.horizon 20 --env.normalize-observation"
-    env = os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={DEVICES}"}
+    env = os.environ | {"XLA_FLAGS": FLAGS}
     start = [sys.executable, str(ROOT / "experiments" / "ippo.py")]
 
     def run(*args: str) -> subprocess.CompletedProcess[str]:

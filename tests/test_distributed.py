@@ -48,7 +48,7 @@ class Pair:
         with socket.socket() as free:
             free.bind(("localhost", 0))
             port = str(free.getsockname()[1])
-        devices = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"
+        devices = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=2"
         started = []
         for number in range(2):
             who = (in_slurm if slurm else by_hand)(port, str(number))

@@ -12,6 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from experiments import (
+    _evaluation,
+    accelerator,
+    body_speed,
+    layouts,
+    learning_speed,
+    throughput,
+)
 from experiments._config import parse
 from experiments._worlds import WORLDS
 
@@ -73,36 +81,36 @@ def test_python_blocks_run(page, tmp_path, own_caches):
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("basedpyright") is None, reason="needs the [dev] extra")
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
-def test_python_blocks_have_right_types(page, tmp_path):
-    (tmp_path / "page.py").write_text("\n".join(blocks(page, "python")), encoding="utf-8")
+def test_python_blocks_have_right_types(tmp_path):
+    for page in PAGES:
+        (tmp_path / f"{page.stem}.py").write_text("\n".join(blocks(page, "python")), "utf-8")
     settings = {"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
-    done = subprocess.run(["basedpyright", "page.py"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(["basedpyright"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", commands())
-def test_commands_run(command, tmp_path, own_caches):
+def test_commands_run(command, tmp_path, own_caches, as_people_do):
     _, script, *flags = shlex.split(command)
+    env = as_people_do if "cnn" in flags else own_caches
     small = [] if "--help" in flags else shlex.split(SMALLER.get(Path(script).name, SMALL))
     for flag in set(flags) & set(PEERS):
         del flags[flags.index(flag) : flags.index(flag) + 2]
     flags = [str(ROOT / flag) if flag.startswith("experiments/") else flag for flag in flags]
-    out = run([ROOT / script, *flags, *small], tmp_path, own_caches)
+    out = run([ROOT / script, *flags, *small], tmp_path, env)
     assert out.returncode == 0, out.stderr
 
 
 @pytest.mark.slow
-def test_flags_exist(tmp_path, own_caches, capsys, monkeypatch):
+def test_flags_exist(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    scripts = ("evaluate.py", "layouts.py", "throughput.py", "learning_speed.py")
-    scripts += ("accelerator.py", "body_speed.py")
-    env = own_caches | {"COLUMNS": "200"}
-    helps = [
-        run([ROOT / "experiments" / script, "--help"], tmp_path, env).stdout for script in scripts
-    ]
+    helps = []
+    for command in (_evaluation, layouts, throughput, learning_speed, accelerator, body_speed):
+        with pytest.raises(SystemExit):
+            command.run(["--help"])
+        helps.append(capsys.readouterr().out)
     for name in WORLDS:
         with pytest.raises(SystemExit):
             parse("ippo", ["--env.name", name, "--help"])

@@ -91,7 +91,7 @@ def draw(key):
 
 keys = jax.random.split(jax.random.key(0), 4)
 many = eqx.filter_jit(eqx.filter_vmap(draw))
-for _ in range(300):
+for _ in range(30):
     jax.block_until_ready(jax.tree.leaves(eqx.filter(many(keys), eqx.is_array)))
 """
 

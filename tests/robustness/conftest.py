@@ -16,9 +16,9 @@ SMALL = [
 
 
 @pytest.fixture(scope="session")
-def programs(own_caches):
+def programs(as_people_do):
     """The environment of processes that share what they compile, so that they begin soon."""
-    return own_caches | {"COLUMNS": "200"}
+    return as_people_do | {"COLUMNS": "200"}
 
 
 @pytest.fixture
@@ -48,6 +48,22 @@ def begin(programs, tmp_path):
     for process in started:
         process.kill()
         process.wait()
+
+
+@pytest.fixture
+def run_all(programs, tmp_path):
+    """Makes many small runs in one process; `around` is a command that runs the one after it."""
+
+    def run_all(lines: list[tuple[Path, list[str]]], around: list[str]):
+        listed = [{"folder": str(folder), "args": [*SMALL, *args]} for folder, args in lines]
+        (tmp_path / "lines.json").write_text(json.dumps(listed))
+        script = Path(__file__).parent / "many_runs.py"
+        command = [sys.executable, str(script), str(tmp_path / "lines.json")]
+        return subprocess.run(
+            [*around, *command], env=programs, capture_output=True, text=True, timeout=300
+        )
+
+    return run_all
 
 
 def check_what_is_left(folder: Path, newest: bool = True) -> dict | None:

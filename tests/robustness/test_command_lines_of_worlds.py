@@ -1,6 +1,7 @@
 """Every world trains from one command, and leaves numbers, a curve and a film."""
 
 import json
+import os
 
 import pytest
 
@@ -10,7 +11,8 @@ WORLDS = ("overcooked_v2", "foraging", "warehouse", "rescue", "goals", "body")
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_it_trains(begin, tmp_path, world):
-    process = begin("--env.name", world, "--total-steps", "512", "--out", "run")
+    quickly = {"XLA_FLAGS": os.environ["XLA_FLAGS"]}
+    process = begin("--env.name", world, "--total-steps", "512", "--out", "run", env=quickly)
     _, error = process.communicate(timeout=300)
     assert (process.returncode, error) == (0, "")
     result = json.loads((tmp_path / "run" / "result.json").read_text())
@@ -18,6 +20,6 @@ def test_it_trains(begin, tmp_path, world):
     assert result["env_steps"] == 512
     for name in ("curve.png", "episode.gif", "metrics.csv"):
         assert (tmp_path / "run" / name).stat().st_size > 0
-    again = begin("--resume", "run", "--total-steps", "1024")
+    again = begin("--resume", "run", "--total-steps", "1024", env=quickly)
     _, error = again.communicate(timeout=300)
     assert (again.returncode, error) == (0, "")

@@ -18,7 +18,7 @@ FILES = (
     *("config.toml", "metrics.csv", "result.json", "curve.png", "episode.gif"),
     "policy.safetensors",
 )
-NAMES = ("o[1]", "a[/b]", "a\nb", "caf\udce9", "日本", "*?{}", " ")
+NAMES = ("o[1]", "a[/b]", "a\nb", "日本", "*?{}", " ")
 
 
 def finish(process) -> tuple[str, str]:
@@ -34,18 +34,22 @@ def check_complete(folder: Path) -> None:
     assert not list(folder.rglob("*.partial"))
 
 
-@pytest.mark.parametrize("name", NAMES, ids=repr)
-def test_any_name_of_a_folder_will_do(begin, tmp_path, name):
-    _, error = finish(begin("--total-steps", "512", "--out", name))
-    assert error == ""
-    check_complete(tmp_path / name)
-
-
-def test_any_working_folder_will_do(begin, tmp_path):
+def test_any_name_of_a_folder_will_do(run_all, tmp_path):
     (tmp_path / "[proj]").mkdir()
-    finish(begin("--total-steps", "512", cwd=tmp_path / "[proj]"))
-    (folder,) = (tmp_path / "[proj]" / "runs").iterdir()
-    check_complete(folder)
+    lines = [(tmp_path, ["--total-steps", "512", "--out", name]) for name in NAMES]
+    done = run_all([*lines, (tmp_path / "[proj]", ["--total-steps", "512"])], around=[])
+    assert done.returncode == 0, done.stderr
+    for said in json.loads(done.stdout):
+        assert (said["code"], said["error"]) == (0, "")
+    (chosen,) = (tmp_path / "[proj]" / "runs").iterdir()
+    for folder in (*(tmp_path / name for name in NAMES), chosen):
+        check_complete(folder)
+
+
+def test_a_name_that_is_no_text_will_do(begin, tmp_path):
+    _, error = finish(begin("--total-steps", "512", "--out", "caf\udce9"))
+    assert error == ""
+    check_complete(tmp_path / "caf\udce9")
 
 
 def test_a_kitchen_may_have_any_name(begin, tmp_path):
@@ -178,43 +182,55 @@ def test_a_signal_at_the_end_is_told(begin, tmp_path):
 KIBIBYTES = (16, 64, 200, 300, 400, 560, 600, 700)
 
 
-@pytest.mark.parametrize("size", KIBIBYTES)
-def test_a_full_disk_fails_file_by_file(programs, what_is_left, tmp_path, size):
-    """On a small file system of its own: a file of 274 kB for each of two checkpoints, and one more
-    while it is written; a policy of 90 kB, and pictures of 29 and 82 kB.
-    """
-    from conftest import ROOT, SMALL  # noqa: PLC0415
+ON_SMALL_DISKS = """
+for size in {sizes}; do
+    mkdir -p disks/$size
+    mount -t tmpfs -o size=${{size}}k tmpfs disks/$size || exit 99
+done
+"$@"
+code=$?
+cp -r disks kept
+exit $code
+"""
 
-    disk, kept = tmp_path / "disk", tmp_path / "kept"
-    disk.mkdir()
-    script = f"""
-        mount -t tmpfs -o size={size}k tmpfs {disk} || exit 99
-        {sys.executable} {ROOT}/experiments/ippo.py {" ".join(SMALL)} --total-steps 512 \
-            --out {disk}/run
-        code=$?
-        cp -r {disk} {kept}
-        exit $code"""
+
+def test_a_full_disk_fails_file_by_file(run_all, what_is_left, tmp_path, monkeypatch):
+    """On small file systems of their own: a file of 274 kB for each of two checkpoints, and one
+    more while it is written; a policy of 90 kB, and pictures of 29 and 82 kB.
+    """
+    monkeypatch.chdir(tmp_path)
     unshare = [] if os.geteuid() == 0 and shutil.which("unshare") is None else ["unshare", "-rm"]
-    done = subprocess.run(
-        [*unshare, "bash", "-c", script],
-        env=programs,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    script = ON_SMALL_DISKS.format(sizes=" ".join(map(str, KIBIBYTES)))
+    disks = [tmp_path / "disks" / str(size) for size in KIBIBYTES]
+    lines = [(tmp_path, ["--total-steps", "512", "--out", str(disk / "run")]) for disk in disks]
+    done = run_all(lines, around=[*unshare, "bash", "-c", script, "bash"])
     if done.returncode == 99 or "unshare" in done.stderr:
         pytest.skip("small file systems are not permitted here")
-    assert "Traceback" not in done.stderr
-    assert done.returncode == 1
-    for line in done.stderr.splitlines():
+    assert done.returncode == 0, done.stderr
+    for disk, said in zip(disks, json.loads(done.stdout), strict=True):
+        assert said["code"] == 1
+        kept = tmp_path / "kept" / disk.name / "run"
+        what_is_left(kept, newest=False)
+        check_full_disk(kept, disk, said["error"])
+
+
+def check_full_disk(kept: Path, disk: Path, error: str) -> None:
+    """What is missing was said to be missing, and nothing else.
+
+    **Arguments:**
+
+    - `kept`: a copy of the folder of the run.
+    - `disk`: the disk that it was on.
+    - `error`: what was said.
+    """
+    for line in error.splitlines():
         assert line.startswith(("error: ", "warning: "))
         assert "cannot be written: No space left on device" in line
         assert str(disk) in line
-    what_is_left(kept / "run", newest=False)
-    failed = {Path(x.split("'")[1]).name for x in done.stderr.splitlines() if x[:5] == "error"}
-    there = {path.name for path in (kept / "run").rglob("*") if path.is_file()}
-    assert failed
+    failed = {Path(x.split("'")[1]).name for x in error.splitlines() if x[:5] == "error"}
+    there = {path.name for path in kept.rglob("*") if path.is_file()}
+    assert failed, disk
     # A checkpoint that cannot be replaced stays as it was.
     assert failed & there <= {"best.safetensors", "last.safetensors"}
     assert failed | there == {*FILES, "best.safetensors", "last.safetensors"}
-    assert json.loads((kept / "run" / "result.json").read_text())["env_steps"] == 512
+    assert json.loads((kept / "result.json").read_text())["env_steps"] == 512
