@@ -1,10 +1,13 @@
 import os
 import signal
+from importlib.metadata import version
 from pathlib import Path
 
 # Most of the time is compiling: here it is done quickly, and not twice. Both can be set otherwise
 # from outside. It is said before jax is imported, and to the processes that tests start.
-QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+QUICKLY = "--xla_backend_optimization_level=0"
+if version("jaxlib").startswith("0.10."):  # later ones do not know it, and end the process
+    QUICKLY += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", QUICKLY)
 CACHES = Path(__file__).parents[1] / ".pytest_cache"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHES / "eqgrid" / "compiled"))
