@@ -5,10 +5,7 @@ from pathlib import Path
 
 # Most of the time is compiling: here it is done quickly, and not twice. Both can be set otherwise
 # from outside. It is said before jax is imported, and to the processes that tests start.
-QUICKLY = "--xla_backend_optimization_level=0"
-if version("jaxlib").startswith("0.10."):  # later ones do not know it, and end the process
-    QUICKLY += " --xla_cpu_use_fusion_emitters=false"
-os.environ.setdefault("XLA_FLAGS", QUICKLY)
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 CACHES = Path(__file__).parents[1] / ".pytest_cache"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHES / "eqgrid" / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
@@ -28,9 +25,13 @@ def key():
 
 @pytest.fixture(scope="session")
 def own_caches():
-    """The environment of processes that use no caches of whoever runs the tests."""
+    """The environment of processes that use no caches of whoever runs the tests, and compile as
+    quickly as can be. Different programs then round differently, also where they should not.
+    """
     elsewhere = ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE")
     kept = {name: value for name, value in os.environ.items() if name not in elsewhere}
+    if version("jaxlib").startswith("0.10."):  # later ones do not know it, and end the process
+        kept["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
     return kept | {"XDG_CACHE_HOME": str(CACHES)}
 
 
