@@ -68,7 +68,7 @@ def restore(path: str | Path, like: _T) -> _T:
     """
     about, data = read(Path(path))
     _check_fit(Path(path), about["leaves"], describe_leaves(like))
-    return jax.tree_util.tree_map_with_path(functools.partial(pick, about["keys"], data), like)
+    return _fill(about, data, like)
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
@@ -86,7 +86,10 @@ def pack(state: PyTree) -> bytes:
 
 def unpack(content: bytes, like: _T) -> _T:
     """`like` with the arrays that `pack` was given, from a state of the same kind."""
-    about, data = _parse(content)
+    return _fill(*_parse(content), like)
+
+
+def _fill(about: dict[str, Any], data: dict[str, np.ndarray], like: _T) -> _T:
     return jax.tree_util.tree_map_with_path(functools.partial(pick, about["keys"], data), like)
 
 

@@ -98,7 +98,7 @@ def whole(tree: _T, mesh: Mesh) -> _T:
     - `tree`: arrays on the devices of `mesh`, and anything else, which stays as it is.
     - `mesh`: the devices.
     """
-    everywhere = _everywhere(tree, mesh)
+    everywhere = _replicate(tree, mesh)
     return jax.tree.map(lambda x: x.addressable_data(0) if isinstance(x, Array) else x, everywhere)
 
 
@@ -107,9 +107,7 @@ def spans_processes(mesh: Mesh | None) -> bool:
     return mesh is not None and mesh.is_multi_process
 
 
-@eqx.filter_jit
-def _everywhere(tree: _T, mesh: Mesh) -> _T:
-    return replicate(tree, mesh)
+_replicate = eqx.filter_jit(replicate)
 
 
 def _exchange(message: dict[str, Any]) -> list[Any]:

@@ -25,7 +25,7 @@ from agents import (
     is_first,
 )
 from experiments._errors import RunError, UsageError, print_error, reason
-from experiments._process import Process, Stopped
+from experiments._process import Process, Stopped, unforeseen
 
 BY_HAND = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 """What says who the processes are where no job scheduler does."""
@@ -120,11 +120,7 @@ def _leave(error: BaseException) -> NoReturn:
             1,
         )
     else:
-        print_error(
-            f"{who}: {type(error).__name__}: {line:.300} (EQGRID_TRACEBACK=1 shows where it comes "
-            "from)",
-            1,
-        )
+        print_error(f"{who}: {unforeseen(error)}", 1)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1)  # a usual end would wait for the others

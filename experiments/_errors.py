@@ -47,7 +47,7 @@ def system_error(error: OSError) -> str:
 
 
 def print_system_error(error: OSError) -> int:
-    """Says it; the exit code is 1."""
+    """Prints what the system refused; the exit code is 1."""
     return print_error(system_error(error), 1)
 
 

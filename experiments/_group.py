@@ -37,7 +37,7 @@ from experiments._conclusion import Conclusion
 from experiments._display import Display
 from experiments._errors import Failures
 from experiments._evaluator import Evaluator, frozen
-from experiments._hooks import Forget, OutOfTime, StopWhenAsked, profiled
+from experiments._hooks import SAVE_SECONDS, Forget, OutOfTime, StopWhenAsked, profiled
 from experiments._loggers import Logger
 from experiments._run import Run
 from experiments._training import (
@@ -92,7 +92,7 @@ class Group:
             for i, run in enumerate(self.runs):
                 loggers = [*stack.enter_context(run_loggers(run)), *more.get(i, ())]
                 # The newest state is kept elsewhere, for all runs together.
-                own = recording_hooks(run, loggers, failures, checkpoint_seconds=np.inf)
+                own = recording_hooks(run, loggers, failures, save_seconds=np.inf)
                 hooks.append(_OfOneRun(i, evaluators[i], own))
             hooks += [_KeepState(self, failures), _end_together(first, evaluators)]
             hooks += [StopWhenAsked(process), _Summed(display, len(self.runs))]
@@ -236,7 +236,7 @@ class _OfOneRun:
 class _KeepState:
     """Keeps the newest state of all runs, so that they can go on together."""
 
-    def __init__(self, group: Group, failures: Failures, seconds: float = 5.0):
+    def __init__(self, group: Group, failures: Failures, seconds: float = SAVE_SECONDS):
         self.group, self.failures = group, failures
         self.seconds, self.due = seconds, 0.0
 

@@ -21,6 +21,9 @@ from experiments._history import History
 from experiments._loggers import Logger
 from experiments._process import Process
 
+SAVE_SECONDS = 5.0
+"""Between two checkpoints of the newest state."""
+
 
 @final
 class Log:
@@ -189,7 +192,7 @@ class Checkpoints:
         describe: Callable[[TrainState], dict[str, Any]],
         *,
         keep_every: int | None = None,
-        seconds: float | int = 5,
+        seconds: float = SAVE_SECONDS,
     ):
         """**Arguments:**
 

@@ -117,13 +117,16 @@ class Process:
             os._exit(self.exit_code)
 
 
-def _say_in_one_sentence(kind: type[BaseException], error: BaseException, _: object) -> None:
-    """What nobody foresaw, such as an environment variable that a library does not like."""
+def unforeseen(error: BaseException) -> str:
+    """One line about what nobody foresaw, such as an environment variable that a library does not
+    like.
+    """
     line = next(iter(str(error).splitlines()), "")
-    print(
-        f"error: {kind.__name__}: {line:.300} (EQGRID_TRACEBACK=1 shows where it comes from)",
-        file=sys.stderr,
-    )
+    return f"{type(error).__name__}: {line:.300} (EQGRID_TRACEBACK=1 shows where it comes from)"
+
+
+def _say_in_one_sentence(_: type[BaseException], error: BaseException, __: object) -> None:
+    print(f"error: {unforeseen(error)}", file=sys.stderr)
 
 
 def _check_agents() -> None:

@@ -29,7 +29,15 @@ from experiments._curriculum import EndOfStage, StageEvaluator
 from experiments._display import Display
 from experiments._errors import Failures
 from experiments._evaluator import Evaluator
-from experiments._hooks import Checkpoints, EarlyStop, Forget, Log, OutOfTime, StopWhenAsked
+from experiments._hooks import (
+    SAVE_SECONDS,
+    Checkpoints,
+    EarlyStop,
+    Forget,
+    Log,
+    OutOfTime,
+    StopWhenAsked,
+)
 from experiments._loggers import Logger, open_loggers
 from experiments._policies import Description
 from experiments._run import Run
@@ -135,7 +143,7 @@ def run_evaluator(run: Run) -> Evaluator:
 
 
 def recording_hooks(
-    run: Run, loggers: Sequence[Logger], failures: Failures, checkpoint_seconds: float = 5.0
+    run: Run, loggers: Sequence[Logger], failures: Failures, save_seconds: float = SAVE_SECONDS
 ) -> list[Hook]:
     """What is written into the folder of a run after a block.
 
@@ -144,7 +152,7 @@ def recording_hooks(
     - `run`: the run.
     - `loggers`: where its numbers go.
     - `failures`: is told what cannot be written.
-    - `checkpoint_seconds`: between two checkpoints of the newest state; infinity for none of it.
+    - `save_seconds`: between two checkpoints of the newest state; infinity for none of it.
     """
     return [
         Forget(run.folder, failures),
@@ -155,7 +163,7 @@ def recording_hooks(
             run.history,
             Description(run),
             keep_every=run.config.checkpoint_every,
-            seconds=checkpoint_seconds,
+            seconds=save_seconds,
         ),
     ]
 
