@@ -14,6 +14,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from command_lines import call
 from safetensors.numpy import load_file
 
 from agents import (
@@ -76,12 +77,6 @@ def in_slurm(port: str, number: str) -> dict[str, str]:
     return {**names, **numbers, "JAX_COORDINATOR_PORT": port}
 
 
-def alone(monkeypatch, *flags: str) -> int:
-    monkeypatch.setattr(_program, "keep_compiled_programs", lambda: "")
-    monkeypatch.setattr(sys, "argv", ["prog", *flags])
-    return _program.run_command_line("ippo", Process())
-
-
 def rows(run: Path) -> list[dict[str, str]]:
     with (run / "metrics.csv").open(newline="") as file:
         return list(csv.DictReader(file))
@@ -141,8 +136,8 @@ def test_any_number_of_processes_goes_on(folder, killed, monkeypatch, capsys):
     pair = Pair(folder, "--resume", "two")
     assert (pair.codes, pair.err, pair.out[1]) == ([0, 0], ("", ""), "")
     monkeypatch.chdir(folder)
-    assert alone(monkeypatch, "--resume", "one") == 0
-    assert alone(monkeypatch, *FLAGS, "--out", "whole") == 0
+    assert call("--resume", "one") == 0
+    assert call(*FLAGS, "--out", "whole") == 0
     for name in ("two", "one"):
         assert [row["update"] for row in rows(folder / name)] == ["2", "4", "6", "8", "10", "12"]
         for own, whole in zip(rows(folder / name), rows(folder / "whole"), strict=True):
@@ -286,7 +281,7 @@ def test_who_is_alone_is_told_what_to_set(monkeypatch, capsys, error, code, says
     for name in _distributed.BY_HAND:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(jax.distributed, "initialize", refuse)
-    assert alone(monkeypatch, "--distributed") == code
+    assert call("--distributed") == code
     said = capsys.readouterr().err
     assert says in said
     assert said.count("\n") == 1
@@ -299,8 +294,8 @@ def test_who_is_alone_is_told_what_to_set(monkeypatch, capsys, error, code, says
         (("--num-seeds", "2"), "--distributed cannot be given with --num-seeds"),
     ],
 )
-def test_what_cannot_be_distributed_is_refused(monkeypatch, capsys, flags, says):
-    assert alone(monkeypatch, "--distributed", *flags) == 2
+def test_what_cannot_be_distributed_is_refused(capsys, flags, says):
+    assert call("--distributed", *flags) == 2
     assert says in capsys.readouterr().err
 
 

@@ -1,6 +1,7 @@
 """The log of a run: equal names and numbers in all forms, and what ends a run early."""
 
 import csv
+import functools
 import importlib.util
 import itertools
 import json
@@ -11,10 +12,11 @@ from types import SimpleNamespace
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from command_lines import call_and_hear
 from tensorboardX.proto.event_pb2 import Event
 
 from agents import Metrics, StopTraining, read_metadata
-from experiments import _hooks, _loggers, _program
+from experiments import _hooks, _loggers
 from experiments._errors import Failures, UsageError
 from experiments._history import History
 
@@ -195,15 +197,7 @@ def test_patience_remembers_what_came_before_a_resume():
 @pytest.fixture
 def call(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_program, "keep_compiled_programs", lambda: "")
-
-    def call(*args: str) -> tuple[int, str]:
-        monkeypatch.setattr("sys.argv", ["prog", *map(str, args)])
-        code = _program.run_command_line("ippo", _program.Process())
-        said = capsys.readouterr()
-        return code, said.err or said.out
-
-    return call
+    return functools.partial(call_and_hear, capsys)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """A run that is stopped and resumed is the run that was never stopped."""
 
 import csv
+import functools
 import itertools
 import json
 import shutil
@@ -9,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_lines import call_and_hear
 from safetensors.numpy import load_file
 
 from agents import _train, read_metadata
-from experiments import _program
 from experiments._evaluator import Evaluator
 
 ROOT = Path(__file__).parents[1]
@@ -25,25 +26,13 @@ TIMES |= {"memory_bytes"}
 
 
 @pytest.fixture
-def program(monkeypatch, tmp_path):
+def call(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_program, "keep_compiled_programs", lambda: "")
-    return _program
+    return functools.partial(call_and_hear, capsys)
 
 
 @pytest.fixture
-def call(program, monkeypatch, capsys):
-    def call(*args: str) -> tuple[int, str]:
-        monkeypatch.setattr("sys.argv", ["prog", *map(str, args)])
-        code = program.run_command_line("ippo", program.Process())
-        said = capsys.readouterr()
-        return code, said.err or said.out
-
-    return call
-
-
-@pytest.fixture
-def stop_after(program, monkeypatch):
+def stop_after(monkeypatch):
     """Presses Ctrl-C in the evaluation after a number of blocks."""
 
     def stop_after(blocks: int) -> None:

@@ -10,10 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from command_lines import call
 from safetensors.numpy import load_file
 
 from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, load_policy
-from experiments import _folder, _group, _program, _seeds
+from experiments import _folder, _group
 from experiments._statistics import bootstrap_interval
 
 SMALL = (
@@ -25,14 +26,6 @@ SMALL = (
 SEEDS = ("--seed", "3", "--num-seeds", "2")
 TIMES = {"wall_seconds", "train_seconds", "compile_seconds", "steps_per_second", "reached"}
 TIMES |= {"memory_bytes"}
-
-
-def call(*args: str) -> int:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", ["prog", *map(str, args)])
-        for module in (_program, _seeds):
-            patch.setattr(module, "keep_compiled_programs", lambda: "")
-        return _program.run_command_line("ippo", _program.Process())
 
 
 @pytest.fixture(scope="module")

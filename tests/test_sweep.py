@@ -1,6 +1,7 @@
 """A sweep trains its points, together where it can, and goes on where it was stopped."""
 
 import csv
+import functools
 import itertools
 import json
 import math
@@ -9,9 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from command_lines import call_and_hear
 
 from agents import NonFiniteLoss, OutOfMemory
-from experiments import _group, _program, _sweep
+from experiments import _group, _sweep
 from experiments._config import Config
 from experiments._folder import locked
 from experiments._sweep_file import settings_of
@@ -28,16 +30,7 @@ TIMES = {"wall_seconds", "train_seconds", "compile_seconds", "steps_per_second",
 @pytest.fixture
 def call(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
-    for module in (_program, _sweep):
-        monkeypatch.setattr(module, "keep_compiled_programs", lambda: "")
-
-    def call(*args: str) -> tuple[int, str]:
-        monkeypatch.setattr("sys.argv", ["prog", *map(str, args)])
-        code = _program.run_command_line("ippo", _program.Process())
-        said = capsys.readouterr()
-        return code, said.err or said.out
-
-    return call
+    return functools.partial(call_and_hear, capsys)
 
 
 def rows(path: Path) -> list[dict[str, str]]:
