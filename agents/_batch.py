@@ -57,13 +57,18 @@ class Minibatch(eqx.Module):
     target: Float[Array, "chunk sequences agents"]
 
 
-def cut_rollout(rollout: Rollout, advantage: Float[Array, "time envs agents"], chunk: int) -> Batch:
+def cut_rollout(
+    rollout: Rollout,
+    advantage: Float[Array, "time envs agents"],
+    target: Float[Array, "time envs agents"],
+    chunk: int,
+) -> Batch:
     """Cuts a rollout into sequences.
 
     **Arguments:**
 
     - `rollout`: what happened.
-    - `advantage`: the advantage of every step.
+    - `advantage`, `target`: of every step, as in `Batch`.
     - `chunk`: the steps of a sequence; it must divide the length of the rollout.
 
     **Returns:** every step once.
@@ -78,7 +83,7 @@ def cut_rollout(rollout: Rollout, advantage: Float[Array, "time envs agents"], c
         log_prob=cut(rollout.log_prob),
         value=cut(rollout.value),
         advantage=cut(advantage),
-        target=cut(advantage + rollout.value),
+        target=cut(target),
     )
 
 

@@ -1,5 +1,6 @@
 """Proximal policy optimisation, for feed-forward and recurrent agents alike."""
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, TypeAlias, final
@@ -13,7 +14,7 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
-from eqgrid import AbstractVectorEnv
+from eqgrid import AbstractVectorEnv, RunningMoments
 
 from ._batch import Batch, Minibatch, cut_rollout, minibatch, shuffle
 from ._divisors import nearest_divisors
@@ -24,9 +25,13 @@ from ._rollout import Rollout, collect_rollout, observe_fn
 from ._runner import RunnerState, init_runner
 
 _ADAM_EPS = 1e-5
+_VALUE_EPS = 1e-5
 
 Hyperparameter: TypeAlias = float | Float[Array, "..."]
 """A number, or an array of it: a vector is a sweep, for `eqx.filter_vmap`."""
+
+_Learner: TypeAlias = tuple[PyTree[Float[Array, "..."]], PyTree, Bool[Array, ""]]
+"""The parameters, what the optimiser remembers, and whether the policy has moved far enough."""
 
 
 @final
@@ -37,6 +42,8 @@ class TrainState(eqx.Module):
 
     - `policy`: the parameters.
     - `opt_state`: what the optimiser remembers.
+    - `value_moments`: of the critics' targets so far, where values are normalised: a critic then
+        gives values less their mean, in units of their deviation.
     - `runner`: where the environments stand, moments and episode statistics included.
     - `key`: the source of all randomness from here on.
     - `updates`: how many updates were made.
@@ -44,6 +51,7 @@ class TrainState(eqx.Module):
 
     policy: ActorCritic
     opt_state: PyTree
+    value_moments: RunningMoments
     runner: RunnerState
     key: PRNGKeyArray
     updates: Int[Array, "*runs"]
@@ -101,6 +109,8 @@ class PPO(eqx.Module):
     """Step size of Adam."""
     anneal_learning_rate: bool = True
     """Lower it linearly, to 0 at the last gradient step."""
+    critic_learning_rate: Hyperparameter = 0.0
+    """Step size of the critic (0: that of the actor)."""
     gamma: Hyperparameter = 0.99
     """Worth of a reward one step later, the discount."""
     gae_lambda: Hyperparameter = 0.95
@@ -109,6 +119,12 @@ class PPO(eqx.Module):
     """How far the policy ratio may leave 1."""
     value_clip: Hyperparameter = 0.0
     """How far a value may leave its old one (0: no limit)."""
+    normalize_values: bool = False
+    """Critics learn in units of their targets' deviation."""
+    huber_delta: Hyperparameter = 0.0
+    """Larger errors of values count linearly (0: none do)."""
+    target_kl: Hyperparameter = 0.0
+    """Learn no more from a rollout this far on, in nats (0: no limit)."""
     entropy_coefficient: Hyperparameter = 0.01
     """Weight of the entropy bonus at the start, per nat."""
     entropy_coefficient_end: Hyperparameter = 0.0
@@ -168,7 +184,8 @@ class PPO(eqx.Module):
         opt_state = self.optimiser(1).init(parameters)
         policy = eqx.combine(parameters, rest)
         runner = init_runner(policy, env, init_key)
-        return TrainState(policy, opt_state, runner, key, jnp.zeros((), dtype=jnp.int32))
+        updates = jnp.zeros((), dtype=jnp.int32)
+        return TrainState(policy, opt_state, RunningMoments.empty(()), runner, key, updates)
 
     def update(
         self, env: AbstractVectorEnv, state: TrainState, *, num_updates: int | Int[Array, ""]
@@ -196,34 +213,37 @@ class PPO(eqx.Module):
             store_states=self.store_states,
             slow_steps=self.slow_steps,
         )
-        policy, opt_state, metrics = self.learn(
+        policy, opt_state, moments, metrics = self.learn(
             state.policy,
             state.opt_state,
+            state.value_moments,
             rollout,
             learn_key,
             state.updates,
             num_updates=num_updates,
             observe=observe_fn(env) if self.store_states else None,
         )
-        return TrainState(policy, opt_state, runner, key, state.updates + 1), metrics
+        return TrainState(policy, opt_state, moments, runner, key, state.updates + 1), metrics
 
     def learn(
         self,
         policy: ActorCritic,
         opt_state: PyTree,
+        value_moments: RunningMoments,
         rollout: Rollout,
         key: PRNGKeyArray,
         updates: Int[Array, ""],
         *,
         num_updates: int | Int[Array, ""],
         observe: Callable[[PyTree], PyTree] | None = None,
-    ) -> tuple[ActorCritic, PyTree, Metrics]:
+    ) -> tuple[ActorCritic, PyTree, RunningMoments, Metrics]:
         """Learns from one rollout.
 
         **Arguments:**
 
         - `policy`, `opt_state`: the parameters that collected the rollout, and what the optimiser
             remembers.
+        - `value_moments`: of the critics' targets so far.
         - `rollout`: what happened.
         - `key`: the source of the shuffles.
         - `updates`: how many updates were made before.
@@ -231,9 +251,10 @@ class PPO(eqx.Module):
         - `observe`: makes an observation of the state of one environment, for a rollout that kept
             states.
 
-        **Returns:** the next parameters, the optimiser's next memory, and how it went.
+        **Returns:** the next parameters, the optimiser's next memory, the moments with those of the
+        new targets, and how it went.
         """
-        batch = self.batch(policy, rollout)
+        batch, value_moments = self.batch(policy, rollout, value_moments)
         rows = shuffle(key, len(batch.value), self.num_epochs, self.num_minibatches)
         parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
         step = functools.partial(
@@ -244,7 +265,8 @@ class PPO(eqx.Module):
             functools.partial(minibatch, batch, observe=observe),
             self.entropy_coefficient_at(updates, num_updates),
         )
-        (parameters, opt_state), losses = jax.lax.scan(step, (parameters, opt_state), rows)
+        learner = (parameters, opt_state, jnp.zeros((), dtype=bool))
+        (parameters, opt_state, _), losses = jax.lax.scan(step, learner, rows)
         steps_per_update = self.num_epochs * self.num_minibatches
         last_step = (updates + 1) * steps_per_update - 1
         bad_leaf = losses.pop("bad_leaf")
@@ -255,24 +277,42 @@ class PPO(eqx.Module):
             learning_rate=self.learning_rate_at(num_updates * steps_per_update, last_step),
             **_episode_metrics(rollout.info),
         )
-        return eqx.combine(parameters, rest), opt_state, metrics
+        return eqx.combine(parameters, rest), opt_state, value_moments, metrics
 
-    def batch(self, policy: ActorCritic, rollout: Rollout) -> Batch:
+    def batch(
+        self, policy: ActorCritic, rollout: Rollout, value_moments: RunningMoments
+    ) -> tuple[Batch, RunningMoments]:
         """Cuts a rollout into sequences to learn from: single steps, or chunks for a recurrent
         policy.
 
-        **Returns:** every step once.
+        **Arguments:**
+
+        - `policy`: who acted.
+        - `rollout`: what happened.
+        - `value_moments`: of the critics' targets so far. Where values are normalised, those of the
+            rollout are in units of them, and those of the batch in units of the next ones.
+
+        **Returns:** every step once, and the moments with those of the new targets.
         """
+        value, next_value = rollout.value, rollout.next_value
+        if self.normalize_values:
+            value, next_value = (_in_rewards(x, value_moments) for x in (value, next_value))
         advantage = gae(
             rollout.reward,
-            rollout.value,
-            rollout.next_value,
+            value,
+            next_value,
             rollout.terminated,
             rollout.done,
             gamma=self.gamma,
             gae_lambda=self.gae_lambda,
         )
-        return cut_rollout(rollout, advantage, self._chunk(len(rollout.value), policy.recurrent))
+        target = advantage + value
+        if self.normalize_values:
+            value_moments = value_moments.update(target.reshape(-1), rollout.active.reshape(-1))
+            value, target = (_standardized(x, value_moments) for x in (value, target))
+            rollout = dataclasses.replace(rollout, value=value)
+        chunk = self._chunk(len(rollout.value), policy.recurrent)
+        return cut_rollout(rollout, advantage, target, chunk), value_moments
 
     def optimiser(self, num_updates: int | Int[Array, ""]) -> optax.GradientTransformation:
         """Adam (Kingma & Ba 2015) after a clip of the gradient's norm, with the run's schedule."""
@@ -296,6 +336,15 @@ class PPO(eqx.Module):
         if not self.anneal_learning_rate:
             return learning_rate
         return learning_rate * (1 - _share_done(step, num_steps))
+
+    def with_critic_rate(self, change: PyTree) -> PyTree:
+        """The change of all parameters, with the critic's as with its own learning rate. Adam's
+        steps are proportional to it.
+        """
+        ratio = jnp.asarray(self.critic_learning_rate / self.learning_rate, dtype=jnp.float32)
+        ratio = jnp.where(ratio > 0, ratio, 1.0)
+        critic = jax.tree.map(lambda x: x * ratio, change.critic)
+        return eqx.tree_at(lambda c: c.critic, change, critic)
 
     def entropy_coefficient_at(
         self, update: Int[Array, ""], num_updates: int | Int[Array, ""]
@@ -355,6 +404,8 @@ def ppo_loss(
     whose task was not over.
 
     The critic's loss is half the squared error, and the larger of the two when values are clipped.
+    Errors beyond `huber_delta` count linearly (Huber 1964, "Robust Estimation of a Location
+    Parameter").
 
     **Returns:** the loss, and its parts by the names that `Metrics` gives them.
     """
@@ -368,11 +419,11 @@ def ppo_loss(
         advantage = centred / (deviation + ppo.advantage_std_offset)
     clipped_ratio = jnp.clip(ratio, 1 - ppo.clip_epsilon, 1 + ppo.clip_epsilon)
     policy_loss = -mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
-    squared_error = jnp.square(value - batch.target)
+    error = jnp.abs(value - batch.target)
     near = batch.value + jnp.clip(value - batch.value, -ppo.value_clip, ppo.value_clip)
-    larger_error = jnp.maximum(squared_error, jnp.square(near - batch.target))
-    squared_error = jnp.where(ppo.value_clip > 0, larger_error, squared_error)
-    value_loss = 0.5 * mean(squared_error)
+    larger_error = jnp.maximum(error, jnp.abs(near - batch.target))
+    error = jnp.where(ppo.value_clip > 0, larger_error, error)
+    value_loss = mean(_huber(error, ppo.huber_delta))
     mean_entropy = mean(policy.head.entropy(distribution))
     loss = policy_loss + ppo.value_coefficient * value_loss - entropy_coefficient * mean_entropy
     parts = {
@@ -391,23 +442,27 @@ def _gradient_step(
     rest: ActorCritic,
     pick: Callable[[Int[Array, " sequences"]], Minibatch],
     entropy_coefficient: Float[Array, ""],
-    state: tuple[PyTree[Float[Array, "..."]], PyTree],
+    state: _Learner,
     rows: Int[Array, " sequences"],
-) -> tuple[tuple[PyTree[Float[Array, "..."]], PyTree], dict[str, Float[Array, ""]]]:
+) -> tuple[_Learner, dict[str, Float[Array, ""]]]:
     """One step of the optimiser. The parameters are the floating-point arrays of a policy,
-    and `rest` is the same policy without them.
+    and `rest` is the same policy without them. Once the policy has moved as far as it should, it
+    stays as it is.
     """
-    parameters, opt_state = state
+    parameters, opt_state, far = state
     gradient, parts = jax.grad(_loss_of, has_aux=True)(
         parameters, rest, pick(rows), ppo, entropy_coefficient
     )
     grad_norm = optax.tree.norm(gradient)
     # Optax raises a Python float to an int32 power, which strict promotion refuses.
     with jax.numpy_dtype_promotion("standard"):
-        change, opt_state = optimiser.update(gradient, opt_state, parameters)
+        change, next_opt_state = optimiser.update(gradient, opt_state, parameters)
+    far |= (ppo.target_kl > 0) & (parts["approx_kl"] > ppo.target_kl)
     bad_leaf = jax.lax.cond(jnp.isfinite(grad_norm), _no_leaf, _first_bad_leaf, gradient)
     parts |= {"grad_norm": grad_norm, "bad_leaf": bad_leaf}
-    return (optax.apply_updates(parameters, change), opt_state), parts
+    moved = (optax.apply_updates(parameters, ppo.with_critic_rate(change)), next_opt_state)
+    kept = jax.tree.map(lambda new, old: jnp.where(far, old, new), moved, (parameters, opt_state))
+    return (*kept, far), parts
 
 
 def _no_leaf(_: PyTree) -> Int[Array, ""]:
@@ -441,6 +496,25 @@ def _replay_step(
     carry = reset_carry(policy, carry, start)
     distribution, value, carry = jax.vmap(policy)(observation, carry)
     return carry, (distribution, value)
+
+
+def _huber(error: Float[Array, "..."], delta: Hyperparameter) -> Float[Array, "..."]:
+    """Half the square of what is not negative, and a line beyond `delta`, unless it is 0."""
+    square = 0.5 * jnp.square(error)
+    line = delta * (error - 0.5 * delta)
+    return jnp.where((delta > 0) & (error > delta), line, square)
+
+
+def _in_rewards(value: Float[Array, "..."], moments: RunningMoments) -> Float[Array, "..."]:
+    return moments.mean + _deviation(moments) * value
+
+
+def _standardized(value: Float[Array, "..."], moments: RunningMoments) -> Float[Array, "..."]:
+    return (value - moments.mean) / _deviation(moments)
+
+
+def _deviation(moments: RunningMoments) -> Float[Array, ""]:
+    return jnp.sqrt(moments.variance + _VALUE_EPS)
 
 
 def _mean(x: Float[Array, "..."], active: Bool[Array, "..."]) -> Float[Array, ""]:
@@ -490,6 +564,9 @@ _A_SHARE = (lambda x: (x >= 0) & (x <= 1), "between 0 and 1")
 _RANGES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "learning_rate": _POSITIVE,
     "max_grad_norm": _POSITIVE,
+    "critic_learning_rate": _NOT_NEGATIVE,
+    "huber_delta": _NOT_NEGATIVE,
+    "target_kl": _NOT_NEGATIVE,
     "clip_epsilon": _POSITIVE,
     "gamma": _A_SHARE,
     "gae_lambda": _A_SHARE,

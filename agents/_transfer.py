@@ -71,6 +71,7 @@ def transfer(
     return TrainState(
         policy=state.policy if "parameters" in keep else fresh.policy,
         opt_state=state.opt_state if "optimizer" in keep else fresh.opt_state,
+        value_moments=(state if "parameters" in keep else fresh).value_moments,
         runner=runner,
         key=fresh.key,
         updates=state.updates,

@@ -1,4 +1,8 @@
 from ._append_agent_id import AppendAgentId as AppendAgentId
+from ._append_time_left import (
+    AppendTimeLeft as AppendTimeLeft,
+    AppendTimeLeftState as AppendTimeLeftState,
+)
 from ._auto_reset import AutoReset as AutoReset
 from ._check_env import check_env as check_env
 from ._cond import batched_cond as batched_cond

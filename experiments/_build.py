@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -23,6 +23,7 @@ from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
     AppendAgentId,
+    AppendTimeLeft,
     AutoReset,
     LogEpisodes,
     NormalizeObservation,
@@ -104,7 +105,9 @@ def build_evaluation_env(
 def _shown(config: Config, world: AbstractEnv) -> AbstractEnv:
     """The world as agents and critics are shown it."""
     world = _with_state(config, world)
-    return AppendAgentId(world) if config.env.appends_agent_id else world
+    if config.time_left:
+        world = AppendTimeLeft(world, config.env.horizon)
+    return AppendAgentId(world) if config.agent_id else world
 
 
 def _with_state(config: Config, world: AbstractEnv) -> AbstractEnv:
@@ -114,6 +117,15 @@ def _with_state(config: Config, world: AbstractEnv) -> AbstractEnv:
     if not isinstance(world, GridWorld | RandomLayouts):
         raise ValueError("--critic state is for worlds on a grid: leave it out.")
     return world.with_observation(WithState(world.observation))
+
+
+def networks(algorithm: str, config: Config) -> dict[str, Any]:
+    """The arguments of `init_train_state` that say what the agents are made of."""
+    return {
+        "network": build_network(config),
+        "view": build_view(algorithm, config),
+        "shared": config.parameters == "shared",
+    }
 
 
 def build_view(algorithm: str, config: Config) -> AbstractCriticInput:

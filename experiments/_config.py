@@ -46,6 +46,12 @@ class Config:
     """Kind of network of actor and critic; gru remembers."""
     width: int = 64
     """Units in a hidden layer."""
+    parameters: Literal["shared", "independent"] = "shared"
+    """Whether all agents use the same parameters."""
+    agent_id: bool = False
+    """Tell each agent which one it is."""
+    time_left: bool = False
+    """Tell agents the share of the episode that is left."""
     precision: Precision = "float32"
     """What hidden layers compute with; bfloat16 is for accelerators."""
     critic: Literal["joint", "state"] = "joint"
@@ -457,6 +463,10 @@ def check(config: Config) -> None:
             f"--env.layout {config.env.title!r} cannot be stored, since its name is no UTF-8: "
             "rename the file."
         ) from error
+    if config.time_left and config.env.has_images:
+        raise UsageError(
+            "--time-left is for features: with --env.observation planes, leave it out."
+        )
     _check_counts(config)
     _check_many(config)
     if config.distributed and config.devices not in (1, "all"):

@@ -32,7 +32,7 @@ from agents import (
     train,
 )
 from eqgrid import AbstractVectorEnv
-from experiments._build import with_shaping
+from experiments._build import networks, with_shaping
 from experiments._conclusion import Conclusion
 from experiments._display import Display
 from experiments._errors import Failures
@@ -41,7 +41,6 @@ from experiments._hooks import SAVE_SECONDS, Forget, OutOfTime, StopWhenAsked, p
 from experiments._loggers import Logger
 from experiments._run import Run
 from experiments._training import (
-    networks,
     recording_hooks,
     run_evaluator,
     run_loggers,
@@ -134,7 +133,7 @@ class Group:
     def _start_arguments(self) -> tuple[Any, ...]:
         first = self.runs[0]
         keys = jnp.stack([run.keys[0] for run in self.runs])
-        return first.config.ppo, first.plan.train_env, keys, networks(first)
+        return first.config.ppo, first.plan.train_env, keys, networks(first.algorithm, first.config)
 
 
 @final

@@ -23,7 +23,7 @@ from agents import (
     train,
     transfer,
 )
-from experiments._build import build_network, build_view
+from experiments._build import networks
 from experiments._config import dump
 from experiments._curriculum import EndOfStage, StageEvaluator
 from experiments._display import Display
@@ -249,7 +249,13 @@ def start(run: Run, key: PRNGKeyArray) -> TrainState:
 
     **Raises:** `OutOfMemory`.
     """
-    return run_once(init_train_state, run.config.ppo, run.plan.train_env, key, **networks(run))
+    return run_once(
+        init_train_state,
+        run.config.ppo,
+        run.plan.train_env,
+        key,
+        **networks(run.algorithm, run.config),
+    )
 
 
 def run_once(function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
@@ -269,13 +275,9 @@ def shapes(run: Run) -> TrainState:
     """The same, without the numbers."""
     key = jax.random.key(0)
     return eqx.filter_eval_shape(
-        init_train_state, run.config.ppo, run.plan.train_env, key, **networks(run)
+        init_train_state,
+        run.config.ppo,
+        run.plan.train_env,
+        key,
+        **networks(run.algorithm, run.config),
     )
-
-
-def networks(run: Run) -> dict[str, Any]:
-    """The arguments of `init_train_state` that say what the agents are made of."""
-    return {
-        "network": build_network(run.config),
-        "view": build_view(run.algorithm, run.config),
-    }

@@ -19,6 +19,7 @@ class RunSettings(TypedDict, total=False):
     num_envs: int
     width: int
     shaping_steps: int
+    agent_id: bool
 
 
 class AbstractWorldConfig(abc.ABC):
@@ -52,11 +53,6 @@ class AbstractWorldConfig(abc.ABC):
     def rules(self) -> str | None:
         """Which of several sets of rules is played, where there are several."""
         return None
-
-    @property
-    def appends_agent_id(self) -> bool:
-        """Whether agents are told which one each of them is."""
-        return False
 
     @property
     def has_images(self) -> bool:

@@ -328,23 +328,17 @@ class WarehouseWorld(AbstractWorldConfig):
     """Length of an episode, in steps."""
     observation: Literal["sensors"] = "sensors"
     """What a robot's sensors say."""
-    agent_id: bool = True
-    """Tell each robot which one it is."""
     normalize_observation: bool = True
     """Bring observations to mean 0 and variance 1."""
 
     @property
     def run_settings(self) -> RunSettings:
         ppo = PPO(advantage_std_offset=0.1, entropy_coefficient=0.03)
-        return {"ppo": ppo, "total_steps": 12_000_000}
+        return {"ppo": ppo, "total_steps": 12_000_000, "agent_id": True}
 
     @property
     def title(self) -> str:
         return f"{self.size}-{self.num_agents}ag-{self.difficulty}"
-
-    @property
-    def appends_agent_id(self) -> bool:
-        return self.agent_id
 
     @property
     def has_slow_resets(self) -> bool:

@@ -3,12 +3,16 @@
 import dataclasses
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
+from agents import IndependentParameters, SharedParameters, actor_critic
 from eqgrid import ShapedReward, iter_wrappers
-from experiments._build import build_training_env, with_shaping
-from experiments._config import default_config
+from experiments._build import build_training_env, networks, with_shaping
+from experiments._config import default_config, parse
+from experiments._errors import UsageError
 from experiments._worlds import Kitchen
 
 
@@ -34,3 +38,29 @@ def test_equal_shaping_has_no_axis():
     same, axes = with_shaping(env, [config, dataclasses.replace(config, seed=1)])
     assert same is env
     assert axes is None
+
+
+def test_agents_are_told_who_they_are_and_what_time_is_left():
+    config = dataclasses.replace(default_config(Kitchen()), num_envs=2)
+    told = dataclasses.replace(config, agent_id=True, time_left=True)
+    (plain, _), (observation, _) = (
+        build_training_env(x).reset(jax.random.key(0)) for x in (config, told)
+    )
+    np.testing.assert_array_equal(observation[..., :-3], plain)
+    np.testing.assert_array_equal(observation[0, :, -3:], [[1, 1, 0], [1, 0, 1]])
+
+
+def test_the_time_is_not_told_in_pictures():
+    with pytest.raises(UsageError, match="--time-left is for features"):
+        parse("ippo", ["--time-left", "--env.observation", "planes"])
+
+
+def test_parameters_are_shared_or_not():
+    for kind, team in (("shared", SharedParameters), ("independent", IndependentParameters)):
+        config = parse("ippo", ["--parameters", kind, "--num-envs", "2"])
+        env = build_training_env(config)
+        policy = eqx.filter_eval_shape(
+            actor_critic, env, jax.random.key(0), **networks("ippo", config)
+        )
+        assert isinstance(policy.actor, team)
+        assert isinstance(policy.critic, team)

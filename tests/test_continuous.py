@@ -36,6 +36,7 @@ from eqgrid import (
     LogEpisodes,
     NormalizeObservation,
     NormalizeReward,
+    RunningMoments,
     TimeLimit,
     TimeStep,
     Vectorize,
@@ -138,7 +139,8 @@ def test_the_first_ratio_is_one(key, network, chunk, shared, view):
     assert rollout.choice.shape == (12, 4, 2, 6)
     # An action at a bound says nothing about the choice that it came from.
     assert (jnp.abs(rollout.choice) > 1).any()
-    batch = PPO(rollout_length=12, chunk_length=chunk).batch(policy, rollout)
+    ppo = PPO(rollout_length=12, chunk_length=chunk)
+    batch, _ = ppo.batch(policy, rollout, RunningMoments.empty(()))
     rows = shuffle(key, len(batch.value), 1, 2)[0]
     part = minibatch(batch, rows)
     distribution, value = eqx.filter_jit(replay)(policy, part)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agents import MLP, PPO, actor_critic, collect_rollout, gae, init_runner
-from eqgrid import AutoReset, LogEpisodes, Vectorize
+from eqgrid import AutoReset, LogEpisodes, RunningMoments, Vectorize
 from eqgrid.envs.goals import Goals
 
 ENVS, LENGTH = 16, 64
@@ -57,7 +57,9 @@ def test_who_is_active_is_known_from_what_came_before(played):
 def learn(ppo, policy, env, rollout):
     parameters = eqx.filter(policy, eqx.is_inexact_array)
     opt_state = ppo.optimiser(3).init(parameters)
-    return ppo.learn(policy, opt_state, rollout, jax.random.key(5), jnp.asarray(0), num_updates=3)
+    moments = RunningMoments.empty(())
+    key, updates = jax.random.key(5), jnp.asarray(0)
+    return ppo.learn(policy, opt_state, moments, rollout, key, updates, num_updates=3)
 
 
 @pytest.mark.slow

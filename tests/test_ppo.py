@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 
 import equinox as eqx
@@ -6,13 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import scipy.special
 from learners import GRU, assert_close, build, clocks, loud_mlp, roll
 
 from agents import PPO, JointObservation, LocalObservation
 from agents._batch import minibatch, shuffle
 from agents._ppo import ppo_loss, replay
+from eqgrid import RunningMoments
 
 LENGTH, NUM_ENVS = 24, 4
+NO_MOMENTS = RunningMoments.empty(())
 
 
 @functools.cache
@@ -33,14 +37,14 @@ def settings(**changes):
 @eqx.filter_jit
 def whole_batch(ppo, policy, rollout):
     """The rollout as one minibatch."""
-    batch = ppo.batch(policy, rollout)
+    batch, _ = ppo.batch(policy, rollout, NO_MOMENTS)
     return minibatch(batch, jnp.arange(len(batch.value)))
 
 
 @eqx.filter_jit
 def some_minibatches(ppo, policy, rollout, key, count):
     """All minibatches of one epoch, one after the other along the first axis."""
-    batch = ppo.batch(policy, rollout)
+    batch, _ = ppo.batch(policy, rollout, NO_MOMENTS)
     rows = shuffle(key, len(batch.value), 1, count)
     return batch, jax.vmap(minibatch, in_axes=(None, 0))(batch, rows)
 
@@ -58,7 +62,10 @@ def learn(ppo, policy, rollout, key, *, opt_state=None, update=None, num_updates
     if opt_state is None:
         opt_state = ppo.optimiser(num_updates).init(eqx.filter(policy, eqx.is_inexact_array))
     update = jnp.asarray(0) if update is None else update
-    return ppo.learn(policy, opt_state, rollout, key, update, num_updates=num_updates)
+    policy, opt_state, _, metrics = ppo.learn(
+        policy, opt_state, NO_MOMENTS, rollout, key, update, num_updates=num_updates
+    )
+    return policy, opt_state, metrics
 
 
 @pytest.mark.slow
@@ -90,13 +97,16 @@ def test_a_carry_reset_too_early_or_too_late_would_show(shift):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("value_clip", [0.0, 0.3])
-@pytest.mark.parametrize("normalize_advantages", [True, False])
-def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages):
+@pytest.mark.parametrize(
+    ("value_clip", "normalize_advantages", "huber_delta"),
+    [(0.0, True, 0.0), (0.3, True, 20.0), (0.0, False, 20.0), (0.3, False, 0.0)],
+)
+def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages, huber_delta):
     policy, rollout = experience()
     ppo = settings(
         clip_epsilon=0.1,
         value_clip=value_clip,
+        huber_delta=huber_delta,
         value_coefficient=1e-3,
         advantage_std_offset=5.0,
         normalize_advantages=normalize_advantages,
@@ -116,16 +126,17 @@ def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages):
     )
     if normalize_advantages:
         advantage = (advantage - advantage.mean()) / (advantage.std() + ppo.advantage_std_offset)
-    policy_loss, value_loss, entropy, kl, clipped = 0.0, 0.0, 0.0, 0.0, 0
+    policy_loss, value_loss, entropy, kl, clipped, linear = 0.0, 0.0, 0.0, 0.0, 0, 0
     for i in range(len(action)):
         ratio = np.exp(log_probs[i, action[i]] - old[i])
         limited = min(max(ratio, 0.9), 1.1)
         policy_loss -= min(ratio * advantage[i], limited * advantage[i])
-        error = (value[i] - target[i]) ** 2
+        error = abs(value[i] - target[i])
         if value_clip:
             near = min(max(value[i], old_value[i] - value_clip), old_value[i] + value_clip)
-            error = max(error, (near - target[i]) ** 2)
-        value_loss += error / 2
+            error = max(error, abs(near - target[i]))
+        value_loss += scipy.special.huber(huber_delta or np.inf, error)
+        linear += 0 < huber_delta < error
         entropy -= (np.exp(log_probs[i]) * log_probs[i]).sum()
         kl += ratio - 1 - np.log(ratio)
         clipped += abs(ratio - 1) > 0.1
@@ -136,6 +147,69 @@ def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages):
     assert np.abs(weighted).min() > 1e-4 * np.abs(weighted).max(), "no part may hide another"
     np.testing.assert_allclose(total, weighted.sum(), rtol=1e-5)
     assert 0 < expected[4] < 1
+    assert not huber_delta or 0 < linear < len(action)
+
+
+def test_normalised_values_are_in_units_of_the_targets():
+    """Advantages are those of the same values in rewards, and targets are standardised."""
+    policy, rollout = experience()
+    moments = RunningMoments(jnp.asarray(1e3), jnp.asarray(7.0), jnp.asarray(9.0))
+    ppo = settings(normalize_values=True)
+    batch, after = eqx.filter_jit(ppo.batch)(policy, rollout, moments)
+    in_rewards = dataclasses.replace(
+        rollout, value=7 + 3 * rollout.value, next_value=7 + 3 * rollout.next_value
+    )
+    plain, same = eqx.filter_jit(settings().batch)(policy, in_rewards, moments)
+    assert eqx.tree_equal(same, moments)
+    np.testing.assert_allclose(batch.advantage, plain.advantage, rtol=1e-4, atol=1e-4)
+    seen = np.asarray(plain.target, np.float64)[np.asarray(batch.active)]
+    assert len(seen) < batch.active.size, "what nobody learns from is left out"
+    mean = (1e3 * 7 + seen.sum()) / (1e3 + len(seen))
+    square = (1e3 * (9 + 49) + (seen**2).sum()) / (1e3 + len(seen))
+    np.testing.assert_allclose([after.mean, after.variance], [mean, square - mean**2], rtol=1e-4)
+    deviation = np.sqrt(square - mean**2)
+    np.testing.assert_allclose(
+        batch.target, (plain.target - mean) / deviation, rtol=1e-3, atol=1e-4
+    )
+    np.testing.assert_allclose(batch.value, (plain.value - mean) / deviation, rtol=1e-3, atol=1e-4)
+
+
+def test_normalised_values_do_not_depend_on_the_unit_of_rewards(key):
+    """Advantages are normalised, too, so nothing changes when everything is worth 64 times more."""
+    policy, rollout = experience()
+    ppo = settings(normalize_values=True, advantage_std_offset=0.0, max_grad_norm=1e9)
+    zero = jax.tree.map(jnp.zeros_like, (rollout.value, rollout.next_value))
+    one = dataclasses.replace(rollout, value=zero[0], next_value=zero[1])
+    results = []
+    for unit in (1.0, 64.0):
+        paid = dataclasses.replace(one, reward=one.reward * unit)
+        results.append(learn(ppo, policy, paid, key)[0])
+    assert_close(*results, 1e-3)
+
+
+def test_the_critic_has_a_learning_rate_of_its_own(key):
+    policy, rollout = experience()
+    (plain, *_), (same, *_), (slow, *_) = (
+        learn(settings(critic_learning_rate=rate), policy, rollout, key)
+        for rate in (0.0, 1e-3, 1e-9)
+    )
+    assert eqx.tree_equal(plain, same)
+    assert_close(slow.critic, policy.critic, 1e-6)
+    assert not eqx.tree_equal(plain.critic, policy.critic)
+    assert_close(slow.actor, plain.actor, 1e-3)
+
+
+def test_an_update_ends_when_the_policy_has_moved_far_enough(key):
+    policy, rollout = experience()
+    ppo = settings(learning_rate=0.1, num_epochs=3, num_minibatches=2)
+    far = learn(ppo, policy, rollout, key)
+    near = learn(dataclasses.replace(ppo, target_kl=1e-6), policy, rollout, key)
+    ends = learn(dataclasses.replace(ppo, target_kl=1e9), policy, rollout, key)
+    assert eqx.tree_equal(far[:2], ends[:2])
+    # The first step moved it; the second saw that, and no later one was made.
+    steps = {int(x) for x in jax.tree.leaves(near[1]) if x.dtype == jnp.int32}
+    assert steps == {1}
+    assert not eqx.tree_equal(near[0], policy)
 
 
 def test_the_value_clip_takes_the_larger_error():
@@ -307,7 +381,7 @@ def test_the_metrics_say_what_happened(key):
                 returns.append(total.mean())
                 total = np.zeros(2)
     np.testing.assert_allclose(metrics.episode_return, np.mean(returns), rtol=1e-5)
-    batch = ppo.batch(policy, rollout)
+    batch, _ = ppo.batch(policy, rollout, NO_MOMENTS)
     target, value = (np.asarray(x)[batch.active] for x in (batch.target, batch.value))
     expected = 1 - np.var(target - value) / np.var(target)
     np.testing.assert_allclose(metrics.explained_variance, expected, rtol=1e-3)

@@ -82,7 +82,7 @@ def test_no_share_is_below_0_or_above_1(share):
     assert type(refusal.value).__name__ == "UsageError"
 
 
-@pytest.mark.parametrize(("flags", "numbers"), [((), 73), (("--env.no-agent-id",), 71)])
+@pytest.mark.parametrize(("flags", "numbers"), [((), 73), (("--no-agent-id",), 71)])
 def test_robots_are_told_who_they_are(flags, numbers):
     args = ["--env.name", "warehouse", "--env.no-normalize-observation", *flags]
     config = _config.parse("ippo", args)
