@@ -33,6 +33,7 @@ from ._policy_file import (
     load_policy as load_policy,
     save_policy as save_policy,
 )
+from ._policy_partner import PolicyPartner as PolicyPartner
 from ._ppo import (
     PPO as PPO,
     Hyperparameter as Hyperparameter,

@@ -287,12 +287,22 @@ def _act(
     greedy: bool,
 ) -> tuple[Shaped[Array, "agents ..."], PyTree[Shaped[Array, "agents ..."]]]:
     output, carry = policy.outputs(observation, carry)
+    return choose_actions(policy, output, key, greedy), carry
+
+
+def choose_actions(
+    policy: TrainedPolicy,
+    output: Float[Array, "agents out"],
+    key: PRNGKeyArray | None,
+    greedy: bool,
+) -> Shaped[Array, "agents ..."]:
+    """The actions of all agents, from the numbers that `TrainedPolicy.outputs` gives."""
     head, space = policy.actor_critic.head, policy.action_space
     distribution = head.distribution(output)
     if greedy or key is None:
-        return head.action(head.most_probable(distribution), space), carry
+        return head.action(head.most_probable(distribution), space)
     noise = head.noise(key, space, (policy.num_agents,))
-    return head.action(head.choose(distribution, noise), space), carry
+    return head.action(head.choose(distribution, noise), space)
 
 
 def _observation_of(env: AbstractEnv | AbstractVectorEnv) -> PyTree[jax.ShapeDtypeStruct]:

@@ -33,6 +33,17 @@ from ._normalize_reward import (
     NormalizeRewardState as NormalizeRewardState,
 )
 from ._observed import ObservationAndState as ObservationAndState
+from ._partner import (
+    AbstractPartner as AbstractPartner,
+    NoisyPartner as NoisyPartner,
+    OneOf as OneOf,
+    RandomPartner as RandomPartner,
+    RecordedPartner as RecordedPartner,
+    Seen as Seen,
+    StayPartner as StayPartner,
+    stack_partners as stack_partners,
+)
+from ._play import Game as Game, play as play
 from ._shaped_reward import ShapedReward as ShapedReward, ShapedRewardState as ShapedRewardState
 from ._spaces import AbstractSpace as AbstractSpace, Box as Box, Discrete as Discrete
 from ._time_limit import TimeLimit as TimeLimit, TimeLimitState as TimeLimitState

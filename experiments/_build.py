@@ -37,7 +37,7 @@ from experiments._config import Config
 
 def build_training_env(config: Config) -> AbstractVectorEnv:
     """Many worlds with the shaped reward, if they have one, which fades while the agents learn."""
-    world = LogEpisodes(_shown(config, config.env.build(train=True)))
+    world = LogEpisodes(as_shown(config, config.env.build(train=True)))
     one: AbstractEnv = AutoReset(world, lazy=config.env.has_slow_resets)
     if config.env.has_shaped_reward:
         one = ShapedReward(one, _fade(config))
@@ -98,11 +98,11 @@ def build_evaluation_env(
     """Many worlds with nothing but the reward of the game, and `totals` of `info` for each
     episode.
     """
-    env = Vectorize(AutoReset(LogEpisodes(_shown(config, world), totals)), num_envs)
+    env = Vectorize(AutoReset(LogEpisodes(as_shown(config, world), totals)), num_envs)
     return NormalizeObservation(env) if config.env.normalize_observation else env
 
 
-def _shown(config: Config, world: AbstractEnv) -> AbstractEnv:
+def as_shown(config: Config, world: AbstractEnv) -> AbstractEnv:
     """The world as agents and critics are shown it."""
     world = _with_state(config, world)
     if config.time_left:

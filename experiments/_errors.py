@@ -3,10 +3,12 @@
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import final
+
+import jax
 
 from agents import CheckpointError
 
@@ -49,6 +51,33 @@ def system_error(error: OSError) -> str:
 def print_system_error(error: OSError) -> int:
     """Prints what the system refused; the exit code is 1."""
     return print_error(system_error(error), 1)
+
+
+def run_to_exit_code(run: Callable[[Sequence[str]], None], args: Sequence[str]) -> int:
+    """Runs a command line that plays episodes, and says in one line why it cannot be done.
+
+    **Arguments:**
+
+    - `run`: the program, called with `args`.
+    - `args`: what a person has typed.
+
+    **Returns:** the exit code: 0; 2 when something wrong was asked, 1 when something went wrong.
+    """
+    try:
+        run(args)
+    except UsageError as error:
+        return print_error(str(error), 2)
+    except (RunError, CheckpointError) as error:
+        return print_error(str(error), 1)
+    except OSError as error:
+        return print_system_error(error)
+    except MemoryError:
+        return print_error("There is not enough memory: lower --episodes.", 1)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        return print_error("There is not enough memory: lower --episodes.", 1)
+    return 0
 
 
 @final

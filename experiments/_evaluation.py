@@ -16,14 +16,15 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from agents import CheckpointError, Evaluation, evaluate, mixed_team, write_whole
+from agents import Evaluation, evaluate, mixed_team, write_whole
 from eqgrid import AbstractEnv, AbstractVectorEnv
 from experiments._build import build_evaluation_env
 from experiments._cache import keep_compiled_programs
 from experiments._card import write_card
+from experiments._common_world import common_world
 from experiments._config import check_limits, cli
 from experiments._episode import film_episode
-from experiments._errors import RunError, UsageError, print_error, print_system_error
+from experiments._errors import UsageError, run_to_exit_code
 from experiments._evaluator import mean_totals
 from experiments._folder import short_name
 from experiments._hub import upload
@@ -83,25 +84,8 @@ class Place:
 
 
 def run_command_line() -> int:
-    """Runs a command line, and says in one line why it cannot be done.
-
-    **Returns:** the exit code: 0; 2 when something wrong was asked, 1 when something went wrong.
-    """
-    try:
-        run(sys.argv[1:])
-    except UsageError as error:
-        return print_error(str(error), 2)
-    except (RunError, CheckpointError) as error:
-        return print_error(str(error), 1)
-    except OSError as error:
-        return print_system_error(error)
-    except MemoryError:
-        return print_error("There is not enough memory: lower --episodes.", 1)
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        return print_error("There is not enough memory: lower --episodes.", 1)
-    return 0
+    """Runs the command line; as `run_to_exit_code`."""
+    return run_to_exit_code(run, sys.argv[1:])
 
 
 def run(args: Sequence[str]) -> None:
@@ -166,46 +150,11 @@ def _check(config: Config) -> None:
 
 def _place(policies: Sequence[SavedPolicy], config: Config) -> Place:
     """**Raises:** `UsageError` when there is no such world, or a policy does not fit into it."""
-    first: Any = policies[0].config.env
-    for other in policies[1:]:
-        if other.config.env.name != first.name:
-            raise UsageError(
-                f"{policies[0].name!r} was trained in {first.name}, but {other.name!r} in "
-                f"{other.config.env.name}: policies of one team need one world."
-            )
-        if other.config.env.title != first.title:
-            raise UsageError(
-                f"{policies[0].name!r} was trained in {short_name(first.title)}, but "
-                f"{other.name!r} in {short_name(other.config.env.title)}: choose with --layout."
-            )
-    # Policies normalise for themselves, and act without the state of the world.
-    env: Any = dataclasses.replace(first, normalize_observation=False)
-    settings = dataclasses.replace(policies[0].config, env=env, critic="joint")
-    try:
-        env.check()
-        world = _world(policies[0], settings.env.build(train=False), config.layout)
-        many = build_evaluation_env(settings, world, config.episodes, tuple(env.totals(world)))
-        one = build_evaluation_env(settings, world, 1)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    for saved in policies:
-        try:
-            saved.policy.check(many)
-        except ValueError as error:
-            raise UsageError(
-                f"{saved.name!r} cannot act in {env.name}, {short_name(env.title)}: {error}"
-            ) from error
+    settings, world = common_world(policies, config.layout)
+    env: Any = settings.env
+    many = build_evaluation_env(settings, world, config.episodes, tuple(env.totals(world)))
+    one = build_evaluation_env(settings, world, 1)
     return Place(env.title, env, world, many, one, env.horizon)
-
-
-def _world(saved: SavedPolicy, world: AbstractEnv, layout: str | None) -> AbstractEnv:
-    """Of a policy that was trained in many layouts, one of them is made as large as all of them,
-    where that is known to work.
-    """
-    if layout is None:
-        return world
-    trained = saved.trained_in()
-    return (trained.parts() | trained.zero_shot()).get(layout, world)
 
 
 def _folder_name(title: str) -> str:

@@ -41,7 +41,7 @@ def lineups(policies: Sequence[SavedPolicy]) -> list[Lineup]:
             f"A team has {num_agents} agents: give one policy, which then plays with itself, or "
             f"{num_agents} of them, but not {len(policies)}."
         )
-    names = _different([saved.name for saved in policies])
+    names = different_names([saved.name for saved in policies])
     return [
         Lineup(tuple(names[i] for i in turn), tuple(policies[i].policy for i in turn))
         for turn in turns
@@ -60,6 +60,6 @@ def _own_lineups(saved: SavedPolicy, turns: list[list[int]]) -> list[Lineup]:
     ]
 
 
-def _different(names: list[str]) -> list[str]:
+def different_names(names: list[str]) -> list[str]:
     """The names, with a number behind each that is there more than once."""
     return [f"{name} ({i + 1})" if names.count(name) > 1 else name for i, name in enumerate(names)]

@@ -58,6 +58,51 @@ def bootstrap_interval(
     return np.asarray(low), np.asarray(high)
 
 
+def bootstrap_crossplay(
+    matrix: Float[np.ndarray, "runs runs"],
+) -> dict[str, tuple[float, float]]:
+    """The intervals of 95 % around the means of self-play, of cross-play, and of their difference.
+
+    The runs are drawn with replacement, 2,000 times from a fixed seed, each time the same ones for
+    rows and columns: two entries that share a run are not independent. A run that is drawn twice
+    gives no entry of cross-play with itself.
+
+    **Arguments:**
+
+    - `matrix`: the return of every run with every run; there must be at least two.
+
+    **Returns:** the 2.5 % and the 97.5 % percentile of `self_play`, `cross_play` and `gap`.
+    """
+    number = len(matrix)
+    rows = np.random.default_rng(0).integers(number, size=(_RESAMPLES, number))
+    rows = rows[(rows != rows[:, :1]).any(axis=1)]  # where all are the same, there are no pairs
+    drawn = matrix[rows[:, :, None], rows[:, None, :]]
+    differ = rows[:, :, None] != rows[:, None, :]
+    self_play = np.diag(matrix)[rows].mean(axis=1)
+    cross_play = drawn.mean(axis=(1, 2), where=differ)
+    means = {"self_play": self_play, "cross_play": cross_play, "gap": self_play - cross_play}
+    ends = [50 * (1 - _CONFIDENCE), 50 * (1 + _CONFIDENCE)]
+    return {name: tuple(np.percentile(x, ends).tolist()) for name, x in means.items()}
+
+
+def interval_of_mean(
+    scores: Float[np.ndarray, "*rows episodes"],
+) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
+    """The interval of 95 % around the mean of independent episodes, by Student's t distribution.
+
+    **Arguments:**
+
+    - `scores`: a number for every episode; there must be at least two.
+
+    **Returns:** the lower and the upper end.
+    """
+    count = scores.shape[-1]
+    error = scores.std(axis=-1, ddof=1) / np.sqrt(count)
+    width = error * _scipy_stats().t.ppf((1 + _CONFIDENCE) / 2, count - 1)
+    mean = scores.mean(axis=-1)
+    return mean - width, mean + width
+
+
 def _scipy_stats() -> Any:
     """It takes a second to import: only who has several runs waits for it."""
     return importlib.import_module("scipy.stats")

@@ -8,6 +8,11 @@ from ._contents import (
     item_of as item_of,
     soup_contents as soup_contents,
 )
+from ._cooks import (
+    CookMemory as CookMemory,
+    CookRole as CookRole,
+    ScriptedCook as ScriptedCook,
+)
 from ._deliverable import can_deliver as can_deliver, can_deliver_alone as can_deliver_alone
 from ._events import (
     EVENT_NAMES as EVENT_NAMES,

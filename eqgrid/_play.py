@@ -1,0 +1,110 @@
+"""An episode in which every agent has a partner of its own to act for it."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
+
+from ._env import AbstractEnv, unwrap_state
+from ._partner import AbstractPartner, Seen
+
+
+@final
+class Game(eqx.Module):
+    """What an episode came to.
+
+    **Arguments:**
+
+    - `episode_return`: the sum of each agent's rewards.
+    - `episode_length`: in steps.
+    - `finished`: whether the episode ended in the number of steps that it may have. If not, the
+        other two are about the steps that were played.
+    """
+
+    episode_return: Float[Array, "*games agents"]
+    episode_length: Int[Array, "*games"]
+    finished: Bool[Array, "*games"]
+
+
+@final
+class _Table(eqx.Module):
+    """Where a game stands between two steps."""
+
+    env_state: PyTree
+    carries: tuple[PyTree[Shaped[Array, "..."]], ...]
+    key: PRNGKeyArray
+    game: Game
+
+
+def play(
+    env: AbstractEnv,
+    team: Sequence[AbstractPartner],
+    key: PRNGKeyArray,
+    *,
+    max_steps: int = 100_000,
+) -> Game:
+    """Plays one episode.
+
+    It is a pure function for one game: `eqx.filter_vmap` maps it over keys, partners or
+    environments, and thousands of games with different partners are one compiled program.
+
+    **Arguments:**
+
+    - `env`: one environment, without `AutoReset`.
+    - `team`: who acts for every agent, in the order of the agents.
+    - `key`: the source of randomness.
+    - `max_steps`: how many steps are played at most.
+
+    **Returns:** the return and the length of the episode.
+
+    **Raises:** `ValueError` unless there is one partner for each agent.
+    """
+    if len(team) != env.num_agents:
+        raise ValueError(
+            f"The environment has {env.num_agents} agents, so play needs a team of as many "
+            f"partners, but got {len(team)}."
+        )
+    key, reset_key = jax.random.split(key)
+    _, env_state = env.reset(reset_key)
+    nothing = Game(jnp.zeros(env.num_agents, float), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+    carries = tuple(partner.initial_carry() for partner in team)
+    table = _Table(env_state, carries, key, nothing)
+    arrays, rest = eqx.partition(table, eqx.is_array)
+    arrays = jax.lax.while_loop(
+        lambda arrays: ~arrays.game.finished & (arrays.game.episode_length < max_steps),
+        functools.partial(_step, env, tuple(team), rest),
+        arrays,
+    )
+    return arrays.game
+
+
+def _step(env: AbstractEnv, team: tuple[AbstractPartner, ...], rest: _Table, arrays: _Table) -> Any:
+    table = eqx.combine(arrays, rest)
+    key, env_key, *keys = jax.random.split(table.key, 2 + len(team))
+    action, carries = _act(env, team, table, keys)
+    timestep, env_state = env.step(env_key, table.env_state, action)
+    # A loop needs the dtypes that it started with, whatever those of the environment are.
+    reward = timestep.reward.astype(table.game.episode_return.dtype)
+    game = Game(table.game.episode_return + reward, table.game.episode_length + 1, timestep.done)
+    table = _Table(env_state, carries, key, game)
+    return eqx.filter(table, eqx.is_array)
+
+
+def _act(
+    env: AbstractEnv,
+    team: tuple[AbstractPartner, ...],
+    table: _Table,
+    keys: Sequence[PRNGKeyArray],
+) -> tuple[Shaped[Array, "agents ..."], tuple[PyTree[Shaped[Array, "..."]], ...]]:
+    """The actions of all agents, and what their partners remember next."""
+    # Asked for here, an observation that no partner reads is never computed.
+    observation, state = env.observe(table.env_state), unwrap_state(table.env_state)
+    chosen = [
+        partner(Seen(observation, state, jnp.asarray(seat)), carry, key)
+        for seat, (partner, carry, key) in enumerate(zip(team, table.carries, keys, strict=True))
+    ]
+    return jnp.stack([action for action, _ in chosen]), tuple(carry for _, carry in chosen)

@@ -1,0 +1,315 @@
+"""Cooks that follow a script, to play with: one brings onions, one brings dishes, one does both."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias, final, get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, Int32, PRNGKeyArray, UInt8
+
+from ... import AbstractPartner, Seen
+from ...grid import IDLE, Bodies, Layout, World, next_to
+from ._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_size
+from ._layouts import load_layout
+from ._ways import FAR, around, count_steps, label_regions
+
+CookRole: TypeAlias = Literal["greedy", "onion", "dish"]
+
+_STAY, _INTERACT = 4, 5
+_TOLL = 4  # how many steps of a detour another cook in the way is worth
+_LEAD = 10  # a dish is fetched when a soup is ready in so many steps
+_PATIENCE = 6  # who has done nothing for so many steps is not expected to do anything
+_WAITING_AT = 2  # how far from a station a cook waits until it can be used
+_BOLDNESS = 0.5  # how probable a random move is where two cooks are in each other's way
+
+
+@final
+class CookMemory(eqx.Module):
+    """What a `ScriptedCook` remembers.
+
+    **Arguments:**
+
+    - `bodies`: the cooks before the last step.
+    - `idle`: for how many steps nothing about each cook has changed.
+    - `walked`: whether its own last action was a move to another cell.
+    """
+
+    bodies: Bodies
+    idle: Int32[Array, " agents"]
+    walked: Bool[Array, ""]
+
+
+@final
+class ScriptedCook(AbstractPartner):
+    """A cook that goes to the nearest station that serves its role, by the shortest way.
+
+    It makes soups of three onions, in the kitchen that it was built for, with both dynamics. What it
+    has no use for, and what it cannot bring to its place itself, it puts on a counter, which another
+    cook can reach if there is one. It fetches only what other cooks are not about to bring. Where
+    another cook is in its way, it goes around it, or makes a random move, so that two scripts do
+    not wait for each other for ever.
+
+    **Arguments:**
+
+    - `tiles`: what is built where.
+    - `regions`: a number for every cell of the floor, equal where one can walk between two cells.
+    - `to_onions`, `to_dishes`: how many steps there are to the nearest dispenser, from every cell.
+    - `brings_onions`, `brings_dishes`: what the cook does. Who brings dishes delivers the soups.
+    - `bodies`: the cooks when an episode starts.
+    """
+
+    tiles: UInt8[Array, "height width"]
+    regions: Int32[Array, "height width"]
+    to_onions: Int32[Array, "height width"]
+    to_dishes: Int32[Array, "height width"]
+    brings_onions: Bool[Array, ""]
+    brings_dishes: Bool[Array, ""]
+    bodies: Bodies
+
+    def __init__(self, layout: str | Path | Layout, role: CookRole = "greedy"):
+        """**Arguments:**
+
+        - `layout`: the kitchen, as `Overcooked` takes it.
+        - `role`: `"onion"` fills the pots, `"dish"` takes soups out of them and delivers them,
+            `"greedy"` does whatever is needed most.
+
+        **Raises:** `ValueError` when there is no such layout or role.
+        """
+        if role not in get_args(CookRole):
+            raise ValueError(
+                f"There is no role {role!r} for a cook: choose {', '.join(get_args(CookRole))}."
+            )
+        layout = load_layout(layout)
+        self.tiles, self.bodies = layout.tiles, layout.start.bodies
+        floor = self.tiles == Tile.FLOOR
+        self.regions = label_regions(floor)
+        free = jnp.zeros(floor.shape, jnp.int32)
+        self.to_onions = count_steps(floor, self.tiles == Tile.ONION_DISPENSER, free)
+        self.to_dishes = count_steps(floor, self.tiles == Tile.DISH_DISPENSER, free)
+        self.brings_onions = jnp.asarray(role != "dish")
+        self.brings_dishes = jnp.asarray(role != "onion")
+
+    def initial_carry(self) -> CookMemory:
+        idle = jnp.zeros(self.bodies.direction.shape, jnp.int32)
+        return CookMemory(self.bodies, idle, jnp.asarray(False))
+
+    def __call__(
+        self, seen: Seen, carry: CookMemory, key: PRNGKeyArray
+    ) -> tuple[Int[Array, ""], CookMemory]:
+        world, seat = seen.state, seen.seat
+        same = jax.tree.map(_same, carry.bodies, world.bodies)
+        idle = jnp.where(jax.tree.reduce(jnp.logical_and, same), carry.idle + 1, 0)
+        errand = self._choose_errand(world, seat, idle)
+        stuck = carry.walked & same.position[seat]
+        action = self._walk(errand, world.bodies, seat, stuck, key)
+        ahead = around(self.tiles, world.bodies.position[seat])
+        walked = (action < len(ahead)) & (ahead[action % len(ahead)] == Tile.FLOOR)
+        return action, CookMemory(world.bodies, idle, walked)
+
+    def _choose_errand(
+        self, world: World, seat: Int[Array, ""], idle: Int32[Array, " agents"]
+    ) -> "_Errand":
+        look = _look(self, world, seat, idle)
+        holds = item_of(world.bodies.held[seat])
+        errands = (
+            _with_nothing(self, look),
+            _with_onion(self, look),
+            _with_dish(self, look),
+            _first(((True, look.serving, True), (True, look.handover, True))),
+        )
+        drop = _Errand(look.handover, jnp.asarray(True))
+        known = ((Item.NOTHING, Item.ONION, Item.DISH, Item.SOUP), errands)
+        for item, errand in zip(*known, strict=True):
+            drop = jax.tree.map(
+                lambda a, b, item=item: jnp.where(holds == item, a, b), errand, drop
+            )
+        return drop
+
+    def _walk(
+        self,
+        errand: "_Errand",
+        bodies: Bodies,
+        seat: Int[Array, ""],
+        stuck: Bool[Array, ""],
+        key: PRNGKeyArray,
+    ) -> Int32[Array, ""]:
+        """The next action of the cook on its way."""
+        drawn = jax.random.uniform(key, (6,))  # one for every tie, whether to be bold, and where
+        others = jnp.arange(bodies.direction.shape[0]) != seat
+        here, floor = bodies.position[seat], self.tiles == Tile.FLOOR
+        row, col = bodies.position[:, 0], bodies.position[:, 1]
+        toll = jnp.zeros(floor.shape, jnp.int32).at[row, col].add(_TOLL * others.astype(jnp.int32))
+        steps = count_steps(floor, errand.targets, toll)
+        left, beside = steps[here[0], here[1]], around(errand.targets, here)
+        further, crowd = around(steps, here), around(toll, here)
+        nearer = jnp.argmin((further + crowd).astype(float) + drawn[:4])
+        distant = jnp.where((further < FAR) & (crowd == 0), further.astype(float) + drawn[:4], -1.0)
+        away = jnp.argmax(distant)
+        faces = beside[bodies.direction[seat].astype(jnp.int32)]
+        use = jnp.where(faces, _INTERACT, jnp.argmax(beside))
+        go = jnp.where(left == 0, use, nearer)
+        wait = jnp.where(left > _WAITING_AT, nearer, jnp.where(left < _WAITING_AT, away, _STAY))
+        action = jnp.where(errand.now, go, wait)
+        action = jnp.where(left >= FAR, _STAY, action)
+        idles = ~errand.now | (left >= FAR)
+        bold = (stuck | (idles & (crowd > 0).any())) & (drawn[4] < _BOLDNESS)
+        move = jnp.floor(drawn[5] * len(beside))
+        return jnp.where(bold, move, action.astype(float)).astype(jnp.int32)
+
+
+@final
+class _Errand(eqx.Module):
+    """Where a cook goes: it stands next to one of `targets`, and interacts if it is time to; else it
+    waits nearby.
+    """
+
+    targets: Bool[Array, "height width"]
+    now: Bool[Array, ""]
+
+
+@final
+class _Look(eqx.Module):
+    """What a cook knows of its kitchen. All cells are such that it can stand next to them.
+
+    - `onions`, `dishes`: where to take one: dispensers, and counters on which one lies.
+    - `soups`: counters on which a soup lies.
+    - `serving`: where soups are delivered.
+    - `handover`: empty counters to which another cook can come, too.
+    - `pots`: all; `hungry` ones want onions; `unlit` ones must be started by hand; `ready` ones can
+        be emptied with a dish; `cooking` ones will be ready.
+    - `lacks_onions`, `lacks_dishes`: whether more are needed than others bring.
+    - `lacks_dishes_now`: whether one is needed that nobody else has, or could fetch.
+    """
+
+    onions: Bool[Array, "height width"]
+    dishes: Bool[Array, "height width"]
+    soups: Bool[Array, "height width"]
+    serving: Bool[Array, "height width"]
+    handover: Bool[Array, "height width"]
+    pots: Bool[Array, "height width"]
+    hungry: Bool[Array, "height width"]
+    unlit: Bool[Array, "height width"]
+    ready: Bool[Array, "height width"]
+    cooking: Bool[Array, "height width"]
+    lacks_onions: Bool[Array, ""]
+    lacks_dishes: Bool[Array, ""]
+    lacks_dishes_now: Bool[Array, ""]
+
+
+def _look(
+    cook: ScriptedCook, world: World, seat: Int[Array, ""], idle: Int32[Array, " agents"]
+) -> _Look:
+    tiles, bodies = cook.tiles, world.bodies
+    others = jnp.arange(bodies.direction.shape[0]) != seat
+    position = (bodies.position[:, 0], bodies.position[:, 1])
+    own = cook.regions[position[0][seat], position[1][seat]]
+    mine = next_to(cook.regions == own)
+    code, clock = world.cells.object, world.cells.clock
+    lies, counter, pot = item_of(code), tiles == Tile.COUNTER, tiles == Tile.POT
+    size = soup_size(code).astype(jnp.int32)
+    hungry = pot & (clock == IDLE) & (size < MAX_INGREDIENTS)
+    ready, cooking = pot & (clock == 0), pot & (clock > 0)
+    reaches_pots = (pot & mine).any()
+    taken_from = counter & reaches_pots  # who cannot bring it to a pot has put it there for others
+
+    def supply(item: Item, steps: Int32[Array, "height width"]) -> tuple[Array, Array]:
+        """How many of an item others bring, and how many could go for one before this cook."""
+        held = item_of(bodies.held)
+        count = (others & (held == item)).sum() + jnp.where(
+            reaches_pots, 0, (counter & (lies == item)).sum()
+        )
+        far, numbers = steps[position], jnp.arange(len(others))
+        first = (far < far[seat]) | ((far == far[seat]) & (numbers < seat))
+        free = others & (held == Item.NOTHING) & (idle < _PATIENCE) & (idle[seat] < _PATIENCE)
+        free &= far < FAR
+        return count, jnp.stack([(free & first).sum(), free.sum()])
+
+    onions, rivals = supply(Item.ONION, cook.to_onions)
+    wanted = jnp.where(hungry, MAX_INGREDIENTS - size, 0).sum()
+    dishes, rivals_for_dish = supply(Item.DISH, cook.to_dishes)
+    late = (ready | cooking).sum()
+    soon = jnp.where(reaches_pots, (ready | (cooking & (clock <= _LEAD))).sum(), late)
+    due = jnp.where(wanted == 0, late, soon)
+    return _Look(
+        onions=mine & ((tiles == Tile.ONION_DISPENSER) | (taken_from & (lies == Item.ONION))),
+        dishes=mine & ((tiles == Tile.DISH_DISPENSER) | (taken_from & (lies == Item.DISH))),
+        soups=mine & counter & (lies == Item.SOUP),
+        serving=mine & (tiles == Tile.SERVING),
+        handover=mine & counter & (lies == Item.NOTHING) & _beside_others(cook, position, others),
+        pots=mine & pot,
+        hungry=mine & hungry,
+        unlit=mine & pot & (clock == IDLE) & (size >= MAX_INGREDIENTS),
+        ready=mine & ready,
+        cooking=mine & cooking,
+        lacks_onions=wanted > onions + rivals[0],
+        lacks_dishes=due > dishes + rivals_for_dish[0],
+        lacks_dishes_now=due > dishes + rivals_for_dish[1],
+    )
+
+
+def _beside_others(
+    cook: ScriptedCook, position: tuple[Array, Array], others: Bool[Array, " agents"]
+) -> Bool[Array, "height width"]:
+    """The cells to which other cooks can come; all of them where there is one cook only."""
+    if len(others) == 1:
+        return jnp.ones(cook.tiles.shape, bool)
+    regions = jnp.where(others, cook.regions[position], -2)
+    return next_to((cook.regions[None] == regions[:, None, None]).any(axis=0))
+
+
+def _with_nothing(cook: ScriptedCook, look: _Look) -> _Errand:
+    to_serving = look.serving.any()
+    return _first(
+        (
+            (True, look.unlit, True),
+            (cook.brings_dishes & to_serving, look.soups, True),
+            (cook.brings_dishes & look.lacks_dishes, look.dishes, True),
+            (cook.brings_onions & look.lacks_onions, look.onions, True),
+            (cook.brings_onions, look.onions, True),
+            (True, look.dishes, False),
+        )
+    )
+
+
+def _with_onion(cook: ScriptedCook, look: _Look) -> _Errand:
+    reaches_pots, has_to_switch = look.pots.any(), cook.brings_dishes & look.lacks_dishes_now
+    return _first(
+        (
+            (True, look.hungry, True),
+            (~reaches_pots & (look.lacks_onions | has_to_switch), look.handover, True),
+            (reaches_pots & (has_to_switch | look.unlit.any()), look.handover, True),
+            (~cook.brings_onions, look.handover, True),
+            (True, look.pots, False),
+            (True, look.handover, False),
+        )
+    )
+
+
+def _with_dish(cook: ScriptedCook, look: _Look) -> _Errand:
+    return _first(
+        (
+            (True, look.ready, True),
+            (~look.pots.any() | ~cook.brings_dishes, look.handover, True),
+            (True, look.cooking, False),
+            (cook.brings_onions | look.unlit.any(), look.handover, True),
+            (True, look.pots, False),
+            (True, look.handover, False),
+        )
+    )
+
+
+def _first(
+    choices: Sequence[tuple[Bool[Array, ""] | bool, Bool[Array, "height width"], bool]],
+) -> _Errand:
+    """The first errand that is wanted, and for which there is any target."""
+    targets, now = jnp.zeros_like(choices[0][1]), jnp.asarray(False)
+    for wanted, cells, at_once in reversed(choices):
+        chosen = jnp.asarray(wanted) & cells.any()
+        targets, now = jnp.where(chosen, cells, targets), jnp.where(chosen, at_once, now)
+    return _Errand(targets, now)
+
+
+def _same(before: Array, after: Array) -> Bool[Array, " agents"]:
+    return (before == after).reshape(len(before), -1).all(axis=-1)

@@ -1,0 +1,81 @@
+"""The world in which several saved policies play together."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from eqgrid import AbstractEnv
+from experiments._build import as_shown
+from experiments._config import Config
+from experiments._errors import UsageError
+from experiments._folder import short_name
+from experiments._policies import SavedPolicy
+
+
+def common_world(
+    policies: Sequence[SavedPolicy], layout: str | None = None
+) -> tuple[Config, AbstractEnv]:
+    """Builds the world that all policies were trained in, as they play in it.
+
+    **Arguments:**
+
+    - `policies`: at least one. They normalise for themselves, and act without the state of the
+        world that critics are shown.
+    - `layout`: the layout that the policies were read with, if it is another one than the one
+        trained in.
+
+    **Returns:** the settings of the first policy, and the world before anything is appended to its
+    observations.
+
+    **Raises:** `UsageError` when the worlds differ, when there is no such world, or when a policy
+    does not fit into it.
+    """
+    _check_same_world(policies)
+    first: Any = policies[0].config.env
+    env: Any = dataclasses.replace(first, normalize_observation=False)
+    settings = dataclasses.replace(policies[0].config, env=env, critic="joint")
+    try:
+        env.check()
+        world = _in_layout(policies[0], settings.env.build(train=False), layout)
+        shown = as_shown(settings, world)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    for saved in policies:
+        try:
+            saved.policy.check(shown)
+        except ValueError as error:
+            raise UsageError(
+                f"{saved.name!r} cannot act in {env.name}, {short_name(env.title)}: {error}"
+            ) from error
+    return settings, world
+
+
+def _check_same_world(policies: Sequence[SavedPolicy]) -> None:
+    first = policies[0].config.env
+    for other in policies[1:]:
+        if other.config.env.name != first.name:
+            raise UsageError(
+                f"{policies[0].name!r} was trained in {first.name}, but {other.name!r} in "
+                f"{other.config.env.name}: policies of one team need one world."
+            )
+        if other.config.env.title != first.title:
+            raise UsageError(
+                f"{policies[0].name!r} was trained in {short_name(first.title)}, but "
+                f"{other.name!r} in {short_name(other.config.env.title)}: choose with --layout."
+            )
+        if other.config.env.rules != first.rules:
+            raise UsageError(
+                f"{policies[0].name!r} was trained with the rules {first.rules!r}, but "
+                f"{other.name!r} with {other.config.env.rules!r}: policies of one team need the "
+                "same rules."
+            )
+
+
+def _in_layout(saved: SavedPolicy, world: AbstractEnv, layout: str | None) -> AbstractEnv:
+    """Of a policy that was trained in many layouts, one of them is made as large as all of them,
+    where that is known to work.
+    """
+    if layout is None:
+        return world
+    trained = saved.trained_in()
+    return (trained.parts() | trained.zero_shot()).get(layout, world)

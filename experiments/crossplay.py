@@ -1,0 +1,18 @@
+"""Plays every trained policy with every other one: a matrix of returns, and what it says.
+
+python experiments/crossplay.py runs/ippo-cramped-0-20260101-120000
+"""
+
+from experiments._process import Process
+
+process = Process.listen("nothing was written")  # before the imports
+
+from experiments._crossplay import run_command_line  # noqa: E402
+
+
+def main() -> None:
+    process.finish(run_command_line())
+
+
+if __name__ == "__main__":
+    main()
