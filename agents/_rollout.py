@@ -25,7 +25,8 @@ class Rollout(eqx.Module):
         states that `observe_fn` makes it of, if those were kept instead.
     - `carry`: what they remembered before each step, after any reset.
     - `start`: whether the observation was the first one of an episode.
-    - `active`: whose task was not over before the step. Of the others nothing is learned.
+    - `active`: whose task was not over before the step, and whose action was their own. Of the
+        others nothing is learned.
     - `choice`, `log_prob`, `value`: what they did, its log-probability, and what they expected. A
         choice is an action, or what stands for it (`AbstractActionHead`).
     - `next_value`: what they expected after the step. Where the episode ended, it is the value of
@@ -189,7 +190,7 @@ def _interact(
         observation=_one_env_states(env, runner.env_state) if store_states else runner.observation,
         carry=decision.carry,
         start=runner.start,
-        active=runner.active,
+        active=_learned_from(runner, timestep),
         choice=decision.choice,
         log_prob=decision.log_prob,
         value=decision.value,
@@ -200,6 +201,14 @@ def _interact(
         info=_logged(timestep.info),
     )
     return next_runner, transition
+
+
+def _learned_from(runner: RunnerState, timestep: TimeStep) -> Bool[Array, "envs agents"]:
+    """Whose task was not over, and who took the action that was chosen for them: `WithPartner` says
+    whose was replaced.
+    """
+    replaced = timestep.info.get("replaced")
+    return runner.active if replaced is None else runner.active & ~replaced
 
 
 def _logged(info: dict[str, Shaped[Array, "envs ..."]]) -> dict[str, Shaped[Array, "envs ..."]]:

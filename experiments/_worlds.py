@@ -61,10 +61,14 @@ class Kitchen(AbstractWorldConfig):
     """Length of an episode, in steps."""
     observation: Literal["features", "planes", "features96"] = "features"
     """Named features, the reference's 26 planes, or its 96 features."""
-    random_starts: float = 0.0
+    random_starts: float = 0.5
     """Share of training episodes with a random start."""
     normalize_observation: bool = False
     """Bring observations to mean 0 and variance 1."""
+
+    @property
+    def run_settings(self) -> RunSettings:
+        return {"ppo": PPO(normalize_values=True)}
 
     @property
     def rules(self) -> str | None:

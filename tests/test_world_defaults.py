@@ -31,7 +31,7 @@ def test_kitchens_and_the_warehouse_differ():
     kitchen, warehouse = (
         _config.parse("ippo", ["--env.name", name]) for name in ("overcooked", "warehouse")
     )
-    assert kitchen == _config.Config()
+    assert kitchen == _config.default_config(_worlds.Kitchen())
     assert warehouse.ppo.advantage_std_offset == 0.1 < kitchen.ppo.advantage_std_offset
 
 
