@@ -37,8 +37,8 @@ from experiments._config import Config
 
 def build_training_env(config: Config) -> AbstractVectorEnv:
     """Many worlds with the shaped reward, if they have one, which fades while the agents learn."""
-    world = LogEpisodes(as_shown(config, config.env.build(train=True)))
-    one: AbstractEnv = AutoReset(world, lazy=config.env.has_slow_resets)
+    world = config.partners.around(as_shown(config, config.env.build(train=True)))
+    one: AbstractEnv = AutoReset(LogEpisodes(world), lazy=config.env.has_slow_resets)
     if config.env.has_shaped_reward:
         one = ShapedReward(one, _fade(config))
     env: AbstractVectorEnv = Vectorize(one, config.num_envs)

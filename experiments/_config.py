@@ -21,6 +21,7 @@ from beartype.door import is_bearable
 from agents import PPO, Hyperparameter, Precision
 from experiments._errors import UsageError, reason
 from experiments._loggers import LoggerName, check_installed
+from experiments._training_partners import PartnerSettings
 from experiments._worlds import WORLDS, AbstractWorldConfig, Kitchen, default_world
 
 
@@ -30,6 +31,7 @@ class Config:
 
     env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
     ppo: PPO = dataclasses.field(default_factory=PPO)
+    partners: PartnerSettings = dataclasses.field(default_factory=PartnerSettings)
     seed: int = 0
     """Seed of everything that is random."""
     num_seeds: int = 1
@@ -454,6 +456,7 @@ def check(config: Config) -> None:
                 "it out."
             )
     config.env.check()
+    config.partners.check()
     if "cnn" in config.network and not config.env.has_images:
         raise UsageError(f"--network {config.network} reads images: add --env.observation planes.")
     try:

@@ -1,0 +1,83 @@
+"""Partners that agents learn with: their settings, as flags, and their policies."""
+
+import dataclasses
+from pathlib import Path
+
+from agents import PolicyPartner, find_policy, load_policy
+from eqgrid import AbstractEnv, OneOf, WithPartner
+from experiments._errors import UsageError
+
+
+@dataclasses.dataclass(frozen=True)
+class PartnerSettings:
+    """With whom agents learn, beside themselves."""
+
+    share: float = 0.0
+    """Share of training episodes in which a partner acts for one of the agents."""
+    policies: tuple[str, ...] = ()
+    """Runs, whose checkpoints all count, or policy files; the agents themselves if none."""
+    least_noise: float = 0.0
+    """Smallest share of a partner's actions that are random."""
+    most_noise: float = 0.0
+    """Largest share; each episode draws one in between."""
+
+    def check(self) -> None:
+        """**Raises:** `UsageError` for numbers that are out of range, or that do nothing."""
+        for name in ("share", "least_noise", "most_noise"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UsageError(
+                    f"--partners.{name.replace('_', '-')} is a share, between 0 and 1, not "
+                    f"{getattr(self, name):g}."
+                )
+        if self.least_noise > self.most_noise:
+            raise UsageError(
+                f"--partners.least-noise {self.least_noise:g} is more than --partners.most-noise "
+                f"{self.most_noise:g}."
+            )
+        if self.share == 0 and self != PartnerSettings():
+            raise UsageError("Partners take part in no episode: add --partners.share, such as 0.5.")
+        if self.share > 0 and not self.policies and self.most_noise == 0:
+            raise UsageError(
+                "--partners.share alone changes nothing: add --partners.policies, or "
+                "--partners.most-noise."
+            )
+
+    def around(self, world: AbstractEnv) -> AbstractEnv:
+        """A world in which these partners take part.
+
+        **Arguments:**
+
+        - `world`: as the agents are shown it, before any `NormalizeObservation`.
+
+        **Raises:** `UsageError` when a policy does not fit into it, and `CheckpointError` when one
+        cannot be read.
+        """
+        if self.share == 0:
+            return world
+        noise = (self.least_noise, self.most_noise)
+        partners = [self._partner(path, world) for path in self.files()]
+        return WithPartner(
+            world, OneOf(partners) if partners else None, share=self.share, noise=noise
+        )
+
+    def files(self) -> list[Path]:
+        """The file of every policy that takes part."""
+        return [path for name in self.policies for path in _files_of(Path(name))]
+
+    def _partner(self, path: Path, world: AbstractEnv) -> PolicyPartner:
+        policy = load_policy(path)
+        try:
+            policy.check(world)
+        except ValueError as error:
+            raise UsageError(f"The partner {str(path)!r} does not fit: {error}") from error
+        return PolicyPartner(policy)
+
+
+def _files_of(path: Path) -> list[Path]:
+    """A policy file alone, or all checkpoints of a run, or of each of its seeds."""
+    if path.is_dir():
+        runs = sorted(path.glob("seed-*")) or [path]
+        found = [file for run in runs for file in sorted(run.glob("checkpoints/*.safetensors"))]
+        if found:
+            return found
+    return [find_policy(path)]
