@@ -44,4 +44,8 @@ from ._shaped_reward import ShapedReward as ShapedReward, ShapedRewardState as S
 from ._spaces import AbstractSpace as AbstractSpace, Box as Box, Discrete as Discrete
 from ._time_limit import TimeLimit as TimeLimit, TimeLimitState as TimeLimitState
 from ._vectorize import Vectorize as Vectorize
+from ._with_partners import (
+    WithPartners as WithPartners,
+    WithPartnersState as WithPartnersState,
+)
 from .envs import ENVIRONMENTS as ENVIRONMENTS, Overcooked as Overcooked, make as make
