@@ -21,6 +21,7 @@ from agents import (
 )
 from eqgrid import (
     AbstractEnv,
+    AbstractPartner,
     AbstractVectorEnv,
     AppendAgentId,
     AutoReset,
@@ -29,15 +30,25 @@ from eqgrid import (
     NormalizeReward,
     ShapedReward,
     Vectorize,
+    WithPartners,
 )
 from eqgrid.grid import GridWorld, RandomLayouts, WithState
 from experiments._config import Config
 
 
-def build_training_env(config: Config) -> AbstractVectorEnv:
-    """Many worlds with the shaped reward, if they have one, which fades while the agents learn."""
-    world = LogEpisodes(as_shown(config, config.env.build(train=True)))
-    one: AbstractEnv = AutoReset(world, lazy=config.env.has_slow_resets)
+def build_training_env(
+    config: Config, partners: Sequence[AbstractPartner] = ()
+) -> AbstractVectorEnv:
+    """Many worlds with the shaped reward, if they have one, which fades while the agents learn.
+
+    **Arguments:**
+
+    - `config`: the settings.
+    - `partners`: one of them acts for one of the agents, if there are any.
+    """
+    world = as_shown(config, config.env.build(train=True))
+    world = WithPartners(world, partners) if partners else world
+    one: AbstractEnv = AutoReset(LogEpisodes(world), lazy=config.env.has_slow_resets)
     if config.env.has_shaped_reward:
         one = ShapedReward(one, _fade(config))
     env: AbstractVectorEnv = Vectorize(one, config.num_envs)

@@ -22,11 +22,12 @@ from rich.table import Table
 from rich.text import Text
 
 from agents import PolicyPartner, write_whole
-from eqgrid import AbstractEnv, OneOf, play
+from eqgrid import AbstractEnv, AbstractPartner, OneOf, play
+from experiments._best_responses import BestResponses, train_best_response
 from experiments._build import as_shown
 from experiments._cache import keep_compiled_programs
 from experiments._common_world import common_world
-from experiments._config import check_limits, cli
+from experiments._config import Config as Settings, check_limits, cli
 from experiments._crossplay import read_all
 from experiments._errors import UsageError, run_to_exit_code
 from experiments._folder import short_name
@@ -52,6 +53,10 @@ class Config:
     """Of a folder: policy.safetensors, or a checkpoint."""
     episodes: int = 64
     """Episodes with every partner, in each seat."""
+    train_best_responses: bool = False
+    """First train the best responses that are not known yet, which takes minutes for each."""
+    best_response_steps: int = 1_000_000
+    """How many steps a best response learns from."""
     greedy: bool = False
     """Take the most probable actions, instead of drawing them."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -82,6 +87,9 @@ def run(args: Sequence[str]) -> None:
         highlight=False,
     )
     keep_compiled_programs()
+    best = BestResponses(config.partners, settings)
+    if config.train_best_responses:
+        _train(console, config, settings, best, held_out, partners, seed)
     folder.mkdir(parents=True, exist_ok=True)
     keys = jax.random.split(jax.random.key(seed), config.episodes)
     returns = np.stack(
@@ -91,7 +99,7 @@ def run(args: Sequence[str]) -> None:
         ]
     )
     names = different_names([saved.name for saved in policies])
-    scores = returns.mean(axis=(0, 2, 3))
+    scores = returns.mean(axis=(0, 3))
     result = {
         "command": shlex.join(["python", "experiments/partners.py", *args]),
         "world": settings.env.name,
@@ -101,7 +109,7 @@ def run(args: Sequence[str]) -> None:
         "actions": "greedy" if config.greedy else "drawn",
         "episodes": config.episodes,
         "seed": seed,
-        **summary(held_out, scores),
+        **summary(held_out, scores, best),
     }
     write_rows(folder / "partners.csv", names, held_out, returns)
     write_json(folder / "partners.json", result)
@@ -119,6 +127,32 @@ def _check(config: Config) -> None:
         raise UsageError("--episodes must be at least 2: there is no interval around one episode.")
     if config.out is not None and (config.out / "config.toml").exists():
         raise UsageError(f"{str(config.out)!r} is the folder of a run: choose another --out.")
+
+
+def _train(
+    console: Console,
+    config: Config,
+    settings: Settings,
+    best: BestResponses,
+    held_out: Sequence[HeldOut],
+    partners: Sequence[AbstractPartner],
+    seed: int,
+) -> None:
+    """Trains the best responses that are not known yet, and keeps each as soon as it is there.
+
+    **Raises:** `UsageError` unless there are two agents.
+    """
+    if partners and settings.env.build(train=False).num_agents != 2:
+        raise UsageError(
+            "Best responses are for worlds of two agents: omit --train-best-responses."
+        )
+    for known, partner in zip(held_out, partners, strict=True):
+        if best.returns(known.name) is None:
+            steps = config.best_response_steps
+            returns = train_best_response(settings, partner, steps, seed)
+            best.keep(known.name, returns, steps, seed)
+            said = ", ".join(f"{x:.1f}" for x in returns)
+            console.print(f"best response to {escape(known.name)}: {said}", highlight=False)
 
 
 def play_with(
@@ -157,23 +191,41 @@ def _play(
 
 
 def summary(
-    partners: Sequence[HeldOut], scores: Float[np.ndarray, " partners"]
+    partners: Sequence[HeldOut],
+    scores: Float[np.ndarray, "partners seats"],
+    best: BestResponses,
 ) -> Mapping[str, Any]:
     """What the scores say.
 
     **Arguments:**
 
     - `partners`: who they were earned with.
-    - `scores`: the mean return with each, over runs, seats and episodes.
+    - `scores`: the mean return with each in every seat, over runs and episodes.
+    - `best`: what best responses earn.
 
-    **Returns:** their interquartile mean over the partners, and its interval.
+    **Returns:** the return with each partner, and its share in the return of the best response to
+    this partner, both summed over the seats; and the interquartile means of both over the partners,
+    with their intervals. A share is `None` where the best response is not known, or earns nothing.
     """
-    low, high = bootstrap_interval(scores)
+    shares: dict[str, float | None] = {}
+    for partner, own in zip(partners, scores, strict=True):
+        known = best.returns(partner.name)
+        earns = known is not None and len(known) == len(own) and sum(known) > 0
+        shares[partner.name] = float(own.sum() / sum(known)) if known and earns else None
+    found = np.asarray([share for share in shares.values() if share is not None])
     return {
-        "return_iqm": float(interquartile_mean(scores)),
-        "return_interval": [float(low), float(high)],
-        "returns": {x.name: float(score) for x, score in zip(partners, scores, strict=True)},
+        **_middle("return", scores.mean(axis=1)),
+        **_middle("proximity", found),
+        "returns": {x.name: float(own.mean()) for x, own in zip(partners, scores, strict=True)},
+        "proximities": shares,
     }
+
+
+def _middle(name: str, scores: Float[np.ndarray, " partners"]) -> dict[str, Any]:
+    if len(scores) == 0:
+        return {f"{name}_iqm": None, f"{name}_interval": None}
+    low, high = (float(end) for end in bootstrap_interval(scores))
+    return {f"{name}_iqm": float(interquartile_mean(scores)), f"{name}_interval": [low, high]}
 
 
 def write_rows(
@@ -206,15 +258,20 @@ def _print(
     table = Table("partner", box=None, pad_edge=False, header_style="dim")
     for seat in range(means.shape[1]):
         table.add_column(f"return in seat {seat}", justify="right")
+    table.add_column("of best response", justify="right")
     for partner, row in zip(partners, means, strict=True):
-        table.add_row(Text(partner.name), *(f"{mean:.1f}" for mean in row))
+        share = result["proximities"][partner.name]
+        shown = "not known" if share is None else f"{share:.2f}"
+        table.add_row(Text(partner.name), *(f"{mean:.1f}" for mean in row), shown)
     console.print(table)
-    low, high = result["return_interval"]
-    console.print(
-        f"interquartile mean over the partners [bold]{result['return_iqm']:.1f}[/] (95 % interval "
-        f"{low:.1f} to {high:.1f})",
-        highlight=False,
-    )
+    for name, digits in (("return", 1), ("proximity", 2)):
+        if result[f"{name}_iqm"] is not None:
+            low, high = (f"{end:.{digits}f}" for end in result[f"{name}_interval"])
+            console.print(
+                f"{name}: interquartile mean over partners "
+                f"[bold]{result[f'{name}_iqm']:.{digits}f}[/] (95 % interval {low} to {high})",
+                highlight=False,
+            )
 
 
 def _folder_name(title: str) -> str:
