@@ -1,6 +1,7 @@
 """Partners: whoever acts for one agent of an environment, whatever they act by."""
 
 import abc
+import functools
 from collections.abc import Sequence
 from typing import final
 
@@ -229,25 +230,23 @@ class OneOf(AbstractPartner):
     def __call__(
         self, seen: Seen, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], PyTree[Shaped[Array, "..."]]]:
-        branches = [_Branch(i, stack) for i, stack in enumerate(self.stacks)]
+        branches = [functools.partial(_act_in_stack, i, x) for i, x in enumerate(self.stacks)]
         row = self.row[self.number]
         return jax.lax.switch(self.group[self.number], branches, row, seen, carry, key)
 
 
-@final
-class _Branch(eqx.Module):
+def _act_in_stack(
+    index: int,
+    stack: AbstractPartner,
+    row: Int[Array, ""],
+    seen: Seen,
+    carry: tuple[PyTree, ...],
+    key: PRNGKeyArray,
+) -> tuple[Shaped[Array, "..."], tuple[PyTree, ...]]:
     """What `OneOf` does if a partner of one structure acts."""
-
-    index: int = eqx.field(static=True)
-    stack: AbstractPartner
-
-    def __call__(
-        self, row: Int[Array, ""], seen: Seen, carry: tuple[PyTree, ...], key: PRNGKeyArray
-    ) -> tuple[Shaped[Array, "..."], tuple[PyTree, ...]]:
-        action, own = _row(self.stack, row)(seen, carry[self.index], key)
-        kind = int if jnp.issubdtype(action.dtype, jnp.integer) else float
-        others = carry[self.index + 1 :]
-        return action.astype(kind), (*carry[: self.index], own, *others)
+    action, own = _row(stack, row)(seen, carry[index], key)
+    kind = int if jnp.issubdtype(action.dtype, jnp.integer) else float
+    return action.astype(kind), (*carry[:index], own, *carry[index + 1 :])
 
 
 def stack_partners(
@@ -288,4 +287,9 @@ def _row(stack: AbstractPartner, row: Int[Array, ""]) -> AbstractPartner:
     """One of the partners of a stack. A row that another stack has would be too large for this one:
     any partner will do then, as its action is not taken.
     """
-    return jax.tree.map(lambda x: x.at[row].get(mode="clip") if eqx.is_array(x) else x, stack)
+    return jax.tree.map(lambda x: _entry(x, row) if eqx.is_array(x) else x, stack)
+
+
+def _entry(x: Shaped[Array, "partners ..."], row: Int[Array, ""]) -> Shaped[Array, "..."]:
+    # The only partner of its structure is not gathered, which would copy it for every game.
+    return x[0] if len(x) == 1 else x.at[row].get(mode="clip")

@@ -62,8 +62,8 @@ class WithPartner(AbstractWrapper):
     - `noise`: the least and the largest probability with which an action of a partner is replaced
         by a random one; for every episode it is drawn uniformly between them.
 
-    **Raises:** `ValueError` for a wrong nesting, for what is no probability, or for bounds of the
-        noise in the wrong order.
+    **Raises:** `ValueError` for a wrong nesting, for an environment with one agent, for what is no
+    probability, or for bounds of the noise in the wrong order.
     """
 
     env: AbstractEnv
@@ -85,6 +85,8 @@ class WithPartner(AbstractWrapper):
                 "WithPartner must be inside AutoReset, so that each episode has a partner of its "
                 "own: AutoReset(WithPartner(env))."
             )
+        if self.env.num_agents < 2:
+            raise ValueError("WithPartner needs an environment with at least 2 agents.")
         if not (0 <= share <= 1 and 0 <= noise[0] <= noise[1] <= 1):
             raise ValueError(
                 "WithPartner needs a share between 0 and 1, and two such numbers, the smaller one "

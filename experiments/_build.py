@@ -28,16 +28,26 @@ from eqgrid import (
     LogEpisodes,
     NormalizeObservation,
     NormalizeReward,
+    OneOf,
     ShapedReward,
     Vectorize,
+    WithPartner,
 )
 from eqgrid.grid import GridWorld, RandomLayouts, WithState
 from experiments._config import Config
 
 
-def build_training_env(config: Config) -> AbstractVectorEnv:
-    """Many worlds with the shaped reward, if they have one, which fades while the agents learn."""
-    world = config.partners.around(as_shown(config, config.env.build(train=True)))
+def build_training_env(config: Config, partners: OneOf | None = None) -> AbstractVectorEnv:
+    """Many worlds with the shaped reward, if they have one, which fades while the agents learn.
+
+    **Arguments:**
+
+    - `config`: the settings.
+    - `partners`: one of them acts for one of the agents in every episode; those of the settings
+        unless given.
+    """
+    world = as_shown(config, config.env.build(train=True))
+    world = config.partners.around(world) if partners is None else WithPartner(world, partners)
     one: AbstractEnv = AutoReset(LogEpisodes(world), lazy=config.env.has_slow_resets)
     if config.env.has_shaped_reward:
         one = ShapedReward(one, _fade(config))

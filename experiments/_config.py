@@ -129,6 +129,7 @@ _LIMITS = {
     "--checkpoint-every": (1, 10**15),
     "--final-episodes": (1, 2**20),
     "--episodes": (1, 2**14),
+    "--best-response-steps": (1, 10**9),
     "--count": (1, 10_000),
     "--cell-pixels": (4, 128),
     "--env.horizon": (1, 100_000),

@@ -155,22 +155,29 @@ def play_all(
         for second_stack, seconds in stacks:
             for i, first in enumerate(firsts):
                 one = jax.tree.map(lambda x, i=i: x[i] if eqx.is_array(x) else x, first_stack)
-                returns[first, list(seconds)] = _play_row(env, one, second_stack, keys)
+                returns[first, list(seconds)] = _play_row(
+                    env, one, second_stack, len(seconds), keys
+                )
     return returns
 
 
 @eqx.filter_jit
 def _play_row(
-    env: AbstractEnv, first: AbstractPartner, seconds: AbstractPartner, keys: PRNGKeyArray
+    env: AbstractEnv,
+    first: AbstractPartner,
+    seconds: AbstractPartner,
+    number: int,
+    keys: PRNGKeyArray,
 ) -> Float[Array, "second episodes"]:
-    """The returns of one partner with each partner of a stack."""
+    """The returns of one partner with each of the partners of a stack."""
 
     def game(second: AbstractPartner, key: PRNGKeyArray) -> PyTree:
         team = (first, *[second] * (env.num_agents - 1))
         return play(env, team, key).episode_return.mean()
 
     games = eqx.filter_vmap(game, in_axes=(None, 0))
-    return eqx.filter_vmap(games, in_axes=(eqx.if_array(0), None))(seconds, keys)
+    rows = eqx.filter_vmap(games, in_axes=(eqx.if_array(0), None), axis_size=number)
+    return rows(seconds, keys)
 
 
 def summary(matrix: Float[np.ndarray, "first second"]) -> dict[str, Any]:

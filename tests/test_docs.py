@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from experiments import (
+    _crossplay,
     _evaluation,
+    _partners,
     accelerator,
     body_speed,
     layouts,
@@ -107,7 +109,8 @@ def test_commands_run(command, tmp_path, own_caches, as_people_do):
 def test_flags_exist(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     helps = []
-    for command in (_evaluation, layouts, throughput, learning_speed, accelerator, body_speed):
+    programs = (_evaluation, _crossplay, _partners, layouts)
+    for command in (*programs, throughput, learning_speed, accelerator, body_speed):
         with pytest.raises(SystemExit):
             command.run(["--help"])
         helps.append(capsys.readouterr().out)

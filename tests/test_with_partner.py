@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from learners import Clock
 from wrapper_checks import assert_same
 
 from agents import PPO, PolicyPartner, actor_critic, collect_rollout, init_runner, trained_policy
@@ -12,6 +13,7 @@ from eqgrid import (
     AutoReset,
     LogEpisodes,
     OneOf,
+    RecordedPartner,
     StayPartner,
     Vectorize,
     WithPartner,
@@ -140,6 +142,24 @@ def test_it_trains(learner):
     assert not eqx.tree_equal(after.policy, policy)
 
 
+def test_what_partners_remember_begins_anew(key):
+    recording = jnp.tile(jnp.array([[0], [1], [2]]), (1, 2))
+    env = AutoReset(WithPartner(Clock(), OneOf([RecordedPartner(recording, then=0)])))
+    _, state = env.reset(key)
+
+    def step(state, key):
+        timestep, after = env.step(key, state, jnp.array([0, 0]))
+        return after, (state.carry, timestep.done)
+
+    _, (carry, done) = jax.jit(lambda s: jax.lax.scan(step, s, jax.random.split(key, 200)))(state)
+    (remembers,) = jax.tree.leaves(carry)
+    ends = np.flatnonzero(done)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    assert len(ends) > 20
+    for start, end in zip(starts, ends, strict=True):
+        assert remembers[start : end + 1].tolist() == list(range(end + 1 - start))
+
+
 def test_it_keeps_the_protocol():
     check_env(WithPartner(KITCHEN, OneOf([StayPartner(4), StayPartner(5)]), noise=(0.1, 0.2)))
 
@@ -149,6 +169,7 @@ def test_it_keeps_the_protocol():
     [
         (lambda: WithPartner(AutoReset(KITCHEN)), "must be inside AutoReset"),
         (lambda: WithPartner(Vectorize(KITCHEN, 2)), "put it inside Vectorize"),
+        (lambda: WithPartner(Clock(1)), "at least 2 agents"),
         (lambda: WithPartner(KITCHEN, share=1.5), "between 0 and 1"),
         (lambda: WithPartner(KITCHEN, noise=(0.5, 0.2)), "the smaller one first"),
     ],

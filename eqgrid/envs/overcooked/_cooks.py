@@ -45,11 +45,11 @@ class CookMemory(eqx.Module):
 class ScriptedCook(AbstractPartner):
     """A cook that goes to the nearest station that serves its role, by the shortest way.
 
-    It makes soups of three onions, in the kitchen that it was built for, with both dynamics. What it
-    has no use for, and what it cannot bring to its place itself, it puts on a counter, which another
-    cook can reach if there is one. It fetches only what other cooks are not about to bring. Where
-    another cook is in its way, it goes around it, or makes a random move, so that two scripts do
-    not wait for each other for ever.
+    It makes soups of three onions, in the kitchen that it was built for, with both dynamics. What
+    it has no use for, and what it cannot bring to its place itself, it puts on a counter that
+    another cook can reach, if there is one. It fetches only what other cooks are not about to
+    bring. Where another cook is in its way, it goes around it, or makes a random move, so that two
+    scripts do not wait for each other for ever.
 
     **Arguments:**
 
@@ -161,8 +161,8 @@ class ScriptedCook(AbstractPartner):
 
 @final
 class _Errand(eqx.Module):
-    """Where a cook goes: it stands next to one of `targets`, and interacts if it is time to; else it
-    waits nearby.
+    """Where a cook goes: it stands next to one of `targets`, and interacts if it is time to; else
+    it waits nearby.
     """
 
     targets: Bool[Array, "height width"]

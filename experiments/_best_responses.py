@@ -1,0 +1,107 @@
+"""Best responses to held-out partners: what can be earned with each, as far as PPO finds out."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from agents import PolicyPartner, init_train_state, train, trained_policy
+from eqgrid import AbstractEnv, AbstractPartner, OneOf, play
+from experiments._build import as_shown, build_network, build_training_env
+from experiments._config import Config, default_config
+from experiments._errors import UsageError
+from experiments._folder import short_name
+from experiments._results import write_json
+
+_EPISODES = 128
+
+
+@final
+class BestResponses:
+    """The returns of best responses in one world, in a file beside that of the partners."""
+
+    def __init__(self, file: Path, config: Config):
+        """**Arguments:**
+
+        - `file`: that of the partners.
+        - `config`: the settings of the world.
+
+        **Raises:** `UsageError` when the file of best responses is damaged.
+        """
+        self.path = file.with_suffix(".best-responses.json")
+        env = config.env
+        self.world = f"{short_name(env.title)}, {env.rules}, {env.horizon} steps"
+        self._worlds = self._read()
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        try:
+            worlds = json.loads(self.path.read_text(encoding="utf-8"))
+            for found in worlds.values():
+                for entry in found.values():
+                    np.asarray(entry["returns"], float)
+        except FileNotFoundError:
+            return {}
+        except (ValueError, AttributeError, KeyError, TypeError) as error:
+            raise UsageError(
+                f"The file of best responses {str(self.path)!r} is damaged: move it away, and "
+                "train them again with --train-best-responses."
+            ) from error
+        return worlds
+
+    def returns(self, name: str) -> list[float] | None:
+        """What the best response to a partner earns, by its own seat; `None` if it is not known."""
+        entry = self._worlds.get(self.world, {}).get(name)
+        return None if entry is None else entry["returns"]
+
+    def keep(self, name: str, returns: list[float], steps: int, seed: int) -> None:
+        """Writes what a best response earned."""
+        found = self._worlds.setdefault(self.world, {})
+        found[name] = {"returns": returns, "steps": steps, "seed": seed}
+        write_json(self.path, self._worlds)
+
+
+def train_best_response(
+    config: Config, partner: AbstractPartner, steps: int, seed: int
+) -> list[float]:
+    """Trains agents with a partner, whose seat is drawn in every episode, by PPO with the
+    default settings of the world.
+
+    **Arguments:**
+
+    - `config`: the settings of the world, of two agents.
+    - `partner`: who acts for the other agent, in training and when the response is judged.
+    - `steps`: how many steps the agent learns from. The shaped reward fades in the first half.
+    - `seed`: of everything that is random.
+
+    **Returns:** the mean return of the agent, by its seat.
+    """
+    config = dataclasses.replace(
+        default_config(config.env),
+        shaping_steps=max(1, steps // 2),
+        agent_id=config.agent_id,
+        time_left=config.time_left,
+    )
+    env = build_training_env(config, OneOf([partner]))
+    init_key, *judge_keys = jax.random.split(jax.random.key(seed), 3)
+    state = init_train_state(config.ppo, env, init_key, network=build_network(config))
+    updates = max(1, steps // (config.num_envs * config.ppo.rollout_length))
+    learned = train(config.ppo, env, state, num_updates=updates).state
+    best = PolicyPartner(trained_policy(learned.policy, env, learned.runner.env_state))
+    world = as_shown(config, config.env.build(train=False))
+    return [
+        float(_mean_return(world, team, key))
+        for team, key in zip(((best, partner), (partner, best)), judge_keys, strict=True)
+    ]
+
+
+@eqx.filter_jit
+def _mean_return(
+    world: AbstractEnv, team: tuple[AbstractPartner, ...], key: PRNGKeyArray
+) -> Float[Array, ""]:
+    keys = jax.random.split(key, _EPISODES)
+    return jax.vmap(lambda key: play(world, team, key))(keys).episode_return.mean()

@@ -1,0 +1,18 @@
+"""Plays trained policies with partners that they were never trained with.
+
+python experiments/partners.py runs/ippo-cramped-0-20260101-120000 --scripts-only
+"""
+
+from experiments._process import Process
+
+process = Process.listen("nothing was written")  # before the imports
+
+from experiments._partners import run_command_line  # noqa: E402
+
+
+def main() -> None:
+    process.finish(run_command_line())
+
+
+if __name__ == "__main__":
+    main()

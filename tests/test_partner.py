@@ -1,0 +1,117 @@
+"""Partners that know no game: noise, recordings, and one of many."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from eqgrid import (
+    Box,
+    Discrete,
+    NoisyPartner,
+    OneOf,
+    RandomPartner,
+    RecordedPartner,
+    Seen,
+    StayPartner,
+    stack_partners,
+)
+
+SPACE = Discrete(5)
+SEEN = Seen(jnp.zeros((2, 3)), None, jnp.asarray(0))
+
+
+@eqx.filter_jit
+def actions(partner, seen, keys):
+    """What a partner does in as many steps as there are keys."""
+
+    def step(carry, key):
+        action, carry = partner(seen, carry, key)
+        return carry, action
+
+    return jax.lax.scan(step, partner.initial_carry(), keys)[1]
+
+
+def in_seat(seat):
+    return Seen(SEEN.observation, None, jnp.asarray(seat))
+
+
+def test_random_and_stay(key):
+    keys = jax.random.split(key, 2000)
+    drawn = np.bincount(actions(RandomPartner(SPACE), SEEN, keys), minlength=5) / 2000
+    np.testing.assert_allclose(drawn, 0.2, atol=0.05)
+    assert (actions(StayPartner(4), SEEN, keys) == 4).all()
+
+
+@pytest.mark.parametrize("level", [0.0, 0.3, 1.0])
+def test_noise_replaces_a_share_of_the_actions(key, level):
+    keys = jax.random.split(key, 2000)
+    did = np.asarray(actions(NoisyPartner(StayPartner(4), level, SPACE), SEEN, keys))
+    # One drawn action in five is the one that it replaces.
+    assert abs((did != 4).mean() - 0.8 * level) < 0.04
+    if level == 0:
+        assert (did == 4).all()
+
+
+def test_noise_in_a_box(key):
+    space = Box(-1.0, 1.0, (2,))
+    partner = NoisyPartner(StayPartner(jnp.zeros(2)), 0.5, space)
+    did = np.asarray(actions(partner, SEEN, jax.random.split(key, 500)))
+    moved = (did != 0).all(axis=-1)
+    assert 0.4 < moved.mean() < 0.6
+    assert ((did != 0).any(axis=-1) == moved).all()
+
+
+@pytest.mark.parametrize("level", [-0.1, 1.1, float("nan")])
+def test_a_level_is_a_probability(level):
+    with pytest.raises(ValueError, match="level of noise is a probability"):
+        NoisyPartner(StayPartner(4), level, SPACE)
+
+
+def test_a_recording_is_played_by_seat_and_then_ends(key):
+    recording = jnp.array([[0, 1], [2, 3], [4, 0]])
+    partner = RecordedPartner(recording, then=4)
+    keys = jax.random.split(key, 5)
+    assert actions(partner, in_seat(0), keys).tolist() == [0, 2, 4, 4, 4]
+    assert actions(partner, in_seat(1), keys).tolist() == [1, 3, 0, 4, 4]
+    with pytest.raises(ValueError, match="at least one step"):
+        RecordedPartner(recording[:0], then=4)
+
+
+@pytest.fixture
+def several():
+    recording = jnp.array([[0, 1], [2, 3], [4, 0]])
+    return [
+        StayPartner(1),
+        RecordedPartner(recording, then=4),
+        StayPartner(3),
+        RandomPartner(SPACE),
+        NoisyPartner(StayPartner(2), 0.5, SPACE),
+        RecordedPartner(recording + 1, then=0),
+        NoisyPartner(StayPartner(0), 0.1, SPACE),
+    ]
+
+
+def test_stacks_have_what_differs_only_in_numbers(several):
+    stacks = stack_partners(several)
+    assert [numbers for _, numbers in stacks] == [(0, 2), (1, 5), (3,), (4, 6)]
+    assert stacks[0][0].action.tolist() == [1, 3]
+    assert stacks[3][0].level.tolist() == pytest.approx([0.5, 0.1])
+
+
+def test_one_of_many_does_what_it_does_alone(several, key):
+    keys = jax.random.split(key, 20)
+    one_of = OneOf(several)
+    assert one_of.num_partners == 7
+    play = eqx.filter_vmap(lambda number, seat: actions(one_of.pick(number), in_seat(seat), keys))
+    for seat in (0, 1):
+        seats = jnp.full(7, seat)
+        together = eqx.filter_jit(play)(jnp.arange(7), seats)
+        for partner, did in zip(several, together, strict=True):
+            np.testing.assert_array_equal(did, actions(partner, in_seat(seat), keys))
+
+
+def test_one_of_none():
+    with pytest.raises(ValueError, match="at least 1 partner"):
+        OneOf([])

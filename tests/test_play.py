@@ -1,0 +1,121 @@
+"""An episode of partners, compared with a loop that anybody would write."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from learners import GRU, Clock, build, loud_mlp
+
+from agents import PolicyPartner, trained_policy
+from eqgrid import (
+    AbstractPartner,
+    RandomPartner,
+    RecordedPartner,
+    Seen,
+    StayPartner,
+    TimeLimit,
+    Vectorize,
+    play,
+)
+
+
+def by_hand(env, team, key):
+    """The returns and the length of an episode, step by step."""
+    key, reset_key = jax.random.split(key)
+    observation, state = env.reset(reset_key)
+    carries = [partner.initial_carry() for partner in team]
+    returns, length = np.zeros(env.num_agents), 0
+    while True:
+        key, env_key, *keys = jax.random.split(key, 2 + len(team))
+        actions = []
+        for seat, partner in enumerate(team):
+            seen = Seen(observation, state, jnp.asarray(seat))
+            action, carries[seat] = partner(seen, carries[seat], keys[seat])
+            actions.append(action)
+        timestep, state = env.step(env_key, state, jnp.stack(actions))
+        observation = timestep.observation
+        returns, length = returns + np.asarray(timestep.reward), length + 1
+        if timestep.done:
+            return returns, length
+
+
+@eqx.filter_jit
+def play_many(env, team, keys):
+    return eqx.filter_vmap(lambda key: play(env, team, key))(keys)
+
+
+def policy_of(network, key):
+    env = Vectorize(Clock(), 2)
+    return trained_policy(build(env, key, network=network), env)
+
+
+@pytest.fixture(scope="module")
+def recurrent():
+    return PolicyPartner(policy_of(GRU, jax.random.key(1)))
+
+
+@pytest.mark.slow
+def test_episodes_are_those_of_a_loop(key, recurrent):
+    env, keys = Clock(), jax.random.split(key, 4)
+    team = (recurrent, RandomPartner(env.action_space))
+    games = play_many(env, team, keys)
+    for i, game_key in enumerate(keys):
+        returns, length = by_hand(env, team, game_key)
+        np.testing.assert_allclose(games.episode_return[i], returns, rtol=1e-6)
+        assert games.episode_length[i] == length
+    assert games.finished.all()
+    assert len(set(games.episode_length.tolist())) > 1
+
+
+def test_a_wrapper_hides_nothing_of_the_state(key):
+    seen = []
+
+    class Spy(AbstractPartner):
+        def initial_carry(self):
+            return None
+
+        def __call__(self, seen_now, carry, key):
+            seen.append(seen_now.state)
+            return jnp.asarray(0), None
+
+    game = play(TimeLimit(Clock(), 2), (Spy(), StayPartner(1)), key)
+    assert game.episode_length == 2
+    assert seen[0].shape == (3,)
+
+
+@pytest.mark.parametrize("network", [loud_mlp, GRU])
+def test_a_policy_acts_as_in_a_team_of_its_own(network, key):
+    """In each seat, with greedy actions, for three steps."""
+    policy, env = policy_of(network, key), Clock()
+    observation, state = env.reset(key)
+    carry, own = policy.initial_carry(), [PolicyPartner(policy, True).initial_carry()] * 2
+    for _ in range(3):
+        expected, carry = policy.act(observation, carry, None, greedy=True)
+        for seat in (0, 1):
+            seen = Seen(observation, state, jnp.asarray(seat))
+            action, own[seat] = PolicyPartner(policy, True)(seen, own[seat], key)
+            assert action == expected[seat]
+        timestep, state = env.step(key, state, expected)
+        observation = timestep.observation
+
+
+def test_drawn_actions_are_as_probable(key):
+    policy, env = policy_of(loud_mlp, key), Clock()
+    observation, state = env.reset(key)
+    seen = Seen(observation, state, jnp.asarray(1))
+    act = jax.vmap(lambda key: PolicyPartner(policy)(seen, None, key)[0])
+    drawn = np.bincount(act(jax.random.split(key, 4000)), minlength=3) / 4000
+    expected = jax.nn.softmax(policy.outputs(observation, None)[0][1])
+    np.testing.assert_allclose(drawn, expected, atol=0.04)
+
+
+def test_a_game_may_be_cut(key):
+    team = (RecordedPartner(jnp.zeros((1, 2), int), then=0), StayPartner(0))
+    game = play(Clock(), team, key, max_steps=2)
+    assert (game.episode_length, game.finished) == (2, False)
+
+
+def test_everybody_needs_a_partner(key):
+    with pytest.raises(ValueError, match="has 2 agents, so play needs a team of as many"):
+        play(Clock(), (StayPartner(0),), key)
