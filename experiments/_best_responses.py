@@ -35,7 +35,8 @@ class BestResponses:
         """
         self.path = file.with_suffix(".best-responses.json")
         env = config.env
-        self.world = f"{short_name(env.title)}, {env.rules}, {env.horizon} steps"
+        rules = f" ({env.rules})" if env.rules else ""
+        self.world = f"{env.name}, {short_name(env.title)}{rules}, {env.horizon} steps"
         self._worlds = self._read()
 
     def _read(self) -> dict[str, dict[str, Any]]:

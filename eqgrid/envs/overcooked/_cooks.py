@@ -119,13 +119,15 @@ class ScriptedCook(AbstractPartner):
             _with_dish(self, look),
             _first(((True, look.serving, True), (True, look.handover, True))),
         )
-        drop = _Errand(look.handover, jnp.asarray(True))
-        known = ((Item.NOTHING, Item.ONION, Item.DISH, Item.SOUP), errands)
-        for item, errand in zip(*known, strict=True):
-            drop = jax.tree.map(
-                lambda a, b, item=item: jnp.where(holds == item, a, b), errand, drop
+        chosen = _Errand(look.handover, jnp.asarray(True))  # of what cooks have no use for
+        known = (Item.NOTHING, Item.ONION, Item.DISH, Item.SOUP)
+        for item, errand in zip(known, errands, strict=True):
+            held = holds == item
+            chosen = _Errand(
+                jnp.where(held, errand.targets, chosen.targets),
+                jnp.where(held, errand.now, chosen.now),
             )
-        return drop
+        return chosen
 
     def _walk(
         self,
