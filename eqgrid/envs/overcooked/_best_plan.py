@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import IO, TypeAlias, final
 
 import numpy as np
@@ -43,12 +43,6 @@ class Layers:
         return np.memmap(self._file, np.uint8, "r", offset, self._shape)
 
 
-def memory_needed(model: JointModel) -> int:
-    """The bytes of memory that `solve` needs: two layers, and the tables of the model."""
-    tables = {id(t): t for pair in model.choices for choice in pair for t in choice.tables}
-    return 2 * model.num_states + sum(table.next.nbytes for table in tables.values())
-
-
 def choose_spacing(model: JointModel, horizon: int, disk: float) -> int:
     """Every how many steps a layer is kept, so that all of them take at most `disk` bytes.
 
@@ -78,11 +72,13 @@ def solve(
     **Raises:** `ValueError` when returns are more than 255 units.
     """
     after = np.zeros((model.num_pairs, model.num_objects), np.uint8)
-    before = np.empty_like(after)
+    before, stage = np.empty_like(after), np.empty_like(after)
     spare = np.empty((2, model.num_objects), np.uint8)
     for steps in range(1, horizon + 1):
+        for pair, moves in enumerate(model.second_moves):
+            _best_of(after, moves, stage[pair])
         for pair in range(model.num_pairs):
-            _back_up(model, pair, after, before[pair], spare)
+            _back_up(model, pair, after, stage, before[pair], spare)
         if before.max() > 150:  # a step adds two soups at most, of 50 units each
             raise ValueError("The returns are too large for the search: shorten the horizon.")
         if layers is not None:
@@ -92,10 +88,17 @@ def solve(
     return float(after[model.start]) * model.unit
 
 
+def _best_of(values: Values, pairs: Sequence[int], best: UInt8[np.ndarray, " objects"]) -> None:
+    np.copyto(best, values[pairs[0]])
+    for pair in pairs[1:]:
+        np.maximum(best, values[pair], out=best)
+
+
 def _back_up(
     model: JointModel,
     pair: int,
     after: Values,
+    stage: Values,
     before: UInt8[np.ndarray, " objects"],
     spare: UInt8[np.ndarray, "2 objects"],
 ) -> None:
@@ -103,13 +106,17 @@ def _back_up(
 
     Where cooks go does not depend on the objects, and what happens to the objects does not depend
     on where cooks go. So the best over all places comes first, and is looked up once.
+
+    **Arguments:**
+
+    - `after`: the values of the next step.
+    - `stage`: the best of them over the moves of the second cook, while the first one stays.
+    - `spare`: room for two rows.
     """
     best, found = spare
     before[:] = 0
     for choice in model.choices[pair]:
-        np.copyto(best, after[choice.pairs[0]])
-        for other in choice.pairs[1:]:
-            np.maximum(best, after[other], out=best)
+        _best_of(stage if choice.staged else after, choice.sources, best)
         for table in choice.tables:
             blocks = found.reshape(-1, table.block)
             old = best.reshape(-1, table.block)

@@ -13,27 +13,47 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TypeAlias, final
+from typing import final
 
 import jax
 import numpy as np
 from jaxtyping import Int, UInt8
 
-from ...grid import GridWorld, World, reach
+from ...grid import GridWorld, Layout, World, reach
 from ._contents import Item, Tile
 from ._joint_tables import INTERACT, STAY, Case, Code, Place, Pose, Rules, ahead, ask
 
-Face: TypeAlias = int
-"""What a cook faces: 0 for nothing of use, else a position in a list, from 1."""
-
 _MOVES = 5  # the four directions, and to stay
 _CHECKED = 4096
+_WHO = ((False, False), (False, True), (True, False), (True, True))
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Faced:
+    """What a cook faces, as far as it matters.
+
+    - `tile`: the kind of tile; `Tile.FLOOR` stands for all that is of no use.
+    - `cell`: which of the cells with contents it is, from 0; -1 for what has none. A counter that
+        has none is relaxed.
+    """
+
+    tile: int
+    cell: int = -1
+
+    @property
+    def is_relaxed(self) -> bool:
+        return self.tile == Tile.COUNTER and self.cell < 0
+
+
+_NOTHING = Faced(int(Tile.FLOOR))
 
 
 @final
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Where an action leads each set of objects, in blocks of equal consecutive differences.
+    """Where an action leads each set of objects. Sets that differ only in cells that are last and
+    that nothing happens to follow one another: they form a block, which is moved as one.
 
     - `next`: the block that follows each block.
     - `block`: how many sets of objects are in one.
@@ -54,12 +74,35 @@ class Choice:
     - `pairs`: the pairs of poses that it can lead to.
     - `actions`: a joint action for each of them.
     - `tables`: what happens to the objects; several where a cook has a choice.
+    - `sources`: pairs of poses whose best value is that of `pairs`. If `staged`, not their own
+        values count, but the best of them over the moves of the second cook alone: few pairs of
+        poses are then looked at, not the products of the moves of both cooks.
     """
 
     interacts: tuple[bool, bool]
     pairs: tuple[int, ...]
     actions: tuple[tuple[int, int], ...]
     tables: tuple[Table, ...]
+    sources: tuple[int, ...]
+    staged: bool
+
+
+def _walks(layout: Layout) -> list[list[Place]]:
+    """Where each cook can go when nobody is in its way."""
+    floor, positions = layout.tiles == Tile.FLOOR, layout.start.bodies.position
+    found = [np.argwhere(np.asarray(reach(floor, start))) for start in positions]
+    return [[(int(row), int(col)) for row, col in cells] for cells in found]
+
+
+def _touched(walks: Sequence[Sequence[Place]]) -> set[Place]:
+    """The cells that some cook can face."""
+    return {ahead((*place, way)) for walk in walks for place in walk for way in range(4)}
+
+
+def reachable_counters(layout: Layout) -> tuple[Place, ...]:
+    """`(row, col)` of all counters that some cook can face."""
+    tiles, touched = np.asarray(layout.tiles), _touched(_walks(layout))
+    return tuple(sorted(place for place in touched if tiles[place] == Tile.COUNTER))
 
 
 @final
@@ -75,35 +118,39 @@ class JointModel:
         the kitchen can be followed in this model and earns at least as much: who picks a soup up
         from such a counter has been paid for it already and goes on with empty hands, and who
         takes anything else finds it.
+    - `max_bytes`: the most memory that the model and a search in it may take.
 
     **Raises:** `ValueError` with one sentence when there are not two cooks, a counter is none or
-    out of reach, or the soups do not pay multiples of one value.
+    out of reach, the soups do not pay multiples of one value, or all this does not fit.
     """
 
     def __init__(
-        self, env: GridWorld, counters: Sequence[Place] = (), *, relaxed: bool = False
+        self,
+        env: GridWorld,
+        counters: Sequence[Place] = (),
+        *,
+        relaxed: bool = False,
+        max_bytes: float = math.inf,
     ) -> None:
         if env.num_agents != 2:
             raise ValueError(
                 f"Plans are searched for two cooks, and this kitchen has {env.num_agents}."
             )
         self.env, self._tiles = env, np.asarray(env.layout.tiles)
-        walks = [self._walk(cook) for cook in range(2)]
-        floor = sorted({*walks[0], *walks[1]})
-        touched = {ahead((*place, direction)) for place in floor for direction in range(4)}
-        self._check_counters(counters, touched)
+        walks = _walks(env.layout)
+        floor, touched = sorted({*walks[0], *walks[1]}), _touched(walks)
+        self._check_counters(counters, relaxed)
         pots = sorted(place for place in touched if self._tiles[place] == Tile.POT)
         self.cells: tuple[Place, ...] = (*pots, *sorted(set(counters)))
-        self.relaxed = relaxed and any(
-            self._tiles[place] == Tile.COUNTER for place in touched.difference(counters)
-        )
+        self.relaxed = relaxed
         self.rules = Rules(env, floor, self.cells)
         self.unit = self._find_unit()
         sizes = [len(contents) for contents in self.rules.contents]
         self.dims = (len(self.rules.hands), len(self.rules.hands), *sizes)
         self.num_objects = math.prod(self.dims)
         self._list_poses(walks)
-        self._tables: dict[tuple[Face, Face], tuple[Table, ...]] = {}
+        self._check_size(max_bytes)
+        self._tables: dict[tuple[Faced, Faced], tuple[Table, ...]] = {}
         self.choices = self._list_choices()
         self.start = self._locate_start()
         if not relaxed:
@@ -117,19 +164,31 @@ class JointModel:
     def num_states(self) -> int:
         return self.num_pairs * self.num_objects
 
-    def _walk(self, cook: int) -> list[Place]:
-        start = self.env.layout.start.bodies.position[cook]
-        found = np.asarray(reach(self.env.layout.tiles == Tile.FLOOR, start))
-        return [(int(row), int(col)) for row, col in np.argwhere(found)]
-
-    def _check_counters(self, counters: Sequence[Place], touched: set[Place]) -> None:
-        height, width = self._tiles.shape
+    def _check_counters(self, counters: Sequence[Place], relaxed: bool) -> None:
+        known = reachable_counters(self.env.layout)
+        objects = np.asarray(self.env.layout.start.cells.object)
+        if relaxed and any(objects[place] >= Item.SOUP for place in set(known) - set(counters)):
+            raise ValueError(
+                "There is no upper bound where a soup lies on a counter at the start: name that "
+                "counter as one in use."
+            )
         for row, col in counters:
-            inside = 0 <= row < height and 0 <= col < width
-            if not inside or self._tiles[row, col] != Tile.COUNTER:
-                raise ValueError(f"There is no counter in row {row}, column {col}.")
-            if (row, col) not in touched:
-                raise ValueError(f"No cook can reach the counter in row {row}, column {col}.")
+            if (row, col) not in known:
+                cells = " ".join(f"{row},{col}" for row, col in known)
+                raise ValueError(
+                    f"There is no counter in row {row}, column {col} that a cook can reach: "
+                    f"those that can be reached are {cells or 'none'}."
+                )
+
+    def _check_size(self, max_bytes: float) -> None:
+        # Three arrays of values, and for tables, an index for each of their columns.
+        needed = 3 * self.num_states + 8 * self.num_objects * (4 * len(self.dims) + 40)
+        if needed > max_bytes:
+            raise ValueError(
+                f"The search has {self.num_states:,} joint states and needs "
+                f"{needed / 2**30:.1f} GiB of memory, more than the {max_bytes / 2**30:g} GiB that "
+                "it may take: allow it more, or use fewer counters."
+            )
 
     def _find_unit(self) -> float:
         """What every pay for a soup is a multiple of."""
@@ -145,162 +204,156 @@ class JointModel:
             )
         return float(unit)
 
-    def face(self, place: Place) -> object:
-        """What a cell is for a cook in front of it: one that matters, a kind of tile, a counter
-        that is relaxed (`Tile.COUNTER`), or nothing of use.
-        """
+    def face(self, place: Place) -> Faced:
+        """What a cell is for a cook in front of it."""
         tile = int(self._tiles[place])
         if place in self.cells:
-            return place
-        if tile in self.rules.once:
-            return Tile(tile) if tile not in (Tile.POT, Tile.COUNTER) else self._other(tile)
-        return self._other(tile)
-
-    def _other(self, tile: int) -> Tile | None:
-        return Tile.COUNTER if self.relaxed and tile == Tile.COUNTER else None
+            return Faced(tile, self.cells.index(place))
+        if tile == Tile.COUNTER and self.relaxed:
+            return Faced(tile)
+        useful = tile not in (Tile.COUNTER, Tile.POT) and tile in self.rules.once
+        return Faced(tile) if useful else _NOTHING
 
     def _list_poses(self, walks: list[list[Place]]) -> None:
         """Finds all poses of both cooks, and all pairs of them."""
-        self.faces: list[object] = [None]
         self.poses: list[list[Pose]] = [[], []]
-        self.pose_faces: list[list[Face]] = [[], []]
+        self._faced: list[list[Faced]] = [[], []]
         self._number: list[dict[Pose, int]] = [{}, {}]
-        for cook, place in ((cook, place) for cook in range(2) for place in walks[cook]):
-            seen: dict[object, int] = {}
+        for cook, place in [(cook, place) for cook, walk in enumerate(walks) for place in walk]:
+            seen: dict[Faced, int] = {}
             for direction in range(4):
                 pose = (*place, direction)
                 face = self.face(ahead(pose))
-                if face not in self.faces:
-                    self.faces.append(face)
                 if face not in seen:
                     seen[face] = len(self.poses[cook])
                     self.poses[cook].append(pose)
-                    self.pose_faces[cook].append(self.faces.index(face))
+                    self._faced[cook].append(face)
                 self._number[cook][pose] = seen[face]
         both = itertools.product(*(range(len(poses)) for poses in self.poses))
-        self.pairs = [
-            (i, j) for i, j in both if self.poses[0][i][:2] != self.poses[1][j][:2]
-        ]
+        self.pairs = [(i, j) for i, j in both if self.poses[0][i][:2] != self.poses[1][j][:2]]
         self._pair = {pair: number for number, pair in enumerate(self.pairs)}
 
     def _list_choices(self) -> list[list[Choice]]:
         """All joint actions from each pair of poses, by who interacts."""
-        actions = list(itertools.product(range(_MOVES), repeat=2))
-        nothing = (int(Item.NOTHING),) * 2
+        actions = [(first, second) for first in range(_MOVES) for second in range(_MOVES)]
+        nothing = (int(Item.NOTHING), int(Item.NOTHING))
         stand = [(self.poses[0][i], self.poses[1][j]) for i, j in self.pairs]
         told = ask(self.env, [Case(x, nothing, {}, a) for x in stand for a in actions])
         after = [self.pair_of(x) for x in told.poses.tolist()]
+        number = len(actions)
+        led = [
+            dict(zip(actions, after[pair * number :][:number], strict=True))
+            for pair in range(self.num_pairs)
+        ]
+        self.second_moves = [
+            tuple({led[pair][STAY, move]: None for move in range(_MOVES)})
+            for pair in range(self.num_pairs)
+        ]
         choices = []
         for pair, (i, j) in enumerate(self.pairs):
-            led = after[pair * len(actions) : (pair + 1) * len(actions)]
-            faces = (self.pose_faces[0][i], self.pose_faces[1][j])
+            faces = (self._faced[0][i], self._faced[1][j])
             choices.append(
                 [
-                    self._choose(interacts, faces, actions, led)
-                    for interacts in itertools.product((False, True), repeat=2)
-                    if all(face or not x for face, x in zip(faces, interacts, strict=True))
+                    self._choose(pair, interacts, faces, led[pair])
+                    for interacts in _WHO
+                    if not any(x and f == _NOTHING for f, x in zip(faces, interacts, strict=True))
                 ]
             )
         return choices
 
     def _choose(
         self,
+        pair: int,
         interacts: tuple[bool, bool],
-        faces: tuple[Face, Face],
-        actions: Sequence[tuple[int, int]],
-        led: Sequence[int],
+        faces: tuple[Faced, Faced],
+        led: dict[tuple[int, int], int],
     ) -> Choice:
         """Who interacts does not move, just as if it stayed."""
         pairs: dict[int, tuple[int, int]] = {}
-        for action, pair in zip(actions, led, strict=True):
+        for action, other in led.items():
             if all(a == STAY or not x for a, x in zip(action, interacts, strict=True)):
                 told = [INTERACT if x else a for a, x in zip(action, interacts, strict=True)]
-                pairs.setdefault(pair, (told[0], told[1]))
-        used = tuple(face if x else 0 for face, x in zip(faces, interacts, strict=True))
-        return Choice(interacts, tuple(pairs), tuple(pairs.values()), self._table(used))
+                pairs.setdefault(other, (told[0], told[1]))
+        used = [face if x else _NOTHING for face, x in zip(faces, interacts, strict=True)]
+        tables = self._find_tables((used[0], used[1]))
+        sources, staged = tuple(pairs), False
+        if not interacts[1]:
+            first = (STAY,) if interacts[0] else range(_MOVES)
+            stage = tuple({led[move, STAY]: None for move in first})
+            # Where cooks are in each other's way, one after the other is not both at once.
+            if {x for source in stage for x in self.second_moves[source]} == set(pairs):
+                sources, staged = stage, True
+        return Choice(interacts, tuple(pairs), tuple(pairs.values()), tables, sources, staged)
 
     def pair_of(self, poses: Sequence[Sequence[int]]) -> int:
         """The number of a pair of poses, each of which is `(row, col, direction)`."""
-        first, second = (self._number[cook][tuple(poses[cook])] for cook in range(2))
-        return self._pair[first, second]
+        (row, col, way), (other_row, other_col, other_way) = poses
+        first = self._number[0][row, col, way]
+        return self._pair[first, self._number[1][other_row, other_col, other_way]]
 
-    def _table(self, faces: tuple[Face, ...]) -> tuple[Table, ...]:
-        """What happens when cooks interact with these; 0 for who does not."""
-        key = (faces[0], faces[1])
-        if key not in self._tables:
-            given = range(len(self._gifts)) if self._is_relaxed(key) else (0,)
-            ways = itertools.product(
-                *(given if self.faces[face] == Tile.COUNTER else (0,) for face in key)
-            )
-            self._tables[key] = tuple(self._build(key, way) for way in ways)
-        return self._tables[key]
-
-    def _is_relaxed(self, faces: tuple[Face, Face]) -> bool:
-        return any(self.faces[face] == Tile.COUNTER for face in faces)
+    def _find_tables(self, faces: tuple[Faced, Faced]) -> tuple[Table, ...]:
+        """What happens when cooks interact with these. A relaxed counter gives what one likes, so
+        there is a table for each gift.
+        """
+        if faces not in self._tables:
+            gifts = [self._gifts if face.is_relaxed else [0] for face in faces]
+            ways = itertools.product(*gifts)
+            self._tables[faces] = tuple(self._build(faces, way) for way in ways)
+        return self._tables[faces]
 
     @property
     def _gifts(self) -> list[int]:
-        """The numbers of what dispensers give: what a relaxed counter gives, too."""
+        """The hands with what dispensers give: a relaxed counter gives it, too."""
         items = (Item.ONION, Item.TOMATO, Item.DISH)
         return [self.rules.hands.index(x) for x in items if x in self.rules.hands]
 
-    def _build(self, faces: tuple[Face, Face], ways: tuple[int, ...]) -> Table:
+    def _build(self, faces: tuple[Faced, Faced], gifts: tuple[int, ...]) -> Table:
         waits = [self.rules.waits[int(self._tiles[place])] for place in self.cells]
         changed = [i for i, x in enumerate(waits) if (x != np.arange(len(x))).any()]
-        changed += [
-            self.cells.index(self.faces[face]) for face in faces if self.faces[face] in self.cells
-        ]
-        lead = self.dims[: max(changed, default=-1) + 3]
+        last = max([*changed, *(face.cell for face in faces)], default=-1)
+        lead = self.dims[: last + 3]
         before = np.unravel_index(np.arange(math.prod(lead)), lead)
-        after = list(before)
-        for i in range(len(lead) - 2):
-            after[2 + i] = waits[i][before[2 + i]]
-        reward = self._interact(faces, ways, before, after)
+        after = [*before[:2], *(waits[i][x] for i, x in enumerate(before[2:]))]
+        reward = np.zeros(len(before[0]))
+        if faces[0] == faces[1] and faces[0].cell >= 0:
+            at = faces[0].cell + 2
+            both, now = self.rules.both[faces[0].tile], (before[0], before[1], before[at])
+            after[0], after[1], after[at] = (x[now] for x in (*both.hands, both.content))
+            reward += both.reward[now]
+        else:
+            for cook in range(2):
+                reward += self._interact(cook, faces[cook], gifts[cook], before, after)
         units = np.rint(reward / self.unit).astype(np.uint8)
-        return Table(
-            np.ravel_multi_index(after, lead),
-            self.num_objects // math.prod(lead),
-            units if units.any() else None,
-        )
+        paid = units if units.any() else None
+        number = np.asarray(np.ravel_multi_index(tuple(after), lead))
+        return Table(number, self.num_objects // math.prod(lead), paid)
 
     def _interact(
         self,
-        faces: tuple[Face, Face],
-        ways: tuple[int, ...],
+        cook: int,
+        face: Faced,
+        gift: int,
         before: Sequence[np.ndarray],
         after: list[np.ndarray],
-    ) -> np.ndarray:
-        """Puts into `after` what cooks do to what they face.
+    ) -> np.ndarray | float:
+        """Puts into `after` what a cook does to what it faces.
 
         **Returns:** what is paid.
         """
-        reward = np.zeros(before[0].shape)
-        if faces[0] == faces[1] and self.faces[faces[0]] in self.cells:
-            at = self.cells.index(self.faces[faces[0]]) + 2
-            both = self.rules.both[int(self._tiles[self.cells[at - 2]])]
-            now = (before[0], before[1], before[at])
-            after[0], after[1] = both.hands[0][now], both.hands[1][now]
-            after[at] = both.content[now]
-            return reward + both.reward[now]
-        for cook, face in enumerate(faces):
-            kind = self.faces[face]
-            if kind in self.cells:
-                at = self.cells.index(kind) + 2
-                once, now = self.rules.once[int(self._tiles[kind])], (before[cook], before[at])
-                after[at] = once.content[now]
-            elif kind == Tile.COUNTER:
-                empty = self.rules.hands.index(int(Item.NOTHING))
-                is_empty = before[cook] == empty
-                after[cook] = np.where(is_empty, self._gifts[ways[cook]], empty)
-                reward += self.rules.once[Tile.SERVING].reward[before[cook], 0]
-                continue
-            elif kind is not None:
-                once, now = self.rules.once[int(kind)], (before[cook], np.zeros_like(before[cook]))
-            else:
-                continue
-            after[cook] = once.hand[now]
-            reward += once.reward[now]
-        return reward
+        if face == _NOTHING:
+            return 0.0
+        hand = before[cook]
+        if face.is_relaxed:
+            empty = self.rules.hands.index(int(Item.NOTHING))
+            after[cook] = np.where(hand == empty, gift, empty)
+            serving = self.rules.once.get(int(Tile.SERVING))
+            return 0.0 if serving is None else serving.reward[hand, 0]
+        once = self.rules.once[face.tile]
+        content = before[face.cell + 2] if face.cell >= 0 else np.zeros_like(hand)
+        if face.cell >= 0:
+            after[face.cell + 2] = once.content[hand, content]
+        after[cook] = once.hand[hand, content]
+        return once.reward[hand, content]
 
     # States
 
