@@ -21,6 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agents import write_whole
 from eqgrid.envs.overcooked import (
+    KITCHENS,
     PLANS_FILE,
     REFERENCE_NAMES,
     JointModel,
@@ -28,6 +29,7 @@ from eqgrid.envs.overcooked import (
     Plan,
     choose_spacing,
     reachable_counters,
+    reference_layouts,
     replay,
     solve,
     stored_plans,
@@ -87,11 +89,22 @@ def read_counters(config: Config, env: GridWorld) -> tuple[tuple[int, int], ...]
 
 @contextmanager
 def _progress(console: Console, what: str, steps: int) -> Iterator[Callable[[int], None]]:
-    """A bar, and what to tell how many steps are done."""
+    """A bar, or ten lines where nobody looks at a terminal, and what to tell how many steps are
+    done.
+    """
+    if not console.is_terminal:
+        begin = time.perf_counter()
+        yield lambda done: _say(console, what, done, steps, time.perf_counter() - begin)
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=steps)
         yield lambda done: bar.update(task, completed=done)
+
+
+def _say(console: Console, what: str, done: int, steps: int, seconds: float) -> None:
+    if done % max(1, steps // 10) == 0:
+        console.print(f"{what}: {done} of {steps} steps, {seconds:.0f} s", highlight=False)
 
 
 def search(
@@ -156,6 +169,7 @@ def store(plan: Plan) -> bool:
 
     **Returns:** whether it was kept.
     """
+    stored_plans.cache_clear()  # another process may have kept one since
     plans = dict(stored_plans())
     if (old := plans.get(plan.key)) is not None:
         uppers = [x for x in (old.upper, plan.upper) if x is not None]
@@ -176,8 +190,10 @@ def run(args: Sequence[str]) -> None:
     config = cli(Config("cramped"), args, what, Config.__doc__ or "")
     if not 1 <= config.horizon <= 10_000:
         raise UsageError("--horizon must be at least 1 and at most 10,000.")
-    if min(config.memory_gib, config.disk_gib) <= 0:
+    if not min(config.memory_gib, config.disk_gib) > 0:
         raise UsageError("--memory-gib and --disk-gib must be above 0.")
+    if config.store and _name(config.layout) not in (*KITCHENS, *reference_layouts()):
+        raise UsageError("--store keeps plans of layouts with a name: leave it out.")
     kitchen = Kitchen(layout=config.layout, dynamics=config.dynamics, horizon=config.horizon)
     try:
         env = kitchen.build(train=False)

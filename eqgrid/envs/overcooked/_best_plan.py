@@ -43,7 +43,7 @@ class Layers:
         return np.memmap(self._file, np.uint8, "r", offset, self._shape)
 
 
-def choose_spacing(model: JointModel, horizon: int, disk: float) -> int:
+def choose_spacing(model: JointModel, horizon: int, disk: float | int) -> int:
     """Every how many steps a layer is kept, so that all of them take at most `disk` bytes.
 
     **Raises:** `ValueError` when they do not fit.

@@ -15,7 +15,6 @@ import math
 from collections.abc import Sequence
 from typing import final
 
-import jax
 import numpy as np
 from jaxtyping import Int, UInt8
 
@@ -130,7 +129,7 @@ class JointModel:
         counters: Sequence[Place] = (),
         *,
         relaxed: bool = False,
-        max_bytes: float = math.inf,
+        max_bytes: float | int = math.inf,
     ) -> None:
         if env.num_agents != 2:
             raise ValueError(
@@ -152,7 +151,7 @@ class JointModel:
         self._check_size(max_bytes)
         self._tables: dict[tuple[Faced, Faced], tuple[Table, ...]] = {}
         self.choices = self._list_choices()
-        self.start = self._locate_start()
+        self.start = self.locate(env.layout.start)
         if not relaxed:
             self.check()
 
@@ -180,7 +179,7 @@ class JointModel:
                     f"those that can be reached are {cells or 'none'}."
                 )
 
-    def _check_size(self, max_bytes: float) -> None:
+    def _check_size(self, max_bytes: float | int) -> None:
         # Three arrays of values, and for tables, an index for each of their columns.
         needed = 3 * self.num_states + 8 * self.num_objects * (4 * len(self.dims) + 40)
         if needed > max_bytes:
@@ -357,14 +356,12 @@ class JointModel:
 
     # States
 
-    def _locate_start(self) -> tuple[int, int]:
-        return self.locate(self.env.layout.start)
-
     def locate(self, world: World) -> tuple[int, int]:
         """The number of the pair of poses, and that of the objects, in a state of the kitchen."""
-        bodies, cells = jax.device_get((world.bodies, world.cells))
-        poses = np.concatenate([bodies.position, bodies.direction[:, None]], axis=1)
-        return self.pair_of(poses.tolist()), self._objects(bodies.held, cells.object, cells.clock)
+        bodies, cells = world.bodies, world.cells
+        poses = np.concatenate([bodies.position, np.asarray(bodies.direction)[:, None]], axis=1)
+        held, objects, clock = (np.asarray(x) for x in (bodies.held, cells.object, cells.clock))
+        return self.pair_of(poses.tolist()), self._objects(held, objects, clock)
 
     def _objects(self, held: np.ndarray, objects: np.ndarray, timers: np.ndarray) -> int:
         hands = [self.rules.hands.index(self.rules.merge_held(int(x))) for x in held]
