@@ -37,6 +37,7 @@ from eqgrid.envs.overcooked import (
 )
 from eqgrid.grid import GridWorld
 from experiments._benchmark import open_results, run_command
+from experiments._cache import keep_compiled_programs
 from experiments._config import cli
 from experiments._errors import RunError, UsageError
 from experiments._results import write_json
@@ -116,7 +117,11 @@ def search(
     """
     begin, counters = time.perf_counter(), read_counters(config, env)
     model = JointModel(env, counters, max_bytes=config.memory_gib * _GIB)
-    console.print(f"{model.num_states:,} joint states, {len(counters)} counters in use")
+    console.print(
+        f"{model.num_states:,} joint states, {len(counters)} counters in use, "
+        f"{model.num_bytes / _GIB:.1f} GiB of memory",
+        highlight=False,
+    )
     room = min(config.disk_gib * _GIB, 0.9 * shutil.disk_usage(folder).free)
     spacing = choose_spacing(model, config.horizon, room)
     with tempfile.TemporaryFile(dir=folder) as file:
@@ -136,7 +141,8 @@ def search(
     seconds = round(time.perf_counter() - begin, 1)
     if config.upper and upper is None:
         found = dataclasses.replace(found, upper=_bound(config, env, counters, console))
-    return found, {"joint_states": model.num_states, "seconds": seconds}
+    memory = round(model.num_bytes / _GIB, 2)
+    return found, {"joint_states": model.num_states, "seconds": seconds, "memory_gib": memory}
 
 
 def _bound(
@@ -200,6 +206,7 @@ def run(args: Sequence[str]) -> None:
         if not isinstance(env, GridWorld):
             raise UsageError("A plan is searched in one kitchen: name one layout.")
         read_counters(config, env)
+        keep_compiled_programs()
         folder, console = open_results("optimum", config.out)
         plan, took = search(config, env, folder, console)
     except ValueError as error:

@@ -163,12 +163,17 @@ class JointModel:
     def num_states(self) -> int:
         return self.num_pairs * self.num_objects
 
+    @property
+    def num_bytes(self) -> int:
+        """The memory that a search takes, about: three arrays of values, and the tables."""
+        return 3 * self.num_states + 8 * self.num_objects * (4 * len(self.dims) + 40)
+
     def _check_counters(self, counters: Sequence[Place], relaxed: bool) -> None:
         known = reachable_counters(self.env.layout)
         objects = np.asarray(self.env.layout.start.cells.object)
-        if relaxed and any(objects[place] >= Item.SOUP for place in set(known) - set(counters)):
+        if relaxed and any(objects[place] != Item.NOTHING for place in {*known} - {*counters}):
             raise ValueError(
-                "There is no upper bound where a soup lies on a counter at the start: name that "
+                "There is no upper bound where something lies on a counter at the start: name that "
                 "counter as one in use."
             )
         for row, col in counters:
@@ -180,13 +185,12 @@ class JointModel:
                 )
 
     def _check_size(self, max_bytes: float | int) -> None:
-        # Three arrays of values, and for tables, an index for each of their columns.
-        needed = 3 * self.num_states + 8 * self.num_objects * (4 * len(self.dims) + 40)
-        if needed > max_bytes:
+        if self.num_bytes > max_bytes:
+            needed, allowed = self.num_bytes / 2**30, max_bytes / 2**30
             raise ValueError(
-                f"The search has {self.num_states:,} joint states and needs "
-                f"{needed / 2**30:.1f} GiB of memory, more than the {max_bytes / 2**30:g} GiB that "
-                "it may take: allow it more, or use fewer counters."
+                f"The search has {self.num_states:,} joint states and needs {needed:.1f} GiB of "
+                f"memory, more than the {allowed:g} GiB that it may take: allow it more, or use "
+                "fewer counters."
             )
 
     def _find_unit(self) -> float:
