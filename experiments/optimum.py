@@ -56,7 +56,7 @@ class Config:
     """A full pot starts by itself, or a cook starts it."""
     horizon: int = 400
     """Length of the episode, in steps."""
-    counters: tuple[str, ...] = ()
+    counters: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ROW,COL ...")] = ()
     """Counters that cooks may use, each as row,column, counted from 0; or all."""
     upper: bool = False
     """Also find a bound that nothing exceeds, whatever counters are used."""
