@@ -4,6 +4,7 @@ python experiments/optimum.py forced --counters 1,2 2,2
 """
 
 import dataclasses
+import functools
 import json
 import re
 import shutil
@@ -116,7 +117,9 @@ def search(
     **Raises:** `ValueError` when the search does not fit; `RunError` when the replay differs.
     """
     begin, counters = time.perf_counter(), read_counters(config, env)
-    model = JointModel(env, counters, max_bytes=config.memory_gib * _GIB)
+    build = functools.partial(JointModel, env, counters, max_bytes=config.memory_gib * _GIB)
+    model, uses_all = build(), set(counters) == set(reachable_counters(env.layout))
+    relaxed = build(relaxed=True) if config.upper and not uses_all else None  # before any search
     console.print(
         f"{model.num_states:,} joint states, {len(counters)} counters in use, "
         f"{model.num_bytes / _GIB:.1f} GiB of memory",
@@ -131,7 +134,7 @@ def search(
         with _progress(console, "tracing the plan", config.horizon) as report:
             plan = trace(model, config.horizon, layers, lambda n: report(config.horizon - n))
     digits = ("".join(map(str, plan[:, 0])), "".join(map(str, plan[:, 1])))
-    upper = value if set(counters) == set(reachable_counters(env.layout)) else None
+    upper = value if uses_all else None
     found = Plan(
         _name(config.layout), config.dynamics, config.horizon, counters, value, upper, digits
     )
@@ -139,20 +142,13 @@ def search(
     if earned != value:
         raise RunError(f"The plan earns {earned:g} in the environment, not {value:g}.")
     seconds = round(time.perf_counter() - begin, 1)
-    if config.upper and upper is None:
-        found = dataclasses.replace(found, upper=_bound(config, env, counters, console))
+    if relaxed is not None:
+        console.print(f"{relaxed.num_states:,} joint states for the bound", highlight=False)
+        with _progress(console, "bounding", config.horizon) as report:
+            bound = solve(relaxed, config.horizon, report=report)
+        found = dataclasses.replace(found, upper=bound)
     memory = round(model.num_bytes / _GIB, 2)
     return found, {"joint_states": model.num_states, "seconds": seconds, "memory_gib": memory}
-
-
-def _bound(
-    config: Config, env: GridWorld, counters: tuple[tuple[int, int], ...], console: Console
-) -> float:
-    """An upper bound of the return, whatever counters are used."""
-    relaxed = JointModel(env, counters, relaxed=True, max_bytes=config.memory_gib * _GIB)
-    console.print(f"{relaxed.num_states:,} joint states for the upper bound")
-    with _progress(console, "bounding", config.horizon) as report:
-        return solve(relaxed, config.horizon, report=report)
 
 
 def _name(layout: str) -> str:

@@ -52,7 +52,10 @@ def choose_spacing(model: JointModel, horizon: int, disk: float | int) -> int:
     spacing = max(8, math.ceil(horizon / number)) if number > 0 else horizon
     if spacing > _LONGEST:
         needed = model.num_states * (horizon / _LONGEST + 1) / 2**30
-        raise ValueError(f"The search needs {needed:.1f} GiB on the disk for what it keeps.")
+        raise ValueError(
+            f"The search needs {needed:.1f} GiB on the disk for what it keeps, and may take "
+            f"{disk / 2**30:.1f}: allow it more, or use fewer counters."
+        )
     return spacing
 
 
