@@ -20,6 +20,7 @@ from experiments import (
     body_speed,
     layouts,
     learning_speed,
+    optimum,
     throughput,
 )
 from experiments._config import parse
@@ -33,6 +34,7 @@ SMALLER = {
     "throughput.py": "--num-envs 1 4 --repeats 1 --worlds overcooked goals",
     "learning_speed.py": "--repeats 1 --total-steps 8192",
     "layouts.py": "--count 3",
+    "optimum.py": "--horizon 5 --counters --no-film",
     "body_speed.py": "--num-envs 4 --repeats 1 --steps-per-run 64 --model cartpole",
     "accelerator.py": "--num-envs 4 --repeats 1 --seeds 2 --total-steps 8192 --copy-gib 0.01",
 }
@@ -109,7 +111,7 @@ def test_commands_run(command, tmp_path, own_caches, as_people_do):
 def test_flags_exist(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     helps = []
-    programs = (_evaluation, _crossplay, _partners, layouts)
+    programs = (_evaluation, _crossplay, _partners, layouts, optimum)
     for command in (*programs, throughput, learning_speed, accelerator, body_speed):
         with pytest.raises(SystemExit):
             command.run(["--help"])

@@ -1,3 +1,9 @@
+from ._best_plan import (
+    Layers as Layers,
+    choose_spacing as choose_spacing,
+    solve as solve,
+    trace as trace,
+)
 from ._contents import (
     MAX_INGREDIENTS as MAX_INGREDIENTS,
     Ingredient as Ingredient,
@@ -30,12 +36,11 @@ from ._interactions import (
     StartCooking as StartCooking,
     Take as Take,
 )
+from ._joint_model import JointModel as JointModel, reachable_counters as reachable_counters
 from ._kinds import KINDS as KINDS
 from ._layouts import (
-    BEST_KNOWN_RETURNS as BEST_KNOWN_RETURNS,
     KITCHENS as KITCHENS,
     REFERENCE_NAMES as REFERENCE_NAMES,
-    best_known_return as best_known_return,
     load_layout as load_layout,
     parse_kitchen as parse_kitchen,
     parse_reference as parse_reference,
@@ -52,6 +57,13 @@ from ._planes import (
     LAST_STEPS as LAST_STEPS,
     LOSSLESS_COLUMNS as LOSSLESS_COLUMNS,
     lossless_planes as lossless_planes,
+)
+from ._plans import (
+    PLANS_FILE as PLANS_FILE,
+    Plan as Plan,
+    best_known_return as best_known_return,
+    replay as replay,
+    stored_plans as stored_plans,
 )
 from ._recipes import ALL_RECIPES as ALL_RECIPES, Recipe as Recipe, Recipes as Recipes
 from ._reference_features import ReferenceFeatures as ReferenceFeatures

@@ -73,28 +73,6 @@ REFERENCE_NAMES = {
 }
 
 
-BEST_KNOWN_RETURNS = {
-    ("cramped", "classic"): 260.0,
-    ("asymmetric", "classic"): 500.0,
-    ("ring", "classic"): 360.0,
-    ("forced", "classic"): 360.0,
-    ("circuit", "classic"): 240.0,
-    ("cramped", "interactive"): 240.0,
-    ("asymmetric", "interactive"): 500.0,
-    ("ring", "interactive"): 340.0,
-    ("forced", "interactive"): 340.0,
-}
-"""What two cooks can earn in 400 steps from the reference start, by exact dynamic programming over
-joint plans with few or no counters in use, so that a true optimum can be higher. (In circuit no
-counters are used, and passing onions over them is faster.)"""
-
-
-def best_known_return(layout: str, dynamics: str, horizon: int) -> float | None:
-    """The entry of `BEST_KNOWN_RETURNS` for a kitchen by either name, if there is one."""
-    name = REFERENCE_NAMES.get(layout, layout)
-    return BEST_KNOWN_RETURNS.get((name, dynamics)) if horizon == 400 else None
-
-
 def load_layout(layout: str | Path | Layout) -> Layout:
     """A kitchen from whatever names or describes it.
 

@@ -1,0 +1,411 @@
+"""A kitchen of two cooks as a decision problem over joint states, small enough to be solved.
+
+A joint state is a pair of poses and a set of objects: what both cooks hold, and what is in the pots
+and on some counters. All of it is found by asking the environment; no rule is written here twice.
+
+What a cook can do depends on where it looks only through the cell in front of it, and a move sets
+the direction whatever it was before. So directions that face nothing of use (the floor, a wall, a
+counter that is not in use) are one pose. Cooks are not exchanged for one another: in a step, the
+first acts before the second.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+from jaxtyping import Int, UInt8
+
+from ...grid import GridWorld, Layout, World, reach
+from ._contents import Item, Tile
+from ._joint_tables import INTERACT, STAY, Case, Code, Place, Pose, Rules, ahead, ask
+
+_MOVES = 5  # the four directions, and to stay
+_CHECKED = 4096
+_WHO = ((False, False), (False, True), (True, False), (True, True))
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Faced:
+    """What a cook faces, as far as it matters.
+
+    - `tile`: the kind of tile; `Tile.FLOOR` stands for all that is of no use.
+    - `cell`: which of the cells with contents it is, from 0; -1 for what has none. A counter that
+        has none is relaxed.
+    """
+
+    tile: int
+    cell: int = -1
+
+    @property
+    def is_relaxed(self) -> bool:
+        return self.tile == Tile.COUNTER and self.cell < 0
+
+
+_NOTHING = Faced(int(Tile.FLOOR))
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Where an action leads each set of objects. Sets that differ only in cells that are last and
+    that nothing happens to follow one another: they form a block, which is moved as one.
+
+    - `next`: the block that follows each block.
+    - `block`: how many sets of objects are in one.
+    - `reward`: soups that are paid for, in units; `None` for none at all.
+    """
+
+    next: Int[np.ndarray, " blocks"]
+    block: int
+    reward: UInt8[np.ndarray, " blocks"] | None
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """A kind of joint action from a pair of poses: who interacts, and where the others go.
+
+    - `interacts`: whether each cook does.
+    - `pairs`: the pairs of poses that it can lead to.
+    - `actions`: a joint action for each of them.
+    - `tables`: what happens to the objects; several where a cook has a choice.
+    - `sources`: pairs of poses whose best value is that of `pairs`. If `staged`, not their own
+        values count, but the best of them over the moves of the second cook alone: few pairs of
+        poses are then looked at, not the products of the moves of both cooks.
+    """
+
+    interacts: tuple[bool, bool]
+    pairs: tuple[int, ...]
+    actions: tuple[tuple[int, int], ...]
+    tables: tuple[Table, ...]
+    sources: tuple[int, ...]
+    staged: bool
+
+
+def _walks(layout: Layout) -> list[list[Place]]:
+    """Where each cook can go when nobody is in its way."""
+    floor, positions = layout.tiles == Tile.FLOOR, layout.start.bodies.position
+    found = [np.argwhere(np.asarray(reach(floor, start))) for start in positions]
+    return [[(int(row), int(col)) for row, col in cells] for cells in found]
+
+
+def _touched(walks: Sequence[Sequence[Place]]) -> set[Place]:
+    """The cells that some cook can face."""
+    return {ahead((*place, way)) for walk in walks for place in walk for way in range(4)}
+
+
+def reachable_counters(layout: Layout) -> tuple[Place, ...]:
+    """`(row, col)` of all counters that some cook can face."""
+    tiles, touched = np.asarray(layout.tiles), _touched(_walks(layout))
+    return tuple(sorted(place for place in touched if tiles[place] == Tile.COUNTER))
+
+
+@final
+class JointModel:
+    """All joint states of a kitchen of two cooks, and what every joint action makes of them.
+
+    **Arguments:**
+
+    - `env`: the kitchen.
+    - `counters`: `(row, col)` of the counters that cooks use.
+    - `relaxed`: for an upper bound. Any other counter then takes whatever a cook puts on it, pays
+        at once for a soup, and gives back an onion, a tomato or a dish at any time. Every plan in
+        the kitchen can be followed in this model and earns at least as much: who picks a soup up
+        from such a counter has been paid for it already and goes on with empty hands, and who
+        takes anything else finds it.
+    - `max_bytes`: the most memory that the model and a search in it may take.
+
+    **Raises:** `ValueError` with one sentence when there are not two cooks, a counter is none or
+    out of reach, the soups do not pay multiples of one value, or all this does not fit.
+    """
+
+    def __init__(
+        self,
+        env: GridWorld,
+        counters: Sequence[Place] = (),
+        *,
+        relaxed: bool = False,
+        max_bytes: float | int = math.inf,
+    ) -> None:
+        if env.num_agents != 2:
+            raise ValueError(
+                f"Plans are searched for two cooks, and this kitchen has {env.num_agents}."
+            )
+        self.env, self._tiles = env, np.asarray(env.layout.tiles)
+        walks = _walks(env.layout)
+        floor, touched = sorted({*walks[0], *walks[1]}), _touched(walks)
+        self._check_counters(counters, relaxed)
+        pots = sorted(place for place in touched if self._tiles[place] == Tile.POT)
+        self.cells: tuple[Place, ...] = (*pots, *sorted(set(counters)))
+        self.relaxed = relaxed
+        self.rules = Rules(env, floor, self.cells)
+        self.unit = self._find_unit()
+        sizes = [len(contents) for contents in self.rules.contents]
+        self.dims = (len(self.rules.hands), len(self.rules.hands), *sizes)
+        self.num_objects = math.prod(self.dims)
+        self._list_poses(walks)
+        self._check_size(max_bytes)
+        self._tables: dict[tuple[Faced, Faced], tuple[Table, ...]] = {}
+        self.choices = self._list_choices()
+        self.start = self.locate(env.layout.start)
+        if not relaxed:
+            self.check()
+
+    @property
+    def num_pairs(self) -> int:
+        return len(self.pairs)
+
+    @property
+    def num_states(self) -> int:
+        return self.num_pairs * self.num_objects
+
+    @property
+    def num_bytes(self) -> int:
+        """The memory that a search takes, about: three arrays of values, and the tables."""
+        return 3 * self.num_states + 8 * self.num_objects * (4 * len(self.dims) + 40)
+
+    def _check_counters(self, counters: Sequence[Place], relaxed: bool) -> None:
+        known = reachable_counters(self.env.layout)
+        objects = np.asarray(self.env.layout.start.cells.object)
+        if relaxed and any(objects[place] != Item.NOTHING for place in {*known} - {*counters}):
+            raise ValueError(
+                "There is no upper bound where something lies on a counter at the start: name that "
+                "counter as one in use."
+            )
+        for row, col in counters:
+            if (row, col) not in known:
+                cells = " ".join(f"{row},{col}" for row, col in known)
+                raise ValueError(
+                    f"There is no counter in row {row}, column {col} that a cook can reach: "
+                    f"those that can be reached are {cells or 'none'}."
+                )
+
+    def _check_size(self, max_bytes: float | int) -> None:
+        if self.num_bytes > max_bytes:
+            needed, allowed = self.num_bytes / 2**30, max_bytes / 2**30
+            raise ValueError(
+                f"The search has {self.num_states:,} joint states and needs {needed:.1f} GiB of "
+                f"memory, more than the {allowed:g} GiB that it may take: allow it more, or use "
+                "fewer counters."
+            )
+
+    def _find_unit(self) -> float:
+        """What every pay for a soup is a multiple of."""
+        serving = self.rules.once.get(Tile.SERVING)
+        paid = [] if serving is None else [float(x) for x in serving.reward.ravel() if x]
+        if any(x < 0 or x % 1 for x in paid):
+            raise ValueError("Plans are searched where soups pay whole numbers above 0.")
+        unit = math.gcd(*(int(x) for x in paid)) or 1
+        if max(paid, default=0) / unit > 50:
+            raise ValueError(
+                "Soups pay too differently for the search: the largest pay may be at most 50 "
+                f"times {unit}, the greatest common divisor of all."
+            )
+        return float(unit)
+
+    def face(self, place: Place) -> Faced:
+        """What a cell is for a cook in front of it."""
+        tile = int(self._tiles[place])
+        if place in self.cells:
+            return Faced(tile, self.cells.index(place))
+        if tile == Tile.COUNTER and self.relaxed:
+            return Faced(tile)
+        useful = tile not in (Tile.COUNTER, Tile.POT) and tile in self.rules.once
+        return Faced(tile) if useful else _NOTHING
+
+    def _list_poses(self, walks: list[list[Place]]) -> None:
+        """Finds all poses of both cooks, and all pairs of them."""
+        self.poses: list[list[Pose]] = [[], []]
+        self._faced: list[list[Faced]] = [[], []]
+        self._number: list[dict[Pose, int]] = [{}, {}]
+        for cook, place in [(cook, place) for cook, walk in enumerate(walks) for place in walk]:
+            seen: dict[Faced, int] = {}
+            for direction in range(4):
+                pose = (*place, direction)
+                face = self.face(ahead(pose))
+                if face not in seen:
+                    seen[face] = len(self.poses[cook])
+                    self.poses[cook].append(pose)
+                    self._faced[cook].append(face)
+                self._number[cook][pose] = seen[face]
+        both = itertools.product(*(range(len(poses)) for poses in self.poses))
+        self.pairs = [(i, j) for i, j in both if self.poses[0][i][:2] != self.poses[1][j][:2]]
+        self._pair = {pair: number for number, pair in enumerate(self.pairs)}
+
+    def _list_choices(self) -> list[list[Choice]]:
+        """All joint actions from each pair of poses, by who interacts."""
+        actions = [(first, second) for first in range(_MOVES) for second in range(_MOVES)]
+        nothing = (int(Item.NOTHING), int(Item.NOTHING))
+        stand = [(self.poses[0][i], self.poses[1][j]) for i, j in self.pairs]
+        told = ask(self.env, [Case(x, nothing, {}, a) for x in stand for a in actions])
+        after = [self.pair_of(x) for x in told.poses.tolist()]
+        number = len(actions)
+        led = [
+            dict(zip(actions, after[pair * number :][:number], strict=True))
+            for pair in range(self.num_pairs)
+        ]
+        self.second_moves = [
+            tuple({led[pair][STAY, move]: None for move in range(_MOVES)})
+            for pair in range(self.num_pairs)
+        ]
+        choices = []
+        for pair, (i, j) in enumerate(self.pairs):
+            faces = (self._faced[0][i], self._faced[1][j])
+            choices.append(
+                [
+                    self._choose(pair, interacts, faces, led[pair])
+                    for interacts in _WHO
+                    if not any(x and f == _NOTHING for f, x in zip(faces, interacts, strict=True))
+                ]
+            )
+        return choices
+
+    def _choose(
+        self,
+        pair: int,
+        interacts: tuple[bool, bool],
+        faces: tuple[Faced, Faced],
+        led: dict[tuple[int, int], int],
+    ) -> Choice:
+        """Who interacts does not move, just as if it stayed."""
+        pairs: dict[int, tuple[int, int]] = {}
+        for action, other in led.items():
+            if all(a == STAY or not x for a, x in zip(action, interacts, strict=True)):
+                told = [INTERACT if x else a for a, x in zip(action, interacts, strict=True)]
+                pairs.setdefault(other, (told[0], told[1]))
+        used = [face if x else _NOTHING for face, x in zip(faces, interacts, strict=True)]
+        tables = self._find_tables((used[0], used[1]))
+        sources, staged = tuple(pairs), False
+        if not interacts[1]:
+            first = (STAY,) if interacts[0] else range(_MOVES)
+            stage = tuple({led[move, STAY]: None for move in first})
+            # Where cooks are in each other's way, one after the other is not both at once.
+            if {x for source in stage for x in self.second_moves[source]} == set(pairs):
+                sources, staged = stage, True
+        return Choice(interacts, tuple(pairs), tuple(pairs.values()), tables, sources, staged)
+
+    def pair_of(self, poses: Sequence[Sequence[int]]) -> int:
+        """The number of a pair of poses, each of which is `(row, col, direction)`."""
+        (row, col, way), (other_row, other_col, other_way) = poses
+        first = self._number[0][row, col, way]
+        return self._pair[first, self._number[1][other_row, other_col, other_way]]
+
+    def _find_tables(self, faces: tuple[Faced, Faced]) -> tuple[Table, ...]:
+        """What happens when cooks interact with these. A relaxed counter gives what one likes, so
+        there is a table for each gift.
+        """
+        if faces not in self._tables:
+            gifts = [self._gifts if face.is_relaxed else [0] for face in faces]
+            ways = itertools.product(*gifts)
+            self._tables[faces] = tuple(self._build(faces, way) for way in ways)
+        return self._tables[faces]
+
+    @property
+    def _gifts(self) -> list[int]:
+        """The hands with what dispensers give: a relaxed counter gives it, too."""
+        items = (Item.ONION, Item.TOMATO, Item.DISH)
+        return [self.rules.hands.index(x) for x in items if x in self.rules.hands]
+
+    def _build(self, faces: tuple[Faced, Faced], gifts: tuple[int, ...]) -> Table:
+        waits = [self.rules.waits[int(self._tiles[place])] for place in self.cells]
+        changed = [i for i, x in enumerate(waits) if (x != np.arange(len(x))).any()]
+        last = max([*changed, *(face.cell for face in faces)], default=-1)
+        lead = self.dims[: last + 3]
+        before = np.unravel_index(np.arange(math.prod(lead)), lead)
+        after = [*before[:2], *(waits[i][x] for i, x in enumerate(before[2:]))]
+        reward = np.zeros(len(before[0]))
+        if faces[0] == faces[1] and faces[0].cell >= 0:
+            at = faces[0].cell + 2
+            both, now = self.rules.both[faces[0].tile], (before[0], before[1], before[at])
+            after[0], after[1], after[at] = (x[now] for x in (*both.hands, both.content))
+            reward += both.reward[now]
+        else:
+            for cook in range(2):
+                reward += self._interact(cook, faces[cook], gifts[cook], before, after)
+        units = np.rint(reward / self.unit).astype(np.uint8)
+        paid = units if units.any() else None
+        number = np.asarray(np.ravel_multi_index(tuple(after), lead))
+        return Table(number, self.num_objects // math.prod(lead), paid)
+
+    def _interact(
+        self,
+        cook: int,
+        face: Faced,
+        gift: int,
+        before: Sequence[np.ndarray],
+        after: list[np.ndarray],
+    ) -> np.ndarray | float:
+        """Puts into `after` what a cook does to what it faces.
+
+        **Returns:** what is paid.
+        """
+        if face == _NOTHING:
+            return 0.0
+        hand = before[cook]
+        if face.is_relaxed:
+            empty = self.rules.hands.index(int(Item.NOTHING))
+            after[cook] = np.where(hand == empty, gift, empty)
+            serving = self.rules.once.get(int(Tile.SERVING))
+            return 0.0 if serving is None else serving.reward[hand, 0]
+        once = self.rules.once[face.tile]
+        content = before[face.cell + 2] if face.cell >= 0 else np.zeros_like(hand)
+        if face.cell >= 0:
+            after[face.cell + 2] = once.content[hand, content]
+        after[cook] = once.hand[hand, content]
+        return once.reward[hand, content]
+
+    # States
+
+    def locate(self, world: World) -> tuple[int, int]:
+        """The number of the pair of poses, and that of the objects, in a state of the kitchen."""
+        bodies, cells = world.bodies, world.cells
+        poses = np.concatenate([bodies.position, np.asarray(bodies.direction)[:, None]], axis=1)
+        held, objects, clock = (np.asarray(x) for x in (bodies.held, cells.object, cells.clock))
+        return self.pair_of(poses.tolist()), self._objects(held, objects, clock)
+
+    def _objects(self, held: np.ndarray, objects: np.ndarray, timers: np.ndarray) -> int:
+        hands = [self.rules.hands.index(self.rules.merge_held(int(x))) for x in held]
+        inside = [
+            contents.index(self.rules.merge(place, (int(objects[place]), int(timers[place]))))
+            for place, contents in zip(self.cells, self.rules.contents, strict=True)
+        ]
+        return int(np.ravel_multi_index((*hands, *inside), self.dims))
+
+    def case(self, pair: int, objects: int, actions: tuple[int, int]) -> Case:
+        """A joint state and a joint action as the environment knows them."""
+        first, second, *inside = (int(x) for x in np.unravel_index(objects, self.dims))
+        i, j = self.pairs[pair]
+        places = zip(self.cells, self.rules.contents, inside, strict=True)
+        cells: dict[Place, Code] = {place: contents[x] for place, contents, x in places}
+        hands = (self.rules.hands[first], self.rules.hands[second])
+        return Case((self.poses[0][i], self.poses[1][j]), hands, cells, actions)
+
+    def check(self, number: int = _CHECKED, seed: int = 0) -> None:
+        """Compares transitions that are drawn at random with those of the environment.
+
+        **Raises:** `RuntimeError` when one of them differs.
+        """
+        rng = np.random.default_rng(seed)
+        drawn, cases = [], []
+        for _ in range(number):
+            pair, objects = int(rng.integers(self.num_pairs)), int(rng.integers(self.num_objects))
+            choice = self.choices[pair][rng.integers(len(self.choices[pair]))]
+            way = rng.integers(len(choice.pairs))
+            table = choice.tables[0]
+            block, rest = divmod(objects, table.block)
+            paid = 0 if table.reward is None else int(table.reward[block])
+            after = int(table.next[block]) * table.block + rest
+            drawn.append((choice.pairs[way], after, paid * self.unit))
+            cases.append(self.case(pair, objects, choice.actions[way]))
+        told = ask(self.env, cases)
+        rows = zip(told.poses.tolist(), told.hands, told.objects, told.timers, strict=True)
+        found = [
+            (self.pair_of(poses), self._objects(hands, objects, timers), paid)
+            for (poses, hands, objects, timers), paid in zip(rows, told.reward, strict=True)
+        ]
+        if found != drawn:
+            raise RuntimeError("The tables of the search differ from the environment.")

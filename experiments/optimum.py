@@ -1,0 +1,227 @@
+"""The best possible return of a kitchen with two cooks, and a plan and a film of how it is earned.
+
+python experiments/optimum.py forced --counters 1,2 2,2
+"""
+
+import dataclasses
+import functools
+import json
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from agents import write_whole
+from eqgrid.envs.overcooked import (
+    KITCHENS,
+    PLANS_FILE,
+    REFERENCE_NAMES,
+    JointModel,
+    Layers,
+    Plan,
+    choose_spacing,
+    reachable_counters,
+    reference_layouts,
+    replay,
+    solve,
+    stored_plans,
+    trace,
+)
+from eqgrid.grid import GridWorld
+from experiments._benchmark import open_results, run_command
+from experiments._cache import keep_compiled_programs
+from experiments._config import cli
+from experiments._errors import RunError, UsageError
+from experiments._results import write_json
+from experiments._worlds import Kitchen
+
+_GIB = 2**30
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Finds the best possible return of a kitchen with two cooks, by dynamic programming."""
+
+    layout: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="LAYOUT")]]
+    """cramped, asymmetric, ring, forced, circuit, another name, or a file."""
+    dynamics: Literal["classic", "interactive"] = "classic"
+    """A full pot starts by itself, or a cook starts it."""
+    horizon: int = 400
+    """Length of the episode, in steps."""
+    counters: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ROW,COL ...")] = ()
+    """Counters that cooks may use, each as row,column, counted from 0; or all."""
+    upper: bool = False
+    """Also find a bound that nothing exceeds, whatever counters are used."""
+    memory_gib: float = 4.0
+    """Most memory for the values of the joint states, in GiB."""
+    disk_gib: float = 16.0
+    """Most room for values that are kept on the disk while it runs, in GiB."""
+    no_film: bool = False
+    """Draw no film."""
+    store: bool = False
+    """Keep the plan with the package, if it is better than the one there."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the results; a new one in runs/ if none."""
+
+
+def read_counters(config: Config, env: GridWorld) -> tuple[tuple[int, int], ...]:
+    """**Raises:** `UsageError` when one of them is not written as `row,column`."""
+    if config.counters == ("all",):
+        return reachable_counters(env.layout)
+    cells = []
+    for text in config.counters:
+        if not re.fullmatch(r"\d{1,3},\d{1,3}", text, re.ASCII):
+            raise UsageError(
+                f"--counters takes cells as row,column, such as 1,2, or the word all, and not "
+                f"{text!r:.60}."
+            )
+        row, _, col = text.partition(",")
+        cells.append((int(row), int(col)))
+    return tuple(sorted(set(cells)))
+
+
+@contextmanager
+def _progress(console: Console, what: str, steps: int) -> Iterator[Callable[[int], None]]:
+    """A bar, or ten lines where nobody looks at a terminal, and what to tell how many steps are
+    done.
+    """
+    if not console.is_terminal:
+        begin = time.perf_counter()
+        yield lambda done: _say(console, what, done, steps, time.perf_counter() - begin)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=steps)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _say(console: Console, what: str, done: int, steps: int, seconds: float) -> None:
+    if done % max(1, steps // 10) == 0:
+        console.print(f"{what}: {done} of {steps} steps, {seconds:.0f} s", highlight=False)
+
+
+def search(
+    config: Config, env: GridWorld, folder: Path, console: Console
+) -> tuple[Plan, dict[str, object]]:
+    """Searches for the best plan, replays it, and measures what that took.
+
+    **Raises:** `ValueError` when the search does not fit; `RunError` when the replay differs.
+    """
+    begin, counters = time.perf_counter(), read_counters(config, env)
+    build = functools.partial(JointModel, env, counters, max_bytes=config.memory_gib * _GIB)
+    model, uses_all = build(), set(counters) == set(reachable_counters(env.layout))
+    relaxed = build(relaxed=True) if config.upper and not uses_all else None  # before any search
+    console.print(
+        f"{model.num_states:,} joint states, {len(counters)} counters in use, "
+        f"{model.num_bytes / _GIB:.1f} GiB of memory",
+        highlight=False,
+    )
+    room = min(config.disk_gib * _GIB, 0.9 * shutil.disk_usage(folder).free)
+    spacing = choose_spacing(model, config.horizon, room)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        layers = Layers(model, file, spacing)
+        with _progress(console, "searching", config.horizon) as report:
+            value = solve(model, config.horizon, layers, report)
+        with _progress(console, "tracing the plan", config.horizon) as report:
+            plan = trace(model, config.horizon, layers, lambda n: report(config.horizon - n))
+    digits = ("".join(map(str, plan[:, 0])), "".join(map(str, plan[:, 1])))
+    upper = value if uses_all else None
+    found = Plan(
+        _name(config.layout), config.dynamics, config.horizon, counters, value, upper, digits
+    )
+    earned = float(np.asarray(replay(env, found.joint_actions())[1]).sum())
+    if earned != value:
+        raise RunError(f"The plan earns {earned:g} in the environment, not {value:g}.")
+    seconds = round(time.perf_counter() - begin, 1)
+    if relaxed is not None:
+        console.print(f"{relaxed.num_states:,} joint states for the bound", highlight=False)
+        with _progress(console, "bounding", config.horizon) as report:
+            bound = solve(relaxed, config.horizon, report=report)
+        found = dataclasses.replace(found, upper=bound)
+    memory = round(model.num_bytes / _GIB, 2)
+    return found, {"joint_states": model.num_states, "seconds": seconds, "memory_gib": memory}
+
+
+def _name(layout: str) -> str:
+    return REFERENCE_NAMES.get(layout, layout)
+
+
+def describe(plan: Plan) -> str:
+    """One sentence about what is known now."""
+    where = f"{plan.layout}, {plan.dynamics} rules, {plan.horizon} steps"
+    if plan.is_best:
+        return f"{where}: {plan.value:g} is the best possible return"
+    cells = " ".join(f"{row},{col}" for row, col in plan.counters)
+    used = f"with the counters {cells} in use" if cells else "without counters in use"
+    at_most = "" if plan.upper is None else f", and at most {plan.upper:g} with all of them"
+    return f"{where}: {plan.value:g} is the best possible return {used}{at_most}"
+
+
+def store(plan: Plan) -> bool:
+    """Keeps a plan with the package, unless the one there says as much.
+
+    **Returns:** whether it was kept.
+    """
+    stored_plans.cache_clear()  # another process may have kept one since
+    plans = dict(stored_plans())
+    if (old := plans.get(plan.key)) is not None:
+        uppers = [x for x in (old.upper, plan.upper) if x is not None]
+        best = plan if plan.value > old.value else old
+        plan = dataclasses.replace(best, upper=min(uppers, default=None))
+        if plan == old:
+            return False
+    plans[plan.key] = plan
+    entries = [plans[key].to_dict() for key in sorted(plans)]
+    write_whole(PLANS_FILE, (json.dumps(entries, indent=1) + "\n").encode())
+    stored_plans.cache_clear()
+    return True
+
+
+def run(args: Sequence[str]) -> None:
+    """**Raises:** `UsageError`, `RunError`, `OSError`."""
+    what = "python experiments/optimum.py"
+    config = cli(Config("cramped"), args, what, Config.__doc__ or "")
+    if not 1 <= config.horizon <= 10_000:
+        raise UsageError("--horizon must be at least 1 and at most 10,000.")
+    if not min(config.memory_gib, config.disk_gib) > 0:
+        raise UsageError("--memory-gib and --disk-gib must be above 0.")
+    if config.store and _name(config.layout) not in (*KITCHENS, *reference_layouts()):
+        raise UsageError("--store keeps plans of layouts with a name: leave it out.")
+    kitchen = Kitchen(layout=config.layout, dynamics=config.dynamics, horizon=config.horizon)
+    try:
+        env = kitchen.build(train=False)
+        if not isinstance(env, GridWorld):
+            raise UsageError("A plan is searched in one kitchen: name one layout.")
+        read_counters(config, env)
+        keep_compiled_programs()
+        folder, console = open_results("optimum", config.out)
+        plan, took = search(config, env, folder, console)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    console.print(describe(plan), highlight=False, soft_wrap=True)
+    write_json(folder / "plan.json", {**plan.to_dict(), **took})
+    console.print(f"plan  {folder / 'plan.json'}", highlight=False, soft_wrap=True)
+    if not config.no_film:
+        states, rewards = replay(env, plan.joint_actions())
+        scores = np.concatenate([[0.0], np.cumsum(np.asarray(rewards))[:-1]])
+        write_whole(folder / "episode.gif", kitchen.draw(env, states, scores.tolist()))
+        console.print(f"film  {folder / 'episode.gif'}", highlight=False, soft_wrap=True)
+    if config.store:
+        console.print("kept with the package" if store(plan) else "no better than the one kept")
+
+
+def main() -> None:
+    run_command(run)
+
+
+if __name__ == "__main__":
+    main()
