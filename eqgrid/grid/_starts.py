@@ -26,8 +26,10 @@ def apply_starts(
     starts: tuple[AbstractStart, ...], key: PRNGKeyArray, layout: Layout, world: World
 ) -> World:
     """Applies every start in order, each with a key of its own."""
-    for i, start in enumerate(starts):
-        world = start(jax.random.fold_in(key, i), layout, world)
+    # Without any start no key is used, so that nothing is drawn and nothing compiled for it.
+    keys = jax.random.split(key, len(starts)) if starts else ()
+    for start, start_key in zip(starts, keys, strict=True):
+        world = start(start_key, layout, world)
     return world
 
 
@@ -50,7 +52,7 @@ class WithProbability(AbstractStart):
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         changes_key, starts_key = jax.random.split(key)
-        changes = jax.random.bernoulli(changes_key, self.probability)
+        changes = jax.random.uniform(changes_key) < self.probability
         changed = apply_starts(self.starts, starts_key, layout, world)
         return jax.tree.map(lambda new, old: jnp.where(changes, new, old), changed, world)
 
@@ -77,7 +79,8 @@ class RandomDirections(AbstractStart):
     """Every agent faces one of the four directions, uniformly."""
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        direction = jax.random.randint(key, (world.num_agents,), 0, len(Direction), jnp.int8)
+        uniform = jax.random.uniform(key, (world.num_agents,))
+        direction = jnp.floor(uniform * len(Direction)).astype(jnp.int8)
         bodies = dataclasses.replace(world.bodies, direction=direction)
         return dataclasses.replace(world, bodies=bodies)
 

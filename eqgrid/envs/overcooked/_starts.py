@@ -1,7 +1,6 @@
 """What is random about the start of an episode in a kitchen."""
 
 import dataclasses
-import math
 from typing import final
 
 import equinox as eqx
@@ -22,22 +21,25 @@ from ...grid import (
 from ._contents import MAX_INGREDIENTS, Item, Tile, encode, soup_size
 from ._recipes import look_up
 
+_ONIONS, _DISHES = 0.6, 0.2
+_SOUP_NUMBERS = 1 + MAX_INGREDIENTS
 
-def _draw_soups(
-    key: PRNGKeyArray, layout: Layout, shape: tuple[int, ...]
-) -> UInt8[Array, "*places"]:
-    """Soups of 1 to 3 ingredients that the kitchen dispenses, as codes."""
-    number = math.prod(shape)
-    size_key, kind_key = jax.random.split(key)
-    size = jax.random.randint(size_key, (number, 1), 1, MAX_INGREDIENTS + 1)
+
+def _soups(uniform: Float[Array, "numbers *places"], layout: Layout) -> UInt8[Array, "*places"]:
+    """Soups of 1 to 3 ingredients that the kitchen dispenses, as codes.
+
+    **Arguments:**
+
+    - `uniform`: `_SOUP_NUMBERS` numbers for each soup, uniform between 0 and 1.
+    - `layout`: the kitchen.
+    """
+    size = 1 + jnp.floor(uniform[0] * MAX_INGREDIENTS).astype(jnp.uint8)
     has_onions = (layout.tiles == Tile.ONION_DISPENSER).any()
     has_tomatoes = (layout.tiles == Tile.TOMATO_DISPENSER).any()
     share = jnp.where(has_tomatoes, jnp.where(has_onions, 0.5, 1.0), 0.0)
-    tomato = jax.random.bernoulli(kind_key, share, (number, MAX_INGREDIENTS))
-    used = jnp.arange(MAX_INGREDIENTS)[None, :] < size
-    tomatoes = (tomato & used).sum(axis=1, dtype=jnp.uint8)
-    contents = jnp.stack([size[:, 0].astype(jnp.uint8) - tomatoes, tomatoes], axis=-1)
-    return encode(Item.SOUP, contents).reshape(shape)
+    used = jnp.stack([i < size for i in range(MAX_INGREDIENTS)])
+    tomatoes = (used & (uniform[1:] < share)).sum(axis=0, dtype=jnp.uint8)
+    return encode(Item.SOUP, jnp.stack([size - tomatoes, tomatoes], axis=-1))
 
 
 @final
@@ -59,15 +61,14 @@ class RandomHeld(AbstractStart):
         self.probability = as_probability(probability)
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        some_key, item_key, soup_key = jax.random.split(key, 3)
-        agents = world.num_agents
-        some = jax.random.bernoulli(some_key, self.probability, (agents,))
-        items = jnp.asarray([Item.ONION, Item.DISH, Item.SOUP], jnp.uint8)
-        item = jax.random.choice(item_key, items, (agents,), p=jnp.asarray([0.6, 0.2, 0.2]))
-        item = jnp.where(some, item, jnp.asarray(Item.NOTHING, jnp.uint8))
-        soup = _draw_soups(soup_key, layout, (agents,))
-        thing = jnp.where(item == Item.SOUP, soup, item)
-        bodies = dataclasses.replace(world.bodies, held=thing)
+        # All random numbers of a start are drawn at once: each draw takes a third of a second to
+        # compile.
+        some, item, *soup = jax.random.uniform(key, (2 + _SOUP_NUMBERS, world.num_agents))
+        kinds = jnp.asarray([Item.ONION, Item.DISH], jnp.uint8)
+        simple = kinds[(item >= _ONIONS).astype(jnp.int32)]
+        held = jnp.where(item < _ONIONS + _DISHES, simple, _soups(jnp.stack(soup), layout))
+        held = jnp.where(some < self.probability, held, jnp.asarray(Item.NOTHING, jnp.uint8))
+        bodies = dataclasses.replace(world.bodies, held=held)
         return dataclasses.replace(world, bodies=bodies)
 
 
@@ -94,15 +95,14 @@ class RandomPots(AbstractStart):
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         shape = layout.tiles.shape
-        some_key, soup_key, cook_key, time_key = jax.random.split(key, 4)
-        some = jax.random.bernoulli(some_key, self.probability, shape)
-        some &= layout.tiles == Tile.POT
-        soup = _draw_soups(soup_key, layout, shape)
-        cooks = some & jax.random.bernoulli(cook_key, self.probability, shape)
+        some, cook, time, *soup = jax.random.uniform(key, (3 + _SOUP_NUMBERS, *shape))
+        some = (some < self.probability) & (layout.tiles == Tile.POT)
+        soup = _soups(jnp.stack(soup), layout)
+        cooks = some & (cook < self.probability)
         if self.full_only:
             cooks &= soup_size(soup) == MAX_INGREDIENTS
         cook_time = look_up(layout.params.cook_time, soup)
-        left = jax.random.uniform(time_key, shape) * (cook_time + 1).astype(jnp.float32)
+        left = time * (cook_time + 1).astype(jnp.float32)
         timer = jnp.where(cooks, left.astype(jnp.int16), jnp.asarray(IDLE, jnp.int16))
         cells = dataclasses.replace(
             world.cells,
