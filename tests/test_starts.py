@@ -10,7 +10,6 @@ from kitchen_checks import Blind, assert_equal
 from eqgrid.envs.overcooked import (
     Item,
     Overcooked,
-    RandomCounters,
     RandomHeld,
     RandomPots,
     Recipes,
@@ -130,27 +129,6 @@ def test_pots_hold_and_cook_what_they_may(full_only):
     assert set(np.unique(timer[:, pot][cooking])) == set(range(7))
     full = amount[:, pot] == 3
     assert abs(fraction(cooking[full]) - 0.5) < 0.08
-
-
-@pytest.mark.parametrize("probability", [0, 0.3, 1])
-def test_counters_hold_something_with_the_given_probability(probability):
-    worlds, layout = draw((RandomCounters(probability),))
-    tiles = np.asarray(layout.tiles)
-    floor = np.pad(tiles == Tile.FLOOR, 1)
-    rows, columns = np.nonzero(tiles == Tile.COUNTER)
-    beside = [
-        floor[i, j + 1] or floor[i + 2, j + 1] or floor[i + 1, j] or floor[i + 1, j + 2]
-        for i, j in zip(rows, columns, strict=True)
-    ]
-    assert 0 < sum(beside) < len(beside)
-    lying = item_of(worlds.cells.object)
-    near = lying[:, rows[beside], columns[beside]]
-    assert (lying != Item.NOTHING).sum() == (near != Item.NOTHING).sum()
-    assert abs(fraction(near != Item.NOTHING) - probability) < 0.02
-    assert (worlds.cells.timer == IDLE).all()
-    if probability == 1:
-        shares = [fraction(near == item) for item in (Item.ONION, Item.DISH, Item.SOUP)]
-        np.testing.assert_allclose(shares, [0.6, 0.2, 0.2], atol=0.03)
 
 
 @pytest.mark.slow

@@ -22,9 +22,7 @@ from ._contents import MAX_INGREDIENTS, Item, Tile, encode, soup_size
 from ._recipes import look_up
 
 _ONIONS, _DISHES = 0.6, 0.2
-# The random numbers of a start are drawn at once: each draw takes a third of a second to compile.
 _SOUP_NUMBERS = 1 + MAX_INGREDIENTS
-_ITEM_NUMBERS = 1 + _SOUP_NUMBERS
 
 
 def _soups(uniform: Float[Array, "numbers *places"], layout: Layout) -> UInt8[Array, "*places"]:
@@ -42,13 +40,6 @@ def _soups(uniform: Float[Array, "numbers *places"], layout: Layout) -> UInt8[Ar
     used = jnp.stack([i < size for i in range(MAX_INGREDIENTS)])
     tomatoes = (used & (uniform[1:] < share)).sum(axis=0, dtype=jnp.uint8)
     return encode(Item.SOUP, jnp.stack([size - tomatoes, tomatoes], axis=-1))
-
-
-def _items(uniform: Float[Array, "numbers *places"], layout: Layout) -> UInt8[Array, "*places"]:
-    """An onion (60%), a dish (20%) or a soup (20%) in each place, from `_ITEM_NUMBERS` numbers."""
-    kinds = jnp.asarray([Item.ONION, Item.DISH], jnp.uint8)
-    simple = kinds[(uniform[0] >= _ONIONS).astype(jnp.int32)]
-    return jnp.where(uniform[0] < _ONIONS + _DISHES, simple, _soups(uniform[1:], layout))
 
 
 @final
@@ -70,8 +61,12 @@ class RandomHeld(AbstractStart):
         self.probability = as_probability(probability)
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        some, *item = jax.random.uniform(key, (1 + _ITEM_NUMBERS, world.num_agents))
-        held = _items(jnp.stack(item), layout)
+        # All random numbers of a start are drawn at once: each draw takes a third of a second to
+        # compile.
+        some, item, *soup = jax.random.uniform(key, (2 + _SOUP_NUMBERS, world.num_agents))
+        kinds = jnp.asarray([Item.ONION, Item.DISH], jnp.uint8)
+        simple = kinds[(item >= _ONIONS).astype(jnp.int32)]
+        held = jnp.where(item < _ONIONS + _DISHES, simple, _soups(jnp.stack(soup), layout))
         held = jnp.where(some < self.probability, held, jnp.asarray(Item.NOTHING, jnp.uint8))
         bodies = dataclasses.replace(world.bodies, held=held)
         return dataclasses.replace(world, bodies=bodies)
@@ -117,38 +112,8 @@ class RandomPots(AbstractStart):
         return dataclasses.replace(world, cells=cells)
 
 
-@final
-class RandomCounters(AbstractStart):
-    """Every empty counter next to the floor holds something with some probability: an onion (60%),
-    a dish (20%) or a soup (20%), as in `RandomHeld`.
-
-    With this, agents find out early what things on counters are good for, and so that they can
-    hand them over.
-
-    **Arguments:**
-
-    - `probability`: that a counter holds anything.
-    """
-
-    probability: Float[Array, ""]
-
-    def __init__(self, probability: float | int = 0.1):
-        self.probability = as_probability(probability)
-
-    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        shape = layout.tiles.shape
-        some, *item = jax.random.uniform(key, (1 + _ITEM_NUMBERS, *shape))
-        floor = jnp.pad(layout.tiles == Tile.FLOOR, 1)
-        beside = floor[:-2, 1:-1] | floor[2:, 1:-1] | floor[1:-1, :-2] | floor[1:-1, 2:]
-        empty = (layout.tiles == Tile.COUNTER) & (world.cells.object == Item.NOTHING)
-        chosen = beside & empty & (some < self.probability)
-        objects = jnp.where(chosen, _items(jnp.stack(item), layout), world.cells.object)
-        return dataclasses.replace(world, cells=dataclasses.replace(world.cells, object=objects))
-
-
 def random_starts(probability: float | int, *, full_only: bool = True) -> tuple[AbstractStart, ...]:
-    """What starts an episode anywhere: other cells, directions, hands, pots and counters, all at
-    once.
+    """What starts an episode anywhere: other cells, directions, hands and pots, all at once.
 
     **Arguments:**
 
@@ -157,5 +122,7 @@ def random_starts(probability: float | int, *, full_only: bool = True) -> tuple[
     """
     if probability == 0:
         return ()
-    things = (RandomHeld(), RandomPots(full_only=full_only), RandomCounters())
-    return (WithProbability(probability, (RandomPositions(), RandomDirections(), *things)),)
+    pots = RandomPots(full_only=full_only)
+    return (
+        WithProbability(probability, (RandomPositions(), RandomDirections(), RandomHeld(), pots)),
+    )
