@@ -15,10 +15,11 @@ from eqgrid import NormalizeObservation
 from eqgrid.grid import GridWorld, Stay
 from experiments import _program
 from experiments._build import build_evaluation_env
-from experiments._config import Config, dump, load, parse
+from experiments._config import Config, default_config, dump, load, parse
 from experiments._curriculum import Gate, Stage, StageEvaluator, stages, summary, with_curriculum
 from experiments._errors import UsageError
 from experiments._evaluator import Evaluator, evaluated_metrics
+from experiments._worlds import Kitchen
 
 TABLES = """
 [[stage]]
@@ -43,7 +44,8 @@ def read(tmp_path, text: str, *flags: str) -> Config:
 
 def test_a_stage_replaces_settings_of_the_run(tmp_path):
     first, second = stages(read(tmp_path, TABLES))
-    plain = Config(seed=3, curriculum=tmp_path / "stages.toml")
+    file = tmp_path / "stages.toml"
+    plain = dataclasses.replace(default_config(Kitchen()), seed=3, curriculum=file)
     assert (first.name, second.name) == ("anywhere", "2")
     assert first.config.env == dataclasses.replace(plain.env, random_starts=1.0)
     assert first.config.ppo.learning_rate == 3e-4

@@ -187,6 +187,7 @@ def test_normalised_values_do_not_depend_on_the_unit_of_rewards(key):
     assert_close(*results, 1e-3)
 
 
+@pytest.mark.slow
 def test_the_critic_has_a_learning_rate_of_its_own(key):
     policy, rollout = experience()
     (plain, *_), (same, *_), (slow, *_) = (
@@ -199,6 +200,7 @@ def test_the_critic_has_a_learning_rate_of_its_own(key):
     assert_close(slow.actor, plain.actor, 1e-3)
 
 
+@pytest.mark.slow
 def test_an_update_ends_when_the_policy_has_moved_far_enough(key):
     policy, rollout = experience()
     ppo = settings(learning_rate=0.1, num_epochs=3, num_minibatches=2)

@@ -29,6 +29,7 @@ def partners_in(config):
     return [x for x in iter_wrappers(env.env) if isinstance(x, WithPartner)]
 
 
+@pytest.mark.slow
 def test_all_checkpoints_of_a_run_take_part(run_folder):
     flags = ["--partners.share", "0.5", "--partners.most-noise", "0.2", "--partners.policies"]
     config = _config.parse("ippo", [*map(str, SMALL), *flags, str(run_folder)])
@@ -77,6 +78,7 @@ def test_what_cannot_be_is_one_sentence(flags, sentence, capsys):
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_partners_from_another_world_are_refused(run_folder, capsys):
     flags = ["--partners.share", "1", "--partners.policies", run_folder]
     code, said = call_and_hear(capsys, *SMALL, *flags, "--agent-id")
@@ -85,6 +87,7 @@ def test_partners_from_another_world_are_refused(run_folder, capsys):
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_the_key_of_a_partner_is_not_that_of_the_world(run_folder):
     """Two environments in one batch have different partners sooner or later."""
     flags = ["--partners.share", "1", "--partners.policies", str(run_folder)]

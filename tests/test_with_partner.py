@@ -76,6 +76,7 @@ def test_the_world_sees_the_partners_action(key):
     np.testing.assert_array_equal(timesteps.reward.reshape(-1, 2), expected.reward)
 
 
+@pytest.mark.slow
 def test_noise_is_drawn_for_every_episode(key):
     """Of an agent that always wants 4, as many actions are random as the level says."""
     env = WithPartner(KITCHEN, noise=(0.2, 0.9))
@@ -94,6 +95,7 @@ def test_noise_is_drawn_for_every_episode(key):
     assert np.corrcoef(others, level[:, 0])[0, 1] > 0.4
 
 
+@pytest.mark.slow
 def test_every_episode_has_a_partner_of_its_own(key):
     env = AutoReset(WithPartner(KITCHEN, OneOf([StayPartner(4), StayPartner(5)]), share=0.5))
     states, timesteps = episodes(env, key, drawn_actions(key, 60))
@@ -142,6 +144,7 @@ def test_it_trains(learner):
     assert not eqx.tree_equal(after.policy, policy)
 
 
+@pytest.mark.slow
 def test_what_partners_remember_begins_anew(key):
     recording = jnp.tile(jnp.array([[0], [1], [2]]), (1, 2))
     env = AutoReset(WithPartner(Clock(), OneOf([RecordedPartner(recording, then=0)])))
@@ -160,6 +163,7 @@ def test_what_partners_remember_begins_anew(key):
         assert remembers[start : end + 1].tolist() == list(range(end + 1 - start))
 
 
+@pytest.mark.slow
 def test_it_keeps_the_protocol():
     check_env(WithPartner(KITCHEN, OneOf([StayPartner(4), StayPartner(5)]), noise=(0.1, 0.2)))
 
