@@ -21,6 +21,7 @@ from experiments import (
     layouts,
     learning_speed,
     optimum,
+    report,
     throughput,
 )
 from experiments._config import parse
@@ -111,7 +112,7 @@ def test_commands_run(command, tmp_path, own_caches, as_people_do):
 def test_flags_exist(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     helps = []
-    programs = (_evaluation, _crossplay, _partners, layouts, optimum)
+    programs = (_evaluation, _crossplay, _partners, layouts, optimum, report)
     for command in (*programs, throughput, learning_speed, accelerator, body_speed):
         with pytest.raises(SystemExit):
             command.run(["--help"])

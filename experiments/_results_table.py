@@ -1,0 +1,224 @@
+"""Runs of many seeds as rows of one table, and their learning curves as one picture."""
+
+import csv
+import dataclasses
+import io
+import itertools
+import json
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+
+from agents import write_whole
+from experiments._errors import UsageError
+from experiments._folder import short_name
+from experiments._statistics import bootstrap_interval, interquartile_mean
+
+_OF_THE_PROCESS = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
+_COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
+_COLUMNS = ("layout", "algorithm", "network", "seeds", "mean", "iqm", "low", "high", "worst")
+_COLUMNS += ("optimum", "env_steps", "minutes")
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class FinishedRun:
+    """What the folder of a run of one seed says.
+
+    **Arguments:**
+
+    - `folder`: where it is.
+    - `settings`: those that it was trained with.
+    - `result`: what is in its `result.json`.
+    """
+
+    folder: Path
+    settings: dict[str, Any]
+    result: dict[str, Any]
+
+    @property
+    def score(self) -> float:
+        """The return of the policy that it left: of the better of its best and its last one."""
+        which = "best" if self.result["policy"] == "best" else "eval"
+        return float(self.result[f"{which}_return_mean"])
+
+    @property
+    def row(self) -> tuple[str, str, str]:
+        """In which row of a table it is: the layout, the algorithm and the network."""
+        layout = short_name(self.result["layout"])
+        return layout, self.result["algorithm"], self.settings["network"]
+
+    def curve(self) -> dict[int, float]:
+        """The return of every evaluation, by the steps before it."""
+        with (self.folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        return {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows}
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """Runs that differ in nothing but their seeds.
+
+    **Arguments:**
+
+    - `name`: the layout, the algorithm and the network.
+    - `runs`: the runs, by their seeds.
+    """
+
+    name: tuple[str, str, str]
+    runs: tuple[FinishedRun, ...]
+
+    @property
+    def optimum(self) -> float | None:
+        """The best return that is known."""
+        return self.runs[0].result["optimum"]
+
+    def numbers(self) -> dict[str, Any]:
+        """What the table says of it, by column. Times are means over the runs."""
+        scores = np.asarray([run.score for run in self.runs])
+        low, high = bootstrap_interval(scores)
+        values = (
+            *self.name,
+            len(scores),
+            float(scores.mean()),
+            float(interquartile_mean(scores)),
+            float(low),
+            float(high),
+            float(scores.min()),
+            self.optimum,
+            self.runs[0].result["env_steps"],
+            float(np.mean([run.result["wall_seconds"] for run in self.runs])) / 60,
+        )
+        return dict(zip(_COLUMNS, values, strict=True))
+
+
+def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
+    """Finds complete runs.
+
+    **Arguments:**
+
+    - `paths`: folders of runs, of runs of many seeds, or of several of these.
+
+    **Raises:** `UsageError` when there is none in a folder, or a file of it cannot be read.
+    """
+    runs = []
+    for path in paths:
+        found = sorted(file.parent for file in path.glob("**/result.json"))
+        single = [_read(folder) for folder in found if not list(folder.glob("seed-*"))]
+        if not single:
+            raise UsageError(f"There is no complete run in {str(path)!r}: result.json is missing.")
+        runs += single
+    return runs
+
+
+def _read(folder: Path) -> FinishedRun:
+    try:
+        result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        settings = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+        run = FinishedRun(folder, settings, result)
+        _ = run.score, run.row, result["seeds"], result["optimum"], result["wall_seconds"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"The run {str(folder)!r} cannot be reported, since result.json or config.toml is "
+            "missing or damaged: leave it out."
+        ) from error
+    return run
+
+
+def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
+    """Puts runs into rows.
+
+    **Raises:** `UsageError` when two runs of one row have other settings, or equal seeds.
+    """
+    rows = []
+    for name in sorted({run.row for run in runs}):
+        own = sorted((run for run in runs if run.row == name), key=lambda run: run.result["seeds"])
+        for before, run in itertools.pairwise(own):
+            differ = _difference(before.settings, run.settings)
+            if differ is not None or before.result["seeds"] == run.result["seeds"]:
+                what = "have the same seed" if differ is None else f"differ in {differ}"
+                raise UsageError(
+                    f"The runs {str(before.folder)!r} and {str(run.folder)!r} {what}: name runs "
+                    "that differ in nothing but their seeds."
+                )
+        rows.append(Row(name, tuple(own)))
+    return rows
+
+
+def _difference(one: dict[str, Any], other: dict[str, Any]) -> str | None:
+    """The first setting that differs."""
+    for key in sorted({*one, *other} - set(_OF_THE_PROCESS)):
+        mine, theirs = one.get(key), other.get(key)
+        if isinstance(mine, dict) and isinstance(theirs, dict):
+            inner = _difference(mine, theirs)
+            if inner is not None:
+                return f"{key}.{inner}"
+        elif mine != theirs:
+            return key
+    return None
+
+
+def as_csv(rows: Sequence[Row]) -> str:
+    """The table for other programs; numbers are not rounded."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, _COLUMNS)
+    writer.writeheader()
+    writer.writerows(row.numbers() for row in rows)
+    return text.getvalue()
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """The table for people."""
+    titles = ("kitchen", "", "seeds", "mean", "interquartile mean (95 % interval)", "worst")
+    titles += ("of the best known", "steps", "minutes")
+    lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
+    for row in rows:
+        x = row.numbers()
+        share = "" if not x["optimum"] else f"{x['mean'] / x['optimum']:.0%} of {x['optimum']:g}"
+        what = x["algorithm"].upper() + ("" if x["network"] == "mlp" else f", {x['network']}")
+        lines.append(
+            f"| `{x['layout']}` | {what} | {x['seeds']} | {x['mean']:.1f} | {x['iqm']:.1f} "
+            f"({x['low']:.1f} to {x['high']:.1f}) | {x['worst']:.1f} | {share} "
+            f"| {x['env_steps'] / 1e6:.1f} million | {x['minutes']:.1f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def draw_all(path: Path, rows: Sequence[Row]) -> None:
+    """Draws the curves of every layout side by side, as a PNG: for each row the interquartile mean
+    over its seeds, and the interval around it as a band.
+    """
+    layouts = list(dict.fromkeys(row.name[0] for row in rows))
+    kinds = list(dict.fromkeys(row.name[1:] for row in rows))
+    size = (3.4 * len(layouts) + 0.6, 3.2)
+    figure = Figure(figsize=size, layout="constrained")
+    for number, layout in enumerate(layouts, 1):
+        axes = figure.add_subplot(1, len(layouts), number)
+        for row in (row for row in rows if row.name[0] == layout):
+            curves = [run.curve() for run in row.runs]
+            steps = sorted(set.intersection(*(set(own) for own in curves)))
+            scores = np.asarray([[own[step] for own in curves] for step in steps])
+            low, high = bootstrap_interval(scores)
+            colour = _COLOURS[kinds.index(row.name[1:]) % len(_COLOURS)]
+            label = " ".join(x for x in row.name[1:] if x != "mlp")
+            axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
+            axes.plot(steps, interquartile_mean(scores), color=colour, label=label)
+            if row.optimum is not None:
+                axes.axhline(row.optimum, color="#888888", linestyle="--", linewidth=1)
+        axes.set_title(layout, loc="left")
+        axes.set_ylabel("return of an episode" if number == 1 else "")
+        axes.set_xlabel("environment steps")
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        low, high = axes.get_ylim()
+        axes.set_ylim(min(low, 0), high + 0.05 * (high - low))
+        axes.grid(alpha=0.25)
+        axes.legend(loc="lower right", frameon=False)
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=120, format="png")
+    write_whole(path, picture.getvalue())

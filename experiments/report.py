@@ -1,0 +1,50 @@
+"""One table and one picture of runs with many seeds.
+
+python experiments/report.py runs/results
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from agents import write_whole
+from experiments._benchmark import open_results, run_command
+from experiments._config import cli
+from experiments._errors import UsageError
+from experiments._results_table import as_csv, as_markdown, draw_all, find_runs, rows_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Puts complete runs into one table, a row for each layout, algorithm and network."""
+
+    runs: tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR ...")]] = ()
+    """Folders of runs, of runs of many seeds, or of several of these."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the results; a new one in runs/ if none."""
+
+
+def run(args: Sequence[str]) -> None:
+    """**Raises:** `UsageError`, `OSError`."""
+    config = cli(Config(), args, "python experiments/report.py", Config.__doc__ or "")
+    if not config.runs:
+        raise UsageError("Name the folders of runs; --help says more.")
+    rows = rows_of(find_runs(config.runs))
+    folder, console = open_results("report", config.out)
+    write_whole(folder / "report.md", as_markdown(rows).encode())
+    write_whole(folder / "report.csv", as_csv(rows).encode())
+    draw_all(folder / "curves.png", rows)
+    console.print(as_markdown(rows), highlight=False, markup=False, soft_wrap=True)
+    for what, name in (("table", "report.md"), ("numbers", "report.csv"), ("curves", "curves.png")):
+        console.print(f"{what}  {folder / name}", highlight=False, markup=False, soft_wrap=True)
+
+
+def main() -> None:
+    run_command(run)
+
+
+if __name__ == "__main__":
+    main()
