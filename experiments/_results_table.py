@@ -167,7 +167,7 @@ def _difference(one: dict[str, Any], other: dict[str, Any]) -> str | None:
 def as_csv(rows: Sequence[Row]) -> str:
     """The table for other programs; numbers are not rounded."""
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, _COLUMNS)
+    writer = csv.DictWriter(text, list[str](_COLUMNS))
     writer.writeheader()
     writer.writerows(row.numbers() for row in rows)
     return text.getvalue()
