@@ -1,6 +1,5 @@
 """Proximal policy optimisation, for feed-forward and recurrent agents alike."""
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, TypeAlias, final
@@ -122,7 +121,7 @@ class PPO(eqx.Module):
     normalize_values: bool = False
     """Critics learn in units of their targets' deviation."""
     huber_delta: Hyperparameter = 0.0
-    """Larger errors of values count linearly (0: none do)."""
+    """Larger errors count linearly (0: none do); in rewards, or deviations."""
     target_kl: Hyperparameter = 0.0
     """Learn no more from a rollout this far on, in nats (0: no limit)."""
     entropy_coefficient: Hyperparameter = 0.01
@@ -254,7 +253,7 @@ class PPO(eqx.Module):
         **Returns:** the next parameters, the optimiser's next memory, the moments with those of the
         new targets, and how it went.
         """
-        batch, value_moments = self.batch(policy, rollout, value_moments)
+        batch, next_moments = self.batch(policy, rollout, value_moments)
         rows = shuffle(key, len(batch.value), self.num_epochs, self.num_minibatches)
         parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
         step = functools.partial(
@@ -273,11 +272,11 @@ class PPO(eqx.Module):
         metrics = Metrics(
             **{name: jnp.mean(x) for name, x in losses.items()},
             bad_leaf=bad_leaf[jnp.argmax(bad_leaf >= 0)],
-            explained_variance=_explained_variance(batch),
+            explained_variance=self._explained_variance(batch, value_moments, next_moments),
             learning_rate=self.learning_rate_at(num_updates * steps_per_update, last_step),
             **_episode_metrics(rollout.info),
         )
-        return eqx.combine(parameters, rest), opt_state, value_moments, metrics
+        return eqx.combine(parameters, rest), opt_state, next_moments, metrics
 
     def batch(
         self, policy: ActorCritic, rollout: Rollout, value_moments: RunningMoments
@@ -290,7 +289,7 @@ class PPO(eqx.Module):
         - `policy`: who acted.
         - `rollout`: what happened.
         - `value_moments`: of the critics' targets so far. Where values are normalised, those of the
-            rollout are in units of them, and those of the batch in units of the next ones.
+            rollout are in units of them, and the targets of the batch in units of the next ones.
 
         **Returns:** every step once, and the moments with those of the new targets.
         """
@@ -309,8 +308,7 @@ class PPO(eqx.Module):
         target = advantage + value
         if self.normalize_values:
             value_moments = value_moments.update(target.reshape(-1), rollout.active.reshape(-1))
-            value, target = (_standardized(x, value_moments) for x in (value, target))
-            rollout = dataclasses.replace(rollout, value=value)
+            target = _standardized(target, value_moments)
         chunk = self._chunk(len(rollout.value), policy.recurrent)
         return cut_rollout(rollout, advantage, target, chunk), value_moments
 
@@ -352,6 +350,17 @@ class PPO(eqx.Module):
         """The weight of the entropy bonus in one update of the run (0 for the first)."""
         start = jnp.asarray(self.entropy_coefficient, dtype=jnp.float32)
         return start + _share_done(update, num_updates) * (self.entropy_coefficient_end - start)
+
+    def _explained_variance(
+        self, batch: Batch, before: RunningMoments, after: RunningMoments
+    ) -> Float[Array, ""]:
+        """Of the targets by the values, both in rewards: their units are not the same."""
+        value, target = batch.value, batch.target
+        if self.normalize_values:
+            value, target = _in_rewards(value, before), _in_rewards(target, after)
+        variance = _variance(target, batch.active)
+        unexplained = _variance(target - value, batch.active)
+        return jnp.where(variance > 0, 1 - unexplained / variance, 0.0)
 
     def check(self, env: AbstractVectorEnv, recurrent: bool):
         """Checks that a rollout of `env` can be kept and cut as the settings say.
@@ -400,8 +409,8 @@ def replay(
 def ppo_loss(
     policy: ActorCritic, batch: Minibatch, ppo: PPO, entropy_coefficient: float | Float[Array, ""]
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-    """The loss of a minibatch (Schulman et al. 2017, equations 7 and 9), over the steps of agents
-    whose task was not over.
+    """The loss of a minibatch (Schulman et al. 2017, equations 7 and 9), over the steps that
+    something is learned from.
 
     The critic's loss is half the squared error, and the larger of the two when values are clipped.
     Errors beyond `huber_delta` count linearly (Huber 1964, "Robust Estimation of a Location
@@ -447,7 +456,8 @@ def _gradient_step(
 ) -> tuple[_Learner, dict[str, Float[Array, ""]]]:
     """One step of the optimiser. The parameters are the floating-point arrays of a policy,
     and `rest` is the same policy without them. Once the policy has moved as far as it should, it
-    stays as it is.
+    stays as it is, and so does what the optimiser remembers, but for its counts: the schedule of
+    the learning rate goes on.
     """
     parameters, opt_state, far = state
     gradient, parts = jax.grad(_loss_of, has_aux=True)(
@@ -461,8 +471,14 @@ def _gradient_step(
     bad_leaf = jax.lax.cond(jnp.isfinite(grad_norm), _no_leaf, _first_bad_leaf, gradient)
     parts |= {"grad_norm": grad_norm, "bad_leaf": bad_leaf}
     moved = (optax.apply_updates(parameters, ppo.with_critic_rate(change)), next_opt_state)
-    kept = jax.tree.map(lambda new, old: jnp.where(far, old, new), moved, (parameters, opt_state))
+    kept = jax.tree.map(
+        lambda new, old: jnp.where(far & _is_real(new), old, new), moved, (parameters, opt_state)
+    )
     return (*kept, far), parts
+
+
+def _is_real(x: Shaped[Array, "..."]) -> bool:
+    return jnp.issubdtype(x.dtype, jnp.floating)
 
 
 def _no_leaf(_: PyTree) -> Int[Array, ""]:
@@ -518,15 +534,9 @@ def _deviation(moments: RunningMoments) -> Float[Array, ""]:
 
 
 def _mean(x: Float[Array, "..."], active: Bool[Array, "..."]) -> Float[Array, ""]:
-    """The mean over those whose task was not over; 0 where there is nobody."""
+    """The mean over those who are learned from; 0 where there is nobody."""
     number = jnp.maximum(active.sum(dtype=jnp.int32), 1).astype(x.dtype)
     return jnp.where(active, x, 0.0).sum() / number
-
-
-def _explained_variance(batch: Batch) -> Float[Array, ""]:
-    variance = _variance(batch.target, batch.active)
-    unexplained = _variance(batch.target - batch.value, batch.active)
-    return jnp.where(variance > 0, 1 - unexplained / variance, 0.0)
 
 
 def _variance(x: Float[Array, "..."], active: Bool[Array, "..."]) -> Float[Array, ""]:

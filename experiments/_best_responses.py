@@ -1,6 +1,7 @@
 """Best responses to held-out partners: what can be earned with each, as far as PPO finds out."""
 
 import dataclasses
+import hashlib
 import json
 from pathlib import Path
 from typing import Any, final
@@ -16,6 +17,7 @@ from experiments._build import as_shown, build_network, build_training_env
 from experiments._config import Config, default_config
 from experiments._errors import UsageError
 from experiments._folder import short_name
+from experiments._heldout import HeldOut
 from experiments._results import write_json
 
 _EPISODES = 128
@@ -36,7 +38,8 @@ class BestResponses:
         self.path = file.with_suffix(".best-responses.json")
         env = config.env
         rules = f" ({env.rules})" if env.rules else ""
-        self.world = f"{env.name}, {short_name(env.title)}{rules}, {env.horizon} steps"
+        told = _digest(f"{env!r}, {config.agent_id}, {config.time_left}")
+        self.world = f"{env.name}, {short_name(env.title)}{rules}, {env.horizon} steps, {told}"
         self._worlds = self._read()
 
     def _read(self) -> dict[str, dict[str, Any]]:
@@ -54,16 +57,26 @@ class BestResponses:
             ) from error
         return worlds
 
-    def returns(self, name: str) -> list[float] | None:
-        """What the best response to a partner earns, by its own seat; `None` if it is not known."""
-        entry = self._worlds.get(self.world, {}).get(name)
-        return None if entry is None else entry["returns"]
+    def returns(self, partner: HeldOut) -> list[float] | None:
+        """What the best response to a partner earns, by its own seat; `None` if it is not known, or
+        was found when the partner was described otherwise.
+        """
+        entry = self._worlds.get(self.world, {}).get(partner.name)
+        if entry is None or entry.get("partner") != _digest(repr(partner)):
+            return None
+        return entry["returns"]
 
-    def keep(self, name: str, returns: list[float], steps: int, seed: int) -> None:
+    def keep(self, partner: HeldOut, returns: list[float], steps: int, seed: int) -> None:
         """Writes what a best response earned."""
         found = self._worlds.setdefault(self.world, {})
-        found[name] = {"returns": returns, "steps": steps, "seed": seed}
+        entry = {"returns": returns, "steps": steps, "seed": seed}
+        found[partner.name] = {**entry, "partner": _digest(repr(partner))}
         write_json(self.path, self._worlds)
+
+
+def _digest(text: str) -> str:
+    """A short name for a text: equal ones have equal names."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def train_best_response(

@@ -192,7 +192,8 @@ def summary(matrix: Float[np.ndarray, "first second"]) -> dict[str, Any]:
     """
     self_play = float(np.diag(matrix).mean())
     cross_play = float(matrix[~np.eye(len(matrix), dtype=bool)].mean())
-    intervals = {f"{k}_interval": list(x) for k, x in bootstrap_crossplay(matrix).items()}
+    ends = bootstrap_crossplay(matrix)
+    intervals = {f"{name}_interval": x and list(x) for name, x in ends.items()}
     means = {"self_play": self_play, "cross_play": cross_play, "gap": self_play - cross_play}
     return {**means, **intervals, "matrix": matrix.tolist()}
 
@@ -261,11 +262,9 @@ def _print(
         ("cross_play", "cross-play"),
         ("gap", "gap"),
     ):
-        low, high = result[f"{name}_interval"]
-        console.print(
-            f"{what:10} [bold]{result[name]:.1f}[/] (95 % interval {low:.1f} to {high:.1f})",
-            highlight=False,
-        )
+        ends = result[f"{name}_interval"]
+        interval = "" if ends is None else f" (95 % interval {ends[0]:.1f} to {ends[1]:.1f})"
+        console.print(f"{what:10} [bold]{result[name]:.1f}[/]{interval}", highlight=False)
 
 
 def _endings(names: Sequence[str]) -> list[str]:

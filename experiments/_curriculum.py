@@ -150,7 +150,7 @@ class _Table:
     reset: tuple[Part, ...] = ()
 
 
-_FIXED = {"env": ("name", "normalize_observation"), "ppo": ("rollout_length",)}
+_FIXED = {"env": ("name", "normalize_observation"), "ppo": ("rollout_length", "normalize_values")}
 """What all stages of a run share."""
 
 

@@ -74,6 +74,8 @@ def run(args: Sequence[str]) -> None:
     _check(config)
     held_out, seed = read_held_out(config.partners)
     held_out = [x for x in held_out if x.kind != "policy" or not config.scripts_only]
+    if not held_out:
+        raise UsageError("No partner is left: all of them are policies, so omit --scripts-only.")
     policies = read_all(config.policies, config.which, None)
     settings, world = common_world(policies)
     title, env = settings.env.title, as_shown(settings, world)
@@ -147,10 +149,10 @@ def _train(
             "Best responses are for worlds of two agents: omit --train-best-responses."
         )
     for known, partner in zip(held_out, partners, strict=True):
-        if best.returns(known.name) is None:
+        if best.returns(known) is None:
             steps = config.best_response_steps
             returns = train_best_response(settings, partner, steps, seed)
-            best.keep(known.name, returns, steps, seed)
+            best.keep(known, returns, steps, seed)
             said = ", ".join(f"{x:.1f}" for x in returns)
             console.print(f"best response to {escape(known.name)}: {said}", highlight=False)
 
@@ -209,7 +211,7 @@ def summary(
     """
     shares: dict[str, float | None] = {}
     for partner, own in zip(partners, scores, strict=True):
-        known = best.returns(partner.name)
+        known = best.returns(partner)
         earns = known is not None and len(known) == len(own) and sum(known) > 0
         shares[partner.name] = float(own.sum() / sum(known)) if known and earns else None
     found = np.asarray([share for share in shares.values() if share is not None])

@@ -97,6 +97,7 @@ def run(algorithm: str, args: Sequence[str], process: Process) -> int:
     **Raises:** what `run_command_line` turns into a sentence.
     """
     config = with_curriculum(parse(algorithm, args))
+    config = dataclasses.replace(config, partners=config.partners.found())
     if not config.distributed:
         return _run(algorithm, config, process)
     return together(

@@ -80,7 +80,9 @@ class Row:
         return self.runs[0].result["optimum"]
 
     def numbers(self) -> dict[str, Any]:
-        """What the table says of it, by column. Times are means over the runs."""
+        """What the table says of it, by column. Steps and times are means over the runs; the time
+        of runs that were trained at once is that of all of them.
+        """
         scores = np.asarray([run.score for run in self.runs])
         low, high = bootstrap_interval(scores)
         values = (
@@ -92,7 +94,7 @@ class Row:
             float(high),
             float(scores.min()),
             self.optimum,
-            self.runs[0].result["env_steps"],
+            float(np.mean([run.result["env_steps"] for run in self.runs])),
             float(np.mean([run.result["wall_seconds"] for run in self.runs])) / 60,
         )
         return dict(zip(_COLUMNS, values, strict=True))
@@ -123,10 +125,11 @@ def _read(folder: Path) -> FinishedRun:
         settings = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
         run = FinishedRun(folder, settings, result)
         _ = run.score, run.row, result["seeds"], result["optimum"], result["wall_seconds"]
+        run.curve()
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
-            f"The run {str(folder)!r} cannot be reported, since result.json or config.toml is "
-            "missing or damaged: leave it out."
+            f"The run {str(folder)!r} cannot be reported, since result.json, config.toml or "
+            "metrics.csv is missing or damaged: leave it out."
         ) from error
     return run
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 _RESAMPLES = 2000
 _CONFIDENCE = 0.95
+_FEWEST_RUNS = 5
 
 
 def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Float[np.ndarray, "..."]:
@@ -60,7 +61,7 @@ def bootstrap_interval(
 
 def bootstrap_crossplay(
     matrix: Float[np.ndarray, "runs runs"],
-) -> dict[str, tuple[float, float]]:
+) -> dict[str, tuple[float, float] | None]:
     """The intervals of 95 % around the means of self-play, of cross-play, and of their difference.
 
     The runs are drawn with replacement, 2,000 times from a fixed seed, each time the same ones for
@@ -71,9 +72,12 @@ def bootstrap_crossplay(
 
     - `matrix`: the return of every run with every run; there must be at least two.
 
-    **Returns:** the 2.5 % and the 97.5 % percentile of `self_play`, `cross_play` and `gap`.
+    **Returns:** the 2.5 % and the 97.5 % percentile of `self_play`, `cross_play` and `gap`; `None`
+    where there are fewer than five runs, of which a bootstrap makes intervals that are too narrow.
     """
     number = len(matrix)
+    if number < _FEWEST_RUNS:
+        return dict.fromkeys(("self_play", "cross_play", "gap"))
     rows = np.random.default_rng(0).integers(number, size=(_RESAMPLES, number))
     rows = rows[(rows != rows[:, :1]).any(axis=1)]  # where all are the same, there are no pairs
     drawn = matrix[rows[:, :, None], rows[:, None, :]]

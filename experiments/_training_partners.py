@@ -3,7 +3,7 @@
 import dataclasses
 from pathlib import Path
 
-from agents import PolicyPartner, find_policy, load_policy
+from agents import PolicyPartner, find_policy, load_policy, read_metadata
 from eqgrid import AbstractEnv, OneOf, WithPartner
 from experiments._errors import UsageError
 
@@ -54,15 +54,24 @@ class PartnerSettings:
         """
         if self.share == 0:
             return world
+        if world.num_agents < 2:
+            raise UsageError(
+                "--partners.share needs a world with at least two agents: leave it out."
+            )
         noise = (self.least_noise, self.most_noise)
-        partners = [self._partner(path, world) for path in self.files()]
+        partners = [self._partner(Path(name), world) for name in self.found().policies]
         return WithPartner(
             world, OneOf(partners) if partners else None, share=self.share, noise=noise
         )
 
-    def files(self) -> list[Path]:
-        """The file of every policy that takes part."""
-        return [path for name in self.policies for path in _files_of(Path(name))]
+    def found(self) -> "PartnerSettings":
+        """The same settings with the file of every policy that takes part in place of folders, so
+        that a run goes on with the very same ones.
+
+        **Raises:** `CheckpointError` when there is none in a folder.
+        """
+        files = [path for name in self.policies for path in _files_of(Path(name))]
+        return dataclasses.replace(self, policies=tuple(str(path.resolve()) for path in files))
 
     def _partner(self, path: Path, world: AbstractEnv) -> PolicyPartner:
         policy = load_policy(path)
@@ -74,10 +83,13 @@ class PartnerSettings:
 
 
 def _files_of(path: Path) -> list[Path]:
-    """A policy file alone, or all checkpoints of a run, or of each of its seeds."""
-    if path.is_dir():
-        runs = sorted(path.glob("seed-*")) or [path]
-        found = [file for run in runs for file in sorted(run.glob("checkpoints/*.safetensors"))]
-        if found:
-            return found
-    return [find_policy(path)]
+    """A policy file alone, or all checkpoints of a run, or of each of its seeds. Of those after
+    equally many steps, such as the best and the last one, one is taken.
+    """
+    if not path.is_dir():
+        return [find_policy(path)]
+    found: list[Path] = []
+    for run in sorted(path.glob("seed-*")) or [path]:
+        files = sorted(run.glob("checkpoints/*.safetensors"))
+        found += {read_metadata(file).get("env_steps", file): file for file in files}.values()
+    return found or [find_policy(path)]

@@ -115,6 +115,8 @@ def test_intervals_of_crossplay_are_those_of_a_loop():
         np.testing.assert_allclose(found[name], ends)
     said = summary(matrix)
     assert said["gap_interval"][0] < said["gap"] < said["gap_interval"][1]
+    few = summary(matrix[:4, :4])
+    assert (few["gap_interval"], few["gap"]) == (None, pytest.approx(2.0, abs=0.5))
 
 
 def test_intervals_hold_the_mean_as_often_as_they_say():

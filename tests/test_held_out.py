@@ -1,6 +1,7 @@
 """`partners.py`, as a person uses it: its file of partners, its numbers, and how it says no."""
 
 import csv
+import dataclasses
 import json
 import sys
 
@@ -89,13 +90,16 @@ def test_a_best_response_is_trained(monkeypatch):
 def test_a_share_needs_a_best_response_that_earns_something(tmp_path):
     best = BestResponses(tmp_path / "set.toml", parse("ippo", []))
     partners = [HeldOut(name, "stay") for name in ("a", "b", "c")]
-    best.keep("a", [10.0, 30.0], 1, 0)
-    best.keep("b", [0.0, 0.0], 1, 0)
+    best.keep(partners[0], [10.0, 30.0], 1, 0)
+    best.keep(partners[1], [0.0, 0.0], 1, 0)
     again = BestResponses(tmp_path / "set.toml", parse("ippo", []))
     said = summary(partners, np.asarray([[20.0, 10.0], [0.0, 0.0], [6.0, 6.0]]), again)
     assert said["proximities"] == {"a": 0.75, "b": None, "c": None}
     assert said["returns"] == {"a": 15.0, "b": 0.0, "c": 6.0}
     assert said["proximity_iqm"] == 0.75
+    assert again.returns(dataclasses.replace(partners[0], noise=0.1)) is None, "somebody else"
+    elsewhere = BestResponses(tmp_path / "set.toml", parse("ippo", ["--env.random-starts", "0"]))
+    assert elsewhere.returns(partners[0]) is None
     assert said["return_iqm"] == pytest.approx(7.0)
 
 
