@@ -73,7 +73,7 @@ def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
             ["--partners.least-noise", "0.5", "--partners.most-noise", "0.2"],
             "--partners.least-noise 0.5 is more than --partners.most-noise 0.2",
         ),
-        (["--partners.share", "1", "--partners.policies", "none"], "no checkpoint 'none'"),
+        (["--partners.share", "1", "--partners.policies", "none"], "There is no checkpoint"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(flags, sentence, capsys):
@@ -102,4 +102,4 @@ def test_the_key_of_a_partner_is_not_that_of_the_world(run_folder):
     while not hasattr(state, "seat"):
         state = state.env_state
     assert set(np.asarray(state.seat)) == {0, 1}
-    assert len(set(np.asarray(state.number))) > 2
+    assert len(set(np.asarray(state.number))) > 1
