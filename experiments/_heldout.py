@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, final, get_args
 
 from agents import PolicyPartner
 from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner, RandomPartner, StayPartner, unwrap
-from eqgrid.envs.overcooked import KINDS, ScriptedCook
+from eqgrid.envs.overcooked import KINDS, STAY, ScriptedCook
 from eqgrid.grid import GridWorld, Layout
 from experiments._errors import UsageError
 from experiments._policies import read_policy
@@ -19,7 +19,6 @@ HELD_OUT = Path(__file__).parent / "heldout" / "kitchens.toml"
 
 Kind: TypeAlias = Literal["stay", "random", "greedy", "onion", "dish", "policy"]
 
-_STAY = 4
 _KEYS = {
     "name": str,
     "kind": str,
@@ -148,7 +147,7 @@ def _build(partner: HeldOut, file: Path, layout: str, env: AbstractEnv) -> Abstr
         return PolicyPartner(_read(partner, file, layout, env))
     kitchen = _kitchen(partner, env)
     if partner.kind == "stay":
-        return StayPartner(_STAY)
+        return StayPartner(STAY)
     return ScriptedCook(kitchen, partner.kind)
 
 

@@ -49,8 +49,10 @@ from ._layouts import (
 from ._overcooked import (
     ACTIONS as ACTIONS,
     DYNAMICS as DYNAMICS,
+    INTERACT as INTERACT,
     REFERENCE_SHAPING as REFERENCE_SHAPING,
     RULES as RULES,
+    STAY as STAY,
     Overcooked as Overcooked,
 )
 from ._planes import (

@@ -13,11 +13,11 @@ from ... import AbstractPartner, Seen
 from ...grid import IDLE, Bodies, Layout, World, next_to
 from ._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_size
 from ._layouts import load_layout
+from ._overcooked import INTERACT, STAY
 from ._ways import FAR, around, count_steps, label_regions
 
 CookRole: TypeAlias = Literal["greedy", "onion", "dish"]
 
-_STAY, _INTERACT = 4, 5
 _TOLL = 4  # how many steps of a detour another cook in the way is worth
 _LEAD = 10  # a dish is fetched when a soup is ready in so many steps
 _PATIENCE = 6  # who has done nothing for so many steps is not expected to do anything
@@ -150,11 +150,11 @@ class ScriptedCook(AbstractPartner):
         distant = jnp.where((further < FAR) & (crowd == 0), further.astype(float) + drawn[:4], -1.0)
         away = jnp.argmax(distant)
         faces = beside[bodies.direction[seat].astype(jnp.int32)]
-        use = jnp.where(faces, _INTERACT, jnp.argmax(beside))
+        use = jnp.where(faces, INTERACT, jnp.argmax(beside))
         go = jnp.where(left == 0, use, nearer)
-        wait = jnp.where(left > _WAITING_AT, nearer, jnp.where(left < _WAITING_AT, away, _STAY))
+        wait = jnp.where(left > _WAITING_AT, nearer, jnp.where(left < _WAITING_AT, away, STAY))
         action = jnp.where(errand.now, go, wait)
-        action = jnp.where(left >= FAR, _STAY, action)
+        action = jnp.where(left >= FAR, STAY, action)
         idles = ~errand.now | (left >= FAR)
         bold = (stuck | (idles & (crowd > 0).any())) & (drawn[4] < _BOLDNESS)
         move = jnp.floor(drawn[5] * len(beside))

@@ -20,7 +20,8 @@ from jaxtyping import Int, UInt8
 
 from ...grid import GridWorld, Layout, World, reach
 from ._contents import Item, Tile
-from ._joint_tables import INTERACT, STAY, Case, Code, Place, Pose, Rules, ahead, ask
+from ._joint_tables import Case, Code, Place, Pose, Rules, ahead, ask
+from ._overcooked import INTERACT, STAY
 
 _MOVES = 5  # the four directions, and to stay
 _CHECKED = 4096

@@ -12,6 +12,8 @@ from jaxtyping import Array, Float, Int, Int8, Int16, Int32, UInt8
 
 from ...grid import IDLE, Cell, GridWorld, World
 from ._contents import RADIX, Item, Tile
+from ._overcooked import INTERACT, STAY
+from ._ways import STEPS
 
 Place: TypeAlias = tuple[int, int]
 """The row and the column of a cell."""
@@ -21,12 +23,6 @@ Code: TypeAlias = tuple[int, int]
 
 Pose: TypeAlias = tuple[int, int, int]
 """Where a cook stands, and where it looks: row, column and direction."""
-
-DELTAS = ((-1, 0), (1, 0), (0, 1), (0, -1))
-"""One step in each `Direction`."""
-
-STAY, INTERACT = 4, 5
-"""The numbers of two of the `ACTIONS`; those of the moves are directions."""
 
 _BATCH = 512
 
@@ -110,7 +106,7 @@ def _ask(env: GridWorld, cases: Sequence[Case]) -> Answers:
 
 def ahead(pose: Pose) -> Place:
     """The cell that a cook faces."""
-    row, col = DELTAS[pose[2]]
+    row, col = STEPS[pose[2]].tolist()
     return pose[0] + row, pose[1] + col
 
 

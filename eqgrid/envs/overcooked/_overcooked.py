@@ -41,6 +41,9 @@ REFERENCE_SHAPING = {
 ACTIONS: tuple[Action, ...] = (*MOVES, Stay(), Use("interact"))
 """North, south, east, west, stay and interact."""
 
+STAY, INTERACT = 4, 5
+"""The numbers of two of the `ACTIONS`; those of the moves are directions."""
+
 RULES: tuple[AbstractInteraction, ...] = (
     PutDown(),
     PickUp(),

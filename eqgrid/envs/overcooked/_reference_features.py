@@ -12,12 +12,11 @@ from jaxtyping import Array, Bool, Float32, Int8, Int16, Int32, UInt8
 from ... import batched_cond
 from ...grid import IDLE, AbstractObservation, Bodies, Cell, Direction, Layout, World, get_cell
 from ._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_contents, soup_size
+from ._ways import FAR, STEPS, around, spread
 
 _HELD = (Item.ONION, Item.SOUP, Item.DISH, Item.TOMATO)
 _SOURCES = (Tile.ONION_DISPENSER, Tile.TOMATO_DISPENSER, Tile.DISH_DISPENSER, Tile.SERVING)
-_STEPS = np.asarray([(-1, 0), (1, 0), (0, 1), (0, -1)], np.int32)  # in the order of `Direction`
 _NOWHERE = -1
-_UNREACHABLE = 2**14  # more than the cells of the largest layout
 _BATCH = 256  # cells from which distances are computed at once
 
 
@@ -139,7 +138,7 @@ def _nearest(
     costs = _costs(_steps_from(tiles == Tile.FLOOR, position)).astype(jnp.int32)
     number = jnp.arange(height * width, dtype=jnp.int32).reshape(1, height, width)
     order = costs * (height * width) + number  # so no two are alike, and the first of equals wins
-    nowhere = np.int32(_UNREACHABLE * height * width)
+    nowhere = np.int32(FAR * height * width)
     found = []
     for tile, count in (*((source, 1) for source in _SOURCES), (Tile.POT, num_pots)):
         left = jnp.where((tiles == tile)[None], order, nowhere)
@@ -163,11 +162,11 @@ def _costs(steps: Int16[Array, "height width"]) -> Int16[Array, "directions heig
 
     - `steps`: how many moves it takes to every cell of the floor.
     """
-    best = jnp.full((len(Direction), *steps.shape), _UNREACHABLE, jnp.int16)
-    for facing, step in enumerate(_STEPS):
+    best = jnp.full((len(Direction), *steps.shape), FAR, jnp.int16)
+    for facing, step in enumerate(STEPS):
         beside, behind = _shift(steps, step), _shift(steps, 2 * step)
         turns = (behind >= beside).astype(jnp.int16)  # else the last move is towards the cell
-        cost = jnp.where(beside < _UNREACHABLE, beside + turns, _UNREACHABLE)[None]
+        cost = jnp.where(beside < FAR, beside + turns, FAR)[None]
         turned = (np.arange(len(Direction)) != facing).astype(np.int16)[:, None, None]
         cost = jnp.where((beside == 0)[None], turned, cost)
         best = jnp.minimum(best, cost.astype(jnp.int16))
@@ -179,7 +178,7 @@ def _shift(
 ) -> Int16[Array, "height width"]:
     """What is one `step` before each cell."""
     height, width = steps.shape
-    wide = jnp.pad(steps, 2, constant_values=_UNREACHABLE)
+    wide = jnp.pad(steps, 2, constant_values=FAR)
     row, col = (2 - step).tolist()
     return wide[row : row + height, col : col + width]
 
@@ -188,15 +187,8 @@ def _steps_from(
     floor: Bool[Array, "height width"], position: Int8[Array, "2"]
 ) -> Int16[Array, "height width"]:
     """How many moves it takes from a position to every cell of the floor."""
-    first = jnp.full(floor.shape, _UNREACHABLE, jnp.int16).at[position[0], position[1]].set(0)
-
-    def further(state: tuple[Array, Array]) -> tuple[Array, Array]:
-        steps, _ = state
-        near = functools.reduce(jnp.minimum, [_shift(steps, step) for step in _STEPS]) + 1
-        closer = jnp.where(floor, jnp.minimum(steps, near), steps)
-        return closer, (closer != steps).any()
-
-    return jax.lax.while_loop(lambda state: state[1], further, (first, jnp.asarray(True)))[0]
+    first = jnp.full(floor.shape, FAR, jnp.int16).at[position[0], position[1]].set(0)
+    return spread(floor, first, jnp.ones((), jnp.int16))
 
 
 def _see(
@@ -210,7 +202,6 @@ def _see(
     pots, there = place[len(_SOURCES) :], exists[len(_SOURCES) :]
     item = item_of(body.held)
     has_one = jnp.stack([item == x for x in (Item.ONION, Item.TOMATO, Item.DISH)])
-    around = here[None] + _STEPS
     nowhere = jnp.zeros(2, jnp.int32)
     parts = (
         body.direction == np.arange(len(Direction), dtype=np.int8),
@@ -221,7 +212,7 @@ def _see(
         ways[3],
         nowhere,
         jnp.where(there[:, None], _look_into(cells, pots, to_pots), 0.0),
-        layout.tiles[around[:, 0], around[:, 1]] != Tile.FLOOR,
+        around(layout.tiles, body.position) != Tile.FLOOR,
     )
     return jnp.concatenate([part.astype(jnp.float32).reshape(-1) for part in parts])
 

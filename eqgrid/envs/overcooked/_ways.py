@@ -1,16 +1,16 @@
-"""Shortest ways of a cook to stations."""
+"""Shortest ways of cooks in a kitchen."""
 
 import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Int32
+from jaxtyping import Array, Bool, Int, Int32, Shaped
 
 from ...grid import next_to
 
 FAR = 2**14
-"""More steps than any way has. From a cell with so many, there is no way."""
+"""More steps than any way has, as it is more than the cells of the largest layout."""
 
 STEPS = np.asarray([(-1, 0), (1, 0), (0, 1), (0, -1)], np.int32)
 """`(row, col)` of one step in each `Direction`."""
@@ -32,20 +32,33 @@ def count_steps(
     **Returns:** 0 next to a target, and at least `FAR` where there is no way, or no floor.
     """
     first = jnp.where(floor & next_to(targets), 0, FAR).astype(jnp.int32)
+    return spread(floor, first, toll + 1)
+
+
+def spread(
+    floor: Bool[Array, "height width"],
+    first: Int[Array, "height width"],
+    cost: Int[Array, "*grid"],
+) -> Int[Array, "height width"]:
+    """The lowest number that gets to each cell of the floor by walking, step by step.
+
+    **Arguments:**
+
+    - `floor`: where cooks walk.
+    - `first`: the number that each cell begins with; `FAR` where there is none.
+    - `cost`: what is added when a cell is left.
+
+    **Returns:** at least `FAR` where no number gets to, or no floor is.
+    """
 
     def further(state: tuple[Array, Array]) -> tuple[Array, Array]:
-        steps, _ = state
-        near = functools.reduce(jnp.minimum, neighbours(steps + toll))
-        closer = jnp.where(floor, jnp.minimum(steps, near + 1), FAR)
-        return closer, (closer != steps).any()
+        numbers, _ = state
+        wide = jnp.pad(numbers + cost, 1, constant_values=FAR)
+        near = (wide[:-2, 1:-1], wide[2:, 1:-1], wide[1:-1, 2:], wide[1:-1, :-2])
+        lower = jnp.where(floor, functools.reduce(jnp.minimum, near, numbers), FAR)
+        return lower, (lower != numbers).any()
 
     return jax.lax.while_loop(lambda state: state[1], further, (first, jnp.asarray(True)))[0]
-
-
-def neighbours(numbers: Int32[Array, "height width"]) -> list[Int32[Array, "height width"]]:
-    """For each direction, the number of the next cell in it; `FAR` outside of the grid."""
-    wide = jnp.pad(numbers, 1, constant_values=FAR)
-    return [wide[:-2, 1:-1], wide[2:, 1:-1], wide[1:-1, 2:], wide[1:-1, :-2]]
 
 
 def label_regions(floor: Bool[Array, "height width"]) -> Int32[Array, "height width"]:
@@ -54,19 +67,13 @@ def label_regions(floor: Bool[Array, "height width"]) -> Int32[Array, "height wi
     """
     height, width = floor.shape
     own = jnp.arange(height * width, dtype=jnp.int32).reshape(height, width)
-    first = jnp.where(floor, own, FAR)
-
-    def spread(state: tuple[Array, Array]) -> tuple[Array, Array]:
-        labels, _ = state
-        lowest = functools.reduce(jnp.minimum, neighbours(labels), labels)
-        lowest = jnp.where(floor, lowest, FAR)
-        return lowest, (lowest != labels).any()
-
-    labels, _ = jax.lax.while_loop(lambda state: state[1], spread, (first, jnp.asarray(True)))
+    labels = spread(floor, jnp.where(floor, own, FAR), jnp.zeros((), jnp.int32))
     return jnp.where(floor, labels, -1)
 
 
-def around(grid: Array, position: Int[Array, "2"]) -> Array:
+def around(
+    grid: Shaped[Array, "height width"], position: Int[Array, "2"]
+) -> Shaped[Array, " directions"]:
     """What is in the four cells next to a position, by direction. The position is no border."""
     cells = position.astype(jnp.int32)[None] + STEPS
     return grid[cells[:, 0], cells[:, 1]]
