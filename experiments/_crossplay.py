@@ -1,8 +1,6 @@
 """The program behind `crossplay.py`: policies in, the matrix of their returns out."""
 
-import csv
 import dataclasses
-import io
 import shlex
 import sys
 import time
@@ -21,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from agents import PolicyPartner, write_whole
+from agents import PolicyPartner
 from eqgrid import AbstractEnv, AbstractPartner, play, stack_partners
 from experiments._build import as_shown
 from experiments._cache import keep_compiled_programs
@@ -31,7 +29,7 @@ from experiments._errors import UsageError, run_to_exit_code
 from experiments._folder import short_name
 from experiments._lineups import different_names
 from experiments._policies import SavedPolicy, read_policy
-from experiments._results import write_json
+from experiments._results import write_csv, write_figure, write_json
 from experiments._statistics import bootstrap_crossplay, interval_of_mean
 
 _LARGEST_TABLE = 12
@@ -205,15 +203,12 @@ def write_matrix(
     around the mean.
     """
     low, high = interval_of_mean(returns)
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(["first", "second", "mean", "std", "low", "high", "episodes"])
-    for i, first in enumerate(names):
-        for j, second in enumerate(names):
-            own = returns[i, j]
-            numbers = [float(x) for x in (own.mean(), own.std(), low[i, j], high[i, j])]
-            writer.writerow([first, second, *numbers, len(own)])
-    write_whole(path, text.getvalue().encode())
+    rows = []
+    for i, j in np.ndindex(*returns.shape[:2]):
+        own = returns[i, j]
+        numbers = [float(x) for x in (own.mean(), own.std(), low[i, j], high[i, j])]
+        rows.append([names[i], names[j], *numbers, len(own)])
+    write_csv(path, ("first", "second", "mean", "std", "low", "high", "episodes"), rows)
 
 
 def draw_matrix(
@@ -238,9 +233,7 @@ def draw_matrix(
     axes.set_ylabel("in the first seat")
     axes.set_title(f"cross-play in {title}: mean return")
     figure.colorbar(image, ax=axes, shrink=0.8)
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=150, format="png")
-    write_whole(path, picture.getvalue())
+    write_figure(path, figure)
 
 
 def _print(

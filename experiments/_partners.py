@@ -1,8 +1,6 @@
 """The program behind `partners.py`: policies and held-out partners in, their returns out."""
 
-import csv
 import dataclasses
-import io
 import shlex
 import sys
 import time
@@ -21,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from agents import PolicyPartner, write_whole
+from agents import PolicyPartner
 from eqgrid import AbstractEnv, AbstractPartner, OneOf, play
 from experiments._best_responses import BestResponses, train_best_response
 from experiments._build import as_shown
@@ -33,7 +31,7 @@ from experiments._errors import UsageError, run_to_exit_code
 from experiments._folder import short_name
 from experiments._heldout import HELD_OUT, HeldOut, build_partners, read_held_out
 from experiments._lineups import different_names
-from experiments._results import write_json
+from experiments._results import write_csv, write_json
 from experiments._statistics import bootstrap_interval, interquartile_mean, interval_of_mean
 
 
@@ -240,14 +238,13 @@ def write_rows(
     of the interval of 95 % around the mean.
     """
     low, high = interval_of_mean(returns)
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(["policy", "partner", "seat", "mean", "std", "low", "high", "episodes"])
+    rows = []
     for where in np.ndindex(*returns.shape[:3]):
         own, (number, partner, seat) = returns[where], where
-        row = [float(x) for x in (own.mean(), own.std(), low[where], high[where])]
-        writer.writerow([names[number], partners[partner].name, seat, *row, len(own)])
-    write_whole(path, text.getvalue().encode())
+        numbers = [float(x) for x in (own.mean(), own.std(), low[where], high[where])]
+        rows.append([names[number], partners[partner].name, seat, *numbers, len(own)])
+    header = ("policy", "partner", "seat", "mean", "std", "low", "high", "episodes")
+    write_csv(path, header, rows)
 
 
 def _print(

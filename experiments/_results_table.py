@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import io
 import itertools
 import json
 import tomllib
@@ -14,9 +13,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from agents import write_whole
 from experiments._errors import UsageError
 from experiments._folder import short_name
+from experiments._results import write_csv, write_figure
 from experiments._statistics import bootstrap_interval, interquartile_mean
 
 _OF_THE_PROCESS = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
@@ -167,13 +166,9 @@ def _difference(one: dict[str, Any], other: dict[str, Any]) -> str | None:
     return None
 
 
-def as_csv(rows: Sequence[Row]) -> str:
-    """The table for other programs; numbers are not rounded."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list[str](_COLUMNS))
-    writer.writeheader()
-    writer.writerows(row.numbers() for row in rows)
-    return text.getvalue()
+def write_table(path: Path, rows: Sequence[Row]) -> None:
+    """Writes the table for other programs."""
+    write_csv(path, _COLUMNS, [tuple(row.numbers().values()) for row in rows])
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
@@ -222,6 +217,4 @@ def draw_all(path: Path, rows: Sequence[Row]) -> None:
         axes.set_ylim(min(low, 0), high + 0.05 * (high - low))
         axes.grid(alpha=0.25)
         axes.legend(loc="lower right", frameon=False)
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=120, format="png")
-    write_whole(path, picture.getvalue())
+    write_figure(path, figure, dpi=120)
