@@ -24,12 +24,12 @@ from eqgrid import AbstractEnv, AbstractPartner, play, stack_partners
 from experiments._build import as_shown
 from experiments._cache import keep_compiled_programs
 from experiments._common_world import common_world
-from experiments._config import check_limits, cli
+from experiments._config import check_episodes, check_limits, cli
 from experiments._errors import UsageError, run_to_exit_code
 from experiments._folder import short_name
 from experiments._lineups import different_names
 from experiments._policies import SavedPolicy, read_policy
-from experiments._results import write_csv, write_figure, write_json
+from experiments._results import open_results, write_csv, write_figure, write_json
 from experiments._statistics import bootstrap_crossplay, interval_of_mean
 
 _LARGEST_TABLE = 12
@@ -72,16 +72,13 @@ def run(args: Sequence[str]) -> None:
         raise UsageError("Cross-play needs at least two policies: name more runs or files.")
     settings, world = common_world(policies, config.layout)
     title = settings.env.title
-    folder = config.out or Path("runs") / _folder_name(title)
-    # Where nobody looks at a terminal, no line is broken in two.
-    console = Console(width=None if sys.stdout.isatty() else 160, emoji=False)
+    folder, console = open_results(f"crossplay-{short_name(title)}", config.out)
     console.print(
         f"{len(policies)} policies in [bold]{escape(short_name(title))}[/], {config.episodes} "
         "episodes of every pair, in each order",
         highlight=False,
     )
     keep_compiled_programs()
-    folder.mkdir(parents=True, exist_ok=True)
     partners = [PolicyPartner(saved.policy, config.greedy) for saved in policies]
     keys = jax.random.split(jax.random.key(config.seed), config.episodes)
     returns = play_all(as_shown(settings, world), partners, keys)
@@ -110,10 +107,7 @@ def _check(config: Config) -> None:
     check_limits(config)
     if not config.policies:
         raise UsageError("Name the folders of runs, or policy files; --help says more.")
-    if config.episodes < 2:
-        raise UsageError("--episodes must be at least 2: there is no interval around one episode.")
-    if config.out is not None and (config.out / "config.toml").exists():
-        raise UsageError(f"{str(config.out)!r} is the folder of a run: choose another --out.")
+    check_episodes(config.episodes)
 
 
 def read_all(
@@ -266,7 +260,3 @@ def _endings(names: Sequence[str]) -> list[str]:
     while min(map(len, parts)) > 1 and len({own[0] for own in parts}) == 1:
         parts = [own[1:] for own in parts]
     return [str(Path(*own)) for own in parts]
-
-
-def _folder_name(title: str) -> str:
-    return f"crossplay-{short_name(title)}-{time.strftime('%Y%m%d-%H%M%S')}"

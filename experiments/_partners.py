@@ -3,7 +3,6 @@
 import dataclasses
 import shlex
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,13 +24,13 @@ from experiments._best_responses import BestResponses, train_best_response
 from experiments._build import as_shown
 from experiments._cache import keep_compiled_programs
 from experiments._common_world import common_world
-from experiments._config import Config as Settings, check_limits, cli
+from experiments._config import Config as Settings, check_episodes, check_limits, cli
 from experiments._crossplay import read_all
 from experiments._errors import UsageError, run_to_exit_code
 from experiments._folder import short_name
 from experiments._heldout import HELD_OUT, HeldOut, build_partners, read_held_out
 from experiments._lineups import different_names
-from experiments._results import write_csv, write_json
+from experiments._results import open_results, write_csv, write_json
 from experiments._statistics import bootstrap_interval, interquartile_mean, interval_of_mean
 
 
@@ -78,19 +77,20 @@ def run(args: Sequence[str]) -> None:
     settings, world = common_world(policies)
     title, env = settings.env.title, as_shown(settings, world)
     partners = build_partners(held_out, config.partners, short_name(title), env)
-    folder = config.out or Path("runs") / _folder_name(title)
-    # Where nobody looks at a terminal, no line is broken in two.
-    console = Console(width=None if sys.stdout.isatty() else 160, emoji=False)
+    best = BestResponses(config.partners, settings)
+    if config.train_best_responses and env.num_agents != 2:
+        raise UsageError(
+            "Best responses are for worlds of two agents: omit --train-best-responses."
+        )
+    folder, console = open_results(f"partners-{short_name(title)}", config.out)
     console.print(
         f"{len(partners)} held-out partners in [bold]{escape(short_name(title))}[/], "
         f"{config.episodes} episodes with each in every seat",
         highlight=False,
     )
     keep_compiled_programs()
-    best = BestResponses(config.partners, settings)
     if config.train_best_responses:
         _train(console, config, settings, best, held_out, partners, seed)
-    folder.mkdir(parents=True, exist_ok=True)
     keys = jax.random.split(jax.random.key(seed), config.episodes)
     returns = np.stack(
         [
@@ -123,10 +123,7 @@ def _check(config: Config) -> None:
     check_limits(config)
     if not config.policies:
         raise UsageError("Name the folder of a run, or a policy file; --help says more.")
-    if config.episodes < 2:
-        raise UsageError("--episodes must be at least 2: there is no interval around one episode.")
-    if config.out is not None and (config.out / "config.toml").exists():
-        raise UsageError(f"{str(config.out)!r} is the folder of a run: choose another --out.")
+    check_episodes(config.episodes)
 
 
 def _train(
@@ -138,14 +135,7 @@ def _train(
     partners: Sequence[AbstractPartner],
     seed: int,
 ) -> None:
-    """Trains the best responses that are not known yet, and keeps each as soon as it is there.
-
-    **Raises:** `UsageError` unless there are two agents.
-    """
-    if partners and settings.env.build(train=False).num_agents != 2:
-        raise UsageError(
-            "Best responses are for worlds of two agents: omit --train-best-responses."
-        )
+    """Trains the best responses that are not known yet, and keeps each as soon as it is there."""
     for known, partner in zip(held_out, partners, strict=True):
         if best.returns(known) is None:
             steps = config.best_response_steps
@@ -271,7 +261,3 @@ def _print(
                 f"[bold]{result[f'{name}_iqm']:.{digits}f}[/] (95 % interval {low} to {high})",
                 highlight=False,
             )
-
-
-def _folder_name(title: str) -> str:
-    return f"partners-{short_name(title)}-{time.strftime('%Y%m%d-%H%M%S')}"

@@ -15,10 +15,11 @@ from PIL import Image
 from rich.markup import escape
 
 from eqgrid.grid import Layout, draw_layouts, render
-from experiments._benchmark import open_results, run_command
+from experiments._benchmark import run_command
 from experiments._config import check_limits, cli, value_after
 from experiments._errors import UsageError
 from experiments._generated import NAME as GENERATED
+from experiments._results import open_results
 from experiments._worlds import AbstractWorldConfig, Kitchen, default_world
 
 

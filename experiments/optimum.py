@@ -37,11 +37,11 @@ from eqgrid.envs.overcooked import (
     trace,
 )
 from eqgrid.grid import GridWorld
-from experiments._benchmark import open_results, run_command
+from experiments._benchmark import run_command
 from experiments._cache import keep_compiled_programs
 from experiments._config import cli
 from experiments._errors import RunError, UsageError
-from experiments._results import write_json
+from experiments._results import open_results, write_json
 from experiments._worlds import Kitchen
 
 _GIB = 2**30

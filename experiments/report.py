@@ -11,9 +11,10 @@ from typing import Annotated
 import tyro
 
 from agents import write_whole
-from experiments._benchmark import open_results, run_command
+from experiments._benchmark import run_command
 from experiments._config import cli
 from experiments._errors import UsageError
+from experiments._results import open_results
 from experiments._results_table import as_markdown, draw_all, find_runs, rows_of, write_table
 
 

@@ -145,14 +145,20 @@ def test_a_file_that_cannot_be_used(tmp_path, text, sentence):
             "'p' is not trained yet: run `python experiments/ippo",
         ),
         (("walker", "--scripts-only"), "is a cook, for one kitchen of the world overcooked"),
+        (
+            ("three", "--partners", "random.toml", "--train-best-responses"),
+            "Best responses are for worlds of two agents: omit --train-best-responses.",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path, call, args, sentence):
-    worlds = {"mine": KITCHEN, "walker": ("--env.name", "goals")}
+    goals = ("--env.name", "goals")
+    worlds = {"mine": KITCHEN, "walker": goals, "three": (*goals, "--env.num-agents", "3")}
     for name in set(args) & set(worlds):
         write_policy(tmp_path / name, *worlds[name])
     policy = '[[partner]]\nname = "p"\nkind = "policy"\nsteps = 9\n'
     (tmp_path / "set.toml").write_text(STAY + policy)
+    (tmp_path / "random.toml").write_text(STAY.replace("stay", "random"))
     code, said = call(*args)
     assert code == 2
     assert said.startswith("error: ")
