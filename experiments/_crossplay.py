@@ -26,7 +26,7 @@ from experiments._cache import keep_compiled_programs
 from experiments._common_world import common_world
 from experiments._config import check_episodes, check_limits, cli
 from experiments._errors import UsageError, run_to_exit_code
-from experiments._folder import short_name
+from experiments._folder import seed_folders, short_name
 from experiments._lineups import different_names
 from experiments._policies import SavedPolicy, read_policy
 from experiments._results import open_results, write_csv, write_figure, write_json
@@ -118,12 +118,8 @@ def read_all(
     **Raises:** as `read_policy`.
     """
     checkpoint = None if which == "policy" else which
-    return [read_policy(path, checkpoint, layout) for given in paths for path in _seeds_of(given)]
-
-
-def _seeds_of(path: Path) -> list[Path]:
-    seeds = [x for x in path.glob("seed-*") if x.name.removeprefix("seed-").isdigit()]
-    return sorted(seeds, key=lambda x: int(x.name.removeprefix("seed-"))) or [path]
+    runs = [run for path in paths for run in seed_folders(path) or [path]]
+    return [read_policy(run, checkpoint, layout) for run in runs]
 
 
 def play_all(

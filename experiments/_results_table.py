@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from experiments._errors import UsageError
-from experiments._folder import short_name
+from experiments._folder import seed_folders, short_name
 from experiments._results import write_csv, write_figure
 from experiments._statistics import bootstrap_interval, interquartile_mean
 
@@ -111,7 +111,7 @@ def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
     runs = []
     for path in paths:
         found = sorted(file.parent for file in path.glob("**/result.json"))
-        single = [_read(folder) for folder in found if not list(folder.glob("seed-*"))]
+        single = [_read(folder) for folder in found if not seed_folders(folder)]
         if not single:
             raise UsageError(f"There is no complete run in {str(path)!r}: result.json is missing.")
         runs += single
