@@ -16,7 +16,7 @@ from matplotlib.ticker import EngFormatter
 from experiments._errors import UsageError
 from experiments._folder import seed_folders, short_name
 from experiments._results import write_csv, write_figure
-from experiments._statistics import bootstrap_interval, interquartile_mean
+from experiments._statistics import align_curves, bootstrap_interval, interquartile_mean
 
 _OF_THE_PROCESS = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
@@ -34,11 +34,13 @@ class FinishedRun:
     - `folder`: where it is.
     - `settings`: those that it was trained with.
     - `result`: what is in its `result.json`.
+    - `curve`: the return of every evaluation, by the steps before it.
     """
 
     folder: Path
     settings: dict[str, Any]
     result: dict[str, Any]
+    curve: dict[int, float]
 
     @property
     def score(self) -> float:
@@ -51,12 +53,6 @@ class FinishedRun:
         """In which row of a table it is: the layout, the algorithm and the network."""
         layout = short_name(self.result["layout"])
         return layout, self.result["algorithm"], self.settings["network"]
-
-    def curve(self) -> dict[int, float]:
-        """The return of every evaluation, by the steps before it."""
-        with (self.folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        return {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows}
 
 
 @final
@@ -122,9 +118,11 @@ def _read(folder: Path) -> FinishedRun:
     try:
         result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         settings = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
-        run = FinishedRun(folder, settings, result)
+        with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        curve = {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows}
+        run = FinishedRun(folder, settings, result, curve)
         _ = run.score, run.row, result["seeds"], result["optimum"], result["wall_seconds"]
-        run.curve()
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"The run {str(folder)!r} cannot be reported, since result.json, config.toml or "
@@ -199,9 +197,7 @@ def draw_all(path: Path, rows: Sequence[Row]) -> None:
     for number, layout in enumerate(layouts, 1):
         axes = figure.add_subplot(1, len(layouts), number)
         for row in (row for row in rows if row.name[0] == layout):
-            curves = [run.curve() for run in row.runs]
-            steps = sorted(set.intersection(*(set(own) for own in curves)))
-            scores = np.asarray([[own[step] for own in curves] for step in steps])
+            steps, scores = align_curves([run.curve for run in row.runs])
             low, high = bootstrap_interval(scores)
             colour = _COLOURS[kinds.index(row.name[1:]) % len(_COLOURS)]
             label = " ".join(x for x in row.name[1:] if x != "mlp")
