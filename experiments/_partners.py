@@ -7,19 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Float
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from agents import PolicyPartner
-from eqgrid import AbstractEnv, AbstractPartner, OneOf, play
+from eqgrid import AbstractPartner, OneOf
 from experiments._best_responses import BestResponses, train_best_response
 from experiments._build import as_shown
 from experiments._cache import keep_compiled_programs
@@ -31,6 +29,7 @@ from experiments._folder import short_name
 from experiments._heldout import HELD_OUT, HeldOut, build_partners, read_held_out
 from experiments._lineups import different_names
 from experiments._results import open_results, write_csv, write_json
+from experiments._seats import play_with
 from experiments._statistics import bootstrap_interval, interquartile_mean, interval_of_mean
 
 
@@ -143,41 +142,6 @@ def _train(
             best.keep(known, returns, steps, seed)
             said = ", ".join(f"{x:.1f}" for x in returns)
             console.print(f"best response to {escape(known.name)}: {said}", highlight=False)
-
-
-def play_with(
-    env: AbstractEnv, everybody: OneOf, keys: PRNGKeyArray
-) -> Float[np.ndarray, "partners seats episodes"]:
-    """Plays the first of some partners with each of the others, as one program.
-
-    **Arguments:**
-
-    - `env`: one environment.
-    - `everybody`: the one who is judged, and then the others.
-    - `keys`: the randomness of each episode; the same with everybody.
-
-    **Returns:** the return (the mean over the agents) of every episode, by the seat of the one who
-    is judged. The partner has all other seats.
-    """
-    partners, seats = np.arange(1, everybody.num_partners), np.arange(env.num_agents)
-    own = seats[:, None] == seats
-    numbers = jnp.asarray(np.where(own[None], 0, partners[:, None, None]))
-    return np.asarray(_play(env, everybody, numbers, keys))
-
-
-@eqx.filter_jit
-def _play(
-    env: AbstractEnv,
-    everybody: OneOf,
-    numbers: Int[Array, "partners seats agents"],
-    keys: PRNGKeyArray,
-) -> Float[Array, "partners seats episodes"]:
-    def game(numbers: Int[Array, " agents"], key: PRNGKeyArray) -> Float[Array, ""]:
-        team = [everybody.pick(number) for number in numbers]
-        return play(env, team, key).episode_return.mean()
-
-    games = jax.vmap(game, in_axes=(None, 0))
-    return jax.vmap(jax.vmap(games, in_axes=(0, None)), in_axes=(0, None))(numbers, keys)
 
 
 def summary(
