@@ -10,6 +10,7 @@ from experiments._config import Config
 from experiments._errors import UsageError
 from experiments._folder import short_name
 from experiments._policies import SavedPolicy
+from experiments._world_config import check_same_game
 
 
 def common_world(
@@ -53,21 +54,11 @@ def common_world(
 def _check_same_world(policies: Sequence[SavedPolicy]) -> None:
     first = policies[0].config.env
     for other in policies[1:]:
-        if other.config.env.name != first.name:
-            raise UsageError(
-                f"{policies[0].name!r} was trained in {first.name}, but {other.name!r} in "
-                f"{other.config.env.name}: policies of one team need one world."
-            )
+        check_same_game(repr(policies[0].name), first, repr(other.name), other.config.env)
         if other.config.env.title != first.title:
             raise UsageError(
                 f"{policies[0].name!r} was trained in {short_name(first.title)}, but "
                 f"{other.name!r} in {short_name(other.config.env.title)}: choose with --layout."
-            )
-        if other.config.env.rules != first.rules:
-            raise UsageError(
-                f"{policies[0].name!r} was trained with the rules {first.rules!r}, but "
-                f"{other.name!r} with {other.config.env.rules!r}: policies of one team need the "
-                "same rules."
             )
 
 

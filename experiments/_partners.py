@@ -75,7 +75,7 @@ def run(args: Sequence[str]) -> None:
     policies = read_all(config.policies, config.which, None)
     settings, world = common_world(policies)
     title, env = settings.env.title, as_shown(settings, world)
-    partners = build_partners(held_out, config.partners, short_name(title), env)
+    partners = build_partners(held_out, config.partners, settings.env, env)
     best = BestResponses(config.partners, settings)
     if config.train_best_responses and env.num_agents != 2:
         raise UsageError(

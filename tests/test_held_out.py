@@ -19,6 +19,7 @@ from experiments._config import parse
 from experiments._errors import UsageError
 from experiments._heldout import HELD_OUT, HeldOut, build_partners, read_held_out
 from experiments._partners import summary
+from experiments._worlds import Kitchen
 
 KITCHEN = ("--env.horizon", "12")
 STAY = '[[partner]]\nname = "stay"\nkind = "stay"\n'
@@ -44,11 +45,14 @@ def test_the_published_partners_can_be_read_and_built():
     assert seed == 0
     assert len({partner.name for partner in partners}) == len(partners) >= 12
     scripts = [partner for partner in partners if partner.kind != "policy"]
-    built = build_partners(scripts, HELD_OUT, "cramped", make("overcooked"))
+    built = build_partners(scripts, HELD_OUT, Kitchen(), make("overcooked"))
     assert [float(x.level) for x in built] == pytest.approx([x.noise for x in scripts])
-    command = next(x for x in partners if x.kind == "policy").command(HELD_OUT, "cramped")
+    command = next(x for x in partners if x.kind == "policy").command(
+        HELD_OUT, Kitchen(dynamics="interactive")
+    )
     _, _, *flags = command.split()
-    assert parse("ippo", flags).seed == 1001
+    config = parse("ippo", flags)
+    assert (config.seed, config.env.rules) == (1001, "interactive")
 
 
 @pytest.mark.slow
@@ -149,6 +153,10 @@ def test_a_file_that_cannot_be_used(tmp_path, text, sentence):
             ("three", "--partners", "random.toml", "--train-best-responses"),
             "Best responses are for worlds of two agents: omit --train-best-responses.",
         ),
+        (
+            ("mine", "--partners", "others.toml"),
+            "'p' was trained with the rules 'interactive', but the policies that are judged with",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path, call, args, sentence):
@@ -158,6 +166,11 @@ def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path, call, args, sente
         write_policy(tmp_path / name, *worlds[name])
     policy = '[[partner]]\nname = "p"\nkind = "policy"\nsteps = 9\n'
     (tmp_path / "set.toml").write_text(STAY + policy)
+    (tmp_path / "others.toml").write_text(policy)
+    if "others.toml" in args:
+        write_policy(
+            tmp_path / "others/cramped/p/policy.safetensors", "--env.dynamics", "interactive"
+        )
     (tmp_path / "random.toml").write_text(STAY.replace("stay", "random"))
     code, said = call(*args)
     assert code == 2
