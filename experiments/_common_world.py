@@ -7,7 +7,7 @@ from typing import Any
 from eqgrid import AbstractEnv
 from experiments._build import as_shown
 from experiments._config import Config
-from experiments._errors import UsageError
+from experiments._errors import UsageError, as_usage_error
 from experiments._folder import short_name
 from experiments._policies import SavedPolicy
 from experiments._world_config import check_same_game
@@ -35,12 +35,10 @@ def common_world(
     first: Any = policies[0].config.env
     env: Any = dataclasses.replace(first, normalize_observation=False)
     settings = dataclasses.replace(policies[0].config, env=env, critic="joint")
-    try:
+    with as_usage_error():
         env.check()
         world = _in_layout(policies[0], settings.env.build(train=False), layout)
         shown = as_shown(settings, world)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     for saved in policies:
         try:
             saved.policy.check(shown)
