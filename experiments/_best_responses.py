@@ -18,6 +18,7 @@ from experiments._folder import short_name
 from experiments._heldout import HeldOut
 from experiments._results import write_json
 from experiments._seats import play_with
+from experiments._worlds import default_world
 
 _EPISODES = 128
 
@@ -78,6 +79,22 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def training_settings(config: Config, steps: int) -> Config:
+    """The settings that best responses are trained with: those of the world, in which agents are
+    shown what they are in `config`. Where the world normalises observations by default, the best
+    response does so for itself.
+    """
+    env: Any = config.env
+    normalize = default_world(env.name).normalize_observation
+    env = dataclasses.replace(env, normalize_observation=normalize)
+    return dataclasses.replace(
+        default_config(env),
+        shaping_steps=max(1, steps // 2),
+        agent_id=config.agent_id,
+        time_left=config.time_left,
+    )
+
+
 def train_best_response(
     config: Config, partner: AbstractPartner, steps: int, seed: int
 ) -> list[float]:
@@ -93,12 +110,7 @@ def train_best_response(
 
     **Returns:** the mean return of the agent, by its seat.
     """
-    config = dataclasses.replace(
-        default_config(config.env),
-        shaping_steps=max(1, steps // 2),
-        agent_id=config.agent_id,
-        time_left=config.time_left,
-    )
+    config = training_settings(config, steps)
     env = build_training_env(config, OneOf([partner]))
     init_key, judge_key = jax.random.split(jax.random.key(seed))
     state = init_train_state(config.ppo, env, init_key, **networks("ippo", config))

@@ -13,7 +13,7 @@ from test_crossplay import GOALS, write_policy
 from agents import PolicyPartner, load_policy
 from eqgrid import NoisyPartner, RandomPartner, StayPartner, make, play
 from experiments import _best_responses, _partners
-from experiments._best_responses import BestResponses
+from experiments._best_responses import BestResponses, training_settings
 from experiments._build import as_shown
 from experiments._config import parse
 from experiments._errors import UsageError
@@ -91,6 +91,16 @@ def test_a_best_response_is_trained(monkeypatch):
     monkeypatch.setattr(_best_responses, "_EPISODES", 2)
     returns = _best_responses.train_best_response(parse("ippo", GOALS), StayPartner(4), 9000, 0)
     assert np.asarray(returns).shape == (2,)
+
+
+def test_a_best_response_is_trained_as_its_world_says():
+    flags = ["--env.name", "warehouse", "--env.no-normalize-observation", "--env.horizon", "9"]
+    config = parse("ippo", flags)
+    found = training_settings(config, 10)
+    assert found.env == dataclasses.replace(config.env, normalize_observation=True)
+    assert (found.ppo, found.agent_id) == (config.ppo, True)
+    kitchen = parse("ippo", ["--env.normalize-observation"])
+    assert not training_settings(kitchen, 10).env.normalize_observation
 
 
 def test_a_share_needs_a_best_response_that_earns_something(tmp_path):
