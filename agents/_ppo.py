@@ -472,13 +472,11 @@ def _gradient_step(
     parts |= {"grad_norm": grad_norm, "bad_leaf": bad_leaf}
     moved = (optax.apply_updates(parameters, ppo.with_critic_rate(change)), next_opt_state)
     kept = jax.tree.map(
-        lambda new, old: jnp.where(far & _is_real(new), old, new), moved, (parameters, opt_state)
+        lambda new, old: jnp.where(far & eqx.is_inexact_array(new), old, new),
+        moved,
+        (parameters, opt_state),
     )
     return (*kept, far), parts
-
-
-def _is_real(x: Shaped[Array, "..."]) -> bool:
-    return jnp.issubdtype(x.dtype, jnp.floating)
 
 
 def _no_leaf(_: PyTree) -> Int[Array, ""]:

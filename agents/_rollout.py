@@ -9,7 +9,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
-from eqgrid import AbstractVectorEnv, NormalizeReward, TimeStep, Vectorize, batched_cond
+from eqgrid import (
+    REPLACED,
+    AbstractVectorEnv,
+    NormalizeReward,
+    TimeStep,
+    Vectorize,
+    batched_cond,
+)
 
 from ._policy import ActorCritic, reset_carry
 from ._runner import Decision, RunnerState, step_runner
@@ -207,7 +214,7 @@ def _learned_from(runner: RunnerState, timestep: TimeStep) -> Bool[Array, "envs 
     """Whose task was not over, and who took the action that was chosen for them: `WithPartner` says
     whose was replaced.
     """
-    replaced = timestep.info.get("replaced")
+    replaced = timestep.info.get(REPLACED)
     return runner.active if replaced is None else runner.active & ~replaced
 
 

@@ -48,5 +48,9 @@ from ._shaped_reward import ShapedReward as ShapedReward, ShapedRewardState as S
 from ._spaces import AbstractSpace as AbstractSpace, Box as Box, Discrete as Discrete
 from ._time_limit import TimeLimit as TimeLimit, TimeLimitState as TimeLimitState
 from ._vectorize import Vectorize as Vectorize
-from ._with_partner import WithPartner as WithPartner, WithPartnerState as WithPartnerState
+from ._with_partner import (
+    REPLACED as REPLACED,
+    WithPartner as WithPartner,
+    WithPartnerState as WithPartnerState,
+)
 from .envs import ENVIRONMENTS as ENVIRONMENTS, Overcooked as Overcooked, make as make

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
 
+from ._append_vector import append_vector
 from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, TimeStep
 from ._nesting import check_single_env, contains_wrapper
 
@@ -69,11 +70,4 @@ def _append_leaf(
     leaf: Shaped[Array, "agents *middle features"],
 ) -> Shaped[Array, "agents *middle features+agents"]:
     identity = jnp.eye(leaf.shape[0], dtype=leaf.dtype)
-    return jax.vmap(_append_vector)(leaf, identity)
-
-
-def _append_vector(
-    leaf: Shaped[Array, "*middle features"], one_hot: Shaped[Array, " agents"]
-) -> Shaped[Array, "*middle features+agents"]:
-    planes = jnp.broadcast_to(one_hot, (*leaf.shape[:-1], *one_hot.shape))
-    return jnp.concatenate([leaf, planes], axis=-1)
+    return jax.vmap(append_vector)(leaf, identity)

@@ -6,8 +6,9 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree, Shaped
 
+from ._append_vector import append_vector
 from ._auto_reset import AutoReset
 from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from ._nesting import check_single_env, contains_wrapper
@@ -83,11 +84,4 @@ class AppendTimeLeft(AbstractWrapper):
         self, observation: PyTree[Shaped[Array, "agents ..."]], count: Int[Array, ""]
     ) -> PyTree[Shaped[Array, "agents ..."]]:
         left = jnp.maximum(self.horizon - count, 0) / self.horizon
-        return jax.tree.map(lambda x: _append_number(x, left), observation)
-
-
-def _append_number(
-    x: Float[Array, "agents *middle features"], number: Float[Array, ""]
-) -> Float[Array, "agents *middle features+1"]:
-    plane = jnp.broadcast_to(number.astype(x.dtype), (*x.shape[:-1], 1))
-    return jnp.concatenate([x, plane], axis=-1)
+        return jax.tree.map(lambda x: append_vector(x, left.astype(x.dtype)[None]), observation)

@@ -19,6 +19,9 @@ from ._env import (
 from ._nesting import check_single_env, contains_wrapper
 from ._partner import OneOf, Seen
 
+REPLACED = "replaced"
+"""The entry of `info` that says for every agent whether a partner acted in its place."""
+
 
 @final
 class WithPartnerState(AbstractWrapperState):
@@ -47,7 +50,7 @@ class WithPartner(AbstractWrapper):
 
     At each reset it is drawn whether there is a partner in this episode, in which seat, which one,
     and how noisy it is. The action that is given for its seat is then replaced, and
-    `info["replaced"]` says whose action was. `agents.collect_rollout` takes care that nothing is
+    `info[REPLACED]` says whose action was. `agents.collect_rollout` takes care that nothing is
     learned from those. With policies of other runs as partners, this is the second stage of
     fictitious co-play (Strouse et al. 2021, "Collaborating with Humans without Human Data").
     Without any, the partner is whoever acts, but for the noise: a mixture of the learner's own
@@ -122,7 +125,7 @@ class WithPartner(AbstractWrapper):
         replaced = state.present & (jnp.arange(self.num_agents) == state.seat)
         action = jnp.where(replaced.reshape(-1, *[1] * (action.ndim - 1)), chosen[None], action)
         timestep, env_state = self.env.step(env_key, state.env_state, action)
-        timestep = dataclasses.replace(timestep, info={**timestep.info, "replaced": replaced})
+        timestep = dataclasses.replace(timestep, info={**timestep.info, REPLACED: replaced})
         return timestep, dataclasses.replace(state, env_state=env_state, carry=carry)
 
     def observe(self, state: WithPartnerState) -> PyTree[Shaped[Array, "agents ..."]]:

@@ -1,22 +1,10 @@
-"""What the benchmarks share: where their results go, and how they end."""
+"""What the benchmarks share: how they end."""
 
 import sys
-import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
-
-from rich.console import Console
 
 from experiments._errors import RunError, UsageError, print_error, print_system_error
 from experiments._process import Process
-
-
-def open_results(name: str, out: Path | None) -> tuple[Path, Console]:
-    """The folder for the results, `out` or a new one in `runs/`, and what to print on."""
-    folder = out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder.mkdir(parents=True, exist_ok=True)
-    # Where nobody looks at a terminal, no table is squeezed.
-    return folder, Console(width=None if sys.stdout.isatty() else 160)
 
 
 def run_command(run: Callable[[Sequence[str]], None]) -> None:

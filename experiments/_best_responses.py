@@ -6,19 +6,19 @@ import json
 from pathlib import Path
 from typing import Any, final
 
-import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
 
 from agents import PolicyPartner, init_train_state, train, trained_policy
-from eqgrid import AbstractEnv, AbstractPartner, OneOf, play
-from experiments._build import as_shown, build_network, build_training_env
+from eqgrid import AbstractPartner, OneOf
+from experiments._build import as_shown, build_training_env, networks
 from experiments._config import Config, default_config
 from experiments._errors import UsageError
 from experiments._folder import short_name
 from experiments._heldout import HeldOut
 from experiments._results import write_json
+from experiments._seats import play_with
+from experiments._worlds import default_world
 
 _EPISODES = 128
 
@@ -79,6 +79,22 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def training_settings(config: Config, steps: int) -> Config:
+    """The settings that best responses are trained with: those of the world, in which agents are
+    shown what they are in `config`. Where the world normalises observations by default, the best
+    response does so for itself.
+    """
+    env: Any = config.env
+    normalize = default_world(env.name).normalize_observation
+    env = dataclasses.replace(env, normalize_observation=normalize)
+    return dataclasses.replace(
+        default_config(env),
+        shaping_steps=max(1, steps // 2),
+        agent_id=config.agent_id,
+        time_left=config.time_left,
+    )
+
+
 def train_best_response(
     config: Config, partner: AbstractPartner, steps: int, seed: int
 ) -> list[float]:
@@ -94,28 +110,13 @@ def train_best_response(
 
     **Returns:** the mean return of the agent, by its seat.
     """
-    config = dataclasses.replace(
-        default_config(config.env),
-        shaping_steps=max(1, steps // 2),
-        agent_id=config.agent_id,
-        time_left=config.time_left,
-    )
+    config = training_settings(config, steps)
     env = build_training_env(config, OneOf([partner]))
-    init_key, *judge_keys = jax.random.split(jax.random.key(seed), 3)
-    state = init_train_state(config.ppo, env, init_key, network=build_network(config))
+    init_key, judge_key = jax.random.split(jax.random.key(seed))
+    state = init_train_state(config.ppo, env, init_key, **networks("ippo", config))
     updates = max(1, steps // (config.num_envs * config.ppo.rollout_length))
     learned = train(config.ppo, env, state, num_updates=updates).state
     best = PolicyPartner(trained_policy(learned.policy, env, learned.runner.env_state))
     world = as_shown(config, config.env.build(train=False))
-    return [
-        float(_mean_return(world, team, key))
-        for team, key in zip(((best, partner), (partner, best)), judge_keys, strict=True)
-    ]
-
-
-@eqx.filter_jit
-def _mean_return(
-    world: AbstractEnv, team: tuple[AbstractPartner, ...], key: PRNGKeyArray
-) -> Float[Array, ""]:
-    keys = jax.random.split(key, _EPISODES)
-    return jax.vmap(lambda key: play(world, team, key))(keys).episode_return.mean()
+    returns = play_with(world, OneOf([best, partner]), jax.random.split(judge_key, _EPISODES))
+    return returns[0].mean(axis=-1).tolist()

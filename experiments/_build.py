@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, final
 
 import equinox as eqx
@@ -35,6 +36,8 @@ from eqgrid import (
 )
 from eqgrid.grid import GridWorld, RandomLayouts, WithState
 from experiments._config import Config
+from experiments._policies import world_of
+from experiments._world_config import check_same_game
 
 
 def build_training_env(config: Config, partners: OneOf | None = None) -> AbstractVectorEnv:
@@ -45,7 +48,11 @@ def build_training_env(config: Config, partners: OneOf | None = None) -> Abstrac
     - `config`: the settings.
     - `partners`: one of them acts for one of the agents in every episode; those of the settings
         unless given.
+
+    **Raises:** `ValueError` when there is no such world, and `UsageError` when a partner of the
+    settings does not fit into it, or was trained in another world or with other rules.
     """
+    _check_partners(config)
     world = as_shown(config, config.env.build(train=True))
     world = config.partners.around(world) if partners is None else WithPartner(world, partners)
     one: AbstractEnv = AutoReset(LogEpisodes(world), lazy=config.env.has_slow_resets)
@@ -57,6 +64,12 @@ def build_training_env(config: Config, partners: OneOf | None = None) -> Abstrac
     if config.env.normalize_reward:
         env = NormalizeReward(env, config.ppo.gamma)
     return env
+
+
+def _check_partners(config: Config) -> None:
+    for path in config.partners.found().policies:
+        if (trained_in := world_of(Path(path))) is not None:
+            check_same_game(f"The partner {path!r}", trained_in, "this run", config.env)
 
 
 def with_shaping(

@@ -7,9 +7,10 @@ from typing import Any
 from eqgrid import AbstractEnv
 from experiments._build import as_shown
 from experiments._config import Config
-from experiments._errors import UsageError
+from experiments._errors import UsageError, as_usage_error
 from experiments._folder import short_name
 from experiments._policies import SavedPolicy
+from experiments._world_config import check_same_game
 
 
 def common_world(
@@ -34,12 +35,10 @@ def common_world(
     first: Any = policies[0].config.env
     env: Any = dataclasses.replace(first, normalize_observation=False)
     settings = dataclasses.replace(policies[0].config, env=env, critic="joint")
-    try:
+    with as_usage_error():
         env.check()
         world = _in_layout(policies[0], settings.env.build(train=False), layout)
         shown = as_shown(settings, world)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     for saved in policies:
         try:
             saved.policy.check(shown)
@@ -53,21 +52,11 @@ def common_world(
 def _check_same_world(policies: Sequence[SavedPolicy]) -> None:
     first = policies[0].config.env
     for other in policies[1:]:
-        if other.config.env.name != first.name:
-            raise UsageError(
-                f"{policies[0].name!r} was trained in {first.name}, but {other.name!r} in "
-                f"{other.config.env.name}: policies of one team need one world."
-            )
+        check_same_game(repr(policies[0].name), first, repr(other.name), other.config.env)
         if other.config.env.title != first.title:
             raise UsageError(
                 f"{policies[0].name!r} was trained in {short_name(first.title)}, but "
                 f"{other.name!r} in {short_name(other.config.env.title)}: choose with --layout."
-            )
-        if other.config.env.rules != first.rules:
-            raise UsageError(
-                f"{policies[0].name!r} was trained with the rules {first.rules!r}, but "
-                f"{other.name!r} with {other.config.env.rules!r}: policies of one team need the "
-                "same rules."
             )
 
 

@@ -522,6 +522,12 @@ def check_limits(config: Any) -> None:
             raise UsageError(f"{flag} is too small for a number of 32 bits: {value:g}.")
 
 
+def check_episodes(episodes: int) -> None:
+    """**Raises:** `UsageError` unless there is an interval around the mean of so many."""
+    if episodes < 2:
+        raise UsageError("--episodes must be at least 2: there is no interval around one episode.")
+
+
 def _check_counts(config: Config) -> None:
     """Refuses products of settings that are too large to be counted in 32 bits."""
     steps = config.num_envs * config.ppo.rollout_length

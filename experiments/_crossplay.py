@@ -1,8 +1,6 @@
 """The program behind `crossplay.py`: policies in, the matrix of their returns out."""
 
-import csv
 import dataclasses
-import io
 import shlex
 import sys
 import time
@@ -21,17 +19,17 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from agents import PolicyPartner, write_whole
+from agents import PolicyPartner
 from eqgrid import AbstractEnv, AbstractPartner, play, stack_partners
 from experiments._build import as_shown
 from experiments._cache import keep_compiled_programs
 from experiments._common_world import common_world
-from experiments._config import check_limits, cli
+from experiments._config import check_episodes, check_limits, cli
 from experiments._errors import UsageError, run_to_exit_code
-from experiments._folder import short_name
+from experiments._folder import seed_folders, short_name
 from experiments._lineups import different_names
 from experiments._policies import SavedPolicy, read_policy
-from experiments._results import write_json
+from experiments._results import open_results, write_csv, write_figure, write_json
 from experiments._statistics import bootstrap_crossplay, interval_of_mean
 
 _LARGEST_TABLE = 12
@@ -74,16 +72,13 @@ def run(args: Sequence[str]) -> None:
         raise UsageError("Cross-play needs at least two policies: name more runs or files.")
     settings, world = common_world(policies, config.layout)
     title = settings.env.title
-    folder = config.out or Path("runs") / _folder_name(title)
-    # Where nobody looks at a terminal, no line is broken in two.
-    console = Console(width=None if sys.stdout.isatty() else 160, emoji=False)
+    folder, console = open_results(f"crossplay-{short_name(title)}", config.out)
     console.print(
         f"{len(policies)} policies in [bold]{escape(short_name(title))}[/], {config.episodes} "
         "episodes of every pair, in each order",
         highlight=False,
     )
     keep_compiled_programs()
-    folder.mkdir(parents=True, exist_ok=True)
     partners = [PolicyPartner(saved.policy, config.greedy) for saved in policies]
     keys = jax.random.split(jax.random.key(config.seed), config.episodes)
     returns = play_all(as_shown(settings, world), partners, keys)
@@ -112,10 +107,7 @@ def _check(config: Config) -> None:
     check_limits(config)
     if not config.policies:
         raise UsageError("Name the folders of runs, or policy files; --help says more.")
-    if config.episodes < 2:
-        raise UsageError("--episodes must be at least 2: there is no interval around one episode.")
-    if config.out is not None and (config.out / "config.toml").exists():
-        raise UsageError(f"{str(config.out)!r} is the folder of a run: choose another --out.")
+    check_episodes(config.episodes)
 
 
 def read_all(
@@ -126,12 +118,8 @@ def read_all(
     **Raises:** as `read_policy`.
     """
     checkpoint = None if which == "policy" else which
-    return [read_policy(path, checkpoint, layout) for given in paths for path in _seeds_of(given)]
-
-
-def _seeds_of(path: Path) -> list[Path]:
-    seeds = [x for x in path.glob("seed-*") if x.name.removeprefix("seed-").isdigit()]
-    return sorted(seeds, key=lambda x: int(x.name.removeprefix("seed-"))) or [path]
+    runs = [run for path in paths for run in seed_folders(path) or [path]]
+    return [read_policy(run, checkpoint, layout) for run in runs]
 
 
 def play_all(
@@ -205,15 +193,12 @@ def write_matrix(
     around the mean.
     """
     low, high = interval_of_mean(returns)
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(["first", "second", "mean", "std", "low", "high", "episodes"])
-    for i, first in enumerate(names):
-        for j, second in enumerate(names):
-            own = returns[i, j]
-            numbers = [float(x) for x in (own.mean(), own.std(), low[i, j], high[i, j])]
-            writer.writerow([first, second, *numbers, len(own)])
-    write_whole(path, text.getvalue().encode())
+    rows = []
+    for i, j in np.ndindex(*returns.shape[:2]):
+        own = returns[i, j]
+        numbers = [float(x) for x in (own.mean(), own.std(), low[i, j], high[i, j])]
+        rows.append([names[i], names[j], *numbers, len(own)])
+    write_csv(path, ("first", "second", "mean", "std", "low", "high", "episodes"), rows)
 
 
 def draw_matrix(
@@ -238,9 +223,7 @@ def draw_matrix(
     axes.set_ylabel("in the first seat")
     axes.set_title(f"cross-play in {title}: mean return")
     figure.colorbar(image, ax=axes, shrink=0.8)
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=150, format="png")
-    write_whole(path, picture.getvalue())
+    write_figure(path, figure)
 
 
 def _print(
@@ -273,7 +256,3 @@ def _endings(names: Sequence[str]) -> list[str]:
     while min(map(len, parts)) > 1 and len({own[0] for own in parts}) == 1:
         parts = [own[1:] for own in parts]
     return [str(Path(*own)) for own in parts]
-
-
-def _folder_name(title: str) -> str:
-    return f"crossplay-{short_name(title)}-{time.strftime('%Y%m%d-%H%M%S')}"

@@ -21,6 +21,15 @@ class RunError(Exception):
     """What was begun could not be finished: exit code 1."""
 
 
+@contextmanager
+def as_usage_error() -> Iterator[None]:
+    """Around what raises `ValueError`, with one sentence, when it cannot do what was asked for."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
 def print_error(sentence: str, code: int) -> int:
     """Says what is wrong, and gives the exit code back."""
     print(f"error: {_one_line(sentence)}", file=sys.stderr)

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import shlex
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, final
@@ -30,7 +29,7 @@ from experiments._folder import short_name
 from experiments._hub import upload
 from experiments._lineups import Lineup, lineups
 from experiments._policies import SavedPolicy, read_policy
-from experiments._results import write_json
+from experiments._results import open_results, write_json
 from experiments._world_config import AbstractWorldConfig
 
 
@@ -96,15 +95,12 @@ def run(args: Sequence[str]) -> None:
     policies = [read_policy(path, which, config.layout) for path in config.policies]
     teams = lineups(policies)
     place = _place(policies, config)
-    folder = config.out or Path("runs") / _folder_name(place.title)
-    # Where nobody looks at a terminal, no line is broken in two.
-    console = Console(width=None if sys.stdout.isatty() else 160, emoji=False)
+    folder, console = open_results(f"evaluation-{short_name(place.title)}", config.out)
     console.print(
         f"{config.episodes} episodes in [bold]{escape(short_name(place.title))}[/] for each team",
         highlight=False,
     )
     keep_compiled_programs()
-    folder.mkdir(parents=True, exist_ok=True)
     results = [
         _judge(number, team, greedy, place, config.seed)
         for number, team in enumerate(teams)
@@ -142,8 +138,6 @@ def _check(config: Config) -> None:
         raise UsageError("--card describes one policy: name one only.")
     if config.upload is not None and config.card is None:
         raise UsageError("--upload uploads a model card: add --card, with a folder to write it to.")
-    if config.out is not None and (config.out / "config.toml").exists():
-        raise UsageError(f"{str(config.out)!r} is the folder of a run: choose another --out.")
     if config.card is not None and config.card.exists() and any(config.card.iterdir()):
         raise UsageError(f"The folder {str(config.card)!r} is not empty: choose another --card.")
 
@@ -155,10 +149,6 @@ def _place(policies: Sequence[SavedPolicy], config: Config) -> Place:
     many = build_evaluation_env(settings, world, config.episodes, tuple(env.totals(world)))
     one = build_evaluation_env(settings, world, 1)
     return Place(env.title, env, world, many, one, env.horizon)
-
-
-def _folder_name(title: str) -> str:
-    return f"evaluation-{short_name(title)}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def _judge(number: int, team: Lineup, greedy: bool, place: Place, seed: int) -> dict[str, Any]:

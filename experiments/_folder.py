@@ -129,6 +129,12 @@ def short_name(layout: str) -> str:
     return name.encode()[:100].decode(errors="ignore") or "custom"
 
 
+def seed_folders(folder: Path) -> list[Path]:
+    """The folders of the seeds in that of a run with many seeds, in the order of their numbers."""
+    found = [path for path in folder.glob("seed-*") if re.fullmatch(r"seed-[0-9]+", path.name)]
+    return sorted(found, key=lambda path: int(path.name.removeprefix("seed-")))
+
+
 def cannot_be_written(folder: Path, error: OSError) -> RunError:
     return RunError(f"The folder {str(folder)!r} cannot be written: {reason(error)}.")
 
@@ -196,16 +202,15 @@ def _bring_back(folder: Path) -> None:
 def _move(source: Path, target: Path) -> None:
     """Moves what a run wrote, and nothing else."""
     steps = (source / "checkpoints").glob("step-*.safetensors")
-    seeds = [path.name for path in _of_seeds(source)]
+    seeds = [path.name for path in _seeds_begun(source)]
     for name in (*_FILES, *_MORE, *seeds, *(f"checkpoints/{path.name}" for path in steps)):
         if os.path.lexists(source / name):
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(source / name, target / name)
 
 
-def _of_seeds(folder: Path) -> list[Path]:
-    """The folders that a run with many seeds has made, one for each seed."""
-    return [path for path in folder.glob("seed-*") if (path / "config.toml").exists()]
+def _seeds_begun(folder: Path) -> list[Path]:
+    return [path for path in seed_folders(folder) if (path / "config.toml").exists()]
 
 
 def _tidy(folder: Path) -> None:
@@ -217,7 +222,7 @@ def _tidy(folder: Path) -> None:
             (folder / "config.toml").unlink(missing_ok=True)
             for name in ("tensorboard", "wandb"):  # they are opened before anything is learned
                 shutil.rmtree(folder / name, ignore_errors=True)
-            for path in _of_seeds(folder):
+            for path in _seeds_begun(folder):
                 shutil.rmtree(path, ignore_errors=True)
             _bring_back(folder)
     with contextlib.suppress(OSError):

@@ -12,7 +12,9 @@ from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner, RandomPartner, St
 from eqgrid.envs.overcooked import KINDS, STAY, ScriptedCook
 from eqgrid.grid import GridWorld, Layout
 from experiments._errors import UsageError
+from experiments._folder import short_name
 from experiments._policies import read_policy
+from experiments._world_config import AbstractWorldConfig, check_same_game
 
 HELD_OUT = Path(__file__).parent / "heldout" / "kitchens.toml"
 """The set that comes with eqgrid."""
@@ -53,10 +55,12 @@ class HeldOut:
         """Where the policy is: in a folder beside the file, named after the file and the layout."""
         return file.with_suffix("") / layout / self.name
 
-    def command(self, file: Path, layout: str) -> str:
+    def command(self, file: Path, world: AbstractWorldConfig) -> str:
         """What trains the policy."""
-        flags = ["--env.layout", layout, "--seed", str(self.seed)]
-        flags += ["--total-steps", str(self.steps), "--out", str(self.folder(file, layout))]
+        layout = short_name(world.title)
+        flags = ["--env.layout", layout, *(["--env.dynamics", world.rules] if world.rules else [])]
+        flags += ["--seed", str(self.seed), "--total-steps", str(self.steps)]
+        flags += ["--out", str(self.folder(file, layout))]
         return shlex.join(["python", f"experiments/{self.algorithm}.py", *flags])
 
 
@@ -118,7 +122,7 @@ def _read_entry(file: Path, entry: dict[str, Any]) -> HeldOut:
 
 
 def build_partners(
-    partners: Sequence[HeldOut], file: Path, layout: str, env: AbstractEnv
+    partners: Sequence[HeldOut], file: Path, world: AbstractWorldConfig, env: AbstractEnv
 ) -> list[AbstractPartner]:
     """Builds partners for a world.
 
@@ -126,25 +130,27 @@ def build_partners(
 
     - `partners`: those of a file.
     - `file`: that file, beside which policies are.
-    - `layout`: what the layout of the world is called.
-    - `env`: the world.
+    - `world`: the settings of the world.
+    - `env`: the world itself.
 
     **Returns:** a partner each. All have a level of noise, so that fewer structures differ.
 
-    **Raises:** `UsageError` when a policy is missing or does not fit, or a cook is asked for in
-    another world; `CheckpointError` when a policy is damaged.
+    **Raises:** `UsageError` when a policy is missing, does not fit or learned another game, or a
+    cook is asked for in another world; `CheckpointError` when a policy is damaged.
     """
     return [
-        NoisyPartner(_build(partner, file, layout, env), partner.noise, env.action_space)
+        NoisyPartner(_build(partner, file, world, env), partner.noise, env.action_space)
         for partner in partners
     ]
 
 
-def _build(partner: HeldOut, file: Path, layout: str, env: AbstractEnv) -> AbstractPartner:
+def _build(
+    partner: HeldOut, file: Path, world: AbstractWorldConfig, env: AbstractEnv
+) -> AbstractPartner:
     if partner.kind == "random":
         return RandomPartner(env.action_space)
     if partner.kind == "policy":
-        return PolicyPartner(_read(partner, file, layout, env))
+        return PolicyPartner(_read(partner, file, world, env))
     kitchen = _kitchen(partner, env)
     if partner.kind == "stay":
         return StayPartner(STAY)
@@ -161,16 +167,18 @@ def _kitchen(partner: HeldOut, env: AbstractEnv) -> Layout:
     return world.layout
 
 
-def _read(partner: HeldOut, file: Path, layout: str, env: AbstractEnv) -> Any:
-    folder = partner.folder(file, layout)
+def _read(partner: HeldOut, file: Path, world: AbstractWorldConfig, env: AbstractEnv) -> Any:
+    folder = partner.folder(file, short_name(world.title))
     if not folder.exists():
         raise UsageError(
             f"The partner {partner.name!r} is not trained yet: run `"
-            f"{partner.command(file, layout)}`, or leave policies out with --scripts-only."
+            f"{partner.command(file, world)}`, or leave policies out with --scripts-only."
         )
     saved = read_policy(folder, None)
+    name = f"The partner {partner.name!r}"
+    check_same_game(name, saved.config.env, "the policies that are judged", world)
     try:
         saved.policy.check(env)
     except ValueError as error:
-        raise UsageError(f"The partner {partner.name!r} cannot play here: {error}") from error
+        raise UsageError(f"{name} cannot play here: {error}") from error
     return saved.policy

@@ -1,39 +1,35 @@
 """The program behind `partners.py`: policies and held-out partners in, their returns out."""
 
-import csv
 import dataclasses
-import io
 import shlex
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Float
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from agents import PolicyPartner, write_whole
-from eqgrid import AbstractEnv, AbstractPartner, OneOf, play
+from agents import PolicyPartner
+from eqgrid import AbstractPartner, OneOf
 from experiments._best_responses import BestResponses, train_best_response
 from experiments._build import as_shown
 from experiments._cache import keep_compiled_programs
 from experiments._common_world import common_world
-from experiments._config import Config as Settings, check_limits, cli
+from experiments._config import Config as Settings, check_episodes, check_limits, cli
 from experiments._crossplay import read_all
 from experiments._errors import UsageError, run_to_exit_code
 from experiments._folder import short_name
 from experiments._heldout import HELD_OUT, HeldOut, build_partners, read_held_out
 from experiments._lineups import different_names
-from experiments._results import write_json
+from experiments._results import open_results, write_csv, write_json
+from experiments._seats import play_with
 from experiments._statistics import bootstrap_interval, interquartile_mean, interval_of_mean
 
 
@@ -79,20 +75,21 @@ def run(args: Sequence[str]) -> None:
     policies = read_all(config.policies, config.which, None)
     settings, world = common_world(policies)
     title, env = settings.env.title, as_shown(settings, world)
-    partners = build_partners(held_out, config.partners, short_name(title), env)
-    folder = config.out or Path("runs") / _folder_name(title)
-    # Where nobody looks at a terminal, no line is broken in two.
-    console = Console(width=None if sys.stdout.isatty() else 160, emoji=False)
+    partners = build_partners(held_out, config.partners, settings.env, env)
+    best = BestResponses(config.partners, settings)
+    if config.train_best_responses and env.num_agents != 2:
+        raise UsageError(
+            "Best responses are for worlds of two agents: omit --train-best-responses."
+        )
+    folder, console = open_results(f"partners-{short_name(title)}", config.out)
     console.print(
         f"{len(partners)} held-out partners in [bold]{escape(short_name(title))}[/], "
         f"{config.episodes} episodes with each in every seat",
         highlight=False,
     )
     keep_compiled_programs()
-    best = BestResponses(config.partners, settings)
     if config.train_best_responses:
         _train(console, config, settings, best, held_out, partners, seed)
-    folder.mkdir(parents=True, exist_ok=True)
     keys = jax.random.split(jax.random.key(seed), config.episodes)
     returns = np.stack(
         [
@@ -125,10 +122,7 @@ def _check(config: Config) -> None:
     check_limits(config)
     if not config.policies:
         raise UsageError("Name the folder of a run, or a policy file; --help says more.")
-    if config.episodes < 2:
-        raise UsageError("--episodes must be at least 2: there is no interval around one episode.")
-    if config.out is not None and (config.out / "config.toml").exists():
-        raise UsageError(f"{str(config.out)!r} is the folder of a run: choose another --out.")
+    check_episodes(config.episodes)
 
 
 def _train(
@@ -140,14 +134,7 @@ def _train(
     partners: Sequence[AbstractPartner],
     seed: int,
 ) -> None:
-    """Trains the best responses that are not known yet, and keeps each as soon as it is there.
-
-    **Raises:** `UsageError` unless there are two agents.
-    """
-    if partners and settings.env.build(train=False).num_agents != 2:
-        raise UsageError(
-            "Best responses are for worlds of two agents: omit --train-best-responses."
-        )
+    """Trains the best responses that are not known yet, and keeps each as soon as it is there."""
     for known, partner in zip(held_out, partners, strict=True):
         if best.returns(known) is None:
             steps = config.best_response_steps
@@ -155,41 +142,6 @@ def _train(
             best.keep(known, returns, steps, seed)
             said = ", ".join(f"{x:.1f}" for x in returns)
             console.print(f"best response to {escape(known.name)}: {said}", highlight=False)
-
-
-def play_with(
-    env: AbstractEnv, everybody: OneOf, keys: PRNGKeyArray
-) -> Float[np.ndarray, "partners seats episodes"]:
-    """Plays the first of some partners with each of the others, as one program.
-
-    **Arguments:**
-
-    - `env`: one environment.
-    - `everybody`: the one who is judged, and then the others.
-    - `keys`: the randomness of each episode; the same with everybody.
-
-    **Returns:** the return (the mean over the agents) of every episode, by the seat of the one who
-    is judged. The partner has all other seats.
-    """
-    partners, seats = np.arange(1, everybody.num_partners), np.arange(env.num_agents)
-    own = seats[:, None] == seats
-    numbers = jnp.asarray(np.where(own[None], 0, partners[:, None, None]))
-    return np.asarray(_play(env, everybody, numbers, keys))
-
-
-@eqx.filter_jit
-def _play(
-    env: AbstractEnv,
-    everybody: OneOf,
-    numbers: Int[Array, "partners seats agents"],
-    keys: PRNGKeyArray,
-) -> Float[Array, "partners seats episodes"]:
-    def game(numbers: Int[Array, " agents"], key: PRNGKeyArray) -> Float[Array, ""]:
-        team = [everybody.pick(number) for number in numbers]
-        return play(env, team, key).episode_return.mean()
-
-    games = jax.vmap(game, in_axes=(None, 0))
-    return jax.vmap(jax.vmap(games, in_axes=(0, None)), in_axes=(0, None))(numbers, keys)
 
 
 def summary(
@@ -240,14 +192,13 @@ def write_rows(
     of the interval of 95 % around the mean.
     """
     low, high = interval_of_mean(returns)
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(["policy", "partner", "seat", "mean", "std", "low", "high", "episodes"])
+    rows = []
     for where in np.ndindex(*returns.shape[:3]):
         own, (number, partner, seat) = returns[where], where
-        row = [float(x) for x in (own.mean(), own.std(), low[where], high[where])]
-        writer.writerow([names[number], partners[partner].name, seat, *row, len(own)])
-    write_whole(path, text.getvalue().encode())
+        numbers = [float(x) for x in (own.mean(), own.std(), low[where], high[where])]
+        rows.append([names[number], partners[partner].name, seat, *numbers, len(own)])
+    header = ("policy", "partner", "seat", "mean", "std", "low", "high", "episodes")
+    write_csv(path, header, rows)
 
 
 def _print(
@@ -274,7 +225,3 @@ def _print(
                 f"[bold]{result[f'{name}_iqm']:.{digits}f}[/] (95 % interval {low} to {high})",
                 highlight=False,
             )
-
-
-def _folder_name(title: str) -> str:
-    return f"partners-{short_name(title)}-{time.strftime('%Y%m%d-%H%M%S')}"

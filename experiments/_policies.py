@@ -111,11 +111,23 @@ def read_policy(
             f"The policy {str(path)!r} does not say what it was trained in, since no command line "
             "saved it: evaluate it in Python, with agents.evaluate."
         )
+    return SavedPolicy(str(name), path, policy, metadata, _config_of(path, settings, layout))
+
+
+def world_of(path: Path) -> AbstractWorldConfig | None:
+    """The settings of the world that a policy was trained in, if its file says so.
+
+    **Raises:** `CheckpointError` when the file is damaged, and `UsageError` when the settings are.
+    """
+    settings = read_metadata(path).get("run")
+    return _config_of(path, settings).env if isinstance(settings, dict) else None
+
+
+def _config_of(path: Path, settings: dict[str, Any], layout: str | None = None) -> Config:
     try:
-        config = config_from(_in_layout(settings, layout))
+        return config_from(_in_layout(settings, layout))
     except UsageError as error:
         raise UsageError(f"The settings in the policy {str(path)!r} {error}") from error
-    return SavedPolicy(str(name), path, policy, metadata, config)
 
 
 def portable(env: AbstractWorldConfig) -> AbstractWorldConfig:

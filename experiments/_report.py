@@ -1,11 +1,9 @@
 """What is left of a run for a person to look at: numbers and pictures."""
 
-import io
 import itertools
 import math
 import os
 import shlex
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from agents import write_whole
+from experiments._results import write_figure
 
 _MOST_THRESHOLDS = 1000
 
@@ -106,11 +104,7 @@ def finish_curve(
     axes.set_xlim(left=0)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # of a name that the font cannot write
-        picture = io.BytesIO()
-        figure.savefig(picture, dpi=150, format="png")
-    write_whole(path, picture.getvalue())
+    write_figure(path, figure)
 
 
 def print_how_to_go_on(console: Console, algorithm: str, folder: Path) -> None:

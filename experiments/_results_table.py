@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import io
 import itertools
 import json
 import tomllib
@@ -14,10 +13,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from agents import write_whole
 from experiments._errors import UsageError
-from experiments._folder import short_name
-from experiments._statistics import bootstrap_interval, interquartile_mean
+from experiments._folder import seed_folders, short_name
+from experiments._results import write_csv, write_figure
+from experiments._statistics import align_curves, bootstrap_interval, interquartile_mean
 
 _OF_THE_PROCESS = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
@@ -35,11 +34,13 @@ class FinishedRun:
     - `folder`: where it is.
     - `settings`: those that it was trained with.
     - `result`: what is in its `result.json`.
+    - `curve`: the return of every evaluation, by the steps before it.
     """
 
     folder: Path
     settings: dict[str, Any]
     result: dict[str, Any]
+    curve: dict[int, float]
 
     @property
     def score(self) -> float:
@@ -52,12 +53,6 @@ class FinishedRun:
         """In which row of a table it is: the layout, the algorithm and the network."""
         layout = short_name(self.result["layout"])
         return layout, self.result["algorithm"], self.settings["network"]
-
-    def curve(self) -> dict[int, float]:
-        """The return of every evaluation, by the steps before it."""
-        with (self.folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        return {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows}
 
 
 @final
@@ -112,7 +107,7 @@ def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
     runs = []
     for path in paths:
         found = sorted(file.parent for file in path.glob("**/result.json"))
-        single = [_read(folder) for folder in found if not list(folder.glob("seed-*"))]
+        single = [_read(folder) for folder in found if not seed_folders(folder)]
         if not single:
             raise UsageError(f"There is no complete run in {str(path)!r}: result.json is missing.")
         runs += single
@@ -123,9 +118,11 @@ def _read(folder: Path) -> FinishedRun:
     try:
         result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         settings = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
-        run = FinishedRun(folder, settings, result)
+        with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        curve = {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows}
+        run = FinishedRun(folder, settings, result, curve)
         _ = run.score, run.row, result["seeds"], result["optimum"], result["wall_seconds"]
-        run.curve()
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"The run {str(folder)!r} cannot be reported, since result.json, config.toml or "
@@ -167,13 +164,9 @@ def _difference(one: dict[str, Any], other: dict[str, Any]) -> str | None:
     return None
 
 
-def as_csv(rows: Sequence[Row]) -> str:
-    """The table for other programs; numbers are not rounded."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list[str](_COLUMNS))
-    writer.writeheader()
-    writer.writerows(row.numbers() for row in rows)
-    return text.getvalue()
+def write_table(path: Path, rows: Sequence[Row]) -> None:
+    """Writes the table for other programs."""
+    write_csv(path, _COLUMNS, [tuple(row.numbers().values()) for row in rows])
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
@@ -204,9 +197,7 @@ def draw_all(path: Path, rows: Sequence[Row]) -> None:
     for number, layout in enumerate(layouts, 1):
         axes = figure.add_subplot(1, len(layouts), number)
         for row in (row for row in rows if row.name[0] == layout):
-            curves = [run.curve() for run in row.runs]
-            steps = sorted(set.intersection(*(set(own) for own in curves)))
-            scores = np.asarray([[own[step] for own in curves] for step in steps])
+            steps, scores = align_curves([run.curve for run in row.runs])
             low, high = bootstrap_interval(scores)
             colour = _COLOURS[kinds.index(row.name[1:]) % len(_COLOURS)]
             label = " ".join(x for x in row.name[1:] if x != "mlp")
@@ -222,6 +213,4 @@ def draw_all(path: Path, rows: Sequence[Row]) -> None:
         axes.set_ylim(min(low, 0), high + 0.05 * (high - low))
         axes.grid(alpha=0.25)
         axes.legend(loc="lower right", frameon=False)
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=120, format="png")
-    write_whole(path, picture.getvalue())
+    write_figure(path, figure, dpi=120)

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from experiments._report import finish_curve
-from experiments._statistics import bootstrap_interval, interquartile_mean
+from experiments._statistics import align_curves, bootstrap_interval, interquartile_mean
 
 
 def draw_curves(
@@ -31,16 +30,16 @@ def draw_curves(
     - `title`: what is drawn.
     - `optimum`: the best return that is known.
     """
-    returns = [{row["env_steps"]: row["eval_return_mean"] for row in rows} for rows in evaluations]
-    steps = sorted(set.intersection(*(set(own) for own in returns)))
-    scores = np.asarray([[own[step] for own in returns] for step in steps])
+    steps, scores = align_curves(
+        [{row["env_steps"]: row["eval_return_mean"] for row in rows} for rows in evaluations]
+    )
     low, high = bootstrap_interval(scores)
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
     axes.plot(steps, scores, color="#4477aa", linewidth=0.7, alpha=0.5)
     axes.fill_between(steps, low, high, color="#4477aa", alpha=0.25, linewidth=0)
     axes.plot(steps, interquartile_mean(scores), color="#4477aa", linewidth=2.2)
-    title = f"{title}, {len(returns)} seeds: interquartile mean, 95 % interval"
+    title = f"{title}, {len(evaluations)} seeds: interquartile mean, 95 % interval"
     lowest, highest = scores.min(initial=0), scores.max(initial=1)
     finish_curve(path, figure, axes, title, optimum, lowest, highest)
 

@@ -1,6 +1,7 @@
 """What several runs come to together, as rliable (Agarwal et al. 2021) defines it."""
 
 import importlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,22 @@ from numpy.typing import ArrayLike
 _RESAMPLES = 2000
 _CONFIDENCE = 0.95
 _FEWEST_RUNS = 5
+
+
+def align_curves(
+    curves: Sequence[Mapping[Any, float]],
+) -> tuple[list[Any], Float[np.ndarray, "steps runs"]]:
+    """Puts the learning curves of several runs side by side.
+
+    **Arguments:**
+
+    - `curves`: for every run, a return by the number of steps before it.
+
+    **Returns:** the numbers of steps that all curves have, in order, and the returns after them.
+    """
+    steps = sorted(set.intersection(*map(set, curves)))
+    scores = np.asarray([[own[step] for own in curves] for step in steps], float)
+    return steps, scores.reshape(len(steps), len(curves))
 
 
 def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Float[np.ndarray, "..."]:

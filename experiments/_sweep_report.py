@@ -1,8 +1,6 @@
 """The ranked table of a sweep, and its picture."""
 
-import csv
 import dataclasses
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from agents import write_whole
+from experiments._results import write_csv, write_figure
 from experiments._statistics import bootstrap_interval, interquartile_mean
 
 _LONGEST_TABLE = 20
@@ -55,13 +53,11 @@ def write_table(path: Path, rows: Sequence[Row], metric: str) -> None:
     - `rows`: the points.
     - `metric`: what they are ranked by.
     """
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(["rank", "point", *rows[0].settings, *_NUMBERS])
-    for rank, row in enumerate(_ranked(rows, metric), 1):
-        numbers = [row.result.get(name) for name in _NUMBERS]
-        writer.writerow([rank, row.index, *row.settings.values(), *numbers])
-    write_whole(path, text.getvalue().encode())
+    table = [
+        [rank, row.index, *row.settings.values(), *map(row.result.get, _NUMBERS)]
+        for rank, row in enumerate(_ranked(rows, metric), 1)
+    ]
+    write_csv(path, ["rank", "point", *rows[0].settings, *_NUMBERS], table)
 
 
 def _ranked(rows: Sequence[Row], metric: str) -> list[Row]:
@@ -125,9 +121,7 @@ def draw_sweep(path: Path, rows: Sequence[Row], metric: str) -> None:
     for i, key in enumerate(keys):
         axes = figure.add_subplot(lines, columns, i + 1)
         _draw_setting(axes, key, rows, metric)
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=150, format="png")
-    write_whole(path, picture.getvalue())
+    write_figure(path, figure)
 
 
 def _draw_setting(axes: Axes, key: str, rows: Sequence[Row], metric: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from agents import PolicyPartner, find_policy, load_policy, read_metadata
 from eqgrid import AbstractEnv, OneOf, WithPartner
 from experiments._errors import UsageError
+from experiments._folder import seed_folders
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +90,7 @@ def _files_of(path: Path) -> list[Path]:
     if not path.is_dir():
         return [find_policy(path)]
     found: list[Path] = []
-    for run in sorted(path.glob("seed-*")) or [path]:
+    for run in seed_folders(path) or [path]:
         files = sorted(run.glob("checkpoints/*.safetensors"))
         found += {read_metadata(file).get("env_steps", file): file for file in files}.values()
     return found or [find_policy(path)]

@@ -9,6 +9,7 @@ from jaxtyping import PyTree
 from agents import PPO
 from eqgrid import AbstractEnv
 from eqgrid.grid import AbstractGenerator, GridWorld, RandomLayouts
+from experiments._errors import UsageError
 
 
 class RunSettings(TypedDict, total=False):
@@ -123,3 +124,27 @@ class AbstractWorldConfig(abc.ABC):
 
     def check(self) -> None:  # noqa: B027 (most worlds need none)
         """**Raises:** `UsageError` for numbers that are out of range."""
+
+
+def check_same_game(
+    name: str, world: AbstractWorldConfig, other_name: str, other_world: AbstractWorldConfig
+) -> None:
+    """Refuses a team that learned different games, in whatever layouts.
+
+    **Arguments:**
+
+    - `name`, `other_name`: what a person calls the two who are to play together.
+    - `world`, `other_world`: what each of them was trained in.
+
+    **Raises:** `UsageError` when the worlds or their rules differ.
+    """
+    if other_world.name != world.name:
+        raise UsageError(
+            f"{name} was trained in {world.name}, but {other_name} in {other_world.name}: "
+            "policies of one team need one world."
+        )
+    if other_world.rules != world.rules:
+        raise UsageError(
+            f"{name} was trained with the rules {world.rules!r}, but {other_name} with "
+            f"{other_world.rules!r}: policies of one team need the same rules."
+        )

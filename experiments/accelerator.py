@@ -19,11 +19,11 @@ import tyro
 from rich.console import Console
 
 from agents import LocalObservation, evaluate, init_train_state, scan_updates
-from experiments._benchmark import open_results, run_command
+from experiments._benchmark import run_command
 from experiments._build import build_evaluation_env, build_network, build_training_env
 from experiments._config import Config as RunConfig, cli
 from experiments._errors import RunError, UsageError
-from experiments._results import write_json
+from experiments._results import open_results, write_json
 from experiments.throughput import (
     Config as ThroughputConfig,
     Rows,

@@ -21,10 +21,11 @@ from jaxtyping import PRNGKeyArray, PyTree
 from rich.table import Table
 
 from eqgrid import AbstractVectorEnv, AutoReset, LogEpisodes, Vectorize
-from experiments._benchmark import open_results, run_command
+from experiments._benchmark import run_command
 from experiments._bodies import BodyWorld
 from experiments._config import cli
 from experiments._errors import UsageError
+from experiments._results import open_results
 from experiments.throughput import write_csv
 
 _GIB = 2**30

@@ -15,10 +15,11 @@ from PIL import Image
 from rich.markup import escape
 
 from eqgrid.grid import Layout, draw_layouts, render
-from experiments._benchmark import open_results, run_command
+from experiments._benchmark import run_command
 from experiments._config import check_limits, cli, value_after
-from experiments._errors import UsageError
+from experiments._errors import UsageError, as_usage_error
 from experiments._generated import NAME as GENERATED
+from experiments._results import open_results
 from experiments._worlds import AbstractWorldConfig, Kitchen, default_world
 
 
@@ -64,13 +65,11 @@ def run(args: Sequence[str]) -> None:
     config = cli(default, args, "python experiments/layouts.py", Config.__doc__ or "")
     check_limits(config)
     config.env.check()
-    try:
+    with as_usage_error():
         layouts = config.env.generator()
         if layouts is None:
             raise UsageError("Only layouts that are generated are drawn: leave out --env.layout.")
         pool = draw_layouts(layouts, jax.random.key(config.seed), config.count)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     drawn = [jax.tree.map(lambda x, i=i: x[i], pool) for i in range(config.count)]
     folder, console = open_results("layouts", config.out)
     sheet(drawn, config.cell_pixels).save(folder / "sheet.png")

@@ -18,10 +18,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from experiments._benchmark import open_results, run_command
+from experiments._benchmark import run_command
 from experiments._config import cli
 from experiments._errors import RunError, UsageError
-from experiments._results import write_json
+from experiments._results import open_results, write_json
 
 HERE = Path(__file__).parent
 THRESHOLDS = (200, 220)

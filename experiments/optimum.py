@@ -37,11 +37,11 @@ from eqgrid.envs.overcooked import (
     trace,
 )
 from eqgrid.grid import GridWorld
-from experiments._benchmark import open_results, run_command
+from experiments._benchmark import run_command
 from experiments._cache import keep_compiled_programs
 from experiments._config import cli
-from experiments._errors import RunError, UsageError
-from experiments._results import write_json
+from experiments._errors import RunError, UsageError, as_usage_error
+from experiments._results import open_results, write_json
 from experiments._worlds import Kitchen
 
 _GIB = 2**30
@@ -114,22 +114,24 @@ def search(
 ) -> tuple[Plan, dict[str, object]]:
     """Searches for the best plan, replays it, and measures what that took.
 
-    **Raises:** `ValueError` when the search does not fit; `RunError` when the replay differs.
+    **Raises:** `UsageError` when the search does not fit; `RunError` when the replay differs.
     """
     begin, counters = time.perf_counter(), read_counters(config, env)
     build = functools.partial(JointModel, env, counters, max_bytes=config.memory_gib * _GIB)
-    model, uses_all = build(), set(counters) == set(reachable_counters(env.layout))
-    relaxed = build(relaxed=True) if config.upper and not uses_all else None  # before any search
+    uses_all = set(counters) == set(reachable_counters(env.layout))
+    room = min(config.disk_gib * _GIB, 0.9 * shutil.disk_usage(folder).free)
+    with as_usage_error():
+        model = build()
+        relaxed = build(relaxed=True) if config.upper and not uses_all else None
+        spacing = choose_spacing(model, config.horizon, room)
     console.print(
         f"{model.num_states:,} joint states, {len(counters)} counters in use, "
         f"{model.num_bytes / _GIB:.1f} GiB of memory",
         highlight=False,
     )
-    room = min(config.disk_gib * _GIB, 0.9 * shutil.disk_usage(folder).free)
-    spacing = choose_spacing(model, config.horizon, room)
     with tempfile.TemporaryFile(dir=folder) as file:
         layers = Layers(model, file, spacing)
-        with _progress(console, "searching", config.horizon) as report:
+        with _progress(console, "searching", config.horizon) as report, as_usage_error():
             value = solve(model, config.horizon, layers, report)
         with _progress(console, "tracing the plan", config.horizon) as report:
             plan = trace(model, config.horizon, layers, lambda n: report(config.horizon - n))
@@ -144,7 +146,7 @@ def search(
     seconds = round(time.perf_counter() - begin, 1)
     if relaxed is not None:
         console.print(f"{relaxed.num_states:,} joint states for the bound", highlight=False)
-        with _progress(console, "bounding", config.horizon) as report:
+        with _progress(console, "bounding", config.horizon) as report, as_usage_error():
             bound = solve(relaxed, config.horizon, report=report)
         found = dataclasses.replace(found, upper=bound)
     memory = round(model.num_bytes / _GIB, 2)
@@ -197,16 +199,14 @@ def run(args: Sequence[str]) -> None:
     if config.store and _name(config.layout) not in (*KITCHENS, *reference_layouts()):
         raise UsageError("--store keeps plans of layouts with a name: leave it out.")
     kitchen = Kitchen(layout=config.layout, dynamics=config.dynamics, horizon=config.horizon)
-    try:
+    with as_usage_error():
         env = kitchen.build(train=False)
-        if not isinstance(env, GridWorld):
-            raise UsageError("A plan is searched in one kitchen: name one layout.")
-        read_counters(config, env)
-        keep_compiled_programs()
-        folder, console = open_results("optimum", config.out)
-        plan, took = search(config, env, folder, console)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    if not isinstance(env, GridWorld):
+        raise UsageError("A plan is searched in one kitchen: name one layout.")
+    read_counters(config, env)
+    keep_compiled_programs()
+    folder, console = open_results("optimum", config.out)
+    plan, took = search(config, env, folder, console)
     console.print(describe(plan), highlight=False, soft_wrap=True)
     write_json(folder / "plan.json", {**plan.to_dict(), **took})
     console.print(f"plan  {folder / 'plan.json'}", highlight=False, soft_wrap=True)

@@ -11,10 +11,11 @@ from typing import Annotated
 import tyro
 
 from agents import write_whole
-from experiments._benchmark import open_results, run_command
+from experiments._benchmark import run_command
 from experiments._config import cli
 from experiments._errors import UsageError
-from experiments._results_table import as_csv, as_markdown, draw_all, find_runs, rows_of
+from experiments._results import open_results
+from experiments._results_table import as_markdown, draw_all, find_runs, rows_of, write_table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,7 @@ def run(args: Sequence[str]) -> None:
     rows = rows_of(find_runs(config.runs))
     folder, console = open_results("report", config.out)
     write_whole(folder / "report.md", as_markdown(rows).encode())
-    write_whole(folder / "report.csv", as_csv(rows).encode())
+    write_table(folder / "report.csv", rows)
     draw_all(folder / "curves.png", rows)
     console.print(as_markdown(rows), highlight=False, markup=False, soft_wrap=True)
     for what, name in (("table", "report.md"), ("numbers", "report.csv"), ("curves", "curves.png")):

@@ -27,9 +27,10 @@ from rich.progress import track
 from rich.table import Table
 
 from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES
-from experiments._benchmark import open_results, run_command
+from experiments._benchmark import run_command
 from experiments._config import cli
 from experiments._errors import RunError, UsageError
+from experiments._results import open_results
 from experiments._tasks import PEERS, TASKS, Peer, TaskName
 
 NAMES = {"eqgrid": "eqgrid", **PEERS}

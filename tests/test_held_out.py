@@ -13,12 +13,13 @@ from test_crossplay import GOALS, write_policy
 from agents import PolicyPartner, load_policy
 from eqgrid import NoisyPartner, RandomPartner, StayPartner, make, play
 from experiments import _best_responses, _partners
-from experiments._best_responses import BestResponses
+from experiments._best_responses import BestResponses, training_settings
 from experiments._build import as_shown
 from experiments._config import parse
 from experiments._errors import UsageError
 from experiments._heldout import HELD_OUT, HeldOut, build_partners, read_held_out
 from experiments._partners import summary
+from experiments._worlds import Kitchen
 
 KITCHEN = ("--env.horizon", "12")
 STAY = '[[partner]]\nname = "stay"\nkind = "stay"\n'
@@ -44,11 +45,14 @@ def test_the_published_partners_can_be_read_and_built():
     assert seed == 0
     assert len({partner.name for partner in partners}) == len(partners) >= 12
     scripts = [partner for partner in partners if partner.kind != "policy"]
-    built = build_partners(scripts, HELD_OUT, "cramped", make("overcooked"))
+    built = build_partners(scripts, HELD_OUT, Kitchen(), make("overcooked"))
     assert [float(x.level) for x in built] == pytest.approx([x.noise for x in scripts])
-    command = next(x for x in partners if x.kind == "policy").command(HELD_OUT, "cramped")
+    command = next(x for x in partners if x.kind == "policy").command(
+        HELD_OUT, Kitchen(dynamics="interactive")
+    )
     _, _, *flags = command.split()
-    assert parse("ippo", flags).seed == 1001
+    config = parse("ippo", flags)
+    assert (config.seed, config.env.rules) == (1001, "interactive")
 
 
 @pytest.mark.slow
@@ -87,6 +91,16 @@ def test_a_best_response_is_trained(monkeypatch):
     monkeypatch.setattr(_best_responses, "_EPISODES", 2)
     returns = _best_responses.train_best_response(parse("ippo", GOALS), StayPartner(4), 9000, 0)
     assert np.asarray(returns).shape == (2,)
+
+
+def test_a_best_response_is_trained_as_its_world_says():
+    flags = ["--env.name", "warehouse", "--env.no-normalize-observation", "--env.horizon", "9"]
+    config = parse("ippo", flags)
+    found = training_settings(config, 10)
+    assert found.env == dataclasses.replace(config.env, normalize_observation=True)
+    assert (found.ppo, found.agent_id) == (config.ppo, True)
+    kitchen = parse("ippo", ["--env.normalize-observation"])
+    assert not training_settings(kitchen, 10).env.normalize_observation
 
 
 def test_a_share_needs_a_best_response_that_earns_something(tmp_path):
@@ -145,14 +159,29 @@ def test_a_file_that_cannot_be_used(tmp_path, text, sentence):
             "'p' is not trained yet: run `python experiments/ippo",
         ),
         (("walker", "--scripts-only"), "is a cook, for one kitchen of the world overcooked"),
+        (
+            ("three", "--partners", "random.toml", "--train-best-responses"),
+            "Best responses are for worlds of two agents: omit --train-best-responses.",
+        ),
+        (
+            ("mine", "--partners", "others.toml"),
+            "'p' was trained with the rules 'interactive', but the policies that are judged with",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path, call, args, sentence):
-    worlds = {"mine": KITCHEN, "walker": ("--env.name", "goals")}
+    goals = ("--env.name", "goals")
+    worlds = {"mine": KITCHEN, "walker": goals, "three": (*goals, "--env.num-agents", "3")}
     for name in set(args) & set(worlds):
         write_policy(tmp_path / name, *worlds[name])
     policy = '[[partner]]\nname = "p"\nkind = "policy"\nsteps = 9\n'
     (tmp_path / "set.toml").write_text(STAY + policy)
+    (tmp_path / "others.toml").write_text(policy)
+    if "others.toml" in args:
+        write_policy(
+            tmp_path / "others/cramped/p/policy.safetensors", "--env.dynamics", "interactive"
+        )
+    (tmp_path / "random.toml").write_text(STAY.replace("stay", "random"))
     code, said = call(*args)
     assert code == 2
     assert said.startswith("error: ")

@@ -79,6 +79,11 @@ def test_what_does_not_belong_together_is_refused(runs, tmp_path):
         report.run([str(runs)])
 
 
+def test_nothing_is_written_into_the_folder_of_a_run(runs):
+    with pytest.raises(UsageError, match="is the folder of a run: choose another --out"):
+        report.run([str(runs), "--out", str(runs / "ippo" / "seed-0")])
+
+
 def test_no_runs_are_one_sentence(tmp_path):
     with pytest.raises(UsageError, match="Name the folders of runs"):
         report.run([])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments._statistics import bootstrap_interval, interquartile_mean
+from experiments._statistics import align_curves, bootstrap_interval, interquartile_mean
 
 
 def naive_interquartile_mean(scores):
@@ -44,3 +44,10 @@ def test_equal_scores_and_one_run():
     assert bootstrap_interval(scores) == bootstrap_interval(scores)
     assert bootstrap_interval(np.full(4, 3.0)) == (3, 3)
     np.testing.assert_array_equal(bootstrap_interval(np.array([[1.0], [2.0]])), [[1, 2], [1, 2]])
+
+
+def test_curves_are_compared_where_all_of_them_have_a_point():
+    steps, scores = align_curves([{1: 5.0, 3: 6.0, 2: 7.0}, {3: 1.0, 4: 2.0, 1: 3.0}])
+    assert steps == [1, 3]
+    np.testing.assert_array_equal(scores, [[5.0, 3.0], [6.0, 1.0]])
+    assert align_curves([{1: 5.0}, {2: 5.0}])[1].shape == (0, 2)

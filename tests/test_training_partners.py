@@ -7,10 +7,12 @@ import jax
 import numpy as np
 import pytest
 from command_lines import call, call_and_hear
+from test_crossplay import write_policy
 
 from agents import find_policy, read_metadata
 from eqgrid import WithPartner, iter_wrappers
 from experiments import _build, _config
+from experiments._errors import UsageError
 
 SMALL = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--env.horizon", 8]
 SMALL += ["--eval-every", "64", "--eval-episodes", "2", "--final-episodes", "2", "--width", "4"]
@@ -91,6 +93,15 @@ def test_partners_from_another_world_are_refused(run_folder, capsys):
     assert code == 2
     assert "does not fit" in said
     assert len(said.splitlines()) == 1
+
+
+def test_partners_that_learned_another_game_are_refused(tmp_path):
+    write_policy(tmp_path / "started", "--env.dynamics", "interactive")
+    flags = ["--partners.share", "1", "--partners.policies", str(tmp_path / "started")]
+    with pytest.raises(UsageError, match="the rules 'interactive', but this run with 'classic'"):
+        _build.build_training_env(_config.parse("ippo", flags))
+    with pytest.raises(UsageError, match="was trained in overcooked, but this run in goals"):
+        _build.build_training_env(_config.parse("ippo", [*flags, "--env.name", "goals"]))
 
 
 @pytest.mark.slow

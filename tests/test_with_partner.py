@@ -10,6 +10,7 @@ from wrapper_checks import assert_same
 
 from agents import PPO, PolicyPartner, actor_critic, collect_rollout, init_runner, trained_policy
 from eqgrid import (
+    REPLACED,
     AutoReset,
     LogEpisodes,
     OneOf,
@@ -67,7 +68,7 @@ def test_the_world_sees_the_partners_action(key):
             done[i, :, seats[i]] = [1, 5, 3][numbers[i]]
     replaced = np.zeros((40, STEPS, 2), bool)
     replaced[np.arange(40)[present], :, seats[present]] = True
-    np.testing.assert_array_equal(timesteps.info["replaced"], replaced)
+    np.testing.assert_array_equal(timesteps.info[REPLACED], replaced)
     before = jax.tree.map(lambda x: x[:, :-1].reshape(-1, *x.shape[2:]), states.env_state)
     after = jax.tree.map(lambda x: x[:, 1:].reshape(-1, *x.shape[2:]), states.env_state)
     step = eqx.filter_jit(jax.vmap(lambda s, a: KITCHEN.step(key, s, a)))
@@ -104,7 +105,7 @@ def test_every_episode_has_a_partner_of_its_own(key):
     changed = (who[:, 1:] != who[:, :-1]).any(axis=-1)
     assert not (changed & ~starts[:, 1:]).any()
     assert changed[starts[:, 1:]].mean() > 0.5
-    assert not timesteps.info["replaced"].all(axis=-1).any()
+    assert not timesteps.info[REPLACED].all(axis=-1).any()
 
 
 @pytest.fixture(scope="module")
