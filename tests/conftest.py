@@ -1,11 +1,17 @@
 import os
 import signal
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
 # Most of the time is compiling: here it is done quickly, and not twice. Both can be set otherwise
 # from outside. It is said before jax is imported, and to the processes that tests start.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+NO_EMITTERS = " --xla_cpu_use_fusion_emitters=false"
+if version("jaxlib").startswith("0.10."):  # later ones do not know it, and end the process
+    QUICKLY += NO_EMITTERS
+os.environ.setdefault("XLA_FLAGS", QUICKLY)
 CACHES = Path(__file__).parents[1] / ".pytest_cache"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHES / "eqgrid" / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
@@ -18,6 +24,21 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """A test that needs XLA's fusion emitters is run in a process that compiles with them."""
+    flags = os.environ["XLA_FLAGS"]
+    if pyfuncitem.get_closest_marker("to_the_bit") is None or NO_EMITTERS not in flags:
+        return None
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "", pyfuncitem.nodeid]
+    env = os.environ | {"XLA_FLAGS": flags.replace(NO_EMITTERS, ""), "PYTEST_ADDOPTS": ""}
+    folder = pyfuncitem.config.rootpath
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+    return True
+
+
 @pytest.fixture
 def key():
     return jax.random.key(0)
@@ -25,13 +46,9 @@ def key():
 
 @pytest.fixture(scope="session")
 def own_caches():
-    """The environment of processes that use no caches of whoever runs the tests, and compile as
-    quickly as can be. Different programs then round differently, also where they should not.
-    """
+    """The environment of processes that use no caches of whoever runs the tests."""
     elsewhere = ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE")
     kept = {name: value for name, value in os.environ.items() if name not in elsewhere}
-    if version("jaxlib").startswith("0.10."):  # later ones do not know it, and end the process
-        kept["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
     return kept | {"XDG_CACHE_HOME": str(CACHES)}
 
 

@@ -29,8 +29,9 @@ from experiments._worlds import WORLDS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-SMALL = "--total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon 40 --eval-episodes 2"
-SMALL += " --final-episodes 2 --eval-every 256"
+SMALL = "--total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon 40 --eval-episodes 4"
+SMALL += " --final-episodes 8 --eval-every 128"
+"""As in other tests, which find what was compiled for these."""
 SMALLER = {
     "throughput.py": "--num-envs 1 4 --repeats 1 --worlds overcooked goals",
     "learning_speed.py": "--repeats 1 --total-steps 8192",

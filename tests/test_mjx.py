@@ -324,8 +324,8 @@ def test_without_opengl_it_is_drawn_from_the_side(cart_pole, monkeypatch):
 @pytest.mark.slow
 def test_the_command_lines_train_and_evaluate_a_body(tmp_path, own_caches):
     script = Path(__file__).parents[1] / "experiments"
-    small = "--total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon 20 "
-    small += "--eval-every 512 --eval-episodes 2 --final-episodes 2 --out run"
+    small = "--total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon 40 "
+    small += "--eval-every 128 --eval-episodes 4 --final-episodes 8 --out run"
     judge = "run --episodes 2 --no-film"
     for command in (["body.py", *small.split()], ["evaluate.py", *judge.split()]):
         done = subprocess.run(

@@ -1,3 +1,5 @@
+import itertools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -173,19 +175,19 @@ def test_freezing_without_moments_is_refused(key):
         NormalizeObservation(inner()).freeze(state)
 
 
-@pytest.mark.parametrize("env", [Race(), CartPole()], ids=["race", "cart pole"])
-@pytest.mark.parametrize("num_envs", [1, 7])
-def test_observe_repeats_to_the_bit(env, num_envs):
+@pytest.mark.to_the_bit
+def test_observe_repeats_to_the_bit():
     """The first observation too, around which a compiler has constants to fold."""
-    env = NormalizeObservation(inner(env, num_envs))
-    observe = eqx.filter_jit(env.observe)
-    for seed in range(3):
-        observation, state = reset(env, jax.random.key(seed))
-        assert_same(observe(state), observation)
-        for _ in range(3):
-            action = jnp.zeros((num_envs, env.num_agents), int)
-            timestep, state = step(env, jax.random.key(seed), state, action)
-            assert_same(observe(state), timestep.observation)
+    for world, num_envs in itertools.product((Race(), CartPole()), (1, 7)):
+        env = NormalizeObservation(inner(world, num_envs))
+        observe = eqx.filter_jit(env.observe)
+        for seed in range(3):
+            observation, state = reset(env, jax.random.key(seed))
+            assert_same(observe(state), observation)
+            for _ in range(3):
+                action = jnp.zeros((num_envs, env.num_agents), int)
+                timestep, state = step(env, jax.random.key(seed), state, action)
+                assert_same(observe(state), timestep.observation)
 
 
 def test_permuting_the_environments_permutes_the_result(run, key):

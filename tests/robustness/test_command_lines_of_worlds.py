@@ -1,7 +1,6 @@
 """Every world trains from one command, and leaves numbers, a curve and a film."""
 
 import json
-import os
 
 import pytest
 
@@ -10,8 +9,8 @@ WORLDS = ("overcooked_v2", "foraging", "warehouse", "rescue", "goals", "body")
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_it_trains(begin, tmp_path, world):
-    quickly = {"XLA_FLAGS": os.environ["XLA_FLAGS"]}
+def test_it_trains(begin, own_caches, tmp_path, world):
+    quickly = {"XLA_FLAGS": own_caches["XLA_FLAGS"]}
     process = begin("--env.name", world, "--total-steps", "512", "--out", "run", env=quickly)
     _, error = process.communicate(timeout=300)
     assert (process.returncode, error) == (0, "")
