@@ -12,6 +12,7 @@ from eqgrid.envs.foraging import Foraging
 from eqgrid.envs.goals import GeneratedMazes, Goals
 from eqgrid.envs.overcooked import (
     KITCHENS,
+    TRAINING_SHAPING,
     GeneratedKitchens,
     Overcooked,
     best_known_return,
@@ -119,6 +120,7 @@ class Kitchen(AbstractWorldConfig):
             horizon=self.horizon,
             observation=self.observation,
             starts=random_starts(share, full_only=self.dynamics == "classic"),
+            shaping=TRAINING_SHAPING,
         )
 
     def _mixed_layouts(self) -> dict[str, Layout]:

@@ -34,6 +34,7 @@ from eqgrid import AutoReset, Discrete, Vectorize
 from eqgrid.envs.overcooked import (
     EVENT_NAMES,
     KITCHENS,
+    TRAINING_SHAPING,
     Item,
     Overcooked,
     RandomHeld,
@@ -204,6 +205,13 @@ def test_a_soup_is_plated_and_the_pot_filled_again_in_one_step():
     assert timestep.info["shaped_reward"].tolist() == [5.0, 3.0]
     assert item_of(after.bodies.held).tolist() == [Item.SOUP, Item.NOTHING]
     assert soup_contents(after.cells.object)[1, 2].tolist() == [1, 0]
+
+
+def test_who_puts_a_soup_down_in_training_gives_back_what_it_was_paid_for():
+    env = Overcooked(SHARED.layout, observation=Blind(), shaping=TRAINING_SHAPING)
+    hands = [holds(Item.DISH), holds(Item.ONION)]
+    timesteps, _ = play(env, two_at_one_pot(env, (3, 0), hands, timer=0), script("INII", "...."))
+    assert timesteps.info["shaped_reward"].tolist() == [[5, 0], [0, 0], [-5, 0], [5, 0]]
 
 
 def test_the_second_cook_can_take_what_the_first_puts_down_but_not_the_other_way_round():

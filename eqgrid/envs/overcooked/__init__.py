@@ -53,6 +53,7 @@ from ._overcooked import (
     REFERENCE_SHAPING as REFERENCE_SHAPING,
     RULES as RULES,
     STAY as STAY,
+    TRAINING_SHAPING as TRAINING_SHAPING,
     Overcooked as Overcooked,
 )
 from ._planes import (
