@@ -102,6 +102,15 @@ def test_hands_are_full_with_the_given_probability(probability):
         assert set(np.unique(amount)) == {0, 1, 2, 3}
 
 
+@pytest.mark.parametrize("soups", [0, 0.5, 1])
+def test_as_many_soups_are_held_as_was_asked_for(soups):
+    worlds, _ = draw((RandomHeld(1, soups=soups),))
+    item = item_of(worlds.bodies.held)
+    for kind, share in ((Item.SOUP, soups), (Item.ONION, 0.75 * (1 - soups))):
+        assert abs(fraction(item == kind) - share) < 0.05
+    assert (item != Item.NOTHING).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "kinds"),
@@ -189,7 +198,10 @@ def test_two_of_a_kind_draw_independently():
     assert (worlds.bodies.direction != again.bodies.direction).any()
 
 
-@pytest.mark.parametrize("kind", [RandomHeld, RandomPots, lambda p: WithProbability(p, ())])
+@pytest.mark.parametrize(
+    "kind",
+    [RandomHeld, lambda p: RandomHeld(soups=p), RandomPots, lambda p: WithProbability(p, ())],
+)
 @pytest.mark.parametrize("probability", [-0.1, 1.1])
 def test_refuses_what_is_no_probability(kind, probability):
     with pytest.raises(ValueError, match="between 0 and 1"):

@@ -21,7 +21,8 @@ from ...grid import (
 from ._contents import MAX_INGREDIENTS, Item, Tile, encode, soup_size
 from ._recipes import look_up
 
-_ONIONS, _DISHES = 0.6, 0.2
+_ONIONS = 0.75  # of what is held and no soup; the rest are dishes
+_HELD_SOUPS = 0.5
 _SOUP_NUMBERS = 1 + MAX_INGREDIENTS
 
 
@@ -44,29 +45,32 @@ def _soups(uniform: Float[Array, "numbers *places"], layout: Layout) -> UInt8[Ar
 
 @final
 class RandomHeld(AbstractStart):
-    """Every cook holds something with some probability: an onion (60%), a dish (20%) or a soup
-    (20%).
+    """Every cook holds something with some probability: a soup, or else an onion (75%) or a dish.
 
-    The shares are those of `get_random_start_state_fn` in Overcooked-AI; the soup's 1 to 3
-    ingredients are drawn from those that the kitchen dispenses.
+    By default the shares are those of `get_random_start_state_fn` in Overcooked-AI: 60% onions, 20%
+    dishes, 20% soups. The soup's 1 to 3 ingredients are drawn from those that the kitchen
+    dispenses.
 
     **Arguments:**
 
     - `probability`: that a cook holds anything.
+    - `soups`: how much of what is held is a soup.
     """
 
     probability: Float[Array, ""]
+    soups: Float[Array, ""]
 
-    def __init__(self, probability: float | int = 0.5):
+    def __init__(self, probability: float | int = 0.5, soups: float | int = 0.2):
         self.probability = as_probability(probability)
+        self.soups = as_probability(soups)
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         # All random numbers of a start are drawn at once: each draw takes a third of a second to
         # compile.
         some, item, *soup = jax.random.uniform(key, (2 + _SOUP_NUMBERS, world.num_agents))
         kinds = jnp.asarray([Item.ONION, Item.DISH], jnp.uint8)
-        simple = kinds[(item >= _ONIONS).astype(jnp.int32)]
-        held = jnp.where(item < _ONIONS + _DISHES, simple, _soups(jnp.stack(soup), layout))
+        simple = kinds[(item >= _ONIONS * (1 - self.soups)).astype(jnp.int32)]
+        held = jnp.where(item < 1 - self.soups, simple, _soups(jnp.stack(soup), layout))
         held = jnp.where(some < self.probability, held, jnp.asarray(Item.NOTHING, jnp.uint8))
         bodies = dataclasses.replace(world.bodies, held=held)
         return dataclasses.replace(world, bodies=bodies)
@@ -115,6 +119,8 @@ class RandomPots(AbstractStart):
 def random_starts(probability: float | int, *, full_only: bool = True) -> tuple[AbstractStart, ...]:
     """What starts an episode anywhere: other cells, directions, hands and pots, all at once.
 
+    Half of what cooks hold are soups, so that they learn early what a delivery pays.
+
     **Arguments:**
 
     - `probability`: that an episode is one of these; 0 for none at all.
@@ -122,7 +128,5 @@ def random_starts(probability: float | int, *, full_only: bool = True) -> tuple[
     """
     if probability == 0:
         return ()
-    pots = RandomPots(full_only=full_only)
-    return (
-        WithProbability(probability, (RandomPositions(), RandomDirections(), RandomHeld(), pots)),
-    )
+    held, pots = RandomHeld(soups=_HELD_SOUPS), RandomPots(full_only=full_only)
+    return (WithProbability(probability, (RandomPositions(), RandomDirections(), held, pots)),)
