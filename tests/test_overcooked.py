@@ -211,7 +211,7 @@ def test_who_puts_a_soup_down_in_training_gives_back_what_it_was_paid_for():
     env = Overcooked(SHARED.layout, observation=Blind(), shaping=TRAINING_SHAPING)
     hands = [holds(Item.DISH), holds(Item.ONION)]
     timesteps, _ = play(env, two_at_one_pot(env, (3, 0), hands, timer=0), script("INII", "...."))
-    assert timesteps.info["shaped_reward"].tolist() == [[5, 0], [0, 0], [-5, 0], [5, 0]]
+    assert timesteps.info["shaped_reward"].tolist() == [[3, 0], [0, 0], [-3, 0], [3, 0]]
 
 
 def test_the_second_cook_can_take_what_the_first_puts_down_but_not_the_other_way_round():

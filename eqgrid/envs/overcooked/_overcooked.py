@@ -41,12 +41,13 @@ REFERENCE_SHAPING = {
 TRAINING_SHAPING = {
     "onion_potting": 3.0,
     "tomato_potting": 3.0,
-    "soup_pickup": 5.0,  # plating is one
-    "soup_drop": -5.0,
+    "soup_pickup": 3.0,  # plating is one
+    "soup_drop": -3.0,
     "useful_dish_pickup": 3.0,
 }
-"""The same, but who puts a soup down gives back what it was paid for. Agents that keep it may learn
-to put every soup on a counter, which frees their hands for the next one, and never deliver any.
+"""What a cook is paid by the command lines: who puts a soup down gives back what it was paid for.
+Cooks that keep it may learn to put every soup on a counter, which frees their hands for the next
+one, and never deliver any.
 
 Source of the idea: a shaped reward that is a difference of potentials changes no best policy (Ng,
 Harada and Russell 1999, "Policy invariance under reward transformations")."""
