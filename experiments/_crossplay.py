@@ -13,7 +13,6 @@ import jax
 import numpy as np
 import tyro
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -26,10 +25,11 @@ from experiments._cache import keep_compiled_programs
 from experiments._common_world import common_world
 from experiments._config import check_episodes, check_limits, cli
 from experiments._errors import UsageError, run_to_exit_code
+from experiments._figure import new_figure, write_figure
 from experiments._folder import seed_folders, short_name
 from experiments._lineups import different_names
 from experiments._policies import SavedPolicy, read_policy
-from experiments._results import open_results, write_csv, write_figure, write_json
+from experiments._results import open_results, write_csv, write_json
 from experiments._statistics import bootstrap_crossplay, interval_of_mean
 
 _LARGEST_TABLE = 12
@@ -207,7 +207,7 @@ def draw_matrix(
     """Draws the mean return of every pair, as a PNG with the numbers in it."""
     number = len(matrix)
     side = min(24.0, 2.5 + 0.55 * number)
-    figure = Figure(figsize=(side + 1, side), layout="constrained")
+    figure = new_figure(side + 1, side)
     axes = figure.add_subplot()
     lowest, highest = float(matrix.min(initial=0)), float(matrix.max())
     image = axes.imshow(matrix, cmap="viridis", vmin=lowest, vmax=highest)

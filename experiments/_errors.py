@@ -21,6 +21,10 @@ class RunError(Exception):
     """What was begun could not be finished: exit code 1."""
 
 
+class PictureError(RunError):
+    """Pictures cannot be drawn here."""
+
+
 @contextmanager
 def as_usage_error() -> Iterator[None]:
     """Around what raises `ValueError`, with one sentence, when it cannot do what was asked for."""
@@ -103,10 +107,11 @@ class Failures:
         """Around what writes the file at `path`."""
         try:
             yield
-        except (OSError, CheckpointError) as error:
+        except (OSError, CheckpointError, PictureError) as error:
             sentence = str(error)
-            if isinstance(error, OSError):
-                sentence = f"The file {str(path)!r} cannot be written: {reason(error)}."
+            if not isinstance(error, CheckpointError):
+                why = f"{reason(error)}." if isinstance(error, OSError) else sentence
+                sentence = f"The file {str(path)!r} cannot be written: {why}"
             if path not in self._sentences:
                 warn(f"{sentence} The run goes on, and it is tried again.")
             self._sentences[path] = sentence

@@ -6,18 +6,19 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from experiments._results import write_figure
+from experiments._figure import label_thousands, new_figure, write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MOST_THRESHOLDS = 1000
 
@@ -55,7 +56,7 @@ def draw_curve(
     steps = np.asarray([row["env_steps"] for row in evaluations])
     mean = np.asarray([row["eval_return_mean"] for row in evaluations])
     spread = np.asarray([row["eval_return_std"] for row in evaluations])
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    figure = new_figure(7, 4.2)
     axes = figure.add_subplot()
     axes.fill_between(steps, mean - spread, mean + spread, color="#4477aa", alpha=0.2, linewidth=0)
     axes.plot(
@@ -78,8 +79,8 @@ def draw_curve(
 
 def finish_curve(
     path: Path,
-    figure: Figure,
-    axes: Axes,
+    figure: "Figure",
+    axes: "Axes",
     title: str,
     optimum: float | None,
     lowest: float,
@@ -99,7 +100,7 @@ def finish_curve(
     axes.set_title(title, loc="left")
     axes.set_xlabel("environment steps")
     axes.set_ylabel("return of an episode")
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    label_thousands(axes)
     axes.set_ylim(bottom=1.1 * lowest, top=1.1 * max(optimum or 0, highest))
     axes.set_xlim(left=0)
     axes.grid(alpha=0.25)

@@ -6,12 +6,10 @@ import json
 import math
 import sys
 import time
-import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
 from rich.console import Console
 
 from agents import write_whole
@@ -50,12 +48,3 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
     text = io.StringIO(newline="")
     csv.writer(text).writerows([header, *rows])
     write_whole(path, text.getvalue().encode())
-
-
-def write_figure(path: Path, figure: Figure, dpi: int = 150) -> None:
-    """Writes a picture, as a PNG."""
-    picture = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # of a name that the font cannot write
-        figure.savefig(picture, dpi=dpi, format="png")
-    write_whole(path, picture.getvalue())

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
 
 from experiments._errors import UsageError
+from experiments._figure import label_thousands, new_figure, write_figure
 from experiments._folder import seed_folders, short_name
-from experiments._results import write_csv, write_figure
+from experiments._results import write_csv
 from experiments._statistics import align_curves, bootstrap_interval, interquartile_mean
 
 _OF_THE_PROCESS = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
@@ -192,8 +191,7 @@ def draw_all(path: Path, rows: Sequence[Row]) -> None:
     """
     layouts = list(dict.fromkeys(row.name[0] for row in rows))
     kinds = list(dict.fromkeys(row.name[1:] for row in rows))
-    size = (3.4 * len(layouts) + 0.6, 3.2)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = new_figure(3.4 * len(layouts) + 0.6, 3.2)
     for number, layout in enumerate(layouts, 1):
         axes = figure.add_subplot(1, len(layouts), number)
         for row in (row for row in rows if row.name[0] == layout):
@@ -208,7 +206,7 @@ def draw_all(path: Path, rows: Sequence[Row]) -> None:
         axes.set_title(layout, loc="left")
         axes.set_ylabel("return of an episode" if number == 1 else "")
         axes.set_xlabel("environment steps")
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        label_thousands(axes)
         low, high = axes.get_ylim()
         axes.set_ylim(min(low, 0), high + 0.05 * (high - low))
         axes.grid(alpha=0.25)

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from experiments._figure import new_figure
 from experiments._report import finish_curve
 from experiments._statistics import align_curves, bootstrap_interval, interquartile_mean
 
@@ -34,7 +34,7 @@ def draw_curves(
         [{row["env_steps"]: row["eval_return_mean"] for row in rows} for rows in evaluations]
     )
     low, high = bootstrap_interval(scores)
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    figure = new_figure(7, 4.2)
     axes = figure.add_subplot()
     axes.plot(steps, scores, color="#4477aa", linewidth=0.7, alpha=0.5)
     axes.fill_between(steps, low, high, color="#4477aa", alpha=0.25, linewidth=0)

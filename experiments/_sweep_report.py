@@ -4,17 +4,19 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from experiments._results import write_csv, write_figure
+from experiments._figure import new_figure, write_figure
+from experiments._results import write_csv
 from experiments._statistics import bootstrap_interval, interquartile_mean
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _LONGEST_TABLE = 20
 _SEED = "seed"
@@ -117,14 +119,14 @@ def draw_sweep(path: Path, rows: Sequence[Row], metric: str) -> None:
     keys = [key for key in rows[0].settings if key != _SEED] if rows else []
     columns = min(3, max(1, len(keys)))
     lines = max(1, math.ceil(len(keys) / columns))
-    figure = Figure(figsize=(3.4 * columns, 2.8 * lines), layout="constrained")
+    figure = new_figure(3.4 * columns, 2.8 * lines)
     for i, key in enumerate(keys):
         axes = figure.add_subplot(lines, columns, i + 1)
         _draw_setting(axes, key, rows, metric)
     write_figure(path, figure)
 
 
-def _draw_setting(axes: Axes, key: str, rows: Sequence[Row], metric: str) -> None:
+def _draw_setting(axes: "Axes", key: str, rows: Sequence[Row], metric: str) -> None:
     values = [row.settings[key] for row in rows]
     scores = [row.score(metric) for row in rows]
     if all(type(value) in (int, float) for value in values):

@@ -3,11 +3,11 @@
 python experiments/body.py --env.model biped
 """
 
-from experiments._process import Process
+from experiments._process import Process, importing
 
 process = Process.listen()  # before the imports, which a person waits for and may interrupt
-
-from experiments._program import run_command_line  # noqa: E402
+with importing():
+    from experiments._program import run_command_line
 
 
 def main() -> None:

@@ -3,11 +3,11 @@
 python experiments/crossplay.py runs/ippo-cramped-0-20260101-120000
 """
 
-from experiments._process import Process
+from experiments._process import Process, importing
 
 process = Process.listen("nothing was written")  # before the imports
-
-from experiments._crossplay import run_command_line  # noqa: E402
+with importing():
+    from experiments._crossplay import run_command_line
 
 
 def main() -> None:

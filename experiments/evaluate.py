@@ -3,11 +3,11 @@
 python experiments/evaluate.py runs/ippo-cramped-0-20260101-120000
 """
 
-from experiments._process import Process
+from experiments._process import Process, importing
 
 process = Process.listen("what was written before is kept")  # before the imports
-
-from experiments._evaluation import run_command_line  # noqa: E402
+with importing():
+    from experiments._evaluation import run_command_line
 
 
 def main() -> None:

@@ -3,11 +3,11 @@
 python experiments/partners.py runs/ippo-cramped-0-20260101-120000 --scripts-only
 """
 
-from experiments._process import Process
+from experiments._process import Process, importing
 
 process = Process.listen("nothing was written")  # before the imports
-
-from experiments._partners import run_command_line  # noqa: E402
+with importing():
+    from experiments._partners import run_command_line
 
 
 def main() -> None:

@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-import matplotlib.pyplot as plt
 import tyro
 from rich.console import Console
 from rich.progress import track
@@ -30,6 +29,7 @@ from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES
 from experiments._benchmark import run_command
 from experiments._config import cli
 from experiments._errors import RunError, UsageError
+from experiments._figure import new_figure, write_figure
 from experiments._results import open_results
 from experiments._tasks import PEERS, TASKS, Peer, TaskName
 
@@ -303,15 +303,8 @@ def draw(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
     """Draws steps per second against environments, both logarithmic, a panel for each world and
     mode."""
     worlds, modes = (list(dict.fromkeys(row[key] for row in rows)) for key in ("world", "mode"))
-    figure, panels = plt.subplots(
-        len(worlds),
-        len(modes),
-        figsize=(4.2 * len(modes), 1 + 3 * len(worlds)),
-        sharex=True,
-        sharey=True,
-        squeeze=False,
-        layout="constrained",
-    )
+    figure = new_figure(4.2 * len(modes), 1 + 3 * len(worlds))
+    panels = figure.subplots(len(worlds), len(modes), sharex=True, sharey=True, squeeze=False)
     lines = {}
     for panel, (world, mode) in zip(panels.flat, itertools.product(worlds, modes), strict=True):
         lines |= _draw_panel(panel, [r for r in rows if (r["world"], r["mode"]) == (world, mode)])
@@ -324,8 +317,7 @@ def draw(path: Path, rows: Sequence[dict[str, Any]], title: str) -> None:
     handles = [lines[library] for library in found]
     figure.legend(handles, names, loc="outside lower center", ncols=5, frameon=False)
     figure.suptitle(title)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    write_figure(path, figure)
 
 
 def _draw_panel(panel: Any, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

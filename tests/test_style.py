@@ -163,6 +163,49 @@ def test_nothing_is_imported_inside_a_function(path):
     assert not inside
 
 
+LATE = {
+    "eqgrid/grid/_render.py": ("_pictures", "'._pictures'"),
+    "experiments/_bodies.py": ("_bodies", "'eqgrid.envs.bodies'"),
+    "experiments/_figure.py": ("_matplotlib", "f'matplotlib.{name}'"),
+    "experiments/_hub.py": ("_client", "'huggingface_hub'"),
+    "experiments/_loggers.py": ("_import", "_EXTRAS[name]"),
+    "experiments/_statistics.py": ("_scipy_stats", "'scipy.stats'"),
+    "experiments/baselines/worker.py": ("serve", "f'with_{library}'"),
+}
+"""Files in which one function imports one thing late: the function, and what it imports."""
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=NAMES)
+def test_what_is_imported_late_is_named_above(path):
+    found = [
+        (function.name, ast.unparse(node.args[0]))
+        for function in ast.walk(TREES[path])
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__")
+    ]
+    name = path.relative_to(ROOT).as_posix()
+    assert found == ([LATE[name]] if name in LATE else [])
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=NAMES)
+def test_matplotlib_is_imported_only_for_its_types(path):
+    checked = {
+        inner
+        for node in ast.walk(TREES[path])
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    names = {
+        alias.name if isinstance(node, ast.Import) else node.module
+        for node in ast.walk(TREES[path])
+        if isinstance(node, ast.Import | ast.ImportFrom) and node not in checked
+        for alias in node.names
+    }
+    assert not [name for name in names if name and name.split(".")[0] == "matplotlib"]
+
+
 @pytest.mark.parametrize("path", [p for p in SOURCES if p.name == "__init__.py"], ids=str)
 def test_an_init_file_only_passes_names_on(path):
     statements = [n for n in TREES[path].body if not (isinstance(n, ast.Expr))]
