@@ -159,8 +159,8 @@ class Conclusion:
         config, state, world = self.run.config, self.progress.state, self.run.plan.world
         env = frozen(build_evaluation_env(config, world, 1), state.runner.env_state)
         draw = functools.partial(config.env.draw, world)
-        film = film_episode(state.policy, env, draw, self.run.keys[2], config.env.horizon)
         with self.failures.writing(path):
+            film = film_episode(state.policy, env, draw, self.run.keys[2], config.env.horizon)
             write_whole(path, film)
 
     def _save(self, name: str, state: Any, metadata: dict[str, Any]) -> None:

@@ -96,8 +96,8 @@ def run(args: Sequence[str]) -> None:
     names = different_names([saved.name for saved in policies])
     write_matrix(folder / "crossplay.csv", names, returns)
     write_json(folder / "crossplay.json", result)
-    draw_matrix(folder / "matrix.png", names, returns.mean(axis=-1), short_name(title))
     _print(console, names, returns.mean(axis=-1), result)
+    draw_matrix(folder / "matrix.png", names, returns.mean(axis=-1), short_name(title))
     for name in ("crossplay.json", "crossplay.csv", "matrix.png"):
         console.print(Text(str(folder / name), overflow="fold"), soft_wrap=True)
 
