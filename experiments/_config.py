@@ -19,6 +19,7 @@ import tyro.constructors
 from beartype.door import is_bearable
 
 from agents import PPO, Hyperparameter, Precision
+from eqgrid.envs.overcooked import REFERENCE_NAMES
 from experiments._errors import UsageError, reason
 from experiments._loggers import LoggerName, check_installed
 from experiments._training_partners import PartnerSettings
@@ -83,7 +84,7 @@ class Config:
     profile: bool = False
     """Write a trace of one block, for Perfetto."""
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
-    """Settings file; flags replace what it says."""
+    """Settings file, or none; flags replace what it says."""
     curriculum: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
     """File with stages, one world after another."""
     stage: Annotated[tuple[dict[str, Any], ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
@@ -101,6 +102,12 @@ class Config:
 
 
 T = TypeVar("T")
+
+CONFIGS = Path(__file__).parent / "configs"
+"""Settings of the published results. A run in one of their layouts has them unless it is told
+otherwise: `own_settings`."""
+NO_FILE = Path("none")
+"""What `--config` is told to leave them out."""
 
 ALGORITHMS = ("ippo", "mappo")
 
@@ -173,9 +180,10 @@ def parse(algorithm: str, args: Sequence[str]) -> Config:
     prog = f"python experiments/{algorithm}.py"
     default = default_config(default_world(value_after("--env.name", args)))
     # A first look, for the files with settings: what else is wrong will be said by the second.
-    path, run = value_after("--config", args), value_after("--resume", args)
-    if path is not None:
-        default = load(Path(path), algorithm)
+    named, run = value_after("--config", args), value_after("--resume", args)
+    path = Path(named) if named is not None else own_settings(algorithm, args)
+    if path is not None and path != NO_FILE:
+        default = dataclasses.replace(load(path, algorithm), config=path)
     if run is not None:
         default = load(Path(run) / "config.toml", algorithm)
     config = cli(default, args, prog, doc)
@@ -184,6 +192,15 @@ def parse(algorithm: str, args: Sequence[str]) -> Config:
     if run is not None:
         _check_resumed(default, config)
     return config
+
+
+def own_settings(algorithm: str, args: Sequence[str]) -> Path | None:
+    """The settings file of the kitchen that a command line names, if it has one of its own."""
+    layout = value_after("--env.layout", args)
+    if value_after("--env.name", args) not in (None, "overcooked") or layout is None:
+        return None
+    path = CONFIGS / f"{algorithm}-{REFERENCE_NAMES.get(layout, layout):.100}.toml"
+    return path if "/" not in layout and path.is_file() else None
 
 
 def default_config(env: AbstractWorldConfig) -> Config:

@@ -1,12 +1,15 @@
 """What a person sees while agents learn: a bar in a terminal, lines in a file."""
 
+import os
 import sys
 from typing import Protocol, final
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 
 from agents import TrainProgress
+from experiments._config import CONFIGS, NO_FILE, Config
 from experiments._hooks import speed
 
 
@@ -21,6 +24,21 @@ class Display(Protocol):
 def open_console() -> Console:
     """Where a program speaks. Where nobody looks at a terminal, no line is broken in two."""
     return Console(width=None if sys.stdout.isatty() else 200, emoji=False)
+
+
+def print_preparations(console: Console, config: Config, programs: str) -> None:
+    """Says whose settings a run has, and where compiled programs are kept.
+
+    **Arguments:**
+
+    - `programs`: what `keep_compiled_programs` says.
+    """
+    if config.config is not None and config.config != NO_FILE:
+        without = f"; --config {NO_FILE} leaves them out" if config.config.parent == CONFIGS else ""
+        console.print(
+            f"settings of {escape(os.path.relpath(config.config))}{without}", highlight=False
+        )
+    console.print(escape(programs), style="dim", highlight=False)
 
 
 def open_display(console: Console) -> Display:

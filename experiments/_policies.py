@@ -20,7 +20,7 @@ from agents import (
 from experiments._config import Config, config_from, dump
 from experiments._errors import UsageError
 from experiments._run import Run
-from experiments._worlds import AbstractWorldConfig
+from experiments._worlds import AbstractWorldConfig, Kitchen
 
 POLICY_FILE = "policy.safetensors"
 """What the policy of a run is called in its folder, as `find_policy` looks for it."""
@@ -131,9 +131,11 @@ def _config_of(path: Path, settings: dict[str, Any], layout: str | None = None) 
 
 
 def portable(env: AbstractWorldConfig) -> AbstractWorldConfig:
-    """The settings of a world with the text of a layout in the place of the path of its file, if
-    text says all that is in the file.
+    """The settings of a world without kitchens for training, and with the text of a layout in the
+    place of the path of its file, if text says all that is in the file.
     """
+    if isinstance(env, Kitchen):
+        env = dataclasses.replace(env, practice=())
     layout = getattr(env, "layout", None)
     if not isinstance(layout, str) or "\n" in layout:
         return env
@@ -155,5 +157,5 @@ def _in_layout(settings: dict[str, Any], layout: str | None) -> dict[str, Any]:
         raise UsageError("name no layout, which that world does not have: leave out --layout.")
     if layout == env["layout"]:
         return settings
-    drawn = {name: value for name, value in env.items() if name != "generated"}
+    drawn = {name: value for name, value in env.items() if name not in ("generated", "practice")}
     return {**settings, "env": {**drawn, "layout": layout}}

@@ -30,7 +30,7 @@ from experiments._cache import keep_compiled_programs
 from experiments._conclusion import Conclusion
 from experiments._config import Config, dump, parse, value_after
 from experiments._curriculum import Stage, stages, with_curriculum
-from experiments._display import open_console, open_display
+from experiments._display import open_console, open_display, print_preparations
 from experiments._distributed import FORESEEN, together
 from experiments._errors import Failures, RunError, UsageError, print_error, system_error, warn
 from experiments._evaluator import evaluated_metrics
@@ -213,7 +213,7 @@ def _greet(run: Run) -> Console:
             f"going on after {steps:,} steps; what is annealed ends with step {end:,}",
             highlight=False,
         )
-    console.print(escape(keep_compiled_programs()), style="dim", highlight=False)
+    print_preparations(console, config, keep_compiled_programs())
     return console
 
 

@@ -16,7 +16,7 @@ from agents import NonFiniteLoss, restore, write_whole
 from experiments._cache import keep_compiled_programs
 from experiments._config import Config, dump
 from experiments._curriculum import stages
-from experiments._display import open_console, open_display
+from experiments._display import open_console, open_display, print_preparations
 from experiments._errors import Failures, RunError, UsageError, print_error
 from experiments._folder import (
     cannot_be_written,
@@ -177,7 +177,7 @@ def _greet(whole: Run, group: Group) -> Console:
     if group.state is not None:
         steps = int(group.state.updates[0]) * whole.plan.steps_per_update
         console.print(f"going on after {steps:,} steps of each seed", highlight=False)
-    console.print(escape(keep_compiled_programs()), style="dim", highlight=False)
+    print_preparations(console, config, keep_compiled_programs())
     return console
 
 

@@ -29,7 +29,7 @@ from agents import (
 from experiments._cache import keep_compiled_programs
 from experiments._config import Config, dump
 from experiments._curriculum import stages
-from experiments._display import open_console, open_display
+from experiments._display import open_console, open_display, print_preparations
 from experiments._errors import Failures, UsageError
 from experiments._folder import cannot_be_written, locked
 from experiments._group import Group
@@ -202,7 +202,7 @@ def _greet(
         f"{escape(str(program.folder))}",
         highlight=False,
     )
-    program.console.print(escape(keep_compiled_programs()), style="dim", highlight=False)
+    print_preparations(program.console, config, keep_compiled_programs())
 
 
 def _train(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:

@@ -55,6 +55,8 @@ class Kitchen(AbstractWorldConfig):
     """Or overcooked_v2, foraging, warehouse, rescue, goals, body."""
     layout: str = "cramped"
     """cramped, asymmetric, ring, forced, circuit, a file, generated; or several: cramped,ring."""
+    practice: tuple[str, ...] = ()
+    """Layouts that are trained in besides, and never evaluated in."""
     generated: KitchenSettings = dataclasses.field(default_factory=KitchenSettings)
     dynamics: Literal["classic", "interactive"] = "classic"
     """A full pot starts by itself, or a cook starts it."""
@@ -81,16 +83,20 @@ class Kitchen(AbstractWorldConfig):
 
     @property
     def mixture(self) -> tuple[str, ...]:
-        """The layouts that are trained in side by side, where there are several."""
+        """The layouts that are played in side by side, where there are several."""
         if "," not in self.layout or "\n" in self.layout or os.path.exists(self.layout):
             return ()
         return tuple(name.strip() for name in self.layout.split(","))
 
     @property
+    def layouts(self) -> tuple[str, ...]:
+        """All layouts that are played in."""
+        return self.mixture or (self.layout,)
+
+    @property
     def optimum(self) -> float | None:
         """That of a mixture is the mean."""
-        names = self.mixture or (self.layout,)
-        known = [best_known_return(name, self.dynamics, self.horizon) for name in names]
+        known = [best_known_return(name, self.dynamics, self.horizon) for name in self.layouts]
         found = [optimum for optimum in known if optimum is not None]
         return sum(found) / len(found) if len(found) == len(known) else None
 
@@ -100,12 +106,8 @@ class Kitchen(AbstractWorldConfig):
 
     def build(self, *, train: bool) -> GridWorld | RandomLayouts:
         """Evaluations begin at the layout's own start."""
-        if self.mixture:
-            layouts = self._mixed_layouts()
-            pool = LayoutPool(stack_layouts([layouts[name] for name in self.mixture]))
-            return RandomLayouts(self._build_in(layouts[self.mixture[0]], train), pool)
         if (kitchens := self.generator()) is None:
-            return self._build_in(self.layout, train)
+            return self._build_in_all(self.layouts + (self.practice if train else ()), train)
         one = self._build_in(kitchens.example, train)
         return with_drawn_layouts(one, kitchens, self.generated.pool, train=train)
 
@@ -123,25 +125,24 @@ class Kitchen(AbstractWorldConfig):
             shaping=TRAINING_SHAPING,
         )
 
-    def _mixed_layouts(self) -> dict[str, Layout]:
-        """Those of the mixture, as large as the largest of them."""
-        layouts = {name: load_layout(name) for name in self.mixture}
-        if not layouts:
-            return {}
-        height, width = (max(x.tiles.shape[i] for x in layouts.values()) for i in (0, 1))
-        return {name: layout.pad(height, width) for name, layout in layouts.items()}
+    def _build_in_all(self, names: tuple[str, ...], train: bool) -> GridWorld | RandomLayouts:
+        layouts = _equally_large(names)
+        world = self._build_in(layouts[0], train)
+        return (
+            world if len(names) == 1 else RandomLayouts(world, LayoutPool(stack_layouts(layouts)))
+        )
 
     def obstacle(self) -> str | None:
         if self.layout == GENERATED:
             return None
         found = (
-            find_obstacle(load_layout(name), self.dynamics)
-            for name in self.mixture or (self.layout,)
+            find_obstacle(load_layout(name), self.dynamics) for name in self.layouts + self.practice
         )
         return next((obstacle for obstacle in found if obstacle is not None), None)
 
     def parts(self) -> dict[str, RandomLayouts]:
-        return {name: self._alone(layout) for name, layout in self._mixed_layouts().items()}
+        layouts = _equally_large(self.mixture)
+        return {name: self._alone(layouts[i]) for i, name in enumerate(self.mixture)}
 
     def zero_shot(self) -> dict[str, RandomLayouts]:
         """The five kitchens that fit into the grid, where kitchens are generated for two cooks."""
@@ -162,6 +163,25 @@ class Kitchen(AbstractWorldConfig):
     def check(self) -> None:
         check_generated(self.layout, self.generated)
         _check_share("--env.random-starts", self.random_starts)
+        if self.practice and GENERATED in (self.layout, *self.practice):
+            raise UsageError(
+                "--env.practice names layouts to be trained in besides --env.layout: leave it out, "
+                f"or choose others than {GENERATED}."
+            )
+        if self.practice and self.has_images:
+            sizes = [_equally_large(x)[0].tiles.shape for x in (self.layouts, self.practice)]
+            if any(more > one for one, more in zip(*sizes, strict=True)):
+                raise UsageError(
+                    "Images of the kitchens of --env.practice are larger than those of "
+                    "--env.layout: choose smaller kitchens, or --env.observation features."
+                )
+
+
+def _equally_large(names: tuple[str, ...]) -> list[Layout]:
+    """The layouts of these names, as large as the largest of them."""
+    layouts = [load_layout(name) for name in names]
+    height, width = (max((x.tiles.shape[i] for x in layouts), default=0) for i in (0, 1))
+    return [layout.pad(height, width) for layout in layouts]
 
 
 @dataclasses.dataclass(frozen=True)
