@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import itertools
 import json
+import os
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from experiments._statistics import align_curves, bootstrap_interval, interquart
 _OF_THE_PROCESS = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 _COLUMNS = ("layout", "algorithm", "network", "seeds", "mean", "iqm", "low", "high", "worst")
-_COLUMNS += ("optimum", "env_steps", "minutes")
+_COLUMNS += ("optimum", "env_steps", "minutes", "crossplay", "held_out", "proximity")
 
 
 @final
@@ -63,10 +64,14 @@ class Row:
 
     - `name`: the layout, the algorithm and the network.
     - `runs`: the runs, by their seeds.
+    - `crossplay`: what is in the `crossplay.json` of these runs, if they have played one another.
+    - `partners`: what is in their `partners.json`, if they have played with held-out partners.
     """
 
     name: tuple[str, str, str]
     runs: tuple[FinishedRun, ...]
+    crossplay: dict[str, Any]
+    partners: dict[str, Any]
 
     @property
     def optimum(self) -> float | None:
@@ -90,6 +95,9 @@ class Row:
             self.optimum,
             float(np.mean([run.result["env_steps"] for run in self.runs])),
             float(np.mean([run.result["wall_seconds"] for run in self.runs])) / 60,
+            self.crossplay.get("cross_play"),
+            self.partners.get("return_iqm"),
+            self.partners.get("proximity_iqm"),
         )
         return dict(zip(_COLUMNS, values, strict=True))
 
@@ -146,8 +154,27 @@ def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
                     f"The runs {str(before.folder)!r} and {str(run.folder)!r} {what}: name runs "
                     "that differ in nothing but their seeds."
                 )
-        rows.append(Row(name, tuple(own)))
+        folders = [run.folder for run in own]
+        games = [_played(folders, f"{what}.json") for what in ("crossplay", "partners")]
+        rows.append(Row(name, tuple(own), *games))
     return rows
+
+
+def _played(folders: Sequence[Path], name: str) -> dict[str, Any]:
+    """What the policies of these runs have earned in other teams: the newest file of that name
+    in the folder around all of them that speaks of these runs and no others.
+    """
+    runs = {folder.resolve() for folder in folders}
+    around = Path(os.path.commonpath(runs))
+    found = {}
+    for path in sorted(around.glob(f"**/{name}"), key=lambda path: path.stat().st_mtime):
+        try:
+            result = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise UsageError(f"{str(path)!r} is damaged: play these games again.") from error
+        if {Path(policy).parent.resolve() for policy in result.get("policies", ())} == runs:
+            found = result
+    return found
 
 
 def _difference(one: dict[str, Any], other: dict[str, Any]) -> str | None:
@@ -171,7 +198,7 @@ def write_table(path: Path, rows: Sequence[Row]) -> None:
 def as_markdown(rows: Sequence[Row]) -> str:
     """The table for people."""
     titles = ("kitchen", "", "seeds", "mean", "interquartile mean (95 % interval)", "worst")
-    titles += ("of the best known", "steps", "minutes")
+    titles += ("of the best known", "cross-play", "held-out partners", "steps", "minutes")
     lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     for row in rows:
         x = row.numbers()
@@ -180,9 +207,14 @@ def as_markdown(rows: Sequence[Row]) -> str:
         lines.append(
             f"| `{x['layout']}` | {what} | {x['seeds']} | {x['mean']:.1f} | {x['iqm']:.1f} "
             f"({x['low']:.1f} to {x['high']:.1f}) | {x['worst']:.1f} | {share} "
+            f"| {_told(x['crossplay'])} | {_told(x['held_out'])} "
             f"| {x['env_steps'] / 1e6:.1f} million | {x['minutes']:.1f} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _told(mean: float | None) -> str:
+    return "" if mean is None else f"{mean:.1f}"
 
 
 def draw_all(path: Path, rows: Sequence[Row]) -> None:

@@ -65,6 +65,26 @@ def test_the_table_has_a_row_for_each_algorithm(runs, tmp_path, capsys):
         assert len(np.unique(np.asarray(picture))) > 10
 
 
+def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp_path):
+    policies = [str(x / "policy.safetensors") for x in sorted((runs / "ippo").glob("seed-*"))]
+    games = {
+        "crossplay": {"policies": policies, "cross_play": 150.25},
+        "partners": {"policies": policies[1:], "return_iqm": 1.0, "proximity_iqm": None},
+    }
+    for name, result in games.items():
+        (runs / "ippo" / name).mkdir()
+        (runs / "ippo" / name / f"{name}.json").write_text(json.dumps(result))
+    report.run([str(runs), "--out", str(tmp_path / "out")])
+    with (tmp_path / "out" / "report.csv").open(newline="") as file:
+        rows = {row["algorithm"]: row for row in csv.DictReader(file)}
+    assert (rows["ippo"]["crossplay"], rows["mappo"]["crossplay"]) == ("150.25", "")
+    assert rows["ippo"]["held_out"] == "", "one of the runs did not play"
+    assert "| 79% of 280 | 150.2 |  | 2.0 million |" in (tmp_path / "out" / "report.md").read_text()
+    (runs / "ippo" / "crossplay" / "crossplay.json").write_text("{")
+    with pytest.raises(UsageError, match="is damaged: play these games again"):
+        report.run([str(runs)])
+
+
 def test_what_does_not_belong_together_is_refused(runs, tmp_path):
     other = runs / "ippo" / "seed-9"
     write_run(other, "ippo", 9, 100.0, changes="width = 128\n")
