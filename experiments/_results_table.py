@@ -195,6 +195,24 @@ def write_table(path: Path, rows: Sequence[Row]) -> None:
     write_csv(path, _COLUMNS, [tuple(row.numbers().values()) for row in rows])
 
 
+def write_seeds(path: Path, rows: Sequence[Row]) -> None:
+    """Writes a row for every run: the return of its best policy and of its last one."""
+    columns = ("layout", "algorithm", "network", "seed", "best", "last", "env_steps", "minutes")
+    results = [(row.name, run.result) for row in rows for run in row.runs]
+    numbers = [
+        (
+            *name,
+            result["seeds"][0],
+            result["best_return_mean"],
+            result["eval_return_mean"],
+            result["env_steps"],
+            result["wall_seconds"] / 60,
+        )
+        for name, result in results
+    ]
+    write_csv(path, columns, numbers)
+
+
 def as_markdown(rows: Sequence[Row]) -> str:
     """The table for people."""
     titles = ("kitchen", "", "seeds", "mean", "interquartile mean (95 % interval)", "worst")

@@ -15,7 +15,14 @@ from experiments._benchmark import run_command
 from experiments._config import cli
 from experiments._errors import UsageError
 from experiments._results import open_results
-from experiments._results_table import as_markdown, draw_all, find_runs, rows_of, write_table
+from experiments._results_table import (
+    as_markdown,
+    draw_all,
+    find_runs,
+    rows_of,
+    write_seeds,
+    write_table,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,9 +44,16 @@ def run(args: Sequence[str]) -> None:
     folder, console = open_results("report", config.out)
     write_whole(folder / "report.md", as_markdown(rows).encode())
     write_table(folder / "report.csv", rows)
+    write_seeds(folder / "seeds.csv", rows)
     draw_all(folder / "curves.png", rows)
     console.print(as_markdown(rows), highlight=False, markup=False, soft_wrap=True)
-    for what, name in (("table", "report.md"), ("numbers", "report.csv"), ("curves", "curves.png")):
+    files = {
+        "table": "report.md",
+        "numbers": "report.csv",
+        "each seed": "seeds.csv",
+        "curves": "curves.png",
+    }
+    for what, name in files.items():
         console.print(f"{what}  {folder / name}", highlight=False, markup=False, soft_wrap=True)
 
 

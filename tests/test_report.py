@@ -61,6 +61,10 @@ def test_the_table_has_a_row_for_each_algorithm(runs, tmp_path, capsys):
     table = (tmp_path / "out" / "report.md").read_text()
     assert table in said
     assert "| `cramped` | IPPO | 4 | 220.0 | 220.0 (180.0 to 260.0) | 180.0 | 79% of 280 |" in table
+    with (tmp_path / "out" / "seeds.csv").open(newline="") as file:
+        found = {(x["algorithm"], int(x["seed"])): x for x in csv.DictReader(file)}
+    assert float(found["mappo", 2]["last"]) == 90.0
+    assert float(found["ippo", 3]["best"]) == 260.0
     with Image.open(tmp_path / "out" / "curves.png") as picture:
         assert len(np.unique(np.asarray(picture))) > 10
 

@@ -10,6 +10,7 @@ from kitchen_checks import Blind, assert_equal
 from eqgrid.envs.overcooked import (
     Item,
     Overcooked,
+    RandomCounters,
     RandomHeld,
     RandomPots,
     Recipes,
@@ -109,6 +110,26 @@ def test_as_many_soups_are_held_as_was_asked_for(soups):
     for kind, share in ((Item.SOUP, soups), (Item.ONION, 0.75 * (1 - soups))):
         assert abs(fraction(item == kind) - share) < 0.05
     assert (item != Item.NOTHING).all()
+
+
+def test_things_lie_on_counters_between_two_cells_of_floor():
+    text = "XXPPXXX\nO1    T\nX XXX X\nX  2  X\nXDXSXXX"
+    worlds, layout = draw((RandomCounters(0.3),), text=text)
+    tiles, item = np.asarray(layout.tiles), item_of(worlds.cells.object)
+    floor = {(int(row), int(col)) for row, col in np.argwhere(tiles == Tile.FLOOR)}
+    between = {
+        (row, col)
+        for row, col in np.argwhere(tiles == Tile.COUNTER).tolist()
+        if {(row - 1, col), (row + 1, col)} <= floor or {(row, col - 1), (row, col + 1)} <= floor
+    }
+    assert between == {(2, 2), (2, 3), (2, 4)}
+    for cell in np.ndindex(*tiles.shape):
+        share = fraction(item[:, *cell] != Item.NOTHING)
+        assert abs(share - 0.3) < 0.06 if cell in between else share == 0
+    things = item[item != Item.NOTHING]
+    assert abs(fraction(things == Item.DISH) - 0.25) < 0.06
+    assert abs(fraction(things == Item.TOMATO) - 0.375) < 0.06
+    assert set(np.unique(things)) == {Item.ONION, Item.TOMATO, Item.DISH}
 
 
 @pytest.mark.slow

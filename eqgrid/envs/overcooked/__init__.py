@@ -78,6 +78,7 @@ from ._reference_state import (
 )
 from ._solvable import find_obstacle as find_obstacle
 from ._starts import (
+    RandomCounters as RandomCounters,
     RandomHeld as RandomHeld,
     RandomPots as RandomPots,
     random_starts as random_starts,

@@ -21,7 +21,7 @@ from ...grid import (
 from ._contents import MAX_INGREDIENTS, Item, Tile, encode, soup_size
 from ._recipes import look_up
 
-_ONIONS = 0.75  # of what is held and no soup; the rest are dishes
+_INGREDIENTS = 0.75  # of what is no soup; the rest are dishes
 _HELD_SOUPS = 0.5
 _SOUP_NUMBERS = 1 + MAX_INGREDIENTS
 
@@ -35,12 +35,16 @@ def _soups(uniform: Float[Array, "numbers *places"], layout: Layout) -> UInt8[Ar
     - `layout`: the kitchen.
     """
     size = 1 + jnp.floor(uniform[0] * MAX_INGREDIENTS).astype(jnp.uint8)
+    used = jnp.stack([i < size for i in range(MAX_INGREDIENTS)])
+    tomatoes = (used & (uniform[1:] < _tomatoes(layout))).sum(axis=0, dtype=jnp.uint8)
+    return encode(Item.SOUP, jnp.stack([size - tomatoes, tomatoes], axis=-1))
+
+
+def _tomatoes(layout: Layout) -> Float[Array, ""]:
+    """The share of tomatoes in the ingredients that the kitchen dispenses."""
     has_onions = (layout.tiles == Tile.ONION_DISPENSER).any()
     has_tomatoes = (layout.tiles == Tile.TOMATO_DISPENSER).any()
-    share = jnp.where(has_tomatoes, jnp.where(has_onions, 0.5, 1.0), 0.0)
-    used = jnp.stack([i < size for i in range(MAX_INGREDIENTS)])
-    tomatoes = (used & (uniform[1:] < share)).sum(axis=0, dtype=jnp.uint8)
-    return encode(Item.SOUP, jnp.stack([size - tomatoes, tomatoes], axis=-1))
+    return jnp.where(has_tomatoes, jnp.where(has_onions, 0.5, 1.0), 0.0)
 
 
 @final
@@ -69,7 +73,7 @@ class RandomHeld(AbstractStart):
         # compile.
         some, item, *soup = jax.random.uniform(key, (2 + _SOUP_NUMBERS, world.num_agents))
         kinds = jnp.asarray([Item.ONION, Item.DISH], jnp.uint8)
-        simple = kinds[(item >= _ONIONS * (1 - self.soups)).astype(jnp.int32)]
+        simple = kinds[(item >= _INGREDIENTS * (1 - self.soups)).astype(jnp.int32)]
         held = jnp.where(item < 1 - self.soups, simple, _soups(jnp.stack(soup), layout))
         held = jnp.where(some < self.probability, held, jnp.asarray(Item.NOTHING, jnp.uint8))
         bodies = dataclasses.replace(world.bodies, held=held)
@@ -116,8 +120,40 @@ class RandomPots(AbstractStart):
         return dataclasses.replace(world, cells=cells)
 
 
+@final
+class RandomCounters(AbstractStart):
+    """Every empty counter between two cells of floor holds something with some probability: an
+    ingredient that the kitchen dispenses (75%), or a dish.
+
+    Over such a counter one cook can hand a thing to another. Who finds things there learns to take
+    them before anybody has learned to put them there.
+
+    **Arguments:**
+
+    - `probability`: that such a counter holds anything.
+    """
+
+    probability: Float[Array, ""]
+
+    def __init__(self, probability: float | int = 0.4):
+        self.probability = as_probability(probability)
+
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        some, item, kind = jax.random.uniform(key, (3, *layout.tiles.shape))
+        floor = jnp.pad(layout.tiles == Tile.FLOOR, 1)
+        between = (floor[:-2, 1:-1] & floor[2:, 1:-1]) | (floor[1:-1, :-2] & floor[1:-1, 2:])
+        empty = (layout.tiles == Tile.COUNTER) & (world.cells.object == Item.NOTHING)
+        kinds = jnp.asarray([Item.ONION, Item.TOMATO], jnp.uint8)
+        ingredient = kinds[(kind < _tomatoes(layout)).astype(jnp.int32)]
+        thing = jnp.where(item < _INGREDIENTS, ingredient, jnp.asarray(Item.DISH, jnp.uint8))
+        chosen = between & empty & (some < self.probability)
+        objects = jnp.where(chosen, thing, world.cells.object)
+        return dataclasses.replace(world, cells=dataclasses.replace(world.cells, object=objects))
+
+
 def random_starts(probability: float | int, *, full_only: bool = True) -> tuple[AbstractStart, ...]:
-    """What starts an episode anywhere: other cells, directions, hands and pots, all at once.
+    """What starts an episode anywhere: other cells, directions, hands, pots and things on counters,
+    all at once.
 
     Half of what cooks hold are soups, so that they learn early what a delivery pays.
 
@@ -128,5 +164,5 @@ def random_starts(probability: float | int, *, full_only: bool = True) -> tuple[
     """
     if probability == 0:
         return ()
-    held, pots = RandomHeld(soups=_HELD_SOUPS), RandomPots(full_only=full_only)
-    return (WithProbability(probability, (RandomPositions(), RandomDirections(), held, pots)),)
+    things = (RandomHeld(soups=_HELD_SOUPS), RandomPots(full_only=full_only), RandomCounters())
+    return (WithProbability(probability, (RandomPositions(), RandomDirections(), *things)),)
