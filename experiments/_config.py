@@ -19,7 +19,7 @@ import tyro.constructors
 from beartype.door import is_bearable
 
 from agents import PPO, Hyperparameter, Precision
-from eqgrid.envs.overcooked import REFERENCE_NAMES
+from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES
 from experiments._errors import UsageError, reason
 from experiments._loggers import LoggerName, check_installed
 from experiments._training_partners import PartnerSettings
@@ -106,7 +106,7 @@ T = TypeVar("T")
 CONFIGS = Path(__file__).parent / "configs"
 """Settings of the published results. A run in one of their layouts has them unless it is told
 otherwise: `own_settings`."""
-NO_FILE = Path("none")
+NO_FILE = "none"
 """What `--config` is told to leave them out."""
 
 ALGORITHMS = ("ippo", "mappo")
@@ -181,9 +181,10 @@ def parse(algorithm: str, args: Sequence[str]) -> Config:
     default = default_config(default_world(value_after("--env.name", args)))
     # A first look, for the files with settings: what else is wrong will be said by the second.
     named, run = value_after("--config", args), value_after("--resume", args)
-    path = Path(named) if named is not None else own_settings(algorithm, args)
-    if path is not None and path != NO_FILE:
-        default = dataclasses.replace(load(path, algorithm), config=path)
+    if named is None:
+        default = own_settings(algorithm, args) or default
+    elif named != NO_FILE:
+        default = load(Path(named), algorithm)
     if run is not None:
         default = load(Path(run) / "config.toml", algorithm)
     config = cli(default, args, prog, doc)
@@ -194,13 +195,19 @@ def parse(algorithm: str, args: Sequence[str]) -> Config:
     return config
 
 
-def own_settings(algorithm: str, args: Sequence[str]) -> Path | None:
-    """The settings file of the kitchen that a command line names, if it has one of its own."""
-    layout = value_after("--env.layout", args)
-    if value_after("--env.name", args) not in (None, "overcooked") or layout is None:
+def own_settings(algorithm: str, args: Sequence[str]) -> Config | None:
+    """The settings of the kitchen that a command line names, if it needs some of its own."""
+    if value_after("--env.name", args) not in (None, Kitchen.name):
         return None
-    path = CONFIGS / f"{algorithm}-{REFERENCE_NAMES.get(layout, layout):.100}.toml"
-    return path if "/" not in layout and path.is_file() else None
+    layout = value_after("--env.layout", args) or Kitchen.layout
+    layout = REFERENCE_NAMES.get(layout, layout)
+    if layout not in KITCHENS:
+        return None
+    path = CONFIGS / f"{algorithm}-{layout}.toml"
+    config = load(path, algorithm)
+    if config == default_config(Kitchen(layout=layout)):
+        return None
+    return dataclasses.replace(config, config=path)
 
 
 def default_config(env: AbstractWorldConfig) -> Config:

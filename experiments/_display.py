@@ -27,16 +27,17 @@ def open_console() -> Console:
 
 
 def print_preparations(console: Console, config: Config, programs: str) -> None:
-    """Says whose settings a run has, and where compiled programs are kept.
+    """Says which settings of its kitchen a run has, and where compiled programs are kept.
 
     **Arguments:**
 
     - `programs`: what `keep_compiled_programs` says.
     """
-    if config.config is not None and config.config != NO_FILE:
-        without = f"; --config {NO_FILE} leaves them out" if config.config.parent == CONFIGS else ""
+    if config.config is not None and config.config.parent == CONFIGS:
         console.print(
-            f"settings of {escape(os.path.relpath(config.config))}{without}", highlight=False
+            f"settings of {escape(os.path.relpath(config.config))}; --config {NO_FILE} leaves them "
+            "out",
+            highlight=False,
         )
     console.print(escape(programs), style="dim", highlight=False)
 

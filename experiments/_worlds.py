@@ -66,6 +66,8 @@ class Kitchen(AbstractWorldConfig):
     """Named features, the reference's 26 planes, or its 96 features."""
     random_starts: float = 0.5
     """Share of training episodes with a random start."""
+    random_counters: float = 0.0
+    """Share of counters between two cooks that have something on them at a random start."""
     normalize_observation: bool = False
     """Bring observations to mean 0 and variance 1."""
 
@@ -121,7 +123,9 @@ class Kitchen(AbstractWorldConfig):
             dynamics=self.dynamics,
             horizon=self.horizon,
             observation=self.observation,
-            starts=random_starts(share, full_only=self.dynamics == "classic"),
+            starts=random_starts(
+                share, full_only=self.dynamics == "classic", counters=self.random_counters
+            ),
             shaping=TRAINING_SHAPING,
         )
 
@@ -163,6 +167,7 @@ class Kitchen(AbstractWorldConfig):
     def check(self) -> None:
         check_generated(self.layout, self.generated)
         _check_share("--env.random-starts", self.random_starts)
+        _check_share("--env.random-counters", self.random_counters)
         if self.practice and GENERATED in (self.layout, *self.practice):
             raise UsageError(
                 "--env.practice names layouts to be trained in besides --env.layout: leave it out, "

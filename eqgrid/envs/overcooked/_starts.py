@@ -151,9 +151,11 @@ class RandomCounters(AbstractStart):
         return dataclasses.replace(world, cells=dataclasses.replace(world.cells, object=objects))
 
 
-def random_starts(probability: float | int, *, full_only: bool = True) -> tuple[AbstractStart, ...]:
-    """What starts an episode anywhere: other cells, directions, hands, pots and things on counters,
-    all at once.
+def random_starts(
+    probability: float | int, *, full_only: bool = True, counters: float | int = 0
+) -> tuple[AbstractStart, ...]:
+    """What starts an episode anywhere: other cells, directions, hands and pots, and things to hand
+    over if asked for, all at once.
 
     Half of what cooks hold are soups, so that they learn early what a delivery pays.
 
@@ -161,8 +163,10 @@ def random_starts(probability: float | int, *, full_only: bool = True) -> tuple[
 
     - `probability`: that an episode is one of these; 0 for none at all.
     - `full_only`: as in `RandomPots`.
+    - `counters`: as in `RandomCounters`; 0 for none at all.
     """
     if probability == 0:
         return ()
-    things = (RandomHeld(soups=_HELD_SOUPS), RandomPots(full_only=full_only), RandomCounters())
+    held, pots = RandomHeld(soups=_HELD_SOUPS), RandomPots(full_only=full_only)
+    things = (held, pots, RandomCounters(counters)) if counters else (held, pots)
     return (WithProbability(probability, (RandomPositions(), RandomDirections(), *things)),)
