@@ -1,0 +1,58 @@
+"""A window that shows one picture after the other, with matplotlib."""
+
+import importlib
+import warnings
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import UInt8
+
+
+@final
+class Window:
+    """Opens with the first picture. Where matplotlib has no display, nothing is shown, and a
+    warning says so once.
+
+    **Arguments:**
+
+    - `title`: what is written above.
+    - `frames_per_second`: how long `show` waits after each picture.
+    """
+
+    def __init__(self, title: str, frames_per_second: int):
+        self._title, self._seconds = title, 1 / frames_per_second
+        self._figure: Any = None
+        self._image: Any = None
+        self._shown = True
+
+    def show(self, picture: UInt8[np.ndarray, "rows columns 3"]) -> None:
+        """Shows a picture, and waits."""
+        pyplot = _pyplot()
+        if self._figure is None:
+            self._open(pyplot, picture)
+        if self._shown:
+            self._image.set_data(picture)
+            pyplot.pause(self._seconds)
+
+    def close(self) -> None:
+        """Closes the window."""
+        if self._figure is not None:
+            _pyplot().close(self._figure)
+            self._figure = None
+
+    def _open(self, pyplot: Any, picture: UInt8[np.ndarray, "rows columns 3"]) -> None:
+        height, width = picture.shape[:2]
+        self._figure = pyplot.figure(self._title, figsize=(width / 100, height / 100), dpi=100)
+        self._image = self._figure.add_axes((0, 0, 1, 1), frameon=False).imshow(picture)
+        self._shown = self._figure.canvas.required_interactive_framework is not None
+        if not self._shown:
+            warnings.warn(
+                f"matplotlib's backend {pyplot.get_backend()} has no window here, so nothing is "
+                "shown: use render_mode='rgb_array', or choose a backend with MPLBACKEND.",
+                stacklevel=4,
+            )
+
+
+def _pyplot() -> Any:
+    """matplotlib is only imported where somebody looks at a window."""
+    return importlib.import_module("matplotlib.pyplot")
