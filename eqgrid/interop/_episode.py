@@ -1,13 +1,15 @@
 """An episode that is stepped from Python: what the doors to PettingZoo and Gymnasium share."""
 
+import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
 import equinox as eqx
 import gymnasium
 import jax
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped, UInt8
+from jaxtyping import Array, PyTree, Shaped, UInt8
 
 from .._auto_reset import AutoReset
 from .._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
@@ -16,19 +18,49 @@ from .._time_limit import TimeLimit
 from ._spaces import to_numpy
 from ._window import Window
 
-Running: TypeAlias = tuple[PRNGKeyArray, PyTree]
-"""The key that is left of an episode, and the state of the environment."""
+Arrays: TypeAlias = tuple[Shaped[Array, "..."], ...]
+
+
+@final
+@dataclass(frozen=True)
+class Form:
+    """What there is of a tree but its arrays. It stands for the tree in every call of a compiled
+    program: looking through all Modules of an environment would take longer than its step.
+    """
+
+    structure: Any
+    rest: tuple[Any, ...]
+    hashed: int
+
+    def __hash__(self) -> int:
+        return self.hashed
+
+    def join(self, arrays: Sequence[Shaped[Array, "..."]]) -> PyTree:
+        """The tree with these arrays."""
+        left = iter(arrays)
+        leaves = [next(left) if leaf is _ARRAY else leaf for leaf in self.rest]
+        return jax.tree.unflatten(self.structure, leaves)
+
+
+_ARRAY = object()
+
+
+def split(tree: PyTree) -> tuple[Arrays, Form]:
+    """The arrays of a tree, and all else."""
+    leaves, structure = jax.tree.flatten(tree)
+    rest = tuple(_ARRAY if eqx.is_array(leaf) else leaf for leaf in leaves)
+    return tuple(filter(eqx.is_array, leaves)), Form(structure, rest, hash((structure, rest)))
 
 
 @final
 class Episode:
     """One environment, or a batch of them, with the state that the other library does not pass
-    around. It compiles a reset and a step once.
+    around. A reset and a step are compiled once, also for further environments of the same form.
     """
 
     def __init__(self, env: AbstractEnv | AbstractVectorEnv):
-        self.env = env
-        self._running: Running | None = None
+        self._env = split(env)
+        self._running: tuple[Arrays, Form] | None = None
 
     def reset(self, random: np.random.Generator) -> Shaped[np.ndarray, "..."]:
         """Starts an episode, and gives its first observation.
@@ -38,7 +70,8 @@ class Episode:
         - `random`: a number is drawn from it, which everything random in the episode follows from.
         """
         number = random.integers(2**32, dtype=np.uint32)
-        observation, self._running = _reset(self.env, number)
+        observation, running = _reset(*self._env, number)
+        self._running = split(running)
         return to_numpy(observation)
 
     def step(self, action: Shaped[np.ndarray, "..."]) -> TimeStep:
@@ -48,7 +81,8 @@ class Episode:
         """
         if self._running is None:
             raise gymnasium.error.ResetNeeded("No episode has begun yet: call reset() first.")
-        timestep, self._running = _step(self.env, self._running, action)
+        timestep, arrays = _step(*self._env, *self._running, action)
+        self._running = arrays, self._running[1]
         return timestep
 
     @property
@@ -59,25 +93,26 @@ class Episode:
         """
         if self._running is None:
             raise gymnasium.error.ResetNeeded("There is nothing to draw yet: call reset() first.")
-        return unwrap_state(self._running[1])
+        arrays, form = self._running
+        return unwrap_state(form.join(arrays)[1])
 
 
 @eqx.filter_jit
-def _reset(
-    env: AbstractEnv | AbstractVectorEnv, number: np.uint32
-) -> tuple[Shaped[Array, "..."], Running]:
+def _reset(arrays: Arrays, form: Form, number: Any) -> tuple[Shaped[Array, "..."], PyTree]:
     key, reset_key = jax.random.split(jax.random.key(number))
-    observation, state = env.reset(reset_key)
+    observation, state = form.join(arrays).reset(reset_key)
     return observation, (key, state)
 
 
-@eqx.filter_jit
+# Lighter than `eqx.filter_jit`, which has no use here: what is no array is in the forms.
+@functools.partial(jax.jit, static_argnums=(1, 3))
 def _step(
-    env: AbstractEnv | AbstractVectorEnv, running: Running, action: Any
-) -> tuple[TimeStep, Running]:
-    key, step_key = jax.random.split(running[0])
-    timestep, state = env.step(step_key, running[1], action)
-    return timestep, (key, state)
+    arrays: Arrays, form: Form, running: Arrays, running_form: Form, action: Any
+) -> tuple[TimeStep, Arrays]:
+    key, state = running_form.join(running)
+    key, step_key = jax.random.split(key)
+    timestep, state = form.join(arrays).step(step_key, state, action)
+    return timestep, split((key, state))[0]
 
 
 def read_timestep(timestep: TimeStep) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
