@@ -52,6 +52,11 @@ def split(tree: PyTree) -> tuple[Arrays, Form]:
     return tuple(filter(eqx.is_array, leaves)), Form(structure, rest, hash((structure, rest)))
 
 
+def _join(parts: tuple[Arrays, Form]) -> PyTree:
+    arrays, form = parts
+    return form.join(arrays)
+
+
 @final
 class Episode:
     """One environment, or a batch of them, with the state that the other library does not pass
@@ -61,6 +66,14 @@ class Episode:
     def __init__(self, env: AbstractEnv | AbstractVectorEnv):
         self._env = split(env)
         self._running: tuple[Arrays, Form] | None = None
+
+    def __getstate__(self) -> tuple[PyTree, PyTree]:
+        """What is pickled and copied: whole trees, since their structure alone cannot be."""
+        return _join(self._env), None if self._running is None else _join(self._running)
+
+    def __setstate__(self, trees: tuple[PyTree, PyTree]) -> None:
+        env, running = trees
+        self._env, self._running = split(env), None if running is None else split(running)
 
     def reset(self, random: np.random.Generator) -> Shaped[np.ndarray, "..."]:
         """Starts an episode, and gives its first observation.
@@ -93,8 +106,8 @@ class Episode:
         """
         if self._running is None:
             raise gymnasium.error.ResetNeeded("There is nothing to draw yet: call reset() first.")
-        arrays, form = self._running
-        return unwrap_state(form.join(arrays)[1])
+        _, state = _join(self._running)
+        return unwrap_state(state)
 
 
 @eqx.filter_jit

@@ -155,7 +155,7 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         self._screen.close()
 
 
-def _of_one(value: Shaped[np.ndarray, "..."], axis: int) -> Shaped[np.ndarray, "..."]:
+def _of_one(value: Shaped[np.ndarray, "..."], axis: int) -> Any:
     """The row of the only agent, where there is an axis of agents."""
     return value.take(0, axis) if value.shape[axis : axis + 1] == (1,) else value
 
