@@ -25,10 +25,9 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
     - `world`: the environment that is played.
     """
 
-    def __init__(self, world: AbstractEnv, render_mode: str | None):
+    def __init__(self, world: AbstractEnv, screen: Screen):
         self.world, self._episode = world, Episode(world)
-        self._screen, self.render_mode = Screen(world, render_mode), render_mode
-        self.metadata = self._screen.metadata
+        self._screen, self.render_mode, self.metadata = screen, screen.mode, screen.metadata
         self.action_space = action_space(world)
         self.observation_space = observation_space(world)
         # With it, Gymnasium can build the environment again, as its checks do.
@@ -94,11 +93,11 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
     - `world`: the environments that are played.
     """
 
-    def __init__(self, world: Vectorize, render_mode: str | None):
+    def __init__(self, world: Vectorize, screen: Screen):
         one = world.env
         self.world, self._episode, self.num_envs = world, Episode(world), world.num_envs
-        self._screen, self.render_mode = Screen(one, render_mode, ["rgb_array"]), render_mode
-        self.metadata = self._screen.metadata | {"autoreset_mode": AutoresetMode.SAME_STEP}
+        self._screen, self.render_mode = screen, screen.mode
+        self.metadata = screen.metadata | {"autoreset_mode": AutoresetMode.SAME_STEP}
         self.single_action_space = action_space(one)
         self.single_observation_space = observation_space(one)
         self.action_space = batch_space(self.single_action_space, world.num_envs)
@@ -209,7 +208,7 @@ def to_gymnasium(
     environment or pictures of it; `TypeError` when `env` is none.
     """
     world = _alone(prepare(env, "to_gymnasium(env)", max_cycles))
-    return GymnasiumEnv(world, render_mode)
+    return GymnasiumEnv(world, Screen(world, render_mode))
 
 
 def to_gymnasium_vector(
@@ -232,7 +231,7 @@ def to_gymnasium_vector(
     """
     one = _alone(check_single_env(env, "to_gymnasium_vector(env)"))
     one = one if contains_wrapper(one, AutoReset) else AutoReset(one)
-    return GymnasiumVectorEnv(Vectorize(one, num_envs), render_mode)
+    return GymnasiumVectorEnv(Vectorize(one, num_envs), Screen(one, render_mode, ["rgb_array"]))
 
 
 def _alone(env: AbstractEnv) -> AbstractEnv:

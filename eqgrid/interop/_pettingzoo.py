@@ -1,5 +1,6 @@
 """The door to PettingZoo: all agents act at once."""
 
+import copy
 from collections.abc import Iterable, Mapping
 from typing import Any, final
 
@@ -23,16 +24,18 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
     - `agents`: those whose task is not over; nobody before the first reset and after an episode.
     """
 
-    def __init__(self, world: AbstractEnv, render_mode: str | None):
+    def __init__(self, world: AbstractEnv, screen: Screen):
         self.world, self._episode = world, Episode(world)
-        self._screen, self.render_mode = Screen(world, render_mode), render_mode
+        self._screen, self.render_mode = screen, screen.mode
         name = f"eqgrid_{type(unwrap(world)).__name__}"
-        self.metadata = self._screen.metadata | {"name": name, "is_parallelizable": True}
+        self.metadata = screen.metadata | {"name": name, "is_parallelizable": True}
         self.possible_agents = [f"agent_{i}" for i in range(world.num_agents)]
         self.agents: list[str] = []
-        self.action_spaces = {name: action_space(world) for name in self.possible_agents}
+        # One space for each agent, so that each has random numbers of its own.
+        does, sees = action_space(world), observation_space(world)
+        self.action_spaces = {name: copy.deepcopy(does) for name in self.possible_agents}
         self.observation_spaces: dict[str, Any] = {
-            name: observation_space(world) for name in self.possible_agents
+            name: copy.deepcopy(sees) for name in self.possible_agents
         }
         self._idle = _some_action(self.action_spaces["agent_0"])
         self._random: np.random.Generator | None = None
@@ -171,4 +174,5 @@ def to_pettingzoo(
     **Raises:** `ValueError` when PettingZoo cannot be shown such an environment or pictures of it,
     `TypeError` when `env` is none.
     """
-    return PettingZooEnv(prepare(env, "to_pettingzoo(env)", max_cycles), render_mode)
+    world = prepare(env, "to_pettingzoo(env)", max_cycles)
+    return PettingZooEnv(world, Screen(world, render_mode))

@@ -13,7 +13,7 @@ from .._spaces import Box, Discrete
 
 
 def action_space(env: AbstractEnv) -> gymnasium.spaces.Space[Any]:
-    """The actions of one agent, of a space of its own: its random numbers are nobody else's.
+    """The actions of one agent.
 
     **Raises:** `ValueError` when Gymnasium has no such space.
     """
