@@ -32,16 +32,17 @@ def action_space(env: AbstractEnv) -> gymnasium.spaces.Space[Any]:
 def observation_space(env: AbstractEnv) -> gymnasium.spaces.Box:
     """What one agent sees. Whole numbers have the bounds of their dtype, others have none.
 
-    **Raises:** `ValueError` when an observation is not one array.
+    **Raises:** `ValueError` when an observation is not one array of numbers that NumPy has.
     """
     shown, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
-    if not isinstance(shown, jax.ShapeDtypeStruct):
+    bounds: dict[str, tuple[float, float]] = {"b": (0, 1), "f": (-np.inf, np.inf)}
+    if not isinstance(shown, jax.ShapeDtypeStruct) or np.dtype(shown.dtype).kind not in "biuf":
+        what = getattr(shown, "dtype", type(shown).__name__)
         raise ValueError(
-            f"The observation is a {type(shown).__name__}, but must be one array to be shown to "
-            "another library: choose such an observation when you build the environment."
+            f"The observation is of {what}, but must be one array of NumPy's numbers to be shown "
+            "to another library: choose such an observation when you build the environment."
         )
     shape, dtype = shown.shape[1:], np.dtype(shown.dtype)
-    bounds: dict[str, tuple[float, float]] = {"b": (0, 1), "f": (-np.inf, np.inf)}
     if dtype.kind in "iu":
         bounds[dtype.kind] = (np.iinfo(dtype).min, np.iinfo(dtype).max)
     low, high = bounds[dtype.kind]

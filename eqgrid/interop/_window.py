@@ -10,8 +10,8 @@ from jaxtyping import UInt8
 
 @final
 class Window:
-    """Opens with the first picture. Where matplotlib has no display, nothing is shown, and a
-    warning says so once.
+    """Opens with the first picture; once somebody closed it, it stays closed. Where matplotlib has
+    no display, nothing is shown, and a warning says so once.
 
     **Arguments:**
 
@@ -30,9 +30,11 @@ class Window:
         pyplot = _pyplot()
         if self._figure is None:
             self._open(pyplot, picture)
-        if self._shown:
+        if self._shown and pyplot.fignum_exists(self._figure.number):
             self._image.set_data(picture)
-            pyplot.pause(self._seconds)
+            # Not `pyplot.pause`, which puts the window in front of all others every time.
+            self._figure.canvas.draw_idle()
+            self._figure.canvas.start_event_loop(self._seconds)
 
     def close(self) -> None:
         """Closes the window."""
@@ -45,7 +47,9 @@ class Window:
         self._figure = pyplot.figure(self._title, figsize=(width / 100, height / 100), dpi=100)
         self._image = self._figure.add_axes((0, 0, 1, 1), frameon=False).imshow(picture)
         self._shown = self._figure.canvas.required_interactive_framework is not None
-        if not self._shown:
+        if self._shown:
+            self._figure.show()
+        else:
             warnings.warn(
                 f"matplotlib's backend {pyplot.get_backend()} has no window here, so nothing is "
                 "shown: use render_mode='rgb_array', or choose a backend with MPLBACKEND.",
