@@ -29,7 +29,7 @@ class Window:
         """Shows a picture, and waits."""
         pyplot = _pyplot()
         if self._figure is None:
-            self._open(pyplot, picture)
+            self._figure = self._open(pyplot, picture)
         if self._shown and pyplot.fignum_exists(self._figure.number):
             self._image.set_data(picture)
             # Not `pyplot.pause`, which puts the window in front of all others every time.
@@ -42,19 +42,20 @@ class Window:
             _pyplot().close(self._figure)
             self._figure = None
 
-    def _open(self, pyplot: Any, picture: UInt8[np.ndarray, "rows columns 3"]) -> None:
+    def _open(self, pyplot: Any, picture: UInt8[np.ndarray, "rows columns 3"]) -> Any:
         height, width = picture.shape[:2]
-        self._figure = pyplot.figure(self._title, figsize=(width / 100, height / 100), dpi=100)
-        self._image = self._figure.add_axes((0, 0, 1, 1), frameon=False).imshow(picture)
-        self._shown = self._figure.canvas.required_interactive_framework is not None
+        figure = pyplot.figure(self._title, figsize=(width / 100, height / 100), dpi=100)
+        self._image = figure.add_axes((0, 0, 1, 1), frameon=False).imshow(picture)
+        self._shown = figure.canvas.required_interactive_framework is not None
         if self._shown:
-            self._figure.show()
+            figure.show()
         else:
             warnings.warn(
                 f"matplotlib's backend {pyplot.get_backend()} has no window here, so nothing is "
                 "shown: use render_mode='rgb_array', or choose a backend with MPLBACKEND.",
                 stacklevel=4,
             )
+        return figure
 
 
 def _pyplot() -> Any:
