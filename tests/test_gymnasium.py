@@ -133,8 +133,7 @@ def there(infos):
 
 
 def test_many_are_as_gymnasium_steps_them_one_by_one():
-    """A kitchen in which nothing is random, and in which episodes end where a seed does not matter;
-    copies start apart by their actions alone."""
+    """In a kitchen in which nothing is random, since a batch draws other keys than its copies."""
     envs = to_gymnasium_vector(COOK, 3)
     makers = [lambda: to_gymnasium(COOK)] * 3
     peers = SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
