@@ -165,6 +165,8 @@ def test_nothing_is_imported_inside_a_function(path):
 
 LATE = {
     "eqgrid/grid/_render.py": ("_pictures", "'._pictures'"),
+    "eqgrid/interop/_doors.py": ("__getattr__", "_DOORS[name]"),
+    "eqgrid/interop/_window.py": ("_pyplot", "'matplotlib.pyplot'"),
     "experiments/_bodies.py": ("_bodies", "'eqgrid.envs.bodies'"),
     "experiments/_figure.py": ("_matplotlib", "f'matplotlib.{name}'"),
     "experiments/_hub.py": ("_client", "'huggingface_hub'"),
@@ -221,7 +223,7 @@ def test_an_init_file_only_passes_names_on(path):
 @pytest.mark.slow
 def test_importing_eqgrid_pulls_in_nothing_heavy():
     heavy = ("optax", "distrax", "tensorflow_probability", "tyro", "rich", "matplotlib", "PIL")
-    heavy += ("mujoco", "scipy.spatial")
-    code = f"import sys, eqgrid; print([m for m in {heavy!r} if m in sys.modules])"
+    heavy += ("mujoco", "scipy.spatial", "gymnasium", "pettingzoo")
+    code = f"import sys, eqgrid, eqgrid.interop; print([m for m in {heavy!r} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

@@ -1,0 +1,3 @@
+# What `__getattr__` finds, for type checkers and editors.
+from ._gymnasium import to_gymnasium as to_gymnasium, to_gymnasium_vector as to_gymnasium_vector
+from ._pettingzoo import to_pettingzoo as to_pettingzoo

@@ -1,0 +1,52 @@
+"""The doors that are imported when they are first used, and the libraries that they need."""
+
+import importlib
+import importlib.metadata
+import re
+import warnings
+from typing import Any
+
+_DOORS = {
+    "to_gymnasium": "._gymnasium",
+    "to_gymnasium_vector": "._gymnasium",
+    "to_pettingzoo": "._pettingzoo",
+}
+
+_NEEDED = {"._gymnasium": ("gymnasium",), "._pettingzoo": ("pettingzoo", "gymnasium")}
+
+TESTED = {"gymnasium": ((1, 1), (1, 4)), "pettingzoo": ((1, 25), (1, 27))}
+"""The oldest and the newest version of each library that the tests were run with."""
+
+
+def __getattr__(name: str) -> Any:
+    """Finds a door in its module, which imports the library of the door.
+
+    **Raises:** `ImportError` when a library that it needs is not installed.
+    """
+    if name not in _DOORS:
+        raise AttributeError(f"module {__package__!r} has no attribute {name!r}")
+    for library in _NEEDED[_DOORS[name]]:
+        _check_version(name, library)
+    return getattr(importlib.import_module(_DOORS[name], __package__), name)
+
+
+def _check_version(door: str, library: str) -> None:
+    """Warns of a version that is older or newer than those of the tests."""
+    try:
+        found = importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError as error:
+        raise ImportError(
+            f"{door} needs {library}, which is not installed: pip install 'eqgrid[interop]'."
+        ) from error
+    oldest, newest = TESTED[library]
+    numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:2])
+    if not oldest <= numbers <= newest:
+        warnings.warn(
+            f"{library} {found} is installed, but eqgrid was tested with {_dotted(oldest)} to "
+            f"{_dotted(newest)}.",
+            stacklevel=3,
+        )
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(str(number) for number in version)

@@ -1,0 +1,209 @@
+"""An episode that is stepped from Python: what the doors to PettingZoo and Gymnasium share."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+import equinox as eqx
+import gymnasium
+import jax
+import numpy as np
+from jaxtyping import Array, PyTree, Shaped, UInt8
+
+from .._auto_reset import AutoReset
+from .._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
+from .._nesting import check_single_env, contains_wrapper
+from .._time_limit import TimeLimit
+from ._spaces import to_numpy
+from ._window import Window
+
+Arrays: TypeAlias = tuple[Shaped[Array, "..."], ...]
+
+
+@final
+@dataclass(frozen=True)
+class Form:
+    """What there is of a tree but its arrays. It stands for the tree in every call of a compiled
+    program: looking through all Modules of an environment would take longer than its step.
+    """
+
+    structure: Any
+    rest: tuple[Any, ...]
+    hashed: int
+
+    def __hash__(self) -> int:
+        return self.hashed
+
+    def join(self, arrays: Sequence[Shaped[Array, "..."]]) -> PyTree:
+        """The tree with these arrays."""
+        left = iter(arrays)
+        leaves = [next(left) if leaf is _ARRAY else leaf for leaf in self.rest]
+        return jax.tree.unflatten(self.structure, leaves)
+
+
+_ARRAY = object()
+
+
+def split(tree: PyTree) -> tuple[Arrays, Form]:
+    """The arrays of a tree, and all else."""
+    leaves, structure = jax.tree.flatten(tree)
+    rest = tuple(_ARRAY if eqx.is_array(leaf) else leaf for leaf in leaves)
+    return tuple(filter(eqx.is_array, leaves)), Form(structure, rest, hash((structure, rest)))
+
+
+def _join(parts: tuple[Arrays, Form]) -> PyTree:
+    arrays, form = parts
+    return form.join(arrays)
+
+
+@final
+class Episode:
+    """One environment, or a batch of them, with the state that the other library does not pass
+    around. A reset and a step are compiled once, also for further environments of the same form.
+    """
+
+    def __init__(self, env: AbstractEnv | AbstractVectorEnv):
+        self._env = split(env)
+        self._running: tuple[Arrays, Form] | None = None
+
+    def __getstate__(self) -> tuple[PyTree, PyTree]:
+        """What is pickled and copied: whole trees, since their structure alone cannot be."""
+        return _join(self._env), None if self._running is None else _join(self._running)
+
+    def __setstate__(self, trees: tuple[PyTree, PyTree]) -> None:
+        env, running = trees
+        self._env, self._running = split(env), None if running is None else split(running)
+
+    def reset(self, random: np.random.Generator) -> Shaped[np.ndarray, "..."]:
+        """Starts an episode, and gives its first observation.
+
+        **Arguments:**
+
+        - `random`: a number is drawn from it, which everything random in the episode follows from.
+        """
+        number = random.integers(2**32, dtype=np.uint32)
+        observation, running = _reset(*self._env, number)
+        self._running = split(running)
+        return to_numpy(observation)
+
+    def step(self, action: Shaped[np.ndarray, "..."]) -> TimeStep:
+        """Advances by one action of every agent. The arrays of the timestep are jax's.
+
+        **Raises:** `gymnasium.error.ResetNeeded` before the first reset.
+        """
+        if self._running is None:
+            raise gymnasium.error.ResetNeeded("No episode has begun yet: call reset() first.")
+        timestep, arrays = _step(*self._env, *self._running, action)
+        self._running = arrays, self._running[1]
+        return timestep
+
+    @property
+    def state(self) -> PyTree:
+        """The state of the environment at the core.
+
+        **Raises:** `gymnasium.error.ResetNeeded` before the first reset.
+        """
+        if self._running is None:
+            raise gymnasium.error.ResetNeeded("There is nothing to draw yet: call reset() first.")
+        _, state = _join(self._running)
+        return unwrap_state(state)
+
+
+@eqx.filter_jit
+def _reset(arrays: Arrays, form: Form, number: Any) -> tuple[Shaped[Array, "..."], PyTree]:
+    key, reset_key = jax.random.split(jax.random.key(number))
+    observation, state = form.join(arrays).reset(reset_key)
+    return observation, (key, state)
+
+
+# Lighter than `eqx.filter_jit`, which has no use here: what is no array is in the forms.
+@functools.partial(jax.jit, static_argnums=(1, 3))
+def _step(
+    arrays: Arrays, form: Form, running: Arrays, running_form: Form, action: Any
+) -> tuple[TimeStep, Arrays]:
+    key, state = running_form.join(running)
+    key, step_key = jax.random.split(key)
+    timestep, state = form.join(arrays).step(step_key, state, action)
+    return timestep, split((key, state))[0]
+
+
+def read_timestep(timestep: TimeStep) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    """Observation, reward, terminated, truncated and info, in NumPy arrays."""
+    return to_numpy(
+        (
+            timestep.observation,
+            timestep.reward,
+            timestep.terminated,
+            timestep.truncated,
+            timestep.info,
+        )
+    )
+
+
+@final
+class Screen:
+    """Draws the states of one environment, as a `render_mode` says."""
+
+    def __init__(
+        self, env: AbstractEnv, mode: str | None, modes: Sequence[str] = ("rgb_array", "human")
+    ):
+        """**Arguments:**
+
+        - `env`: whose states are drawn, with or without wrappers.
+        - `mode`: how they are drawn.
+        - `modes`: what the door can do.
+
+        **Raises:** `ValueError` when the environment cannot be drawn so.
+        """
+        core = unwrap(env)
+        self._name, self._window = type(core).__name__, None
+        self._render = getattr(core, "render", None)
+        self.mode, self.modes = mode, list(modes) if callable(self._render) else []
+        if mode is not None and mode not in self.modes:
+            known = " or ".join(map(repr, [*self.modes, None]))
+            raise ValueError(f"{self._name} has no render_mode {mode!r} here: choose {known}.")
+        # Bodies say how long a step is; films of grids have this speed, too.
+        self.frames_per_second = round(1 / float(getattr(core, "seconds_per_step", 0.125)))
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What PettingZoo and Gymnasium want to know."""
+        return {"render_modes": self.modes, "render_fps": self.frames_per_second}
+
+    def draw(self, state: PyTree) -> UInt8[np.ndarray, "rows columns 3"] | None:
+        """The picture, or nothing when it is shown in a window."""
+        if self.mode is None or self._render is None:
+            raise ValueError("There is no render_mode: pass render_mode='rgb_array' to the door.")
+        picture = self._render(state)
+        if self.mode == "rgb_array":
+            return picture
+        if self._window is None:
+            self._window = Window(self._name, self.frames_per_second)
+        self._window.show(picture)
+        return None
+
+    def close(self) -> None:
+        """Closes the window, if there is one."""
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+
+
+def prepare(env: Any, usage: str, max_cycles: int | None) -> AbstractEnv:
+    """The environment whose episodes a door shows.
+
+    **Arguments:**
+
+    - `env`: one environment.
+    - `usage`: how the door is called, such as `"to_gymnasium(env)"`.
+    - `max_cycles`: the number of steps after which an episode is cut, unless it is `None`.
+
+    **Raises:** `ValueError` or `TypeError` for what is no single environment with episodes.
+    """
+    env = check_single_env(env, usage)
+    if contains_wrapper(env, AutoReset):
+        raise ValueError(
+            f"{usage} needs episodes that end, and AutoReset starts the next one: leave it out."
+        )
+    return env if max_cycles is None else TimeLimit(env, max_cycles)

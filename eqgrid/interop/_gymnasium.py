@@ -1,0 +1,243 @@
+"""The doors to Gymnasium, for environments with one agent."""
+
+from typing import Any, final
+
+import gymnasium
+import jax
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from jaxtyping import Bool, Shaped, UInt8
+
+from .._auto_reset import AutoReset
+from .._env import AbstractEnv, AbstractVectorEnv, unwrap
+from .._nesting import check_single_env, contains_wrapper
+from .._vectorize import Vectorize
+from ._episode import Episode, Screen, prepare, read_timestep
+from ._spaces import action_space, observation_space, read_action, to_numpy
+
+
+@final
+class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
+    """An environment of eqgrid with one agent as Gymnasium has it; made by `to_gymnasium`.
+
+    - `world`: the environment that is played.
+    """
+
+    def __init__(self, world: AbstractEnv, screen: Screen):
+        self.world, self._episode = world, Episode(world)
+        self._screen, self.render_mode, self.metadata = screen, screen.mode, screen.metadata
+        self.action_space = action_space(world)
+        self.observation_space = observation_space(world)
+        # With it, Gymnasium can build the environment again, as its checks do.
+        name = f"eqgrid/{type(unwrap(world)).__name__}-v0"
+        door = f"{__name__}:to_gymnasium"
+        self.spec = EnvSpec(name, entry_point=door, kwargs={"env": world})
+        self._over = True
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Starts an episode.
+
+        **Arguments:**
+
+        - `seed`: everything random follows from it, in the episodes after this one, too.
+        - `options`: are not used.
+
+        **Returns:** what the agent sees, and an empty info.
+        """
+        super().reset(seed=seed)
+        observation, self._over = self._episode.reset(self.np_random), False
+        self._show()
+        return observation[0], {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Advances by one action.
+
+        **Returns:** observation, reward, terminated, truncated and info: the agent's row of the
+        entries of `TimeStep.info` that lead with `agents`, and the others as they are.
+
+        **Raises:** `gymnasium.error.ResetNeeded` when no episode is being played; `ValueError` for
+        an action that the agent cannot do.
+        """
+        if self._over:
+            raise gymnasium.error.ResetNeeded("No episode is being played: call reset() first.")
+        timestep = self._episode.step(read_action(self.action_space, action, "The agent")[None])
+        observation, reward, terminated, truncated, info = read_timestep(timestep)
+        over, cut = bool(terminated[0]), bool(truncated)
+        self._over = over or cut
+        self._show()
+        info = {name: _of_one(value, 0) for name, value in info.items()}
+        return observation[0], float(reward[0]), over, cut, info
+
+    def render(self) -> UInt8[np.ndarray, "rows columns 3"] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The picture in the mode `rgb_array`; a window in the mode `human`."""
+        return self._screen.draw(self._episode.state)
+
+    def close(self) -> None:
+        """Closes the window, if there is one."""
+        self._screen.close()
+
+    def _show(self) -> None:
+        if self.render_mode == "human":
+            self.render()
+
+
+@final
+class GymnasiumVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
+    """Many copies of an environment with one agent as Gymnasium has them; made by
+    `to_gymnasium_vector`.
+
+    - `world`: the environments that are played.
+    """
+
+    def __init__(self, world: Vectorize, screen: Screen):
+        one = world.env
+        self.world, self._episode, self.num_envs = world, Episode(world), world.num_envs
+        self._screen, self.render_mode = screen, screen.mode
+        self.metadata = screen.metadata | {"autoreset_mode": AutoresetMode.SAME_STEP}
+        self.single_action_space = action_space(one)
+        self.single_observation_space = observation_space(one)
+        self.action_space = batch_space(self.single_action_space, world.num_envs)
+        self.observation_space = batch_space(self.single_observation_space, world.num_envs)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Starts an episode in every environment.
+
+        **Arguments:**
+
+        - `seed`: everything random follows from it, in the episodes after these, too.
+        - `options`: are not used.
+
+        **Returns:** what the agents see, and an empty info.
+        """
+        super().reset(seed=seed)
+        return self._episode.reset(self.np_random)[:, 0], {}
+
+    def step(
+        self, actions: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Advances every environment by one action. Where an episode ends, the next one begins in
+        the same step.
+
+        **Returns:** observations, rewards, terminated, truncated and infos. Where an episode ended,
+        the observation is the first one of the next episode, and `infos["final_obs"]` and
+        `infos["final_info"]` are about the end, as in Gymnasium's own vector environments.
+
+        **Raises:** `gymnasium.error.ResetNeeded` before the first reset; `ValueError` for actions
+        that the agents cannot do.
+        """
+        actions = read_action(self.action_space, actions, "The batch")
+        timestep = self._episode.step(actions[:, None])
+        observation, reward, terminated, truncated, info = read_timestep(timestep)
+        ended = terminated[:, 0] | truncated
+        infos = {name: _of_one(value, 1) for name, value in info.items()}
+        if ended.any():
+            final = to_numpy(timestep.final_observation)[:, 0]
+            infos = _at_an_end(infos, final, ended)
+        else:
+            infos = _masked(infos, ~ended)
+        return observation[:, 0], reward[:, 0].astype(float), terminated[:, 0], truncated, infos
+
+    def render(self) -> tuple[UInt8[np.ndarray, "rows columns 3"] | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The pictures of all environments."""
+        states = self._episode.state
+        one = [jax.tree.map(lambda x, i=i: x[i], states) for i in range(self.num_envs)]
+        return tuple(self._screen.draw(state) for state in one)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Closes the window, if there is one."""
+        self._screen.close()
+
+
+def _of_one(value: Shaped[np.ndarray, "..."], axis: int) -> Any:
+    """The row of the only agent, where there is an axis of agents."""
+    return value.take(0, axis) if value.shape[axis : axis + 1] == (1,) else value
+
+
+def _masked(infos: dict[str, Any], mask: Bool[np.ndarray, " envs"]) -> dict[str, Any]:
+    """Beside each entry, `_entry` says in which environments there is one; it is 0 elsewhere."""
+    masked = {}
+    for name, value in infos.items():
+        there = mask.reshape(-1, *[1] * (value.ndim - 1))
+        masked[name] = np.where(there, value, np.zeros_like(value))
+        masked[f"_{name}"] = mask.copy()
+    return masked
+
+
+def _at_an_end(
+    infos: dict[str, Any], final: Shaped[np.ndarray, "envs ..."], ended: Bool[np.ndarray, " envs"]
+) -> dict[str, Any]:
+    """What Gymnasium tells of a step on which some episodes ended."""
+    seen = np.full(len(ended), None, dtype=object)
+    for i in np.flatnonzero(ended):
+        seen[i] = final[i]
+    ends = {"final_obs": seen, "final_info": _masked(infos, ended)}
+    return _masked(infos, ~ended) | ends | {f"_{name}": ended.copy() for name in ends}
+
+
+def to_gymnasium(
+    env: AbstractEnv | AbstractVectorEnv,
+    *,
+    max_cycles: int | None = None,
+    render_mode: str | None = None,
+) -> GymnasiumEnv:
+    """Shows an environment with one agent to Gymnasium, as an `Env`.
+
+    ```python
+    from eqgrid import make
+    from eqgrid.interop import to_gymnasium
+
+    env = to_gymnasium(make("goals", num_agents=1))
+    observation, info = env.reset(seed=0)
+    ```
+
+    **Arguments:**
+
+    - `env`: one environment, with any wrappers but `AutoReset`. Its observation must be one array.
+    - `max_cycles`: cuts an episode after so many steps, as `TimeLimit` does.
+    - `render_mode`: `"rgb_array"`, `"human"` or `None`.
+
+    **Returns:** the environment for Gymnasium.
+
+    **Raises:** `ValueError` when there are several agents, or Gymnasium cannot be shown such an
+    environment or pictures of it; `TypeError` when `env` is none.
+    """
+    world = _alone(prepare(env, "to_gymnasium(env)", max_cycles))
+    return GymnasiumEnv(world, Screen(world, render_mode))
+
+
+def to_gymnasium_vector(
+    env: AbstractEnv | AbstractVectorEnv, num_envs: int, *, render_mode: str | None = None
+) -> GymnasiumVectorEnv:
+    """Shows many copies of an environment with one agent to Gymnasium, as a `VectorEnv`: one
+    compiled program steps all of them.
+
+    **Arguments:**
+
+    - `env`: one environment. `AutoReset` is put around it, unless it is there already. Its
+        observation must be one array.
+    - `num_envs`: how many copies, at least 1.
+    - `render_mode`: `"rgb_array"` or `None`.
+
+    **Returns:** the environments for Gymnasium.
+
+    **Raises:** `ValueError` when there are several agents, there is no copy, or Gymnasium cannot be
+    shown such an environment or pictures of it; `TypeError` when `env` is none.
+    """
+    one = _alone(check_single_env(env, "to_gymnasium_vector(env)"))
+    one = one if contains_wrapper(one, AutoReset) else AutoReset(one)
+    return GymnasiumVectorEnv(Vectorize(one, num_envs), Screen(one, render_mode, ["rgb_array"]))
+
+
+def _alone(env: AbstractEnv) -> AbstractEnv:
+    if env.num_agents != 1:
+        raise ValueError(
+            f"Gymnasium has one agent, but this environment has {env.num_agents}: use "
+            "to_pettingzoo(env), or build it with one agent."
+        )
+    return env

@@ -1,0 +1,76 @@
+"""Spaces of Gymnasium, which PettingZoo uses as well, for our environments."""
+
+from typing import Any
+
+import equinox as eqx
+import gymnasium
+import jax
+import numpy as np
+from jaxtyping import Shaped
+
+from .._env import AbstractEnv
+from .._spaces import Box, Discrete
+
+
+def action_space(env: AbstractEnv) -> gymnasium.spaces.Space[Any]:
+    """The actions of one agent.
+
+    **Raises:** `ValueError` when Gymnasium has no such space.
+    """
+    space = env.action_space
+    if isinstance(space, Discrete):
+        return gymnasium.spaces.Discrete(space.n)
+    if isinstance(space, Box):
+        low, high = np.asarray(space.low), np.asarray(space.high)
+        return gymnasium.spaces.Box(low, high, dtype=low.dtype.type)
+    raise ValueError(
+        f"The actions are of a {type(space).__name__}, but must be of a Discrete or a Box to be "
+        "offered to another library."
+    )
+
+
+def observation_space(env: AbstractEnv) -> gymnasium.spaces.Box:
+    """What one agent sees. Whole numbers have the bounds of their dtype, others have none.
+
+    **Raises:** `ValueError` when an observation is not one array of numbers that NumPy has.
+    """
+    shown, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
+    bounds: dict[str, tuple[float, float]] = {"b": (0, 1), "f": (-np.inf, np.inf)}
+    if not isinstance(shown, jax.ShapeDtypeStruct) or np.dtype(shown.dtype).kind not in "biuf":
+        what = getattr(shown, "dtype", type(shown).__name__)
+        raise ValueError(
+            f"The observation is of {what}, but must be one array of NumPy's numbers to be shown "
+            "to another library: choose such an observation when you build the environment."
+        )
+    shape, dtype = shown.shape[1:], np.dtype(shown.dtype)
+    if dtype.kind in "iu":
+        bounds[dtype.kind] = (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    low, high = bounds[dtype.kind]
+    return gymnasium.spaces.Box(low, high, shape, dtype.type)
+
+
+def read_action(
+    space: gymnasium.spaces.Space[Any], action: Any, who: str
+) -> Shaped[np.ndarray, "..."]:
+    """An action as an array of the space's dtype.
+
+    **Arguments:**
+
+    - `space`: what it must be in.
+    - `action`: what somebody gave.
+    - `who`: whose it is, for the error message.
+
+    **Raises:** `ValueError` when it is not in the space.
+    """
+    try:
+        array = np.asarray(action).astype(space.dtype, casting="same_kind")
+    except (TypeError, ValueError):
+        array = None
+    if array is None or not space.contains(array):
+        raise ValueError(f"{who} cannot do {action!r:.60}: give it an action of {space}.")
+    return array
+
+
+def to_numpy(tree: Any) -> Any:
+    """Every array as a NumPy array that whoever receives it may keep and change."""
+    return jax.tree.map(np.array, jax.device_get(tree))

@@ -1,0 +1,63 @@
+"""A window that shows one picture after the other, with matplotlib."""
+
+import importlib
+import warnings
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import UInt8
+
+
+@final
+class Window:
+    """Opens with the first picture; once somebody closed it, it stays closed. Where matplotlib has
+    no display, nothing is shown, and a warning says so once.
+
+    **Arguments:**
+
+    - `title`: what is written above.
+    - `frames_per_second`: how long `show` waits after each picture.
+    """
+
+    def __init__(self, title: str, frames_per_second: int):
+        self._title, self._seconds = title, 1 / frames_per_second
+        self._figure: Any = None
+        self._image: Any = None
+        self._shown = True
+
+    def show(self, picture: UInt8[np.ndarray, "rows columns 3"]) -> None:
+        """Shows a picture, and waits."""
+        pyplot = _pyplot()
+        if self._figure is None:
+            self._figure = self._open(pyplot, picture)
+        if self._shown and pyplot.fignum_exists(self._figure.number):
+            self._image.set_data(picture)
+            # Not `pyplot.pause`, which puts the window in front of all others every time.
+            self._figure.canvas.draw_idle()
+            self._figure.canvas.start_event_loop(self._seconds)
+
+    def close(self) -> None:
+        """Closes the window."""
+        if self._figure is not None:
+            _pyplot().close(self._figure)
+            self._figure = None
+
+    def _open(self, pyplot: Any, picture: UInt8[np.ndarray, "rows columns 3"]) -> Any:
+        height, width = picture.shape[:2]
+        figure = pyplot.figure(self._title, figsize=(width / 100, height / 100), dpi=100)
+        self._image = figure.add_axes((0, 0, 1, 1), frameon=False).imshow(picture)
+        self._shown = figure.canvas.required_interactive_framework is not None
+        if self._shown:
+            figure.show()
+        else:
+            warnings.warn(
+                f"matplotlib's backend {pyplot.get_backend()} has no window here, so nothing is "
+                "shown: use render_mode='rgb_array', or choose a backend with MPLBACKEND.",
+                stacklevel=4,
+            )
+        return figure
+
+
+def _pyplot() -> Any:
+    """matplotlib is only imported where somebody looks at a window."""
+    return importlib.import_module("matplotlib.pyplot")

@@ -1,0 +1,115 @@
+"""What all doors to other libraries share."""
+
+import importlib.metadata
+import subprocess
+import sys
+
+import equinox as eqx
+import jax.numpy as jnp
+import matplotlib.pyplot as pyplot
+import numpy as np
+import pytest
+from pendulum import Pendulum
+
+from eqgrid import interop
+from eqgrid.interop import _window
+from eqgrid.interop._spaces import observation_space
+from eqgrid.interop._window import Window
+
+
+def test_a_door_imports_only_its_own_library():
+    code = """
+import sys
+from eqgrid.interop import to_gymnasium
+print([name for name in ("gymnasium", "pettingzoo", "matplotlib", "mujoco") if name in sys.modules])
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "['gymnasium']"
+
+
+@pytest.mark.parametrize("door", ["to_pettingzoo", "to_gymnasium", "to_gymnasium_vector"])
+def test_a_missing_library_is_one_sentence(door, monkeypatch):
+    def missing(library):
+        raise importlib.metadata.PackageNotFoundError(library)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    with pytest.raises(ImportError, match=rf"^{door} needs .*: pip install 'eqgrid\[interop\]'\.$"):
+        getattr(interop, door)
+
+
+@pytest.mark.parametrize("version", ["1.0.3", "2.0.0rc1", "1.99"])
+def test_an_untested_version_is_a_warning_that_names_both(version, monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "version", lambda library: version)
+    with pytest.warns(UserWarning, match=rf"gymnasium {version} .* tested with 1\.1 to 1\.4\.$"):
+        assert interop.to_gymnasium
+
+
+def test_there_is_no_other_door():
+    with pytest.raises(AttributeError, match="no attribute 'to_gym'"):
+        _ = interop.to_gym
+
+
+class Shows(Pendulum):
+    """It shows zeros of some dtype."""
+
+    dtype: object = eqx.field(static=True, default=float)
+
+    def observe(self, state):
+        return jnp.zeros((1, 2, 3), self.dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [
+        (np.bool_, 0, 1),
+        (np.uint8, 0, 255),
+        (np.int32, -(2**31), 2**31 - 1),
+        (np.float16, -np.inf, np.inf),
+        (np.float32, -np.inf, np.inf),
+    ],
+)
+def test_an_observation_has_the_bounds_of_its_dtype(dtype, low, high):
+    space = observation_space(Shows(dtype=dtype))
+    assert (space.shape, space.dtype) == ((2, 3), dtype)
+    assert (space.low == low).all()
+    assert (space.high == high).all()
+
+
+def test_numbers_that_numpy_does_not_have_are_refused():
+    with pytest.raises(ValueError, match="observation is of bfloat16, but must be"):
+        observation_space(Shows(dtype=jnp.bfloat16))
+
+
+PICTURE = np.zeros((20, 30, 3), np.uint8)
+
+
+def test_without_a_display_a_warning_says_so_once(monkeypatch):
+    monkeypatch.setattr(_window, "_pyplot", lambda: pyplot)
+    pyplot.switch_backend("agg")
+    window = Window("world", 8)
+    with pytest.warns(UserWarning, match="backend agg has no window here") as warned:
+        window.show(PICTURE)
+    window.show(PICTURE)
+    assert len(warned) == 1
+    window.close()
+    assert not pyplot.get_fignums()
+
+
+def test_a_window_shows_every_picture_as_long_as_asked(monkeypatch):
+    pyplot.switch_backend("agg")
+    figure, pauses = pyplot.figure(), []
+    monkeypatch.setattr(type(figure.canvas), "required_interactive_framework", "tk")
+    monkeypatch.setattr(type(figure.canvas), "start_event_loop", lambda _, x: pauses.append(x))
+    monkeypatch.setattr(type(figure), "show", lambda _: pauses.append("opens"))
+    pyplot.close()
+    window = Window("world", 8)
+    window.show(PICTURE)
+    window.show(PICTURE + np.uint8(200))
+    (axes,) = pyplot.gcf().axes
+    (image,) = axes.images
+    np.testing.assert_array_equal(image.get_array(), PICTURE + np.uint8(200))
+    assert pyplot.gcf().canvas.get_width_height() == (30, 20)
+    pyplot.close("all")
+    window.show(PICTURE)
+    assert pauses == ["opens", 0.125, 0.125]
+    window.close()
