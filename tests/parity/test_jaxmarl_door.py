@@ -1,0 +1,120 @@
+"""The door to JaxMARL: equal trajectories on both sides, in both directions."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agents import PPO, init_train_state, train
+from eqgrid import AutoReset, LogEpisodes, TimeLimit, Vectorize, check_env, make
+
+with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+    jaxmarl = pytest.importorskip(
+        "jaxmarl", reason="needs the [parity] extra: pip install -e '.[test,parity]'"
+    )
+interop = pytest.importorskip("eqgrid.interop._jaxmarl")
+from_jaxmarl, to_jaxmarl = interop.from_jaxmarl, interop.to_jaxmarl
+pytestmark = [
+    pytest.mark.parity,
+    pytest.mark.filterwarnings("ignore:OvercookedV2 is now released:DeprecationWarning"),
+]
+STEPS = 60
+
+
+@pytest.fixture(scope="module")
+def spread():
+    return jaxmarl.make("MPE_simple_spread_v3")
+
+
+def test_a_kitchen_is_the_same_through_the_door(key):
+    env = make("overcooked", layout="cramped", horizon=25)
+    theirs = to_jaxmarl(env)
+    assert (theirs.num_agents, theirs.agents) == (2, ["agent_0", "agent_1"])
+    observations, state = theirs.reset(key)
+    expected, own = env.reset(key)
+    step = eqx.filter_jit(env.step)
+    for i in range(25):
+        step_key, action_key = jax.random.split(jax.random.fold_in(key, i))
+        np.testing.assert_array_equal(observations["agent_1"], expected[1])
+        action = jax.vmap(env.action_space.sample)(jax.random.split(action_key, 2))
+        by_agent = {"agent_0": action[0], "agent_1": action[1]}
+        observations, state, rewards, dones, infos = theirs.step_env(step_key, state, by_agent)
+        timestep, own = step(step_key, own, action)
+        expected = timestep.observation
+        assert rewards["agent_0"] == timestep.reward[0]
+        assert infos["shaped_reward"]["agent_1"] == timestep.info["shaped_reward"][1]
+        assert {bool(done) for done in dones.values()} == {i == 24}
+    assert eqx.tree_equal(state, own)
+    assert theirs.observation_space("agent_0").shape == expected.shape[1:]
+    assert theirs.action_space("agent_0").n == 6
+    assert theirs.get_avail_actions(state)["agent_1"].all()
+
+
+def test_its_step_resets_with_keys_of_plain_numbers():
+    theirs = to_jaxmarl(make("overcooked", layout="cramped", horizon=3))
+    key = jax.random.PRNGKey(0)
+    first, state = theirs.reset(key)
+    for _ in range(3):
+        seen, state, _, dones, _ = theirs.step(
+            key, state, {agent: jnp.array(1) for agent in theirs.agents}
+        )
+    assert dones["__all__"]
+    np.testing.assert_array_equal(seen["agent_0"], first["agent_0"])
+
+
+@pytest.mark.parametrize(
+    "name", ["MPE_simple_spread_v3", "overcooked", "MPE_simple_push_v3", "switch_riddle"]
+)
+def test_an_environment_of_jaxmarl_is_the_same_through_the_door(name, key):
+    theirs = jaxmarl.make(name)
+    env = from_jaxmarl(theirs, pad=name == "MPE_simple_push_v3")
+    check_env(env)
+    _, state = env.reset(key)
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        _, world = theirs.reset(key)
+    step = eqx.filter_jit(env.step)
+    for i in range(STEPS):
+        step_key, action_key = jax.random.split(jax.random.fold_in(key, i))
+        action = jax.vmap(env.action_space.sample)(jax.random.split(action_key, env.num_agents))
+        by_agent = {agent: action[j] for j, agent in enumerate(theirs.agents)}
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            expected, world, rewards, dones, _ = theirs.step_env(step_key, world, by_agent)
+        timestep, state = step(step_key, state, action)
+        for j, agent in enumerate(theirs.agents):
+            size = expected[agent].shape[0]
+            np.testing.assert_array_equal(timestep.observation[j][:size], expected[agent])
+            assert timestep.reward[j] == rewards[agent]
+        assert timestep.done == dones["__all__"]
+        if dones["__all__"]:
+            break
+    np.testing.assert_array_equal(env.observe(state), timestep.observation)
+
+
+def test_the_end_of_the_time_is_a_cut(spread, key):
+    env = from_jaxmarl(spread)
+    _, state = env.reset(key)
+    step = eqx.filter_jit(env.step)
+    for i in range(spread.max_steps + 1):  # noqa: B007
+        timestep, state = step(key, state, jnp.zeros(3, jnp.int32))
+        if timestep.done:
+            break
+    assert i >= spread.max_steps - 1
+    assert timestep.truncated
+    assert not timestep.terminated.any()
+
+
+def test_it_learns_with_our_wrappers(spread, key):
+    env = Vectorize(AutoReset(LogEpisodes(from_jaxmarl(spread))), 4)
+    ppo = PPO(rollout_length=32, num_minibatches=2, num_epochs=1)
+    result = train(ppo, env, init_train_state(ppo, env, key), num_updates=2)
+    assert result.env_steps == 2 * 32 * 4
+
+
+def test_what_does_not_fit_is_one_sentence(spread):
+    with pytest.raises(ValueError, match=r"see \(\d+,\), \(\d+,\): say pad=True"):
+        from_jaxmarl(jaxmarl.make("MPE_simple_push_v3"))
+    with pytest.raises(ValueError, match="have different actions"):
+        from_jaxmarl(jaxmarl.make("MPE_simple_speaker_listener_v4"), pad=True)
+    with pytest.raises(ValueError, match="to_jaxmarl"):
+        to_jaxmarl(Vectorize(AutoReset(TimeLimit(from_jaxmarl(spread), 5)), 2))
