@@ -27,13 +27,14 @@ print([name for name in ("gymnasium", "pettingzoo", "matplotlib", "mujoco") if n
     assert out.stdout.strip() == "['gymnasium']"
 
 
-@pytest.mark.parametrize("door", ["to_pettingzoo", "to_gymnasium", "to_gymnasium_vector"])
+@pytest.mark.parametrize("door", ["to_pettingzoo", "to_gymnasium_vector", "from_jaxmarl"])
 def test_a_missing_library_is_one_sentence(door, monkeypatch):
     def missing(library):
         raise importlib.metadata.PackageNotFoundError(library)
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
-    with pytest.raises(ImportError, match=rf"^{door} needs .*: pip install 'eqgrid\[interop\]'\.$"):
+    extra = "jaxmarl" if "jaxmarl" in door else "interop"
+    with pytest.raises(ImportError, match=rf"^{door} needs .*: pip install 'eqgrid\[{extra}\]'\.$"):
         getattr(interop, door)
 
 

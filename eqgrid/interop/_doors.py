@@ -7,14 +7,26 @@ import warnings
 from typing import Any
 
 _DOORS = {
+    "from_jaxmarl": "._jaxmarl",
     "to_gymnasium": "._gymnasium",
     "to_gymnasium_vector": "._gymnasium",
+    "to_jaxmarl": "._jaxmarl",
     "to_pettingzoo": "._pettingzoo",
 }
 
-_NEEDED = {"._gymnasium": ("gymnasium",), "._pettingzoo": ("pettingzoo", "gymnasium")}
+_NEEDED = {
+    "._gymnasium": ("gymnasium",),
+    "._jaxmarl": ("jaxmarl",),
+    "._pettingzoo": ("pettingzoo", "gymnasium"),
+}
 
-TESTED = {"gymnasium": ((1, 1), (1, 4)), "pettingzoo": ((1, 25), (1, 27))}
+_EXTRAS = {"jaxmarl": "jaxmarl"}  # of all others it is `interop`
+
+TESTED = {
+    "gymnasium": ((1, 1), (1, 4)),
+    "jaxmarl": ((0, 2), (0, 2)),
+    "pettingzoo": ((1, 25), (1, 27)),
+}
 """The oldest and the newest version of each library that the tests were run with."""
 
 
@@ -36,7 +48,8 @@ def _check_version(door: str, library: str) -> None:
         found = importlib.metadata.version(library)
     except importlib.metadata.PackageNotFoundError as error:
         raise ImportError(
-            f"{door} needs {library}, which is not installed: pip install 'eqgrid[interop]'."
+            f"{door} needs {library}, which is not installed: pip install "
+            f"'eqgrid[{_EXTRAS.get(library, 'interop')}]'."
         ) from error
     oldest, newest = TESTED[library]
     numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:2])

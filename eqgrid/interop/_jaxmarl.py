@@ -37,7 +37,7 @@ class JaxmarlEnv(MultiAgentEnv):
         return self._split(observation), state
 
     @partial(jax.jit, static_argnums=(0,))
-    def step_env(
+    def step_env(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, key: PRNGKeyArray, state: PyTree, actions: ByAgent
     ) -> tuple[ByAgent, PyTree, ByAgent, ByAgent, ByAgent]:
         """One step, without a reset. JaxMARL knows no cut episodes: they are done as others are."""
@@ -54,7 +54,7 @@ class JaxmarlEnv(MultiAgentEnv):
         )
 
     @partial(jax.jit, static_argnums=(0,))
-    def get_obs(self, state: PyTree) -> ByAgent:
+    def get_obs(self, state: PyTree) -> ByAgent:  # pyright: ignore[reportIncompatibleMethodOverride]
         return self._split(self.env.observe(state))
 
     @partial(jax.jit, static_argnums=(0,))

@@ -1,5 +1,8 @@
 """The door to JaxMARL: equal trajectories on both sides, in both directions."""
 
+import re
+from pathlib import Path
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,14 +10,13 @@ import numpy as np
 import pytest
 
 from agents import PPO, init_train_state, train
-from eqgrid import AutoReset, LogEpisodes, TimeLimit, Vectorize, check_env, make
+from eqgrid import AutoReset, LogEpisodes, TimeLimit, Vectorize, check_env, interop, make
 
 with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
     jaxmarl = pytest.importorskip(
         "jaxmarl", reason="needs the [parity] extra: pip install -e '.[test,parity]'"
     )
-interop = pytest.importorskip("eqgrid.interop._jaxmarl")
-from_jaxmarl, to_jaxmarl = interop.from_jaxmarl, interop.to_jaxmarl
+    from_jaxmarl, to_jaxmarl = interop.from_jaxmarl, interop.to_jaxmarl
 pytestmark = [
     pytest.mark.parity,
     pytest.mark.filterwarnings("ignore:OvercookedV2 is now released:DeprecationWarning"),
@@ -109,6 +111,15 @@ def test_it_learns_with_our_wrappers(spread, key):
     ppo = PPO(rollout_length=32, num_minibatches=2, num_epochs=1)
     result = train(ppo, env, init_train_state(ppo, env, key), num_updates=2)
     assert result.env_steps == 2 * 32 * 4
+
+
+def test_the_page_tells_the_truth():
+    page = Path(__file__).parents[2] / "docs" / "interop.md"
+    section = page.read_text(encoding="utf-8").split("## JaxMARL")[1].split("\n## ")[0]
+    blocks = re.findall(r"```text\n(.*?)```", section, re.S)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(block, {})
 
 
 def test_what_does_not_fit_is_one_sentence(spread):
