@@ -38,14 +38,17 @@ def test_training_draws_both_and_evaluation_one(key):
     assert kitchen.optimum == Kitchen(layout="circuit").optimum
 
 
-def test_smaller_and_larger_kitchens_are_seen_in_images_of_one_size(key):
-    kitchen = Kitchen(layout="cramped", practice=("circuit",), observation="planes")
+def test_images_keep_their_size(key):
+    kitchen = Kitchen(layout="circuit", practice=("cramped",), observation="planes")
     train, judged = (kitchen.build(train=x) for x in (True, False))
     assert train.reset(key)[0].shape == judged.reset(key)[0].shape
+    with pytest.raises(UsageError, match="larger than those of --env"):
+        parse("ippo", ["--env.practice", "circuit", "--env.observation", "planes"])
+    assert parse("ippo", ["--env.practice", "circuit"]).env.practice == ("circuit",)
 
 
 def test_a_settings_file_holds_the_text(tmp_path):
-    config = parse("ippo", ["--env.layout", "circuit", "--env.practice", HAND_OVER, "ring"])
+    config = parse("ippo", ["--env.layout", "forced", "--env.practice", HAND_OVER, "ring"])
     assert config.env.practice == (HAND_OVER, "ring")
     (tmp_path / "config.toml").write_text(dump("ippo", config))
     assert load(tmp_path / "config.toml", "ippo") == config
