@@ -134,7 +134,7 @@ def portable(env: AbstractWorldConfig) -> AbstractWorldConfig:
     """The settings of a world without kitchens for training, and with the text of a layout in the
     place of the path of its file, if text says all that is in the file.
     """
-    if isinstance(env, Kitchen):
+    if isinstance(env, Kitchen) and env.practice:
         env = dataclasses.replace(env, practice=())
     layout = getattr(env, "layout", None)
     if not isinstance(layout, str) or "\n" in layout:

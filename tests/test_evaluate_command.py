@@ -280,6 +280,7 @@ def test_a_policy_takes_the_text_of_its_layout_along(tmp_path):
     assert portable(env) == dataclasses.replace(env, layout=text)
     named = parse("ippo", []).env
     assert portable(named) is named
+    assert portable(dataclasses.replace(named, practice=("ring",))) == named
 
 
 BAD = {
