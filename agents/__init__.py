@@ -14,6 +14,7 @@ from ._heads import (
     ClippedNormalHead as ClippedNormalHead,
     DiagonalNormal as DiagonalNormal,
     entropy as entropy,
+    mask_logits as mask_logits,
     sample_action as sample_action,
 )
 from ._memory import OutOfMemory as OutOfMemory, check_memory as check_memory
@@ -47,6 +48,7 @@ from ._processes import (
     gather as gather,
     is_first as is_first,
 )
+from ._record import record_episodes as record_episodes
 from ._rollout import Rollout as Rollout, collect_rollout as collect_rollout
 from ._runner import (
     Decision as Decision,
@@ -75,6 +77,12 @@ from ._trained_policy import (
     Normalization as Normalization,
     TrainedPolicy as TrainedPolicy,
     trained_policy as trained_policy,
+)
+from ._trajectory_files import (
+    load_trajectories as load_trajectories,
+    read_table as read_table,
+    save_trajectories as save_trajectories,
+    write_table as write_table,
 )
 from ._transfer import PARTS as PARTS, Part as Part, transfer as transfer
 from ._views import (

@@ -11,9 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree, Shaped
 
-from eqgrid import AbstractSpace, Box, Discrete, ObservationAndState, RunningMoments
+from eqgrid import (
+    AbstractSpace,
+    Box,
+    Discrete,
+    Masked,
+    ObservationAndState,
+    RunningMoments,
+    split_mask,
+)
 
-from ._heads import head_for
+from ._heads import check_mask, head_for
 from ._networks import CNN, GRU, MLP, AbstractNetwork, Precision
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
@@ -100,14 +108,16 @@ def build_like(
     observation = eqx.filter_eval_shape(
         functools.partial(_observation_from_json, description["observation"], num_agents)
     )
+    check_mask(space, observation)
+    seen, _ = split_mask(observation)
     view = _one_of(_VIEWS, description["view"], "view")()
-    local = eqx.filter_eval_shape(view.local, observation)
-    shown = eqx.filter_eval_shape(view, observation)
+    local = eqx.filter_eval_shape(view.local, seen)
+    shown = eqx.filter_eval_shape(view, seen)
     head = head_for(space)
     actor = _team_from_json(description["actor"], networks, local, head.out_size(space))
     critic = _team_from_json(description["critic"], networks, shown, 1)
     moments = eqx.filter_eval_shape(
-        lambda: jax.tree.map(lambda x: RunningMoments.empty(x.shape[1:]), observation)
+        lambda: jax.tree.map(lambda x: RunningMoments.empty(x.shape[1:]), seen)
     )
     return ActorCritic(actor, critic, view, head), space, observation, moments
 
@@ -239,6 +249,9 @@ def _observation_to_json(observation: PyTree[jax.ShapeDtypeStruct]) -> dict[str,
     if isinstance(observation, ObservationAndState):
         parts = {"local": observation.local, "state": observation.state}
         return {"local_and_state": {k: _observation_to_json(x) for k, x in parts.items()}}
+    if isinstance(observation, Masked):
+        parts = {"observation": observation.observation, "action_mask": observation.action_mask}
+        return {"masked": {k: _observation_to_json(x) for k, x in parts.items()}}
     if type(observation) is dict:
         return {"dict": {name: _observation_to_json(x) for name, x in observation.items()}}
     if type(observation) is tuple:
@@ -261,6 +274,12 @@ def _observation_from_json(
         return ObservationAndState(
             _observation_from_json(parts["local"], num_agents),
             _observation_from_json(parts["state"], num_agents),
+        )
+    if "masked" in table:
+        parts = table["masked"]
+        return Masked(
+            _observation_from_json(parts["observation"], num_agents),
+            _observation_from_json(parts["action_mask"], num_agents),
         )
     if "dict" in table:
         return {name: _observation_from_json(x, num_agents) for name, x in table["dict"].items()}

@@ -84,7 +84,7 @@ def evaluate(
     normalise observations with moments that move, or when an episode does not end in `max_steps`
     steps and the call is not traced.
     """
-    _check_frozen(env)
+    check_frozen(env)
     result = _play(policy, env, key, greedy, max_steps).result
     if not isinstance(result.finished, Tracer) and not bool(result.finished.all()):
         raise ValueError(
@@ -94,7 +94,8 @@ def evaluate(
     return result
 
 
-def _check_frozen(env: AbstractVectorEnv) -> None:
+def check_frozen(env: AbstractVectorEnv) -> None:
+    """**Raises:** `ValueError` when observations are normalised with moments that move."""
     for wrapper in iter_wrappers(env):
         if isinstance(wrapper, NormalizeObservation) and not wrapper.frozen:
             raise ValueError(

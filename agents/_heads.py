@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
-from eqgrid import AbstractSpace, Box, Discrete
+from eqgrid import AbstractSpace, Box, Discrete, split_mask
 
 _LOG_STD_START = -0.5
 _LOG_STD_RANGE = (-5.0, 2.0)
@@ -187,6 +187,48 @@ def head_for(space: AbstractSpace) -> AbstractActionHead:
             f"{space.low} and {space.high}."
         )
     return ClippedNormalHead()
+
+
+def mask_logits(
+    logits: Float[Array, "*batch actions"], action_mask: Bool[Array, "*batch actions"] | None
+) -> Float[Array, "*batch actions"]:
+    """Gives forbidden actions the lowest finite logit: the probability 0, and no gradient. The
+    log-probabilities stay finite.
+
+    **Arguments:**
+
+    - `logits`: one for every action.
+    - `action_mask`: which actions are allowed; `None` where all are. Where none is, all become
+        equally likely.
+    """
+    if action_mask is None:
+        return logits
+    return jnp.where(action_mask, logits, jnp.finfo(logits.dtype).min)
+
+
+def check_mask(space: AbstractSpace, observation: PyTree) -> None:
+    """Lets an observation through whose mask, if it has one, fits the actions.
+
+    **Arguments:**
+
+    - `space`: the actions of one agent.
+    - `observation`: the shapes of what all agents see.
+
+    **Raises:** `ValueError` when it does not.
+    """
+    _, action_mask = split_mask(observation)
+    if action_mask is None:
+        return
+    if not isinstance(space, Discrete):
+        raise ValueError(
+            f"A mask of actions needs Discrete actions, but those of the environment are of a "
+            f"{type(space).__name__}: return the observation without Masked."
+        )
+    if action_mask.dtype != bool or action_mask.shape[-1:] != (space.n,):
+        raise ValueError(
+            f"A mask must have one truth value for each of the {space.n} actions, but is "
+            f"{action_mask.dtype}{list(action_mask.shape)}, agents first."
+        )
 
 
 def sample_action(

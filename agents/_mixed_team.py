@@ -61,7 +61,8 @@ class _MixedActor(AbstractMultiAgentNetwork):
     def __call__(
         self, x: PyTree[Shaped[Array, "agents ..."]], carry: PyTree[Shaped[Array, "agents ..."]]
     ) -> tuple[Float[Array, "agents out"], PyTree[Shaped[Array, "agents ..."]]]:
-        outputs = [policy.outputs(x, c) for policy, c in zip(self.policies, carry, strict=True)]
+        players = zip(self.policies, carry, strict=True)
+        outputs = [policy.unmasked_outputs(x, c) for policy, c in players]
         chosen_by = jnp.stack([outputs[who][0][seat] for seat, who in enumerate(self.seats)])
         return chosen_by, tuple(carry for _, carry in outputs)
 

@@ -8,9 +8,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
-from eqgrid import AbstractVectorEnv
+from eqgrid import AbstractVectorEnv, split_mask
 
-from ._heads import AbstractActionHead, ActionDistribution, CategoricalHead, head_for
+from ._heads import (
+    AbstractActionHead,
+    ActionDistribution,
+    CategoricalHead,
+    check_mask,
+    head_for,
+    mask_logits,
+)
 from ._networks import MLP, AbstractNetwork
 from ._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
 from ._views import AbstractCriticInput, LocalObservation
@@ -61,14 +68,17 @@ class ActorCritic(eqx.Module):
 
         **Arguments:**
 
-        - `observation`: what every agent sees.
+        - `observation`: what every agent sees. Where it is `Masked`, neither actor nor critic are
+            shown the mask, and forbidden actions are never chosen.
         - `carry`: what every agent remembers.
 
         **Returns:** the distribution of the agents' choices, their values, and the next carry.
         """
         actor_carry, critic_carry = _split_carry(carry)
-        output, actor_carry = self.actor(self.view.local(observation), actor_carry)
-        value, critic_carry = self.critic(self.view(observation), critic_carry)
+        seen, action_mask = split_mask(observation)
+        output, actor_carry = self.actor(self.view.local(seen), actor_carry)
+        value, critic_carry = self.critic(self.view(seen), critic_carry)
+        output = mask_logits(output, action_mask)
         return self.head.distribution(output), value[:, 0], _join_carry(actor_carry, critic_carry)
 
     def value(
@@ -77,7 +87,8 @@ class ActorCritic(eqx.Module):
         carry: PyTree[Shaped[Array, "agents ..."]],
     ) -> Float[Array, " agents"]:
         """What every agent expects to earn from here on, discounted."""
-        value, _ = self.critic(self.view(observation), _split_carry(carry)[1])
+        seen, _ = split_mask(observation)
+        value, _ = self.critic(self.view(seen), _split_carry(carry)[1])
         return value[:, 0]
 
 
@@ -103,12 +114,15 @@ def actor_critic(
 
     **Returns:** the policy of the agents of one environment.
 
-    **Raises:** `ValueError` when the action space is neither `Discrete` nor a sound `Box`.
+    **Raises:** `ValueError` when the action space is neither `Discrete` nor a sound `Box`, or when
+    a mask does not fit it.
     """
     head = head_for(env.action_space)
     view = LocalObservation() if view is None else view
     batch, _ = eqx.filter_eval_shape(env.reset, key)
-    observation = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), batch)
+    check_mask(env.action_space, batch)
+    seen, _ = split_mask(batch)
+    observation = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), seen)
     critic_observation = eqx.filter_eval_shape(view, observation)
     observation = eqx.filter_eval_shape(view.local, observation)
     actor_key, critic_key = jax.random.split(key)

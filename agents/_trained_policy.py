@@ -19,8 +19,11 @@ from eqgrid import (
     RunningMoments,
     contains_wrapper,
     iter_wrappers,
+    map_observation,
+    split_mask,
 )
 
+from ._heads import mask_logits
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork, IndependentParameters
 from ._views import GlobalState
@@ -43,7 +46,7 @@ class Normalization(eqx.Module):
 
     def __call__(
         self, observation: PyTree[Shaped[Array, "agents ..."]], *, local: bool
-    ) -> PyTree[Float[Array, "agents ..."]]:
+    ) -> PyTree[Shaped[Array, "agents ..."]]:
         """Normalises an observation of all agents.
 
         **Arguments:**
@@ -54,7 +57,9 @@ class Normalization(eqx.Module):
         **Returns:** what the networks read.
         """
         moments = self.moments.local if local else self.moments
-        return jax.tree.map(self._normalize, observation, moments)
+        return map_observation(
+            lambda seen: jax.tree.map(self._normalize, seen, moments), observation
+        )
 
     def _normalize(
         self, x: Shaped[Array, "agents *shape"], moments: RunningMoments
@@ -125,7 +130,7 @@ class TrainedPolicy(eqx.Module):
         **Arguments:**
 
         - `observation`: what every agent sees, in JAX or NumPy arrays. The state of the world that
-            critics were shown may be left out.
+            critics were shown may be left out; the mask of a `Masked` observation may not.
         - `carry`: what the agents remember: `initial_carry()` at the start of an episode, and what
             the last call returned in all other steps.
         - `key`: the source of randomness; `None` will do for a greedy choice.
@@ -147,14 +152,27 @@ class TrainedPolicy(eqx.Module):
         """What actions are chosen by; the arguments and errors are those of `act`.
 
         **Returns:** for every agent the numbers that `actor_critic.head` makes a distribution of,
-        such as one logit per action, and what the agents remember next.
+        such as one logit per action, the lowest one where it is forbidden; and what the agents
+        remember next.
         """
+        expected, _ = self._shown_to_actors()
+        _check_arrays("observation", _without_state(observation, expected), expected)
+        seen, action_mask = split_mask(jax.tree.map(jnp.asarray, observation))
+        output, carry = self.unmasked_outputs(seen, carry)
+        return mask_logits(output, action_mask), carry
+
+    def unmasked_outputs(
+        self,
+        seen: PyTree[Shaped[Array, "agents ..."]],
+        carry: PyTree[Shaped[Array, "agents ..."]],
+    ) -> tuple[Float[Array, "agents out"], PyTree[Shaped[Array, "agents ..."]]]:
+        """What `outputs` gives before any mask: `seen` is an observation without one."""
         expected, hides_state = self._shown_to_actors()
-        observation = _without_state(observation, expected)
+        expected, _ = split_mask(expected)
+        observation = _without_state(seen, expected)
         _check_arrays("observation", observation, expected)
         initial = eqx.filter_eval_shape(self.initial_carry)
         _check_arrays("carry (start with initial_carry())", carry, initial)
-        observation = jax.tree.map(jnp.asarray, observation)
         if self.normalization is not None:
             observation = self.normalization(observation, local=hides_state)
         return self.actor_critic.actor(observation, carry)
@@ -215,7 +233,7 @@ class TrainedPolicy(eqx.Module):
     def _shown_to_actors(self) -> tuple[PyTree[jax.ShapeDtypeStruct], bool]:
         """What actors read, and whether that leaves out the state of the world."""
         if isinstance(self.actor_critic.view, GlobalState):
-            return self.observation.local, True
+            return _local(self.observation), True
         return self.observation, False
 
     def _check_agents_and_actions(self, env: AbstractEnv | AbstractVectorEnv) -> None:
@@ -314,11 +332,16 @@ def _observation_of(env: AbstractEnv | AbstractVectorEnv) -> PyTree[jax.ShapeDty
 
 def _without_state(observation: PyTree, expected: PyTree) -> PyTree:
     """The observation as actors may be shown it, where they were not shown the state."""
-    has_state = isinstance(observation, ObservationAndState)
-    return (
-        observation.local
-        if has_state and not isinstance(expected, ObservationAndState)
-        else (observation)
+    has_state = isinstance(split_mask(expected)[0], ObservationAndState)
+    return observation if has_state else _local(observation)
+
+
+def _local(observation: PyTree) -> PyTree:
+    """The observation without the state of the world."""
+    return jax.tree.map(
+        lambda x: x.local if isinstance(x, ObservationAndState) else x,
+        observation,
+        is_leaf=lambda x: isinstance(x, ObservationAndState),
     )
 
 

@@ -32,7 +32,13 @@ from ._normalize_reward import (
     NormalizeReward as NormalizeReward,
     NormalizeRewardState as NormalizeRewardState,
 )
-from ._observed import ObservationAndState as ObservationAndState
+from ._observed import (
+    Masked as Masked,
+    ObservationAndState as ObservationAndState,
+    map_observation as map_observation,
+    sample_allowed as sample_allowed,
+    split_mask as split_mask,
+)
 from ._partner import (
     AbstractPartner as AbstractPartner,
     NoisyPartner as NoisyPartner,
@@ -47,6 +53,7 @@ from ._play import Game as Game, play as play
 from ._shaped_reward import ShapedReward as ShapedReward, ShapedRewardState as ShapedRewardState
 from ._spaces import AbstractSpace as AbstractSpace, Box as Box, Discrete as Discrete
 from ._time_limit import TimeLimit as TimeLimit, TimeLimitState as TimeLimitState
+from ._trajectories import Trajectories as Trajectories
 from ._vectorize import Vectorize as Vectorize
 from ._with_partner import (
     REPLACED as REPLACED,

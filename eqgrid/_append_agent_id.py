@@ -1,6 +1,7 @@
 """AppendAgentId: tells every agent which one it is."""
 
 import dataclasses
+import functools
 from typing import final
 
 import equinox as eqx
@@ -11,6 +12,7 @@ from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
 from ._append_vector import append_vector
 from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, TimeStep
 from ._nesting import check_single_env, contains_wrapper
+from ._observed import map_observation, split_mask
 
 
 @final
@@ -35,7 +37,7 @@ class AppendAgentId(AbstractWrapper):
         if contains_wrapper(self.env, AppendAgentId):
             raise ValueError("One AppendAgentId is enough: AppendAgentId(env).")
         observation, _ = eqx.filter_eval_shape(self.env.reset, jax.random.key(0))
-        if any(len(leaf.shape) < 2 for leaf in jax.tree.leaves(observation)):
+        if any(len(leaf.shape) < 2 for leaf in jax.tree.leaves(split_mask(observation)[0])):
             raise ValueError(
                 "AppendAgentId needs an axis after `agents` to append to, but an array of this "
                 "observation has one number per agent: return it as `agents 1`."
@@ -63,7 +65,7 @@ class AppendAgentId(AbstractWrapper):
 def _append(
     observation: PyTree[Shaped[Array, "agents ..."]],
 ) -> PyTree[Shaped[Array, "agents ..."]]:
-    return jax.tree.map(_append_leaf, observation)
+    return map_observation(functools.partial(jax.tree.map, _append_leaf), observation)
 
 
 def _append_leaf(

@@ -12,6 +12,7 @@ from ._append_vector import append_vector
 from ._auto_reset import AutoReset
 from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from ._nesting import check_single_env, contains_wrapper
+from ._observed import map_observation, split_mask
 
 
 @final
@@ -52,7 +53,7 @@ class AppendTimeLeft(AbstractWrapper):
         if horizon < 1:
             raise ValueError(f"AppendTimeLeft needs a horizon of at least 1, but got {horizon}.")
         observation, _ = eqx.filter_eval_shape(self.env.reset, jax.random.key(0))
-        for leaf in jax.tree.leaves(observation):
+        for leaf in jax.tree.leaves(split_mask(observation)[0]):
             if len(leaf.shape) < 2 or not jnp.issubdtype(leaf.dtype, jnp.floating):
                 raise ValueError(
                     "AppendTimeLeft needs observations of floating-point numbers, with an axis "
@@ -84,4 +85,7 @@ class AppendTimeLeft(AbstractWrapper):
         self, observation: PyTree[Shaped[Array, "agents ..."]], count: Int[Array, ""]
     ) -> PyTree[Shaped[Array, "agents ..."]]:
         left = jnp.maximum(self.horizon - count, 0) / self.horizon
-        return jax.tree.map(lambda x: append_vector(x, left.astype(x.dtype)[None]), observation)
+        return map_observation(
+            lambda seen: jax.tree.map(lambda x: append_vector(x, left.astype(x.dtype)[None]), seen),
+            observation,
+        )

@@ -1,5 +1,6 @@
 """A test-kit for environments of your own."""
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,10 +8,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray, PyTree
+from jaxtyping import Bool, PRNGKeyArray, PyTree
 
 from ._env import AbstractEnv, TimeStep
-from ._spaces import AbstractSpace
+from ._observed import sample_allowed, split_mask
+from ._spaces import AbstractSpace, Discrete
 
 
 def check_env(env: AbstractEnv, *, steps: int = 200, seed: int = 0) -> None:
@@ -51,6 +53,9 @@ def _faults_of_form(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
         return
     observation, state = eqx.filter_eval_shape(env.reset, key)
     yield from _not_by_agents(env, observation, "The observation of reset")
+    if faults := list(_faults_of_mask(env, observation)):
+        yield from faults
+        return
     timestep, after = eqx.filter_eval_shape(_one_step, env, key, state)
     if not isinstance(timestep, TimeStep):
         yield f"step must return a TimeStep and a state, not {type(timestep).__name__}."
@@ -78,8 +83,30 @@ def _faults_of_form(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
 
 
 def _one_step(env: AbstractEnv, key: PRNGKeyArray, state: PyTree) -> Any:
-    action = jax.vmap(env.action_space.sample)(jax.random.split(key, env.num_agents))
+    """Every agent does anything that it may."""
+    draw = functools.partial(sample_allowed, env.action_space, env.observe(state))
+    action = jax.vmap(draw)(jnp.arange(env.num_agents), jax.random.split(key, env.num_agents))
     return env.step(key, state, action)
+
+
+def _faults_of_mask(env: AbstractEnv, observation: PyTree) -> Iterator[str]:
+    _, action_mask = split_mask(observation)
+    if action_mask is None:
+        return
+    if not isinstance(env.action_space, Discrete):
+        kind = type(env.action_space).__name__
+        yield f"Only Discrete actions can be masked, but those of this environment are of a {kind}."
+    elif (action_mask.shape, action_mask.dtype) != ((env.num_agents, env.action_space.n), bool):
+        yield (
+            f"action_mask must be bool{[env.num_agents, env.action_space.n]}, a truth value for "
+            f"each action of each agent, but is {action_mask.dtype}{list(action_mask.shape)}."
+        )
+
+
+def _all_forbidden(observation: PyTree, acts: Bool[np.ndarray, " agents"]) -> Iterator[str]:
+    _, action_mask = split_mask(observation)
+    if action_mask is not None and (acts & ~np.asarray(action_mask).any(axis=-1)).any():
+        yield "action_mask must allow at least one action to an agent whose task is not over."
 
 
 def _not_by_agents(env: AbstractEnv, observation: PyTree, what: str) -> Iterator[str]:
@@ -110,6 +137,7 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
     if not _equal(first, eqx.filter_jit(env.observe)(state)):
         yield "observe(state) must be the observation that reset gave with the state."
     over, keys_of_info = np.zeros(env.num_agents, bool), None
+    yield from _all_forbidden(first, ~over)
     for step_key in jax.random.split(key, steps):
         timestep, after, seen = step(env, step_key, state)
         if not _equal((timestep, after), step(env, step_key, state)[:2]):
@@ -123,10 +151,12 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
         if keys_of_info is not None and keys_of_info != set(timestep.info):
             yield "info must have the same keys in every step."
         over, keys_of_info = np.asarray(timestep.terminated), set(timestep.info)
+        yield from _all_forbidden(timestep.final_observation, ~over & ~np.asarray(timestep.done))
         state = after
         if bool(timestep.done):
-            _, state = reset(step_key)
+            seen, state = reset(step_key)
             over = np.zeros(env.num_agents, bool)
+            yield from _all_forbidden(seen, ~over)
     if len(traces) > 1:
         yield f"step was compiled {len(traces)} times for equal shapes, but must be once."
 

@@ -17,6 +17,7 @@ from ._env import (
 )
 from ._moments import RunningMoments
 from ._nesting import check_vector_env, contains_wrapper
+from ._observed import map_observation, split_mask
 
 
 @final
@@ -36,7 +37,7 @@ class NormalizeObservation(AbstractVectorWrapper):
     included, the final ones not, and none of agents whose task is over), and then normalises that
     batch. What was handed out never
     changes afterwards, so what the policy saw is what the learner sees. The result is a float,
-    whatever the observation was.
+    whatever the observation was. The mask of a `Masked` observation stays as it is.
 
     To evaluate, `freeze` the moments: `evaluation = NormalizeObservation(other_envs).freeze(state)`
     gives an environment that normalises with the moments in `state` and never moves them.
@@ -108,7 +109,8 @@ class NormalizeObservation(AbstractVectorWrapper):
         observation, env_state = self.env.reset(key)
         start = self.moments
         if start is None:
-            start = jax.tree.map(lambda x: RunningMoments.empty(x.shape[2:]), observation)
+            seen, _ = split_mask(observation)
+            start = jax.tree.map(lambda x: RunningMoments.empty(x.shape[2:]), seen)
         # Empty moments are constants, around which XLA would round what it shows and what it keeps
         # differently; the barrier makes `observe` repeat the first observation to the bit.
         everybody = jnp.ones((self.num_envs, self.num_agents), bool)
@@ -144,14 +146,16 @@ class NormalizeObservation(AbstractVectorWrapper):
         if self.frozen:
             return moments
         update = functools.partial(_update_leaf, counts.reshape(-1))
-        return jax.tree.map(update, observation, moments)
+        return jax.tree.map(update, split_mask(observation)[0], moments)
 
     def _normalize(
         self,
         moments: PyTree[RunningMoments],
         observation: PyTree[Shaped[Array, "envs agents ..."]],
-    ) -> PyTree[Float[Array, "envs agents ..."]]:
-        return jax.tree.map(self._normalize_leaf, observation, moments)
+    ) -> PyTree[Shaped[Array, "envs agents ..."]]:
+        return map_observation(
+            lambda seen: jax.tree.map(self._normalize_leaf, seen, moments), observation
+        )
 
     def _normalize_leaf(
         self, leaf: Shaped[Array, "envs agents *shape"], moments: RunningMoments

@@ -12,6 +12,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
 
+from ._observed import sample_allowed
 from ._spaces import AbstractSpace
 
 
@@ -64,7 +65,7 @@ class AbstractPartner(eqx.Module):
 
 @final
 class RandomPartner(AbstractPartner):
-    """Draws every action uniformly.
+    """Draws every action uniformly, among those that a `Masked` observation allows.
 
     **Arguments:**
 
@@ -79,7 +80,7 @@ class RandomPartner(AbstractPartner):
     def __call__(
         self, seen: Seen, carry: None, key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], None]:
-        return self.action_space.sample(key), None
+        return sample_allowed(self.action_space, seen.observation, seen.seat, key), None
 
 
 @final
@@ -115,7 +116,8 @@ class NoisyPartner(AbstractPartner):
     **Arguments:**
 
     - `partner`: whose actions they are.
-    - `level`: the probability with which an action is replaced by a uniformly drawn one.
+    - `level`: the probability with which an action is replaced by a uniformly drawn one, as
+        `RandomPartner` draws it.
     - `action_space`: where that one is drawn from.
 
     **Raises:** `ValueError` when the level is not between 0 and 1.
@@ -144,7 +146,8 @@ class NoisyPartner(AbstractPartner):
     ) -> tuple[Shaped[Array, "..."], PyTree[Shaped[Array, "..."]]]:
         own_key, noise_key, level_key = jax.random.split(key, 3)
         action, carry = self.partner(seen, carry, own_key)
-        drawn = self.action_space.sample(noise_key).astype(action.dtype)
+        drawn = sample_allowed(self.action_space, seen.observation, seen.seat, noise_key)
+        drawn = drawn.astype(action.dtype)
         return jnp.where(jax.random.bernoulli(level_key, self.level), drawn, action), carry
 
 

@@ -17,6 +17,7 @@ from ._env import (
     unwrap_state,
 )
 from ._nesting import check_single_env, contains_wrapper
+from ._observed import sample_allowed
 from ._partner import OneOf, Seen
 
 REPLACED = "replaced"
@@ -119,8 +120,11 @@ class WithPartner(AbstractWrapper):
         self, key: PRNGKeyArray, state: WithPartnerState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, WithPartnerState]:
         env_key, act_key, random_key, level_key = jax.random.split(key, 4)
-        chosen, carry = self._choose(state, action, act_key)
-        drawn = self.action_space.sample(random_key).astype(action.dtype)
+        # What nobody reads is not computed, in a compiled program.
+        observation = self.env.observe(state.env_state)
+        chosen, carry = self._choose(observation, state, action, act_key)
+        drawn = sample_allowed(self.action_space, observation, state.seat, random_key)
+        drawn = drawn.astype(action.dtype)
         chosen = jnp.where(jax.random.bernoulli(level_key, state.level), drawn, chosen)
         replaced = state.present & (jnp.arange(self.num_agents) == state.seat)
         action = jnp.where(replaced.reshape(-1, *[1] * (action.ndim - 1)), chosen[None], action)
@@ -132,12 +136,15 @@ class WithPartner(AbstractWrapper):
         return self.env.observe(state.env_state)
 
     def _choose(
-        self, state: WithPartnerState, action: Shaped[Array, "agents ..."], key: PRNGKeyArray
+        self,
+        observation: PyTree[Shaped[Array, "agents ..."]],
+        state: WithPartnerState,
+        action: Shaped[Array, "agents ..."],
+        key: PRNGKeyArray,
     ) -> tuple[Shaped[Array, "..."], PyTree]:
         """What the partner does, but for the noise, and what it remembers next."""
         if self.partners is None:
             return action[state.seat], None
-        observation, inner = self.env.observe(state.env_state), unwrap_state(state.env_state)
-        partner = self.partners.pick(state.number)
-        chosen, carry = partner(Seen(observation, inner, state.seat), state.carry, key)
+        seen = Seen(observation, unwrap_state(state.env_state), state.seat)
+        chosen, carry = self.partners.pick(state.number)(seen, state.carry, key)
         return chosen.astype(action.dtype), carry

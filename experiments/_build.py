@@ -128,7 +128,7 @@ def build_evaluation_env(
 def as_shown(config: Config, world: AbstractEnv) -> AbstractEnv:
     """The world as agents and critics are shown it."""
     world = _with_state(config, world)
-    if config.time_left:
+    if config.time_left and config.env.horizon is not None:
         world = AppendTimeLeft(world, config.env.horizon)
     return AppendAgentId(world) if config.agent_id else world
 

@@ -17,7 +17,7 @@ from experiments._curriculum import summary
 from experiments._episode import film_episode
 from experiments._errors import Failures
 from experiments._evaluator import Evaluator, frozen
-from experiments._folder import short_name
+from experiments._folder import FILM_FILE, short_name
 from experiments._hooks import speed
 from experiments._policies import POLICY_FILE, Description, keep_best, keep_last
 from experiments._report import draw_curve, reached
@@ -151,8 +151,8 @@ class Conclusion:
         )
         with self.failures.writing(self.run.folder / "curve.png"):
             draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum)
-        if self.film and not self._hurried():
-            self.draw_film(self.run.folder / "episode.gif")
+        if self.film and config.env.has_film and not self._hurried():
+            self.draw_film(self.run.folder / FILM_FILE)
 
     def draw_film(self, path: Path) -> None:
         """Writes a film of an episode of the last policy."""

@@ -360,12 +360,24 @@ def config_from(table: dict[str, Any]) -> Config:
 def _world_in(table: dict[str, Any]) -> AbstractWorldConfig:
     env = table.get("env")
     name = env.get("name") if isinstance(env, dict) else None
+    if isinstance(name, str) and ":" in name:
+        with _half_a_sentence():
+            return default_world(name)
     if name is not None and name not in WORLDS:
         raise UsageError(
             f"has {reprlib.repr(name)} for 'env.name', which must be one of "
             f"{', '.join(map(repr, WORLDS))}."
         )
     return default_world(name)
+
+
+@contextlib.contextmanager
+def _half_a_sentence() -> Iterator[None]:
+    """Around what says in a whole sentence why a settings file cannot be used."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"cannot be used: {error}") from error
 
 
 def _read_text(path: Path) -> str:
@@ -491,6 +503,8 @@ def check(config: Config) -> None:
             f"--env.layout {config.env.title!r} cannot be stored, since its name is no UTF-8: "
             "rename the file."
         ) from error
+    if config.time_left and config.env.horizon is None:
+        raise UsageError("--time-left counts the steps of an episode: add --env.horizon.")
     if config.time_left and config.env.has_images:
         raise UsageError(
             "--time-left is for features: with --env.observation planes, leave it out."

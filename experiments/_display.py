@@ -27,7 +27,8 @@ def open_console() -> Console:
 
 
 def print_preparations(console: Console, config: Config, programs: str) -> None:
-    """Says which settings of its kitchen a run has, and where compiled programs are kept.
+    """Says what there is to know of the world, which settings of its kitchen a run has, and where
+    compiled programs are kept.
 
     **Arguments:**
 
@@ -39,6 +40,8 @@ def print_preparations(console: Console, config: Config, programs: str) -> None:
             "out",
             highlight=False,
         )
+    for sentence in config.env.remarks():
+        console.print(escape(sentence), highlight=False)
     console.print(escape(programs), style="dim", highlight=False)
 
 

@@ -19,7 +19,7 @@ def film_episode(
     env: AbstractVectorEnv,
     draw: Callable[[PyTree, Sequence[float]], bytes],
     key: PRNGKeyArray,
-    horizon: int,
+    horizon: int | None,
 ) -> bytes:
     """Plays one episode and draws it.
 
@@ -29,11 +29,11 @@ def film_episode(
     - `env`: the world in one environment (`num_envs=1`), as the policy must be shown it.
     - `draw`: draws states, with what was earned before each of them.
     - `key`: the source of randomness.
-    - `horizon`: how many steps an episode has at most.
+    - `horizon`: how many steps an episode has at most, if that is known.
 
     **Returns:** a GIF, with the score below each picture.
     """
-    steps = min(horizon, _LONGEST)
+    steps = min(horizon or _LONGEST, _LONGEST)
     states, rewards, done = record(policy, env, key, steps)
     length = int(np.append(np.flatnonzero(done) + 1, steps)[0])
     states, rewards = jax.tree.map(lambda x: x[:length], (states, rewards))

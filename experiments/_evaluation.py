@@ -15,8 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from agents import Evaluation, evaluate, mixed_team, write_whole
-from eqgrid import AbstractEnv, AbstractVectorEnv
+from agents import Evaluation, evaluate, mixed_team, record_episodes, write_whole
+from eqgrid import AbstractEnv, AbstractVectorEnv, Trajectories
 from experiments._build import build_evaluation_env
 from experiments._cache import keep_compiled_programs
 from experiments._card import write_card
@@ -30,6 +30,7 @@ from experiments._hub import upload
 from experiments._lineups import Lineup, lineups
 from experiments._policies import SavedPolicy, read_policy
 from experiments._results import open_results, write_json
+from experiments._trajectories import check_file, check_world, write_episodes
 from experiments._world_config import AbstractWorldConfig
 
 
@@ -51,6 +52,8 @@ class Config:
     """Seed of everything that is random."""
     no_film: bool = False
     """Draw no films."""
+    trajectories: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write all episodes, step by step, into a new .parquet or .npz file."""
     card: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Write a model card, with the policy, into a new folder."""
     upload: Annotated[str | None, tyro.conf.arg(metavar="NAME/REPO")] = None
@@ -71,7 +74,7 @@ class Place:
     - `world`: the world itself.
     - `env`: as many environments as episodes are played.
     - `one`: one environment, for the film.
-    - `horizon`: how many steps an episode has at most.
+    - `horizon`: how many steps an episode has at most, if that is known.
     """
 
     title: str
@@ -79,7 +82,7 @@ class Place:
     world: AbstractEnv
     env: AbstractVectorEnv
     one: AbstractVectorEnv
-    horizon: int
+    horizon: int | None
 
 
 def run_command_line() -> int:
@@ -95,6 +98,8 @@ def run(args: Sequence[str]) -> None:
     policies = [read_policy(path, which, config.layout) for path in config.policies]
     teams = lineups(policies)
     place = _place(policies, config)
+    if config.trajectories is not None:
+        check_world(config.trajectories, place.world)
     folder, console = open_results(f"evaluation-{short_name(place.title)}", config.out)
     console.print(
         f"{config.episodes} episodes in [bold]{escape(short_name(place.title))}[/] for each team",
@@ -119,7 +124,14 @@ def run(args: Sequence[str]) -> None:
     write_json(folder / "evaluation.json", evaluation)
     _print_scores(console, results)
     _print_events(console, results)
-    films = [] if config.no_film else _draw_films(folder, teams, place, config.seed)
+    if config.trajectories is not None:
+        longest = max(result["length_max"] for result in results)
+        _write_episodes(config.trajectories, teams, place, config.seed, longest)
+        console.print(Text(f"trajectories: {config.trajectories}"), soft_wrap=True)
+    for sentence in place.settings.remarks():
+        console.print(escape(sentence), highlight=False)
+    drawn = place.settings.has_film and not config.no_film
+    films = _draw_films(folder, teams, place, config.seed) if drawn else []
     for name in ("evaluation.json", *films):
         console.print(Text(str(folder / name), overflow="fold"), soft_wrap=True)
     if config.card is not None:
@@ -136,6 +148,8 @@ def _check(config: Config) -> None:
         raise UsageError("Name the folder of a run, or a policy file; --help says more.")
     if config.card is not None and len(config.policies) > 1:
         raise UsageError("--card describes one policy: name one only.")
+    if config.trajectories is not None:
+        check_file(config.trajectories)
     if config.upload is not None and config.card is None:
         raise UsageError("--upload uploads a model card: add --card, with a folder to write it to.")
     if config.card is not None and config.card.exists() and any(config.card.iterdir()):
@@ -163,6 +177,7 @@ def _judge(number: int, team: Lineup, greedy: bool, place: Place, seed: int) -> 
         "return_std": float(returns.std()),
         "return_of_agents": games.episode_return.mean(axis=0).tolist(),
         "length_mean": float(games.episode_length.mean()),
+        "length_max": int(games.episode_length.max()),
         "events": _events(games, place),
     }
 
@@ -171,6 +186,28 @@ def _events(games: Evaluation, place: Place) -> dict[str, list[float]]:
     """How often each event happened in an episode, or what was summed of it, for every agent."""
     means = mean_totals(games, place.settings.totals(place.world))
     return {name.partition("_")[2]: of_agents.tolist() for name, of_agents in means.items()}
+
+
+def _write_episodes(
+    path: Path, teams: Sequence[Lineup], place: Place, seed: int, longest: int
+) -> None:
+    """The episodes that were judged, in the order of the results: with the same keys. None of them
+    has more than `longest` steps.
+    """
+    played = [(team, greedy) for team in teams for greedy in (False, True)]
+
+    def play(number: int) -> Trajectories:
+        team, greedy = played[number]
+        policy, key = mixed_team(team.policies), jax.random.key(seed)
+        return record_episodes(policy, place.env, key, greedy=greedy, max_steps=longest)
+
+    names = [
+        f"team {number // 2 + 1}, {'greedy' if greedy else 'drawn'}"
+        for number, (_, greedy) in enumerate(played)
+    ]
+    seats = [team.seats for team, _ in played]
+    named = list(zip(names, seats, strict=True))
+    write_episodes(path, place.world, short_name(place.title), named, play)
 
 
 def _draw_films(folder: Path, teams: Sequence[Lineup], place: Place, seed: int) -> list[str]:

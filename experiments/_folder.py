@@ -14,9 +14,11 @@ from filelock import FileLock, Timeout
 from agents import write_whole
 from experiments._errors import RunError, UsageError, reason
 
+FILM_FILE = "episode.gif"
+"""What the film of a run is called in its folder."""
 _LOCK, _OLDER = "run.lock", "older-run"
 _FILES = (
-    *("result.json", "curve.png", "episode.gif", "metrics.csv", "config.toml"),
+    *("result.json", "curve.png", FILM_FILE, "metrics.csv", "config.toml"),
     *("checkpoints/last.safetensors", "checkpoints/best.safetensors", "policy.safetensors"),
 )
 """What a run writes."""
@@ -185,9 +187,10 @@ def _set_aside(folder: Path) -> None:
     _move(folder, folder / _OLDER)
 
 
-def is_complete(folder: Path) -> bool:
-    """Whether a run has written all its files."""
-    return all(os.path.lexists(folder / name) for name in _FILES)
+def is_complete(folder: Path, film: bool = True) -> bool:
+    """Whether a run has written all its files; a film is one of them unless told otherwise."""
+    names = (name for name in _FILES if film or name != FILM_FILE)
+    return all(os.path.lexists(folder / name) for name in names)
 
 
 def _has_learned(folder: Path) -> bool:

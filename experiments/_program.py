@@ -139,7 +139,7 @@ def _go_on(run: Run) -> int:
     state = restore(checkpoint, shapes(run))
     updates = int(state.updates)
     # A run that was killed in its last moments has made its updates, but not all of its files.
-    complete = is_complete(run.folder)
+    complete = is_complete(run.folder, run.config.env.has_film)
     if updates > run.plan.num_updates or (complete and updates == run.plan.num_updates):
         steps = updates * run.plan.steps_per_update
         raise UsageError(

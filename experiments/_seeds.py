@@ -19,6 +19,7 @@ from experiments._curriculum import stages
 from experiments._display import open_console, open_display, print_preparations
 from experiments._errors import Failures, RunError, UsageError, print_error
 from experiments._folder import (
+    FILM_FILE,
     cannot_be_written,
     folder_name,
     open_folder,
@@ -37,7 +38,7 @@ from experiments._seeds_report import draw_curves, print_seeds
 from experiments._statistics import bootstrap_interval, interquartile_mean
 
 _STATE = "checkpoints/seeds.safetensors"
-_FILES = ("result.json", "curve.png", "episode.gif", "metrics.csv")
+_FILES = ("result.json", "curve.png", FILM_FILE, "metrics.csv")
 
 
 def run_seeds(algorithm: str, config: Config, plans: tuple[Plan, ...], process: Process) -> int:
@@ -114,7 +115,8 @@ def _go_on(whole: Run) -> int:
 
 
 def _is_complete(group: Group) -> bool:
-    files = [group.folder / name for name in _FILES]
+    film = group.runs[0].config.env.has_film
+    files = [group.folder / name for name in _FILES if film or name != FILM_FILE]
     files += [run.folder / "policy.safetensors" for run in group.runs]
     return all(path.exists() for path in files)
 
@@ -188,7 +190,8 @@ def _conclude(whole: Run, trained: Trained) -> dict[str, Any]:
     """
     results, failures = trained.conclude(), trained.failures
     middle = int(np.argsort([x["eval_return_mean"] for x in results])[(len(results) - 1) // 2])
-    result = _result(whole, trained, results) | {"film": results[middle]["seeds"][0]}
+    film = results[middle]["seeds"][0] if whole.config.env.has_film else None
+    result = _result(whole, trained, results) | {"film": film}
     with failures.writing(whole.folder / "result.json"):
         write_json(whole.folder / "result.json", result)
     if not whole.process.hurried:
@@ -196,8 +199,8 @@ def _conclude(whole: Run, trained: Trained) -> dict[str, Any]:
             rows = [evaluator.rows for evaluator in trained.evaluators]
             title = f"{whole.algorithm.upper()} in {short_name(whole.config.env.title)}"
             draw_curves(whole.folder / "curve.png", rows, title, whole.config.env.optimum)
-    if not whole.process.hurried:
-        trained.conclusion(middle).draw_film(whole.folder / "episode.gif")
+    if whole.config.env.has_film and not whole.process.hurried:
+        trained.conclusion(middle).draw_film(whole.folder / FILM_FILE)
     return result
 
 

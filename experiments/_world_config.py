@@ -28,7 +28,7 @@ class AbstractWorldConfig(abc.ABC):
 
     name: Any
     layout: Any
-    horizon: int
+    horizon: Any  # a number of steps, or none where that is up to the world
     observation: Any
     normalize_observation: bool
     normalize_reward: bool = False
@@ -63,6 +63,11 @@ class AbstractWorldConfig(abc.ABC):
     @property
     def has_shaped_reward(self) -> bool:
         """Whether there is pay for steps towards the goal, which fades."""
+        return True
+
+    @property
+    def has_film(self) -> bool:
+        """Whether an episode can be drawn."""
         return True
 
     @property
@@ -117,6 +122,10 @@ class AbstractWorldConfig(abc.ABC):
     def zero_shot(self) -> dict[str, RandomLayouts]:
         """Worlds that were not trained in, by name, in which the final policy is judged, too."""
         return {}
+
+    def remarks(self) -> tuple[str, ...]:
+        """What a person is told before a run begins, a sentence each."""
+        return ()
 
     def obstacle(self) -> str | None:
         """Says why nothing can be earned, if that is so."""

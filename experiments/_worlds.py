@@ -36,6 +36,7 @@ from eqgrid.grid import (
 )
 from experiments._bodies import BodyWorld
 from experiments._errors import UsageError
+from experiments._foreign import LIBRARIES, foreign_world
 from experiments._generated import (
     NAME as GENERATED,
     KitchenSettings,
@@ -52,7 +53,7 @@ class Kitchen(AbstractWorldConfig):
     """The kitchen, and how an episode goes."""
 
     name: Literal["overcooked"] = "overcooked"
-    """Or overcooked_v2, foraging, warehouse, rescue, goals, body."""
+    """Or overcooked_v2, foraging, warehouse, rescue, goals, body, LIBRARY:NAME."""
     layout: str = "cramped"
     """cramped, asymmetric, ring, forced, circuit, a file, generated; or several: cramped,ring."""
     practice: tuple[str, ...] = ()
@@ -472,13 +473,15 @@ WORLDS: dict[str, type[AbstractWorldConfig]] = {
 def default_world(name: str | None) -> AbstractWorldConfig:
     """The settings of a world that nobody has changed; the kitchen's where none is named.
 
-    **Raises:** `UsageError` when there is no such world.
+    **Raises:** `UsageError` when there is no such world, or the library that has it is missing.
     """
     if name is None:
         return Kitchen()
+    if name.partition(":")[0] in LIBRARIES and ":" in name:
+        return foreign_world(name)
     if name not in WORLDS:
         raise UsageError(
             f"There is no world {name!r:.60} for --env.name{did_you_mean(name, WORLDS)} Known are "
-            f"{', '.join(WORLDS)}."
+            f"{', '.join((*WORLDS, *(f'{library}:NAME' for library in LIBRARIES)))}."
         )
     return WORLDS[name]()  # pyright: ignore[reportCallIssue]

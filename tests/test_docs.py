@@ -124,6 +124,7 @@ def test_flags_exist(capsys, monkeypatch):
         helps.append(capsys.readouterr().out)
     known = set(re.findall(r"--[a-z][a-z.-]*", " ".join(helps)))
     known |= {"--jaxtyping-packages", "--xla"}  # pytest's and XLA's
+    known |= {"--env.options", "--env.normalize-reward"}  # of worlds of other libraries
     known |= {"--nodes", "--ntasks-per-node", "--gpus-per-node", "--time", "--signal"}  # Slurm's
     known |= {"--requeue", "--open-mode", "--kill-on-bad-exit"}
     for page in PAGES:

@@ -27,13 +27,23 @@ print([name for name in ("gymnasium", "pettingzoo", "matplotlib", "mujoco") if n
     assert out.stdout.strip() == "['gymnasium']"
 
 
-@pytest.mark.parametrize("door", ["to_pettingzoo", "to_gymnasium_vector", "from_jaxmarl"])
-def test_a_missing_library_is_one_sentence(door, monkeypatch):
+@pytest.mark.parametrize(
+    ("door", "extra"),
+    [
+        ("to_pettingzoo", "interop"),
+        ("to_gymnasium_vector", "interop"),
+        ("from_brax", "brax"),
+        ("from_jaxmarl", "jaxmarl"),
+        ("from_jumanji", "jumanji"),
+        ("to_gymnax", "gymnax"),
+        ("from_jaxnasium", "interop"),
+    ],
+)
+def test_a_missing_library_is_one_sentence(door, extra, monkeypatch):
     def missing(library):
         raise importlib.metadata.PackageNotFoundError(library)
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
-    extra = "jaxmarl" if "jaxmarl" in door else "interop"
     with pytest.raises(ImportError, match=rf"^{door} needs .*: pip install 'eqgrid\[{extra}\]'\.$"):
         getattr(interop, door)
 

@@ -1,6 +1,7 @@
 """`evaluate.py`, as a person uses it: its numbers, its seats, its files, and how it says no."""
 
 import dataclasses
+import importlib.metadata
 import json
 import subprocess
 import sys
@@ -17,20 +18,26 @@ from safetensors.numpy import load_file
 
 from agents import (
     MLP,
+    OutOfMemory,
     actor_critic,
     evaluate,
     load_policy,
+    load_trajectories,
     mixed_team,
     read_metadata,
+    read_table,
     save_policy,
     trained_policy,
 )
+from eqgrid import Trajectories, make
+from eqgrid.envs.overcooked import replay, stored_plans, trajectories_from_reference
 from experiments import _evaluation, _hub
 from experiments._build import build_evaluation_env, build_view
 from experiments._config import dump, parse
 from experiments._errors import RunError, UsageError
 from experiments._lineups import lineups
 from experiments._policies import portable, read_policy
+from experiments._trajectories import check_file, write_episodes
 
 ROOT = Path(__file__).parents[1]
 GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
@@ -123,6 +130,54 @@ def test_two_policies_play_in_both_seats(tmp_path, call):
     assert results[1]["return_of_agents"] != results[3]["return_of_agents"]
 
 
+def check_episodes(episodes, results):
+    """All that were played are in the file, in the order of the results."""
+    ends = np.cumsum(episodes.length)[:-1]
+    returns = [x.sum(axis=0) for x in np.split(np.asarray(episodes.reward), ends)]
+    means = np.reshape(returns, (len(results), -1, 2)).mean(axis=1)
+    np.testing.assert_allclose(means, [r["return_of_agents"] for r in results], rtol=1e-6)
+    lengths = np.reshape(episodes.length, (len(results), -1)).mean(axis=1)
+    np.testing.assert_allclose(lengths, [r["length_mean"] for r in results])
+
+
+def test_episodes_in_a_kitchen_are_written_as_a_table(tmp_path):
+    kitchen, plan = make("overcooked"), stored_plans()["cramped", "classic", 400]
+    states, rewards = replay(kitchen, plan.joint_actions()[:8])
+    games = Trajectories(
+        state=states,
+        action=plan.joint_actions()[:8],
+        reward=jnp.stack([rewards, rewards], axis=1),
+        terminated=jnp.zeros((8, 2), bool),
+        truncated=jnp.arange(8) == 7,
+        length=jnp.array([8]),
+    )
+    teams = [("team 1, drawn", ["a", "b"]), ("team 1, greedy", ["a", "c"])]
+    write_episodes(tmp_path / "x.npz", kitchen, "cramped", teams, lambda number: games)
+    table = read_table(tmp_path / "x.npz")
+    assert set(table["layout_name"]) == {"cramped_room"}
+    assert table["player_1_id"] == ["b"] * 8 + ["c"] * 8
+    assert set(table["trial_id"]) == {f"{team}, episode 1" for team, _ in teams}
+    both = jax.tree.map(lambda x: jnp.concatenate([x, x]), games)
+    assert eqx.tree_equal(trajectories_from_reference(table, kitchen.layout), both)
+
+
+def test_episodes_that_do_not_fit_into_memory_are_one_line(tmp_path, monkeypatch):
+    def play(number):
+        raise OutOfMemory(2 * 10**9, 10**9)
+
+    with pytest.raises(RunError, match=r"needs 2.0 GB .*: lower --episodes, or leave out"):
+        write_episodes(tmp_path / "x.npz", make("goals"), "room", [("team 1", ["a"])], play)
+
+
+def test_the_extra_for_tables_is_named_where_it_is_missing(tmp_path, monkeypatch):
+    def missing(library):
+        raise importlib.metadata.PackageNotFoundError(library)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    with pytest.raises(UsageError, match=r"'eqgrid\[trajectories\]'\. Or name a \.npz file\.$"):
+        check_file(tmp_path / "x.parquet")
+
+
 def by_hand(policies, env, seed):
     """Every agent asks its own policy, one episode and one step after another."""
     _, states = env.reset(jax.random.split(jax.random.key(seed))[1])
@@ -179,7 +234,7 @@ def test_it_leaves_numbers_a_film_and_a_card(tmp_path, call, monkeypatch):
     monkeypatch.setattr(_evaluation, "upload", lambda *args: uploaded.append(args))
     code, said = call(
         *("a.safetensors", "--episodes", 4, "--out", "out", "--card", "card"),
-        *("--upload", "me/cooks"),
+        *("--upload", "me/cooks", "--trajectories", "games.npz"),
     )
     assert code == 0, said
     assert "seat 1" in said
@@ -189,6 +244,8 @@ def test_it_leaves_numbers_a_film_and_a_card(tmp_path, call, monkeypatch):
     assert result["layout"] == "room"
     assert result["trained_steps"] == [7]
     assert result["command"].startswith("python experiments/evaluate.py a.safetensors --episodes 4")
+    one = place(tmp_path / "a.safetensors", 1).env
+    check_episodes(load_trajectories(tmp_path / "games.npz", one), result["results"])
     with Image.open(tmp_path / "out" / "episode.gif") as film:
         assert 1 <= film.n_frames <= 12
     names = {path.name for path in (tmp_path / "card").iterdir()}
@@ -302,6 +359,10 @@ BAD = {
     "two cards": (("goals", "goals", "--card", "c"), "--card describes one policy"),
     "card on something": (("goals", "--card", "full"), "The folder 'full' is not empty"),
     "into a run": (("goals", "--out", "run"), "'run' is the folder of a run: choose another"),
+    "other suffix": (("kitchen", "--trajectories", "x.csv"), "ends in .parquet or .npz"),
+    "no folder": (("kitchen", "--trajectories", "no/x.npz"), "There is no folder 'no'"),
+    "no new file": (("kitchen", "--trajectories", "text.npz"), "'text.npz' exists: choose another"),
+    "no table": (("goals", "--trajectories", "x.parquet"), "name a .npz file for --trajectories"),
     "unknown flag": (("goals", "--layuot", "ring"), "--layout"),
     "unknown choice": (("goals", "--which", "worst"), "--which must be one of"),
 }
@@ -321,6 +382,7 @@ def files(tmp_path_factory):
     content[-1] ^= 1
     (folder / "damaged").write_bytes(content)
     (folder / "text").write_text("no policy")
+    (folder / "text.npz").write_text("no policy")
     (folder / "empty").mkdir()
     (folder / "full" / "folder").mkdir(parents=True)
     (folder / "run").mkdir()

@@ -169,6 +169,7 @@ LATE = {
     "eqgrid/interop/_window.py": ("_pyplot", "'matplotlib.pyplot'"),
     "experiments/_bodies.py": ("_bodies", "'eqgrid.envs.bodies'"),
     "experiments/_figure.py": ("_matplotlib", "f'matplotlib.{name}'"),
+    "experiments/_foreign.py": ("load", "self.module"),
     "experiments/_hub.py": ("_client", "'huggingface_hub'"),
     "experiments/_loggers.py": ("_import", "_EXTRAS[name]"),
     "experiments/_statistics.py": ("_scipy_stats", "'scipy.stats'"),

@@ -1,10 +1,12 @@
 """Environments by name."""
 
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 from ..grid import GridWorld, did_you_mean
+from ._cogrid import COGRID_IDS, from_cogrid
 from .foraging import Foraging
 from .goals import Goals
 from .overcooked import Overcooked
@@ -27,17 +29,22 @@ ENVIRONMENTS: dict[EnvName, Callable[..., GridWorld]] = {
 """What `make` knows: the constructor of each world."""
 
 
-def make(name: EnvName, **options: Any) -> GridWorld:
+def make(name: EnvName | str, **options: Any) -> GridWorld:
     """Builds an environment by name: `make("overcooked", layout="ring")`.
 
     **Arguments:**
 
-    - `name`: a key of `ENVIRONMENTS`.
+    - `name`: a key of `ENVIRONMENTS`; or an id of CoGrid's registry, which gives the nearest of our
+        worlds, and a warning that says what differs.
     - `options`: what the world's own constructor takes.
 
     **Raises:** `ValueError` when there is no such environment or option, or the constructor refuses
     an option.
     """
+    if name in COGRID_IDS:
+        world, nearest, differs = from_cogrid(name)
+        warnings.warn(f"{name} of CoGrid is {world!r} here, but {differs}.", stacklevel=2)
+        return make(world, **{**nearest, **options})
     if name not in ENVIRONMENTS:
         raise ValueError(
             f"There is no environment {name!r}{did_you_mean(name, ENVIRONMENTS)} Known are "

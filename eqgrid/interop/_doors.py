@@ -7,25 +7,50 @@ import warnings
 from typing import Any
 
 _DOORS = {
+    "from_brax": "._brax",
+    "from_gymnax": "._gymnax",
     "from_jaxmarl": "._jaxmarl",
+    "from_jaxnasium": "._jaxnasium",
+    "from_jumanji": "._jumanji",
+    "from_parquet": "._parquet",
     "to_gymnasium": "._gymnasium",
     "to_gymnasium_vector": "._gymnasium",
+    "to_gymnax": "._gymnax",
     "to_jaxmarl": "._jaxmarl",
+    "to_jaxnasium": "._jaxnasium",
+    "to_parquet": "._parquet",
     "to_pettingzoo": "._pettingzoo",
 }
 
 _NEEDED = {
+    "._brax": ("brax",),
     "._gymnasium": ("gymnasium",),
+    "._gymnax": ("gymnax",),
     "._jaxmarl": ("jaxmarl",),
+    "._jaxnasium": ("jaxnasium",),
+    "._jumanji": ("jumanji",),
+    "._parquet": ("pyarrow",),
     "._pettingzoo": ("pettingzoo", "gymnasium"),
 }
 
-_EXTRAS = {"jaxmarl": "jaxmarl"}  # of all others it is `interop`
+_EXTRAS = {
+    "brax": "brax",
+    "gymnax": "gymnax",
+    "jaxmarl": "jaxmarl",
+    "jumanji": "jumanji",
+    "pyarrow": "trajectories",
+}
+"""Of all others it is `interop`."""
 
 TESTED = {
+    "brax": ((0, 14), (0, 14)),
     "gymnasium": ((1, 1), (1, 4)),
+    "gymnax": ((0, 0), (1, 0)),
     "jaxmarl": ((0, 2), (0, 2)),
+    "jaxnasium": ((0, 1), (0, 1)),
+    "jumanji": ((1, 1), (1, 1)),
     "pettingzoo": ((1, 25), (1, 27)),
+    "pyarrow": ((18, 0), (26, 0)),
 }
 """The oldest and the newest version of each library that the tests were run with."""
 

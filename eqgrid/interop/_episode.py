@@ -11,10 +11,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree, Shaped, UInt8
 
-from .._auto_reset import AutoReset
 from .._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
-from .._nesting import check_single_env, contains_wrapper
 from .._time_limit import TimeLimit
+from ._foreign import check_episodes
 from ._spaces import to_numpy
 from ._window import Window
 
@@ -201,9 +200,5 @@ def prepare(env: Any, usage: str, max_cycles: int | None) -> AbstractEnv:
 
     **Raises:** `ValueError` or `TypeError` for what is no single environment with episodes.
     """
-    env = check_single_env(env, usage)
-    if contains_wrapper(env, AutoReset):
-        raise ValueError(
-            f"{usage} needs episodes that end, and AutoReset starts the next one: leave it out."
-        )
+    env = check_episodes(env, usage)
     return env if max_cycles is None else TimeLimit(env, max_cycles)

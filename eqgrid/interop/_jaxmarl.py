@@ -1,7 +1,6 @@
 """JaxMARL, in both directions: our worlds for its trainers, and its worlds for ours."""
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeAlias, final
 
@@ -14,7 +13,17 @@ from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
 
 from .._env import AbstractEnv, TimeStep
 from .._nesting import check_single_env
+from .._observed import Masked, split_mask
 from .._spaces import AbstractSpace, Box, Discrete
+from ._foreign import (
+    as_it_was_written,
+    check_rows,
+    common_space,
+    sight,
+    stack,
+    strongly_typed,
+    typed,
+)
 
 ByAgent: TypeAlias = dict[str, Any]
 """One entry for every agent: `agent_0`, `agent_1`, and so on."""
@@ -27,14 +36,15 @@ class JaxmarlEnv(MultiAgentEnv):
     def __init__(self, env: AbstractEnv):
         super().__init__(env.num_agents)
         self.env = env
-        seen, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
-        self.observation_spaces = dict.fromkeys(self.agents, _observation_space(seen))
+        seen = sight(env, "JaxMARL", masks=True)
+        space = spaces.Box(seen.low, seen.high, seen.shape, seen.dtype)
+        self.observation_spaces = dict.fromkeys(self.agents, space)
         self.action_spaces = dict.fromkeys(self.agents, _their_space(env.action_space))
 
     @partial(jax.jit, static_argnums=(0,))
     def reset(self, key: PRNGKeyArray) -> tuple[ByAgent, PyTree]:
-        observation, state = self.env.reset(_typed(key))
-        return self._split(observation), state
+        observation, state = self.env.reset(typed(key))
+        return self._seen(observation), state
 
     @partial(jax.jit, static_argnums=(0,))
     def step_env(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -42,11 +52,11 @@ class JaxmarlEnv(MultiAgentEnv):
     ) -> tuple[ByAgent, PyTree, ByAgent, ByAgent, ByAgent]:
         """One step, without a reset. JaxMARL knows no cut episodes: they are done as others are."""
         action = jnp.stack([actions[agent] for agent in self.agents])
-        timestep, state = self.env.step(_typed(key), state, action)
+        timestep, state = self.env.step(typed(key), state, action)
         dones = self._split(timestep.terminated | timestep.done)
         infos = {name: self._info(entry) for name, entry in timestep.info.items()}
         return (
-            self._split(timestep.observation),
+            self._seen(timestep.observation),
             state,
             self._split(timestep.reward),
             {**dones, "__all__": timestep.done},
@@ -55,15 +65,17 @@ class JaxmarlEnv(MultiAgentEnv):
 
     @partial(jax.jit, static_argnums=(0,))
     def get_obs(self, state: PyTree) -> ByAgent:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return self._split(self.env.observe(state))
+        return self._seen(self.env.observe(state))
 
     @partial(jax.jit, static_argnums=(0,))
     def get_avail_actions(self, state: PyTree) -> ByAgent:
-        """Every agent can always do everything."""
+        """The mask of a `Masked` observation; without one, every agent can always do everything."""
         space = self.env.action_space
         if not isinstance(space, Discrete):
             raise NotImplementedError("Only a choice among actions can be masked.")
-        return dict.fromkeys(self.agents, jnp.ones(space.n, bool))
+        _, action_mask = split_mask(self.env.observe(state))
+        everything = jnp.ones((self.num_agents, space.n), bool)
+        return self._split(everything if action_mask is None else action_mask)
 
     @property
     def name(self) -> str:
@@ -72,6 +84,9 @@ class JaxmarlEnv(MultiAgentEnv):
     @property
     def agent_classes(self) -> dict[str, list[str]]:
         return {"agents": self.agents}
+
+    def _seen(self, observation: PyTree) -> ByAgent:
+        return self._split(split_mask(observation)[0])
 
     def _split(self, array: Shaped[Array, "agents ..."]) -> ByAgent:
         return {agent: array[i] for i, agent in enumerate(self.agents)}
@@ -109,7 +124,7 @@ class FromJaxmarlState(eqx.Module):
     """The state of an environment of JaxMARL, and what its agents see in it."""
 
     world: PyTree
-    observation: Shaped[Array, "agents ..."]
+    observation: PyTree[Shaped[Array, "agents ..."]]
 
 
 @final
@@ -118,29 +133,39 @@ class FromJaxmarl(AbstractEnv):
 
     env: MultiAgentEnv = eqx.field(static=True)
     pad: bool = eqx.field(static=True)
+    mask: bool = eqx.field(static=True)
     action_space: AbstractSpace
     num_agents: int = eqx.field(static=True)
 
-    def __init__(self, env: MultiAgentEnv, pad: bool = False):
-        self.env, self.pad = env, pad
+    def __init__(self, env: MultiAgentEnv, pad: bool = False, mask: bool = False):
+        self.env, self.pad, self.mask = env, pad, mask
         self.num_agents = len(env.agents)
-        self.action_space = _common_space(env)
-        _check_observations(env, pad)
+        self.action_space = common_space(
+            [_our_space(env.action_space(agent)) for agent in env.agents], env.name
+        )
+        with as_it_was_written():
+            seen, _ = jax.eval_shape(env.reset, jax.random.key(0))
+        check_rows([seen[agent] for agent in env.agents], env.name, "stack them first", pad)
+        if mask:
+            _check_masks(env, self.action_space)
 
-    def reset(self, key: PRNGKeyArray) -> tuple[Shaped[Array, "agents ..."], FromJaxmarlState]:
-        with _as_it_was_written():
+    def reset(
+        self, key: PRNGKeyArray
+    ) -> tuple[PyTree[Shaped[Array, "agents ..."]], FromJaxmarlState]:
+        with as_it_was_written():
             observations, world = self.env.reset(key)
-        observation = self._stack(observations)
-        return observation, FromJaxmarlState(_strongly_typed(world), observation)
+        observation = self._observation(observations, world)
+        return observation, FromJaxmarlState(strongly_typed(world), observation)
 
     def step(
         self, key: PRNGKeyArray, state: FromJaxmarlState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, FromJaxmarlState]:
         """`truncated` is true when everybody is done and the time of the environment is up."""
         actions = {agent: action[i] for i, agent in enumerate(self.env.agents)}
-        with _as_it_was_written():
+        with as_it_was_written():
             seen, world, rewards, dones, infos = self.env.step_env(key, state.world, actions)
-        observation, reward = self._stack(seen), self._values(rewards, jnp.float32)
+        observation = self._observation(seen, world)
+        reward = self._values(rewards, jnp.float32)
         over = jnp.asarray(dones["__all__"], bool).reshape(())
         truncated = over & _time_is_up(self.env, world)
         terminated = (self._values(dones, bool) | over) & ~truncated
@@ -148,24 +173,28 @@ class FromJaxmarl(AbstractEnv):
         if "shaped_reward" in infos:
             info["shaped_reward"] = self._values(infos["shaped_reward"], jnp.float32)
         timestep = TimeStep(observation, reward, terminated, truncated, info)
-        return timestep, FromJaxmarlState(_strongly_typed(world), observation)
+        return timestep, FromJaxmarlState(strongly_typed(world), observation)
 
-    def observe(self, state: FromJaxmarlState) -> Shaped[Array, "agents ..."]:
+    def observe(self, state: FromJaxmarlState) -> PyTree[Shaped[Array, "agents ..."]]:
         return state.observation
 
+    def _observation(self, seen: Mapping[str, Array], world: PyTree) -> PyTree:
+        observation = self._stack(seen)
+        if not self.mask:
+            return observation
+        with as_it_was_written():
+            allowed = self.env.get_avail_actions(world)
+        return Masked(observation, jnp.stack([allowed[a].astype(bool) for a in self.env.agents]))
+
     def _stack(self, observations: Mapping[str, Array]) -> Shaped[Array, "agents ..."]:
-        rows = [observations[agent] for agent in self.env.agents]
-        if self.pad:
-            longest = max(row.shape[0] for row in rows)
-            rows = [jnp.pad(row, (0, longest - row.shape[0])) for row in rows]
-        return jnp.stack(rows)
+        return stack([observations[agent] for agent in self.env.agents], self.pad)
 
     def _values(self, by_agent: Mapping[str, Any], dtype: Any) -> Shaped[Array, " agents"]:
         """A number for every agent; those of JaxMARL are scalars, or arrays of one number."""
         return jnp.stack([jnp.asarray(by_agent[a], dtype).reshape(()) for a in self.env.agents])
 
 
-def from_jaxmarl(env: MultiAgentEnv, *, pad: bool = False) -> FromJaxmarl:
+def from_jaxmarl(env: MultiAgentEnv, *, pad: bool = False, mask: bool = False) -> FromJaxmarl:
     """Makes an environment of JaxMARL one of ours, for our wrappers and trainers.
 
     It calls `step_env`, which does not reset. JaxMARL tells no end from a cut: where everybody is
@@ -178,9 +207,10 @@ def from_jaxmarl(env: MultiAgentEnv, *, pad: bool = False) -> FromJaxmarl:
         environments, which are compiled one by one.
     - `pad`: whether vectors that are longer for some agents than for others are padded with zeros
         at the end; otherwise they are refused.
+    - `mask`: whether observations are `Masked` with the environment's `get_avail_actions`.
 
     **Raises:** `ValueError` when agents have different actions or observations, or such that we do
-    not have.
+    not have, or when there are no masks.
 
     !!! example
 
@@ -189,47 +219,7 @@ def from_jaxmarl(env: MultiAgentEnv, *, pad: bool = False) -> FromJaxmarl:
         env = Vectorize(AutoReset(LogEpisodes(env)), 64)
         ```
     """
-    return FromJaxmarl(env, pad)
-
-
-@contextlib.contextmanager
-def _as_it_was_written() -> Iterator[None]:
-    """JaxMARL mixes types and ranks of arrays, which whoever uses ours may have forbidden."""
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        yield
-
-
-def _strongly_typed(world: PyTree) -> PyTree:
-    """Arrays whose types do not change from the first state to the next."""
-    return jax.tree.map(lambda x: x if eqx.is_array(x) and _is_key(x) else _strong(x), world)
-
-
-def _strong(x: Any) -> Array:
-    array = jnp.asarray(x)
-    return jnp.asarray(array, array.dtype)
-
-
-def _is_key(x: Array) -> bool:
-    return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-
-
-def _typed(key: PRNGKeyArray) -> PRNGKeyArray:
-    """JaxMARL's scripts still make keys of plain numbers, with `jax.random.PRNGKey`."""
-    return key if _is_key(key) else jax.random.wrap_key_data(key)
-
-
-def _observation_space(seen: Any) -> spaces.Box:
-    """**Raises:** `ValueError` when an observation is not one array."""
-    if not isinstance(seen, jax.ShapeDtypeStruct):
-        raise ValueError(
-            f"The observation is a {type(seen).__name__}, but must be one array for JaxMARL: "
-            "choose such an observation when you build the environment."
-        )
-    whole = jnp.issubdtype(seen.dtype, jnp.integer)
-    low, high = (
-        (jnp.iinfo(seen.dtype).min, jnp.iinfo(seen.dtype).max) if whole else (-jnp.inf, jnp.inf)
-    )
-    return spaces.Box(low, high, seen.shape[1:], seen.dtype)
+    return FromJaxmarl(env, pad, mask)
 
 
 def _their_space(space: AbstractSpace) -> spaces.Space:
@@ -238,20 +228,6 @@ def _their_space(space: AbstractSpace) -> spaces.Space:
     if isinstance(space, Box):
         return spaces.Box(space.low, space.high, space.low.shape)
     raise ValueError(f"JaxMARL has no {type(space).__name__}: use Discrete or Box actions.")
-
-
-def _common_space(env: MultiAgentEnv) -> AbstractSpace:
-    """The actions of every agent.
-
-    **Raises:** `ValueError` when they differ, or are neither a number of choices nor a bounded box.
-    """
-    ours = [_our_space(env.action_space(agent)) for agent in env.agents]
-    if not all(eqx.tree_equal(ours[0], other) is True for other in ours[1:]):
-        raise ValueError(
-            f"The agents of {env.name} have different actions: take an environment in which all of "
-            "them have the same."
-        )
-    return ours[0]
 
 
 def _our_space(space: spaces.Space) -> AbstractSpace:
@@ -266,24 +242,18 @@ def _our_space(space: spaces.Space) -> AbstractSpace:
     )
 
 
-def _check_observations(env: MultiAgentEnv, pad: bool) -> None:
-    """**Raises:** `ValueError` when the observations of the agents cannot be in one array."""
-    with _as_it_was_written():
-        seen, _ = jax.eval_shape(env.reset, jax.random.key(0))
-    rows = [seen[agent] for agent in env.agents]
-    if not all(isinstance(row, jax.ShapeDtypeStruct) for row in rows):
-        raise ValueError(
-            f"The agents of {env.name} see more than one array each: stack them first."
-        )
-    if len({row.dtype for row in rows}) > 1:
-        raise ValueError(f"The agents of {env.name} see numbers of different types.")
-    if len({row.shape for row in rows}) > 1 and not pad:
-        raise ValueError(
-            f"The agents of {env.name} see {', '.join(str(row.shape) for row in rows)}: say "
-            "pad=True to pad them with zeros."
-        )
-    if pad and any(len(row.shape) != 1 for row in rows):
-        raise ValueError(f"Only vectors are padded, but {env.name} shows {rows[0].shape}.")
+def _check_masks(env: MultiAgentEnv, space: AbstractSpace) -> None:
+    """**Raises:** `ValueError` when there are no masks that fit the actions."""
+    try:
+        with as_it_was_written():
+            allowed = jax.eval_shape(
+                lambda key: env.get_avail_actions(env.reset(key)[1]), jax.random.key(0)
+            )
+    except NotImplementedError:
+        allowed = {}
+    shapes = {tuple(allowed[a].shape) if a in allowed else None for a in env.agents}
+    if not isinstance(space, Discrete) or shapes != {(space.n,)}:
+        raise ValueError(f"{env.name} does not say which actions are allowed: say mask=False.")
 
 
 def _time_is_up(env: MultiAgentEnv, world: Any) -> Bool[Array, ""]:

@@ -1,5 +1,6 @@
 """The door to JaxMARL: equal trajectories on both sides, in both directions."""
 
+import json
 import re
 from pathlib import Path
 
@@ -8,9 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from command_lines import call, call_and_hear
 
 from agents import PPO, init_train_state, train
 from eqgrid import AutoReset, LogEpisodes, TimeLimit, Vectorize, check_env, interop, make
+from experiments._errors import UsageError
+from experiments._worlds import default_world
 
 with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
     jaxmarl = pytest.importorskip(
@@ -113,6 +117,55 @@ def test_it_learns_with_our_wrappers(spread, key):
     assert result.env_steps == 2 * 32 * 4
 
 
+SMALL = ("--num-envs", "4", "--width", "8", "--eval-episodes", "4", "--final-episodes", "4")
+SMALL += ("--ppo.rollout-length", "32", "--ppo.num-epochs", "1", "--total-steps", "128")
+
+
+def test_the_command_line_trains_in_a_world_of_jaxmarl(tmp_path, capsys):
+    args = ("--env.name", "jaxmarl:MPE_simple_push_v3", *SMALL, "--out", tmp_path / "run")
+    code, said = call_and_hear(capsys, *args)
+    assert code == 0
+    assert "environments of JaxMARL are not drawn.\nShorter observations are padded" in said
+    assert call("--resume", tmp_path / "run", "--total-steps", "256") == 0
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (result["world"], result["env_steps"]) == ("jaxmarl:MPE_simple_push_v3", 256)
+    assert np.isfinite(result["eval_return_mean"])
+
+
+def test_the_command_line_knows_what_a_world_of_jaxmarl_is_like():
+    kitchen = default_world("jaxmarl:overcooked")
+    assert kitchen.has_shaped_reward
+    assert (kitchen.has_images, kitchen.normalize_observation) == (True, False)
+    with pytest.raises(UsageError, match="no environment 'MPE_simple_spred'; did you mean MPE_si"):
+        default_world("jaxmarl:MPE_simple_spred")
+    with pytest.raises(
+        UsageError, match=r"speaker_listener_v4 cannot be used: The agents of .* differ"
+    ):
+        default_world("jaxmarl:MPE_simple_speaker_listener_v4")
+
+
+def their_masks(env, state):
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        return env.get_avail_actions(state.world)
+
+
+def test_masks_go_through_both_doors(key):
+    theirs = jaxmarl.make("HeuristicEnemySMAX")
+    env = from_jaxmarl(theirs, mask=True)
+    observation, state = eqx.filter_jit(env.reset)(key)
+    allowed = their_masks(theirs, state)
+    back = to_jaxmarl(env).get_avail_actions(state)
+    for i, agent in enumerate(theirs.agents):
+        np.testing.assert_array_equal(observation.action_mask[i], allowed[agent])
+        np.testing.assert_array_equal(back[f"agent_{i}"], allowed[agent])
+    assert 0 < observation.action_mask.sum() < observation.action_mask.size
+    action = jnp.argmax(observation.action_mask, axis=1)
+    timestep, after = eqx.filter_jit(env.step)(key, state, action)
+    allowed = their_masks(theirs, after)
+    expected = np.stack([allowed[agent] for agent in theirs.agents])
+    np.testing.assert_array_equal(timestep.observation.action_mask, expected)
+
+
 def test_the_page_tells_the_truth():
     page = Path(__file__).parents[2] / "docs" / "interop.md"
     section = page.read_text(encoding="utf-8").split("## JaxMARL")[1].split("\n## ")[0]
@@ -127,5 +180,7 @@ def test_what_does_not_fit_is_one_sentence(spread):
         from_jaxmarl(jaxmarl.make("MPE_simple_push_v3"))
     with pytest.raises(ValueError, match="have different actions"):
         from_jaxmarl(jaxmarl.make("MPE_simple_speaker_listener_v4"), pad=True)
+    with pytest.raises(ValueError, match="does not say which actions are allowed: say mask=False"):
+        from_jaxmarl(spread, mask=True)
     with pytest.raises(ValueError, match="to_jaxmarl"):
         to_jaxmarl(Vectorize(AutoReset(TimeLimit(from_jaxmarl(spread), 5)), 2))

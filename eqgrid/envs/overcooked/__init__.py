@@ -76,6 +76,10 @@ from ._reference_state import (
     worlds_from_reference as worlds_from_reference,
     worlds_to_reference as worlds_to_reference,
 )
+from ._reference_table import (
+    trajectories_from_reference as trajectories_from_reference,
+    trajectories_to_reference as trajectories_to_reference,
+)
 from ._solvable import find_obstacle as find_obstacle
 from ._starts import (
     RandomCounters as RandomCounters,

@@ -1,0 +1,189 @@
+"""Episodes in files: as arrays of any world, or as a table."""
+
+import io
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree, Shaped
+
+from eqgrid import AbstractEnv, Trajectories, interop, unwrap_state
+
+from ._files import write_whole
+
+_DAMAGED = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError, NotImplementedError)
+
+
+def save_trajectories(path: str | Path, trajectories: Trajectories) -> None:
+    """Writes episodes of any world into a `.npz` file, exactly.
+
+    It has an array for each field, whose name is that of the field; of what has several arrays,
+    such as the state, each is by itself: `state.bodies.position`. Keys of `jax.random` are written
+    as their numbers. `numpy.load` reads it.
+
+    **Arguments:**
+
+    - `path`: the file, which is replaced when all is written.
+    - `trajectories`: the episodes.
+
+    **Raises:** `OSError` when it cannot be written.
+    """
+    arrays = {name: _plain(leaf) for name, leaf in _named(trajectories).items()}
+    write_whole(Path(path), _to_npz(arrays))
+
+
+def load_trajectories(path: str | Path, env: AbstractEnv) -> Trajectories:
+    """Reads what `save_trajectories` wrote.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `env`: one environment, as the agents were shown it: it says which arrays there must be.
+
+    **Raises:** `ValueError` with one sentence when the file is damaged, or of another world;
+    `OSError` when it cannot be read.
+    """
+    arrays = _from_npz(path)
+    if not {"action", "length"} <= set(arrays):
+        raise ValueError(f"The file {str(path)!r} has no trajectories: its arrays are others.")
+    steps, episodes = len(arrays["action"]), len(arrays["length"])
+    observed = any(name.startswith("observation") for name in arrays)
+    like = eqx.filter_eval_shape(_expected, env, steps, episodes, observed=observed)
+    expected = _named(like)
+    for name in [*expected, *arrays]:
+        _check_array(str(path), name, arrays.get(name), expected.get(name))
+    read = [_as_leaf(arrays[name], leaf) for name, leaf in expected.items()]
+    return jax.tree.unflatten(jax.tree.structure(like), read)
+
+
+def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
+    """Writes columns into a Parquet file (which needs the extra `[trajectories]`), or a `.npz`
+    file, where texts are UTF-8 bytes.
+
+    **Arguments:**
+
+    - `path`: the file, which is replaced when all is written; its suffix says which of the two.
+    - `table`: a sequence of texts, numbers or truth values for each column.
+
+    **Raises:** `ValueError` for any other suffix, `ImportError` without pyarrow, and `OSError` when
+    it cannot be written.
+    """
+    if _suffix(path) == ".parquet":
+        content = interop.to_parquet(table)
+    else:
+        content = _to_npz({name: _as_array(column) for name, column in table.items()})
+    write_whole(Path(path), content)
+
+
+def read_table(path: str | Path) -> dict[str, list[Any]]:
+    """Reads what `write_table` wrote, and other tables in Parquet files.
+
+    **Raises:** as `write_table`, and `ValueError` when the file is damaged.
+    """
+    if _suffix(path) == ".npz":
+        return {name: _as_column(array) for name, array in _from_npz(path).items()}
+    try:
+        return interop.from_parquet(Path(path).read_bytes())
+    except ValueError as error:
+        raise ValueError(f"The file {str(path)!r} cannot be read: {error}") from error
+
+
+def _suffix(path: str | Path) -> str:
+    suffix = Path(path).suffix
+    if suffix not in (".parquet", ".npz"):
+        raise ValueError(
+            f"The file {str(path)!r} must end in .parquet or .npz, which says how it is written."
+        )
+    return suffix
+
+
+def _to_npz(arrays: Mapping[str, np.ndarray]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)  # pyright: ignore[reportArgumentType]
+    return buffer.getvalue()
+
+
+def _from_npz(path: str | Path) -> dict[str, np.ndarray]:
+    content = Path(path).read_bytes()
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except _DAMAGED as error:
+        raise ValueError(f"The file {str(path)!r} is damaged, or no .npz file.") from error
+
+
+def _as_array(column: Any) -> np.ndarray:
+    array = np.asarray(column)
+    return np.char.encode(array, "utf-8") if array.dtype.kind == "U" else array
+
+
+def _as_column(array: np.ndarray) -> list[Any]:
+    return (np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array).tolist()
+
+
+def _named(tree: PyTree) -> dict[str, Any]:
+    """The arrays of a tree by their names, in the order of its leaves."""
+    leaves = jax.tree.leaves_with_path(tree)
+    return {jax.tree_util.keystr(path).lstrip("."): leaf for path, leaf in leaves}
+
+
+def _plain(leaf: Shaped[Array, "..."]) -> np.ndarray:
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+
+
+def _as_leaf(array: np.ndarray, like: Any) -> Shaped[Array, "..."]:
+    if _is_key(like):
+        return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(like))
+    return jnp.asarray(array)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _check_array(path: str, name: str, found: Any, expected: Any) -> None:
+    """**Raises:** `ValueError` unless the file has this array, and as the world has it."""
+    if found is None or expected is None:
+        says = "lacks" if found is None else "has an unknown array"
+        raise ValueError(
+            f"The file {path!r} is of another world, or an older one: it {says} {name!r}."
+        )
+    shape, dtype = _plain_shape(expected)
+    if (found.shape, found.dtype) != (shape, dtype):
+        raise ValueError(
+            f"The file {path!r} is of another world: its {name!r} is {found.dtype}{found.shape}, "
+            f"but here it would be {dtype}{shape}."
+        )
+
+
+def _plain_shape(leaf: Any) -> tuple[tuple[int, ...], np.dtype]:
+    plain = eqx.filter_eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
+    return plain.shape, np.dtype(plain.dtype)
+
+
+def _expected(env: AbstractEnv, steps: int, episodes: int, *, observed: bool) -> Trajectories:
+    """Episodes in which nothing happens, to be traced for their shapes alone."""
+    key = jax.random.key(0)
+    observation, state = env.reset(key)
+    action = jax.vmap(env.action_space.sample)(jax.random.split(key, env.num_agents))
+    timestep, _ = env.step(key, state, action)
+    return Trajectories(
+        state=_repeat(unwrap_state(state), steps),
+        action=_repeat(action, steps),
+        reward=_repeat(timestep.reward, steps),
+        terminated=_repeat(timestep.terminated, steps),
+        truncated=_repeat(timestep.truncated, steps),
+        length=jnp.zeros(episodes, jnp.int32),
+        observation=_repeat(observation, steps) if observed else None,
+        final_observation=_repeat(observation, episodes) if observed else None,
+    )
+
+
+def _repeat(tree: PyTree, count: int) -> PyTree:
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), tree)

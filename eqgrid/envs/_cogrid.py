@@ -1,0 +1,93 @@
+"""CoGrid's environments by their ids: the nearest of our worlds, and what differs."""
+
+from typing import Any
+
+from ..grid import Layout
+from .overcooked import KITCHENS, Recipes, parse_kitchen
+
+_COOK_TIME = 30
+_ONIONS, _TOMATOES = ("onion",) * 3, ("tomato",) * 3
+_THEIRS = "(there up, down, left, right, pick up or drop, toggle, no-op)"
+_KITCHEN = (
+    f"actions are north, south, east, west, stay, interact {_THEIRS}; "
+    "the reward is 20 for a soup, and potting, plating and a useful dish are paid in "
+    "info['shaped_reward'], to the cook that did it (there potting and plating are in the reward); "
+    "no cook moves where two want one cell (there one does); cooks start at the marks of the "
+    "layout, facing north (there their directions, and in some kitchens their places, are drawn); "
+    "observations are the reference's planes"
+)
+_V2 = (
+    f"actions are right, down, left, up, stay, interact {_THEIRS}; "
+    "rules, pay and planes are those of JaxMARL's OvercookedV2, and the shaped reward is in "
+    "info['shaped_reward'] (there it is in the reward)"
+)
+_MIXED = """
+    XPXPX
+    O1 2T
+    X   X
+    XDSXX"""
+_INDICATOR = """
+    XXPXX
+    O1 2T
+    D   R
+    XXXSX"""
+_CLASSIC = {
+    "Overcooked-CrampedRoom-V0": "cramped",
+    "Overcooked-AsymmetricAdvantages-V0": "asymmetric",
+    "Overcooked-CoordinationRing-V0": "ring",
+    "Overcooked-ForcedCoordination-V0": "forced",
+    "Overcooked-CounterCircuit-V0": "circuit",
+    "Overcooked-CrampedRoom-LocalView-V0": "cramped",
+    "Overcooked-CrampedRoom-SingleAgent-V0": "cramped",
+}
+_BENCHMARK: dict[str, dict[str, Any]] = {
+    "CrampedRoomIndicator": {"layout": _INDICATOR, "negative_rewards": True},
+    "GroundedCoordSimple": {"layout": "grounded_coord_simple", "negative_rewards": True},
+    "GroundedCoordRing": {"layout": "grounded_coord_ring", "negative_rewards": True},
+    "TestTimeSimple": {"layout": "test_time_simple", "negative_rewards": True},
+    "TestTimeWide": {"layout": "test_time_wide", "negative_rewards": True},
+    "DemoCookSimple": {"layout": "demo_cook_simple", "negative_rewards": True},
+    "DemoCookWide": {"layout": "demo_cook_wide", "negative_rewards": True},
+}
+COGRID_IDS = (
+    *_CLASSIC,
+    "Overcooked-AsymmetricAdvantages-PartialObs-V0",
+    "Overcooked-CrampedMixedKitchen-V0",
+    *(f"OvercookedV2-{name}-V0" for name in _BENCHMARK),
+    "SearchRescue-Test-V0",
+)
+"""The ids in the registry of CoGrid 0.3.2."""
+
+
+def from_cogrid(name: str) -> tuple[str, dict[str, Any], str]:
+    """What one of `COGRID_IDS` is in our worlds.
+
+    **Returns:** the name of the world, the options for it, and in what it differs from CoGrid's.
+    """
+    kind, short = name.split("-")[:2]
+    if name in _CLASSIC:
+        text = KITCHENS[_CLASSIC[name]]
+        text = text.replace("2", " ") if "SingleAgent" in name else text
+        return "overcooked", {"layout": _kitchen(text, [_ONIONS]), "horizon": 1000}, _KITCHEN
+    if name == "Overcooked-CrampedMixedKitchen-V0":
+        layout = _kitchen(_MIXED, [_ONIONS, _TOMATOES])
+        differs = (
+            "both soups are always wanted (there orders come and expire, and cost when missed)"
+        )
+        return "overcooked", {"layout": layout, "horizon": 4000}, f"{differs}; {_KITCHEN}"
+    if name == "Overcooked-AsymmetricAdvantages-PartialObs-V0":
+        options = {"layout": "asymm_advantages", "view_radius": 1, "horizon": 1000}
+        return "overcooked_v2", options, f"{_V2}; a soup cooks for 20 steps (there {_COOK_TIME})"
+    if kind == "OvercookedV2":
+        view = {} if short == "CrampedRoomIndicator" else {"view_radius": 2}
+        shared = {"recipes": (_ONIONS, _TOMATOES), "sample_recipe_on_delivery": True}
+        return "overcooked_v2", {**_BENCHMARK[short], **view, **shared}, _V2
+    differs = (
+        "sites, rules and pay are our own; actions are turn left, turn right, go forward, stay, "
+        f"pick up or put down, toggle {_THEIRS}"
+    )
+    return "rescue", {"horizon": 1000}, differs
+
+
+def _kitchen(text: str, orders: list[tuple[str, ...]]) -> Layout:
+    return parse_kitchen(text, Recipes(orders=orders, cook_times=_COOK_TIME))

@@ -1,0 +1,130 @@
+"""The door from Brax and MuJoCo Playground: bodies with `reset(rng)` and `step(state, action)`."""
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias, final, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
+
+from .._env import AbstractEnv, TimeStep
+from .._spaces import AbstractSpace, Box
+from ._foreign import as_it_was_written, strongly_typed
+
+Observe: TypeAlias = Callable[[Any], PyTree]
+"""From an observation of Brax to what the agent sees."""
+
+_WRONG_WRAPPERS = ("AutoReset", "Vmap", "DomainRandomization")
+
+
+@runtime_checkable
+class BraxEnv(Protocol):
+    """What Brax and MuJoCo Playground have in common."""
+
+    def reset(self, rng: Any) -> Any: ...
+
+    def step(self, state: Any, action: Any) -> Any: ...
+
+    @property
+    def action_size(self) -> int: ...
+
+
+@final
+class FromBrax(AbstractEnv):
+    """An environment of Brax as one of ours, with one agent: `from_brax`. Its state is Brax's."""
+
+    env: BraxEnv = eqx.field(static=True)
+    seen: Observe = eqx.field(static=True)
+    action_space: AbstractSpace
+    num_agents: int = eqx.field(static=True, default=1)
+
+    def __init__(self, env: BraxEnv, observe: Observe | None = None):
+        _check_plain(env)
+        self.env, self.num_agents = env, 1
+        self.action_space = Box(-1.0, 1.0, (env.action_size,))
+        with as_it_was_written():
+            first = jax.eval_shape(env.reset, jax.random.PRNGKey(0))
+        self.seen = _default_observe(env, first.obs) if observe is None else observe
+
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
+        with as_it_was_written():
+            state = self.env.reset(jax.random.key_data(key))
+        state = strongly_typed(state)
+        return self.observe(state), state
+
+    def step(
+        self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, PyTree]:
+        """`truncated` is true where `EpisodeWrapper` cut the episode: `info["truncation"]`.
+
+        The key is not used: what is random in Brax follows from its state.
+        """
+        # Wrappers of Brax write into the dicts of a state: these are copies.
+        own = jax.tree.map(lambda x: x, state)
+        with as_it_was_written():
+            state = self.env.step(own, action[0])
+        state = strongly_typed(state)
+        truncated = jnp.asarray(state.info.get("truncation", False), bool)
+        terminated = state.done.astype(bool) & ~truncated
+        reward = state.reward.astype(float)[None]
+        timestep = TimeStep(
+            self.observe(state), reward, terminated[None], truncated, dict(state.metrics)
+        )
+        return timestep, state
+
+    def observe(self, state: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
+        with as_it_was_written():
+            seen = self.seen(state.obs)
+        return jax.tree.map(lambda x: x[None], seen)
+
+
+def from_brax(env: BraxEnv, *, observe: Observe | None = None) -> FromBrax:
+    """Makes an environment of Brax or MuJoCo Playground one of ours, for our wrappers and trainers.
+
+    It has one agent, and actions between -1 and 1. Its metrics become entries of `info`. An
+    environment as such never ends by itself, or only where the body falls: put our `TimeLimit`
+    around it, or give it with an `EpisodeWrapper` of Brax.
+
+    **Arguments:**
+
+    - `env`: such as `brax.envs.get_environment("ant")` or
+        `mujoco_playground.registry.load("CartpoleBalance")`.
+    - `observe`: what the agent sees of an observation: one array, or a PyTree of arrays. Unless
+        given, it is the observation, or of a dict the entry `"state"`.
+
+    **Raises:** `ValueError` for many environments, for one that resets itself, or when the
+    observation is a dict without a `"state"`.
+
+    !!! example
+
+        ```python
+        env = TimeLimit(from_brax(brax.envs.get_environment("inverted_pendulum")), 1000)
+        env = Vectorize(AutoReset(LogEpisodes(env)), 64)
+        ```
+    """
+    return FromBrax(env, observe)
+
+
+def _check_plain(env: Any) -> None:
+    """**Raises:** `ValueError` for many environments, or one that resets itself."""
+    while env is not None:
+        name = type(env).__name__
+        if any(wrong in name for wrong in _WRONG_WRAPPERS):
+            raise ValueError(
+                f"from_brax(env) needs one environment, whose episodes end: leave out its {name} "
+                "(brax.envs.get_environment has none), and use Vectorize(AutoReset(env), num_envs)."
+            )
+        env = vars(env).get("env")
+
+
+def _default_observe(env: Any, seen: Any) -> Observe:
+    """**Raises:** `ValueError` when it is not clear what is seen."""
+    if not hasattr(seen, "keys"):
+        return lambda observation: observation
+    if "state" in seen:
+        return lambda observation: observation["state"]
+    raise ValueError(
+        f"The observation of {type(env).__name__} is a dict of {', '.join(seen)}: say what the "
+        "agent sees with from_brax(env, observe=lambda observation: ...)."
+    )

@@ -1,0 +1,149 @@
+"""What the doors to libraries that are written in JAX share."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
+
+from .._auto_reset import AutoReset
+from .._env import AbstractEnv
+from .._nesting import check_single_env, contains_wrapper
+from .._observed import split_mask
+from .._spaces import AbstractSpace
+
+
+@contextlib.contextmanager
+def as_it_was_written() -> Iterator[None]:
+    """Other libraries mix types and ranks of arrays, which whoever uses ours may have forbidden."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+def strongly_typed(world: PyTree) -> PyTree:
+    """Arrays whose types do not change from the first state to the next."""
+    return jax.tree.map(lambda x: x if eqx.is_array(x) and _is_key(x) else _strong(x), world)
+
+
+def _strong(x: Any) -> Array:
+    array = jnp.asarray(x)
+    return jnp.asarray(array, array.dtype)
+
+
+def _is_key(x: Array) -> bool:
+    return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def typed(key: PRNGKeyArray) -> PRNGKeyArray:
+    """The key that scripts of other libraries make of plain numbers, with `jax.random.PRNGKey`."""
+    return key if _is_key(key) else jax.random.wrap_key_data(key)
+
+
+def check_episodes(env: Any, usage: str) -> AbstractEnv:
+    """Lets one environment through whose episodes end.
+
+    **Arguments:**
+
+    - `env`: what a door was given.
+    - `usage`: how the door is called, such as `"to_gymnax(env)"`.
+
+    **Returns:** `env`.
+
+    **Raises:** `ValueError` or `TypeError` for what is no single environment with episodes.
+    """
+    env = check_single_env(env, usage)
+    if contains_wrapper(env, AutoReset):
+        raise ValueError(
+            f"{usage} needs episodes that end, and AutoReset starts the next one: leave it out."
+        )
+    return env
+
+
+class Sight(NamedTuple):
+    """What one agent sees.
+
+    - `shape`, `dtype`: of its observation.
+    - `low`, `high`: the bounds of its numbers. Whole numbers have those of their dtype, others have
+        none.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    low: float
+    high: float
+
+
+def sight(env: AbstractEnv, library: str, *, masks: bool = False) -> Sight:
+    """What one agent of an environment sees.
+
+    **Arguments:**
+
+    - `env`: one environment.
+    - `library`: which library is told, for the error message.
+    - `masks`: whether the mask of a `Masked` observation goes another way.
+
+    **Raises:** `ValueError` when an observation is not one array of numbers.
+    """
+    seen, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
+    seen = split_mask(seen)[0] if masks else seen
+    if not isinstance(seen, jax.ShapeDtypeStruct):
+        raise ValueError(
+            f"The observation is a {type(seen).__name__}, but must be one array for {library}: "
+            "choose such an observation when you build the environment."
+        )
+    dtype, low, high = np.dtype(seen.dtype), -np.inf, np.inf
+    if dtype.kind in "iu":
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    if dtype.kind == "b":
+        low, high = 0, 1
+    return Sight(seen.shape[1:], dtype, low, high)
+
+
+def common_space(spaces: Sequence[AbstractSpace], name: str) -> AbstractSpace:
+    """The actions of every agent of an environment of another library.
+
+    **Raises:** `ValueError` when they differ.
+    """
+    if not all(eqx.tree_equal(spaces[0], other) is True for other in spaces[1:]):
+        raise ValueError(
+            f"The agents of {name} have different actions: take an environment in which all of "
+            "them have the same."
+        )
+    return spaces[0]
+
+
+def check_rows(rows: Sequence[Any], name: str, remedy: str, pad: bool) -> None:
+    """Makes sure that what the agents of an environment see can be in one array.
+
+    **Arguments:**
+
+    - `rows`: the shape and dtype of what each agent sees.
+    - `name`: what the environment is called.
+    - `remedy`: what to do where an agent sees more than one array.
+    - `pad`: whether vectors will be padded to the length of the longest.
+
+    **Raises:** `ValueError` when they cannot.
+    """
+    if not all(isinstance(row, jax.ShapeDtypeStruct) for row in rows):
+        raise ValueError(f"The agents of {name} see more than one array each: {remedy}.")
+    if len({row.dtype for row in rows}) > 1:
+        raise ValueError(f"The agents of {name} see numbers of different types.")
+    if len({row.shape for row in rows}) > 1 and not pad:
+        raise ValueError(
+            f"The agents of {name} see {', '.join(str(row.shape) for row in rows)}: say "
+            "pad=True to pad them with zeros."
+        )
+    if pad and any(len(row.shape) != 1 for row in rows):
+        raise ValueError(f"Only vectors are padded, but {name} shows {rows[0].shape}.")
+
+
+def stack(rows: Sequence[Shaped[Array, "..."]], pad: bool) -> Shaped[Array, "agents ..."]:
+    """What all agents see, with shorter vectors padded with zeros where `pad` says so."""
+    if pad:
+        longest = max(row.shape[0] for row in rows)
+        rows = [jnp.pad(row, (0, longest - row.shape[0])) for row in rows]
+    return jnp.stack(rows)

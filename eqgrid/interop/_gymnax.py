@@ -1,0 +1,270 @@
+"""gymnax, in both directions: our one-agent worlds for its trainers, and its worlds for ours."""
+
+import math
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from gymnax.environments import environment, spaces
+from gymnax.wrappers.purerl import GymnaxWrapper
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree, Shaped
+
+from .._env import AbstractEnv, TimeStep
+from .._spaces import AbstractSpace, Box, Discrete
+from ._foreign import (
+    as_it_was_written,
+    check_episodes,
+    check_rows,
+    sight,
+    strongly_typed,
+    typed,
+)
+
+_TELLS_CUTS = hasattr(environment.Environment, "is_truncated")
+"""Since gymnax 1.0 an episode that is cut is told from one that ends."""
+
+_NO_LIMIT = 10**9
+
+
+@final
+class GymnaxState(eqx.Module):
+    """The state of one of our environments, with what gymnax asks a state for.
+
+    - `world`: the state of the environment.
+    - `time`: the number of steps since the reset.
+    - `terminated`, `truncated`: whether the episode is over in this state, or was cut in it.
+    """
+
+    world: PyTree
+    time: Int[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
+
+
+@final
+class GymnaxEnv(environment.Environment):
+    """One of our environments, as an environment of gymnax: `to_gymnax`."""
+
+    def __init__(self, env: AbstractEnv):
+        super().__init__()
+        self.env = env
+        seen = sight(env, "gymnax")
+        self._sees = spaces.Box(seen.low, seen.high, seen.shape, seen.dtype)
+        self._does = _their_space(env.action_space)
+
+    @property
+    def default_params(self) -> environment.EnvParams:
+        """Episodes have no limit but the environment's own. Another one can be put here, with
+        `replace(max_steps_in_episode=...)`.
+        """
+        return environment.EnvParams(max_steps_in_episode=_NO_LIMIT)
+
+    def reset_env(
+        self, key: PRNGKeyArray, params: environment.EnvParams
+    ) -> tuple[Shaped[Array, "..."], GymnaxState]:
+        observation, world = self.env.reset(typed(key))
+        never = jnp.array(False)
+        return observation[0], GymnaxState(world, jnp.array(0), never, never)
+
+    def step_env(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, key: PRNGKeyArray, state: GymnaxState, action: Any, params: environment.EnvParams
+    ) -> tuple[Shaped[Array, "..."], GymnaxState, Array, Array, dict[Any, Any]]:
+        """One step, without a reset. Before gymnax 1.0, an episode that is cut is done."""
+        action = jnp.asarray(action)[None]
+        timestep, world = self.env.step(typed(key), state.world, action)
+        over = timestep.terminated[0]
+        state = GymnaxState(world, state.time + 1, over, timestep.truncated)
+        info = {name: _of_one(entry) for name, entry in timestep.info.items()}
+        info["discount"] = 1.0 - over.astype(float)
+        done = self.is_terminal(state, params)
+        return timestep.observation[0], state, timestep.reward[0], done, info
+
+    def get_obs(
+        self, state: GymnaxState, params: Any = None, key: PRNGKeyArray | None = None
+    ) -> Shaped[Array, "..."]:
+        return self.env.observe(state.world)[0]
+
+    def is_truncated(self, state: GymnaxState, params: environment.EnvParams) -> Bool[Array, ""]:
+        return state.truncated | (state.time >= params.max_steps_in_episode)
+
+    def is_terminated(self, state: GymnaxState, params: environment.EnvParams) -> Bool[Array, ""]:
+        return state.terminated
+
+    def is_terminal(self, state: GymnaxState, params: environment.EnvParams) -> Bool[Array, ""]:
+        """Whether the episode is over. Before gymnax 1.0, it also is when it was cut."""
+        return (
+            state.terminated if _TELLS_CUTS else state.terminated | self.is_truncated(state, params)
+        )
+
+    @property
+    def name(self) -> str:
+        return type(self.env).__name__
+
+    @property
+    def num_actions(self) -> int:
+        """How many actions there are to choose from, or how many numbers an action has."""
+        does = self._does
+        return does.n if isinstance(does, spaces.Discrete) else math.prod(does.shape)
+
+    def action_space(self, params: environment.EnvParams | None = None) -> spaces.Space:
+        return self._does
+
+    def observation_space(self, params: environment.EnvParams | None = None) -> spaces.Box:
+        return self._sees
+
+
+def to_gymnax(env: Any) -> GymnaxEnv:
+    """Makes one of our environments with one agent an environment of gymnax.
+
+    Its `step` resets by itself, as gymnax's base class does. `info` has the entries of `info`, and
+    the `discount` that environments of gymnax have.
+
+    **Arguments:**
+
+    - `env`: one environment, with any wrappers but `AutoReset`; its observation is one array.
+
+    **Raises:** `ValueError` when there are several agents, or gymnax has no such observation or
+    action; `TypeError` when `env` is no environment.
+
+    !!! example
+
+        ```python
+        env = to_gymnax(eqgrid.make("goals", num_agents=1))
+        observation, state = env.reset(jax.random.key(0), env.default_params)
+        ```
+    """
+    env = check_episodes(env, "to_gymnax(env)")
+    if env.num_agents != 1:
+        raise ValueError(
+            f"gymnax has one agent, but {type(env).__name__} has {env.num_agents}: to_jaxmarl and "
+            "to_jaxnasium show all of them."
+        )
+    return GymnaxEnv(env)
+
+
+@final
+class FromGymnaxState(eqx.Module):
+    """The state of an environment of gymnax, and what its agent sees in it."""
+
+    world: PyTree
+    observation: Shaped[Array, "1 ..."]
+
+
+@final
+class FromGymnax(AbstractEnv):
+    """An environment of gymnax as one of ours: `from_gymnax`."""
+
+    env: environment.Environment = eqx.field(static=True)
+    params: PyTree
+    action_space: AbstractSpace
+    num_agents: int = eqx.field(static=True)
+
+    def __init__(self, env: environment.Environment, params: PyTree):
+        self.env, self.params, self.num_agents = env, params, 1
+        self.action_space = _our_space(env.action_space(params))
+        with as_it_was_written():
+            seen, _ = eqx.filter_eval_shape(env.reset_env, jax.random.key(0), params)
+        check_rows([seen], env.name, "stack them in an environment of your own first", pad=False)
+
+    def reset(self, key: PRNGKeyArray) -> tuple[Shaped[Array, "1 ..."], FromGymnaxState]:
+        with as_it_was_written():
+            observation, world = self.env.reset_env(key, self.params)
+        return observation[None], FromGymnaxState(strongly_typed(world), observation[None])
+
+    def step(
+        self, key: PRNGKeyArray, state: FromGymnaxState, action: Shaped[Array, "1 ..."]
+    ) -> tuple[TimeStep, FromGymnaxState]:
+        with as_it_was_written():
+            observation, world, reward, done, _ = self.env.step_env(
+                key, state.world, action[0], self.params
+            )
+            over = jnp.asarray(done, bool).reshape(1)
+            if _TELLS_CUTS:
+                terminated, truncated = over, self.env.is_truncated(world, self.params)
+            else:
+                terminated = over & self._would_end_later_too(key, state, action)
+                truncated = (over & ~terminated).all()
+        timestep = TimeStep(
+            observation[None],
+            jnp.asarray(reward, jnp.float32).reshape(1),
+            terminated,
+            jnp.asarray(truncated, bool).reshape(()),
+            {},
+        )
+        return timestep, FromGymnaxState(strongly_typed(world), observation[None])
+
+    def observe(self, state: FromGymnaxState) -> Shaped[Array, "1 ..."]:
+        return state.observation
+
+    def _would_end_later_too(
+        self, key: PRNGKeyArray, state: FromGymnaxState, action: Shaped[Array, "1 ..."]
+    ) -> Bool[Array, "1"]:
+        """Whether the same step ends an episode that may be longer by one step. All but the end of
+        it is what the step has computed already, and the compiler does that once.
+        """
+        limit = getattr(self.params, "max_steps_in_episode", None)
+        if limit is None:
+            return jnp.array([True])
+        longer = self.params.replace(max_steps_in_episode=limit + 1)
+        _, _, _, done, _ = self.env.step_env(key, state.world, action[0], longer)
+        return jnp.asarray(done, bool).reshape(1)
+
+
+def from_gymnax(env: Any, params: PyTree | None = None) -> FromGymnax:
+    """Makes an environment of gymnax one of ours, for our wrappers and trainers.
+
+    It calls `step_env`, which does not reset. An episode that reaches `max_steps_in_episode` is
+    cut, and the value of what follows is not 0; so it is with gymnax before 1.0, which does not
+    tell a cut from an end: the step is asked again whether it is over when a longer episode is
+    allowed. `info` is empty.
+
+    **Arguments:**
+
+    - `env`, `params`: such as `*gymnax.make("CartPole-v1")`. Two calls of `gymnax.make` give two
+        environments, which are compiled one by one. Without `params`, they are the default ones.
+
+    **Raises:** `ValueError` when `env` is a wrapper of gymnax, or has an observation or an action
+    that we do not have; `TypeError` when it is none of gymnax's.
+
+    !!! example
+
+        ```python
+        env = from_gymnax(*gymnax.make("CartPole-v1"))
+        env = Vectorize(AutoReset(LogEpisodes(env)), 64)
+        ```
+    """
+    if isinstance(env, GymnaxWrapper):
+        raise ValueError(
+            f"from_gymnax needs the environment itself, but got a {type(env).__name__}: leave it "
+            "out, and use the wrappers of eqgrid."
+        )
+    if not isinstance(env, environment.Environment):
+        raise TypeError(
+            f"from_gymnax needs an environment of gymnax, but got a {type(env).__name__}."
+        )
+    return FromGymnax(env, env.default_params if params is None else params)
+
+
+def _of_one(entry: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+    """The only agent's row of an entry of `info`, if it has a row for each agent."""
+    return entry[0] if entry.shape[:1] == (1,) else entry
+
+
+def _their_space(space: AbstractSpace) -> Any:
+    if isinstance(space, Discrete):
+        return spaces.Discrete(space.n)
+    if isinstance(space, Box):
+        return spaces.Box(space.low, space.high, space.low.shape)
+    raise ValueError(f"gymnax has no {type(space).__name__}: use Discrete or Box actions.")
+
+
+def _our_space(space: Any) -> AbstractSpace:
+    """**Raises:** `ValueError` for what is neither a number of choices nor a bounded box."""
+    if isinstance(space, spaces.Discrete):
+        return Discrete(int(space.n))
+    if isinstance(space, spaces.Box):
+        return Box(space.low, space.high, tuple(space.shape))
+    raise ValueError(
+        f"Actions of a {type(space).__name__} are not known: only Discrete and Box are."
+    )

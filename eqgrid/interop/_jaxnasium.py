@@ -1,0 +1,268 @@
+"""jaxnasium, in both directions: our worlds for its algorithms, and its worlds for ours."""
+
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jaxnasium
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
+
+from .._env import AbstractEnv, TimeStep
+from .._spaces import AbstractSpace, Box, Discrete
+from ._foreign import (
+    Sight,
+    as_it_was_written,
+    check_episodes,
+    check_rows,
+    common_space,
+    sight,
+    stack,
+    strongly_typed,
+    typed,
+)
+
+
+@final
+class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
+    """One of our environments, as an environment of jaxnasium: `to_jaxnasium`.
+
+    With several agents, all it takes and gives are dicts with the entries `agent_0`, `agent_1`, and
+    so on; with one agent, they are the agent's own.
+    """
+
+    env: AbstractEnv
+    agents: tuple[str, ...] = eqx.field(static=True)
+    _multi_agent: bool = eqx.field(static=True)
+    _sees: Sight = eqx.field(static=True)
+    _does: tuple[Any, ...] = eqx.field(static=True)
+
+    def __init__(self, env: AbstractEnv):
+        self.env = env
+        self.agents = tuple(f"agent_{i}" for i in range(env.num_agents))
+        self._multi_agent = env.num_agents > 1
+        self._sees, self._does = sight(env, "jaxnasium"), _description(env.action_space)
+
+    def reset_env(self, key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
+        observation, state = self.env.reset(typed(key))
+        return self._split(observation), state
+
+    def step_env(
+        self, key: PRNGKeyArray, state: PyTree, action: PyTree
+    ) -> tuple[jaxnasium.TimeStep, PyTree]:
+        actions = [action[agent] for agent in self.agents] if self._multi_agent else [action]
+        timestep, state = self.env.step(typed(key), state, jnp.stack(actions))
+        cut = jnp.broadcast_to(timestep.truncated, timestep.terminated.shape)
+        theirs = jaxnasium.TimeStep(
+            self._split(timestep.observation),
+            self._split(timestep.reward),
+            self._split(timestep.terminated),
+            self._split(cut),
+            {name: self._info(entry) for name, entry in timestep.info.items()},
+        )
+        return theirs, state
+
+    @property
+    def action_space(self) -> PyTree[jaxnasium.Space]:
+        return self._for_everybody(_their_space(self._does))
+
+    @property
+    def observation_space(self) -> PyTree[jaxnasium.Space]:
+        seen = self._sees
+        return self._for_everybody(jaxnasium.Box(seen.low, seen.high, seen.shape, seen.dtype))
+
+    def _for_everybody(self, space: jaxnasium.Space) -> PyTree[jaxnasium.Space]:
+        return dict.fromkeys(self.agents, space) if self._multi_agent else space
+
+    def _split(self, array: Shaped[Array, "agents ..."]) -> PyTree:
+        by_agent = {agent: array[i] for i, agent in enumerate(self.agents)}
+        return by_agent if self._multi_agent else array[0]
+
+    def _info(self, entry: Shaped[Array, "..."]) -> PyTree:
+        """An entry of `info` by agent, if it has a row for each."""
+        return self._split(entry) if entry.shape[:1] == (len(self.agents),) else entry
+
+
+def to_jaxnasium(env: Any) -> JaxnasiumEnv:
+    """Makes one of our environments an environment of jaxnasium.
+
+    Its `step` resets by itself, as jaxnasium's base class does. `info` has the entries of `info`;
+    those with a row for every agent are dicts by agent.
+
+    **Arguments:**
+
+    - `env`: one environment, with any wrappers but `AutoReset`; its observation is one array.
+
+    **Raises:** `ValueError` when jaxnasium has no such observation or action, `TypeError` when
+    `env` is no environment.
+
+    !!! example
+
+        ```python
+        env = to_jaxnasium(eqgrid.make("overcooked", layout="cramped", observation="features"))
+        agents, metrics = jaxnasium.algorithms.PPO().train(jax.random.key(0), env)
+        ```
+    """
+    return JaxnasiumEnv(check_episodes(env, "to_jaxnasium(env)"))
+
+
+@final
+class FromJaxnasiumState(eqx.Module):
+    """The state of an environment of jaxnasium, and what its agents see in it."""
+
+    world: PyTree
+    observation: Shaped[Array, "agents ..."]
+
+
+@final
+class FromJaxnasium(AbstractEnv):
+    """An environment of jaxnasium as one of ours: `from_jaxnasium`."""
+
+    env: jaxnasium.Environment
+    pad: bool = eqx.field(static=True)
+    action_space: AbstractSpace
+    num_agents: int = eqx.field(static=True)
+
+    def __init__(self, env: jaxnasium.Environment, pad: bool = False):
+        name = type(env).__name__
+        self.env, self.pad = env, pad
+        does = _by_agent(env, env.action_space)
+        self.num_agents = len(does)
+        self.action_space = common_space([_our_space(space) for space in does], name)
+        with as_it_was_written():
+            seen, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
+        rows = [_without_mask(row) for row in _by_agent(env, seen)]
+        check_rows(
+            rows, name, "make one array of them with jaxnasium's TransformObservationWrapper", pad
+        )
+
+    def reset(self, key: PRNGKeyArray) -> tuple[Shaped[Array, "agents ..."], FromJaxnasiumState]:
+        with as_it_was_written():
+            seen, world = self.env.reset(key)
+            observation = self._stack(seen)
+        return observation, FromJaxnasiumState(strongly_typed(world), observation)
+
+    def step(
+        self, key: PRNGKeyArray, state: FromJaxnasiumState, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, FromJaxnasiumState]:
+        """`truncated` is true when everybody's episode is over and somebody's was cut."""
+        with as_it_was_written():
+            theirs, world = self._step(key, state.world, self._actions(action))
+            observation = self._stack(theirs.observation)
+            reward = self._values(theirs.reward, jnp.float32)
+            terminated = self._values(theirs.terminated, bool)
+            cut = self._values(theirs.truncated, bool)
+        truncated = (terminated | cut).all() & cut.any()
+        timestep = TimeStep(observation, reward, terminated, truncated, {})
+        return timestep, FromJaxnasiumState(strongly_typed(world), observation)
+
+    def observe(self, state: FromJaxnasiumState) -> Shaped[Array, "agents ..."]:
+        return state.observation
+
+    def _step(
+        self, key: PRNGKeyArray, world: PyTree, actions: PyTree
+    ) -> tuple[jaxnasium.TimeStep, PyTree]:
+        """A step that shows what it led to. Wrappers of jaxnasium only have a `step` that resets,
+        and leave what was seen before that in `info`.
+        """
+        if type(self.env).step is jaxnasium.Environment.step:
+            return self.env.step_env(key, world, actions)
+        timestep, world = self.env.step(key, world, actions)
+        final_observation = timestep.info[jaxnasium.ORIGINAL_OBSERVATION_KEY]
+        return timestep._replace(observation=final_observation), world
+
+    def _actions(self, action: Shaped[Array, "agents ..."]) -> PyTree:
+        return jax.tree.unflatten(self.env.agent_structure, list(action))
+
+    def _stack(self, observation: PyTree) -> Shaped[Array, "agents ..."]:
+        rows = [_without_mask(row) for row in _by_agent(self.env, observation)]
+        return stack(rows, self.pad)
+
+    def _values(self, given: PyTree, dtype: Any) -> Shaped[Array, " agents"]:
+        """A number for every agent; one that is given for all of them is everybody's."""
+        if jax.tree.structure(given) != self.env.agent_structure:
+            return jnp.full(self.num_agents, given, dtype)
+        return jnp.stack([jnp.asarray(x, dtype).reshape(()) for x in jax.tree.leaves(given)])
+
+
+def from_jaxnasium(env: Any, *, pad: bool = False) -> FromJaxnasium:
+    """Makes an environment of jaxnasium one of ours, for our wrappers and trainers.
+
+    The agents are in the order in which `jax.tree` has them. An agent that jaxnasium cuts before
+    the others goes on here until the episode of all is over. Masks of actions are left out, and
+    `info` is empty.
+
+    An environment of jaxnasium itself is stepped with `step_env`, which does not reset. Wrappers,
+    also those around environments of other libraries, have a `step` that resets: the observation
+    before the reset is what the step led to here, and `AutoReset` then resets once more. The
+    `LogWrapper`, which `jaxnasium.make` adds, is taken off: `LogEpisodes` does what it does.
+
+    **Arguments:**
+
+    - `env`: such as `jaxnasium.make("CartPole-v1")`.
+    - `pad`: whether vectors that are longer for some agents than for others are padded with zeros
+        at the end; otherwise they are refused.
+
+    **Raises:** `ValueError` when agents have different actions or observations, or such that we do
+    not have, and when `env` is a batch of environments; `TypeError` when it is none of jaxnasium's.
+
+    !!! example
+
+        ```python
+        env = from_jaxnasium(jaxnasium.make("CartPole-v1"))
+        env = Vectorize(AutoReset(LogEpisodes(env)), 64)
+        ```
+    """
+    if not isinstance(env, jaxnasium.Environment):
+        raise TypeError(
+            f"from_jaxnasium needs an environment of jaxnasium, but got a {type(env).__name__}."
+        )
+    if jaxnasium.is_wrapped(env, jaxnasium.VecEnvWrapper):
+        raise ValueError(
+            "from_jaxnasium needs one environment, not a batch of them: leave out the "
+            "VecEnvWrapper, and use eqgrid's Vectorize."
+        )
+    return FromJaxnasium(jaxnasium.remove_wrapper(env, jaxnasium.LogWrapper), pad)
+
+
+def _by_agent(env: jaxnasium.Environment, tree: PyTree) -> list[Any]:
+    """What there is in a tree for each agent."""
+    return env.agent_structure.flatten_up_to(tree)
+
+
+def _without_mask(observation: Any) -> Any:
+    seen = observation
+    return seen.observation if isinstance(seen, jaxnasium.AgentObservation) else seen
+
+
+def _description(space: AbstractSpace) -> tuple[Any, ...]:
+    """A space in plain numbers, which can be compared while arrays are being traced.
+
+    **Raises:** `ValueError` when jaxnasium has no such space.
+    """
+    if isinstance(space, Discrete):
+        return (space.n,)
+    if isinstance(space, Box):
+        bounds = (np.asarray(bound).ravel().tolist() for bound in (space.low, space.high))
+        return (*map(tuple, bounds), space.shape)
+    raise ValueError(f"jaxnasium has no {type(space).__name__}: use Discrete or Box actions.")
+
+
+def _their_space(description: tuple[Any, ...]) -> jaxnasium.Space:
+    if len(description) == 1:
+        return jaxnasium.Discrete(*description)
+    low, high, shape = description
+    return jaxnasium.Box(np.reshape(low, shape), np.reshape(high, shape), shape)
+
+
+def _our_space(space: Any) -> AbstractSpace:
+    """**Raises:** `ValueError` for what is neither a number of choices nor a bounded box."""
+    if isinstance(space, jaxnasium.Discrete):
+        return Discrete(int(space.n))
+    if isinstance(space, jaxnasium.Box):
+        return Box(jnp.asarray(space.low, float), jnp.asarray(space.high, float), space.shape)
+    raise ValueError(
+        f"Actions of a {type(space).__name__} are not known, only Discrete and Box are: put "
+        "jaxnasium's FlattenActionSpaceWrapper around it, where it fits."
+    )

@@ -1,0 +1,229 @@
+"""The door from jumanji: its environments, of one agent or several, as ours."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
+from jumanji import specs
+from jumanji.env import Environment
+from jumanji.wrappers import AutoResetWrapper, VmapAutoResetWrapper, VmapWrapper, Wrapper
+
+from .._env import AbstractEnv, TimeStep
+from .._observed import Masked
+from .._spaces import AbstractSpace, Box, Discrete
+from ._foreign import as_it_was_written, strongly_typed
+
+Observe: TypeAlias = Callable[[Any], PyTree]
+"""From an observation of jumanji to what agents see."""
+
+_NOT_SEEN = ("action_mask", "step_count")
+_MOST_ACTIONS = 10_000
+
+
+@final
+class FromJumanjiState(eqx.Module):
+    """The state of an environment of jumanji, what its agents see in it, and whose task is over."""
+
+    world: PyTree
+    observation: PyTree[Shaped[Array, "agents ..."]]
+    over: Bool[Array, " agents"]
+
+
+@final
+class FromJumanji(AbstractEnv):
+    """An environment of jumanji as one of ours: `from_jumanji`."""
+
+    env: Environment = eqx.field(static=True)
+    seen: Observe = eqx.field(static=True)
+    mask: bool = eqx.field(static=True)
+    choices: tuple[int, ...] | None = eqx.field(static=True)
+    action_space: AbstractSpace
+    num_agents: int = eqx.field(static=True)
+
+    def __init__(self, env: Environment, observe: Observe | None, mask: bool):
+        _check_plain(env)
+        self.env, self.num_agents = env, getattr(env, "num_agents", 1)
+        self.action_space, self.choices = _actions(env, self._several)
+        with as_it_was_written():
+            _, first = jax.eval_shape(env.reset, jax.random.PRNGKey(0))
+        shown = first.observation
+        self.seen = _whole_observation(env, shown, self._several) if observe is None else observe
+        _check_rows(env, jax.eval_shape(lambda x: self._rows(x), shown), self.num_agents)
+        self.mask = mask and hasattr(shown, "action_mask")
+        if self.mask:
+            _check_mask(env, self.action_space, jax.eval_shape(lambda x: self._mask(x), shown))
+
+    @property
+    def _several(self) -> bool:
+        """Whether arrays of jumanji lead with agents."""
+        return hasattr(self.env, "num_agents")
+
+    def reset(
+        self, key: PRNGKeyArray
+    ) -> tuple[PyTree[Shaped[Array, "agents ..."]], FromJumanjiState]:
+        with as_it_was_written():
+            world, first = self.env.reset(jax.random.key_data(key))
+        observation = self._observation(first.observation)
+        over = jnp.zeros(self.num_agents, bool)
+        return observation, FromJumanjiState(strongly_typed(world), observation, over)
+
+    def step(
+        self, key: PRNGKeyArray, state: FromJumanjiState, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, FromJumanjiState]:
+        """A task is over where jumanji's discount is 0, and an episode that ends otherwise is cut.
+
+        The key is not used: what is random in jumanji follows from its state.
+        """
+        with as_it_was_written():
+            world, after = self.env.step(state.world, self._their_action(action))
+        observation = self._observation(after.observation)
+        over = state.over | (self._by_agent(after.discount) == 0)
+        reward = self._by_agent(after.reward).astype(float)
+        cut = jnp.asarray(after.last()) & ~over.all()
+        info = {name: jnp.asarray(value) for name, value in after.extras.items()}
+        timestep = TimeStep(observation, reward, over, cut, info)
+        return timestep, FromJumanjiState(strongly_typed(world), observation, over)
+
+    def observe(self, state: FromJumanjiState) -> PyTree[Shaped[Array, "agents ..."]]:
+        return state.observation
+
+    def _their_action(self, action: Shaped[Array, "agents ..."]) -> Shaped[Array, "..."]:
+        if self._several:
+            return action.astype(self.env.action_spec.dtype)
+        if self.choices is not None:
+            return jnp.stack(jnp.unravel_index(action[0], self.choices))
+        return action[0].astype(self.env.action_spec.dtype)
+
+    def _observation(self, shown: Any) -> PyTree[Shaped[Array, "agents ..."]]:
+        rows = self._rows(shown)
+        return Masked(rows, self._mask(shown)) if self.mask else rows
+
+    def _rows(self, shown: Any) -> PyTree[Shaped[Array, "agents ..."]]:
+        with as_it_was_written():
+            rows = strongly_typed(self.seen(shown))
+        return rows if self._several else jax.tree.map(lambda x: x[None], rows)
+
+    def _mask(self, shown: Any) -> Bool[Array, "agents actions"]:
+        mask = jnp.asarray(shown.action_mask, bool)
+        return mask if self._several else mask.reshape(1, -1)
+
+    def _by_agent(self, numbers: Any) -> Shaped[Array, " agents"]:
+        """A number for each agent, of one for each or one for all."""
+        return jnp.broadcast_to(jnp.asarray(numbers), (self.num_agents,))
+
+
+def from_jumanji(
+    env: Environment, *, observe: Observe | None = None, mask: bool = True
+) -> FromJumanji:
+    """Makes an environment of jumanji one of ours, for our wrappers and trainers.
+
+    An environment with `num_agents` has as many agents, and any other one has one agent. A reward
+    or a discount that is one number is that of every agent. Several choices of one agent, such as
+    the rotation and the column of Tetris, are one `Discrete` action, in the order of
+    `numpy.ravel_multi_index`. A task is over where the discount is 0; an episode that ends with
+    another discount was cut, and the value of what follows is not 0.
+
+    **Arguments:**
+
+    - `env`: such as `jumanji.make("RobotWarehouse-v0")`. Two calls of `jumanji.make` give two
+        environments, which are compiled one by one.
+    - `observe`: what agents see of an observation of jumanji: one array, or a PyTree of arrays. In
+        an environment of several agents, each of its arrays leads with them. Unless given, it is
+        `agents_view`, or for one agent the only array beside `action_mask` and `step_count`.
+    - `mask`: whether observations are `Masked` with jumanji's `action_mask`, where it has one.
+
+    **Raises:** `ValueError` when it is not clear what an agent sees, or when there are actions or
+    masks that we do not have.
+
+    !!! example
+
+        ```python
+        env = from_jumanji(jumanji.make("LevelBasedForaging-v0"))
+        env = Vectorize(AutoReset(LogEpisodes(env)), 64)
+        ```
+    """
+    return FromJumanji(env, observe, mask)
+
+
+def _check_plain(env: Environment) -> None:
+    """**Raises:** `ValueError` for many environments, or one that resets itself."""
+    while isinstance(env, Wrapper):
+        if isinstance(env, AutoResetWrapper | VmapAutoResetWrapper | VmapWrapper):
+            raise ValueError(
+                f"from_jumanji(env) needs one environment, whose episodes end: leave out its "
+                f"{type(env).__name__}, and use Vectorize(AutoReset(env), num_envs)."
+            )
+        env = env._env
+
+
+def _actions(env: Environment, several: bool) -> tuple[AbstractSpace, tuple[int, ...] | None]:
+    """The actions of one agent, and the choices that each of them stands for, if it is for several.
+
+    **Raises:** `ValueError` when they are neither a number of choices nor a bounded box.
+    """
+    spec = env.action_spec
+    if isinstance(spec, specs.DiscreteArray):
+        return Discrete(int(spec.num_values)), None
+    if isinstance(spec, specs.MultiDiscreteArray):
+        choices = np.asarray(spec.num_values)
+        if several and choices.ndim == 1 and (choices == choices[0]).all():
+            return Discrete(int(choices[0])), None
+        if not several and np.prod(choices, dtype=float) <= _MOST_ACTIONS:
+            return Discrete(int(np.prod(choices))), tuple(int(n) for n in choices.flat)
+    elif isinstance(spec, specs.BoundedArray) and jnp.issubdtype(spec.dtype, jnp.floating):
+        low, high = (jnp.broadcast_to(x, spec.shape) for x in (spec.minimum, spec.maximum))
+        return (Box(low[0], high[0], low.shape[1:]) if several else Box(low, high, low.shape)), None
+    raise ValueError(
+        f"The actions of {_name(env)} are not known: an agent has one of up to {_MOST_ACTIONS:,} "
+        f"actions, equally many for each agent, or a bounded box of numbers, but there is {spec!r}."
+    )
+
+
+def _whole_observation(env: Environment, shown: Any, several: bool) -> Observe:
+    """What agents see unless somebody says.
+
+    **Raises:** `ValueError` when that is not clear.
+    """
+    if eqx.is_array_like(shown) or isinstance(shown, jax.ShapeDtypeStruct):
+        fields: dict[str, Any] = {}
+    else:
+        fields = shown._asdict() if hasattr(shown, "_asdict") else vars(shown)
+    rest = [name for name in fields if name not in _NOT_SEEN]
+    if "agents_view" in fields:
+        return lambda observation: observation.agents_view
+    if not several and not fields:
+        return lambda observation: observation
+    if not several and len(rest) == 1 and isinstance(fields[rest[0]], jax.ShapeDtypeStruct):
+        return lambda observation: getattr(observation, rest[0])
+    raise ValueError(
+        f"The observation of {_name(env)} has the parts {', '.join(fields) or 'of one array'}: say "
+        "what an agent sees with from_jumanji(env, observe=lambda observation: ...)"
+        + (", an array with a row for each agent." if several else ", one array.")
+    )
+
+
+def _check_rows(env: Environment, rows: PyTree[jax.ShapeDtypeStruct], num_agents: int) -> None:
+    """**Raises:** `ValueError` when what agents see does not lead with them."""
+    for row in jax.tree.leaves(rows):
+        if row.shape[:1] != (num_agents,):
+            raise ValueError(
+                f"What the {num_agents} agents of {_name(env)} see must have a row for each, but "
+                f"the shape is {row.shape}: let observe stack the rows."
+            )
+
+
+def _check_mask(env: Environment, space: AbstractSpace, mask: jax.ShapeDtypeStruct) -> None:
+    """**Raises:** `ValueError` when a mask does not have one number for each action."""
+    if not isinstance(space, Discrete) or mask.shape[1:] != (space.n,):
+        raise ValueError(
+            f"The masks of {_name(env)} have the shape {mask.shape}, which does not fit its "
+            "actions: say mask=False."
+        )
+
+
+def _name(env: Environment) -> str:
+    return type(env.unwrapped).__name__
