@@ -34,6 +34,7 @@ class Library:
     - `door`: the function of `eqgrid.interop` that makes one of its environments ours.
     - `names`: the names of its environments, asked of the module.
     - `build`: from the module, a name and keyword arguments to an environment behind the door.
+    - `horizon`: the steps of an episode, where its environments have no limit of their own.
     """
 
     title: str
@@ -41,6 +42,7 @@ class Library:
     door: str
     names: Callable[[Any], Iterable[str]]
     build: Callable[[Any, str, dict[str, Any]], AbstractEnv]
+    horizon: int | None = None
 
     def load(self) -> Any:
         """Imports the module.
@@ -82,6 +84,21 @@ LIBRARIES = {
         lambda jaxnasium: jaxnasium.registry.registered_envs,
         lambda jaxnasium, name, options: interop.from_jaxnasium(jaxnasium.make(name, **options)),
     ),
+    "jumanji": Library(
+        "jumanji",
+        "jumanji",
+        "from_jumanji",
+        lambda jumanji: sorted(jumanji.registered_environments()),
+        lambda jumanji, name, options: interop.from_jumanji(jumanji.make(name, **options)),
+    ),
+    "brax": Library(
+        "Brax",
+        "brax.envs",
+        "from_brax",
+        lambda envs: envs._envs,
+        lambda envs, name, options: interop.from_brax(envs.get_environment(name, **options)),
+        horizon=1000,  # as long as brax.envs.create lets them last
+    ),
 }
 """Every library, by what stands before the colon in the name of a world."""
 
@@ -95,7 +112,7 @@ class ForeignWorld(AbstractWorldConfig):
     options: tuple[str, ...] = ()
     """Arguments for the library's own make, such as num_agents=5."""
     horizon: int | None = None
-    """Cut episodes after so many steps; none: they last as long as they do there."""
+    """Cut episodes after so many steps; none: they last as long as they do there (Brax: 1000)."""
     normalize_observation: bool = True
     """Bring observations to mean 0 and variance 1."""
     normalize_reward: bool = False
@@ -142,8 +159,8 @@ class ForeignWorld(AbstractWorldConfig):
         self._made()
 
     def build(self, *, train: bool) -> AbstractEnv:
-        world = self._made().world
-        return world if self.horizon is None else TimeLimit(world, self.horizon)
+        world, horizon = self._made().world, self.horizon or self._library().horizon
+        return world if horizon is None else TimeLimit(world, horizon)
 
     def _library(self) -> Library:
         prefix = self.name.partition(":")[0]

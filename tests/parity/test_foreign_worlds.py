@@ -1,0 +1,43 @@
+"""The command line in a world of each library that is behind a door."""
+
+import json
+
+import numpy as np
+import pytest
+from command_lines import call
+
+from eqgrid import TimeLimit
+from experiments._foreign import LIBRARIES
+from experiments._worlds import default_world
+
+WORLDS = {
+    "gymnax": "gymnax:CartPole-v1",
+    "jaxnasium": "jaxnasium:CartPole-v1",
+    "jumanji": "jumanji:LevelBasedForaging-v0",
+    "brax": "brax:fast",
+}
+SMALL = ("--num-envs", "4", "--width", "8", "--total-steps", "128", "--eval-every", "128")
+SMALL += ("--ppo.rollout-length", "16", "--ppo.num-epochs", "1", "--ppo.num-minibatches", "2")
+SMALL += ("--eval-episodes", "2", "--final-episodes", "2", "--env.horizon", "20")
+
+pytestmark = [
+    pytest.mark.parity,
+    # Of gymnax before 1.0.
+    pytest.mark.filterwarnings("ignore:scatter inputs have incompatible types:FutureWarning"),
+]
+
+
+@pytest.mark.parametrize("library", WORLDS)
+def test_the_command_line_trains_in_its_world(library, tmp_path):
+    pytest.importorskip(LIBRARIES[library].module, reason="needs the [parity] extra")
+    assert call("--env.name", WORLDS[library], *SMALL, "--out", tmp_path / "run") == 0
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (result["world"], result["env_steps"]) == (WORLDS[library], 128)
+    assert np.isfinite(result["eval_return_mean"])
+
+
+def test_episodes_of_brax_end_where_brax_would_end_them():
+    pytest.importorskip("brax", reason="needs the [parity] extra")
+    world = default_world("brax:fast").build(train=False)
+    assert isinstance(world, TimeLimit)
+    assert world.limit == 1000
