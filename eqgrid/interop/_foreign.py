@@ -108,7 +108,7 @@ def common_space(spaces: Sequence[AbstractSpace], name: str) -> AbstractSpace:
 
     **Raises:** `ValueError` when they differ.
     """
-    if not all(eqx.tree_equal(spaces[0], other) is True for other in spaces[1:]):
+    if not all(bool(eqx.tree_equal(spaces[0], other)) for other in spaces[1:]):
         raise ValueError(
             f"The agents of {name} have different actions: take an environment in which all of "
             "them have the same."

@@ -145,6 +145,11 @@ class FromJaxmarl(AbstractEnv):
         )
         with as_it_was_written():
             seen, _ = jax.eval_shape(env.reset, jax.random.key(0))
+        if not isinstance(seen, Mapping) or not set(env.agents) <= set(seen):
+            raise ValueError(
+                f"What {env.name} shows is no dict with an entry for each agent: put a wrapper "
+                "around it whose reset and step_env give one."
+            )
         check_rows([seen[agent] for agent in env.agents], env.name, "stack them first", pad)
         if mask:
             _check_masks(env, self.action_space)
@@ -210,7 +215,7 @@ def from_jaxmarl(env: MultiAgentEnv, *, pad: bool = False, mask: bool = False) -
     - `mask`: whether observations are `Masked` with the environment's `get_avail_actions`.
 
     **Raises:** `ValueError` when agents have different actions or observations, or such that we do
-    not have, or when there are no masks.
+    not have, when observations are no dict by agent, or when there are no masks.
 
     !!! example
 

@@ -12,7 +12,7 @@ import pytest
 from command_lines import call, call_and_hear
 
 from agents import PPO, init_train_state, train
-from eqgrid import AutoReset, LogEpisodes, TimeLimit, Vectorize, check_env, interop, make
+from eqgrid import AutoReset, Box, LogEpisodes, TimeLimit, Vectorize, check_env, interop, make
 from experiments._errors import UsageError
 from experiments._worlds import default_world
 
@@ -175,11 +175,21 @@ def test_the_page_tells_the_truth():
         exec(block, {})
 
 
+@pytest.mark.filterwarnings("ignore:max_dist_to_goal:UserWarning")
+def test_agents_with_equal_boxes_have_the_same_actions():
+    env = from_jaxmarl(jaxmarl.make("jaxnav", num_agents=3))
+    assert isinstance(env.action_space, Box)
+    assert env.num_agents == 3
+    check_env(env, steps=5)
+
+
 def test_what_does_not_fit_is_one_sentence(spread):
     with pytest.raises(ValueError, match=r"see \(\d+,\), \(\d+,\): say pad=True"):
         from_jaxmarl(jaxmarl.make("MPE_simple_push_v3"))
     with pytest.raises(ValueError, match="have different actions"):
         from_jaxmarl(jaxmarl.make("MPE_simple_speaker_listener_v4"), pad=True)
+    with pytest.raises(ValueError, match="shows is no dict with an entry for each agent: put a wr"):
+        from_jaxmarl(jaxmarl.make("storm_np"))
     with pytest.raises(ValueError, match="does not say which actions are allowed: say mask=False"):
         from_jaxmarl(spread, mask=True)
     with pytest.raises(ValueError, match="to_jaxmarl"):
