@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import struct
+import time
 from types import SimpleNamespace
 
 import jax.numpy as jnp
