@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
 _HIDDEN_SCALE = math.sqrt(2)
 
@@ -37,6 +37,47 @@ class AbstractNetwork(eqx.Module):
 
         **Returns:** the output, and what the network remembers next.
         """
+
+    def unroll(
+        self,
+        x: PyTree[Shaped[Array, "time ..."]],
+        carry: PyTree[Shaped[Array, "..."]],
+        start: Bool[Array, " time"],
+    ) -> Float[Array, "time out"]:
+        """Reads a sequence of inputs, as PPO does with what it learns from.
+
+        A network may do more of it at once than one input after the other, if the outputs are
+        the same.
+
+        **Arguments:**
+
+        - `x`: what one agent sees, step by step.
+        - `carry`: what the network remembers before the first step.
+        - `start`: where an episode starts: there the network forgets.
+
+        **Returns:** the outputs.
+        """
+        return unroll(self, self.initial_carry(), x, carry, start)
+
+
+def unroll(
+    step: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]],
+    initial_carry: PyTree[Shaped[Array, "..."]],
+    x: PyTree[Shaped[Array, "time ..."]],
+    carry: PyTree[Shaped[Array, "..."]],
+    start: Bool[Array, " time"],
+) -> PyTree[Shaped[Array, "time ..."]]:
+    """The outputs of one step after the other, with the initial carry where an episode starts."""
+    if carry is None:
+        return jax.vmap(lambda seen: step(seen, None)[0])(x)
+
+    def scan_step(carry: PyTree, now: tuple[PyTree, Bool[Array, ""]]) -> tuple[PyTree, PyTree]:
+        seen, starts = now
+        carry = jax.tree.map(lambda i, c: jnp.where(starts, i, c), initial_carry, carry)
+        output, carry = step(seen, carry)
+        return carry, output
+
+    return jax.lax.scan(scan_step, carry, (x, start))[1]
 
 
 @final
@@ -257,9 +298,28 @@ class GRU(AbstractNetwork):
     def __call__(
         self, x: Shaped[Array, "..."], carry: Float[Array, " width"]
     ) -> tuple[Float[Array, " out"], Float[Array, " width"]]:
-        features, _ = self.encoder(x, None)
-        carry = self.cell(jnp.tanh(features), carry)
+        carry = self.cell(self._encode(x), carry)
         return self.head(carry), carry
+
+    def unroll(
+        self,
+        x: Shaped[Array, "time ..."],
+        carry: Float[Array, " width"],
+        start: Bool[Array, " time"],
+    ) -> Float[Array, "time out"]:
+        """Encodes all inputs at once: one large product is faster than many small ones."""
+
+        def remember(features: Array, carry: Array) -> tuple[Array, Array]:
+            carry = self.cell(features, carry)
+            return carry, carry
+
+        features = jax.vmap(self._encode)(x)
+        memories = unroll(remember, self.initial_carry(), features, carry, start)
+        return jax.vmap(self.head)(memories)
+
+    def _encode(self, x: Shaped[Array, "..."]) -> Float[Array, " width"]:
+        features, _ = self.encoder(x, None)
+        return jnp.tanh(features)
 
 
 def _gated_unit(width: int, key: PRNGKeyArray) -> eqx.nn.GRUCell:

@@ -81,6 +81,29 @@ class ActorCritic(eqx.Module):
         output = mask_logits(output, action_mask)
         return self.head.distribution(output), value[:, 0], _join_carry(actor_carry, critic_carry)
 
+    def unroll(
+        self,
+        observation: PyTree[Shaped[Array, "time agents ..."]],
+        carry: PyTree[Shaped[Array, "agents ..."]],
+        start: Bool[Array, " time"],
+    ) -> tuple[ActionDistribution, Float[Array, "time agents"]]:
+        """Takes many steps.
+
+        **Arguments:**
+
+        - `observation`: what every agent sees, step by step.
+        - `carry`: what every agent remembers before the first step.
+        - `start`: where an episode starts: there they forget.
+
+        **Returns:** the distributions of the agents' choices, and their values.
+        """
+        actor_carry, critic_carry = _split_carry(carry)
+        seen, action_mask = split_mask(observation)
+        output = self.actor.unroll(jax.vmap(self.view.local)(seen), actor_carry, start)
+        value = self.critic.unroll(jax.vmap(self.view)(seen), critic_carry, start)
+        output = jax.vmap(mask_logits)(output, action_mask)
+        return jax.vmap(self.head.distribution)(output), value[..., 0]
+
     def value(
         self,
         observation: PyTree[Shaped[Array, "agents ..."]],

@@ -19,7 +19,7 @@ from ._batch import Batch, Minibatch, cut_rollout, minibatch, shuffle
 from ._divisors import nearest_divisors
 from ._gae import gae
 from ._heads import ActionDistribution
-from ._policy import ActorCritic, reset_carry
+from ._policy import ActorCritic
 from ._rollout import Rollout, collect_rollout, observe_fn
 from ._runner import RunnerState, init_runner
 
@@ -398,12 +398,8 @@ def replay(
 
     **Returns:** the distributions of the actions, and the values.
     """
-    if not policy.recurrent:
-        distribution, value, _ = jax.vmap(jax.vmap(policy))(batch.observation, None)
-        return distribution, value
-    step = functools.partial(_replay_step, policy)
-    _, (distribution, value) = jax.lax.scan(step, batch.carry, (batch.observation, batch.start))
-    return distribution, value
+    unroll = jax.vmap(policy.unroll, in_axes=(1, 0, 1), out_axes=1)
+    return unroll(batch.observation, batch.carry, batch.start)
 
 
 def ppo_loss(
@@ -496,20 +492,6 @@ def _loss_of(
     entropy_coefficient: Float[Array, ""],
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
     return ppo_loss(eqx.combine(parameters, rest), batch, ppo, entropy_coefficient)
-
-
-def _replay_step(
-    policy: ActorCritic,
-    carry: PyTree[Shaped[Array, "sequences agents ..."]],
-    step: tuple[PyTree[Shaped[Array, "sequences agents ..."]], Bool[Array, " sequences"]],
-) -> tuple[
-    PyTree[Shaped[Array, "sequences agents ..."]],
-    tuple[ActionDistribution, Float[Array, "sequences agents"]],
-]:
-    observation, start = step
-    carry = reset_carry(policy, carry, start)
-    distribution, value, carry = jax.vmap(policy)(observation, carry)
-    return carry, (distribution, value)
 
 
 def _huber(error: Float[Array, "..."], delta: Hyperparameter) -> Float[Array, "..."]:

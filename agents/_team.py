@@ -7,9 +7,9 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, PyTree, Shaped
 
-from ._networks import AbstractNetwork
+from ._networks import AbstractNetwork, unroll
 
 
 class AbstractMultiAgentNetwork(eqx.Module):
@@ -29,6 +29,15 @@ class AbstractMultiAgentNetwork(eqx.Module):
 
         **Returns:** one output per agent, and what they remember next.
         """
+
+    def unroll(
+        self,
+        x: PyTree[Shaped[Array, "time agents ..."]],
+        carry: PyTree[Shaped[Array, "agents ..."]],
+        start: Bool[Array, " time"],
+    ) -> Float[Array, "time agents out"]:
+        """Reads a sequence of inputs, and forgets where an episode starts."""
+        return unroll(self, self.initial_carry(), x, carry, start)
 
 
 @final
@@ -62,6 +71,14 @@ class SharedParameters(AbstractMultiAgentNetwork):
     ) -> tuple[Float[Array, "agents out"], PyTree[Shaped[Array, "agents ..."]]]:
         return jax.vmap(self.network)(x, carry)
 
+    def unroll(
+        self,
+        x: PyTree[Shaped[Array, "time agents ..."]],
+        carry: PyTree[Shaped[Array, "agents ..."]],
+        start: Bool[Array, " time"],
+    ) -> Float[Array, "time agents out"]:
+        return jax.vmap(self.network.unroll, in_axes=(1, 0, None), out_axes=1)(x, carry, start)
+
 
 @final
 class IndependentParameters(AbstractMultiAgentNetwork):
@@ -93,3 +110,13 @@ class IndependentParameters(AbstractMultiAgentNetwork):
         self, x: PyTree[Shaped[Array, "agents ..."]], carry: PyTree[Shaped[Array, "agents ..."]]
     ) -> tuple[Float[Array, "agents out"], PyTree[Shaped[Array, "agents ..."]]]:
         return eqx.filter_vmap(type(self.networks).__call__)(self.networks, x, carry)
+
+    def unroll(
+        self,
+        x: PyTree[Shaped[Array, "time agents ..."]],
+        carry: PyTree[Shaped[Array, "agents ..."]],
+        start: Bool[Array, " time"],
+    ) -> Float[Array, "time agents out"]:
+        unroll = type(self.networks).unroll
+        axes = (eqx.if_array(0), 1, 0, None)
+        return eqx.filter_vmap(unroll, in_axes=axes, out_axes=1)(self.networks, x, carry, start)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from learners import GRU, assert_close, build, clocks, loud_mlp
 
+import agents
 from agents import (
     MLP,
     ActorCritic,
@@ -98,6 +99,25 @@ def test_the_carry_is_none_unless_something_remembers(key):
     _, _, carry = mixed(jnp.ones((2, 4)), mixed.initial_carry())
     assert carry[0] is None
     assert carry[1].shape == (2, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("critic", [MLP, GRU])
+@pytest.mark.parametrize("actor", [GRU, functools.partial(agents.GRU, width=8)])
+def test_unrolling_is_one_step_after_the_other(key, actor, critic, shared):
+    env, length = clocks(1), 6
+    one, other = (build(env, key, network=n, shared=shared) for n in (actor, critic))
+    policy = ActorCritic(one.actor, other.critic, LocalObservation())
+    observation = jax.random.normal(key, (length, 2, 4))
+    start = jnp.array([False, True, False, False, True, True])
+    carry = jax.tree.map(lambda x: x + 0.25, policy.initial_carry())
+    distributions, values = policy.unroll(observation, carry, start)
+    for time in range(length):
+        carry = policy.initial_carry() if start[time] else carry
+        distribution, value, carry = policy(observation[time], carry)
+        assert_close(distributions.logits[time], distribution.logits)
+        assert_close(values[time], value)
 
 
 def test_a_fresh_actor_is_nearly_uniform(key):
