@@ -73,11 +73,24 @@ def unroll(
 
     def scan_step(carry: PyTree, now: tuple[PyTree, Bool[Array, ""]]) -> tuple[PyTree, PyTree]:
         seen, starts = now
-        carry = jax.tree.map(lambda i, c: jnp.where(starts, i, c), initial_carry, carry)
-        output, carry = step(seen, carry)
+        output, carry = step(seen, begin_anew(initial_carry, carry, starts))
         return carry, output
 
     return jax.lax.scan(scan_step, carry, (x, start))[1]
+
+
+def begin_anew(
+    initial_carry: PyTree[Shaped[Array, "..."]],
+    carry: PyTree[Shaped[Array, "..."]],
+    start: Bool[Array, "*batch"],
+) -> PyTree[Shaped[Array, "..."]]:
+    """The carry, with the initial one where an episode starts; its leaves lead with `batch`."""
+
+    def choose(initial: Shaped[Array, "..."], now: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+        mask = start.reshape(start.shape + (1,) * (now.ndim - start.ndim))
+        return jnp.where(mask, jnp.broadcast_to(initial, now.shape), now)
+
+    return jax.tree.map(choose, initial_carry, carry)
 
 
 @final

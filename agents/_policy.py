@@ -5,7 +5,6 @@ from typing import final
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
 from eqgrid import AbstractVectorEnv, split_mask
@@ -18,7 +17,7 @@ from ._heads import (
     head_for,
     mask_logits,
 )
-from ._networks import MLP, AbstractNetwork
+from ._networks import MLP, AbstractNetwork, begin_anew
 from ._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
 from ._views import AbstractCriticInput, LocalObservation
 
@@ -169,14 +168,7 @@ def reset_carry(
 
     **Returns:** the carry with the initial carry in those places.
     """
-    return jax.tree.map(lambda i, c: _where(start, i, c), policy.initial_carry(), carry)
-
-
-def _where(
-    start: Bool[Array, "..."], initial: Shaped[Array, "agents ..."], carry: Shaped[Array, "..."]
-) -> Shaped[Array, "..."]:
-    mask = start.reshape(start.shape + (1,) * (carry.ndim - start.ndim))
-    return jnp.where(mask, jnp.broadcast_to(initial, carry.shape), carry)
+    return begin_anew(policy.initial_carry(), carry, start)
 
 
 def _team(

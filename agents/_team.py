@@ -117,6 +117,6 @@ class IndependentParameters(AbstractMultiAgentNetwork):
         carry: PyTree[Shaped[Array, "agents ..."]],
         start: Bool[Array, " time"],
     ) -> Float[Array, "time agents out"]:
-        unroll = type(self.networks).unroll
         axes = (eqx.if_array(0), 1, 0, None)
-        return eqx.filter_vmap(unroll, in_axes=axes, out_axes=1)(self.networks, x, carry, start)
+        mapped = eqx.filter_vmap(type(self.networks).unroll, in_axes=axes, out_axes=1)
+        return mapped(self.networks, x, carry, start)
