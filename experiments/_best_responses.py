@@ -36,7 +36,7 @@ class BestResponses:
         **Raises:** `UsageError` when the file of best responses is damaged.
         """
         self.path = file.with_suffix(".best-responses.json")
-        env = config.env
+        env = config.env.as_judged()
         rules = f" ({env.rules})" if env.rules else ""
         told = _digest(f"{env!r}, {config.agent_id}, {config.time_left}")
         self.world = f"{env.name}, {short_name(env.title)}{rules}, {env.horizon} steps, {told}"
@@ -81,10 +81,10 @@ def _digest(text: str) -> str:
 
 def training_settings(config: Config, steps: int) -> Config:
     """The settings that best responses are trained with: those of the world, in which agents are
-    shown what they are in `config`. Where the world normalises observations by default, the best
-    response does so for itself.
+    shown what they are in `config`, and what only training knows has its defaults. Where the world
+    normalises observations by default, the best response does so for itself.
     """
-    env: Any = config.env
+    env: Any = config.env.as_judged()
     normalize = default_world(env.name).normalize_observation
     env = dataclasses.replace(env, normalize_observation=normalize)
     return dataclasses.replace(

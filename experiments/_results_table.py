@@ -12,6 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
+from agents import write_whole
 from experiments._errors import UsageError
 from experiments._figure import label_thousands, new_figure, write_figure
 from experiments._folder import seed_folders, short_name
@@ -154,20 +155,23 @@ def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
                     f"The runs {str(before.folder)!r} and {str(run.folder)!r} {what}: name runs "
                     "that differ in nothing but their seeds."
                 )
-        folders = [run.folder for run in own]
-        games = [_played(folders, f"{what}.json") for what in ("crossplay", "partners")]
+        games = [_played(own, f"{what}.json") for what in ("crossplay", "partners")]
         rows.append(Row(name, tuple(own), *games))
     return rows
 
 
-def _played(folders: Sequence[Path], name: str) -> dict[str, Any]:
+def _around(runs: Sequence[FinishedRun]) -> Path:
+    """The folder of a run of many seeds, where these are its seeds."""
+    return Path(os.path.commonpath([run.folder.resolve() for run in runs]))
+
+
+def _played(own: Sequence[FinishedRun], name: str) -> dict[str, Any]:
     """What the policies of these runs have earned in other teams: the newest file of that name
     in the folder around all of them that speaks of these runs and no others.
     """
-    runs = {folder.resolve() for folder in folders}
-    around = Path(os.path.commonpath(runs))
+    runs = {run.folder.resolve() for run in own}
     found = {}
-    for path in sorted(around.glob(f"**/{name}"), key=lambda path: path.stat().st_mtime):
+    for path in sorted(_around(own).glob(f"**/{name}"), key=lambda path: path.stat().st_mtime):
         try:
             result = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
@@ -211,6 +215,23 @@ def write_seeds(path: Path, rows: Sequence[Row]) -> None:
         for name, result in results
     ]
     write_csv(path, columns, numbers)
+
+
+def copy_films(folder: Path, rows: Sequence[Row]) -> list[str]:
+    """Copies a film of every row that has one: that of seeds that were trained together, which is
+    of the one in the middle, or else that of the best run.
+
+    **Returns:** the names of the copies.
+    """
+    names = []
+    for row in rows:
+        best = max(row.runs, key=lambda run: run.score)
+        films = [around / "episode.gif" for around in (_around(row.runs), best.folder)]
+        film = next((film for film in films if film.exists()), None)
+        if film is not None:
+            names.append("-".join(x for x in row.name if x != "mlp") + ".gif")
+            write_whole(folder / names[-1], film.read_bytes())
+    return names
 
 
 def as_markdown(rows: Sequence[Row]) -> str:

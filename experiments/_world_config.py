@@ -1,8 +1,9 @@
 """What every world of the command lines says of itself."""
 
 import abc
+import dataclasses
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any, ClassVar, Self, TypedDict
 
 from jaxtyping import PyTree
 
@@ -32,6 +33,14 @@ class AbstractWorldConfig(abc.ABC):
     observation: Any
     normalize_observation: bool
     normalize_reward: bool = False
+    only_in_training: ClassVar[tuple[str, ...]] = ()
+    """The settings that evaluations know nothing of."""
+
+    def as_judged(self) -> Self:
+        """The same game, with the defaults of what only training knows."""
+        own: Any = self
+        defaults = {field.name: field.default for field in dataclasses.fields(own)}
+        return dataclasses.replace(own, **{name: defaults[name] for name in self.only_in_training})
 
     @property
     def title(self) -> str:

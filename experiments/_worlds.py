@@ -71,6 +71,7 @@ class Kitchen(AbstractWorldConfig):
     """Share of counters between two cooks that have something on them at a random start."""
     normalize_observation: bool = False
     """Bring observations to mean 0 and variance 1."""
+    only_in_training = ("practice", "random_starts", "random_counters")
 
     @property
     def run_settings(self) -> RunSettings:
@@ -304,6 +305,7 @@ class ForagingWorld(AbstractWorldConfig):
     """Numbers of every food and agent, or a grid."""
     normalize_observation: bool = False
     """Bring observations to mean 0 and variance 1."""
+    only_in_training = ("random_starts",)
 
     @property
     def run_settings(self) -> RunSettings:
@@ -413,6 +415,7 @@ class RescueWorld(AbstractWorldConfig):
     """Share of training episodes with random places."""
     normalize_observation: bool = False
     """Bring observations to mean 0 and variance 1."""
+    only_in_training = ("random_starts",)
 
     @property
     def run_settings(self) -> RunSettings:

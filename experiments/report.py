@@ -1,4 +1,4 @@
-"""One table and one picture of runs with many seeds.
+"""One table and one picture of runs with many seeds, and a film of each row.
 
 python experiments/report.py runs/results
 """
@@ -17,6 +17,7 @@ from experiments._errors import UsageError
 from experiments._results import open_results
 from experiments._results_table import (
     as_markdown,
+    copy_films,
     draw_all,
     find_runs,
     rows_of,
@@ -46,6 +47,7 @@ def run(args: Sequence[str]) -> None:
     write_table(folder / "report.csv", rows)
     write_seeds(folder / "seeds.csv", rows)
     draw_all(folder / "curves.png", rows)
+    films = copy_films(folder, rows)
     console.print(as_markdown(rows), highlight=False, markup=False, soft_wrap=True)
     files = {
         "table": "report.md",
@@ -53,7 +55,7 @@ def run(args: Sequence[str]) -> None:
         "each seed": "seeds.csv",
         "curves": "curves.png",
     }
-    for what, name in files.items():
+    for what, name in (*files.items(), *(("film", name) for name in films)):
         console.print(f"{what}  {folder / name}", highlight=False, markup=False, soft_wrap=True)
 
 

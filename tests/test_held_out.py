@@ -99,8 +99,9 @@ def test_a_best_response_is_trained_as_its_world_says():
     found = training_settings(config, 10)
     assert found.env == dataclasses.replace(config.env, normalize_observation=True)
     assert (found.ppo, found.agent_id) == (config.ppo, True)
-    kitchen = parse("ippo", ["--env.normalize-observation"])
-    assert not training_settings(kitchen, 10).env.normalize_observation
+    kitchen = parse("ippo", ["--env.normalize-observation", "--env.practice", "ring"])
+    found = training_settings(kitchen, 10).env
+    assert found == Kitchen()
 
 
 def test_a_share_needs_a_best_response_that_earns_something(tmp_path):
@@ -114,8 +115,11 @@ def test_a_share_needs_a_best_response_that_earns_something(tmp_path):
     assert said["returns"] == {"a": 15.0, "b": 0.0, "c": 6.0}
     assert said["proximity_iqm"] == 0.75
     assert again.returns(dataclasses.replace(partners[0], noise=0.1)) is None, "somebody else"
-    elsewhere = BestResponses(tmp_path / "set.toml", parse("ippo", ["--env.random-starts", "0"]))
-    assert elsewhere.returns(partners[0]) is None
+    longer = BestResponses(tmp_path / "set.toml", parse("ippo", ["--env.horizon", "401"]))
+    assert longer.returns(partners[0]) is None
+    flags = ["--env.random-starts", "0", "--env.practice", "ring"]
+    trained_elsewhere = BestResponses(tmp_path / "set.toml", parse("ippo", flags))
+    assert trained_elsewhere.returns(partners[0]) == [10.0, 30.0], "the game is the same"
     assert said["return_iqm"] == pytest.approx(7.0)
 
 

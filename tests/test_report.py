@@ -69,6 +69,20 @@ def test_the_table_has_a_row_for_each_algorithm(runs, tmp_path, capsys):
         assert len(np.unique(np.asarray(picture))) > 10
 
 
+def test_a_row_has_the_film_of_its_seeds_or_of_its_best_run(runs, tmp_path):
+    (runs / "ippo" / "episode.gif").write_bytes(b"of the seed in the middle")
+    for seed in range(4):
+        (runs / "ippo" / f"seed-{seed}" / "episode.gif").write_bytes(b"of a seed")
+        (runs / "mappo" / f"seed-{seed}" / "episode.gif").write_bytes(f"of {seed}".encode())
+    report.run([str(runs), "--out", str(tmp_path / "out")])
+    films = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.gif")}
+    of_the_best = f"of {np.argmax(SCORES['mappo'])}".encode()
+    assert films == {
+        "cramped-ippo.gif": b"of the seed in the middle",
+        "cramped-mappo.gif": of_the_best,
+    }
+
+
 def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp_path):
     policies = [str(x / "policy.safetensors") for x in sorted((runs / "ippo").glob("seed-*"))]
     games = {
