@@ -70,32 +70,3 @@ def test_generated_kitchens_are_no_practice(layout, practice):
 def test_practice_that_does_not_fit_is_refused(practice, says):
     with pytest.raises(LayoutError, match=says):
         Kitchen(practice=(practice,)).build(train=True)
-
-
-def test_only_training_starts_on_the_plan():
-    kitchen = Kitchen(layout="ring", plan_starts=1.0, random_starts=0.0)
-    keys = jax.random.split(jax.random.key(0), 64)
-    moved = {}
-    for train in (True, False):
-        env = kitchen.build(train=train)
-        worlds = eqx.filter_vmap(env.reset)(keys)[1]
-        start = np.asarray(env.layout.start.bodies.position)
-        moved[train] = bool((np.asarray(worlds.bodies.position) != start).any())
-    assert moved == {True: True, False: False}
-    assert kitchen.as_judged() == Kitchen(layout="ring")
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ["--env.layout", "ring", "--env.practice", "forced"],
-        ["--env.layout", "ring", "--env.horizon", "399"],
-        ["--env.layout", "ring,forced"],
-        ["--env.layout", "generated"],
-    ],
-    ids=lambda flags: flags[-1],
-)
-def test_without_one_plan_nothing_starts_on_it(flags):
-    with pytest.raises(UsageError, match="is for one kitchen with a stored plan, without"):
-        parse("ippo", [*flags, "--env.plan-starts", "0.5"])
-    assert parse("ippo", ["--env.layout", "ring", "--env.plan-starts", "0.5"])

@@ -14,14 +14,11 @@ from eqgrid.envs.overcooked import (
     RandomHeld,
     RandomPots,
     Recipes,
-    StartOnPlan,
     Tile,
     encode,
     item_of,
     parse_kitchen,
-    replay,
     soup_contents,
-    stored_plan,
 )
 from eqgrid.grid import (
     IDLE,
@@ -200,41 +197,6 @@ def test_sometimes_changes_an_episode_altogether_or_not_at_all(probability):
     for i in np.flatnonzero(~held)[:5]:
         world = jax.tree.map(lambda x, i=i: x[i], worlds)
         assert_equal(world, jax.tree.map(np.asarray, layout.start))
-
-
-def _as_rows(worlds):
-    """Different worlds, whatever the time."""
-    leaves = jax.tree.leaves((worlds.cells, worlds.bodies))
-    return set(zip(*([np.asarray(row).tobytes() for row in leaf] for leaf in leaves), strict=True))
-
-
-@pytest.fixture(scope="module")
-def plan():
-    """The states of the best known plan of a kitchen, its actions, and what each step earns."""
-    found = stored_plan("forced_coordination", "classic", 400)
-    assert found is not None
-    states, rewards = replay(Overcooked("forced"), found.joint_actions())
-    return states, found.joint_actions(), rewards
-
-
-def test_an_episode_starts_at_any_step_of_a_plan(plan):
-    env = Overcooked("forced", starts=(StartOnPlan(plan[0]),))
-    worlds = reset_many(env, jax.random.split(jax.random.key(0), RESETS))
-    assert not np.asarray(worlds.time).any()
-    on_the_way, drawn = (_as_rows(found) for found in (plan[0], worlds))
-    assert drawn <= on_the_way
-    assert len(drawn) > 0.8 * len(on_the_way)
-
-
-@pytest.mark.parametrize("step", [0, 57, 333])
-def test_the_rest_of_a_plan_earns_the_rest_of_its_return(plan, step):
-    states, actions, rewards = plan
-    env = Overcooked(
-        "forced", starts=(StartOnPlan(jax.tree.map(lambda x: x[step : step + 1], states)),)
-    )
-    world = env.reset(jax.random.key(0))[1]
-    env = eqx.tree_at(lambda env: env.layout.start, env, world)
-    np.testing.assert_array_equal(replay(env, actions[step:])[1], rewards[step:])
 
 
 def test_64_resets_are_diverse():
