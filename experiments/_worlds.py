@@ -15,21 +15,15 @@ from eqgrid.envs.overcooked import (
     TRAINING_SHAPING,
     GeneratedKitchens,
     Overcooked,
-    Plan,
-    StartOnPlan,
     best_known_return,
     find_obstacle,
     load_layout,
     random_starts,
-    replay,
-    stored_plan,
-    stored_plans,
 )
 from eqgrid.envs.overcooked_v2 import OvercookedV2
 from eqgrid.envs.rescue import GeneratedSites, Rescue, load_site, victims_left
 from eqgrid.envs.warehouse import Warehouse
 from eqgrid.grid import (
-    AbstractStart,
     GridWorld,
     Layout,
     LayoutPool,
@@ -75,11 +69,9 @@ class Kitchen(AbstractWorldConfig):
     """Share of training episodes with a random start."""
     random_counters: float = 0.0
     """Share of counters between two cooks that have something on them at a random start."""
-    plan_starts: float = 0.0
-    """Share of training episodes that start somewhere on the best known plan."""
     normalize_observation: bool = False
     """Bring observations to mean 0 and variance 1."""
-    only_in_training = ("practice", "random_starts", "random_counters", "plan_starts")
+    only_in_training = ("practice", "random_starts", "random_counters")
 
     @property
     def run_settings(self) -> RunSettings:
@@ -91,8 +83,7 @@ class Kitchen(AbstractWorldConfig):
 
     @property
     def has_slow_resets(self) -> bool:
-        drawn = self.layout == GENERATED and self.generated.pool == 0
-        return self.random_starts > 0 or self.plan_starts > 0 or drawn
+        return self.random_starts > 0 or (self.layout == GENERATED and self.generated.pool == 0)
 
     @property
     def mixture(self) -> tuple[str, ...]:
@@ -128,31 +119,17 @@ class Kitchen(AbstractWorldConfig):
         return self.generated.build() if self.layout == GENERATED else None
 
     def _build_in(self, layout: str | Layout, train: bool) -> GridWorld:
+        share = self.random_starts if train else 0
         return Overcooked(
             layout,
             dynamics=self.dynamics,
             horizon=self.horizon,
             observation=self.observation,
-            starts=self._starts() if train else (),
+            starts=random_starts(
+                share, full_only=self.dynamics == "classic", counters=self.random_counters
+            ),
             shaping=TRAINING_SHAPING,
         )
-
-    def _starts(self) -> tuple[AbstractStart, ...]:
-        starts = random_starts(
-            self.random_starts,
-            full_only=self.dynamics == "classic",
-            counters=self.random_counters,
-        )
-        if self.plan_starts == 0:
-            return starts
-        plan = self._plan()
-        assert plan is not None  # as `check` has seen
-        kitchen = Overcooked(plan.layout, dynamics=self.dynamics, horizon=self.horizon)
-        states, _ = replay(kitchen, plan.joint_actions())
-        return *starts, WithProbability(self.plan_starts, (StartOnPlan(states),))
-
-    def _plan(self) -> Plan | None:
-        return stored_plan(self.layout, self.dynamics, self.horizon)
 
     def _build_in_all(self, names: tuple[str, ...], train: bool) -> GridWorld | RandomLayouts:
         layouts = _equally_large(names)
@@ -193,13 +170,6 @@ class Kitchen(AbstractWorldConfig):
         check_generated(self.layout, self.generated)
         _check_share("--env.random-starts", self.random_starts)
         _check_share("--env.random-counters", self.random_counters)
-        _check_share("--env.plan-starts", self.plan_starts)
-        if self.plan_starts > 0 and (self.practice or self._plan() is None):
-            known = ", ".join(" ".join(map(str, key)) for key in stored_plans())
-            raise UsageError(
-                "--env.plan-starts is for one kitchen with a stored plan, without --env.practice; "
-                f"plans are known for these layouts, rules and horizons: {known}."
-            )
         if self.practice and GENERATED in (self.layout, *self.practice):
             raise UsageError(
                 "--env.practice names layouts to be trained in besides --env.layout: leave it out, "

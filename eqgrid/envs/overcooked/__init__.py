@@ -66,7 +66,6 @@ from ._plans import (
     Plan as Plan,
     best_known_return as best_known_return,
     replay as replay,
-    stored_plan as stored_plan,
     stored_plans as stored_plans,
 )
 from ._recipes import ALL_RECIPES as ALL_RECIPES, Recipe as Recipe, Recipes as Recipes
@@ -86,7 +85,6 @@ from ._starts import (
     RandomCounters as RandomCounters,
     RandomHeld as RandomHeld,
     RandomPots as RandomPots,
-    StartOnPlan as StartOnPlan,
     random_starts as random_starts,
 )
 from ._ticks import Cook as Cook, StartWhenFull as StartWhenFull

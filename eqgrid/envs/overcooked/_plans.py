@@ -74,14 +74,9 @@ def stored_plans() -> dict[tuple[str, str, int], Plan]:
     return {plan.key: plan for plan in plans}
 
 
-def stored_plan(layout: str, dynamics: str, horizon: int) -> Plan | None:
-    """The stored plan of a kitchen, by either of its names, if there is one."""
-    return stored_plans().get((REFERENCE_NAMES.get(layout, layout), dynamics, horizon))
-
-
 def best_known_return(layout: str, dynamics: str, horizon: int) -> float | None:
     """What the stored plan of a kitchen, by either of its names, earns, if there is one."""
-    plan = stored_plan(layout, dynamics, horizon)
+    plan = stored_plans().get((REFERENCE_NAMES.get(layout, layout), dynamics, horizon))
     return None if plan is None else plan.value
 
 

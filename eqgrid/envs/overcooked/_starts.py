@@ -151,26 +151,6 @@ class RandomCounters(AbstractStart):
         return dataclasses.replace(world, cells=dataclasses.replace(world.cells, object=objects))
 
 
-@final
-class StartOnPlan(AbstractStart):
-    """An episode starts where a plan is after some of its steps, each as likely.
-
-    So cooks practise every part of a plan before they can reach it (reference state initialisation,
-    Peng et al. 2018, "DeepMimic"). Nothing tells them what the plan does next.
-
-    **Arguments:**
-
-    - `worlds`: the states of a plan, as `replay` gives them.
-    """
-
-    worlds: World
-
-    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        step = jax.random.randint(key, (), 0, len(self.worlds.time))
-        chosen = jax.tree.map(lambda leaf: leaf[step], self.worlds)
-        return dataclasses.replace(chosen, time=world.time)
-
-
 def random_starts(
     probability: float | int, *, full_only: bool = True, counters: float | int = 0
 ) -> tuple[AbstractStart, ...]:
