@@ -14,6 +14,7 @@ from agents import (
     CNN,
     GRU,
     MLP,
+    PPO,
     AbstractCriticInput,
     AbstractNetwork,
     GlobalState,
@@ -90,6 +91,12 @@ def with_shaping(
     many = jax.tree.map(lambda x: fades if _is_fade(x) else x, env, is_leaf=_is_fade)
     axes = jax.tree.map(lambda x: 0 if _is_fade(x) else None, env, is_leaf=_is_fade)
     return many, axes
+
+
+def stack_settings(configs: Sequence[Config]) -> PPO:
+    """The settings of many runs in one, with a vector for each real number."""
+    ppos = [config.ppo.with_arrays() for config in configs]
+    return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *ppos)
 
 
 @final

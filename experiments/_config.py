@@ -37,6 +37,10 @@ class Config:
     """Seed of everything that is random."""
     num_seeds: int = 1
     """Runs with this and the following seeds, trained at once."""
+    candidates: int = 1
+    """Agents that learn at first; the best one goes on."""
+    candidate_steps: int = 500_000
+    """How long each of them learns, in environment steps."""
     total_steps: int = 4_000_000
     """Length of training, in environment steps."""
     num_envs: int = 64
@@ -124,6 +128,8 @@ _MAX_FILE_BYTES = 100_000
 _LIMITS = {
     "--seed": (0, 2**32 - 1),  # what a jax key holds
     "--num-seeds": (1, 1024),
+    "--candidates": (1, 1024),
+    "--candidate-steps": (1, 10**15),
     "--sweep.index": (0, 10**6),
     "--total-steps": (1, 10**15),
     "--num-envs": (1, 2**24),
@@ -510,11 +516,32 @@ def check(config: Config) -> None:
             "--time-left is for features: with --env.observation planes, leave it out."
         )
     _check_counts(config)
+    _check_candidates(config)
     _check_many(config)
     if config.distributed and config.devices not in (1, "all"):
         raise UsageError(
             "--distributed trains on all devices of all processes: leave out --devices, or say "
             "--devices all."
+        )
+
+
+def _check_candidates(config: Config) -> None:
+    """Refuses candidates where they have no meaning."""
+    if config.candidates == 1:
+        return
+    others = {
+        "--curriculum": config.curriculum is not None or config.stage,
+        "--sweep": config.sweep is not None,
+        "--devices": config.devices != 1,
+        "--distributed": config.distributed,
+    }
+    for flag, given in others.items():
+        if given:
+            raise UsageError(f"--candidates cannot be given with {flag}: leave one of them out.")
+    if config.candidate_steps >= config.total_steps:
+        raise UsageError(
+            f"--candidate-steps {config.candidate_steps} leaves nothing of --total-steps "
+            f"{config.total_steps} to go on with: lower it."
         )
 
 

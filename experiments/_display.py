@@ -1,5 +1,6 @@
 """What a person sees while agents learn: a bar in a terminal, lines in a file."""
 
+import dataclasses
 import os
 import sys
 from typing import Protocol, final
@@ -109,3 +110,30 @@ class LogDisplay(Display):
 
     def stop(self) -> None:
         pass
+
+
+@final
+class Summed:
+    """Shows the steps of all runs together."""
+
+    def __init__(self, display: Display, number: int, num_updates: int | None = None):
+        """**Arguments:**
+
+        - `display`: what shows them.
+        - `number`: how many runs there are.
+        - `num_updates`: after how many updates they end, if that is before their last one.
+        """
+        self.display, self.number, self.num_updates = display, number, num_updates
+
+    def __call__(self, progress: TrainProgress) -> None:
+        if self.num_updates is not None:
+            steps = progress.env_steps // progress.updates * self.num_updates
+            progress = dataclasses.replace(
+                progress, num_updates=self.num_updates, num_env_steps=steps
+            )
+        names = ("env_steps", "num_env_steps", "env_steps_before")
+        self.display(
+            dataclasses.replace(
+                progress, **{name: self.number * getattr(progress, name) for name in names}
+            )
+        )

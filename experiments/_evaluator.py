@@ -5,11 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import final
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
 
-from agents import ActorCritic, Evaluation, TrainProgress, evaluate
+from agents import ActorCritic, Evaluation, TrainProgress, TrainState, evaluate
 from eqgrid import AbstractVectorEnv, NormalizeObservation
 
 
@@ -123,3 +125,53 @@ class Evaluator:
 def frozen(env: AbstractVectorEnv, env_state: PyTree) -> AbstractVectorEnv:
     """`env` with the moments that training has arrived at, if it normalises at all."""
     return env.freeze(env_state) if isinstance(env, NormalizeObservation) else env
+
+
+@final
+class EvaluatorOfMany:
+    """Plays episodes with the newest policies of all runs at once: for each run those that its
+    own evaluator would play.
+    """
+
+    def __init__(self, evaluators: Sequence[Evaluator]):
+        self.evaluators = evaluators
+        self.keys = jnp.stack([evaluator.key for evaluator in evaluators])
+
+    def __call__(self, progress: TrainProgress) -> dict[str, float]:
+        """What `train` measures after every block: the mean over the runs."""
+        episodes = self.play(progress.state, progress.updates)
+        rows = []
+        for i, evaluator in enumerate(self.evaluators):
+            own = jax.tree.map(lambda x, i=i: x[i], episodes)
+            rows.append(evaluator.add(progress, own))
+        return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+
+    def play(self, state: TrainState, number: int) -> Evaluation:
+        """The episodes of every run.
+
+        **Arguments:**
+
+        - `state`: the states of all runs in one.
+        - `number`: which evaluation this is; equal numbers play equal episodes.
+        """
+        env, env_state = self.evaluators[0].env, state.runner.env_state
+        which = jnp.asarray(np.uint32(number))
+        episodes = _play_all(state.policy, env, env_state, self.keys, which)
+        return jax.tree.map(np.asarray, episodes)
+
+
+@eqx.filter_jit
+def _play_all(
+    policies: ActorCritic,
+    env: AbstractVectorEnv,
+    env_states: PyTree,
+    keys: Shaped[PRNGKeyArray, " runs"],
+    number: Int[Array, ""],
+) -> Evaluation:
+    """The episodes of every run, as its own evaluator plays them."""
+
+    def play(policy: ActorCritic, env_state: PyTree, key: PRNGKeyArray) -> Evaluation:
+        key = jax.random.split(jax.random.fold_in(key, number), 1)[0]
+        return evaluate(policy, frozen(env, env_state), key)
+
+    return eqx.filter_vmap(play)(policies, env_states, keys)

@@ -22,8 +22,11 @@ _FILES = (
     *("checkpoints/last.safetensors", "checkpoints/best.safetensors", "policy.safetensors"),
 )
 """What a run writes."""
+CANDIDATES_FILE = "checkpoints/candidates.safetensors"
+"""Where the candidates of a run are while they learn."""
 
 _MORE = ("metrics.jsonl", "tensorboard", "wandb", "trace", "checkpoints/seeds.safetensors")
+_MORE += (CANDIDATES_FILE,)
 """What it writes when it is asked to, and `checkpoints/step-*.safetensors`, and `seed-*`."""
 
 
@@ -194,7 +197,8 @@ def is_complete(folder: Path, film: bool = True) -> bool:
 
 
 def _has_learned(folder: Path) -> bool:
-    return any(os.path.lexists(folder / name) for name in _FILES if name != "config.toml")
+    files = (*(name for name in _FILES if name != "config.toml"), CANDIDATES_FILE)
+    return any(os.path.lexists(folder / name) for name in files)
 
 
 def _bring_back(folder: Path) -> None:

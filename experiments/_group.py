@@ -11,41 +11,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import PRNGKeyArray, Shaped
 
 from agents import (
-    PPO,
-    ActorCritic,
-    Evaluation,
     Hook,
     StopTraining,
     TrainProgress,
     TrainState,
-    evaluate,
-    init_train_state,
     pick_run,
     save,
     train,
 )
-from eqgrid import AbstractVectorEnv
-from experiments._build import networks, with_shaping
+from experiments._build import stack_settings, with_shaping
 from experiments._conclusion import Conclusion
-from experiments._display import Display
+from experiments._display import Display, Summed
 from experiments._errors import Failures
-from experiments._evaluator import Evaluator, frozen
+from experiments._evaluator import Evaluator, EvaluatorOfMany
 from experiments._hooks import SAVE_SECONDS, Forget, OutOfTime, StopWhenAsked, profiled
 from experiments._loggers import Logger
 from experiments._run import Run
-from experiments._training import (
-    recording_hooks,
-    run_evaluator,
-    run_loggers,
-    run_once,
-)
+from experiments._start import shapes_together, start_together
+from experiments._training import recording_hooks, run_evaluator, run_loggers
 
 
 @final
@@ -94,7 +83,7 @@ class Group:
                 own = recording_hooks(run, loggers, failures, save_seconds=np.inf)
                 hooks.append(_OfOneRun(i, evaluators[i], own))
             hooks += [_KeepState(self, failures), _end_together(first, evaluators)]
-            hooks += [StopWhenAsked(process), _Summed(display, len(self.runs))]
+            hooks += [StopWhenAsked(process), Summed(display, len(self.runs))]
             if first.config.max_hours is not None:
                 hooks.append(OutOfTime(process, first.config.max_hours))
             hooks += stack.enter_context(profiled(self.folder, first.config.profile))
@@ -109,18 +98,19 @@ class Group:
         try:
             state = self.state
             if state is None:
-                state = run_once(_init_all, *self._start_arguments())
+                state = start_together(self.runs, self._keys)
             process.check()
             process.settle()  # `train` holds signals for itself
-            env, env_axes = with_shaping(plan.train_env, [run.config for run in self.runs])
+            configs = [run.config for run in self.runs]
+            env, env_axes = with_shaping(plan.train_env, configs)
             return train(
-                _stack([run.config.ppo.with_arrays() for run in self.runs]),
+                stack_settings(configs),
                 env,
                 state,
                 env_axes=env_axes,
                 num_updates=plan.num_updates,
                 updates_per_block=plan.updates_per_block,
-                measure=_EvaluatorOfMany(evaluators),
+                measure=EvaluatorOfMany(evaluators),
                 hooks=hooks,
             )
         finally:
@@ -128,12 +118,11 @@ class Group:
 
     def like(self) -> TrainState:
         """The shapes of the states of all runs in one, for `restore`."""
-        return eqx.filter_eval_shape(_init_all, *self._start_arguments())
+        return shapes_together(self.runs, len(self.runs))
 
-    def _start_arguments(self) -> tuple[Any, ...]:
-        first = self.runs[0]
-        keys = jnp.stack([run.keys[0] for run in self.runs])
-        return first.config.ppo, first.plan.train_env, keys, networks(first.algorithm, first.config)
+    @property
+    def _keys(self) -> Shaped[PRNGKeyArray, " runs"]:
+        return jnp.stack([run.keys[0] for run in self.runs])
 
 
 @final
@@ -189,23 +178,6 @@ class Trained:
 
 
 _ENDED = "all runs have reached their return, or are no longer better"
-
-
-def _init_all(
-    ppo: PPO,
-    env: AbstractVectorEnv,
-    keys: Shaped[PRNGKeyArray, " runs"],
-    networks: Mapping[str, Any],
-) -> TrainState:
-    def init(key: PRNGKeyArray) -> TrainState:
-        return init_train_state(ppo, env, key, **networks)
-
-    return eqx.filter_vmap(init)(keys)
-
-
-def _stack(ppos: Sequence[PPO]) -> PPO:
-    """The settings of all runs in one, with a vector for each real number."""
-    return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *ppos)
 
 
 def _progress_of(progress: TrainProgress, run: int, evaluator: Evaluator) -> TrainProgress:
@@ -279,60 +251,3 @@ class _EndTogether:
 def _end_together(run: Run, evaluators: Sequence[Evaluator]) -> _EndTogether:
     config = run.config
     return _EndTogether(evaluators, target=config.stop_at_return, patience=config.patience)
-
-
-@final
-class _Summed:
-    """Shows the steps of all runs together."""
-
-    def __init__(self, display: Display, number: int):
-        self.display, self.number = display, number
-
-    def __call__(self, progress: TrainProgress) -> None:
-        names = ("env_steps", "num_env_steps", "env_steps_before")
-        self.display(
-            dataclasses.replace(
-                progress, **{name: self.number * getattr(progress, name) for name in names}
-            )
-        )
-
-
-@final
-class _EvaluatorOfMany:
-    """Plays episodes with the newest policies of all runs at once: for each run those that its
-    own evaluator would play.
-    """
-
-    def __init__(self, evaluators: Sequence[Evaluator]):
-        self.evaluators = evaluators
-        self.keys = jnp.stack([evaluator.key for evaluator in evaluators])
-
-    def __call__(self, progress: TrainProgress) -> dict[str, float]:
-        """What `train` measures after every block: the mean over the runs."""
-        state, number = progress.state, jnp.asarray(np.uint32(progress.updates))
-        episodes = _play_all(
-            state.policy, self.evaluators[0].env, state.runner.env_state, self.keys, number
-        )
-        episodes = jax.tree.map(np.asarray, episodes)
-        rows = []
-        for i, evaluator in enumerate(self.evaluators):
-            own = jax.tree.map(lambda x, i=i: x[i], episodes)
-            rows.append(evaluator.add(progress, own))
-        return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
-
-
-@eqx.filter_jit
-def _play_all(
-    policies: ActorCritic,
-    env: AbstractVectorEnv,
-    env_states: PyTree,
-    keys: Shaped[PRNGKeyArray, " runs"],
-    number: Int[Array, ""],
-) -> Evaluation:
-    """The episodes of every run, as its own evaluator plays them."""
-
-    def play(policy: ActorCritic, env_state: PyTree, key: PRNGKeyArray) -> Evaluation:
-        key = jax.random.split(jax.random.fold_in(key, number), 1)[0]
-        return evaluate(policy, frozen(env, env_state), key)
-
-    return eqx.filter_vmap(play)(policies, env_states, keys)

@@ -21,12 +21,14 @@ from agents import (
     device_mesh,
     gather,
     is_first,
+    pick_run,
     read_metadata,
     restore,
     write_whole,
 )
 from experiments._build import build_evaluation_env, build_training_env, remembers
 from experiments._cache import keep_compiled_programs
+from experiments._candidates import Candidates, stopped_early
 from experiments._conclusion import Conclusion
 from experiments._config import Config, dump, parse, value_after
 from experiments._curriculum import Stage, stages, with_curriculum
@@ -130,6 +132,8 @@ def _run(algorithm: str, config: Config, process: Process) -> int:
 def _go_on(run: Run) -> int:
     """Reads all that is needed before anything in the folder is touched."""
     checkpoint = run.folder / "checkpoints" / "last.safetensors"
+    if Candidates((run,), run.folder).path.exists() and not checkpoint.exists():
+        return _begin(run)
     position = read_metadata(checkpoint)
     run = dataclasses.replace(run, number=position.get("stage", 1) - 1)
     if run.number >= len(run.stages):
@@ -177,11 +181,18 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
     - `position`: what the checkpoint says that it goes on from, if it does.
     """
     console, failures = _greet(run), Failures()
+    candidates = Candidates((run,), run.folder)
+    if run.state is None and run.config.candidates > 1:
+        state, stopped = candidates.choose(console, failures)
+        if state is None:
+            return stopped_early(console, run, stopped, failures)
+        run = dataclasses.replace(run, state=pick_run(state, 0))
     agreed = gather(dict(position or {}))[0]
     display = open_display(console)
     with run_loggers(run) as loggers, profiled(run.folder, run.config.profile) as profile:
         watchers = Watchers(console, display, failures, loggers, profile)
         run, progress, evaluator = train_stages(run, watchers, agreed)
+    candidates.path.unlink(missing_ok=True)
     stopped = STOP_CODES.get(progress.stopped or "", 0)
     if progress.stopped and progress.metrics is None:
         return print_error(NOTHING_LEARNED, stopped)

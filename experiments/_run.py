@@ -1,6 +1,7 @@
 """What the parts of the program share: the settings of a run, and what follows from them."""
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import final
 
@@ -98,6 +99,21 @@ class Run:
     def plan(self) -> Plan:
         """What follows from them."""
         return self.plans[self.number]
+
+    @property
+    def candidate_updates(self) -> int:
+        """How many updates its candidates have, if there are several: whole blocks."""
+        if self.config.candidates == 1:
+            return 0
+        block = self.plan.updates_per_block
+        blocks = math.ceil(self.config.candidate_steps / self.plan.steps_per_update / block)
+        return min(blocks * block, self.plan.num_updates)
+
+    @property
+    def steps_of_others(self) -> int:
+        """How many environment steps the candidates had that did not go on."""
+        own = self.candidate_updates * self.plan.steps_per_update
+        return (self.config.candidates - 1) * own
 
     def seconds(self) -> float:
         """How long it has taken so far, in all its processes."""

@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from agents import NonFiniteLoss, restore, write_whole
 from experiments._cache import keep_compiled_programs
+from experiments._candidates import Candidates, stopped_early
 from experiments._config import Config, dump
 from experiments._curriculum import stages
 from experiments._display import open_console, open_display, print_preparations
@@ -93,6 +94,8 @@ def _write_settings(run: Run) -> None:
 def _go_on(whole: Run) -> int:
     """Reads all that is needed before anything in the folder is touched."""
     group = Group(_runs(whole), whole.folder, whole.folder / _STATE)
+    if Candidates(group.runs, whole.folder).path.exists() and not group.checkpoint.exists():
+        return _begin(whole, group)
     state = restore(group.checkpoint, group.like())
     updates, plan = int(state.updates[0]), whole.plan
     if updates > plan.num_updates or (updates == plan.num_updates and _is_complete(group)):
@@ -140,6 +143,12 @@ def _rows_of_all(runs: tuple[Run, ...]) -> bytes:
 def _begin(whole: Run, group: Group) -> int:
     """Trains, concludes, and says where everything is."""
     console, failures = _greet(whole, group), Failures()
+    candidates = Candidates(group.runs, whole.folder)
+    if group.state is None and whole.config.candidates > 1:
+        state, stopped = candidates.choose(console, failures)
+        if state is None:
+            return stopped_early(console, whole, stopped, failures)
+        group = dataclasses.replace(group, state=state)
     log = Csv(whole.folder / "metrics.csv", _rows_of_all(group.runs))
     more = {i: [Labelled(log, {"seed": run.config.seed})] for i, run in enumerate(group.runs)}
     try:
@@ -151,6 +160,7 @@ def _begin(whole: Run, group: Group) -> int:
             f"{error.where}), so all runs stop; checkpoints are from before. Try a smaller "
             "learning rate."
         ) from error
+    candidates.path.unlink(missing_ok=True)
     stopped = trained.progress.stopped
     code = STOP_CODES.get(stopped or "", 0)
     if stopped and trained.nothing_learned:
@@ -216,6 +226,7 @@ def _result(whole: Run, trained: Trained, results: list[dict[str, Any]]) -> dict
         **{name: first[name] for name in same},
         "seeds": [x["seeds"][0] for x in results],
         "env_steps": first["env_steps"],
+        "env_steps_of_others": first["env_steps_of_others"],
         "wall_seconds": round(whole.seconds(), 2),
         "compile_seconds": first["compile_seconds"],
         "train_seconds": first["train_seconds"],

@@ -3,13 +3,11 @@
 import contextlib
 import dataclasses
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import PRNGKeyArray
 from rich.console import Console
 from rich.markup import escape
 
@@ -17,13 +15,10 @@ from agents import (
     Hook,
     TrainProgress,
     TrainState,
-    check_memory,
-    init_train_state,
     is_first,
     train,
     transfer,
 )
-from experiments._build import networks
 from experiments._config import dump
 from experiments._curriculum import EndOfStage, StageEvaluator
 from experiments._display import Display
@@ -41,8 +36,7 @@ from experiments._hooks import (
 from experiments._loggers import Logger, open_loggers
 from experiments._policies import Description
 from experiments._run import Run
-
-_T = TypeVar("_T")
+from experiments._start import shapes, start
 
 
 class Watchers(NamedTuple):
@@ -242,42 +236,3 @@ def _next_stage(done: Trained) -> Run:
     fresh = start(run, jax.random.fold_in(run.keys[0], run.number))
     state = transfer(progress.state, fresh, run.plan.train_env, keep=run.stage.keep)
     return dataclasses.replace(run, state=state)
-
-
-def start(run: Run, key: PRNGKeyArray) -> TrainState:
-    """Draws a policy and enters the environments of the run's stage.
-
-    **Raises:** `OutOfMemory`.
-    """
-    return run_once(
-        init_train_state,
-        run.config.ppo,
-        run.plan.train_env,
-        key,
-        **networks(run.algorithm, run.config),
-    )
-
-
-def run_once(function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-    """Calls a function in a program that runs once, so what counts is that it compiles fast.
-
-    **Raises:** `OutOfMemory` when it needs more memory than there is.
-    """
-    program: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
-        function, compiler_options={"xla_backend_optimization_level": "0"}
-    )
-    compiled = program.lower(*args, **kwargs).compile()
-    check_memory(compiled)
-    return compiled(*args, **kwargs)
-
-
-def shapes(run: Run) -> TrainState:
-    """The same, without the numbers."""
-    key = jax.random.key(0)
-    return eqx.filter_eval_shape(
-        init_train_state,
-        run.config.ppo,
-        run.plan.train_env,
-        key,
-        **networks(run.algorithm, run.config),
-    )

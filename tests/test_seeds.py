@@ -14,7 +14,7 @@ from command_lines import call
 from safetensors.numpy import load_file
 
 from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, load_policy
-from experiments import _folder, _group
+from experiments import _evaluator, _folder, _group
 from experiments._statistics import bootstrap_interval
 
 SMALL = (
@@ -111,14 +111,14 @@ def test_a_policy_is_that_of_a_seed(whole):
 @pytest.mark.slow
 @pytest.mark.usefixtures("hears_ctrl_c")
 def test_going_on_is_bitwise_the_same(whole, tmp_path, monkeypatch, capsys):
-    count, real = itertools.count(1), _group._EvaluatorOfMany.__call__
+    count, real = itertools.count(1), _evaluator.EvaluatorOfMany.__call__
 
     def press(self, progress):
         if next(count) == 1:
             signal.raise_signal(signal.SIGINT)
         return real(self, progress)
 
-    monkeypatch.setattr(_group._EvaluatorOfMany, "__call__", press)
+    monkeypatch.setattr(_evaluator.EvaluatorOfMany, "__call__", press)
     mine = tmp_path / "mine"
     assert call(*SMALL, *SEEDS, "--out", mine) == 130
     assert f"--resume {mine}" in capsys.readouterr().out

@@ -13,7 +13,7 @@ import pytest
 from command_lines import call_and_hear
 
 from agents import NonFiniteLoss, OutOfMemory
-from experiments import _group, _sweep
+from experiments import _evaluator, _group, _sweep
 from experiments._config import Config
 from experiments._folder import locked
 from experiments._sweep_file import settings_of
@@ -43,7 +43,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
     (tmp_path / "rates.toml").write_text('[grid]\n"ppo.learning_rate" = [0.01, 0.0001]')
     sweep = (*SMALL, "--log", "jsonl", "--sweep", "rates.toml")
-    count, real = itertools.count(1), _group._EvaluatorOfMany.__call__
+    count, real = itertools.count(1), _evaluator.EvaluatorOfMany.__call__
 
     def press(self, progress):
         if next(count) == 1:
@@ -51,7 +51,7 @@ def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
         return real(self, progress)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_group._EvaluatorOfMany, "__call__", press)
+        patch.setattr(_evaluator.EvaluatorOfMany, "__call__", press)
         code, said = call(*sweep)
     assert code == 130
     assert "to go on, give the same command again" in said

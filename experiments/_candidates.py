@@ -1,0 +1,194 @@
+"""Candidates: several agents learn at first, and the best one goes on as the run.
+
+What a seed earns at its end is often decided early, by habits that agents fall into.
+"""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+from rich.console import Console
+
+from agents import (
+    NonFiniteLoss,
+    StopTraining,
+    TrainProgress,
+    TrainState,
+    restore,
+    save,
+    train,
+)
+from experiments._build import stack_settings, with_shaping
+from experiments._display import Summed, open_display
+from experiments._errors import Failures, RunError
+from experiments._evaluator import EvaluatorOfMany
+from experiments._folder import CANDIDATES_FILE
+from experiments._hooks import SAVE_SECONDS, StopWhenAsked
+from experiments._report import print_how_to_go_on
+from experiments._run import STOP_CODES, Run
+from experiments._start import shapes_together, start_together
+from experiments._training import run_evaluator
+
+_ALL_HAVE_LEARNED = "all candidates have learned"
+
+
+@final
+class Choice(NamedTuple):
+    """What came of the candidates.
+
+    - `state`: the best one of every run, in one state. Where they were stopped, nothing.
+    - `stopped`: which signal stopped them, if any did. They go on with `--resume`.
+    """
+
+    state: TrainState | None
+    stopped: str | None
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Candidates:
+    """The candidates of one run, or of several that are trained together.
+
+    All of them are trained in one program. Each has the schedules of the whole run, so that the one
+    that goes on does so as if it had been alone.
+
+    **Arguments:**
+
+    - `runs`: share a plan.
+    - `folder`: that of all runs together.
+    """
+
+    runs: Sequence[Run]
+    folder: Path
+
+    @property
+    def path(self) -> Path:
+        """Where they are kept while they learn."""
+        return self.folder / CANDIDATES_FILE
+
+    @property
+    def _number(self) -> int:
+        return self.runs[0].config.candidates
+
+    def choose(self, console: Console, failures: Failures) -> Choice:
+        """Trains the candidates, new ones or those that are kept in the folder, and judges them.
+
+        **Raises:** `RunError` when a loss is no longer a number, and `OutOfMemory`.
+        """
+        updates, plan = self.runs[0].candidate_updates, self.runs[0].plan
+        state = self._begin()
+        evaluator = EvaluatorOfMany(
+            [run_evaluator(run) for run in self.runs for _ in range(self._number)]
+        )
+        console.print(
+            f"{self._number} candidates learn for {updates * plan.steps_per_update:,} steps each, "
+            "and the best one goes on",
+            highlight=False,
+        )
+        if int(state.updates[0]) < updates:
+            progress = self._train(state, evaluator, console, failures)
+            state, stopped = progress.state, progress.stopped
+            if stopped != _ALL_HAVE_LEARNED:
+                _keep(self.path, progress, failures)
+                return Choice(None, stopped)
+        returns = evaluator.play(state, updates).episode_return.mean(axis=(1, 2))
+        returns = np.asarray(returns).reshape(len(self.runs), self._number)
+        for run, own in zip(self.runs, returns, strict=True):
+            said = ", ".join(f"{x:.1f}" for x in -np.sort(-own))
+            console.print(f"seed {run.config.seed}: {said}", highlight=False)
+        best = returns.argmax(axis=1) + self._number * np.arange(len(self.runs))
+        return Choice(_pick(state, jnp.asarray(best)), None)
+
+    def _begin(self) -> TrainState:
+        if self.path.exists():
+            return restore(self.path, shapes_together(self.runs, len(self.runs) * self._number))
+        keys = [jax.random.split(run.keys[0], self._number) for run in self.runs]
+        return start_together(self.runs, jnp.concatenate(keys))
+
+    def _train(
+        self, state: TrainState, evaluator: EvaluatorOfMany, console: Console, failures: Failures
+    ) -> TrainProgress:
+        plan, process = self.runs[0].plan, self.runs[0].process
+        updates = self.runs[0].candidate_updates
+        configs = [run.config for run in self.runs for _ in range(self._number)]
+        display = open_display(console)
+        display.start(updates * plan.steps_per_update * len(configs))
+        env, env_axes = with_shaping(plan.train_env, configs)
+        process.check()
+        process.settle()  # `train` holds signals for itself
+        try:
+            return train(
+                stack_settings(configs),
+                env,
+                state,
+                env_axes=env_axes,
+                num_updates=plan.num_updates,
+                updates_per_block=plan.updates_per_block,
+                measure=evaluator,
+                hooks=[
+                    _EndAfter(updates),
+                    _Keep(self.path, failures),
+                    StopWhenAsked(process),
+                    Summed(display, len(configs), updates),
+                ],
+            )
+        except NonFiniteLoss as error:
+            raise RunError(
+                f"The loss of update {error.update} of a candidate is not a finite number (first "
+                f"{error.where}), so the run stops. Try a smaller learning rate."
+            ) from error
+        finally:
+            display.stop()
+
+
+def stopped_early(console: Console, run: Run, stopped: str | None, failures: Failures) -> int:
+    """Says how to go on with candidates that were stopped.
+
+    **Returns:** the exit code.
+    """
+    console.print(f"{stopped} while the candidates learned", highlight=False)
+    print_how_to_go_on(console, run.algorithm, run.folder)
+    return 1 if failures.report() else STOP_CODES.get(stopped or "", 0)
+
+
+@eqx.filter_jit
+def _pick(state: TrainState, chosen: Int[Array, " runs"]) -> TrainState:
+    return jax.tree.map(lambda x: x[chosen] if eqx.is_array(x) else x, state)
+
+
+@final
+class _EndAfter:
+    """A hook that ends training after so many updates."""
+
+    def __init__(self, updates: int):
+        self.updates = updates
+
+    def __call__(self, progress: TrainProgress) -> None:
+        if progress.updates >= self.updates:
+            raise StopTraining(_ALL_HAVE_LEARNED)
+
+
+@final
+class _Keep:
+    """A hook that keeps the newest state of all candidates, every few seconds."""
+
+    def __init__(self, path: Path, failures: Failures):
+        self.path, self.failures, self.due = path, failures, 0.0
+
+    def __call__(self, progress: TrainProgress) -> None:
+        if time.perf_counter() >= self.due:
+            _keep(self.path, progress, self.failures)
+            self.due = time.perf_counter() + SAVE_SECONDS
+
+
+def _keep(path: Path, progress: TrainProgress, failures: Failures) -> None:
+    about = {"update": progress.updates, "env_steps": progress.env_steps}
+    with failures.writing(path):
+        save(path, progress.state, about)

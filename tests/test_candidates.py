@@ -1,0 +1,118 @@
+"""Candidates: the best one goes on, as if it had been alone, and nothing of them is lost."""
+
+import itertools
+import signal
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+from command_lines import call
+from test_seeds import SEEDS, SMALL, files, result, rows
+
+from agents import StopTraining, evaluate, init_train_state, restore, train
+from experiments import _evaluator
+from experiments._build import build_evaluation_env, build_training_env, networks
+from experiments._config import parse
+from experiments._errors import UsageError
+from experiments._folder import CANDIDATES_FILE
+
+CANDIDATES = ("--candidates", "3", "--candidate-steps", "200")
+STEPS = 256  # that is a whole block of two updates
+UPDATES, ALL_UPDATES = 2, 5
+
+
+@pytest.fixture(scope="module", params=[(), SEEDS], ids=["one run", "two seeds"])
+def flags(request):
+    return (*SMALL, *CANDIDATES, *request.param)
+
+
+@pytest.fixture(scope="module")
+def whole(flags, tmp_path_factory):
+    """The folder of a run that nobody has disturbed."""
+    out = tmp_path_factory.mktemp("candidates") / "whole"
+    assert call(*flags, "--out", out) == 0
+    return out
+
+
+def stop(progress):
+    if progress.updates == UPDATES:
+        raise StopTraining("for the comparison")
+
+
+@pytest.mark.slow
+def test_the_best_one_goes_on_as_if_it_had_been_alone(tmp_path, capsys):
+    assert call(*SMALL, *CANDIDATES, "--seed", "5", "--out", tmp_path / "run") == 0
+    config = parse("ippo", [*SMALL, "--seed", "5"])
+    train_key, eval_key, _ = jax.random.split(jax.random.key(5), 3)
+    env = build_training_env(config)
+    judge = build_evaluation_env(config, config.env.build(train=False), config.eval_episodes)
+    states, returns = [], []
+    for key in jax.random.split(train_key, 3):
+        state = init_train_state(config.ppo, env, key, **networks("ippo", config))
+        state = train(
+            *(config.ppo, env, state), num_updates=ALL_UPDATES, updates_per_block=2, hooks=[stop]
+        ).state
+        key = jax.random.split(jax.random.fold_in(eval_key, UPDATES), 1)[0]
+        returns.append(float(evaluate(state.policy, judge, key).episode_return.mean()))
+        states.append(state)
+    said = ", ".join(f"{x:.1f}" for x in sorted(returns, reverse=True))
+    assert f"seed 5: {said}\n" in capsys.readouterr().out
+    best = states[int(np.argmax(returns))]
+    alone = train(config.ppo, env, best, num_updates=ALL_UPDATES).state
+    saved = restore(tmp_path / "run/checkpoints/last.safetensors", alone)
+    for one, other in zip(
+        jax.tree.leaves(eqx.filter(saved.policy, eqx.is_array)),
+        jax.tree.leaves(eqx.filter(alone.policy, eqx.is_array)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_steps_of_all_candidates_are_counted(whole):
+    assert result(whole)["env_steps"] == 640
+    assert result(whole)["env_steps_of_others"] == 2 * STEPS
+    assert int(rows(whole)[0]["env_steps"]) == 512  # the first block after them
+    assert not (whole / CANDIDATES_FILE).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hears_ctrl_c")
+def test_candidates_that_were_stopped_go_on(flags, whole, tmp_path, monkeypatch, capsys):
+    count, real = itertools.count(1), _evaluator.EvaluatorOfMany.__call__
+
+    def press(self, progress):
+        if next(count) == 1:
+            signal.raise_signal(signal.SIGINT)
+        return real(self, progress)
+
+    mine = tmp_path / "mine"
+    with monkeypatch.context() as patch:
+        patch.setattr(_evaluator.EvaluatorOfMany, "__call__", press)
+        assert call(*flags, "--out", mine) == 130
+    said = capsys.readouterr().out
+    assert "interrupted while the candidates learned" in said
+    assert f"--resume {mine}" in said
+    assert (mine / CANDIDATES_FILE).exists()
+    assert call("--resume", mine) == 0
+    assert files(mine) == files(whole)
+    assert rows(mine) == rows(whole)
+    assert result(mine) == result(whole)
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--curriculum", "stages.toml"], "--candidates cannot be given with --curriculum"),
+        (["--sweep", "grid.toml"], "--candidates cannot be given with --sweep"),
+        (["--devices", "2"], "--candidates cannot be given with --devices"),
+        (["--distributed"], "--candidates cannot be given with --distributed"),
+        (["--total-steps", "100"], "--candidate-steps 200 leaves nothing of --total-steps 100"),
+        (["--candidates", "0"], "--candidates must be at least 1"),
+    ],
+    ids=lambda x: x[0] if isinstance(x, list) else "",
+)
+def test_what_does_not_go_with_candidates(flags, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        parse("ippo", [*SMALL, *CANDIDATES, *flags])
