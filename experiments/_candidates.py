@@ -130,7 +130,7 @@ class Candidates:
                 state,
                 env_axes=env_axes,
                 num_updates=plan.num_updates,
-                updates_per_block=plan.updates_per_block,
+                updates_per_block=self.runs[0].candidate_block,
                 measure=evaluator,
                 hooks=[
                     _EndAfter(updates),

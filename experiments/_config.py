@@ -39,8 +39,8 @@ class Config:
     """Runs with this and the following seeds, trained at once."""
     candidates: int = 1
     """Agents that learn at first; the best one goes on."""
-    candidate_steps: int = 500_000
-    """How long each of them learns, in environment steps."""
+    candidate_share: float = 0.3
+    """Share of the run that each of them learns."""
     total_steps: int = 4_000_000
     """Length of training, in environment steps."""
     num_envs: int = 64
@@ -125,11 +125,13 @@ _OF_THE_PROCESS += ("--distributed",)
 """What may change when a run goes on: where it ends, and what is kept of it."""
 _MAX_FILE_BYTES = 100_000
 
+_WITHOUT_CANDIDATES = ("--curriculum", "--sweep", "--devices", "--distributed")
+"""What has no candidates. With one of these, those of a kitchen's own settings are left out."""
+
 _LIMITS = {
     "--seed": (0, 2**32 - 1),  # what a jax key holds
     "--num-seeds": (1, 1024),
     "--candidates": (1, 1024),
-    "--candidate-steps": (1, 10**15),
     "--sweep.index": (0, 10**6),
     "--total-steps": (1, 10**15),
     "--num-envs": (1, 2**24),
@@ -213,6 +215,8 @@ def own_settings(algorithm: str, args: Sequence[str]) -> Config | None:
     config = load(path, algorithm)
     if config == default_config(Kitchen(layout=layout)):
         return None
+    if any(arg.split("=")[0] in _WITHOUT_CANDIDATES for arg in args):
+        config = dataclasses.replace(config, candidates=1)
     return dataclasses.replace(config, config=path)
 
 
@@ -529,19 +533,19 @@ def _check_candidates(config: Config) -> None:
     """Refuses candidates where they have no meaning."""
     if config.candidates == 1:
         return
-    others = {
-        "--curriculum": config.curriculum is not None or config.stage,
-        "--sweep": config.sweep is not None,
-        "--devices": config.devices != 1,
-        "--distributed": config.distributed,
-    }
-    for flag, given in others.items():
+    others = (
+        config.curriculum is not None or bool(config.stage),
+        config.sweep is not None,
+        config.devices != 1,
+        config.distributed,
+    )
+    for flag, given in zip(_WITHOUT_CANDIDATES, others, strict=True):
         if given:
             raise UsageError(f"--candidates cannot be given with {flag}: leave one of them out.")
-    if config.candidate_steps >= config.total_steps:
+    if not 0 < config.candidate_share < 1:
         raise UsageError(
-            f"--candidate-steps {config.candidate_steps} leaves nothing of --total-steps "
-            f"{config.total_steps} to go on with: lower it."
+            "--candidate-share is a share of the run, above 0 and below 1, not "
+            f"{config.candidate_share:g}."
         )
 
 

@@ -182,7 +182,7 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
     """
     console, failures = _greet(run), Failures()
     candidates = Candidates((run,), run.folder)
-    if run.state is None and run.config.candidates > 1:
+    if run.state is None and run.candidate_updates > 0:
         state, stopped = candidates.choose(console, failures)
         if state is None:
             return stopped_early(console, run, stopped, failures)

@@ -103,11 +103,22 @@ class Run:
     @property
     def candidate_updates(self) -> int:
         """How many updates its candidates have, if there are several: whole blocks."""
-        if self.config.candidates == 1:
-            return 0
-        block = self.plan.updates_per_block
-        blocks = math.ceil(self.config.candidate_steps / self.plan.steps_per_update / block)
-        return min(blocks * block, self.plan.num_updates)
+        return self.candidate_blocks * self.candidate_block
+
+    @property
+    def candidate_block(self) -> int:
+        """How many updates they have between two evaluations: blocks of equal length."""
+        return self._updates_of_candidates // max(1, self.candidate_blocks)
+
+    @property
+    def candidate_blocks(self) -> int:
+        return math.ceil(self._updates_of_candidates / self.plan.updates_per_block)
+
+    @property
+    def _updates_of_candidates(self) -> int:
+        config = self.config
+        several = config.candidates > 1
+        return int(config.candidate_share * self.plan.num_updates) if several else 0
 
     @property
     def steps_of_others(self) -> int:

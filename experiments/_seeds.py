@@ -144,7 +144,7 @@ def _begin(whole: Run, group: Group) -> int:
     """Trains, concludes, and says where everything is."""
     console, failures = _greet(whole, group), Failures()
     candidates = Candidates(group.runs, whole.folder)
-    if group.state is None and whole.config.candidates > 1:
+    if group.state is None and whole.candidate_updates > 0:
         state, stopped = candidates.choose(console, failures)
         if state is None:
             return stopped_early(console, whole, stopped, failures)

@@ -2,6 +2,7 @@
 
 import itertools
 import signal
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -14,11 +15,15 @@ from agents import StopTraining, evaluate, init_train_state, restore, train
 from experiments import _evaluator
 from experiments._build import build_evaluation_env, build_training_env, networks
 from experiments._config import parse
+from experiments._curriculum import stages
 from experiments._errors import UsageError
 from experiments._folder import CANDIDATES_FILE
+from experiments._process import Process
+from experiments._program import _plans
+from experiments._run import Run
 
-CANDIDATES = ("--candidates", "3", "--candidate-steps", "200")
-STEPS = 256  # that is a whole block of two updates
+CANDIDATES = ("--candidates", "3", "--candidate-share", "0.5")
+STEPS = 256
 UPDATES, ALL_UPDATES = 2, 5
 
 
@@ -108,7 +113,10 @@ def test_candidates_that_were_stopped_go_on(flags, whole, tmp_path, monkeypatch,
         (["--sweep", "grid.toml"], "--candidates cannot be given with --sweep"),
         (["--devices", "2"], "--candidates cannot be given with --devices"),
         (["--distributed"], "--candidates cannot be given with --distributed"),
-        (["--total-steps", "100"], "--candidate-steps 200 leaves nothing of --total-steps 100"),
+        (
+            ["--candidate-share", "1"],
+            "--candidate-share is a share of the run, above 0",
+        ),
         (["--candidates", "0"], "--candidates must be at least 1"),
     ],
     ids=lambda x: x[0] if isinstance(x, list) else "",
@@ -116,3 +124,19 @@ def test_candidates_that_were_stopped_go_on(flags, whole, tmp_path, monkeypatch,
 def test_what_does_not_go_with_candidates(flags, sentence):
     with pytest.raises(UsageError, match=sentence):
         parse("ippo", [*SMALL, *CANDIDATES, *flags])
+
+
+@pytest.mark.parametrize(
+    ("flags", "updates", "block"),
+    [
+        (["--total-steps", "128"], 0, 0),  # a single update: there is nothing to choose
+        (["--total-steps", "256"], 1, 1),
+        (["--total-steps", "1280"], 4, 2),  # 5 of 10, in blocks of at most 2, so that 6 is too much
+        (["--total-steps", "1280", "--candidate-share", "0.99"], 8, 2),
+    ],
+)
+def test_candidates_always_leave_something_to_learn(flags, updates, block):
+    config = parse("ippo", [*SMALL, *CANDIDATES, *flags])
+    run = Run("ippo", config, stages(config), _plans(stages(config)), Process(), Path())
+    assert (run.candidate_updates, run.candidate_block) == (updates, block)
+    assert run.candidate_updates < run.plan.num_updates
