@@ -147,6 +147,8 @@ def print_result(console: Console, result: dict[str, Any], folder: Path) -> None
         f"{result['env_steps']:,} steps in {result['train_seconds']:.1f} s "
         f"({result['steps_per_second']:,.0f} steps/s)",
     )
+    if result["env_steps_of_others"]:
+        table.add_row("other candidates", f"{result['env_steps_of_others']:,} steps")
     table.add_row(
         "wall clock",
         f"{result['wall_seconds']:.1f} s, {result['compile_seconds']:.1f} s of it compiling",

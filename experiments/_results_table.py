@@ -80,9 +80,12 @@ class Row:
         return self.runs[0].result["optimum"]
 
     def numbers(self) -> dict[str, Any]:
-        """What the table says of it, by column. Steps and times are means over the runs; the time
-        of runs that were trained at once is that of all of them.
+        """What the table says of it, by column. Steps and times are means over the runs; those of
+        candidates that did not go on are counted, and the time of runs that were trained at once is
+        that of all of them.
         """
+        results = [run.result for run in self.runs]
+        steps = [x["env_steps"] + x["env_steps_of_others"] for x in results]
         scores = np.asarray([run.score for run in self.runs])
         low, high = bootstrap_interval(scores)
         values = (
@@ -94,8 +97,8 @@ class Row:
             float(high),
             float(scores.min()),
             self.optimum,
-            float(np.mean([run.result["env_steps"] for run in self.runs])),
-            float(np.mean([run.result["wall_seconds"] for run in self.runs])) / 60,
+            float(np.mean(steps)),
+            float(np.mean([result["wall_seconds"] for result in results])) / 60,
             self.crossplay.get("cross_play"),
             self.partners.get("return_iqm"),
             self.partners.get("proximity_iqm"),
@@ -131,6 +134,7 @@ def _read(folder: Path) -> FinishedRun:
         curve = {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows}
         run = FinishedRun(folder, settings, result, curve)
         _ = run.score, run.row, result["seeds"], result["optimum"], result["wall_seconds"]
+        _ = result["env_steps"] + result["env_steps_of_others"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"The run {str(folder)!r} cannot be reported, since result.json, config.toml or "

@@ -70,6 +70,8 @@ def print_seeds(console: Console, result: dict[str, Any], folder: Path) -> None:
         f"{result['env_steps']:,} steps of each seed in {result['train_seconds']:.1f} s "
         f"({result['steps_per_second']:,.0f} steps/s together)",
     )
+    if result["env_steps_of_others"]:
+        table.add_row("other candidates", f"{result['env_steps_of_others']:,} steps of each seed")
     table.add_row(
         "wall clock",
         f"{result['wall_seconds']:.1f} s, {result['compile_seconds']:.1f} s of it compiling",

@@ -7,6 +7,7 @@ import pytest
 from eqgrid.envs.overcooked import KITCHENS
 from experiments import _program
 from experiments._config import ALGORITHMS, CONFIGS, default_config, load, parse
+from experiments._errors import UsageError
 from experiments._worlds import GoalsWorld, Kitchen
 
 ROWS = {path.stem: path for path in CONFIGS.glob("*.toml")}
@@ -32,6 +33,16 @@ def test_a_kitchen_with_settings_of_its_own_is_trained_with_them(name):
     assert (config.env.practice, config.total_steps) == (row.env.practice, row.total_steps)
     assert config.config == ROWS["mappo-circuit"]
     assert parse("mappo", ["--env.layout", name, "--total-steps", "512"]).total_steps == 512
+
+
+@pytest.mark.parametrize(
+    "flags", [["--sweep", "a.toml"], ["--curriculum=a.toml"], ["--devices", "all"]]
+)
+def test_what_has_no_candidates_leaves_out_those_of_a_kitchen(flags):
+    assert parse("mappo", []).candidates == 4
+    assert parse("mappo", flags).candidates == 1
+    with pytest.raises(UsageError, match="--candidates cannot be given with"):
+        parse("mappo", [*flags, "--candidates", "2"])
 
 
 @pytest.mark.parametrize(

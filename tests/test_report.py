@@ -21,6 +21,7 @@ def write_run(folder, algorithm, seed, score, *, policy="last", changes=""):
         "layout": "cramped",
         "seeds": [seed],
         "env_steps": 2_000_000,
+        "env_steps_of_others": 500_000,
         "wall_seconds": 60.0 * (seed + 1),
         "eval_return_mean": score if policy == "last" else score - 50,
         "best_return_mean": score if policy == "best" else None,
@@ -52,6 +53,7 @@ def test_the_table_has_a_row_for_each_algorithm(runs, tmp_path, capsys):
     for algorithm, scores in SCORES.items():
         row = rows[algorithm]
         assert (row["layout"], row["seeds"], float(row["minutes"])) == ("cramped", "4", 2.5)
+        assert float(row["env_steps"]) == 2_500_000
         ordered = sorted(scores)
         low, high = bootstrap_interval(np.asarray(scores))
         expected = [np.mean(scores), np.mean(ordered[1:3]), low, high, ordered[0]]
