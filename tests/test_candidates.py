@@ -131,8 +131,9 @@ def test_what_does_not_go_with_candidates(flags, sentence):
     [
         (["--total-steps", "128"], 0, 0),  # a single update: there is nothing to choose
         (["--total-steps", "256"], 1, 1),
-        (["--total-steps", "1280"], 4, 2),  # 5 of 10, in blocks of at most 2, so that 6 is too much
-        (["--total-steps", "1280", "--candidate-share", "0.99"], 8, 2),
+        (["--total-steps", "1280"], 3, 1),  # at most 5 of 10, in three equal blocks of at most 2
+        (["--total-steps", "12800"], 50, 2),
+        (["--total-steps", "12800", "--candidate-share", "0.99"], 50, 1),
     ],
 )
 def test_candidates_always_leave_something_to_learn(flags, updates, block):
