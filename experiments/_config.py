@@ -39,8 +39,8 @@ class Config:
     """Runs with this and the following seeds, trained at once."""
     candidates: int = 1
     """Agents that learn at first; the best one goes on."""
-    candidate_share: float = 0.3
-    """Share of the run that each of them learns."""
+    candidate_steps: int = 600_000
+    """Environment steps of each of them, at most half of the run."""
     total_steps: int = 4_000_000
     """Length of training, in environment steps."""
     num_envs: int = 64
@@ -132,6 +132,7 @@ _LIMITS = {
     "--seed": (0, 2**32 - 1),  # what a jax key holds
     "--num-seeds": (1, 1024),
     "--candidates": (1, 1024),
+    "--candidate-steps": (1, 10**15),
     "--sweep.index": (0, 10**6),
     "--total-steps": (1, 10**15),
     "--num-envs": (1, 2**24),
@@ -542,11 +543,6 @@ def _check_candidates(config: Config) -> None:
     for flag, given in zip(_WITHOUT_CANDIDATES, others, strict=True):
         if given:
             raise UsageError(f"--candidates cannot be given with {flag}: leave one of them out.")
-    if not 0 < config.candidate_share < 1:
-        raise UsageError(
-            "--candidate-share is a share of the run, above 0 and below 1, not "
-            f"{config.candidate_share:g}."
-        )
 
 
 def _check_many(config: Config) -> None:

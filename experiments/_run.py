@@ -103,22 +103,23 @@ class Run:
     @property
     def candidate_updates(self) -> int:
         """How many updates its candidates have, if there are several: whole blocks."""
-        return self.candidate_blocks * self.candidate_block
+        block = self.candidate_block
+        return self._most_of_candidates // block * block if block else 0
 
     @property
     def candidate_block(self) -> int:
-        """How many updates they have between two evaluations: blocks of equal length."""
-        return self._updates_of_candidates // max(1, self.candidate_blocks)
+        """How many updates they have between two evaluations: about as many as the run, so that
+        blocks of equal length leave little out.
+        """
+        blocks = math.ceil(self._most_of_candidates / self.plan.updates_per_block)
+        return self._most_of_candidates // max(1, blocks)
 
     @property
-    def candidate_blocks(self) -> int:
-        return math.ceil(self._updates_of_candidates / self.plan.updates_per_block)
-
-    @property
-    def _updates_of_candidates(self) -> int:
-        config = self.config
-        several = config.candidates > 1
-        return int(config.candidate_share * self.plan.num_updates) if several else 0
+    def _most_of_candidates(self) -> int:
+        if self.config.candidates == 1:
+            return 0
+        updates = self.config.candidate_steps // self.plan.steps_per_update
+        return min(updates, self.plan.num_updates // 2)
 
     @property
     def steps_of_others(self) -> int:

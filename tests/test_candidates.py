@@ -22,7 +22,7 @@ from experiments._process import Process
 from experiments._program import _plans
 from experiments._run import Run
 
-CANDIDATES = ("--candidates", "3", "--candidate-share", "0.5")
+CANDIDATES = ("--candidates", "3", "--candidate-steps", "300")
 STEPS = 256
 UPDATES, ALL_UPDATES = 2, 5
 
@@ -113,10 +113,7 @@ def test_candidates_that_were_stopped_go_on(flags, whole, tmp_path, monkeypatch,
         (["--sweep", "grid.toml"], "--candidates cannot be given with --sweep"),
         (["--devices", "2"], "--candidates cannot be given with --devices"),
         (["--distributed"], "--candidates cannot be given with --distributed"),
-        (
-            ["--candidate-share", "1"],
-            "--candidate-share is a share of the run, above 0",
-        ),
+        (["--candidate-steps", "0"], "--candidate-steps must be at least 1"),
         (["--candidates", "0"], "--candidates must be at least 1"),
     ],
     ids=lambda x: x[0] if isinstance(x, list) else "",
@@ -131,9 +128,10 @@ def test_what_does_not_go_with_candidates(flags, sentence):
     [
         (["--total-steps", "128"], 0, 0),  # a single update: there is nothing to choose
         (["--total-steps", "256"], 1, 1),
-        (["--total-steps", "1280"], 3, 1),  # at most 5 of 10, in three equal blocks of at most 2
-        (["--total-steps", "12800"], 50, 2),
-        (["--total-steps", "12800", "--candidate-share", "0.99"], 50, 1),
+        (["--total-steps", "1280", "--candidate-steps", "5000"], 5, 1),  # half of ten
+        (["--total-steps", "12800", "--candidate-steps", "5000"], 39, 1),
+        (["--total-steps", "12800", "--candidate-steps", "5120"], 40, 2),
+        (["--candidate-steps", "127"], 0, 0),
     ],
 )
 def test_candidates_always_leave_something_to_learn(flags, updates, block):
