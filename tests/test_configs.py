@@ -39,10 +39,11 @@ def test_a_kitchen_with_settings_of_its_own_is_trained_with_them(name):
     "flags", [["--sweep", "a.toml"], ["--curriculum=a.toml"], ["--devices", "all"]]
 )
 def test_what_has_no_candidates_leaves_out_those_of_a_kitchen(flags):
-    assert parse("mappo", []).candidates == 4
-    assert parse("mappo", flags).candidates == 1
+    kitchen = ["--env.layout", "ring"]
+    assert parse("mappo", kitchen).candidates == 4
+    assert parse("mappo", [*kitchen, *flags]).candidates == 1
     with pytest.raises(UsageError, match="--candidates cannot be given with"):
-        parse("mappo", [*flags, "--candidates", "2"])
+        parse("mappo", [*kitchen, *flags, "--candidates", "2"])
 
 
 @pytest.mark.parametrize(
