@@ -40,7 +40,7 @@ def test_a_kitchen_with_settings_of_its_own_is_trained_with_them(name):
 )
 def test_what_has_no_candidates_leaves_out_those_of_a_kitchen(flags):
     kitchen = ["--env.layout", "ring"]
-    assert parse("mappo", kitchen).candidates == 4
+    assert parse("mappo", kitchen).candidates == 3
     assert parse("mappo", [*kitchen, *flags]).candidates == 1
     with pytest.raises(UsageError, match="--candidates cannot be given with"):
         parse("mappo", [*kitchen, *flags, "--candidates", "2"])
