@@ -123,6 +123,16 @@ def test_a_share_needs_a_best_response_that_earns_something(tmp_path):
     assert said["return_iqm"] == pytest.approx(7.0)
 
 
+def test_best_responses_to_the_scripts_in_cramped_come_with_eqgrid():
+    partners, _ = read_held_out(HELD_OUT)
+    best = BestResponses(HELD_OUT, parse("ippo", ["--env.layout", "cramped"]))
+    known = {x.name: best.returns(x) for x in partners if x.kind != "policy"}
+    assert len(known) == 9
+    for name, returns in known.items():
+        assert returns is not None, name
+        assert 0 < sum(returns) <= 2 * 280, name
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', '{"a": {"b": {"returns": ["x"]}}}'])
 def test_a_damaged_file_of_best_responses(tmp_path, text):
     (tmp_path / "set.best-responses.json").write_text(text)
