@@ -17,6 +17,7 @@ from jaxtyping import Array, Int
 from rich.console import Console
 
 from agents import (
+    Hook,
     NonFiniteLoss,
     StopTraining,
     TrainProgress,
@@ -30,7 +31,7 @@ from experiments._display import Summed, open_display
 from experiments._errors import Failures, RunError
 from experiments._evaluator import EvaluatorOfMany
 from experiments._folder import CANDIDATES_FILE
-from experiments._hooks import SAVE_SECONDS, StopWhenAsked
+from experiments._hooks import SAVE_SECONDS, OutOfTime, StopWhenAsked
 from experiments._report import print_how_to_go_on
 from experiments._run import STOP_CODES, Run
 from experiments._start import shapes_together, start_together
@@ -94,10 +95,10 @@ class Candidates:
         )
         if int(state.updates[0]) < updates:
             progress = self._train(state, evaluator, console, failures)
-            state, stopped = progress.state, progress.stopped
-            if stopped != _ALL_HAVE_LEARNED:
-                _keep(self.path, progress, failures)
-                return Choice(None, stopped)
+            _keep(self.path, progress, failures)
+            if progress.stopped != _ALL_HAVE_LEARNED:
+                return Choice(None, progress.stopped)
+            state = progress.state
         returns = evaluator.play(state, updates).episode_return.mean(axis=(1, 2))
         returns = np.asarray(returns).reshape(len(self.runs), self._number)
         for run, own in zip(self.runs, returns, strict=True):
@@ -119,6 +120,14 @@ class Candidates:
         updates = self.runs[0].candidate_updates
         configs = [run.config for run in self.runs for _ in range(self._number)]
         display = open_display(console)
+        hooks: list[Hook] = [
+            _EndAfter(updates),
+            _Keep(self.path, failures),
+            StopWhenAsked(process),
+            Summed(display, len(configs), updates),
+        ]
+        if self.runs[0].config.max_hours is not None:
+            hooks.append(OutOfTime(process, self.runs[0].config.max_hours))
         display.start(updates * plan.steps_per_update * len(configs))
         env, env_axes = with_shaping(plan.train_env, configs)
         process.check()
@@ -132,12 +141,7 @@ class Candidates:
                 num_updates=plan.num_updates,
                 updates_per_block=self.runs[0].candidate_block,
                 measure=evaluator,
-                hooks=[
-                    _EndAfter(updates),
-                    _Keep(self.path, failures),
-                    StopWhenAsked(process),
-                    Summed(display, len(configs), updates),
-                ],
+                hooks=hooks,
             )
         except NonFiniteLoss as error:
             raise RunError(
