@@ -22,18 +22,19 @@ from agents import (
     StopTraining,
     TrainProgress,
     TrainState,
+    read_metadata,
     restore,
     save,
     train,
 )
 from experiments._build import stack_settings, with_shaping
 from experiments._display import Summed, open_display
-from experiments._errors import Failures, RunError
+from experiments._errors import Failures, RunError, UsageError, print_error
 from experiments._evaluator import EvaluatorOfMany
 from experiments._folder import CANDIDATES_FILE
 from experiments._hooks import SAVE_SECONDS, OutOfTime, StopWhenAsked
 from experiments._report import print_how_to_go_on
-from experiments._run import STOP_CODES, Run
+from experiments._run import NOTHING_LEARNED, STOP_CODES, Run
 from experiments._start import shapes_together, start_together
 from experiments._training import run_evaluator
 
@@ -95,7 +96,8 @@ class Candidates:
         )
         if int(state.updates[0]) < updates:
             progress = self._train(state, evaluator, console, failures)
-            _keep(self.path, progress, failures)
+            if progress.metrics is not None:
+                self.keep(progress, failures)
             if progress.stopped != _ALL_HAVE_LEARNED:
                 return Choice(None, progress.stopped)
             state = progress.state
@@ -106,6 +108,34 @@ class Candidates:
             console.print(f"seed {run.config.seed}: {said}", highlight=False)
         best = returns.argmax(axis=1) + self._number * np.arange(len(self.runs))
         return Choice(_pick(state, jnp.asarray(best)), None)
+
+    def check(self) -> None:
+        """**Raises:** `UsageError` when the run has another length than when they began, and
+        `CheckpointError` when their file is damaged.
+        """
+        if read_metadata(self.path).get("num_updates") != self.runs[0].plan.num_updates:
+            raise UsageError(
+                f"The candidates of the run {str(self.folder)!r} still learn: go on with --resume "
+                "alone, and change --total-steps when the best one is chosen."
+            )
+
+    def forget(self, checkpoint: Path, failures: Failures) -> None:
+        """Removes their file at the end of the run.
+
+        **Arguments:**
+
+        - `checkpoint`: without this file of what came of them, they are not removed.
+        - `failures`: is told what cannot be removed.
+        """
+        if checkpoint.exists():
+            with failures.writing(self.path):
+                self.path.unlink(missing_ok=True)
+
+    def keep(self, progress: TrainProgress, failures: Failures) -> None:
+        """Writes the newest state of all of them, so that they can go on."""
+        about = {"update": progress.updates, "num_updates": progress.num_updates}
+        with failures.writing(self.path):
+            save(self.path, progress.state, about)
 
     def _begin(self) -> TrainState:
         if self.path.exists():
@@ -122,7 +152,7 @@ class Candidates:
         display = open_display(console)
         hooks: list[Hook] = [
             _EndAfter(updates),
-            _Keep(self.path, failures),
+            _Keep(self, failures),
             StopWhenAsked(process),
             Summed(display, len(configs), updates),
         ]
@@ -152,14 +182,19 @@ class Candidates:
             display.stop()
 
 
-def stopped_early(console: Console, run: Run, stopped: str | None, failures: Failures) -> int:
-    """Says how to go on with candidates that were stopped.
+def stopped_early(
+    console: Console, candidates: Candidates, stopped: str | None, failures: Failures
+) -> int:
+    """Says how to go on with candidates that were stopped, if they have learned anything.
 
     **Returns:** the exit code.
     """
-    console.print(f"{stopped} while the candidates learned", highlight=False)
-    print_how_to_go_on(console, run.algorithm, run.folder)
-    return 1 if failures.report() else STOP_CODES.get(stopped or "", 0)
+    code = STOP_CODES.get(stopped or "", 0)
+    if not candidates.path.exists():
+        return print_error(NOTHING_LEARNED, code)
+    console.print(f"{stopped} after the candidates began to learn", highlight=False)
+    print_how_to_go_on(console, candidates.runs[0].algorithm, candidates.folder)
+    return 1 if failures.report() else code
 
 
 @eqx.filter_jit
@@ -183,16 +218,10 @@ class _EndAfter:
 class _Keep:
     """A hook that keeps the newest state of all candidates, every few seconds."""
 
-    def __init__(self, path: Path, failures: Failures):
-        self.path, self.failures, self.due = path, failures, 0.0
+    def __init__(self, candidates: Candidates, failures: Failures):
+        self.candidates, self.failures, self.due = candidates, failures, 0.0
 
     def __call__(self, progress: TrainProgress) -> None:
         if time.perf_counter() >= self.due:
-            _keep(self.path, progress, self.failures)
+            self.candidates.keep(progress, self.failures)
             self.due = time.perf_counter() + SAVE_SECONDS
-
-
-def _keep(path: Path, progress: TrainProgress, failures: Failures) -> None:
-    about = {"update": progress.updates, "env_steps": progress.env_steps}
-    with failures.writing(path):
-        save(path, progress.state, about)

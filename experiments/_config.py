@@ -216,7 +216,10 @@ def own_settings(algorithm: str, args: Sequence[str]) -> Config | None:
     config = load(path, algorithm)
     if config == default_config(Kitchen(layout=layout)):
         return None
-    if any(arg.split("=")[0] in _WITHOUT_CANDIDATES for arg in args):
+    given = {arg.split("=")[0] for arg in args}
+    if value_after("--devices", args) == "1":
+        given.discard("--devices")
+    if given & set(_WITHOUT_CANDIDATES):
         config = dataclasses.replace(config, candidates=1)
     return dataclasses.replace(config, config=path)
 
@@ -239,6 +242,11 @@ def value_after(flag: str, args: Sequence[str]) -> str | None:
 
 def _check_resumed(before: Config, config: Config) -> None:
     """Refuses what would make another run of it. Only its length may change."""
+    halved = 2 * before.candidate_steps > before.total_steps
+    if before.candidates > 1 and halved and config.total_steps != before.total_steps:
+        raise UsageError(
+            "--total-steps cannot change in this run, since its candidates had half of it."
+        )
     for flag, value in _flags(config):
         if flag not in _OF_THE_PROCESS and value != dict(_flags(before))[flag]:
             raise UsageError(
@@ -531,8 +539,8 @@ def check(config: Config) -> None:
 
 
 def _check_candidates(config: Config) -> None:
-    """Refuses candidates where they have no meaning."""
-    if config.candidates == 1:
+    """Refuses candidates where they have no meaning. Who goes on may do so on more devices."""
+    if config.candidates == 1 or config.resume is not None:
         return
     others = (
         config.curriculum is not None or bool(config.stage),

@@ -132,7 +132,10 @@ def _run(algorithm: str, config: Config, process: Process) -> int:
 def _go_on(run: Run) -> int:
     """Reads all that is needed before anything in the folder is touched."""
     checkpoint = run.folder / "checkpoints" / "last.safetensors"
-    if Candidates((run,), run.folder).path.exists() and not checkpoint.exists():
+    candidates = Candidates((run,), run.folder)
+    if candidates.path.exists() and not checkpoint.exists():
+        candidates.check()
+        write_whole(run.folder / "config.toml", dump(run.algorithm, run.settings).encode())
         return _begin(run)
     position = read_metadata(checkpoint)
     run = dataclasses.replace(run, number=position.get("stage", 1) - 1)
@@ -185,21 +188,21 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
     if run.state is None and run.candidate_updates > 0:
         state, stopped = candidates.choose(console, failures)
         if state is None:
-            return stopped_early(console, run, stopped, failures)
+            return stopped_early(console, candidates, stopped, failures)
         run = dataclasses.replace(run, state=pick_run(state, 0))
     agreed = gather(dict(position or {}))[0]
     display = open_display(console)
     with run_loggers(run) as loggers, profiled(run.folder, run.config.profile) as profile:
         watchers = Watchers(console, display, failures, loggers, profile)
         run, progress, evaluator = train_stages(run, watchers, agreed)
-    candidates.path.unlink(missing_ok=True)
     stopped = STOP_CODES.get(progress.stopped or "", 0)
     if progress.stopped and progress.metrics is None:
-        return print_error(NOTHING_LEARNED, stopped)
+        return stopped_early(console, candidates, progress.stopped, failures)
     if progress.stopped:
         console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
     result = Conclusion(run, progress, evaluator, failures).conclude()
+    candidates.forget(run.folder / "checkpoints" / "last.safetensors", failures)
     print_result(console, result, run.folder)
     if progress.stopped:
         print_how_to_go_on(console, run.algorithm, run.folder)

@@ -18,7 +18,7 @@ from experiments._candidates import Candidates, stopped_early
 from experiments._config import Config, dump
 from experiments._curriculum import stages
 from experiments._display import open_console, open_display, print_preparations
-from experiments._errors import Failures, RunError, UsageError, print_error
+from experiments._errors import Failures, RunError, UsageError
 from experiments._folder import (
     FILM_FILE,
     cannot_be_written,
@@ -34,7 +34,7 @@ from experiments._loggers import Csv, Labelled
 from experiments._process import Process
 from experiments._report import print_how_to_go_on
 from experiments._results import write_json
-from experiments._run import NOTHING_LEARNED, STOP_CODES, Plan, Run
+from experiments._run import STOP_CODES, Plan, Run
 from experiments._seeds_report import draw_curves, print_seeds
 from experiments._statistics import bootstrap_interval, interquartile_mean
 
@@ -94,7 +94,12 @@ def _write_settings(run: Run) -> None:
 def _go_on(whole: Run) -> int:
     """Reads all that is needed before anything in the folder is touched."""
     group = Group(_runs(whole), whole.folder, whole.folder / _STATE)
-    if Candidates(group.runs, whole.folder).path.exists() and not group.checkpoint.exists():
+    candidates = Candidates(group.runs, whole.folder)
+    if candidates.path.exists() and not group.checkpoint.exists():
+        candidates.check()
+        write_whole(whole.folder / "config.toml", dump(whole.algorithm, whole.config).encode())
+        for run in group.runs:
+            _write_settings(run)
         return _begin(whole, group)
     state = restore(group.checkpoint, group.like())
     updates, plan = int(state.updates[0]), whole.plan
@@ -147,7 +152,7 @@ def _begin(whole: Run, group: Group) -> int:
     if group.state is None and whole.candidate_updates > 0:
         state, stopped = candidates.choose(console, failures)
         if state is None:
-            return stopped_early(console, whole, stopped, failures)
+            return stopped_early(console, candidates, stopped, failures)
         group = dataclasses.replace(group, state=state)
     log = Csv(whole.folder / "metrics.csv", _rows_of_all(group.runs))
     more = {i: [Labelled(log, {"seed": run.config.seed})] for i, run in enumerate(group.runs)}
@@ -160,16 +165,16 @@ def _begin(whole: Run, group: Group) -> int:
             f"{error.where}), so all runs stop; checkpoints are from before. Try a smaller "
             "learning rate."
         ) from error
-    candidates.path.unlink(missing_ok=True)
     stopped = trained.progress.stopped
     code = STOP_CODES.get(stopped or "", 0)
     if stopped and trained.nothing_learned:
-        return print_error(NOTHING_LEARNED, code)
+        return stopped_early(console, candidates, stopped, failures)
     if stopped:
         steps = trained.progress.env_steps
         console.print(f"{stopped} after {steps:,} steps of each seed", highlight=False)
     console.print("playing the final evaluations, drawing the pictures")
     print_seeds(console, _conclude(whole, trained), whole.folder)
+    candidates.forget(group.checkpoint, failures)
     if stopped:
         print_how_to_go_on(console, whole.algorithm, whole.folder)
     if failures.report():

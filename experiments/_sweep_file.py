@@ -85,6 +85,8 @@ def settings_of(config: Config, point: Mapping[str, Any], algorithm: str) -> Con
         raise UsageError(f"The sweep {error}") from error
     if config.num_seeds != 1:
         raise UsageError("The sweep has 'num_seeds': give it a list of seeds as 'seed' instead.")
+    if config.candidates != 1:
+        raise UsageError("The sweep has 'candidates', but its runs have none: leave it out.")
     check(config)
     check_critic(config, algorithm)
     return config

@@ -305,7 +305,6 @@ class ForagingWorld(AbstractWorldConfig):
     """Numbers of every food and agent, or a grid."""
     normalize_observation: bool = False
     """Bring observations to mean 0 and variance 1."""
-    only_in_training = ("random_starts",)
 
     @property
     def run_settings(self) -> RunSettings:

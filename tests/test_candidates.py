@@ -97,9 +97,11 @@ def test_candidates_that_were_stopped_go_on(flags, whole, tmp_path, monkeypatch,
         patch.setattr(_evaluator.EvaluatorOfMany, "__call__", press)
         assert call(*flags, "--out", mine) == 130
     said = capsys.readouterr().out
-    assert "interrupted while the candidates learned" in said
+    assert "interrupted after the candidates began to learn" in said
     assert f"--resume {mine}" in said
     assert (mine / CANDIDATES_FILE).exists()
+    assert call("--resume", mine, "--total-steps", "6400") == 2
+    assert "still learn: go on with --resume alone" in capsys.readouterr().err
     assert call("--resume", mine) == 0
     assert files(mine) == files(whole)
     assert rows(mine) == rows(whole)

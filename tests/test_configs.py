@@ -42,6 +42,7 @@ def test_what_has_no_candidates_leaves_out_those_of_a_kitchen(flags):
     kitchen = ["--env.layout", "ring"]
     assert parse("mappo", kitchen).candidates == 3
     assert parse("mappo", [*kitchen, *flags]).candidates == 1
+    assert parse("mappo", [*kitchen, "--devices", "1"]).candidates == 3
     with pytest.raises(UsageError, match="--candidates cannot be given with"):
         parse("mappo", [*kitchen, *flags, "--candidates", "2"])
 

@@ -19,7 +19,7 @@ from experiments._config import parse
 from experiments._errors import UsageError
 from experiments._heldout import HELD_OUT, HeldOut, build_partners, read_held_out
 from experiments._partners import summary
-from experiments._worlds import Kitchen
+from experiments._worlds import WORLDS, Kitchen, default_world
 
 KITCHEN = ("--env.horizon", "12")
 STAY = '[[partner]]\nname = "stay"\nkind = "stay"\n'
@@ -102,6 +102,12 @@ def test_a_best_response_is_trained_as_its_world_says():
     kitchen = parse("ippo", ["--env.normalize-observation", "--env.practice", "ring"])
     found = training_settings(kitchen, 10).env
     assert found == Kitchen()
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_every_world_can_be_judged(name):
+    world = default_world(name)
+    assert world.as_judged() == world
 
 
 def test_a_share_needs_a_best_response_that_earns_something(tmp_path):
