@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from agents import read_metadata
-from experiments import _cache, _program, _training
+from experiments import _cache, _program, _start
 from experiments._evaluator import Evaluator
 
 ROOT = Path(__file__).parents[1]
@@ -455,7 +455,7 @@ def test_a_process_that_ends_before_it_learns_leaves_no_folder(program, monkeypa
     def no_memory(*_):
         raise program.OutOfMemory(10**12, 10**9)
 
-    monkeypatch.setattr(_training, "check_memory", no_memory)
+    monkeypatch.setattr(_start, "check_memory", no_memory)
     assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 1
     assert not (tmp_path / "run").exists()
 

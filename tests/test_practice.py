@@ -48,7 +48,7 @@ def test_images_keep_their_size(key):
 
 
 def test_a_settings_file_holds_the_text(tmp_path):
-    config = parse("ippo", ["--env.layout", "forced", "--env.practice", HAND_OVER, "ring"])
+    config = parse("ippo", ["--env.layout", "cramped", "--env.practice", HAND_OVER, "ring"])
     assert config.env.practice == (HAND_OVER, "ring")
     (tmp_path / "config.toml").write_text(dump("ippo", config))
     assert load(tmp_path / "config.toml", "ippo") == config
