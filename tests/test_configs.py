@@ -49,7 +49,7 @@ def test_what_has_no_candidates_leaves_out_those_of_a_kitchen(flags):
 
 @pytest.mark.parametrize(
     "flags",
-    ["--env.layout circuit --config none", "--env.layout ring", "--env.layout ring,circuit"],
+    ["--env.layout circuit --config none", "--env.layout cramped", "--env.layout ring,circuit"],
 )
 def test_all_others_have_the_defaults(flags):
     config = parse("ippo", flags.split())
