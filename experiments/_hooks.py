@@ -1,6 +1,8 @@
 """What happens between two blocks of updates: plain Python objects that `train` calls.
 
-All that they share is the progress that they are given, so their order does not matter.
+All that they share is the progress that they are given, so their order does not matter. Only
+`Checkpoints` comes after `Log`: a run that is killed goes on from its newest state, and what was
+not written before that state stays unwritten.
 """
 
 import contextlib
@@ -210,8 +212,6 @@ class Checkpoints:
 
     def __call__(self, progress: TrainProgress) -> None:
         mean = progress.measured["eval_return_mean"]
-        if time.perf_counter() >= self.due and self._save("last", progress):
-            self.due = time.perf_counter() + self.seconds
         if mean > self.best_return and self._save("best", progress):
             self.best_return = mean
         if self.keep_every and progress.env_steps // self.keep_every > (
@@ -219,6 +219,9 @@ class Checkpoints:
         ):
             self._save(f"step-{progress.env_steps:012}", progress)
         self.env_steps = progress.env_steps
+        # Last of all, as above: a kill before it makes the run write the others once more.
+        if time.perf_counter() >= self.due and self._save("last", progress):
+            self.due = time.perf_counter() + self.seconds
 
     def _save(self, name: str, progress: TrainProgress) -> bool:
         """**Returns:** whether it was written."""

@@ -1,5 +1,6 @@
 """The log of a run: equal names and numbers in all forms, and what ends a run early."""
 
+import contextlib
 import csv
 import functools
 import importlib.util
@@ -163,6 +164,47 @@ def test_the_order_of_hooks_does_not_matter(tmp_path):
     assert stops == [(3, "reached a return of 0.7")]
     assert names == ["best.safetensors", "last.safetensors", "step-000000000200.safetensors"]
     assert (best["update"], rows) == (3, 4)
+
+
+class Killed(BaseException):
+    """Ends a run as a kill does: nothing that comes after it is done."""
+
+
+def write_until_killed(folder, monkeypatch, writes: float) -> None:
+    """Keeps what three blocks bring, from the newest state on, and is killed after some writes."""
+    left, save = itertools.count(1), _hooks.save
+
+    def count(*args):
+        save(*args)
+        if next(left) == writes:
+            raise Killed
+
+    last = folder / "last.safetensors"
+    updates = read_metadata(last)["update"] if last.exists() else 0
+    steps = ({"env_steps": 100 * updates, "wall_seconds": 0.0},) if updates else ()
+    best = read_metadata(folder / "best.safetensors") if last.exists() else {}
+    history = History(evaluations=steps, best_return=best.get("eval_return_mean", -np.inf))
+    with monkeypatch.context() as patch, contextlib.suppress(Killed):
+        patch.setattr(_hooks, "save", count)
+        keep = _hooks.Checkpoints(
+            folder, Failures(), history, lambda _: {}, keep_every=100, seconds=0.0
+        )
+        for update in range(updates + 1, 4):
+            keep(progress(update, mean=(0.5, 0.7, 0.2)[update - 1]))
+
+
+@pytest.mark.parametrize("writes", range(1, 9))
+def test_a_kill_between_two_writes_loses_no_checkpoint(tmp_path, monkeypatch, writes):
+    for path, kill_after in ((tmp_path / "whole", np.inf), (tmp_path / "killed", writes)):
+        path.mkdir()
+        write_until_killed(path, monkeypatch, kill_after)
+    write_until_killed(tmp_path / "killed", monkeypatch, np.inf)
+    whole, killed = (
+        {path.name: read_metadata(path)["update"] for path in (tmp_path / name).iterdir()}
+        for name in ("whole", "killed")
+    )
+    assert len(whole) == 5  # three that stay, the best and the newest
+    assert killed == whole
 
 
 @pytest.mark.parametrize(
