@@ -30,8 +30,8 @@ class AutoReset(AbstractWrapper):
     **Arguments:**
 
     - `env`: one environment, with all the wrappers in it whose state belongs to an episode.
-    - `lazy`: pays where a reset is dear, as when it draws a random start, and where episodes end
-        together. Nothing else changes, but a lazy step cannot be differentiated backwards.
+    - `lazy`: pays where a reset is expensive, as when it draws a random start, and where episodes
+        end together. Nothing else changes, but a lazy step cannot be differentiated backwards.
 
     **Raises:** `ValueError` for a wrong nesting.
     """

@@ -19,8 +19,8 @@ def batched_cond(
 
     Under `jax.vmap`, `lax.cond` computes both branches in every element. This computes `true_fn`
     (in all elements, and selects) only if `pred` is true in any of them, however many `vmap`s there
-    are. It pays where `true_fn` is dear and seldom asked for, as at the end of episodes that run in
-    step.
+    are. It pays where `true_fn` is expensive and seldom needed, as at the end of episodes that run
+    in step.
 
     **Arguments:**
 

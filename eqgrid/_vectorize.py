@@ -16,9 +16,9 @@ from ._spaces import AbstractSpace
 class Vectorize(AbstractVectorEnv):
     """Runs `num_envs` copies of an environment under one `eqx.filter_vmap`.
 
-    The door from wrappers of one environment to wrappers of many. The copies share the parameters
-    of `env`; their keys, states and timesteps get a leading `envs` axis. It does not demand
-    `AutoReset`: an environment without one goes on past the end of its episode.
+    It stands between wrappers of one environment and wrappers of many. The copies share the
+    parameters of `env`; their keys, states and timesteps get a leading `envs` axis. It does not
+    demand `AutoReset`: an environment without one goes on past the end of its episode.
 
     **Arguments:**
 

@@ -25,21 +25,21 @@ from experiments._world_config import AbstractWorldConfig, RunSettings
 @final
 @dataclasses.dataclass(frozen=True)
 class Library:
-    """A library of environments, for which `eqgrid.interop` has a door.
+    """A library of environments, for which `eqgrid.interop` has an adapter.
 
     **Arguments:**
 
     - `title`: what the library calls itself.
     - `module`: what is imported of it.
-    - `door`: the function of `eqgrid.interop` that makes one of its environments ours.
+    - `adapter`: the function of `eqgrid.interop` that makes one of its environments ours.
     - `names`: the names of its environments, asked of the module.
-    - `build`: from the module, a name and keyword arguments to an environment behind the door.
+    - `build`: from the module, a name and keyword arguments to an environment behind the adapter.
     - `horizon`: the steps of an episode, where its environments have no limit of their own.
     """
 
     title: str
     module: str
-    door: str
+    adapter: str
     names: Callable[[Any], Iterable[str]]
     build: Callable[[Any, str, dict[str, Any]], AbstractEnv]
     horizon: int | None = None
@@ -50,7 +50,7 @@ class Library:
         **Raises:** `UsageError` when it is not installed.
         """
         try:
-            getattr(interop, self.door)  # looks at versions, too
+            getattr(interop, self.adapter)  # looks at versions, too
             return importlib.import_module(self.module)
         except ImportError as error:
             raise UsageError(str(error)) from error

@@ -1,4 +1,4 @@
-"""An environment that is stepped without any door, for the tests of the doors."""
+"""An environment that is stepped without any adapter, for the tests of the adapters."""
 
 import equinox as eqx
 import jax
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def episode(env, seed, actions):
-    """The first observation of an episode and its timesteps, with the keys that a door uses."""
+    """The first observation of an episode and its timesteps, with the keys that an adapter uses."""
     random = np.random.default_rng(seed)
     key, reset_key = jax.random.split(jax.random.key(random.integers(2**32, dtype=np.uint32)))
     observation, state = eqx.filter_jit(env.reset)(reset_key)

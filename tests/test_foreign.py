@@ -31,7 +31,7 @@ def build(toys, name, options):
 
 @pytest.fixture(autouse=True)
 def toys(monkeypatch):
-    """A library of the name `toys`, whose door is always open."""
+    """A library of the name `toys`, whose adapter can always be imported."""
     module = types.ModuleType("toys")
     module.make = Clock  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, "toys", module)

@@ -1,4 +1,4 @@
-"""The doors to Gymnasium: its own checks, and equality with the environment itself."""
+"""The adapters to Gymnasium: its own checks, and equality with the environment itself."""
 
 import gymnasium
 import numpy as np
@@ -215,10 +215,10 @@ def test_what_cannot_be_shown_is_one_sentence(build, says):
 
 def test_wrong_actions_are_one_sentence():
     env, envs = to_gymnasium(Pendulum()), to_gymnasium_vector(COOK, 2)
-    for door, action in ((env, [0.0]), (envs, [0, 0])):
+    for adapter, action in ((env, [0.0]), (envs, [0, 0])):
         with pytest.raises(ResetNeeded, match=r"call reset\(\) first"):
-            door.step(np.array(action))
-        door.reset(seed=0)
+            adapter.step(np.array(action))
+        adapter.reset(seed=0)
     for bad in (3.0, [2.5], "left", [[0.0]], [np.nan]):
         with pytest.raises(ValueError, match=r"^The agent cannot do .* of Box\(-2.0, 2.0"):
             env.step(bad)

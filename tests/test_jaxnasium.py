@@ -1,4 +1,4 @@
-"""The door to jaxnasium: equal trajectories on both sides, in both directions."""
+"""The adapter to jaxnasium: equal trajectories on both sides, in both directions."""
 
 import equinox as eqx
 import jax
@@ -57,7 +57,7 @@ def wrapped_pole():
 
 
 @pytest.mark.parametrize("steps", [3, 100])
-def test_a_cart_pole_of_jaxnasium_is_the_same_through_the_door(steps, key, as_jaxnasium_wants_it):
+def test_a_cart_pole_of_jaxnasium_is_the_same_behind_the_adapter(steps, key, as_jaxnasium_wants_it):
     theirs = jaxnasium.make("CartPole-v1", max_episode_steps=steps)
     env = from_jaxnasium(theirs)
     check_env(env, steps=20)
@@ -110,7 +110,7 @@ def test_several_agents_are_padded_in_the_order_of_the_tree(key):
         assert timestep.truncated == timestep.done == (time == 4)
 
 
-def test_ours_with_ends_of_all_kinds_is_the_same_through_the_door(key, as_jaxnasium_wants_it):
+def test_ours_with_ends_of_all_kinds_is_the_same_through_the_adapter(key, as_jaxnasium_wants_it):
     env = Clock(12)
     theirs = to_jaxnasium(env)
     seen, state = theirs.reset(key)

@@ -1,4 +1,4 @@
-"""The door to PettingZoo: its own tests, and equality with the environment itself."""
+"""The adapter to PettingZoo: its own tests, and equality with the environment itself."""
 
 import copy
 import itertools

@@ -212,8 +212,8 @@ class PlacedWorld(eqx.Module):
 class RandomLayouts(AbstractEnv):
     """A world whose layout is drawn anew for every episode.
 
-    Where layouts are generated, a reset is dear: let `AutoReset(env, lazy=True)` reset only when an
-    episode ends, or draw a `LayoutPool` beforehand.
+    Where layouts are generated, a reset is expensive: let `AutoReset(env, lazy=True)` reset only
+    when an episode ends, or draw a `LayoutPool` beforehand.
 
     Its state is a `PlacedWorld`.
     """

@@ -1,3 +1,3 @@
-"""Doors to other libraries. Each imports its library, so none is imported by `eqgrid` itself."""
+"""Adapters to other libraries. Each imports its library, so none is imported by `eqgrid` itself."""
 
-from ._doors import __getattr__ as __getattr__
+from ._adapters import __getattr__ as __getattr__

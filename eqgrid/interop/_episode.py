@@ -1,4 +1,4 @@
-"""An episode that is stepped from Python: what the doors to PettingZoo and Gymnasium share."""
+"""An episode that is stepped from Python: what the adapters to PettingZoo and Gymnasium share."""
 
 import functools
 from collections.abc import Sequence
@@ -151,7 +151,7 @@ class Screen:
 
         - `env`: whose states are drawn, with or without wrappers.
         - `mode`: how they are drawn.
-        - `modes`: what the door can do.
+        - `modes`: what the adapter can do.
 
         **Raises:** `ValueError` when the environment cannot be drawn so.
         """
@@ -173,7 +173,7 @@ class Screen:
     def draw(self, state: PyTree) -> UInt8[np.ndarray, "rows columns 3"] | None:
         """The picture, or nothing when it is shown in a window."""
         if self.mode is None or self._render is None:
-            raise ValueError("There is no render_mode: pass render_mode='rgb_array' to the door.")
+            raise ValueError("There is no render_mode: pass render_mode='rgb_array'.")
         picture = self._render(state)
         if self.mode == "rgb_array":
             return picture
@@ -190,12 +190,12 @@ class Screen:
 
 
 def prepare(env: Any, usage: str, max_cycles: int | None) -> AbstractEnv:
-    """The environment whose episodes a door shows.
+    """The environment whose episodes an adapter shows.
 
     **Arguments:**
 
     - `env`: one environment.
-    - `usage`: how the door is called, such as `"to_gymnasium(env)"`.
+    - `usage`: how the adapter is called, such as `"to_gymnasium(env)"`.
     - `max_cycles`: the number of steps after which an episode is cut, unless it is `None`.
 
     **Raises:** `ValueError` or `TypeError` for what is no single environment with episodes.

@@ -1,4 +1,4 @@
-"""What the doors to libraries that are written in JAX share."""
+"""What the adapters to libraries that are written in JAX share."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -48,8 +48,8 @@ def check_episodes(env: Any, usage: str) -> AbstractEnv:
 
     **Arguments:**
 
-    - `env`: what a door was given.
-    - `usage`: how the door is called, such as `"to_gymnax(env)"`.
+    - `env`: what an adapter was given.
+    - `usage`: how the adapter is called, such as `"to_gymnax(env)"`.
 
     **Returns:** `env`.
 

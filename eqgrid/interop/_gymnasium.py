@@ -1,4 +1,4 @@
-"""The doors to Gymnasium, for environments with one agent."""
+"""The adapters to Gymnasium, for environments with one agent."""
 
 from typing import Any, final
 
@@ -32,8 +32,8 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
         self.observation_space = observation_space(world)
         # With it, Gymnasium can build the environment again, as its checks do.
         name = f"eqgrid/{type(unwrap(world)).__name__}-v0"
-        door = f"{__name__}:to_gymnasium"
-        self.spec = EnvSpec(name, entry_point=door, kwargs={"env": world})
+        adapter = f"{__name__}:to_gymnasium"
+        self.spec = EnvSpec(name, entry_point=adapter, kwargs={"env": world})
         self._over = True
 
     def reset(

@@ -1,4 +1,4 @@
-"""The door from jumanji: its environments, of one agent or several, as ours."""
+"""The adapter from jumanji: its environments, of one agent or several, as ours."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, final

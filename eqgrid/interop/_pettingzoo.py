@@ -1,4 +1,4 @@
-"""The door to PettingZoo: all agents act at once."""
+"""The adapter to PettingZoo: all agents act at once."""
 
 import copy
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,8 @@
 """Runs JaxMARL's own `ippo_ff_overcooked` with its own settings, and says how it goes.
 
 Its training scripts are not in its package: the first argument is a checkout of its repository.
-The others are the number of steps and the seed. What it would log to wandb is printed instead, a
-line of JSON for each update.
+The others are the number of steps, the seed and, where it is not the cramped room, JaxMARL's name
+of the layout. What it would log to wandb is printed instead, a line of JSON for each update.
 """
 
 import time
@@ -50,7 +50,8 @@ def load(checkout: Path) -> tuple[Any, dict[str, Any]]:
 
 if __name__ == "__main__":
     script, settings = load(Path(sys.argv[1]))
-    settings["ENV_KWARGS"] = {"layout": script.overcooked_layouts["cramped_room"]}
+    layout = sys.argv[4] if len(sys.argv) > 4 else "cramped_room"
+    settings["ENV_KWARGS"] = {"layout": script.overcooked_layouts[layout]}
     settings["SEED"] = int(sys.argv[3])
     keys = jax.random.split(jax.random.PRNGKey(settings["SEED"]), settings["NUM_SEEDS"])
     jax.block_until_ready(jax.vmap(jax.jit(script.make_train(settings)))(keys))

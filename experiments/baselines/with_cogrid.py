@@ -1,6 +1,6 @@
 """CoGrid's JAX backend, which does not start episodes over: that is done here.
 
-Its resets are dear, so they are computed only on steps on which an episode ends.
+Its resets are expensive, so they are computed only on steps on which an episode ends.
 """
 
 from typing import Any

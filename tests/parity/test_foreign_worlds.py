@@ -1,4 +1,4 @@
-"""The command line in a world of each library that is behind a door."""
+"""The command line in a world of each library that is behind an adapter."""
 
 import json
 

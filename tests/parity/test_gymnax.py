@@ -1,4 +1,4 @@
-"""The door to gymnax, before and since 1.0: equal trajectories on both sides, in both ways."""
+"""The adapter to gymnax, before and since 1.0: equal trajectories on both sides, in both ways."""
 
 import equinox as eqx
 import jax
@@ -34,7 +34,7 @@ def as_gymnax_wants_it():
 
 
 def play(name, key, steps, **params):
-    """The steps of an environment through the door, each with what gymnax says of it."""
+    """The steps of an environment through the adapter, each with what gymnax says of it."""
     theirs, settings = gymnax.make(name)
     settings = settings.replace(**params)
     env = from_gymnax(theirs, settings)
@@ -54,7 +54,7 @@ def play(name, key, steps, **params):
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "DiscountingChain-bsuite"])
-def test_an_environment_of_gymnax_is_the_same_through_the_door(name, key):
+def test_an_environment_of_gymnax_is_the_same_through_the_adapter(name, key):
     check_env(from_gymnax(*gymnax.make(name)), steps=20)
     for timestep, done, _ in play(name, key, 60):
         assert (timestep.terminated[0] if TELLS_CUTS else timestep.done) == done
@@ -92,7 +92,7 @@ def our_world():
     return TimeLimit(CartPole(), 7)
 
 
-def test_one_of_ours_is_the_same_through_the_door(key):
+def test_one_of_ours_is_the_same_through_the_adapter(key):
     env = our_world()
     theirs = to_gymnax(env)
     params = theirs.default_params

@@ -1,4 +1,4 @@
-"""The doors that are imported when they are first used, and the libraries that they need."""
+"""The adapters that are imported when they are first used, and the libraries that they need."""
 
 import importlib
 import importlib.metadata
@@ -56,7 +56,7 @@ TESTED = {
 
 
 def __getattr__(name: str) -> Any:
-    """Finds a door in its module, which imports the library of the door.
+    """Finds an adapter in its module, which imports the library of the adapter.
 
     **Raises:** `ImportError` when a library that it needs is not installed.
     """
@@ -67,13 +67,13 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_DOORS[name], __package__), name)
 
 
-def _check_version(door: str, library: str) -> None:
+def _check_version(adapter: str, library: str) -> None:
     """Warns of a version that is older or newer than those of the tests."""
     try:
         found = importlib.metadata.version(library)
     except importlib.metadata.PackageNotFoundError as error:
         raise ImportError(
-            f"{door} needs {library}, which is not installed: pip install "
+            f"{adapter} needs {library}, which is not installed: pip install "
             f"'eqgrid[{_EXTRAS.get(library, 'interop')}]'."
         ) from error
     oldest, newest = TESTED[library]

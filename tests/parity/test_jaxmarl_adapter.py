@@ -1,4 +1,4 @@
-"""The door to JaxMARL: equal trajectories on both sides, in both directions."""
+"""The adapter to JaxMARL: equal trajectories on both sides, in both directions."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def spread():
     return jaxmarl.make("MPE_simple_spread_v3")
 
 
-def test_a_kitchen_is_the_same_through_the_door(key):
+def test_a_kitchen_is_the_same_through_the_adapter(key):
     env = make("overcooked", layout="cramped", horizon=25)
     theirs = to_jaxmarl(env)
     assert (theirs.num_agents, theirs.agents) == (2, ["agent_0", "agent_1"])
@@ -72,7 +72,7 @@ def test_its_step_resets_with_keys_of_plain_numbers():
 @pytest.mark.parametrize(
     "name", ["MPE_simple_spread_v3", "overcooked", "MPE_simple_push_v3", "switch_riddle"]
 )
-def test_an_environment_of_jaxmarl_is_the_same_through_the_door(name, key):
+def test_an_environment_of_jaxmarl_is_the_same_through_the_adapter(name, key):
     theirs = jaxmarl.make(name)
     env = from_jaxmarl(theirs, pad=name == "MPE_simple_push_v3")
     check_env(env)
@@ -149,7 +149,7 @@ def their_masks(env, state):
         return env.get_avail_actions(state.world)
 
 
-def test_masks_go_through_both_doors(key):
+def test_masks_go_through_both_adapters(key):
     theirs = jaxmarl.make("HeuristicEnemySMAX")
     env = from_jaxmarl(theirs, mask=True)
     observation, state = eqx.filter_jit(env.reset)(key)

@@ -1,4 +1,4 @@
-"""What all doors to other libraries share."""
+"""What all adapters to other libraries share."""
 
 import importlib.metadata
 import subprocess
@@ -28,7 +28,7 @@ print([name for name in ("gymnasium", "pettingzoo", "matplotlib", "mujoco") if n
 
 
 @pytest.mark.parametrize(
-    ("door", "extra"),
+    ("adapter", "extra"),
     [
         ("to_pettingzoo", "interop"),
         ("to_gymnasium_vector", "interop"),
@@ -39,13 +39,15 @@ print([name for name in ("gymnasium", "pettingzoo", "matplotlib", "mujoco") if n
         ("from_jaxnasium", "interop"),
     ],
 )
-def test_a_missing_library_is_one_sentence(door, extra, monkeypatch):
+def test_a_missing_library_is_one_sentence(adapter, extra, monkeypatch):
     def missing(library):
         raise importlib.metadata.PackageNotFoundError(library)
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
-    with pytest.raises(ImportError, match=rf"^{door} needs .*: pip install 'eqgrid\[{extra}\]'\.$"):
-        getattr(interop, door)
+    with pytest.raises(
+        ImportError, match=rf"^{adapter} needs .*: pip install 'eqgrid\[{extra}\]'\.$"
+    ):
+        getattr(interop, adapter)
 
 
 @pytest.mark.parametrize("version", ["1.0.3", "2.0.0rc1", "1.99"])
@@ -55,7 +57,7 @@ def test_an_untested_version_is_a_warning_that_names_both(version, monkeypatch):
         assert interop.to_gymnasium
 
 
-def test_there_is_no_other_door():
+def test_there_is_no_other_adapter():
     with pytest.raises(AttributeError, match="no attribute 'to_gym'"):
         _ = interop.to_gym
 

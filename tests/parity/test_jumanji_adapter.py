@@ -1,4 +1,4 @@
-"""The door from jumanji: the same episodes on both sides of it."""
+"""The adapter from jumanji: the same episodes on both sides of it."""
 
 import equinox as eqx
 import jax
@@ -60,7 +60,7 @@ def their_action(name, action):
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_episodes_are_the_same_through_the_door(theirs, name, key):
+def test_episodes_are_the_same_through_the_adapter(theirs, name, key):
     env = from_jumanji(theirs[name], observe=OBSERVE.get(name))
     step, their_step = eqx.filter_jit(env.step), jax.jit(theirs[name].step)
     ends = set()

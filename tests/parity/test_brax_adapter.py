@@ -1,4 +1,4 @@
-"""The door from Brax and MuJoCo Playground: the same steps on both sides of it."""
+"""The adapter from Brax and MuJoCo Playground: the same steps on both sides of it."""
 
 import equinox as eqx
 import jax
@@ -49,7 +49,7 @@ def episodes_of_both(theirs, scripts, key):
     return episodes
 
 
-def test_a_pendulum_is_the_same_through_the_door(key):
+def test_a_pendulum_is_the_same_through_the_adapter(key):
     with as_it_was_written():
         theirs = envs.get_environment("inverted_pendulum", backend="spring")
         theirs = EpisodeWrapper(theirs, STEPS, 1)
@@ -63,7 +63,7 @@ def test_a_pendulum_is_the_same_through_the_door(key):
     assert not fell.truncated
 
 
-def test_a_body_of_playground_is_the_same_through_the_door(key):
+def test_a_body_of_playground_is_the_same_through_the_adapter(key):
     with as_it_was_written():
         playground = pytest.importorskip("mujoco_playground", reason="pip install playground")
         theirs = playground.registry.load("CartpoleBalance", config_overrides={"impl": "jax"})
