@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.metadata
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -30,7 +31,7 @@ from agents import (
     trained_policy,
 )
 from eqgrid import Trajectories, make
-from eqgrid.envs.overcooked import replay, stored_plans, trajectories_from_reference
+from eqgrid.envs.overcooked import KITCHENS, replay, stored_plans, trajectories_from_reference
 from experiments import _evaluation, _hub
 from experiments._build import build_evaluation_env, build_view
 from experiments._config import dump, parse
@@ -464,3 +465,25 @@ def start(folder, env, script, *args):
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+PUBLISHED = re.findall(
+    r"^\| `(\w+)\.safetensors` \| \w+ \| \d+ \| (\d+) \|$",
+    (ROOT / "docs" / "policies.md").read_text(),
+    flags=re.MULTILINE,
+)
+
+
+def test_every_kitchen_has_a_published_policy():
+    assert [name for name, _ in PUBLISHED] == list(KITCHENS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "earns"), PUBLISHED)
+def test_a_published_policy_earns_what_the_page_says(call, tmp_path, name, earns):
+    policy = ROOT / "experiments" / "policies" / f"{name}.safetensors"
+    code, said = call(policy, "--episodes", "16", "--out", "out", "--no-film")
+    assert code == 0, said
+    results = json.loads((tmp_path / "out" / "evaluation.json").read_text())["results"]
+    drawn = next(result for result in results if result["actions"] == "drawn")
+    assert drawn["return_mean"] >= 0.95 * float(earns)
