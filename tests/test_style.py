@@ -165,7 +165,7 @@ def test_nothing_is_imported_inside_a_function(path):
 
 LATE = {
     "eqgrid/grid/_render.py": ("_pictures", "'._pictures'"),
-    "eqgrid/interop/_doors.py": ("__getattr__", "_DOORS[name]"),
+    "eqgrid/interop/_adapters.py": ("__getattr__", "_ADAPTERS[name]"),
     "eqgrid/interop/_window.py": ("_pyplot", "'matplotlib.pyplot'"),
     "experiments/_bodies.py": ("_bodies", "'eqgrid.envs.bodies'"),
     "experiments/_figure.py": ("_matplotlib", "f'matplotlib.{name}'"),

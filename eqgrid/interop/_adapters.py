@@ -6,7 +6,7 @@ import re
 import warnings
 from typing import Any
 
-_DOORS = {
+_ADAPTERS = {
     "from_brax": "._brax",
     "from_gymnax": "._gymnax",
     "from_jaxmarl": "._jaxmarl",
@@ -60,11 +60,11 @@ def __getattr__(name: str) -> Any:
 
     **Raises:** `ImportError` when a library that it needs is not installed.
     """
-    if name not in _DOORS:
+    if name not in _ADAPTERS:
         raise AttributeError(f"module {__package__!r} has no attribute {name!r}")
-    for library in _NEEDED[_DOORS[name]]:
+    for library in _NEEDED[_ADAPTERS[name]]:
         _check_version(name, library)
-    return getattr(importlib.import_module(_DOORS[name], __package__), name)
+    return getattr(importlib.import_module(_ADAPTERS[name], __package__), name)
 
 
 def _check_version(adapter: str, library: str) -> None:
