@@ -1,8 +1,8 @@
 """What happens between two blocks of updates: plain Python objects that `train` calls.
 
-All that they share is the progress that they are given, so their order does not matter. Only
-`Checkpoints` comes after `Log`: a run that is killed goes on from its newest state, and what was
-not written before that state stays unwritten.
+All that they share is the progress that they are given, so their order does not matter, unless a
+run is killed between two of them. It goes on from its newest state, and what was not written before
+that state stays unwritten: so `Log` comes before `Checkpoints`, which writes that state last.
 """
 
 import contextlib
@@ -219,7 +219,7 @@ class Checkpoints:
         ):
             self._save(f"step-{progress.env_steps:012}", progress)
         self.env_steps = progress.env_steps
-        # Last of all, as above: a kill before it makes the run write the others once more.
+        # A run that is killed before this goes on from an older state and writes the others again.
         if time.perf_counter() >= self.due and self._save("last", progress):
             self.due = time.perf_counter() + self.seconds
 

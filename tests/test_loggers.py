@@ -20,7 +20,7 @@ from tensorboardX.proto.event_pb2 import Event
 from agents import Metrics, StopTraining, read_metadata
 from experiments import _hooks, _loggers
 from experiments._errors import Failures, UsageError
-from experiments._history import History
+from experiments._history import History, read_history
 
 NAMES = ("jsonl", "tensorboard")
 RUN = [
@@ -179,15 +179,13 @@ def write_until_killed(folder, monkeypatch, writes: float) -> None:
         if next(left) == writes:
             raise Killed
 
-    last = folder / "last.safetensors"
+    last = folder / "checkpoints" / "last.safetensors"
     updates = read_metadata(last)["update"] if last.exists() else 0
-    steps = ({"env_steps": 100 * updates, "wall_seconds": 0.0},) if updates else ()
-    best = read_metadata(folder / "best.safetensors") if last.exists() else {}
-    history = History(evaluations=steps, best_return=best.get("eval_return_mean", -np.inf))
+    history = read_history(folder, updates) if updates else History()
     with monkeypatch.context() as patch, contextlib.suppress(Killed):
         patch.setattr(_hooks, "save", count)
         keep = _hooks.Checkpoints(
-            folder, Failures(), history, lambda _: {}, keep_every=100, seconds=0.0
+            last.parent, Failures(), history, lambda _: {}, keep_every=100, seconds=0.0
         )
         for update in range(updates + 1, 4):
             keep(progress(update, mean=(0.5, 0.7, 0.2)[update - 1]))
@@ -196,11 +194,11 @@ def write_until_killed(folder, monkeypatch, writes: float) -> None:
 @pytest.mark.parametrize("writes", range(1, 9))
 def test_a_kill_between_two_writes_loses_no_checkpoint(tmp_path, monkeypatch, writes):
     for path, kill_after in ((tmp_path / "whole", np.inf), (tmp_path / "killed", writes)):
-        path.mkdir()
+        (path / "checkpoints").mkdir(parents=True)
         write_until_killed(path, monkeypatch, kill_after)
     write_until_killed(tmp_path / "killed", monkeypatch, np.inf)
     whole, killed = (
-        {path.name: read_metadata(path)["update"] for path in (tmp_path / name).iterdir()}
+        {x.name: read_metadata(x)["update"] for x in (tmp_path / name / "checkpoints").iterdir()}
         for name in ("whole", "killed")
     )
     assert len(whole) == 5  # three that stay, the best and the newest

@@ -1,4 +1,4 @@
-"""The adapter from Brax and MuJoCo Playground, with `reset(rng)` and `step(state, action)`."""
+"""The adapter from Brax and MuJoCo Playground: `reset(rng)` and `step(state, action)` of bodies."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias, final, runtime_checkable
