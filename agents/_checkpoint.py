@@ -16,7 +16,6 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save as serialize
 
 from ._files import write_whole
-from ._signals import hold_signals
 
 _T = TypeVar("_T")
 _FORMAT = "eqgrid checkpoint 1"
@@ -31,8 +30,7 @@ def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = N
     """Writes a checkpoint: every array of `state`, typed random keys included.
 
     The file is written beside `path`, read back and compared, and only then takes the place of
-    what was at `path` before. A crash or a full disk leaves that as it was, and a signal such as
-    Ctrl-C takes effect when the new checkpoint is in place.
+    what was at `path` before. A crash, a full disk or a Ctrl-C leaves that as it was.
 
     **Arguments:**
 
@@ -45,9 +43,8 @@ def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = N
     path = Path(path)
     try:
         content = _serialize(state, dict(metadata or {}))
-        with hold_signals():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, content)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content)
     except (OSError, ValueError, TypeError, SafetensorError) as error:
         why = getattr(error, "strerror", None) or str(error).partition("\n")[0][:100]
         raise CheckpointError(f"The checkpoint {str(path)!r} cannot be written: {why}.") from error

@@ -21,11 +21,9 @@ from ._ppo import PPO, Metrics, TrainState
 from ._processes import from_first, gather, spans_processes, whole
 from ._runs import num_runs
 from ._sharding import check_even, replicate, spread
-from ._signals import HeldSignals, hold_signals
 from ._views import AbstractCriticInput
 
 _T = TypeVar("_T")
-_REASONS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
 
 
 @final
@@ -35,7 +33,8 @@ class TrainProgress:
 
     **Arguments:**
 
-    - `state`: the newest state. The next block consumes its arrays, so save or copy what you keep.
+    - `state`: the newest state. Where `train` was told to `donate`, the next block consumes its
+        arrays, so a hook saves or copies what it keeps.
     - `metrics`: how every update of the last block went (NumPy arrays, one entry per update), or
         `None` before the first block. Of many runs, their second axis is that of the runs.
     - `updates`, `num_updates`: how many updates were made, and how many the run has.
@@ -44,8 +43,7 @@ class TrainProgress:
     - `wall_seconds`: since `train` was called; `compile_seconds` and `train_seconds` are what
         compiling and running blocks took of it.
     - `measured`: what the `measure` of `train` said after the last block, by name.
-    - `stopped`: why the run ended early, or `None`: `"interrupted"` after a Ctrl-C, `"terminated"`
-        after a SIGTERM, `"hung up"` after a SIGHUP, or what a hook said.
+    - `stopped`: why the run ended early, as `should_stop` or a hook said, or `None`.
     """
 
     state: TrainState
@@ -90,9 +88,13 @@ class NonFiniteLoss(ArithmeticError):
         self.update, self.where, self.run = update, where, run
         whose = f"update {update}" if run is None else f"update {update} of run {run}"
         super().__init__(
-            f"The loss of {whose} is not a finite number (first {where}), so the run "
-            f"stops; checkpoints are from before. Try a smaller learning rate."
+            f"The loss of {whose} is not a finite number (first {where}), so the run stops. "
+            "Try a smaller learning rate."
         )
+
+
+def _never() -> None:
+    return None
 
 
 def train(
@@ -105,16 +107,19 @@ def train(
     mesh: Mesh | None = None,
     measure: Callable[[TrainProgress], Mapping[str, float | int]] | None = None,
     hooks: Sequence[Hook] = (),
+    should_stop: Callable[[], str | None] = _never,
     before: TrainProgress | None = None,
     env_axes: PyTree[int | None] = None,
+    donate: bool = False,
 ) -> TrainProgress:
-    """Makes updates until the run has `num_updates` of them, or a hook or a signal stops it.
+    """Makes updates until the run has `num_updates` of them, or is stopped.
 
-    Blocks of updates are compiled once, also for later runs with other numbers or another length,
-    and consume the state they are given. The last block is
-    shorter than the others where they do not divide the run. A Ctrl-C, a SIGTERM or a SIGHUP takes
-    effect between two blocks, after the hooks have seen the one that was running: no update is
-    lost, and nothing is raised.
+    Blocks of updates are compiled once, also for later runs with other numbers or another length.
+    The last block is shorter than the others where they do not divide the run.
+
+    Signals are left alone: a Ctrl-C raises `KeyboardInterrupt`, as it does in any Python program.
+    A program that wants to lose no update installs a handler that remembers the signal, and says so
+    in `should_stop`.
 
     Many runs are trained together, in one compiled program, when `state` was made by
     `eqx.filter_vmap` of `init_train_state`: every array of it then has an axis of the runs in
@@ -125,21 +130,25 @@ def train(
     - `ppo`: the algorithm. For many runs, each of its real numbers may be a vector, with an entry
         for each run.
     - `env`: the environments of a run.
-    - `state`: where to go on from, as `init_train_state` or `restore` gave it; consumed.
+    - `state`: where to go on from, as `init_train_state` or `restore` gave it.
     - `num_updates`: how many updates the whole run has, those already in `state` included.
     - `updates_per_block`: how many updates are made between two calls of the hooks, at least 1.
     - `mesh`: the devices to train on, as `device_mesh` gives them; the default one unless given.
         Environments are spread evenly over them, and the result is that of one device, but for
         rounding. Where they are those of several processes, all of them call `train`: what counts
         is the state and the `measure` of process 0 (the others may give shapes of a state), and a
-        hook or a signal of any process stops all. In each, the states that hooks see are whole.
+        hook or `should_stop` of any process stops all. The states that hooks see are whole.
     - `measure`: called after every block, before the hooks, which find what it returns in
         `progress.measured`: the place for evaluations.
     - `hooks`: all of them are called in order after every block, also when one stops the run.
+    - `should_stop`: asked before the first block, and after the hooks of every block; a text ends
+        the run, and says why.
     - `before`: what an earlier call returned whose run this one goes on with, in other environments
         (see `transfer`): its seconds are counted on.
     - `env_axes`: for many runs, which arrays of `env` have an axis of the runs, as the `in_axes` of
         `eqx.filter_vmap`; none of them unless given.
+    - `donate`: let every block write over the arrays of the state that it goes on from, those of
+        `state` included. It saves the memory of one state, and nobody can read the older one.
 
     **Returns:** how far the run came, with its last state.
 
@@ -166,30 +175,29 @@ def train(
             raise ValueError("Many runs are trained on one device: leave out `mesh`.")
     if left == 0:
         return progress
-    with hold_signals() as held:
-        settings = _Settings(
-            ppo.with_arrays(),
-            env,
-            _count(num_updates),
-            length=min(updates_per_block, num_updates),
-            mesh=mesh,
-            env_axes=env_axes,
-        )
-        if mesh is not None:
-            settings, state = replicate(settings, mesh), _spread(state, env.num_envs, mesh)
-        block = _compile(settings, state)
-        compiled = progress.compile_seconds + time.perf_counter() - start
-        progress = dataclasses.replace(progress, compile_seconds=compiled)
-        progress = _agree(progress, held, mesh)
-        while progress.updates < num_updates and not progress.stopped:
-            state, progress = _advance(block, settings, state, progress, begin)
-            if measure is not None:
-                progress = dataclasses.replace(progress, measured=measure(progress))
-            progress = _agree(_tell(hooks, progress), held, mesh)
+    settings = _Settings(
+        ppo.with_arrays(),
+        env,
+        _count(num_updates),
+        length=min(updates_per_block, num_updates),
+        mesh=mesh,
+        env_axes=env_axes,
+    )
+    if mesh is not None:
+        settings, state = replicate(settings, mesh), _spread(state, env.num_envs, mesh)
+    block = _compile(settings, state, donate)
+    compiled = progress.compile_seconds + time.perf_counter() - start
+    progress = dataclasses.replace(progress, compile_seconds=compiled)
+    progress = _agree(progress, should_stop(), mesh)
+    while progress.updates < num_updates and not progress.stopped:
+        state, progress = _advance(block, settings, state, progress, begin)
+        if measure is not None:
+            progress = dataclasses.replace(progress, measured=measure(progress))
+        progress = _tell(hooks, progress)
+        progress = _agree(progress, should_stop(), mesh)
     return dataclasses.replace(progress, wall_seconds=time.perf_counter() - begin)
 
 
-@eqx.filter_jit
 def init_train_state(
     ppo: PPO,
     env: AbstractVectorEnv,
@@ -199,7 +207,8 @@ def init_train_state(
     view: AbstractCriticInput | None = None,
     shared: bool = True,
 ) -> TrainState:
-    """Draws a policy and enters the environments, in one compilation.
+    """Draws a policy and enters the environments, in one compilation. Another learning rate, or
+    another of the real numbers of `ppo`, compiles nothing anew.
 
     **Arguments:**
 
@@ -212,6 +221,18 @@ def init_train_state(
 
     **Raises:** `ValueError` when the environment or the settings do not fit.
     """
+    return _init_train_state(ppo.with_arrays(), env, key, network, view, shared)
+
+
+@eqx.filter_jit
+def _init_train_state(
+    ppo: PPO,
+    env: AbstractVectorEnv,
+    key: PRNGKeyArray,
+    network: Callable[..., AbstractNetwork],
+    view: AbstractCriticInput | None,
+    shared: bool,
+) -> TrainState:
     policy_key, run_key = jax.random.split(key)
     policy = actor_critic(env, policy_key, network=network, view=view, shared=shared)
     return ppo.init(policy, env, run_key)
@@ -260,7 +281,6 @@ class _Settings(NamedTuple):
     env_axes: PyTree[int | None]
 
 
-@eqx.filter_jit(donate="all-except-first")
 def _run_block(
     settings: _Settings, state: TrainState, count: Int[Array, ""]
 ) -> tuple[TrainState, Metrics]:
@@ -305,7 +325,11 @@ def _if_vector(x: PyTree) -> int | None:
     return 0 if eqx.is_array(x) and x.ndim else None
 
 
-def _compile(settings: _Settings, state: TrainState) -> Any:
+_run_block_keeping = eqx.filter_jit(_run_block)
+_run_block_donating = eqx.filter_jit(_run_block, donate="all-except-first")
+
+
+def _compile(settings: _Settings, state: TrainState, donate: bool) -> Any:
     """Compiles a block, or finds the one that another run with equal shapes has compiled.
 
     **Raises:** `OutOfMemory` when it needs more memory than there is.
@@ -313,11 +337,12 @@ def _compile(settings: _Settings, state: TrainState) -> Any:
     inputs = (settings, state, _everywhere(_count(1), settings.mesh))
     leaves, structure = jax.tree.flatten(inputs)
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) if eqx.is_array(x) else x for x in leaves]
-    key = (structure, *shapes)
+    key = (donate, structure, *shapes)
     if key not in _compiled_blocks:
         while len(_compiled_blocks) >= _MOST_BLOCKS:
             del _compiled_blocks[next(iter(_compiled_blocks))]  # the oldest
-        _compiled_blocks[key] = cast(Any, _run_block).lower(*inputs).compile()
+        run_block = _run_block_donating if donate else _run_block_keeping
+        _compiled_blocks[key] = cast(Any, run_block).lower(*inputs).compile()
     check_memory(_compiled_blocks[key])
     return _compiled_blocks[key]
 
@@ -407,19 +432,17 @@ def _tell(hooks: Sequence[Hook], progress: TrainProgress) -> TrainProgress:
     return dataclasses.replace(progress, stopped=next(iter(reasons), None))
 
 
-def _agree(progress: TrainProgress, held: HeldSignals, mesh: Mesh | None) -> TrainProgress:
-    """Ends the run when a signal has arrived. Of several processes, all end with the first of them
-    that has a reason to, and have the numbers that process 0 has measured.
+def _agree(progress: TrainProgress, asked: str | None, mesh: Mesh | None) -> TrainProgress:
+    """Ends the run when it was asked to, or a hook stopped it. Of several processes, all end with
+    the first of them that has a reason to, and have the numbers that process 0 has measured.
+
+    **Arguments:**
+
+    - `asked`: what `should_stop` said in this process.
     """
-    signal = held.first  # it can change at any moment, so it is looked at once
-    own = {
-        "signal": signal and _REASONS[signal.name],
-        "stopped": progress.stopped,
-        "measured": progress.measured,
-    }
+    own = {"asked": asked, "stopped": progress.stopped, "measured": progress.measured}
     said = gather(own) if spans_processes(mesh) else [own]
-    held.handled = held.handled or signal is not None
-    reasons = [each[kind] for kind in ("signal", "stopped") for each in said]
+    reasons = [each[kind] for kind in ("asked", "stopped") for each in said]
     stopped = next((reason for reason in reasons if reason), None)
     return dataclasses.replace(progress, measured=said[0]["measured"], stopped=stopped)
 

@@ -32,7 +32,7 @@ from experiments._display import Summed, open_display
 from experiments._errors import Failures, RunError, UsageError, print_error
 from experiments._evaluator import EvaluatorOfMany
 from experiments._folder import CANDIDATES_FILE
-from experiments._hooks import SAVE_SECONDS, OutOfTime, StopWhenAsked
+from experiments._hooks import SAVE_SECONDS, OutOfTime
 from experiments._report import print_how_to_go_on
 from experiments._run import NOTHING_LEARNED, STOP_CODES, Run
 from experiments._start import shapes_together, start_together
@@ -153,7 +153,6 @@ class Candidates:
         hooks: list[Hook] = [
             _EndAfter(updates),
             _Keep(self, failures),
-            StopWhenAsked(process),
             Summed(display, len(configs), updates),
         ]
         if self.runs[0].config.max_hours is not None:
@@ -161,9 +160,8 @@ class Candidates:
         display.start(updates * plan.steps_per_update * len(configs))
         env, env_axes = with_shaping(plan.train_env, configs)
         process.check()
-        process.settle()  # `train` holds signals for itself
         try:
-            return train(
+            progress = train(
                 stack_settings(configs),
                 env,
                 state,
@@ -172,7 +170,11 @@ class Candidates:
                 updates_per_block=self.runs[0].candidate_block,
                 measure=evaluator,
                 hooks=hooks,
+                should_stop=process.stop_reason,
+                donate=True,
             )
+            process.settle()
+            return progress
         except NonFiniteLoss as error:
             raise RunError(
                 f"The loss of update {error.update} of a candidate is not a finite number (first "

@@ -30,7 +30,7 @@ from experiments._conclusion import Conclusion
 from experiments._display import Display, Summed
 from experiments._errors import Failures
 from experiments._evaluator import Evaluator, EvaluatorOfMany
-from experiments._hooks import SAVE_SECONDS, Forget, OutOfTime, StopWhenAsked, profiled
+from experiments._hooks import SAVE_SECONDS, Forget, OutOfTime, profiled
 from experiments._loggers import Logger
 from experiments._run import Run
 from experiments._start import shapes_together, start_together
@@ -83,7 +83,7 @@ class Group:
                 own = recording_hooks(run, loggers, failures, save_seconds=np.inf)
                 hooks.append(_OfOneRun(i, evaluators[i], own))
             hooks += [_KeepState(self, failures), _end_together(first, evaluators)]
-            hooks += [StopWhenAsked(process), Summed(display, len(self.runs))]
+            hooks.append(Summed(display, len(self.runs)))
             if first.config.max_hours is not None:
                 hooks.append(OutOfTime(process, first.config.max_hours))
             hooks += stack.enter_context(profiled(self.folder, first.config.profile))
@@ -100,10 +100,9 @@ class Group:
             if state is None:
                 state = start_together(self.runs, self._keys)
             process.check()
-            process.settle()  # `train` holds signals for itself
             configs = [run.config for run in self.runs]
             env, env_axes = with_shaping(plan.train_env, configs)
-            return train(
+            progress = train(
                 stack_settings(configs),
                 env,
                 state,
@@ -112,7 +111,11 @@ class Group:
                 updates_per_block=plan.updates_per_block,
                 measure=EvaluatorOfMany(evaluators),
                 hooks=hooks,
+                should_stop=process.stop_reason,
+                donate=True,
             )
+            process.settle()
+            return progress
         finally:
             display.stop()
 

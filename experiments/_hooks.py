@@ -94,18 +94,6 @@ class Forget:
 
 
 @final
-class StopWhenAsked:
-    """Ends a run that was asked to end before it began to listen."""
-
-    def __init__(self, process: Process):
-        self.process = process
-
-    def __call__(self, _: TrainProgress) -> None:
-        if self.process.first is not None:
-            raise StopTraining("interrupted")
-
-
-@final
 class EarlyStop:
     """Ends a run that has reached its target, no longer gets better, or moves too far."""
 

@@ -14,9 +14,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, final
 
-_STOP_SIGNALS = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)
+_REASONS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
+_STOP_SIGNALS = tuple(getattr(signal, name) for name in _REASONS if hasattr(signal, name))
 
 
 class Stopped(Exception):
@@ -89,6 +88,11 @@ class Process:
         """**Raises:** `Stopped` when a signal has arrived."""
         if self.first is not None:
             raise Stopped(signal.Signals(self.first).name)
+
+    def stop_reason(self) -> str | None:
+        """How a signal ended the run, in a word or two, or `None` while none has arrived."""
+        first = self.first  # it can change at any moment, so it is looked at once
+        return None if first is None else _REASONS[signal.Signals(first).name]
 
     def settle(self) -> None:
         """From now on, a signal that reaches this object finds the program about to end."""

@@ -31,7 +31,6 @@ from experiments._hooks import (
     Forget,
     Log,
     OutOfTime,
-    StopWhenAsked,
 )
 from experiments._loggers import Logger, open_loggers
 from experiments._policies import Description
@@ -180,13 +179,12 @@ def _train(
     staged = StageEvaluator(evaluator, run.stage, run.number + 1, begin, passes)
     if before is None:
         run.process.check()
-    run.process.settle()  # `train` holds signals for itself
-    hooks: Sequence[Hook] = (StopWhenAsked(run.process),)
+    hooks: Sequence[Hook] = ()
     measure = None
     if is_first():
         hooks = (*_hooks(run, watchers), *watchers.more, watchers.display)
         measure = staged if run.in_curriculum else evaluator
-    return train(
+    progress = train(
         run.config.ppo,
         plan.train_env,
         state,
@@ -195,8 +193,12 @@ def _train(
         mesh=plan.mesh,
         measure=measure,
         hooks=hooks,
+        should_stop=run.process.stop_reason,
         before=before,
+        donate=True,
     )
+    run.process.settle()
+    return progress
 
 
 def _state(run: Run) -> TrainState:
@@ -217,7 +219,6 @@ def _hooks(run: Run, watchers: Watchers) -> list[Hook]:
             patience=config.patience if run.is_last_stage else None,
             max_kl=config.max_kl,
         ),
-        StopWhenAsked(run.process),
     ]
     if config.max_hours is not None:
         hooks.append(OutOfTime(run.process, config.max_hours))

@@ -3,6 +3,7 @@
 The environment says which: `ACCIDENT="1 2 SIGKILL"` ends process 1 after its second block.
 """
 
+import itertools
 import os
 import signal
 import sys
@@ -23,15 +24,15 @@ _distributed._HEARTBEAT = 20
 who, block, name = os.environ.get("ACCIDENT", "- 0 SIGTERM").split()
 
 
-class Accident(_training.StopWhenAsked):
-    blocks = 0
+def train_until_the_accident(*args, hooks, **kwargs):
+    blocks = itertools.count(1)
 
-    def __call__(self, progress) -> None:
-        self.blocks += 1
-        if self.blocks == int(block) and who == str(jax.process_index()):
+    def accident(_) -> None:
+        if next(blocks) == int(block) and who == str(jax.process_index()):
             os.kill(os.getpid(), getattr(signal, name))
-        super().__call__(progress)
+
+    return train(*args, hooks=[*hooks, accident], **kwargs)
 
 
-_training.StopWhenAsked = Accident
+train, _training.train = _training.train, train_until_the_accident
 process.finish(run_command_line("ippo", process))

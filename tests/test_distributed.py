@@ -29,7 +29,6 @@ from agents import (
     is_first,
 )
 from agents._checkpoint import pack, unpack
-from agents._signals import HeldSignals
 from experiments import _distributed, _program
 from experiments._errors import UsageError
 from experiments._process import Process
@@ -208,15 +207,15 @@ def test_what_another_process_cannot_do_is_said_by_the_first(monkeypatch, capsys
 
 
 def test_a_signal_of_any_process_counts_more_than_a_hook_of_the_first(monkeypatch):
-    said = [{"signal": None, "stopped": "its gate is passed", "measured": {"x": 1}}]
-    said += [{"signal": "terminated", "stopped": None, "measured": {}}]
+    said = [{"asked": None, "stopped": "its gate is passed", "measured": {"x": 1}}]
+    said += [{"asked": "terminated", "stopped": None, "measured": {}}]
     monkeypatch.setattr(_train, "gather", lambda _: said)
     monkeypatch.setattr(_train, "spans_processes", lambda _: True)
     progress = _train.TrainProgress(object.__new__(TrainState), None, *[0] * 5, *[0.0] * 3)
-    agreed = _train._agree(progress, HeldSignals(), None)
+    agreed = _train._agree(progress, None, None)
     assert (agreed.stopped, agreed.measured) == ("terminated", {"x": 1})
-    said[1]["signal"] = None
-    assert _train._agree(progress, HeldSignals(), None).stopped == "its gate is passed"
+    said[1]["asked"] = None
+    assert _train._agree(progress, None, None).stopped == "its gate is passed"
 
 
 def test_what_is_sent_is_bit_for_bit(key):

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compilations import counted
 from learners import GRU, Clock, assert_close, clocks, loud_mlp
 
 import agents._memory
@@ -27,7 +28,15 @@ from agents import (
     scan_updates,
     train,
 )
-from eqgrid import AbstractEnv, AbstractWrapper, AutoReset, LogEpisodes, Vectorize
+from eqgrid import (
+    AbstractEnv,
+    AbstractWrapper,
+    AutoReset,
+    LinearSchedule,
+    LogEpisodes,
+    ShapedReward,
+    Vectorize,
+)
 
 PPO_SMALL = PPO(rollout_length=8, num_epochs=1, num_minibatches=2)
 NUM_ENVS = 4
@@ -40,7 +49,7 @@ def start(key, *, env=None, ppo=PPO_SMALL, num_updates=6, **choices):
 
 
 class Recorder:
-    """A hook that keeps what it is told, but for the state, which the next block consumes."""
+    """A hook that keeps what it is told, but for the state."""
 
     def __init__(self):
         self.seen = []
@@ -168,21 +177,13 @@ def test_a_run_compiles_once_and_other_numbers_or_a_longer_run_not_at_all(key):
     )
     env, state = start(key, ppo=ppo)
     again, longer = start(key, ppo=others)[1], start(key, ppo=ppo)[1]
-    compilations, blocks = [], []
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda name, _, **__: compilations.append(name) if "backend_compile" in name else None
-    )
-    try:
-        jax.jit(lambda x: x + 41)(1)
-        assert len(compilations) == 1, "the listener must hear of compilations"
-        compilations.clear()
+    blocks = []
+    with counted() as compilations:
         hook = lambda progress: blocks.append(len(compilations))  # noqa: E731
         train(ppo, env, state, num_updates=6, updates_per_block=2, hooks=[hook])
         assert blocks == [1, 1, 1]
         other = train(others, env, again, num_updates=6, updates_per_block=2)
         train(ppo, env, longer, num_updates=9, updates_per_block=2)
-    finally:
-        jax.monitoring.clear_event_listeners()
     assert len(compilations) == 1
     np.testing.assert_allclose(other.metrics.learning_rate, [0.1 * 2 / 11, 0.0], rtol=1e-5)
 
@@ -232,12 +233,55 @@ def test_all_hooks_hear_of_the_last_block_when_one_stops_the_run(key):
     assert [updates for updates, _, _ in recorder.seen] == [2]
 
 
-@pytest.mark.slow
-def test_the_state_is_consumed(key):
+@pytest.mark.parametrize("donate", [False, True])
+def test_states_stay_unless_they_are_donated(key, donate):
+    states = []
     env, state = start(key)
-    before = arrays(state.policy)
-    train(PPO_SMALL, env, state, num_updates=6, updates_per_block=6)
-    assert all(leaf.is_deleted() for leaf in before)
+    hook = lambda progress: states.append(progress.state)  # noqa: E731
+    done = train(
+        PPO_SMALL, env, state, num_updates=4, updates_per_block=2, hooks=[hook], donate=donate
+    )
+    assert done.state is states[-1]
+    older = arrays((state.policy, states[0].policy))
+    assert [leaf.is_deleted() for leaf in older] == [donate] * len(older)
+    assert not any(leaf.is_deleted() for leaf in arrays(done.state))
+
+
+def test_other_numbers_compile_no_other_start(key):
+    ppo = PPO(rollout_length=8, num_minibatches=2, learning_rate=0.5, gamma=1)
+    start(key, ppo=ppo)
+    with counted() as compilations:
+        start(key, ppo=dataclasses.replace(ppo, learning_rate=0.25, gamma=0.5, value_clip=1))
+    assert compilations == []
+
+
+def test_other_schedules_compile_nothing_anew(key):
+    def learn(weight, steps):
+        schedule = LinearSchedule(weight, 0.0, steps)
+        one = ShapedReward(AutoReset(LogEpisodes(Clock())), schedule, key="episode_return")
+        env, state = start(key, env=Vectorize(one, NUM_ENVS))
+        train(PPO_SMALL, env, state, num_updates=2, updates_per_block=2)
+
+    learn(1.0, 10)
+    with counted() as compilations:
+        learn(2.0, 20)
+    assert compilations == []
+
+
+@pytest.mark.slow
+@pytest.mark.to_the_bit
+@pytest.mark.parametrize("normalize", [False, True])
+def test_no_key_is_used_twice_and_no_number_is_undefined(key, normalize):
+    # Episodes of a clock are cut while a block runs, and in the first update none has ended.
+    env = Vectorize(AutoReset(LogEpisodes(Clock())), NUM_ENVS)
+    ppo = PPO(rollout_length=2, num_epochs=1, num_minibatches=1, normalize_values=normalize)
+    with jax.debug_key_reuse(True), jax.debug_nans(True):
+        env, state = start(key, env=env, ppo=ppo, network=agents.GRU)
+        done = train(ppo, env, state, num_updates=8, updates_per_block=8)
+    episodes = done.metrics.episodes
+    assert episodes[0] == 0 < episodes.max()
+    assert (done.metrics.episode_length[episodes == 0] == 0).all()
+    assert (done.metrics.episode_length[episodes > 0] > 0).all()
 
 
 @pytest.mark.slow
@@ -273,55 +317,54 @@ def test_a_finished_run_has_nothing_left_to_do(key):
 
 
 @pytest.mark.usefixtures("hears_ctrl_c")
-def test_ctrl_c_in_a_block_keeps_its_result(key, monkeypatch):
-    # `_check_finite` runs while the result of a block is not yet bound to a name.
-    check = agents._train._check_finite
+def test_ctrl_c_ends_a_loop_over_runs(key):
+    def press_ctrl_c(_):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
 
-    def interrupted(metrics, updates, state):
-        check(metrics, updates, state)
-        if updates == 2:
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.05)
-
-    monkeypatch.setattr(agents._train, "_check_finite", interrupted)
-    handler = signal.getsignal(signal.SIGINT)
     env, state = start(key)
-    recorder = Recorder()
-    done = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=[recorder])
-    assert done.stopped == "interrupted"
-    assert done.updates == int(done.state.updates) == 4
-    assert [updates for updates, _, _ in recorder.seen] == [2, 4], "the block's row counts, too"
+    handler, begun = signal.getsignal(signal.SIGINT), []
+
+    def loop():
+        for seed in range(3):
+            begun.append(seed)
+            train(PPO_SMALL, env, state, num_updates=2, updates_per_block=2, hooks=[press_ctrl_c])
+
+    with pytest.raises(KeyboardInterrupt):
+        loop()
+    assert begun == [0]
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-@pytest.mark.usefixtures("hears_ctrl_c")
-@pytest.mark.parametrize(
-    ("number", "reason"), [("SIGINT", "interrupted"), ("SIGTERM", "terminated")]
-)
-def test_signals_between_blocks_keep_the_state_and_the_hooks(key, number, reason):
-    def hook(progress):
-        if progress.updates == 4:
-            for _ in range(3):
-                os.kill(os.getpid(), getattr(signal, number))
-                time.sleep(0.05)
-
+def test_it_stops_when_asked_after_all_hooks_have_seen_the_block(key):
     env, state = start(key)
     recorder = Recorder()
-    hooks = [hook, recorder]
-    done = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=hooks)
-    assert done.stopped == reason
+    done = train(
+        PPO_SMALL,
+        env,
+        state,
+        num_updates=6,
+        updates_per_block=2,
+        hooks=[recorder, stop_at(4)],
+        should_stop=lambda: "interrupted" if len(recorder.seen) == 2 else None,
+    )
+    assert done.stopped == "interrupted", "it counts more than what a hook says"
     assert done.updates == int(done.state.updates) == 4
     assert [updates for updates, _, _ in recorder.seen] == [2, 4]
 
 
-@pytest.mark.usefixtures("hears_ctrl_c")
-def test_ctrl_c_while_compiling_makes_no_update(key, monkeypatch):
-    monkeypatch.setattr(
-        agents._train, "check_memory", lambda block: signal.raise_signal(signal.SIGINT)
-    )
+def test_it_stops_when_asked_before_the_first_block(key):
     env, state = start(key)
     recorder = Recorder()
-    done = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=[recorder])
+    done = train(
+        PPO_SMALL,
+        env,
+        state,
+        num_updates=6,
+        updates_per_block=2,
+        hooks=[recorder],
+        should_stop=lambda: "interrupted",
+    )
     assert (done.stopped, done.updates, recorder.seen) == ("interrupted", 0, [])
     assert done.state is state
 
