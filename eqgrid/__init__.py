@@ -16,6 +16,7 @@ from ._env import (
     unwrap as unwrap,
     unwrap_state as unwrap_state,
 )
+from ._linear_schedule import LinearSchedule as LinearSchedule
 from ._log_episodes import LogEpisodes as LogEpisodes, LogEpisodesState as LogEpisodesState
 from ._moments import RunningMoments as RunningMoments
 from ._nesting import (

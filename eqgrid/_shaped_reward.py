@@ -33,8 +33,8 @@ class ShapedReward(AbstractWrapper):
     **Arguments:**
 
     - `env`: one environment whose `info[key]` is a Float of shape `agents`.
-    - `schedule`: the weight as a function of `count` (an Int scalar), for example any optax
-        schedule or an `eqx.Module` with a `__call__`; or a number, for a weight that stays.
+    - `schedule`: the weight as a function of `count` (an Int scalar), for example a
+        `LinearSchedule` or any optax schedule; or a number, for a weight that stays.
     - `key`: the entry of `info` that holds the shaping reward.
 
     **Raises:** `ValueError` for a wrong nesting, or an `info[key]` that is missing or misshapen.

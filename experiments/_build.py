@@ -3,12 +3,12 @@
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import PyTree
 
 from agents import (
     CNN,
@@ -27,6 +27,7 @@ from eqgrid import (
     AppendAgentId,
     AppendTimeLeft,
     AutoReset,
+    LinearSchedule,
     LogEpisodes,
     NormalizeObservation,
     NormalizeReward,
@@ -99,27 +100,13 @@ def stack_settings(configs: Sequence[Config]) -> PPO:
     return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *ppos)
 
 
-@final
-class _Fade(eqx.Module):
-    """A weight that falls to 0 linearly; as leaves, other numbers compile nothing anew."""
-
-    weight: Float[Array, ""]
-    steps: Float[Array, ""]
-
-    def __init__(self, weight: float, steps: int):
-        self.weight, self.steps = jnp.asarray(weight, float), jnp.asarray(steps, float)
-
-    def __call__(self, count: Int[Array, ""]) -> Float[Array, ""]:
-        return self.weight * (1 - jnp.minimum(count / self.steps, 1))
-
-
-def _fade(config: Config) -> _Fade:
+def _fade(config: Config) -> LinearSchedule:
     # Every environment counts its own steps, and there are `num_envs` of them.
-    return _Fade(config.shaping, max(1, config.shaping_steps // config.num_envs))
+    return LinearSchedule(config.shaping, 0.0, max(1, config.shaping_steps // config.num_envs))
 
 
 def _is_fade(x: PyTree) -> bool:
-    return isinstance(x, _Fade)
+    return isinstance(x, LinearSchedule)
 
 
 def build_evaluation_env(
