@@ -336,7 +336,8 @@ class GRU(AbstractNetwork):
 
 
 def _gated_unit(width: int, key: PRNGKeyArray) -> eqx.nn.GRUCell:
-    cell = eqx.nn.GRUCell(width, width, key=key)
+    # What the cell draws is replaced by what is drawn below.
+    cell = eqx.nn.GRUCell(width, width, key=jax.random.clone(key))
     keys = jax.random.split(key, 6)
     gates = [_orthogonal(1.0, (width, width), key) for key in keys]
     weights = (jnp.concatenate(gates[:3]), jnp.concatenate(gates[3:]))

@@ -29,6 +29,16 @@ _VALUE_EPS = 1e-5
 Hyperparameter: TypeAlias = float | Float[Array, "..."]
 """A number, or an array of it: a vector is a sweep, for `eqx.filter_vmap`."""
 
+
+def _number(default: float) -> Any:
+    """A field for a `Hyperparameter`: whole numbers and NumPy's scalars become a `float`."""
+    return eqx.field(default=default, converter=_as_float)
+
+
+def _as_float(x: Any) -> Any:
+    return float(x) if isinstance(x, int | np.number) else x
+
+
 _Learner: TypeAlias = tuple[PyTree[Float[Array, "..."]], PyTree, Bool[Array, ""]]
 """The parameters, what the optimiser remembers, and whether the policy has moved far enough."""
 
@@ -72,7 +82,7 @@ class Metrics(eqx.Module):
     - `explained_variance`: of the critic's targets by its values, before the update; at most 1.
     - `learning_rate`: that of the last gradient step.
     - `episode_return`, `episode_length`: means over the agents and the episodes that ended while
-        collecting (raw rewards; steps); not a number when none did.
+        collecting (raw rewards; steps); 0 when none did.
     - `episodes`: how many did.
     """
 
@@ -94,53 +104,54 @@ class Metrics(eqx.Module):
 class PPO(eqx.Module):
     """Proximal policy optimisation with a clipped ratio (Schulman et al. 2017).
 
-    Its real numbers may be arrays. `train` makes arrays of them, so that another number compiles
-    nothing anew; vectors of them are a sweep under `eqx.filter_vmap`.
+    Its real numbers may be arrays. `init_train_state` and `train` make arrays of them, so that
+    another number compiles nothing anew; vectors of them are a sweep under `eqx.filter_vmap`. The
+    whole numbers and the switches decide shapes and branches, so they are static.
     """
 
-    rollout_length: int = 128
+    rollout_length: int = eqx.field(default=128, static=True)
     """Steps per environment and update."""
-    num_epochs: int = 4
+    num_epochs: int = eqx.field(default=4, static=True)
     """Passes over the rollout per update."""
-    num_minibatches: int = 8
+    num_minibatches: int = eqx.field(default=8, static=True)
     """Gradient steps per epoch."""
-    learning_rate: Hyperparameter = 1e-3
+    learning_rate: Hyperparameter = _number(1e-3)
     """Step size of Adam."""
-    anneal_learning_rate: bool = True
+    anneal_learning_rate: bool = eqx.field(default=True, static=True)
     """Lower it linearly, to 0 at the last gradient step."""
-    critic_learning_rate: Hyperparameter = 0.0
+    critic_learning_rate: Hyperparameter = _number(0.0)
     """Step size of the critic (0: that of the actor)."""
-    gamma: Hyperparameter = 0.99
+    gamma: Hyperparameter = _number(0.99)
     """Worth of a reward one step later, the discount."""
-    gae_lambda: Hyperparameter = 0.95
+    gae_lambda: Hyperparameter = _number(0.95)
     """Decay of the advantage's trace per step."""
-    clip_epsilon: Hyperparameter = 0.2
+    clip_epsilon: Hyperparameter = _number(0.2)
     """How far the policy ratio may leave 1."""
-    value_clip: Hyperparameter = 0.0
+    value_clip: Hyperparameter = _number(0.0)
     """How far a value may leave its old one (0: no limit)."""
-    normalize_values: bool = False
+    normalize_values: bool = eqx.field(default=False, static=True)
     """Critics learn in units of their targets' deviation."""
-    huber_delta: Hyperparameter = 0.0
+    huber_delta: Hyperparameter = _number(0.0)
     """Larger errors count linearly (0: none do); in rewards, or deviations."""
-    target_kl: Hyperparameter = 0.0
+    target_kl: Hyperparameter = _number(0.0)
     """Learn no more from a rollout this far on, in nats (0: no limit)."""
-    entropy_coefficient: Hyperparameter = 0.01
+    entropy_coefficient: Hyperparameter = _number(0.01)
     """Weight of the entropy bonus at the start, per nat."""
-    entropy_coefficient_end: Hyperparameter = 0.0
+    entropy_coefficient_end: Hyperparameter = _number(0.0)
     """The same at the end, reached linearly."""
-    value_coefficient: Hyperparameter = 0.5
+    value_coefficient: Hyperparameter = _number(0.5)
     """Weight of the critic's loss."""
-    max_grad_norm: Hyperparameter = 0.5
+    max_grad_norm: Hyperparameter = _number(0.5)
     """Longest gradient, as a Euclidean norm."""
-    normalize_advantages: bool = True
+    normalize_advantages: bool = eqx.field(default=True, static=True)
     """Subtract their mean, divide by their deviation."""
-    advantage_std_offset: Hyperparameter = 1.0
-    """Added to that deviation, in rewards: damps noise."""
-    chunk_length: int = 0
+    advantage_std_offset: Hyperparameter = _number(1e-8)
+    """Added to that deviation, in rewards; a large one damps noise."""
+    chunk_length: int = eqx.field(default=0, static=True)
     """Steps of a recurrent replay (0: the whole rollout)."""
-    store_states: bool = False
+    store_states: bool = eqx.field(default=False, static=True)
     """Keep states and observe them anew: saves memory."""
-    slow_steps: bool = False
+    slow_steps: bool = eqx.field(default=False, static=True)
     """Take no step twice: for worlds with slow steps."""
 
     def __check_init__(self):
@@ -514,7 +525,7 @@ def _deviation(moments: RunningMoments) -> Float[Array, ""]:
 
 
 def _mean(x: Float[Array, "..."], active: Bool[Array, "..."]) -> Float[Array, ""]:
-    """The mean over those who are learned from; 0 where there is nobody."""
+    """The mean over those entries that count; 0 where none does."""
     number = jnp.maximum(active.sum(dtype=jnp.int32), 1).astype(x.dtype)
     return jnp.where(active, x, 0.0).sum() / number
 
@@ -525,15 +536,13 @@ def _variance(x: Float[Array, "..."], active: Bool[Array, "..."]) -> Float[Array
 
 def _episode_metrics(info: dict[str, Shaped[Array, "time envs ..."]]) -> dict[str, Array]:
     if "episode_done" not in info:
-        nothing = jnp.asarray(jnp.nan, dtype=jnp.float32)
+        nothing = jnp.zeros((), dtype=jnp.float32)
         count = jnp.zeros((), dtype=jnp.int32)
         return {"episode_return": nothing, "episode_length": nothing, "episodes": count}
     done = info["episode_done"]
-    returns = info["episode_return"].mean(axis=-1)
-    length = info["episode_length"].astype(jnp.float32)
     return {
-        "episode_return": jnp.mean(returns, where=done),
-        "episode_length": jnp.mean(length, where=done),
+        "episode_return": _mean(info["episode_return"].mean(axis=-1), done),
+        "episode_length": _mean(info["episode_length"].astype(jnp.float32), done),
         "episodes": done.sum(dtype=jnp.int32),
     }
 
@@ -575,9 +584,9 @@ def _require(ppo: PPO, name: str, holds: bool, what: str):
 
 def _check_traced(ppo: PPO, parameters: PyTree) -> PyTree:
     """Passes parameters on, unless a setting that only the running program knows has no meaning."""
-    for name, (holds, what) in _RANGES.items():
-        number = getattr(ppo, name)
-        if isinstance(number, Tracer):
-            wrong = ~jnp.all(holds(number))
-            parameters = eqx.error_if(parameters, wrong, f"{name} must be {what}.")
-    return parameters
+    traced = {x: y for x, y in _RANGES.items() if isinstance(getattr(ppo, x), Tracer)}
+    if not traced:
+        return parameters
+    wrong = jnp.stack([~jnp.all(holds(getattr(ppo, x))) for x, (holds, _) in traced.items()])
+    sentences = [f"{name} must be {what}." for name, (_, what) in traced.items()]
+    return eqx.branched_error_if(parameters, jnp.any(wrong), jnp.argmax(wrong), sentences)

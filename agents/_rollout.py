@@ -237,6 +237,8 @@ def _final_value(
     taken again to see it, and in all other steps it costs nothing. It is a target, so no gradient
     flows through it; `batched_cond` has none backwards.
     """
+    # The step is the same one, so its random numbers must be, too.
+    key = jax.random.clone(key)
     again = (policy, env, key, runner.env_state, decision.action, decision.next_carry)
     cut = jnp.any(timestep.done[:, None] & ~timestep.terminated)
     shape, dtype = decision.value.shape, decision.value.dtype

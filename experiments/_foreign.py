@@ -125,7 +125,7 @@ class ForeignWorld(AbstractWorldConfig):
     @property
     def run_settings(self) -> RunSettings:
         """Nothing in them depends on how large rewards are, which nobody knows here."""
-        return {"ppo": PPO(normalize_values=True, advantage_std_offset=0.0)}
+        return {"ppo": PPO(normalize_values=True)}
 
     @property
     def has_images(self) -> bool:

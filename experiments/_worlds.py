@@ -75,7 +75,7 @@ class Kitchen(AbstractWorldConfig):
 
     @property
     def run_settings(self) -> RunSettings:
-        return {"ppo": PPO(normalize_values=True)}
+        return {"ppo": PPO(normalize_values=True, advantage_std_offset=1.0)}
 
     @property
     def rules(self) -> str | None:
@@ -267,6 +267,10 @@ class KitchenV2(AbstractWorldConfig):
     """The planes of OvercookedV2."""
     normalize_observation: bool = False
     """Bring observations to mean 0 and variance 1."""
+
+    @property
+    def run_settings(self) -> RunSettings:
+        return {"ppo": PPO(advantage_std_offset=1.0)}
 
     @property
     def threshold(self) -> float:

@@ -261,7 +261,7 @@ def best():
 @pytest.mark.learning
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_ppo_swings_the_pendulum_up(best, seed):
-    ppo = PPO(num_epochs=6, gamma=0.95, entropy_coefficient=0.01, advantage_std_offset=1e-8)
+    ppo = PPO(num_epochs=6, gamma=0.95, entropy_coefficient=0.01)
     env = NormalizeReward(NormalizeObservation(pendulums(32)), 0.95)
     state = init_train_state(ppo, env, jax.random.key(seed))
     done = train(ppo, env, state, num_updates=60, updates_per_block=60)

@@ -19,7 +19,7 @@ ENVS, LENGTH = 16, 64
 def played():
     """A rollout in which agents arrive at different times."""
     env = Vectorize(AutoReset(LogEpisodes(Goals("room", horizon=30))), ENVS)
-    ppo = PPO(rollout_length=LENGTH, num_minibatches=4, num_epochs=2, advantage_std_offset=1e-8)
+    ppo = PPO(rollout_length=LENGTH, num_minibatches=4, num_epochs=2)
     policy = actor_critic(env, jax.random.key(0), network=MLP)
     scene = init_runner(policy, env, jax.random.key(1))
     rollout, _ = eqx.filter_jit(collect_rollout)(policy, env, scene, jax.random.key(2), LENGTH)

@@ -449,3 +449,33 @@ def test_learning_from_states_is_learning_from_observations(key, network):
         state = ppo.init(policy, env, key)
         learned.append(eqx.filter_jit(ppo.update)(env, state, num_updates=2))
     assert_close(*learned, 1e-4)
+
+
+def test_what_is_learned_does_not_depend_on_the_unit_of_rewards():
+    policy, rollout = experience()
+
+    def actor_gradient(scale):
+        units = {x: scale * getattr(rollout, x) for x in ("reward", "value", "next_value")}
+        batch = whole_batch(settings(), policy, dataclasses.replace(rollout, **units))
+        loss = lambda policy: ppo_loss(policy, batch, settings(value_coefficient=0.0), 0.0)[0]  # noqa: E731
+        return optax.tree.norm(eqx.filter_grad(loss)(policy).actor)
+
+    norms = [actor_gradient(scale) for scale in (1.0, 0.1, 0.01, 0.001)]
+    assert norms[0] > 0.01
+    np.testing.assert_allclose(norms, norms[0], rtol=1e-3)
+
+
+def test_whole_numbers_and_switches_are_static():
+    ppo = PPO(rollout_length=7)
+    assert jax.jit(lambda ppo: jnp.zeros(ppo.rollout_length))(ppo).shape == (7,)
+    leaves = jax.tree.leaves(ppo)
+    assert leaves
+    assert all(type(x) is float for x in leaves)
+
+
+@pytest.mark.parametrize("one", [1, np.float32(1), np.int64(1), np.float64(1)])
+def test_real_numbers_are_floats(one):
+    ppo = PPO(gamma=one)
+    assert type(ppo.gamma) is float
+    assert ppo.with_arrays().gamma.dtype == jnp.float32
+    assert eqx.tree_equal(ppo, PPO(gamma=1.0))
