@@ -1,8 +1,24 @@
 """The command lines of training, called in a test's own process."""
 
+import contextlib
+import signal
+from collections.abc import Iterator
+
 import pytest
 
 from experiments import _program, _seeds, _sweep
+from experiments._process import Process
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[Process]:
+    """A process that remembers a Ctrl-C, as that of a command line does, until the end."""
+    process = Process()
+    before = signal.signal(signal.SIGINT, process._receive)
+    try:
+        yield process
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def call(*args: object) -> int:
@@ -10,11 +26,11 @@ def call(*args: object) -> int:
 
     **Returns:** the exit code.
     """
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, listening() as process:
         patch.setattr("sys.argv", ["prog", *map(str, args)])
         for module in (_program, _seeds, _sweep):
             patch.setattr(module, "keep_compiled_programs", lambda: "")
-        return _program.run_command_line("ippo", _program.Process())
+        return _program.run_command_line("ippo", process)
 
 
 def call_and_hear(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from command_lines import listening
 from PIL import Image
 
 from agents import read_metadata
@@ -88,11 +89,11 @@ def small(**flags: str) -> list[str]:
 
 def call(program, monkeypatch, args, algorithm="ippo") -> int:
     monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
-    process = program.Process()  # which does not listen: signals are those of the tests
-    try:
-        return program.run_command_line(algorithm, process)
-    except SystemExit as stop:  # after --help
-        return stop.code
+    with listening() as process:
+        try:
+            return program.run_command_line(algorithm, process)
+        except SystemExit as stop:  # after --help
+            return stop.code
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
