@@ -8,6 +8,7 @@ import math
 import re
 import reprlib
 import tomllib
+import types
 import typing
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -297,10 +298,20 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
         raise UsageError(_one_sentence(said.getvalue())) from None
 
 
+def _must_be(found: re.Match[str]) -> str:
+    """For a flag that takes values of several kinds, such as `{None}|FLOAT` or `INT|{all}`."""
+    flag, kinds, value = found.groups()
+    kinds = sorted(kinds.split("|"), key=lambda kind: kind == "{None}")  # it comes last
+    words = [_KINDS.get(kind, kind.strip("{}")) for kind in kinds]
+    return f"{flag} must be {' or '.join(words)}, but is {value}"
+
+
+_KINDS = {"INT": "a whole number", "FLOAT": "a number"}
 _PLAIN_WORDS: tuple[tuple[str, Any], ...] = (
     (r"Error parsing (\S+): invalid literal for int.*: ", r"\1 must be a whole number, but is "),
     (r"Error parsing (\S+): could not convert .*: ", r"\1 must be a number, but is "),
     (r"Error parsing (\S+): Exceeds the limit .*", r"\1 has too many digits"),
+    (r"Error parsing (\S+): no type matching (\S+) could .* from \[(.*?)\]\. .*", _must_be),
     (r"Error parsing ppo: (\w+)", lambda found: "--ppo." + found[1].replace("_", "-")),
     (r"invalid choice (.*) for argument '(\S+)'.*\((.*)\)", r"\2 must be one of \3, but is \1"),
     (r"Missing value for argument '(\S+)'.*", r"\1 needs a value"),
@@ -444,7 +455,8 @@ def _fill(default: Any, table: dict[str, Any], prefix: str) -> Any:
             value = tuple(value)
         if not is_bearable(value, hint) or (hint is int and type(value) is bool):
             raise UsageError(
-                f"has {reprlib.repr(value)} for {prefix + key!r}, which must be {_type_name(hint)}."
+                f"has {reprlib.repr(table[key])} for {prefix + key!r}, which must be "
+                f"{_type_name(hint)}."
             )
         changes[key] = value
     return _rebuild(default, changes)
@@ -458,14 +470,16 @@ def _rebuild(default: Any, changes: dict[str, Any]) -> Any:
 
 
 def _type_name(hint: Any) -> str:
-    if dataclasses.is_dataclass(hint) or hint is AbstractWorldConfig:
+    """What a value of a settings file must be, in words; TOML has none for `None`."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if dataclasses.is_dataclass(hint) or hint is AbstractWorldConfig or origin is dict:
         return "a table"
-    if typing.get_origin(hint) is Literal:
-        return "one of " + ", ".join(map(repr, typing.get_args(hint)))
-    if typing.get_origin(hint) is tuple:
-        return "a list of " + ", ".join(map(repr, typing.get_args(typing.get_args(hint)[0])))
-    if type(None) in typing.get_args(hint):
-        return _type_name(typing.get_args(hint)[0])
+    if origin is Literal:
+        return "one of " * (len(args) > 1) + ", ".join(map(repr, args))
+    if origin is tuple:
+        return f"a list, of which each entry is {_type_name(args[0])}"
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_type_name(arg) for arg in args if arg is not type(None))
     return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}.get(
         hint, str(hint)
     )

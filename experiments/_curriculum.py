@@ -222,6 +222,9 @@ def _gate(table: _Table) -> Gate:
     gate = table.gate
     if (gate.at_least is None) == (gate.at_most is None):
         raise UsageError("its gate needs one bound: at_least or at_most.")
+    bound = gate.at_least if gate.at_most is None else gate.at_most
+    if bound is None or not math.isfinite(bound):
+        raise UsageError(f"its gate needs a finite bound, but has {bound}.")
     if gate.evaluations < 1:
         raise UsageError(f"its gate needs at least 1 evaluation, but has {gate.evaluations}.")
     return gate

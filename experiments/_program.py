@@ -40,7 +40,7 @@ from experiments._folder import folder_name, is_complete, open_folder, reopen_fo
 from experiments._history import read_history
 from experiments._hooks import profiled
 from experiments._process import Process, Stopped
-from experiments._report import print_how_to_go_on, print_result
+from experiments._report import print_how_to_go_on, print_result, what_is_kept
 from experiments._run import NOTHING_LEARNED, STOP_CODES, Plan, Run
 from experiments._seeds import run_seeds
 from experiments._sweep import run_sweep
@@ -194,7 +194,10 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
     display = open_display(console)
     with run_loggers(run) as loggers, profiled(run.folder, run.config.profile) as profile:
         watchers = Watchers(console, display, failures, loggers, profile)
-        run, progress, evaluator = train_stages(run, watchers, agreed)
+        try:
+            run, progress, evaluator = train_stages(run, watchers, agreed)
+        except NonFiniteLoss as error:
+            raise RunError(f"{error} {what_is_kept(run.folder)}") from error
     stopped = STOP_CODES.get(progress.stopped or "", 0)
     if progress.stopped and progress.metrics is None:
         return stopped_early(console, candidates, progress.stopped, failures)

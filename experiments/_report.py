@@ -114,6 +114,13 @@ def print_how_to_go_on(console: Console, algorithm: str, folder: Path) -> None:
     console.print(f"to go on: {escape(command)}", highlight=False, soft_wrap=True)
 
 
+def what_is_kept(folder: Path) -> str:
+    """Says which checkpoints a run has left whose loss is no longer a number."""
+    if any((folder / "checkpoints").glob("*.safetensors")):
+        return f"The checkpoints in {str(folder)!r} are from before."
+    return "There was no checkpoint yet, so nothing is kept."
+
+
 def print_result(console: Console, result: dict[str, Any], folder: Path) -> None:
     """Prints the numbers of a run and says where its files are."""
     table = Table(show_header=False, box=None, pad_edge=False)

@@ -32,7 +32,7 @@ from experiments._history import read_history
 from experiments._hooks import speed
 from experiments._loggers import Csv, Labelled
 from experiments._process import Process
-from experiments._report import print_how_to_go_on
+from experiments._report import print_how_to_go_on, what_is_kept
 from experiments._results import write_json
 from experiments._run import STOP_CODES, Plan, Run
 from experiments._seeds_report import draw_curves, print_seeds
@@ -162,8 +162,8 @@ def _begin(whole: Run, group: Group) -> int:
         seed = group.runs[error.run or 0].config.seed
         raise RunError(
             f"The loss of update {error.update} of seed {seed} is not a finite number (first "
-            f"{error.where}), so all runs stop; checkpoints are from before. Try a smaller "
-            "learning rate."
+            f"{error.where}), so all runs stop. Try a smaller learning rate. "
+            f"{what_is_kept(whole.folder)}"
         ) from error
     stopped = trained.progress.stopped
     code = STOP_CODES.get(stopped or "", 0)

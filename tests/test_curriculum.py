@@ -142,6 +142,14 @@ BAD = {
     "no end": ("[[stage]]\n[[stage]]", "Stage 1 of the curriculum: it has no end"),
     "no steps": ("[[stage]]\nsteps = 0", "steps must be at least 1"),
     "no bound": ("[[stage]]\ngate = {metric = 'eval_return_mean'}", "needs one bound"),
+    "bound that is no number": (
+        "[[stage]]\ngate = {metric = 'eval_return_mean', at_most = nan}",
+        "Stage 1 of the curriculum: its gate needs a finite bound, but has nan.",
+    ),
+    "infinite bound": (
+        "[[stage]]\ngate = {metric = 'eval_return_mean', at_least = inf}",
+        "its gate needs a finite bound, but has inf.",
+    ),
     "no evaluations": (
         "[[stage]]\ngate = {metric = 'eval_return_mean', at_least = 1.0, evaluations = 0}",
         "needs at least 1 evaluation",

@@ -18,6 +18,7 @@ from PIL import Image
 from agents import read_metadata
 from experiments import _cache, _program, _start
 from experiments._evaluator import Evaluator
+from experiments._report import what_is_kept
 
 ROOT = Path(__file__).parents[1]
 SMALL = {
@@ -339,7 +340,16 @@ def test_a_loss_that_is_no_number_stops_the_run(program, monkeypatch, capsys, tm
     assert call(program, monkeypatch, args) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "update" in error
+    assert "update 1 is not a finite number" in error
+    assert "There was no checkpoint yet, so nothing is kept." in error
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_kept_of_a_run_whose_loss_is_no_number(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    assert what_is_kept(tmp_path) == "There was no checkpoint yet, so nothing is kept."
+    (tmp_path / "checkpoints" / "last.safetensors").touch()
+    assert what_is_kept(tmp_path) == f"The checkpoints in '{tmp_path}' are from before."
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ COUNTS = {  # every whole number, with its highest value
     "--ppo.num-minibatches": 2**24,
     "--ppo.chunk-length": 2**20,
 }
+OPTIONAL = ("--stop-at-return", "--patience", "--max-kl", "--checkpoint-every", "--max-hours")
 WRONG_COUNTS = ("-1", "-9223372036854775809", "1.5", "1e3", "many", "", "nan", "9" * 5000)
 NUMBERS = (
     "--shaping",
@@ -43,7 +44,10 @@ def flags() -> dict[str, list[str]]:
         for value in (highest + 1, 2**63, 10**30):
             cases[f"{flag}={value}"] = [flag, str(value)]
     cases |= {f"{flag}={value}": [flag, value] for flag in NUMBERS for value in WRONG_NUMBERS}
+    cases |= {f"{flag}={value}": [flag, value] for flag in OPTIONAL for value in ("x", "nan", "")}
     cases |= {
+        "no number of devices": ["--devices", "many"],
+        "half a device": ["--devices", "1.5"],
         "no value": ["--seed"],
         "unknown flag": ["--sead", "1"],
         "unknown prefix": ["--enf.layout", "ring"],
@@ -91,6 +95,10 @@ SETTINGS = {  # texts of settings files
     "nested flag for a number": b"[ppo]\nlearning_rate = true\n",
     "number for a flag": b"[ppo]\nanneal_learning_rate = 1\n",
     "list for a number": b"seed = [1]\n",
+    "number for stages": b"stage = 3\n",
+    "number for a stage": b"stage = [3]\n",
+    "text for a number or all": b'devices = "many"\n',
+    "numbers for texts": b"partners.policies = [3]\n",
     "date for a number": b"seed = 2020-01-01\n",
     "number for a table": b"env = 3\n",
     "table for a number": b"[seed]\nx = 1\n",

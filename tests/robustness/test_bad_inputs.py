@@ -27,7 +27,7 @@ def refusal(monkeypatch, capsys, tmp_path):
         assert said.err.rstrip().endswith((".", "?"))
         assert 20 < len(said.err) < 6000
         assert "Errno" not in said.err
-        assert "<class" not in said.err
+        assert not any(word in said.err for word in ("<class", "NoneType", "typing", "(3,)"))
         assert said.out == ""
         assert sorted(tmp_path.rglob("*")) == before
         return code, said.err
