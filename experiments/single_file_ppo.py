@@ -9,7 +9,7 @@ itself. Source: Schulman et al. 2017, "Proximal Policy Optimization Algorithms".
 
 import dataclasses
 import time
-from typing import Literal
+from typing import Literal, final
 
 import equinox as eqx
 import jax
@@ -65,6 +65,7 @@ class Args:
         return -(-self.total_steps // (self.num_envs * self.rollout_length))
 
 
+@final
 class ActorCritic(eqx.Module):
     """Two networks for one cook: logits of the actions, and the value of the observation."""
 
@@ -82,6 +83,7 @@ class ActorCritic(eqx.Module):
         return self.actor(seen), self.critic(seen)
 
 
+@final
 class Transition(eqx.Module):
     """One step of all cooks; `next_value` is that of the observation before any reset."""
 
@@ -95,6 +97,7 @@ class Transition(eqx.Module):
     done: Bool[Array, "*batch"]
 
 
+@final
 class TrainState(eqx.Module):
     """Everything that changes from one update to the next."""
 
@@ -187,19 +190,16 @@ def loss(
 def _log_prob(
     logits: Float[Array, "*batch actions"], action: Int[Array, "*batch"]
 ) -> Float[Array, "*batch"]:
-    chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), action[..., None], axis=-1)
-    return chosen[..., 0]
+    return jnp.take_along_axis(jax.nn.log_softmax(logits), action[..., None], axis=-1)[..., 0]
 
 
 @eqx.filter_jit(donate="all-except-first")
-def update(
-    settings: tuple[Args, Vectorize], state: TrainState
-) -> tuple[TrainState, dict[str, Array]]:
+def update(settings: tuple[Args, Vectorize], state: TrainState) -> tuple[TrainState, dict]:
     """Collects a rollout and learns from it."""
     args, env = settings
     state, steps, ends = rollout(args, env, state)
-    data = (steps, advantages(args, steps))
-    data = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), data)  # time, envs, agents: one axis
+    data = (steps, advantages(args, steps))  # they lead with `time envs agents`
+    data = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), data)
     optimiser = make_optimiser(args)
     policy, functions = eqx.partition(state.policy, eqx.is_array)
 
@@ -240,8 +240,9 @@ def train(args: Args) -> tuple[ActorCritic, float]:
         if ends["episode_done"].any():
             earned = float(ends["episode_return"][ends["episode_done"]].mean())
         speed = steps_per_update / (time.perf_counter() - begin)
-        steps = (i + 1) * steps_per_update
-        print(f"{steps:>12,} steps {speed:>10,.0f} steps/s   return {earned:7.1f}")
+        print(
+            f"{(i + 1) * steps_per_update:>11,} steps {speed:>9,.0f} steps/s  return {earned:6.1f}"
+        )
     return state.policy, earned
 
 
