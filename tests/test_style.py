@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ ROOT = Path(__file__).parents[1]
 SOURCES = sorted(
     path for folder in ("eqgrid", "agents", "experiments") for path in (ROOT / folder).rglob("*.py")
 )
-NAMES = [str(path.relative_to(ROOT)) for path in SOURCES]
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
 MODULE_ROOT = "eqx.Module"
 
@@ -48,18 +48,28 @@ def modules() -> dict[str, ast.ClassDef]:
 MODULES = modules()
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_a_module_is_abstract_or_final(name):
-    node = MODULES[name]
-    decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
-    assert name.startswith("Abstract") != bool(decorators & {"final", "typing.final"})
+def found_in(paths: Iterable[Path], find: Callable[[Path], object]) -> dict[str, object]:
+    """What a search finds, by the file in which it finds something."""
+    found = {path.relative_to(ROOT).as_posix(): find(path) for path in paths}
+    return {name: what for name, what in found.items() if what}
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_only_abstract_modules_are_inherited_from(name):
-    assert all(
-        b == MODULE_ROOT or b.split(".")[-1].startswith("Abstract") for b in bases(MODULES[name])
-    )
+def test_a_module_is_abstract_or_final():
+    final = {
+        name: any(ast.unparse(x) in ("final", "typing.final") for x in node.decorator_list)
+        for name, node in MODULES.items()
+    }
+    assert len(MODULES) > 100
+    assert not [name for name in MODULES if name.startswith("Abstract") == final[name]]
+
+
+def test_only_abstract_modules_are_inherited_from():
+    inherited = {name: set(bases(node)) - {MODULE_ROOT} for name, node in MODULES.items()}
+    assert not {
+        name: wrong
+        for name, parents in inherited.items()
+        if (wrong := {x for x in parents if not x.split(".")[-1].startswith("Abstract")})
+    }
 
 
 def lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -70,23 +80,24 @@ def lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return function.end_lineno - function.lineno + 1 - doc
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=NAMES)
-def test_no_function_is_over_60_lines(path):
-    functions = [
-        node
-        for node in ast.walk(TREES[path])
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-    assert not {node.name: lines(node) for node in functions if lines(node) > 60}
+def test_no_function_is_over_60_lines():
+    def long(path: Path) -> dict[str, int]:
+        functions = [
+            node
+            for node in ast.walk(TREES[path])
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        return {node.name: lines(node) for node in functions if lines(node) > 60}
+
+    assert not found_in(SOURCES, long)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=NAMES)
-def test_no_closure_is_inside_a_closure(path):
-    def depth(node: ast.AST, inside: int) -> int:
+def test_no_closure_is_inside_a_closure():
+    def depth(node: ast.AST, inside: int = 0) -> int:
         here = inside + isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         return max([here, *(depth(child, here) for child in ast.iter_child_nodes(node))])
 
-    assert depth(TREES[path], 0) <= 2
+    assert not found_in(SOURCES, lambda path: depth(TREES[path]) > 2)
 
 
 def imported(path: Path) -> set[str]:
@@ -119,48 +130,47 @@ FORBIDDEN = {
 }
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=NAMES)
-def test_imports_go_one_way(path):
-    wrong = [
-        name
-        for name in imported(path)
-        for prefix in FORBIDDEN[layer(path)]
-        if name == prefix or name.startswith(f"{prefix}." if prefix[-2:-1] != "_" else prefix)
-    ]
-    assert not wrong
+def test_imports_go_one_way():
+    def wrong(path: Path) -> list[str]:
+        return [
+            name
+            for name in imported(path)
+            for prefix in FORBIDDEN[layer(path)]
+            if name == prefix or name.startswith(f"{prefix}." if prefix[-2:-1] != "_" else prefix)
+        ]
+
+    assert not found_in(SOURCES, wrong)
 
 
 FOOD = "onion|tomato|dish|soup|pot|recipe|cook|kitchen|serving|deliver"
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "eqgrid" / "grid").rglob("*.py")), ids=lambda p: p.name
-)
-def test_the_engine_knows_no_kitchen(path):
-    words = re.findall(rf"[a-z]*(?:{FOOD})[a-z]*", path.read_text(encoding="utf-8").lower())
-    assert not [word for word in words if word not in ("potential", "potentially", "spot")]
+def test_the_engine_knows_no_kitchen():
+    def kitchen(path: Path) -> list[str]:
+        words = re.findall(rf"[a-z]*(?:{FOOD})[a-z]*", path.read_text(encoding="utf-8").lower())
+        return [word for word in words if word not in ("potential", "potentially", "spot")]
+
+    assert not found_in((ROOT / "eqgrid" / "grid").rglob("*.py"), kitchen)
 
 
-@pytest.mark.parametrize(
-    "path",
-    sorted((ROOT / "eqgrid" / "envs").rglob("*.py")),
-    ids=lambda p: f"{p.parent.name}/{p.name}",
-)
-def test_a_game_imports_only_public_names_of_the_engine(path):
-    hidden = [name for name in imported(path) if re.search(r"^eqgrid\.grid\.\w*\b_|grid\._", name)]
-    assert not hidden
+def test_a_game_imports_only_public_names_of_the_engine():
+    def hidden(path: Path) -> list[str]:
+        return [x for x in imported(path) if re.search(r"^eqgrid\.grid\.\w*\b_|grid\._", x)]
+
+    assert not found_in((ROOT / "eqgrid" / "envs").rglob("*.py"), hidden)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=NAMES)
-def test_nothing_is_imported_inside_a_function(path):
-    inside = [
-        node
-        for function in ast.walk(TREES[path])
-        if isinstance(function, ast.FunctionDef)
-        for node in ast.walk(function)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
-    assert not inside
+def test_nothing_is_imported_inside_a_function():
+    def inside(path: Path) -> list[str]:
+        return [
+            ast.unparse(node)
+            for function in ast.walk(TREES[path])
+            if isinstance(function, ast.FunctionDef)
+            for node in ast.walk(function)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        ]
+
+    assert not found_in(SOURCES, inside)
 
 
 LATE = {
@@ -178,47 +188,54 @@ LATE = {
 """Files in which one function imports one thing late: the function, and what it imports."""
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=NAMES)
-def test_what_is_imported_late_is_named_above(path):
-    found = [
-        (function.name, ast.unparse(node.args[0]))
-        for function in ast.walk(TREES[path])
-        if isinstance(function, ast.FunctionDef)
-        for node in ast.walk(function)
-        if isinstance(node, ast.Call)
-        and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__")
-    ]
-    name = path.relative_to(ROOT).as_posix()
-    assert found == ([LATE[name]] if name in LATE else [])
+def test_what_is_imported_late_is_named_above():
+    def late(path: Path) -> list[tuple[str, str]]:
+        return [
+            (function.name, ast.unparse(node.args[0]))
+            for function in ast.walk(TREES[path])
+            if isinstance(function, ast.FunctionDef)
+            for node in ast.walk(function)
+            if isinstance(node, ast.Call)
+            and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__")
+        ]
+
+    assert found_in(SOURCES, late) == {name: [what] for name, what in LATE.items()}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=NAMES)
-def test_matplotlib_is_imported_only_for_its_types(path):
-    checked = {
-        inner
-        for node in ast.walk(TREES[path])
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    names = {
-        alias.name if isinstance(node, ast.Import) else node.module
-        for node in ast.walk(TREES[path])
-        if isinstance(node, ast.Import | ast.ImportFrom) and node not in checked
-        for alias in node.names
-    }
-    assert not [name for name in names if name and name.split(".")[0] == "matplotlib"]
+def test_matplotlib_is_imported_only_for_its_types():
+    def matplotlib(path: Path) -> list[str]:
+        checked = {
+            inner
+            for node in ast.walk(TREES[path])
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for inner in ast.walk(node)
+        }
+        names = {
+            alias.name if isinstance(node, ast.Import) else node.module
+            for node in ast.walk(TREES[path])
+            if isinstance(node, ast.Import | ast.ImportFrom) and node not in checked
+            for alias in node.names
+        }
+        return [name for name in names if name and name.split(".")[0] == "matplotlib"]
+
+    assert not found_in(SOURCES, matplotlib)
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if p.name == "__init__.py"], ids=str)
-def test_an_init_file_only_passes_names_on(path):
-    statements = [n for n in TREES[path].body if not (isinstance(n, ast.Expr))]
-    assert all(isinstance(node, ast.ImportFrom) for node in statements)
-    assert all(
-        alias.asname == alias.name
-        for node in statements
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    )
+def test_an_init_file_only_passes_names_on():
+    def others(path: Path) -> list[str]:
+        return [
+            ast.unparse(node)
+            for node in TREES[path].body
+            if not isinstance(node, ast.Expr)
+            and not (
+                isinstance(node, ast.ImportFrom)
+                and all(alias.asname == alias.name for alias in node.names)
+            )
+        ]
+
+    inits = [path for path in SOURCES if path.name == "__init__.py"]
+    assert inits
+    assert not found_in(inits, others)
 
 
 @pytest.mark.slow
