@@ -31,10 +31,10 @@ from experiments._build import stack_settings, with_shaping
 from experiments._display import Summed, open_display
 from experiments._errors import Failures, RunError, UsageError, print_error
 from experiments._evaluator import EvaluatorOfMany
-from experiments._folder import CANDIDATES_FILE
 from experiments._hooks import SAVE_SECONDS, OutOfTime
 from experiments._report import print_how_to_go_on
 from experiments._run import NOTHING_LEARNED, STOP_CODES, Run
+from experiments._run_files import CANDIDATES_FILE
 from experiments._start import shapes_together, start_together
 from experiments._training import run_evaluator
 

@@ -17,12 +17,13 @@ from experiments._curriculum import summary
 from experiments._episode import film_episode
 from experiments._errors import Failures
 from experiments._evaluator import Evaluator, frozen
-from experiments._folder import FILM_FILE, short_name
+from experiments._folder import short_name
 from experiments._hooks import speed
 from experiments._policies import POLICY_FILE, Description, keep_best, keep_last
 from experiments._report import draw_curve, reached
 from experiments._results import write_json
 from experiments._run import Run
+from experiments._run_files import FILM_FILE
 
 
 @final

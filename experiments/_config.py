@@ -125,6 +125,8 @@ _OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "
 _OF_THE_PROCESS += ("--distributed",)
 """What may change when a run goes on: where it ends, and what is kept of it."""
 _MAX_FILE_BYTES = 100_000
+_MAX_SETTINGS_BYTES = 10 * _MAX_FILE_BYTES
+"""Of a `config.toml`, which has all settings, and stages in more words than their own file."""
 
 _WITHOUT_CANDIDATES = ("--curriculum", "--sweep", "--devices", "--distributed")
 """What has no candidates. With one of these, those of a kitchen's own settings are left out."""
@@ -350,7 +352,7 @@ def load(path: Path, algorithm: str) -> Config:
     unknown key or a value of a wrong type.
     """
     try:
-        table = read_toml(path)
+        table = read_toml(path, _MAX_SETTINGS_BYTES)
         written_by = table.get("algorithm", algorithm)
         if written_by not in ALGORITHMS:
             raise UsageError(
@@ -367,10 +369,22 @@ def load(path: Path, algorithm: str) -> Config:
         raise UsageError(f"The settings file {str(path)!r} {error}") from error
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def is_written_by_a_run(path: Path) -> bool:
+    """Whether a file is what `dump` writes: every setting of a run, and nothing else."""
+    try:
+        table = read_toml(path, _MAX_SETTINGS_BYTES)
+        written_by = table.get("algorithm")
+        if path.is_symlink() or written_by not in ALGORITHMS:
+            return False
+        return tomllib.loads(dump(written_by, config_from(table))) == table
+    except UsageError:
+        return False
+
+
+def read_toml(path: Path, max_bytes: int = _MAX_FILE_BYTES) -> dict[str, Any]:
     """**Raises:** `UsageError` with half a sentence, to follow the name of the file."""
     try:
-        return tomllib.loads(_read_text(path))
+        return tomllib.loads(_read_text(path, max_bytes))
     except RecursionError as error:
         raise UsageError("is nested too deeply.") from error
     except ValueError as error:
@@ -410,12 +424,12 @@ def _half_a_sentence() -> Iterator[None]:
         raise UsageError(f"cannot be used: {error}") from error
 
 
-def _read_text(path: Path) -> str:
+def _read_text(path: Path, max_bytes: int) -> str:
     try:
         if path.is_dir() or (path.exists() and not path.is_file()):
             raise UsageError("cannot be read: it is no file, but a folder or a device.")
-        if path.stat().st_size > _MAX_FILE_BYTES:
-            raise UsageError(f"cannot be read: it is larger than {_MAX_FILE_BYTES:,} bytes.")
+        if path.stat().st_size > max_bytes:
+            raise UsageError(f"cannot be read: it is larger than {max_bytes:,} bytes.")
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot be read: {reason(error)}.") from error
@@ -489,6 +503,8 @@ def dump(algorithm: str, config: Config) -> str:
     """The text of a settings file with every setting in it, which `load` reads back.
 
     TOML has no word for "none", so what is none is left out.
+
+    **Raises:** `UsageError` when `load` would refuse that file.
     """
     table = dataclasses.asdict(
         config, dict_factory=lambda items: {k: v for k, v in items if v is not None}
@@ -497,7 +513,19 @@ def dump(algorithm: str, config: Config) -> str:
         table.pop(name, None)
     if not config.stage:
         del table["stage"]
-    return tomli_w.dumps({"algorithm": algorithm, **table})
+    text = tomli_w.dumps({"algorithm": algorithm, **table})
+    try:
+        length = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            "The settings cannot be stored, since a name in them is no UTF-8: rename the file."
+        ) from error
+    if length > _MAX_SETTINGS_BYTES:
+        raise UsageError(
+            f"The settings fill {length:,} bytes, and a config.toml has at most "
+            f"{_MAX_SETTINGS_BYTES:,}: use fewer stages, fewer partners or a smaller layout."
+        )
+    return text
 
 
 def check_critic(config: Config, algorithm: str) -> None:

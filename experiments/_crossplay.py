@@ -26,10 +26,11 @@ from experiments._common_world import common_world
 from experiments._config import check_episodes, check_limits, cli
 from experiments._errors import UsageError, run_to_exit_code
 from experiments._figure import new_figure, write_figure
-from experiments._folder import seed_folders, short_name
+from experiments._folder import short_name
 from experiments._lineups import different_names
 from experiments._policies import SavedPolicy, read_policy
 from experiments._results import open_results, write_csv, write_json
+from experiments._run_files import seed_folders
 from experiments._statistics import bootstrap_crossplay, interval_of_mean
 
 _LARGEST_TABLE = 12

@@ -1,10 +1,9 @@
-"""The folder of a run: for one process at a time, and cleared of an older run when asked."""
+"""The folder of a run or of results: for one process at a time, and never one that is in use."""
 
 import contextlib
 import itertools
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,21 +12,10 @@ from filelock import FileLock, Timeout
 
 from agents import write_whole
 from experiments._errors import RunError, UsageError, reason
+from experiments._older_run import bring_back, check_replaceable, discard, forget_older, set_aside
+from experiments._run_files import SETTINGS_FILE, has_learned
 
-FILM_FILE = "episode.gif"
-"""What the film of a run is called in its folder."""
-_LOCK, _OLDER = "run.lock", "older-run"
-_FILES = (
-    *("result.json", "curve.png", FILM_FILE, "metrics.csv", "config.toml"),
-    *("checkpoints/last.safetensors", "checkpoints/best.safetensors", "policy.safetensors"),
-)
-"""What a run writes."""
-CANDIDATES_FILE = "checkpoints/candidates.safetensors"
-"""Where the candidates of a run are while they learn."""
-
-_MORE = ("metrics.jsonl", "tensorboard", "wandb", "trace", "checkpoints/seeds.safetensors")
-_MORE += (CANDIDATES_FILE,)
-"""What it writes when it is asked to, and `checkpoints/step-*.safetensors`, and `seed-*`."""
+_LOCK = "run.lock"
 
 
 @contextlib.contextmanager
@@ -45,26 +33,61 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
 
     **Raises:** `UsageError` when the folder is in use, `RunError` when it cannot be written.
     """
+    with made_folder(name, out) as folder, locked(folder):
+        _check_free(folder, overwrite)
+        known = _of_wandb(folder)
+        _make_room(folder)
+        try:
+            _claim(folder, settings)
+            yield folder
+        finally:
+            _tidy(folder, known)
+
+
+@contextlib.contextmanager
+def open_results_folder(name: str, out: Path | None) -> Iterator[Path]:
+    """Makes a folder for results, which is removed when nothing was written into it.
+
+    **Arguments:**
+
+    - `name`: what a folder in `runs/` is called; a number is added when that one is taken.
+    - `out`: a folder that was asked for instead, new or empty; other processes are kept out of it.
+
+    **Raises:** `UsageError` when the folder is in use, `RunError` when it cannot be written.
+    """
+    with made_folder(name, out) as folder, locked(folder) if out else contextlib.nullcontext():
+        if _names(folder):
+            raise UsageError(
+                f"The folder {str(folder)!r} exists and is not empty: choose another --out."
+            )
+        yield folder
+
+
+@contextlib.contextmanager
+def made_folder(name: str, out: Path | None) -> Iterator[Path]:
+    """Makes a folder, and removes it in the end if it is empty and was not there before.
+
+    **Arguments:**
+
+    - `name`: what a folder in `runs/` is called; a number is added when that one is taken.
+    - `out`: a folder that was asked for instead.
+
+    **Raises:** `UsageError` when `out` is no folder, `RunError` when it cannot be written.
+    """
     missing = [path for path in (out, *out.parents) if not os.path.lexists(path)] if out else []
     folder = out or _new_folder(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        raise UsageError(f"{str(folder)!r} is no folder: choose another --out.") from None
+        raise UsageError(f"{str(out)!r} is no folder: choose another --out.") from None
     except OSError as error:
         raise cannot_be_written(folder, error) from error
     try:
-        with locked(folder):
-            _check_free(folder, overwrite)
-            try:
-                _claim(folder, settings)
-                yield folder
-            finally:
-                _tidy(folder)
+        yield folder
     finally:
         with contextlib.suppress(OSError):
             for path in missing or ([] if out else [folder]):
-                path.rmdir()  # those that were made and are empty again
+                path.rmdir()
 
 
 @contextlib.contextmanager
@@ -134,103 +157,68 @@ def short_name(layout: str) -> str:
     return name.encode()[:100].decode(errors="ignore") or "custom"
 
 
-def seed_folders(folder: Path) -> list[Path]:
-    """The folders of the seeds in that of a run with many seeds, in the order of their numbers."""
-    found = [path for path in folder.glob("seed-*") if re.fullmatch(r"seed-[0-9]+", path.name)]
-    return sorted(found, key=lambda path: int(path.name.removeprefix("seed-")))
-
-
 def cannot_be_written(folder: Path, error: OSError) -> RunError:
     return RunError(f"The folder {str(folder)!r} cannot be written: {reason(error)}.")
 
 
-def forget_older(folder: Path) -> None:
-    """Removes the run that this one replaces, which was kept until this one had learned something.
-
-    **Raises:** `OSError` when it cannot be removed.
-    """
-    if (folder / _OLDER).exists():
-        shutil.rmtree(folder / _OLDER)
-
-
 def _check_free(folder: Path, overwrite: bool) -> None:
     """**Raises:** `UsageError` when there is something in a folder that is to stay."""
-    try:
-        names = {path.name for path in folder.iterdir()} - {_LOCK}
-        ours = "config.toml" not in names or b"algorithm" in (folder / "config.toml").read_bytes()
-    except OSError as error:
-        raise cannot_be_written(folder, error) from error
-    if names and not overwrite:
+    if not _names(folder):
+        return
+    if not overwrite:
         raise UsageError(
             f"The folder {str(folder)!r} exists and is not empty: choose another --out, or add "
             "--overwrite to replace the run in it."
         )
-    if not ours:
-        raise UsageError(
-            f"The folder {str(folder)!r} has the config.toml of another program: choose another "
-            "--out."
-        )
-
-
-def _claim(folder: Path, settings: str) -> None:
     try:
-        _set_aside(folder)
-        (folder / "checkpoints").mkdir(exist_ok=True)
-        write_whole(folder / "config.toml", settings.encode())
+        check_replaceable(folder)
     except OSError as error:
         raise cannot_be_written(folder, error) from error
 
 
-def _set_aside(folder: Path) -> None:
-    """Moves an older run out of the way; what no run wrote stays where it is."""
-    if _has_learned(folder):
-        forget_older(folder)  # of a process that was killed later
-    else:
-        _bring_back(folder)
-    _move(folder, folder / _OLDER)
+def _names(folder: Path) -> set[str]:
+    try:
+        return {path.name for path in folder.iterdir()} - {_LOCK}
+    except OSError as error:
+        raise cannot_be_written(folder, error) from error
 
 
-def is_complete(folder: Path, film: bool = True) -> bool:
-    """Whether a run has written all its files; a film is one of them unless told otherwise."""
-    names = (name for name in _FILES if film or name != FILM_FILE)
-    return all(os.path.lexists(folder / name) for name in names)
+def _make_room(folder: Path) -> None:
+    try:
+        set_aside(folder)
+    except OSError as error:
+        raise cannot_be_written(folder, error) from error
 
 
-def _has_learned(folder: Path) -> bool:
-    files = (*(name for name in _FILES if name != "config.toml"), CANDIDATES_FILE)
-    return any(os.path.lexists(folder / name) for name in files)
+def _claim(folder: Path, settings: str) -> None:
+    try:
+        (folder / "checkpoints").mkdir(exist_ok=True)
+        write_whole(folder / SETTINGS_FILE, settings.encode())
+    except OSError as error:
+        raise cannot_be_written(folder, error) from error
 
 
-def _bring_back(folder: Path) -> None:
-    _move(folder / _OLDER, folder)
-    forget_older(folder)
+def _of_wandb(folder: Path) -> set[Path]:
+    """What Weights & Biases has in the folder, where nobody knows which files it writes."""
+    there = folder / "wandb"
+    return set() if there.is_symlink() or not there.is_dir() else {there, *there.rglob("*")}
 
 
-def _move(source: Path, target: Path) -> None:
-    """Moves what a run wrote, and nothing else."""
-    steps = (source / "checkpoints").glob("step-*.safetensors")
-    seeds = [path.name for path in _seeds_begun(source)]
-    for name in (*_FILES, *_MORE, *seeds, *(f"checkpoints/{path.name}" for path in steps)):
-        if os.path.lexists(source / name):
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(source / name, target / name)
+def _tidy(folder: Path, known: set[Path]) -> None:
+    """Leaves the run that learned something: this one, or else the older one, if there was one.
 
+    **Arguments:**
 
-def _seeds_begun(folder: Path) -> list[Path]:
-    return [path for path in seed_folders(folder) if (path / "config.toml").exists()]
-
-
-def _tidy(folder: Path) -> None:
-    """Leaves the run that learned something: this one, or else the older one, if there was one."""
+    - `folder`: the folder of the run.
+    - `known`: what Weights & Biases had in it before; it is opened before anything is learned.
+    """
     with contextlib.suppress(OSError):
-        if _has_learned(folder):
+        if has_learned(folder):
             forget_older(folder)
         else:
-            (folder / "config.toml").unlink(missing_ok=True)
-            for name in ("tensorboard", "wandb"):  # they are opened before anything is learned
-                shutil.rmtree(folder / name, ignore_errors=True)
-            for path in _seeds_begun(folder):
-                shutil.rmtree(path, ignore_errors=True)
-            _bring_back(folder)
+            discard(folder)
+            for path in sorted(_of_wandb(folder) - known, reverse=True):  # what is inside first
+                (path.rmdir if path.is_dir() and not path.is_symlink() else path.unlink)()
+            bring_back(folder)
     with contextlib.suppress(OSError):
         (folder / "checkpoints").rmdir()

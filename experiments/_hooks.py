@@ -18,9 +18,9 @@ import psutil
 
 from agents import Metrics, StopTraining, TrainProgress, TrainState, save
 from experiments._errors import Failures
-from experiments._folder import forget_older
 from experiments._history import History
 from experiments._loggers import Logger
+from experiments._older_run import forget_older
 from experiments._process import Process
 
 SAVE_SECONDS = 5.0

@@ -36,12 +36,13 @@ from experiments._display import open_console, open_display, print_preparations
 from experiments._distributed import FORESEEN, together
 from experiments._errors import Failures, RunError, UsageError, print_error, system_error, warn
 from experiments._evaluator import evaluated_metrics
-from experiments._folder import folder_name, is_complete, open_folder, reopen_folder, short_name
+from experiments._folder import folder_name, open_folder, reopen_folder, short_name
 from experiments._history import read_history
 from experiments._hooks import profiled
 from experiments._process import Process, Stopped
 from experiments._report import print_how_to_go_on, print_result, what_is_kept
 from experiments._run import NOTHING_LEARNED, STOP_CODES, Plan, Run
+from experiments._run_files import is_complete
 from experiments._seeds import run_seeds
 from experiments._sweep import run_sweep
 from experiments._training import Watchers, run_loggers, shapes, train_stages

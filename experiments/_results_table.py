@@ -15,8 +15,9 @@ import numpy as np
 from agents import write_whole
 from experiments._errors import UsageError
 from experiments._figure import label_thousands, new_figure, write_figure
-from experiments._folder import seed_folders, short_name
+from experiments._folder import short_name
 from experiments._results import write_csv
+from experiments._run_files import seed_folders
 from experiments._statistics import align_curves, bootstrap_interval, interquartile_mean
 
 _OF_THE_PROCESS = ("seed", "num_seeds", "devices", "log", "checkpoint_every")

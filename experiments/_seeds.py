@@ -20,7 +20,6 @@ from experiments._curriculum import stages
 from experiments._display import open_console, open_display, print_preparations
 from experiments._errors import Failures, RunError, UsageError
 from experiments._folder import (
-    FILM_FILE,
     cannot_be_written,
     folder_name,
     open_folder,
@@ -35,6 +34,7 @@ from experiments._process import Process
 from experiments._report import print_how_to_go_on, what_is_kept
 from experiments._results import write_json
 from experiments._run import STOP_CODES, Plan, Run
+from experiments._run_files import FILM_FILE
 from experiments._seeds_report import draw_curves, print_seeds
 from experiments._statistics import bootstrap_interval, interquartile_mean
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from agents import PolicyPartner, find_policy, load_policy, read_metadata
 from eqgrid import AbstractEnv, OneOf, WithPartner
 from experiments._errors import UsageError
-from experiments._folder import seed_folders
+from experiments._run_files import seed_folders
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,10 +17,10 @@ from experiments._build import build_evaluation_env, build_training_env, network
 from experiments._config import parse
 from experiments._curriculum import stages
 from experiments._errors import UsageError
-from experiments._folder import CANDIDATES_FILE
 from experiments._process import Process
 from experiments._program import _plans
 from experiments._run import Run
+from experiments._run_files import CANDIDATES_FILE
 
 CANDIDATES = ("--candidates", "3", "--candidate-steps", "300")
 STEPS = 256

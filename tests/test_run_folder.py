@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from experiments import _folder, _hooks, _loggers, _report
+from experiments import _folder, _hooks, _loggers, _older_run, _report
+from experiments._config import Config, dump
 from experiments._errors import UsageError
 
 ROOT = Path(__file__).parents[1]
@@ -23,15 +24,18 @@ def empty_folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
+def settings(seed: int) -> str:
+    return dump("ippo", Config(seed=seed))
+
+
 @pytest.fixture
 def run():
     """Opens a folder, and leaves in it what a run that learned something would leave."""
 
-    def run(out: str, *, overwrite: bool = False, settings: str = "seed = 1") -> Path:
-        text = f'algorithm = "ippo"\n{settings}'
-        with _folder.open_folder("a", Path(out), overwrite, text) as path:
-            (path / "metrics.csv").write_text(settings)
-            (path / "checkpoints" / "last.safetensors").write_text(settings)
+    def run(out: str, *, overwrite: bool = False, seed: int = 1) -> Path:
+        with _folder.open_folder("a", Path(out), overwrite, settings(seed)) as path:
+            (path / "metrics.csv").write_text(f"seed = {seed}")
+            (path / "checkpoints" / "last.safetensors").write_text(f"seed = {seed}")
         return path
 
     return run
@@ -102,10 +106,10 @@ def test_overwriting_replaces_an_older_run_and_nothing_else(run):
     kept = ("notes.txt", "checkpoints/model.bin")
     for name in ("result.json", "curve.png", "checkpoints/best.safetensors", *kept):
         (mine / name).write_text("old")
-    run("mine", overwrite=True, settings="seed = 2")
+    run("mine", overwrite=True, seed=2)
     names = {str(path.relative_to(mine)) for path in mine.rglob("*") if path.is_file()}
     assert names == {"config.toml", "metrics.csv", "checkpoints/last.safetensors", *kept}
-    assert (mine / "config.toml").read_text().endswith("seed = 2")
+    assert (mine / "config.toml").read_text() == settings(2)
     assert (mine / "checkpoints" / "last.safetensors").read_text() == "seed = 2"
 
 
@@ -117,7 +121,7 @@ def test_a_run_that_learned_nothing_replaces_nothing(run):
     mine = run("mine")
     (mine / "result.json").write_text("old")
     before = contents(mine)
-    with _folder.open_folder("a", mine, True, "algorithm = 2"):
+    with _folder.open_folder("a", mine, True, settings(2)):
         assert not (mine / "result.json").exists(), "nothing stale beside the new settings"
     assert contents(mine) == before
 
@@ -127,20 +131,20 @@ def test_a_run_that_was_killed_early_replaces_nothing(run, monkeypatch):
     (mine / "result.json").write_text("old")
     before = contents(mine)
     with monkeypatch.context() as patch:
-        patch.setattr(_folder, "_tidy", lambda _: None)  # as after `kill -9`
-        with _folder.open_folder("a", mine, True, "algorithm = 2"):
+        patch.setattr(_folder, "_tidy", lambda *_: None)  # as after `kill -9`
+        with _folder.open_folder("a", mine, True, settings(2)):
             pass
     assert not (mine / "result.json").exists()
-    with _folder.open_folder("a", mine, True, "algorithm = 3"):
+    with _folder.open_folder("a", mine, True, settings(3)):
         pass
     assert contents(mine) == before
 
 
 def test_the_older_run_is_forgotten_when_this_one_learned_something(run):
     mine = run("mine")
-    with _folder.open_folder("a", mine, True, "algorithm = 2"):
+    with _folder.open_folder("a", mine, True, settings(2)):
         assert (mine / "older-run" / "metrics.csv").exists()
-        _folder.forget_older(mine)
+        _older_run.forget_older(mine)
         assert not (mine / "older-run").exists()
     assert list(mine.iterdir()) == []
 
@@ -158,7 +162,7 @@ def test_a_full_disk_at_the_start_leaves_nothing(run, monkeypatch):
 def test_the_settings_of_another_program_are_left_alone(run):
     Path("mine").mkdir()
     Path("mine/config.toml").write_text("[tool]\n")
-    assert "config.toml of another program" in refusal(run, "mine", overwrite=True)
+    assert "since its config.toml is not that of a run" in refusal(run, "mine", overwrite=True)
     assert Path("mine/config.toml").read_text() == "[tool]\n"
 
 

@@ -15,6 +15,7 @@ from safetensors.numpy import load_file
 
 from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, load_policy
 from experiments import _evaluator, _folder, _group
+from experiments._config import Config, dump
 from experiments._statistics import bootstrap_interval
 
 SMALL = (
@@ -193,11 +194,13 @@ def test_what_cannot_go_together_is_one_sentence(more, words, tmp_path, monkeypa
 
 @pytest.mark.parametrize("learned", [True, False])
 def test_an_older_run_is_replaced_whole_or_stays(tmp_path, learned):
+    settings = dump("ippo", Config())
+
     def open_seeds(numbers, learned):
-        with _folder.open_folder("a", tmp_path / "mine", True, 'algorithm = "ippo"') as folder:
+        with _folder.open_folder("a", tmp_path / "mine", True, settings) as folder:
             for i in numbers:
                 (folder / f"seed-{i}").mkdir()
-                (folder / f"seed-{i}" / "config.toml").write_text("seed")
+                (folder / f"seed-{i}" / "config.toml").write_text(settings)
             if learned:
                 (folder / "metrics.csv").write_text("row")
 
