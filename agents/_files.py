@@ -9,7 +9,8 @@ from pathlib import Path
 def write_whole(path: Path, content: bytes) -> None:
     """Writes a file beside the one at `path`, reads it back, and puts it in the place of that one.
 
-    **Raises:** `OSError` when it cannot be written; what was at `path` is then as it was.
+    **Raises:** `OSError` with the name of the file when it cannot be written; what was at `path` is
+    then as it was.
     """
     partial = path.with_name(f"{path.name}.partial")
     try:
@@ -17,9 +18,11 @@ def write_whole(path: Path, content: bytes) -> None:
         if partial.read_bytes() != content:
             raise OSError(errno.EIO, "what is read back is not what was written")
         os.replace(partial, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # a full disk is told without any name
         raise
     _flush_folder(path.parent)
 

@@ -282,6 +282,7 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
 
     **Raises:** `UsageError`.
     """
+    _check_paths(type(default), args)
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
@@ -298,6 +299,16 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
         if stop.code in (0, None):
             raise
         raise UsageError(_one_sentence(said.getvalue())) from None
+
+
+def _check_paths(kind: type, args: Sequence[str]) -> None:
+    """Refuses paths without a letter, such as a variable of a shell that is not set: they would
+    mean the current folder.
+    """
+    for name, hint in typing.get_type_hints(kind).items():
+        flag = "--" + name.replace("_", "-")
+        if Path in (hint, *typing.get_args(hint)) and value_after(flag, args) == "":
+            raise UsageError(f"{flag} is empty: name a path, or leave it out.")
 
 
 def _must_be(found: re.Match[str]) -> str:

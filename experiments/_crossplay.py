@@ -73,34 +73,34 @@ def run(args: Sequence[str]) -> None:
         raise UsageError("Cross-play needs at least two policies: name more runs or files.")
     settings, world = common_world(policies, config.layout)
     title = settings.env.title
-    folder, console = open_results(f"crossplay-{short_name(title)}", config.out)
-    console.print(
-        f"{len(policies)} policies in [bold]{escape(short_name(title))}[/], {config.episodes} "
-        "episodes of every pair, in each order",
-        highlight=False,
-    )
-    keep_compiled_programs()
-    partners = [PolicyPartner(saved.policy, config.greedy) for saved in policies]
-    keys = jax.random.split(jax.random.key(config.seed), config.episodes)
-    returns = play_all(as_shown(settings, world), partners, keys)
-    result = {
-        "command": shlex.join(["python", "experiments/crossplay.py", *args]),
-        "world": settings.env.name,
-        "layout": title,
-        "policies": [str(saved.path) for saved in policies],
-        "actions": "greedy" if config.greedy else "drawn",
-        "episodes": config.episodes,
-        "seed": config.seed,
-        **summary(returns.mean(axis=-1)),
-        "wall_seconds": round(time.perf_counter() - started, 2),
-    }
-    names = different_names([saved.name for saved in policies])
-    write_matrix(folder / "crossplay.csv", names, returns)
-    write_json(folder / "crossplay.json", result)
-    _print(console, names, returns.mean(axis=-1), result)
-    draw_matrix(folder / "matrix.png", names, returns.mean(axis=-1), short_name(title))
-    for name in ("crossplay.json", "crossplay.csv", "matrix.png"):
-        console.print(Text(str(folder / name), overflow="fold"), soft_wrap=True)
+    with open_results(f"crossplay-{short_name(title)}", config.out) as (folder, console):
+        console.print(
+            f"{len(policies)} policies in [bold]{escape(short_name(title))}[/], {config.episodes} "
+            "episodes of every pair, in each order",
+            highlight=False,
+        )
+        keep_compiled_programs()
+        partners = [PolicyPartner(saved.policy, config.greedy) for saved in policies]
+        keys = jax.random.split(jax.random.key(config.seed), config.episodes)
+        returns = play_all(as_shown(settings, world), partners, keys)
+        result = {
+            "command": shlex.join(["python", "experiments/crossplay.py", *args]),
+            "world": settings.env.name,
+            "layout": title,
+            "policies": [str(saved.path) for saved in policies],
+            "actions": "greedy" if config.greedy else "drawn",
+            "episodes": config.episodes,
+            "seed": config.seed,
+            **summary(returns.mean(axis=-1)),
+            "wall_seconds": round(time.perf_counter() - started, 2),
+        }
+        names = different_names([saved.name for saved in policies])
+        _print(console, names, returns.mean(axis=-1), result)
+        write_matrix(folder / "crossplay.csv", names, returns)
+        write_json(folder / "crossplay.json", result)
+        draw_matrix(folder / "matrix.png", names, returns.mean(axis=-1), short_name(title))
+        for name in ("crossplay.json", "crossplay.csv", "matrix.png"):
+            console.print(Text(str(folder / name), overflow="fold"), soft_wrap=True)
 
 
 def _check(config: Config) -> None:

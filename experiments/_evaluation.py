@@ -100,45 +100,45 @@ def run(args: Sequence[str]) -> None:
     place = _place(policies, config)
     if config.trajectories is not None:
         check_world(config.trajectories, place.world)
-    folder, console = open_results(f"evaluation-{short_name(place.title)}", config.out)
-    console.print(
-        f"{config.episodes} episodes in [bold]{escape(short_name(place.title))}[/] for each team",
-        highlight=False,
-    )
-    keep_compiled_programs()
-    results = [
-        _judge(number, team, greedy, place, config.seed)
-        for number, team in enumerate(teams)
-        for greedy in (False, True)
-    ]
-    evaluation = {
-        "command": shlex.join(["python", "experiments/evaluate.py", *args]),
-        "policies": [str(saved.path) for saved in policies],
-        "trained_steps": [saved.metadata.get("env_steps") for saved in policies],
-        "world": policies[0].config.env.name,
-        "layout": place.title,
-        "episodes": config.episodes,
-        "seed": config.seed,
-        "results": results,
-    }
-    write_json(folder / "evaluation.json", evaluation)
-    _print_scores(console, results)
-    _print_events(console, results)
-    if config.trajectories is not None:
-        longest = max(result["length_max"] for result in results)
-        _write_episodes(config.trajectories, teams, place, config.seed, longest)
-        console.print(Text(f"trajectories: {config.trajectories}"), soft_wrap=True)
-    for sentence in place.settings.remarks():
-        console.print(escape(sentence), highlight=False)
-    drawn = place.settings.has_film and not config.no_film
-    films = _draw_films(folder, teams, place, config.seed) if drawn else []
-    for name in ("evaluation.json", *films):
-        console.print(Text(str(folder / name), overflow="fold"), soft_wrap=True)
-    if config.card is not None:
-        write_card(config.card, policies[0], evaluation, folder)
-        console.print(Text(f"model card: {config.card / 'README.md'}"), soft_wrap=True)
-    if config.card is not None and config.upload is not None:
-        console.print(Text(f"uploaded: {upload(config.card, config.upload)}"), soft_wrap=True)
+    title = short_name(place.title)
+    with open_results(f"evaluation-{title}", config.out) as (folder, console):
+        console.print(
+            f"{config.episodes} episodes in [bold]{escape(title)}[/] for each team", highlight=False
+        )
+        keep_compiled_programs()
+        results = [
+            _judge(number, team, greedy, place, config.seed)
+            for number, team in enumerate(teams)
+            for greedy in (False, True)
+        ]
+        evaluation = {
+            "command": shlex.join(["python", "experiments/evaluate.py", *args]),
+            "policies": [str(saved.path) for saved in policies],
+            "trained_steps": [saved.metadata.get("env_steps") for saved in policies],
+            "world": policies[0].config.env.name,
+            "layout": place.title,
+            "episodes": config.episodes,
+            "seed": config.seed,
+            "results": results,
+        }
+        _print_scores(console, results)
+        _print_events(console, results)
+        write_json(folder / "evaluation.json", evaluation)
+        if config.trajectories is not None:
+            longest = max(result["length_max"] for result in results)
+            _write_episodes(config.trajectories, teams, place, config.seed, longest)
+            console.print(Text(f"trajectories: {config.trajectories}"), soft_wrap=True)
+        for sentence in place.settings.remarks():
+            console.print(escape(sentence), highlight=False)
+        drawn = place.settings.has_film and not config.no_film
+        films = _draw_films(folder, teams, place, config.seed) if drawn else []
+        for name in ("evaluation.json", *films):
+            console.print(Text(str(folder / name), overflow="fold"), soft_wrap=True)
+        if config.card is not None:
+            write_card(config.card, policies[0], evaluation, folder)
+            console.print(Text(f"model card: {config.card / 'README.md'}"), soft_wrap=True)
+        if config.card is not None and config.upload is not None:
+            console.print(Text(f"uploaded: {upload(config.card, config.upload)}"), soft_wrap=True)
 
 
 def _check(config: Config) -> None:

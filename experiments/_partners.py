@@ -81,40 +81,40 @@ def run(args: Sequence[str]) -> None:
         raise UsageError(
             "Best responses are for worlds of two agents: omit --train-best-responses."
         )
-    folder, console = open_results(f"partners-{short_name(title)}", config.out)
-    console.print(
-        f"{len(partners)} held-out partners in [bold]{escape(short_name(title))}[/], "
-        f"{config.episodes} episodes with each in every seat",
-        highlight=False,
-    )
-    keep_compiled_programs()
-    if config.train_best_responses:
-        _train(console, config, settings, best, held_out, partners, seed)
-    keys = jax.random.split(jax.random.key(seed), config.episodes)
-    returns = np.stack(
-        [
-            play_with(env, OneOf([PolicyPartner(x.policy, config.greedy), *partners]), keys)
-            for x in policies
-        ]
-    )
-    names = different_names([saved.name for saved in policies])
-    scores = returns.mean(axis=(0, 3))
-    result = {
-        "command": shlex.join(["python", "experiments/partners.py", *args]),
-        "world": settings.env.name,
-        "layout": title,
-        "policies": [str(saved.path) for saved in policies],
-        "partners_file": str(config.partners),
-        "actions": "greedy" if config.greedy else "drawn",
-        "episodes": config.episodes,
-        "seed": seed,
-        **summary(held_out, scores, best),
-    }
-    write_rows(folder / "partners.csv", names, held_out, returns)
-    write_json(folder / "partners.json", result)
-    _print(console, held_out, returns, result)
-    for name in ("partners.json", "partners.csv"):
-        console.print(Text(str(folder / name), overflow="fold"), soft_wrap=True)
+    with open_results(f"partners-{short_name(title)}", config.out) as (folder, console):
+        console.print(
+            f"{len(partners)} held-out partners in [bold]{escape(short_name(title))}[/], "
+            f"{config.episodes} episodes with each in every seat",
+            highlight=False,
+        )
+        keep_compiled_programs()
+        if config.train_best_responses:
+            _train(console, config, settings, best, held_out, partners, seed)
+        keys = jax.random.split(jax.random.key(seed), config.episodes)
+        returns = np.stack(
+            [
+                play_with(env, OneOf([PolicyPartner(x.policy, config.greedy), *partners]), keys)
+                for x in policies
+            ]
+        )
+        names = different_names([saved.name for saved in policies])
+        scores = returns.mean(axis=(0, 3))
+        result = {
+            "command": shlex.join(["python", "experiments/partners.py", *args]),
+            "world": settings.env.name,
+            "layout": title,
+            "policies": [str(saved.path) for saved in policies],
+            "partners_file": str(config.partners),
+            "actions": "greedy" if config.greedy else "drawn",
+            "episodes": config.episodes,
+            "seed": seed,
+            **summary(held_out, scores, best),
+        }
+        _print(console, held_out, returns, result)
+        write_rows(folder / "partners.csv", names, held_out, returns)
+        write_json(folder / "partners.json", result)
+        for name in ("partners.json", "partners.csv"):
+            console.print(Text(str(folder / name), overflow="fold"), soft_wrap=True)
 
 
 def _check(config: Config) -> None:

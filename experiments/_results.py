@@ -1,37 +1,39 @@
 """Where the results of a command line go, and how they are written."""
 
+import contextlib
 import csv
 import io
 import json
 import math
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from agents import write_whole
-from experiments._errors import UsageError
+from experiments._folder import open_results_folder
 
 
-def open_results(name: str, out: Path | None) -> tuple[Path, Console]:
-    """Makes the folder of the results, and opens what to print on.
+@contextlib.contextmanager
+def open_results(name: str, out: Path | None) -> Iterator[tuple[Path, Console]]:
+    """Makes the folder of the results, and opens what to print on. A folder into which nothing was
+    written is removed.
 
     **Arguments:**
 
-    - `name`: what a new folder in `runs/` is called, before the time.
-    - `out`: a folder that was asked for instead.
+    - `name`: what a new folder in `runs/` is called, before the time; a number is added when that
+        one is taken.
+    - `out`: a folder that was asked for instead, new or empty.
 
-    **Raises:** `UsageError` when that one is the folder of a run.
+    **Raises:** `UsageError` when there is something in `out`, or another process writes into it,
+    and `RunError` when it cannot be written.
     """
-    if out is not None and (out / "config.toml").exists():
-        raise UsageError(f"{str(out)!r} is the folder of a run: choose another --out.")
-    folder = out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder.mkdir(parents=True, exist_ok=True)
-    # Where nobody looks at a terminal, no line is broken in two.
-    return folder, Console(width=None if sys.stdout.isatty() else 160, emoji=False)
+    with open_results_folder(f"{name}-{time.strftime('%Y%m%d-%H%M%S')}", out) as folder:
+        # Where nobody looks at a terminal, no line is broken in two.
+        yield folder, Console(width=None if sys.stdout.isatty() else 160, emoji=False)
 
 
 def write_json(path: Path, result: dict[str, Any]) -> None:

@@ -126,6 +126,8 @@ def run(args: Sequence[str]) -> None:
     config = cli(Config(), args, "python experiments/accelerator.py", Config.__doc__ or "")
     if min(config.seeds, config.total_steps) < 1:
         raise UsageError("--seeds and --total-steps must be at least 1.")
+    if not 0 < config.copy_gib < math.inf:
+        raise UsageError(f"--copy-gib must be a number above 0, but is {config.copy_gib:g}.")
     settings = check(
         ThroughputConfig(
             num_envs=config.num_envs,
@@ -136,27 +138,27 @@ def run(args: Sequence[str]) -> None:
             libraries=("jaxmarl",),
         )
     )
-    folder, console = open_results("accelerator", config.out)
-    console.print(f"writing to {folder}")
-    # Other processes first: this one has not touched the device yet, whose memory they share.
-    rows = measure(settings, console, functools.partial(write_csv, folder / "throughput.csv"))
-    print_tables(console, rows)
-    result = {key: rows[0][key] for key in ("device", "jax")}
-    draw(folder / "throughput.png", rows, f"cramped on {result['device']}")
-    best = _best_stored(rows)
+    with open_results("accelerator", config.out) as (folder, console):
+        console.print(f"writing to {folder}")
+        # Other processes first: this one has not touched the device yet, whose memory they share.
+        rows = measure(settings, console, functools.partial(write_csv, folder / "throughput.csv"))
+        print_tables(console, rows)
+        result = {key: rows[0][key] for key in ("device", "jax")}
+        draw(folder / "throughput.png", rows, f"cramped on {result['device']}")
+        best = _best_stored(rows)
 
-    def save(**measured: Any) -> None:
-        result.update(measured)
-        write_json(folder / "accelerator.json", result)
+        def save(**measured: Any) -> None:
+            result.update(measured)
+            write_json(folder / "accelerator.json", result)
 
-    save(best_stored=best)
-    try:
-        _measure_here(config, console, best, save)
-    except jax.errors.JaxRuntimeError as error:
-        what = str(error).partition("\n")[0]
-        raise RunError(f"{what}; what was measured before is in {folder}.") from error
-    console.print_json(data=result)
-    console.print(f"numbers  {folder / 'accelerator.json'}, {folder / 'throughput.csv'}")
+        save(best_stored=best)
+        try:
+            _measure_here(config, console, best, save)
+        except jax.errors.JaxRuntimeError as error:
+            what = str(error).partition("\n")[0]
+            raise RunError(f"{what}; what was measured before is in {folder}.") from error
+        console.print_json(data=result)
+        console.print(f"numbers  {folder / 'accelerator.json'}, {folder / 'throughput.csv'}")
 
 
 def _measure_here(

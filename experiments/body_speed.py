@@ -108,35 +108,35 @@ def run(args: Sequence[str]) -> None:
     """**Raises:** `UsageError`, `OSError`."""
     config = cli(Config(), args, "python experiments/body_speed.py", Config.__doc__ or "")
     check(config)
-    folder, console = open_results("body-speed", config.out)
-    console.print(f"measuring the {config.model}: writing to {folder}")
-    os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
-    rows: list[dict[str, Any]] = []
-    for num_envs in config.num_envs:
-        # A process that starts anew, not a copy of this one: jax has threads.
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-            case = (config.model, num_envs, config.steps_per_run, config.repeats)
-            rows.append(pool.submit(measure, *case).result())
-        write_csv(folder / "body_speed.csv", rows)
-    table = Table(title=f"{config.model}, on {rows[0]['device']}" if rows else None)
-    for heading in (
-        "environments",
-        "steps per second",
-        "seconds to compile",
-        "GiB",
-        "of it before",
-    ):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        table.add_row(
-            f"{row['num_envs']:,}",
-            f"{row['steps_per_second']:,}",
-            f"{row['compile_seconds']:.1f}",
-            f"{row['gib']:.2f}",
-            f"{row['gib_before']:.2f}",
-        )
-    console.print(table)
-    console.print(f"numbers  {folder / 'body_speed.csv'}")
+    with open_results("body-speed", config.out) as (folder, console):
+        console.print(f"measuring the {config.model}: writing to {folder}")
+        os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+        rows: list[dict[str, Any]] = []
+        for num_envs in config.num_envs:
+            # A process that starts anew, not a copy of this one: jax has threads.
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+                case = (config.model, num_envs, config.steps_per_run, config.repeats)
+                rows.append(pool.submit(measure, *case).result())
+            write_csv(folder / "body_speed.csv", rows)
+        table = Table(title=f"{config.model}, on {rows[0]['device']}" if rows else None)
+        for heading in (
+            "environments",
+            "steps per second",
+            "seconds to compile",
+            "GiB",
+            "of it before",
+        ):
+            table.add_column(heading, justify="right")
+        for row in rows:
+            table.add_row(
+                f"{row['num_envs']:,}",
+                f"{row['steps_per_second']:,}",
+                f"{row['compile_seconds']:.1f}",
+                f"{row['gib']:.2f}",
+                f"{row['gib_before']:.2f}",
+            )
+        console.print(table)
+        console.print(f"numbers  {folder / 'body_speed.csv'}")
 
 
 def main() -> None:

@@ -71,11 +71,11 @@ def run(args: Sequence[str]) -> None:
             raise UsageError("Only layouts that are generated are drawn: leave out --env.layout.")
         pool = draw_layouts(layouts, jax.random.key(config.seed), config.count)
     drawn = [jax.tree.map(lambda x, i=i: x[i], pool) for i in range(config.count)]
-    folder, console = open_results("layouts", config.out)
-    sheet(drawn, config.cell_pixels).save(folder / "sheet.png")
-    (folder / "layouts.txt").write_text("\n\n".join(map(str, drawn)) + "\n", encoding="utf-8")
-    for what, name in (("pictures", "sheet.png"), ("texts", "layouts.txt")):
-        console.print(f"{what}  {escape(str(folder / name))}", highlight=False)
+    with open_results("layouts", config.out) as (folder, console):
+        sheet(drawn, config.cell_pixels).save(folder / "sheet.png")
+        (folder / "layouts.txt").write_text("\n\n".join(map(str, drawn)) + "\n", encoding="utf-8")
+        for what, name in (("pictures", "sheet.png"), ("texts", "layouts.txt")):
+            console.print(f"{what}  {escape(str(folder / name))}", highlight=False)
 
 
 def main() -> None:

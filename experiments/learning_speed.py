@@ -184,12 +184,10 @@ def run(args: Sequence[str]) -> None:
         raise UsageError("--repeats and --total-steps must be at least 1.")
     if (config.peers is None) != (config.jaxmarl is None):
         raise UsageError("--peers and --jaxmarl go together: an interpreter and a checkout.")
-    if config.out is not None and config.out.is_dir() and any(config.out.iterdir()):
-        raise UsageError(f"The folder {str(config.out)!r} is not empty: choose another --out.")
-    folder, console = open_results("learning-speed", config.out)
-    results = measure(config, folder.absolute(), console)
-    print_table(console, results)
-    console.print(f"numbers  {folder / 'learning_speed.json'}")
+    with open_results("learning-speed", config.out) as (folder, console):
+        results = measure(config, folder.absolute(), console)
+        print_table(console, results)
+        console.print(f"numbers  {folder / 'learning_speed.json'}")
 
 
 def main() -> None:

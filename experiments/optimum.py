@@ -194,7 +194,7 @@ def run(args: Sequence[str]) -> None:
     config = cli(Config("cramped"), args, what, Config.__doc__ or "")
     if not 1 <= config.horizon <= 10_000:
         raise UsageError("--horizon must be at least 1 and at most 10,000.")
-    if not min(config.memory_gib, config.disk_gib) > 0:
+    if not (config.memory_gib > 0 and config.disk_gib > 0):
         raise UsageError("--memory-gib and --disk-gib must be above 0.")
     if config.store and _name(config.layout) not in (*KITCHENS, *reference_layouts()):
         raise UsageError("--store keeps plans of layouts with a name: leave it out.")
@@ -205,18 +205,18 @@ def run(args: Sequence[str]) -> None:
         raise UsageError("A plan is searched in one kitchen: name one layout.")
     read_counters(config, env)
     keep_compiled_programs()
-    folder, console = open_results("optimum", config.out)
-    plan, took = search(config, env, folder, console)
-    console.print(describe(plan), highlight=False, soft_wrap=True)
-    write_json(folder / "plan.json", {**plan.to_dict(), **took})
-    console.print(f"plan  {folder / 'plan.json'}", highlight=False, soft_wrap=True)
-    if not config.no_film:
-        states, rewards = replay(env, plan.joint_actions())
-        scores = np.concatenate([[0.0], np.cumsum(np.asarray(rewards))[:-1]])
-        write_whole(folder / "episode.gif", kitchen.draw(env, states, scores.tolist()))
-        console.print(f"film  {folder / 'episode.gif'}", highlight=False, soft_wrap=True)
-    if config.store:
-        console.print("kept with the package" if store(plan) else "no better than the one kept")
+    with open_results("optimum", config.out) as (folder, console):
+        plan, took = search(config, env, folder, console)
+        console.print(describe(plan), highlight=False, soft_wrap=True)
+        write_json(folder / "plan.json", {**plan.to_dict(), **took})
+        console.print(f"plan  {folder / 'plan.json'}", highlight=False, soft_wrap=True)
+        if not config.no_film:
+            states, rewards = replay(env, plan.joint_actions())
+            scores = np.concatenate([[0.0], np.cumsum(np.asarray(rewards))[:-1]])
+            write_whole(folder / "episode.gif", kitchen.draw(env, states, scores.tolist()))
+            console.print(f"film  {folder / 'episode.gif'}", highlight=False, soft_wrap=True)
+        if config.store:
+            console.print("kept with the package" if store(plan) else "no better than the one kept")
 
 
 def main() -> None:

@@ -42,21 +42,21 @@ def run(args: Sequence[str]) -> None:
     if not config.runs:
         raise UsageError("Name the folders of runs; --help says more.")
     rows = rows_of(find_runs(config.runs))
-    folder, console = open_results("report", config.out)
-    write_whole(folder / "report.md", as_markdown(rows).encode())
-    write_table(folder / "report.csv", rows)
-    write_seeds(folder / "seeds.csv", rows)
-    draw_all(folder / "curves.png", rows)
-    films = copy_films(folder, rows)
-    console.print(as_markdown(rows), highlight=False, markup=False, soft_wrap=True)
-    files = {
-        "table": "report.md",
-        "numbers": "report.csv",
-        "each seed": "seeds.csv",
-        "curves": "curves.png",
-    }
-    for what, name in (*files.items(), *(("film", name) for name in films)):
-        console.print(f"{what}  {folder / name}", highlight=False, markup=False, soft_wrap=True)
+    with open_results("report", config.out) as (folder, console):
+        console.print(as_markdown(rows), highlight=False, markup=False, soft_wrap=True)
+        write_whole(folder / "report.md", as_markdown(rows).encode())
+        write_table(folder / "report.csv", rows)
+        write_seeds(folder / "seeds.csv", rows)
+        draw_all(folder / "curves.png", rows)
+        films = copy_films(folder, rows)
+        files = {
+            "table": "report.md",
+            "numbers": "report.csv",
+            "each seed": "seeds.csv",
+            "curves": "curves.png",
+        }
+        for what, name in (*files.items(), *(("film", name) for name in films)):
+            console.print(f"{what}  {folder / name}", highlight=False, markup=False, soft_wrap=True)
 
 
 def main() -> None:

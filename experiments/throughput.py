@@ -8,6 +8,7 @@ import contextlib
 import csv
 import dataclasses
 import functools
+import io
 import itertools
 import json
 import os
@@ -25,6 +26,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from agents import write_whole
 from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES
 from experiments._benchmark import run_command
 from experiments._config import cli
@@ -248,10 +250,11 @@ def _rounded(value: Any) -> Any:
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
-        writer.writeheader()
-        writer.writerows(rows)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)))
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, text.getvalue().encode())
 
 
 def print_tables(console: Console, rows: Sequence[dict[str, Any]]) -> None:
@@ -343,6 +346,8 @@ def check(config: Config) -> Config:
     numbers = (config.repeats, config.steps_per_run, min(config.num_envs, default=0))
     if min(numbers) < 1:
         raise UsageError("--repeats, --steps-per-run and --num-envs must be at least 1.")
+    if not config.max_gib > 0:
+        raise UsageError(f"--max-gib must be above 0, but is {config.max_gib:g}.")
     if not (config.modes and config.worlds):
         raise UsageError("--modes and --worlds must not be empty.")
     known = [world for world in TASKS if {world, "all"} & set(config.worlds)]
@@ -378,16 +383,16 @@ def _check_kitchen(config: Config, measured: bool) -> Config:
 def run(args: Sequence[str]) -> None:
     """**Raises:** `UsageError`, `RunError`, `OSError`."""
     config = check(cli(Config(), args, "python experiments/throughput.py", Config.__doc__ or ""))
-    folder, console = open_results("throughput", config.out)
-    what = ", ".join(config.worlds)
-    if config.worlds == ("overcooked",):
-        what = f"{config.layout}, {config.cooks} cooks"
-    console.print(f"measuring {what}: writing to {folder}")
-    rows = measure(config, console, functools.partial(write_csv, folder / "throughput.csv"))
-    print_tables(console, rows)
-    device = rows[0]["device"]
-    draw(folder / "throughput.png", rows, f"{what}, on {device}")
-    console.print(f"numbers  {folder / 'throughput.csv'}\nplot     {folder / 'throughput.png'}")
+    with open_results("throughput", config.out) as (folder, console):
+        what = ", ".join(config.worlds)
+        if config.worlds == ("overcooked",):
+            what = f"{config.layout}, {config.cooks} cooks"
+        console.print(f"measuring {what}: writing to {folder}")
+        rows = measure(config, console, functools.partial(write_csv, folder / "throughput.csv"))
+        print_tables(console, rows)
+        device = rows[0]["device"]
+        draw(folder / "throughput.png", rows, f"{what}, on {device}")
+        console.print(f"numbers  {folder / 'throughput.csv'}\nplot     {folder / 'throughput.png'}")
 
 
 def main() -> None:

@@ -359,7 +359,7 @@ BAD = {
     "upload alone": (("goals", "--upload", "a/b"), "add --card"),
     "two cards": (("goals", "goals", "--card", "c"), "--card describes one policy"),
     "card on something": (("goals", "--card", "full"), "The folder 'full' is not empty"),
-    "into a run": (("goals", "--out", "run"), "'run' is the folder of a run: choose another"),
+    "into a run": (("goals", "--out", "run"), "'run' exists and is not empty: choose another"),
     "other suffix": (("kitchen", "--trajectories", "x.csv"), "ends in .parquet or .npz"),
     "no folder": (("kitchen", "--trajectories", "no/x.npz"), "There is no folder 'no'"),
     "no new file": (("kitchen", "--trajectories", "text.npz"), "'text.npz' exists: choose another"),

@@ -120,7 +120,7 @@ def test_what_does_not_belong_together_is_refused(runs, tmp_path):
 
 
 def test_nothing_is_written_into_the_folder_of_a_run(runs):
-    with pytest.raises(UsageError, match="is the folder of a run: choose another --out"):
+    with pytest.raises(UsageError, match="exists and is not empty: choose another --out"):
         report.run([str(runs), "--out", str(runs / "ippo" / "seed-0")])
 
 
