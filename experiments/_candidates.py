@@ -5,9 +5,9 @@ What a seed earns at its end is often decided early, by habits that agents fall 
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -32,6 +32,7 @@ from experiments._display import Summed, open_display
 from experiments._errors import Failures, RunError, UsageError, print_error
 from experiments._evaluator import EvaluatorOfMany
 from experiments._hooks import SAVE_SECONDS, OutOfTime
+from experiments._identity import IDENTITY, check_same_run
 from experiments._report import print_how_to_go_on
 from experiments._run import NOTHING_LEARNED, STOP_CODES, Run
 from experiments._run_files import CANDIDATES_FILE
@@ -65,10 +66,12 @@ class Candidates:
 
     - `runs`: share a plan.
     - `folder`: that of all runs together.
+    - `identity`: what their file says of all runs together.
     """
 
     runs: Sequence[Run]
     folder: Path
+    identity: Mapping[str, Any]
 
     @property
     def path(self) -> Path:
@@ -110,10 +113,12 @@ class Candidates:
         return Choice(_pick(state, jnp.asarray(best)), None)
 
     def check(self) -> None:
-        """**Raises:** `UsageError` when the run has another length than when they began, and
-        `CheckpointError` when their file is damaged.
+        """**Raises:** `UsageError` when the run has other settings or another length than when they
+        began, and `CheckpointError` when their file is damaged.
         """
-        if read_metadata(self.path).get("num_updates") != self.runs[0].plan.num_updates:
+        metadata = read_metadata(self.path)
+        check_same_run(self.folder, metadata, self.identity)
+        if metadata.get("num_updates") != self.runs[0].plan.num_updates:
             raise UsageError(
                 f"The candidates of the run {str(self.folder)!r} still learn: go on with --resume "
                 "alone, and change --total-steps when the best one is chosen."
@@ -134,6 +139,7 @@ class Candidates:
     def keep(self, progress: TrainProgress, failures: Failures) -> None:
         """Writes the newest state of all of them, so that they can go on."""
         about = {"update": progress.updates, "num_updates": progress.num_updates}
+        about |= {IDENTITY: self.identity}
         with failures.writing(self.path):
             save(self.path, progress.state, about)
 

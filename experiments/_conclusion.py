@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
@@ -95,7 +96,7 @@ class Conclusion:
             "optimum": optimum,
             "eval_fraction_of_optimum": mean / optimum if optimum else None,
             "reached": reached(self.evaluator.rows, config.env.threshold),
-            "layouts": self._returns_in(config.env.parts()),
+            "layouts": self._returns_in(self.run.plan.parts),
             "zero_shot": self._returns_in(config.env.zero_shot()),
             "stages": summary(self.run.stages, self.evaluator.rows),
         }
@@ -131,7 +132,7 @@ class Conclusion:
             state.policy, state.runner.env_state, number, repeats, self._hurried
         )
 
-    def _returns_in(self, worlds: dict[str, RandomLayouts]) -> dict[str, float]:
+    def _returns_in(self, worlds: Mapping[str, RandomLayouts]) -> dict[str, float]:
         """The mean returns in other worlds, by name."""
         means = {}
         for name, world in worlds.items():

@@ -120,9 +120,9 @@ _LARGEST_COUNT = 2**31 - 1
 _SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of 32 bits
 _NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
 _NOT_IN_FILE += ("sweep", "sweep_index", "distributed")
-_OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience", "--max-kl")
-_OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "--devices")
-_OF_THE_PROCESS += ("--distributed",)
+OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience", "--max-kl")
+OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "--devices")
+OF_THE_PROCESS += ("--distributed",)
 """What may change when a run goes on: where it ends, and what is kept of it."""
 _MAX_FILE_BYTES = 100_000
 _MAX_SETTINGS_BYTES = 10 * _MAX_FILE_BYTES
@@ -251,10 +251,10 @@ def _check_resumed(before: Config, config: Config) -> None:
             "--total-steps cannot change in this run, since its candidates had half of it."
         )
     for flag, value in _flags(config):
-        if flag not in _OF_THE_PROCESS and value != dict(_flags(before))[flag]:
+        if flag not in OF_THE_PROCESS and value != dict(_flags(before))[flag]:
             raise UsageError(
                 f"{flag} cannot be given with --resume: a run goes on with its own settings, and "
-                f"only {', '.join(_OF_THE_PROCESS[1:])} may change."
+                f"only {', '.join(OF_THE_PROCESS[1:])} may change."
             )
 
 

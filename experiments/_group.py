@@ -31,6 +31,7 @@ from experiments._display import Display, Summed
 from experiments._errors import Failures
 from experiments._evaluator import Evaluator, EvaluatorOfMany
 from experiments._hooks import SAVE_SECONDS, Forget, OutOfTime, profiled
+from experiments._identity import IDENTITY
 from experiments._loggers import Logger
 from experiments._run import Run
 from experiments._start import shapes_together, start_together
@@ -47,12 +48,14 @@ class Group:
     - `runs`: each with its settings, its folder and its history; all of them share a plan.
     - `folder`: where the files of all of them together are.
     - `checkpoint`: the file of their newest state.
+    - `identity`: what it says of all runs together.
     - `state`: where to go on from: the states of all runs in one.
     """
 
     runs: tuple[Run, ...]
     folder: Path
     checkpoint: Path
+    identity: Mapping[str, Any]
     state: TrainState | None = None
 
     @property
@@ -222,6 +225,7 @@ class _KeepState:
 
 def _save_state(group: Group, progress: TrainProgress, failures: Failures) -> None:
     about = {"update": progress.updates, "env_steps": progress.env_steps, "runs": group.names}
+    about |= {IDENTITY: group.identity}
     with failures.writing(group.checkpoint):
         save(group.checkpoint, progress.state, about)
 

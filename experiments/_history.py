@@ -4,13 +4,19 @@ import csv
 import dataclasses
 import io
 import json
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
+from rich.console import Console
+from rich.markup import escape
 
 from agents import CheckpointError, read_metadata, write_whole
 from experiments._errors import RunError
+from experiments._identity import IDENTITY
+from experiments._run_files import ABANDONED
 
 _EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std")
 _STAGE = ("stage", "stage_steps", "gate_passes")
@@ -29,6 +35,7 @@ class History:
     - `evaluations`: what came of the evaluations in them.
     - `best_return`: the return that the best checkpoint was chosen by.
     - `wall_seconds`, `train_seconds`: how long all of it took.
+    - `abandoned`: checkpoints that do not belong to it, and what they are called from now on.
     """
 
     rows: bytes = b""
@@ -37,15 +44,28 @@ class History:
     best_return: float = -np.inf
     wall_seconds: float = 0.0
     train_seconds: float = 0.0
+    abandoned: tuple[tuple[Path, Path], ...] = ()
 
     def write_into(self, folder: Path) -> None:
-        """Brings the logs of a run to where it goes on.
+        """Brings the logs and the checkpoints of a run to where it goes on.
 
         **Raises:** `OSError` when they cannot be written.
         """
+        for path, new in self.abandoned:
+            os.replace(path, new)
         write_whole(folder / "metrics.csv", self.rows)
         if self.json_rows:
             write_whole(folder / "metrics.jsonl", self.json_rows)
+
+    def print_abandoned(self, console: Console) -> None:
+        """Says which checkpoints do not count any more."""
+        for path, new in self.abandoned:
+            console.print(
+                f"{path.name} is not from the steps that this run goes on from: it is kept as "
+                f"{escape(str(new))}",
+                highlight=False,
+                soft_wrap=True,
+            )
 
     @property
     def env_steps(self) -> int:
@@ -53,23 +73,46 @@ class History:
         return int(self.evaluations[-1]["env_steps"]) if self.evaluations else 0
 
 
-def read_history(folder: Path, updates: int, stage: int | None = None) -> History:
-    """Reads what a run wrote before it had made `updates` updates; later rows, and half a row, will
-    be written again. What was best in an earlier stage than `stage` is not the best any more.
+def read_history(folder: Path, position: Mapping[str, Any], identity: Mapping[str, Any]) -> History:
+    """Reads what a run wrote before the state that it goes on from; later rows, and half a row,
+    will be written again. What was best in an earlier stage is not the best any more.
+
+    **Arguments:**
+
+    - `folder`: the folder of the run.
+    - `position`: what the checkpoint of that state says.
+    - `identity`: what checkpoints of this run say of it.
 
     **Raises:** `OSError` when it cannot be read, `RunError` when it is no log of a run.
     """
-    path, best_return = folder / "metrics.csv", _best_return(folder, stage)
+    path, updates = folder / "metrics.csv", position["update"]
+    abandoned = tuple(_abandoned(folder / "checkpoints", updates, identity))
+    best = folder / "checkpoints" / "best.safetensors"
+    known = best not in dict(abandoned)
+    best_return = _best_return(best, position.get("stage")) if known else -np.inf
     try:
         json_rows = _read_json_rows(folder / "metrics.jsonl", updates)
-        if not path.exists():
-            return History(best_return=best_return, json_rows=json_rows)
-        history = _parse(path.read_text(encoding="utf-8"), updates, best_return)
-        return dataclasses.replace(history, json_rows=json_rows)
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        history = _parse(text, updates, best_return)
+        return dataclasses.replace(history, json_rows=json_rows, abandoned=abandoned)
     except (ValueError, KeyError, csv.Error) as error:
         raise RunError(
             f"The file {str(path)!r} is damaged: remove it to go on without its rows."
         ) from error
+
+
+def _abandoned(
+    folder: Path, updates: int, identity: Mapping[str, Any]
+) -> Iterator[tuple[Path, Path]]:
+    """The checkpoints of later states, which this run may never reach, or of other runs."""
+    for path in (folder / "best.safetensors", *sorted(folder.glob("step-*.safetensors"))):
+        try:
+            metadata = read_metadata(path)
+        except CheckpointError:
+            continue  # there is none, or it is damaged, which is said to whoever reads it
+        if metadata["update"] > updates or metadata.get(IDENTITY) != identity:
+            name = f"{path.stem.partition('-')[0]}-{metadata['env_steps']:012}{path.suffix}"
+            yield path, path.with_name(name + ABANDONED)
 
 
 def _parse(text: str, updates: int, best_return: float) -> History:
@@ -111,9 +154,9 @@ def _whole_rows(lines: list[str], length: int) -> list[list[str]]:
     return [row for row in csv.reader(x for x in lines if x.endswith("\n")) if len(row) == length]
 
 
-def _best_return(folder: Path, stage: int | None) -> float:
+def _best_return(path: Path, stage: int | None) -> float:
     try:
-        metadata = read_metadata(folder / "checkpoints" / "best.safetensors")
+        metadata = read_metadata(path)
     except CheckpointError:
         return -np.inf  # the next evaluation finds a new one
     if metadata.get("stage") != stage:

@@ -19,6 +19,7 @@ from agents import (
 )
 from experiments._config import Config, config_from, dump
 from experiments._errors import UsageError
+from experiments._identity import IDENTITY
 from experiments._run import Run
 from experiments._worlds import AbstractWorldConfig, Kitchen
 
@@ -37,9 +38,13 @@ class Description:
     def __call__(self, state: TrainState) -> dict[str, Any]:
         """The policy, the algorithm and the settings; they are the same in all states of a run."""
         if self._known is None:
-            config = dataclasses.replace(self.run.config, env=portable(self.run.config.env))
+            config = dataclasses.replace(self.run.config, env=portable(self.run.plan.settings))
             settings = tomllib.loads(dump(self.run.algorithm, config))
-            self._known = {**describe_policy(state, self.run.plan.train_env), "run": settings}
+            self._known = {
+                **describe_policy(state, self.run.plan.train_env),
+                "run": settings,
+                IDENTITY: self.run.identity,
+            }
         return self._known
 
 
@@ -49,7 +54,7 @@ def keep_last(run: Run, state: TrainState, metadata: dict[str, Any]) -> None:
     **Raises:** `CheckpointError` when it cannot be written.
     """
     policy = trained_policy(state.policy, run.plan.train_env, state.runner.env_state)
-    save_policy(run.folder / POLICY_FILE, policy, {**metadata, "checkpoint": "last"})
+    _keep(run, policy, metadata, "last")
 
 
 def keep_best(run: Run) -> None:
@@ -58,8 +63,12 @@ def keep_best(run: Run) -> None:
     **Raises:** `CheckpointError` when the checkpoint cannot be read, or the policy written.
     """
     checkpoint = find_policy(run.folder, "best")
-    metadata = {**read_metadata(checkpoint), "checkpoint": "best"}
-    save_policy(run.folder / POLICY_FILE, load_policy(checkpoint), metadata)
+    _keep(run, load_policy(checkpoint), read_metadata(checkpoint), "best")
+
+
+def _keep(run: Run, policy: TrainedPolicy, metadata: dict[str, Any], checkpoint: str) -> None:
+    about = {name: value for name, value in metadata.items() if name != IDENTITY}
+    save_policy(run.folder / POLICY_FILE, policy, {**about, "checkpoint": checkpoint})
 
 
 @final
@@ -131,21 +140,28 @@ def _config_of(path: Path, settings: dict[str, Any], layout: str | None = None) 
 
 
 def portable(env: AbstractWorldConfig) -> AbstractWorldConfig:
-    """The settings of a world without kitchens for training, and with the text of a layout in the
-    place of the path of its file, if text says all that is in the file.
+    """The settings of a world as a policy tells of them: `written_out`, and without kitchens for
+    training.
     """
     if isinstance(env, Kitchen) and env.practice:
         env = dataclasses.replace(env, practice=())
+    return written_out(env)
+
+
+def written_out(env: AbstractWorldConfig) -> AbstractWorldConfig:
+    """The settings of a world with the text of a layout in the place of the path of its file, if
+    text says all that is in the file.
+    """
     layout = getattr(env, "layout", None)
     if not isinstance(layout, str) or "\n" in layout:
         return env
     try:
         text = Path(layout).read_text(encoding="utf-8")
-        written_out: Any = dataclasses.replace(env, layout=text)  # pyright: ignore[reportArgumentType]
-        same = eqx.tree_equal(*(x.build(train=False) for x in (env, written_out)))
+        with_text: Any = dataclasses.replace(env, layout=text)  # pyright: ignore[reportArgumentType]
+        same = eqx.tree_equal(*(x.build(train=False) for x in (env, with_text)))
     except (OSError, ValueError):  # a name; or a file of another kind than a text
         return env
-    return written_out if same is True or bool(same) else env
+    return with_text if same is True or bool(same) else env
 
 
 def _in_layout(settings: dict[str, Any], layout: str | None) -> dict[str, Any]:

@@ -39,6 +39,8 @@ from experiments._evaluator import evaluated_metrics
 from experiments._folder import folder_name, open_folder, reopen_folder, short_name
 from experiments._history import read_history
 from experiments._hooks import profiled
+from experiments._identity import check_same_run, digests
+from experiments._policies import written_out
 from experiments._process import Process, Stopped
 from experiments._report import print_how_to_go_on, print_result, what_is_kept
 from experiments._run import NOTHING_LEARNED, STOP_CODES, Plan, Run
@@ -101,49 +103,48 @@ def run(algorithm: str, args: Sequence[str], process: Process) -> int:
     """
     config = with_curriculum(parse(algorithm, args))
     config = dataclasses.replace(config, partners=config.partners.found())
+    if config.sweep is not None:
+        return run_sweep(algorithm, config, process, lambda config: _plans(stages(config)))
+    files = digests(config)  # before anything is built of them
     if not config.distributed:
-        return _run(algorithm, config, process)
+        return _run(algorithm, config, files, process)
     return together(
         process,
-        f"{dump(algorithm, config)}\nresume = {config.resume is not None}",
-        lambda: _run(algorithm, config, process),
+        f"{dump(algorithm, config)}\n{files}\nresume = {config.resume is not None}",
+        lambda: _run(algorithm, config, files, process),
         lambda error: _explain(error, process),
     )
 
 
-def _run(algorithm: str, config: Config, process: Process) -> int:
-    if config.sweep is not None:
-        return run_sweep(algorithm, config, process, lambda config: _plans(stages(config)))
+def _run(algorithm: str, config: Config, files: Mapping[str, str], process: Process) -> int:
     run_stages = stages(config)
     plans = _plans(run_stages)
     process.begin()
     process.check()
+    run = Run(algorithm, config, run_stages, plans, process, Path(), files)
     if config.num_seeds > 1:
-        return run_seeds(algorithm, config, plans, process)
+        return run_seeds(run)
     if not is_first():
-        return _follow(Run(algorithm, config, run_stages, plans, process, Path()))
+        return _follow(run)
     if config.resume is not None:
         with reopen_folder(config.resume) as folder:
-            return _go_on(Run(algorithm, config, run_stages, plans, process, folder))
+            return _go_on(dataclasses.replace(run, folder=folder))
     name = folder_name(algorithm, config.env.title, config.seed)
     with open_folder(name, config.out, config.overwrite, dump(algorithm, config)) as folder:
-        return _begin(Run(algorithm, config, run_stages, plans, process, folder))
+        return _begin(dataclasses.replace(run, folder=folder))
 
 
 def _go_on(run: Run) -> int:
     """Reads all that is needed before anything in the folder is touched."""
     checkpoint = run.folder / "checkpoints" / "last.safetensors"
-    candidates = Candidates((run,), run.folder)
+    candidates = Candidates((run,), run.folder, run.identity)
     if candidates.path.exists() and not checkpoint.exists():
         candidates.check()
         write_whole(run.folder / "config.toml", dump(run.algorithm, run.settings).encode())
         return _begin(run)
     position = read_metadata(checkpoint)
+    check_same_run(run.folder, position, run.identity)
     run = dataclasses.replace(run, number=position.get("stage", 1) - 1)
-    if run.number >= len(run.stages):
-        raise UsageError(
-            f"The run {str(run.folder)!r} is in a stage that its settings do not have."
-        )
     state = restore(checkpoint, shapes(run))
     updates = int(state.updates)
     # A run that was killed in its last moments has made its updates, but not all of its files.
@@ -156,7 +157,7 @@ def _go_on(run: Run) -> int:
         )
     if complete and run.in_curriculum and run.is_last_stage and run.stage.ended(position):
         raise UsageError(f"The run {str(run.folder)!r} is complete: its last stage has ended.")
-    history = read_history(run.folder, updates, position.get("stage"))
+    history = read_history(run.folder, position, run.identity)
     write_whole(run.folder / "config.toml", dump(run.algorithm, run.settings).encode())
     history.write_into(run.folder)
     return _begin(dataclasses.replace(run, state=state, history=history), position)
@@ -185,7 +186,7 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
     - `position`: what the checkpoint says that it goes on from, if it does.
     """
     console, failures = _greet(run), Failures()
-    candidates = Candidates((run,), run.folder)
+    candidates = Candidates((run,), run.folder, run.identity)
     if run.state is None and run.candidate_updates > 0:
         state, stopped = candidates.choose(console, failures)
         if state is None:
@@ -231,6 +232,7 @@ def _greet(run: Run) -> Console:
             f"going on after {steps:,} steps; what is annealed ends with step {end:,}",
             highlight=False,
         )
+    run.history.print_abandoned(console)
     print_preparations(console, config, keep_compiled_programs())
     return console
 
@@ -267,7 +269,9 @@ def _plan(stage: Stage) -> Plan:
     """**Raises:** `UsageError` when the settings cannot be built."""
     config = stage.config
     try:
-        world = config.env.build(train=False)
+        # A file is read once, so that the policy tells of the very layout that it learned in.
+        config = dataclasses.replace(config, env=written_out(config.env))
+        world, parts = config.env.build(train=False), stage.config.env.parts()
         train_env = build_training_env(config)
         totals = config.env.totals(world)
         eval_env = build_evaluation_env(config, world, config.eval_episodes, tuple(totals))
@@ -281,7 +285,9 @@ def _plan(stage: Stage) -> Plan:
         warn(f"{obstacle} Training will end at a return of 0.")
     steps_per_update = config.num_envs * config.ppo.rollout_length
     return Plan(
+        config.env,
         world,
+        parts,
         train_env,
         eval_env,
         num_updates=math.ceil(config.total_steps / steps_per_update),

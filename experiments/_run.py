@@ -2,8 +2,9 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import jax
 from jax.sharding import Mesh
@@ -11,10 +12,13 @@ from jaxtyping import PRNGKeyArray
 
 from agents import TrainState
 from eqgrid import AbstractEnv, AbstractVectorEnv
+from eqgrid.grid import RandomLayouts
 from experiments._config import Config
 from experiments._curriculum import Stage
 from experiments._history import History
+from experiments._identity import identity
 from experiments._process import Process
+from experiments._world_config import AbstractWorldConfig
 
 NOTHING_LEARNED = "interrupted before anything was learned, so nothing was written."
 STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
@@ -28,14 +32,18 @@ class Plan:
 
     **Arguments:**
 
+    - `settings`: those of the world, with the text of a layout in the place of its file.
     - `world`: the world of evaluations and films.
+    - `parts`: the worlds that are trained in side by side, by name, where there are several.
     - `train_env`, `eval_env`: as many environments as are trained in, and evaluated in.
     - `num_updates`: how many updates the run has.
     - `updates_per_block`, `steps_per_update`: updates between two evaluations, and what one takes.
     - `mesh`: the devices to train on, where there are several.
     """
 
+    settings: AbstractWorldConfig
     world: AbstractEnv
+    parts: Mapping[str, RandomLayouts]
     train_env: AbstractVectorEnv
     eval_env: AbstractVectorEnv
     num_updates: int
@@ -56,6 +64,7 @@ class Run:
     - `stages`, `plans`: its stages, at least one, and what follows from their settings.
     - `process`: its clock, and the signals that ask it to end.
     - `folder`: where it writes.
+    - `files`: what `digests` said of the files that its settings name.
     - `state`: where to go on from, of a run that is resumed.
     - `history`: what it did before this process.
     - `number`: which stage it is in, from 0.
@@ -67,9 +76,15 @@ class Run:
     plans: tuple[Plan, ...]
     process: Process
     folder: Path
+    files: Mapping[str, str]
     state: TrainState | None = None
     history: History = dataclasses.field(default_factory=History)
     number: int = 0
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What its checkpoints say of it, whatever its settings file says later."""
+        return identity(self.algorithm, self.settings, self.files)
 
     @property
     def stage(self) -> Stage:

@@ -21,7 +21,7 @@ _FILES = (
 
 _PATTERN = re.compile(
     r"(config\.toml|metrics\.(csv|jsonl)|result\.json|curve\.png|episode\.gif|policy\.safetensors"
-    r"|checkpoints/(last|best|seeds|candidates|step-[0-9]+)\.safetensors(\.abandoned)?"
+    r"|checkpoints/(last|best|seeds|candidates|(step|best)-[0-9]+)\.safetensors(\.abandoned)?"
     r"|tensorboard/events\.out\.tfevents\.[^/]+"
     r"|trace/plugins/profile/[^/]+/[^/]+\.(xplane\.pb|json\.gz))(\.partial)?"
 )

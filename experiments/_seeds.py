@@ -12,10 +12,10 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from agents import NonFiniteLoss, restore, write_whole
+from agents import NonFiniteLoss, read_metadata, restore, write_whole
 from experiments._cache import keep_compiled_programs
 from experiments._candidates import Candidates, stopped_early
-from experiments._config import Config, dump
+from experiments._config import dump
 from experiments._curriculum import stages
 from experiments._display import open_console, open_display, print_preparations
 from experiments._errors import Failures, RunError, UsageError
@@ -29,11 +29,11 @@ from experiments._folder import (
 from experiments._group import Group, Trained
 from experiments._history import read_history
 from experiments._hooks import speed
+from experiments._identity import check_same_run
 from experiments._loggers import Csv, Labelled
-from experiments._process import Process
 from experiments._report import print_how_to_go_on, what_is_kept
 from experiments._results import write_json
-from experiments._run import STOP_CODES, Plan, Run
+from experiments._run import STOP_CODES, Run
 from experiments._run_files import FILM_FILE
 from experiments._seeds_report import draw_curves, print_seeds
 from experiments._statistics import bootstrap_interval, interquartile_mean
@@ -42,30 +42,33 @@ _STATE = "checkpoints/seeds.safetensors"
 _FILES = ("result.json", "curve.png", FILM_FILE, "metrics.csv")
 
 
-def run_seeds(algorithm: str, config: Config, plans: tuple[Plan, ...], process: Process) -> int:
+def run_seeds(whole: Run) -> int:
     """Trains with several seeds at once.
 
     **Arguments:**
 
-    - `algorithm`: its name, for people and for files.
-    - `config`: the settings, with more than one seed.
-    - `plans`: what follows from them.
-    - `process`: its clock, and the signals that ask it to end.
+    - `whole`: all of them together, as one run without a folder.
 
     **Returns:** the exit code.
 
     **Raises:** what `run_command_line` turns into a sentence.
     """
+    config = whole.config
     if config.resume is not None:
         with reopen_folder(config.resume) as folder:
-            return _go_on(Run(algorithm, config, stages(config), plans, process, folder))
-    name = folder_name(algorithm, config.env.title, config.seed)
-    with open_folder(name, config.out, config.overwrite, dump(algorithm, config)) as folder:
-        whole = Run(algorithm, config, stages(config), plans, process, folder)
-        group = Group(_runs(whole), folder, folder / _STATE)
+            return _go_on(dataclasses.replace(whole, folder=folder))
+    name = folder_name(whole.algorithm, config.env.title, config.seed)
+    text = dump(whole.algorithm, config)
+    with open_folder(name, config.out, config.overwrite, text) as folder:
+        whole = dataclasses.replace(whole, folder=folder)
+        group = _group(whole)
         for run in group.runs:
             _write_settings(run)
         return _begin(whole, group)
+
+
+def _group(whole: Run) -> Group:
+    return Group(_runs(whole), whole.folder, whole.folder / _STATE, whole.identity)
 
 
 def _runs(whole: Run) -> tuple[Run, ...]:
@@ -93,14 +96,16 @@ def _write_settings(run: Run) -> None:
 
 def _go_on(whole: Run) -> int:
     """Reads all that is needed before anything in the folder is touched."""
-    group = Group(_runs(whole), whole.folder, whole.folder / _STATE)
-    candidates = Candidates(group.runs, whole.folder)
+    group = _group(whole)
+    candidates = Candidates(group.runs, whole.folder, whole.identity)
     if candidates.path.exists() and not group.checkpoint.exists():
         candidates.check()
         write_whole(whole.folder / "config.toml", dump(whole.algorithm, whole.config).encode())
         for run in group.runs:
             _write_settings(run)
         return _begin(whole, group)
+    position = read_metadata(group.checkpoint)
+    check_same_run(whole.folder, position, whole.identity)
     state = restore(group.checkpoint, group.like())
     updates, plan = int(state.updates[0]), whole.plan
     if updates > plan.num_updates or (updates == plan.num_updates and _is_complete(group)):
@@ -109,7 +114,8 @@ def _go_on(whole: Run) -> int:
             "steps of each seed: add a larger --total-steps to go on."
         )
     runs = tuple(
-        dataclasses.replace(run, history=read_history(run.folder, updates)) for run in group.runs
+        dataclasses.replace(run, history=read_history(run.folder, position, run.identity))
+        for run in group.runs
     )
     write_whole(whole.folder / "config.toml", dump(whole.algorithm, whole.config).encode())
     for run in runs:
@@ -148,7 +154,7 @@ def _rows_of_all(runs: tuple[Run, ...]) -> bytes:
 def _begin(whole: Run, group: Group) -> int:
     """Trains, concludes, and says where everything is."""
     console, failures = _greet(whole, group), Failures()
-    candidates = Candidates(group.runs, whole.folder)
+    candidates = Candidates(group.runs, whole.folder, whole.identity)
     if group.state is None and whole.candidate_updates > 0:
         state, stopped = candidates.choose(console, failures)
         if state is None:
@@ -194,6 +200,8 @@ def _greet(whole: Run, group: Group) -> Console:
     if group.state is not None:
         steps = int(group.state.updates[0]) * whole.plan.steps_per_update
         console.print(f"going on after {steps:,} steps of each seed", highlight=False)
+    for run in group.runs:
+        run.history.print_abandoned(console)
     print_preparations(console, config, keep_compiled_programs())
     return console
 

@@ -34,6 +34,7 @@ from experiments._errors import Failures, UsageError
 from experiments._folder import cannot_be_written, locked
 from experiments._group import Group
 from experiments._history import read_history
+from experiments._identity import digests
 from experiments._process import Process, Stopped
 from experiments._results import write_json
 from experiments._run import STOP_CODES, Plan, Run
@@ -52,12 +53,14 @@ class Point:
     - `settings`: what it has of its own.
     - `config`: all its settings.
     - `folder`: where its run is.
+    - `files`: what `digests` said of the files that its settings name.
     """
 
     index: int
     settings: dict[str, Any]
     config: Config
     folder: Path
+    files: dict[str, str]
 
     def result(self) -> dict[str, Any] | None:
         """What its run came to, or `None` where it is not complete."""
@@ -113,15 +116,12 @@ def run_sweep(
     assert config.sweep is not None
     sweep = read_sweep(config.sweep)
     folder = config.out or Path("runs") / f"{algorithm}-sweep-{config.sweep.stem}"
-    points = [
-        Point(i, own, settings_of(config, own, algorithm), folder / f"point-{i:04}")
-        for i, own in enumerate(sweep.points)
-    ]
+    points = _points(config, sweep, algorithm, folder)
     groups = _groups(_chosen(points, config.sweep_index), algorithm, sweep.at_once)
     plans = [plans_of(group[0].config) for group in groups]
     process.begin()
     process.check()
-    _open(folder, algorithm, config, sweep)
+    _open(folder, algorithm, config, sweep, points)
     program = Program(algorithm, folder, process, open_console(), Failures())
     _greet(program, config, points, groups)
     for group, own in zip(groups, plans, strict=True):
@@ -130,6 +130,14 @@ def run_sweep(
     with locked(folder, seconds=60):
         _gather(program, points, sweep)
     return _end(program, config)
+
+
+def _points(config: Config, sweep: Sweep, algorithm: str, folder: Path) -> list[Point]:
+    points = []
+    for i, own in enumerate(sweep.points):
+        whole = settings_of(config, own, algorithm)
+        points.append(Point(i, own, whole, folder / f"point-{i:04}", digests(whole)))
+    return points
 
 
 def _chosen(points: list[Point], index: int | None) -> list[Point]:
@@ -160,17 +168,19 @@ def _without_leaves(config: Config) -> Config:
     return dataclasses.replace(config, seed=0, ppo=ppo, shaping=1.0, shaping_steps=1)
 
 
-def _open(folder: Path, algorithm: str, config: Config, sweep: Sweep) -> None:
+def _open(
+    folder: Path, algorithm: str, config: Config, sweep: Sweep, points: Sequence[Point]
+) -> None:
     """Makes the folder of a sweep, or finds it.
 
     **Raises:** `UsageError` when there is something else in it, `RunError` when it cannot be
     written.
     """
     config = dataclasses.replace(config, sweep=None, sweep_index=None, out=None)
-    points = {"metric": sweep.metric, "points": sweep.points}
+    table = {"metric": sweep.metric, "points": sweep.points, "files": [x.files for x in points]}
     files = {
         "config.toml": dump(algorithm, config),
-        "points.json": json.dumps(points, indent=1, default=str) + "\n",
+        "points.json": json.dumps(table, indent=1, default=str) + "\n",
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -179,7 +189,7 @@ def _open(folder: Path, algorithm: str, config: Config, sweep: Sweep) -> None:
             if there and any(_text(folder / name) != text for name, text in files.items()):
                 raise UsageError(
                     f"The folder {str(folder)!r} holds something else than this sweep with these "
-                    "settings: choose another --out."
+                    "settings and these files: choose another --out."
                 )
             for name, text in {} if there else files.items():
                 write_whole(folder / name, text.encode())
@@ -268,25 +278,29 @@ def _group(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -
             plans,
             program.process,
             point.folder,
+            point.files,
         )
         for point in points
     )
     for run in runs:
         write_whole(run.folder / "config.toml", dump(run.algorithm, run.config).encode())
     checkpoint = program.folder / "checkpoints" / f"{runs[0].folder.name}.safetensors"
-    group = Group(runs, program.folder, checkpoint)
+    group = Group(runs, program.folder, checkpoint, runs[0].identity)
     try:
-        if read_metadata(checkpoint).get("runs") != group.names:
+        position = read_metadata(checkpoint)
+        if position.get("runs") != group.names:
             return group
         state = restore(checkpoint, group.like())
     except CheckpointError:  # there is none, as nothing was learned
         return group
     updates = int(state.updates[0])
     runs = tuple(
-        dataclasses.replace(run, history=read_history(run.folder, updates)) for run in runs
+        dataclasses.replace(run, history=read_history(run.folder, position, run.identity))
+        for run in runs
     )
     for run in runs:
         run.history.write_into(run.folder)
+        run.history.print_abandoned(program.console)
     program.console.print(
         f"going on after {updates * runs[0].plan.steps_per_update:,} steps of each"
     )

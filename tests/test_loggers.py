@@ -181,7 +181,7 @@ def write_until_killed(folder, monkeypatch, writes: float) -> None:
 
     last = folder / "checkpoints" / "last.safetensors"
     updates = read_metadata(last)["update"] if last.exists() else 0
-    history = read_history(folder, updates) if updates else History()
+    history = read_history(folder, {"update": updates}, {}) if updates else History()
     with monkeypatch.context() as patch, contextlib.suppress(Killed):
         patch.setattr(_hooks, "save", count)
         keep = _hooks.Checkpoints(
