@@ -22,7 +22,7 @@ IDENTITY = "identity"
 """What it is called in the metadata of a checkpoint."""
 
 _NAME_FILES = ("env.layout", "env.practice", "partners.policies")
-_MOST_NAMES = 8
+_MOST_NAMES, _LARGEST_FILE = 8, 2**30
 
 
 def identity(algorithm: str, config: Config, files: Mapping[str, str]) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def digests(config: Config) -> dict[str, str]:
                 for text in named
                 for part in ([text] if os.path.exists(text) else text.split(","))
             ]
-            contents = [_digest(Path(part)) for part in parts if os.path.isfile(part)]
+            contents = [_digest(Path(part)) for part in parts if _is_read(part)]
             if contents:
                 found[flag] = hashlib.sha256("".join(contents).encode()).hexdigest()
     return found
@@ -119,6 +119,11 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{flag}.")
         else:
             yield flag, value
+
+
+def _is_read(path: str) -> bool:
+    """Whether it is a file, and not one so large that whoever reads it will refuse it."""
+    return os.path.isfile(path) and os.path.getsize(path) <= _LARGEST_FILE
 
 
 def _digest(path: Path) -> str:

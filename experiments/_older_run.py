@@ -23,17 +23,17 @@ from experiments._run_files import (
 
 
 def check_replaceable(folder: Path) -> None:
-    """Refuses to replace what is in a folder, unless that is a run.
+    """Refuses to write into a folder where names that a run needs are taken by anything but a run.
 
     **Raises:** `UsageError` with one sentence, and `OSError` when the folder cannot be read.
     """
     where, older = f"The folder {str(folder)!r}", folder / OLDER
     there = os.path.lexists(folder / SETTINGS_FILE)
-    if not _is_run(folder if there else older):
-        why = f"its {SETTINGS_FILE} is not that of a run" if there else f"it has no {SETTINGS_FILE}"
+    if (taken := own_files(folder)) and not _is_run(folder if there else older):
+        why = "is not that of a run" if there else "is missing"
         raise UsageError(
-            f"{where} is not empty and holds no run that --overwrite could replace, since {why}: "
-            "choose another --out."
+            f"{where} has {taken[0].relative_to(folder).as_posix()!r}, but holds no run that "
+            f"--overwrite could replace: its {SETTINGS_FILE} {why}. Choose another --out."
         )
     for part in (folder, *seed_folders(folder), older, *seed_folders(older)):
         for path in links(part):

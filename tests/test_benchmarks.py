@@ -173,6 +173,8 @@ ONE = ["--num-envs", "1", "--modes", "dynamics"]
         ("throughput", ["--worlds", "kitchens"], 2, "worlds"),
         ("throughput", ["--worlds", "goals", "--cooks", "3"], 2, "are about overcooked"),
         ("throughput", ["--worlds"], 2, "--worlds must not be empty"),
+        ("throughput", ["--max-gib", "nan"], 2, "--max-gib must be above 0, but is nan"),
+        ("throughput", ["--max-gib", "-1"], 2, "--max-gib must be above 0, but is -1"),
         ("throughput", ["--cooks", "0"], 2, "--cooks must be at least 1"),
         ("throughput", ["--cooks", "9", *ONE], 1, "9 cooks do not fit onto the 6 free cells"),
         ("throughput", ["--random-starts", "2"], 2, "--random-starts is a share"),
@@ -185,10 +187,12 @@ ONE = ["--num-envs", "1", "--modes", "dynamics"]
         ("learning_speed", ["--repeats", "0"], 2, "must be at least 1"),
         ("accelerator", ["--seeds", "0"], 2, "must be at least 1"),
         ("accelerator", ["--num-envs"], 2, "--num-envs must be at least 1"),
+        ("accelerator", ["--copy-gib", "nan"], 2, "--copy-gib must be a number above 0"),
     ],
 )
 def test_bad_usage_is_one_line(monkeypatch, capsys, tmp_path, script, args, code, says):
-    assert run(monkeypatch, script, *args, "--out", tmp_path) == code
+    assert run(monkeypatch, script, *args, "--out", tmp_path / "out") == code
+    assert not (tmp_path / "out").exists()
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert error.count("\n") == 1

@@ -102,6 +102,11 @@ def test_candidates_that_were_stopped_go_on(flags, whole, tmp_path, monkeypatch,
     assert (mine / CANDIDATES_FILE).exists()
     assert call("--resume", mine, "--total-steps", "6400") == 2
     assert "still learn: go on with --resume alone" in capsys.readouterr().err
+    settings = (mine / "config.toml").read_text()
+    (mine / "config.toml").write_text(settings.replace("gamma = 0.99", "gamma = 0.5"))
+    assert call("--resume", mine) == 2
+    assert "now: --ppo.gamma (was 0.99, is 0.5)." in capsys.readouterr().err
+    (mine / "config.toml").write_text(settings)
     assert call("--resume", mine) == 0
     assert files(mine) == files(whole)
     assert rows(mine) == rows(whole)

@@ -83,7 +83,7 @@ def test_scores_and_proximities(tmp_path, call, monkeypatch):
     assert float(rows[0]["mean"]) == pytest.approx(float(expected))
     total = sum(float(row["mean"]) for row in rows)
     assert result["proximities"]["random"] == pytest.approx(total / 4)
-    assert call("mine", *flags, "--out", "out")[0] == 0  # what is known is not trained again
+    assert call("mine", *flags, "--out", "again")[0] == 0  # what is known is not trained again
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from agents import Metrics, StopTraining, read_metadata
 from experiments import _hooks, _loggers
 from experiments._errors import Failures, UsageError
 from experiments._history import History, read_history
+from experiments._identity import IDENTITY
 
 NAMES = ("jsonl", "tensorboard")
 RUN = [
@@ -172,7 +173,7 @@ class Killed(BaseException):
 
 def write_until_killed(folder, monkeypatch, writes: float) -> None:
     """Keeps what three blocks bring, from the newest state on, and is killed after some writes."""
-    left, save = itertools.count(1), _hooks.save
+    left, save, about = itertools.count(1), _hooks.save, {IDENTITY: {}}
 
     def count(*args):
         save(*args)
@@ -185,7 +186,7 @@ def write_until_killed(folder, monkeypatch, writes: float) -> None:
     with monkeypatch.context() as patch, contextlib.suppress(Killed):
         patch.setattr(_hooks, "save", count)
         keep = _hooks.Checkpoints(
-            last.parent, Failures(), history, lambda _: {}, keep_every=100, seconds=0.0
+            last.parent, Failures(), history, lambda _: about, keep_every=100, seconds=0.0
         )
         for update in range(updates + 1, 4):
             keep(progress(update, mean=(0.5, 0.7, 0.2)[update - 1]))

@@ -70,14 +70,17 @@ def test_the_best_known_returns_are_those_of_the_plans():
         (["cramped", "--counters", "0"], "row,column"),
         (["cramped", "--counters", "0,2"], "There is no counter in row 0, column 2"),
         (["cramped", "--horizon", "0"], "--horizon must be at least 1"),
+        (["cramped", "--counters", "99,99"], "There is no counter in row 99, column 99"),
         (["cramped", "--memory-gib", "nan"], "must be above 0"),
+        (["cramped", "--disk-gib", "nan"], "must be above 0"),
         (["cramped", "--memory-gib", "0.0001"], "use fewer counters"),
         (["no/file.layout", "--store"], "--store keeps plans of layouts with a name"),
         (["cramped", "--dynamics", "tragic"], "tragic"),
     ],
 )
 def test_bad_usage_is_one_line(monkeypatch, capsys, tmp_path, args, says):
-    assert run(monkeypatch, *args, "--out", tmp_path) == 2
+    assert run(monkeypatch, *args, "--out", tmp_path / "deep" / "out") == 2
+    assert list(tmp_path.iterdir()) == []
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert error.count("\n") == 1

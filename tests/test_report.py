@@ -119,9 +119,12 @@ def test_what_does_not_belong_together_is_refused(runs, tmp_path):
         report.run([str(runs)])
 
 
-def test_nothing_is_written_into_the_folder_of_a_run(runs):
-    with pytest.raises(UsageError, match="exists and is not empty: choose another --out"):
-        report.run([str(runs), "--out", str(runs / "ippo" / "seed-0")])
+def test_nothing_is_written_into_a_folder_that_is_not_empty(runs, tmp_path):
+    (tmp_path / "out").mkdir()
+    report.run([str(runs), "--out", str(tmp_path / "out")])
+    for taken in (runs / "ippo" / "seed-0", tmp_path / "out"):
+        with pytest.raises(UsageError, match="exists and is not empty: choose another --out"):
+            report.run([str(runs), "--out", str(taken)])
 
 
 def test_no_runs_are_one_sentence(tmp_path):

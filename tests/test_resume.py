@@ -13,7 +13,7 @@ import pytest
 from command_lines import call_and_hear
 from safetensors.numpy import load_file
 
-from agents import _train, read_metadata
+from agents import _train, read_metadata, save
 from experiments._evaluator import Evaluator
 
 ROOT = Path(__file__).parents[1]
@@ -138,6 +138,13 @@ def test_a_curriculum_goes_on_in_its_stage(call, stop_after, monkeypatch, tmp_pa
         stop_after(blocks)
         assert call(*flags, "--out", folder)[0] == 130
         assert len(rows(Path(folder))) == blocks
+        for old, new in (("learning_rate = 0.003", "learning_rate = 0.004"), EDITS["seed"]):
+            edit(Path(folder, "config.toml"), old, new)
+            code, said = call("--resume", folder)
+            assert (code, said.count("\n")) == (2, 1)
+            name = "stage 2: ppo.learning-rate (was 0.003, is 0.004)"
+            assert (name if "rate" in old else "--seed (was 0, is 7)") in said
+            edit(Path(folder, "config.toml"), new, old)
         assert call("--resume", folder)[0] == 0
         check_equal(Path(folder), Path("whole"))
     compile_block, count = _train._compile, itertools.count(1)
@@ -202,6 +209,21 @@ def test_a_run_that_was_killed_in_its_last_moments_is_concluded(call, tmp_path, 
     check_equal(Path("mine"), Path("whole"))
 
 
+EDITS = {
+    "width": ("width = 64", "width = 32"),
+    "seed": ("seed = 0", "seed = 7"),
+    "gamma": ("gamma = 0.99", "gamma = 0.5"),
+    "mappo": ('"ippo"', '"mappo"'),
+}
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    """Replaces a text in a file, once."""
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
 def damage(folder: Path, how: str) -> None:
     last = folder / "checkpoints" / "last.safetensors"
     if how == "flipped":
@@ -210,16 +232,16 @@ def damage(folder: Path, how: str) -> None:
         last.write_bytes(content)
     elif how == "missing":
         last.unlink()
-    elif how == "settings":
-        text = (folder / "config.toml").read_text()
-        (folder / "config.toml").write_text(text.replace("width = 64", "width = 32"))
+    elif how in EDITS:
+        edit(folder / "config.toml", *EDITS[how])
+    elif how == "checkpoint without settings":
+        metadata = read_metadata(last)
+        del metadata["identity"]
+        save(last, {}, metadata)
     elif how == "no settings":
         (folder / "config.toml").unlink()
     elif how == "log":
         (folder / "metrics.csv").write_text("update,b\nc,d\n")
-    elif how == "mappo":
-        text = (folder / "config.toml").read_text()
-        (folder / "config.toml").write_text(text.replace('"ippo"', '"mappo"'))
 
 
 @pytest.mark.slow
@@ -228,7 +250,10 @@ def damage(folder: Path, how: str) -> None:
     [
         ("flipped", [], "last.safetensors' is damaged, or no checkpoint of this version"),
         ("missing", [], "There is no checkpoint"),
-        ("settings", [], "is of another kind of run: at .policy"),
+        ("width", [], "than its config.toml says now: --width (was 64, is 32). Put back"),
+        ("seed", [], "now: --seed (was 0, is 7). Put back what was there, or begin a new run."),
+        ("gamma", [], "now: --ppo.gamma (was 0.99, is 0.5)."),
+        ("checkpoint without settings", [], "does not say which settings it was trained with"),
         ("no settings", [], "config.toml' cannot be read: No such file"),
         ("mappo", [], "is for mappo: use experiments/mappo.py"),
         ("log", [], "metrics.csv' is damaged: remove it to go on"),
@@ -261,6 +286,55 @@ def test_what_cannot_be_resumed_is_one_sentence(call, tmp_path, how, more, words
     assert after == before, "the folder is untouched"
     if how in ("flipped", "missing"):
         assert "Beside it there is best.safetensors." in said
+
+
+KITCHEN = "XXPXX\nO 12O\nX   X\nXDXSX\n"
+EDITED = KITCHEN.replace("X   X", "O   X")
+
+
+@pytest.mark.slow
+def test_a_kitchen_that_was_edited_is_not_gone_on_in(call, monkeypatch, tmp_path):
+    kitchen, evaluate = tmp_path / "mine.layout", Evaluator.__call__
+    kitchen.write_text(KITCHEN)
+
+    def edit_and_evaluate(self, progress):
+        kitchen.write_text(EDITED)
+        return evaluate(self, progress)
+
+    flags = [*FLAGS, "--env.layout", "mine.layout", "--total-steps", "256", "--out", "mine"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Evaluator, "__call__", edit_and_evaluate)
+        assert call(*flags)[0] == 0
+    policy = tmp_path / "mine" / "policy.safetensors"
+    before = {path: path.read_bytes() for path in (tmp_path / "mine").rglob("*.*")}
+    code, said = call("--resume", "mine", "--total-steps", "512")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "than its config.toml says now: the file of --env.layout. Put back" in said
+    assert {path: path.read_bytes() for path in (tmp_path / "mine").rglob("*.*")} == before
+    assert read_metadata(policy)["run"]["env"]["layout"] == KITCHEN, "not what it is by now"
+    assert "identity" not in read_metadata(policy), "paths are nobody's business"
+    kitchen.write_text(KITCHEN)
+    assert call("--resume", "mine", "--total-steps", "512", "--patience", "9")[0] == 0
+    assert read_metadata(policy)["run"]["env"]["layout"] == KITCHEN
+
+
+@pytest.mark.slow
+def test_a_best_checkpoint_of_steps_that_were_abandoned_is_set_aside(call, tmp_path):
+    assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
+    folder = tmp_path / "mine" / "checkpoints"
+    metadata = read_metadata(folder / "best.safetensors")
+    later = {"update": 96, "env_steps": 12_288, "chosen_by": 99.0, "eval_return_mean": 99.0}
+    for name in ("best", "step-000000012288"):
+        save(folder / f"{name}.safetensors", {}, metadata | later)
+    code, said = call("--resume", "mine", "--total-steps", "1024")
+    assert code == 0
+    for name in ("best", "step"):
+        kept = f"{name}-000000012288.safetensors.abandoned"
+        assert f"it is kept as mine/checkpoints/{kept}\n" in said
+        assert read_metadata(folder / kept)["env_steps"] == 12_288
+    assert result(Path("mine"))["best_env_steps"] <= 1024
+    assert read_metadata(folder / "best.safetensors")["chosen_by"] < 99
+    assert not (folder / "step-000000012288.safetensors").exists()
 
 
 @pytest.mark.slow

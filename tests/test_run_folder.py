@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import errno
+import itertools
 import os
 import subprocess
 import sys
@@ -12,9 +13,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from experiments import _folder, _hooks, _loggers, _older_run, _report
+from experiments import _folder, _hooks, _loggers, _older_run, _report, _results
 from experiments._config import Config, dump
-from experiments._errors import UsageError
+from experiments._errors import RunError, UsageError
 
 ROOT = Path(__file__).parents[1]
 
@@ -57,22 +58,53 @@ def test_folders_that_are_taken_are_numbered():
             assert (path / "checkpoints").is_dir()
 
 
+def test_results_of_one_second_have_folders_of_their_own(monkeypatch):
+    monkeypatch.setattr(_results.time, "strftime", lambda _: "now")
+    with _results.open_results("a", None) as (first, _), _results.open_results("a", None) as others:
+        assert (first, others[0]) == (Path("runs/a-now"), Path("runs/a-now-2"))
+        (first / "a.json").write_text("1")
+    assert [path.name for path in Path("runs").iterdir()] == ["a-now"], "nothing empty stays"
+
+
+def test_results_are_written_where_nothing_is_and_nobody_else_writes():
+    Path("mine").mkdir()
+    with _results.open_results("a", Path("mine")) as (folder, _):
+        assert "Another process" in refusal(open_results, "mine")
+        (folder / "a.json").write_text("1")
+    assert "exists and is not empty: choose another --out" in refusal(open_results, "mine")
+    assert contents(Path("mine")) == {"mine/a.json": "1"}
+
+
+def open_results(out: str) -> None:
+    with _results.open_results("a", Path(out)):
+        pass
+
+
+@pytest.mark.parametrize("fails", [UsageError, RunError, OSError])
+def test_results_that_come_to_nothing_leave_nothing(fails):
+    with pytest.raises(fails), _results.open_results("a", Path("deep/mine")):
+        raise fails
+    assert list(Path().iterdir()) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("out", ["None", "Path('mine')"])
-def test_of_processes_that_start_at_once_each_has_a_folder_or_none(tmp_path, out):
+@pytest.mark.parametrize("opens", ["open_folder", "open_results_folder"])
+def test_of_processes_that_start_at_once_each_has_a_folder_or_none(tmp_path, opens, out):
     """Four processes, each of which opens 25 folders as soon as all of them are there."""
     script = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from experiments._errors import UsageError
-from experiments._folder import open_folder
+from experiments._errors import RunError, UsageError
+from experiments._folder import {opens}
 print("ready", flush=True)
 sys.stdin.readline()
 for i in range(25):
     try:
         out = {out}
-        with open_folder(f"race{{i}}", out and out / str(i), False, "seed = 1") as folder:
+        more = (False, "seed = 1") if {opens!r} == "open_folder" else ()
+        with {opens}(f"race{{i}}", out and out / str(i), *more) as folder:
             (folder / "metrics.csv").write_text("a row")
             print(folder)
     except UsageError as error:
@@ -111,6 +143,132 @@ def test_overwriting_replaces_an_older_run_and_nothing_else(run):
     assert names == {"config.toml", "metrics.csv", "checkpoints/last.safetensors", *kept}
     assert (mine / "config.toml").read_text() == settings(2)
     assert (mine / "checkpoints" / "last.safetensors").read_text() == "seed = 2"
+
+
+FOREIGN = (
+    *("wandb/run-1/data.txt", "wandb/wandb/run-20260101_120000-a1b2/run.wandb"),
+    *("tensorboard/notes.txt", "tensorboard/more/events.out.tfevents.1", "trace/notes.txt"),
+    *("older-run/mine.txt", "older-run/checkpoints/model.bin", "seed-0/notes.txt"),
+    *("seed-7/diary.txt", "checkpoints/model.bin", "checkpoints/old/last.safetensors"),
+    *("results/result.json", "config.toml.bak"),
+)
+"""What stands beside a run, and was written by others."""
+
+
+def write(folder: Path, *names: str, text: str = "precious") -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_what_others_wrote_stays_where_it_is(run, learned):
+    mine = run("mine")
+    own = ("metrics.jsonl", "tensorboard/events.out.tfevents.1.host", "seed-0/metrics.csv")
+    own += ("trace/plugins/profile/now/host.xplane.pb", "checkpoints/step-000000000128.safetensors")
+    write(mine, "seed-0/config.toml", text=settings(0))
+    write(mine, *FOREIGN, *own)
+    before = contents(mine)
+    if learned:
+        run("mine", overwrite=True, seed=2)
+        expected = {f"mine/{name}": "precious" for name in FOREIGN}
+        expected["mine/config.toml"] = settings(2)
+        expected |= dict.fromkeys(
+            ["mine/metrics.csv", "mine/checkpoints/last.safetensors"], "seed = 2"
+        )
+    else:
+        with _folder.open_folder("a", mine, True, settings(2)):
+            assert {x for x in contents(mine) if "older-run" not in x} == {
+                *(f"mine/{name}" for name in FOREIGN if "older-run" not in name),
+                "mine/config.toml",
+            } | ({"mine/run.lock"} if (mine / "run.lock").exists() else set())
+            write(mine, "wandb/wandb/run-20270101_120000-c3d4/run.wandb")
+        expected = before
+    assert contents(mine) == expected
+
+
+def test_a_folder_where_no_name_is_taken_can_be_written_into(run):
+    write(Path("mine"), *FOREIGN)
+    before = contents(Path("mine"))
+    assert "is not empty" in refusal(run, "mine")
+    assert contents(run("mine", overwrite=True)).items() > before.items()
+
+
+OF_ANOTHER = 'algorithm = "sha256"\nseed = 1\n'
+OF_A_PERSON = 'algorithm = "ippo"\nseed = 1\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({"wandb/run-1/data.txt": "", "metrics.csv": ""}, "has 'metrics.csv', but holds no run"),
+        ({"older-run/mine.txt": "", "result.json": ""}, "its config.toml is missing. Choose"),
+        ({"config.toml": OF_ANOTHER, "metrics.csv": ""}, "its config.toml is not that of a run"),
+        ({"config.toml": OF_A_PERSON, "metrics.csv": ""}, "its config.toml is not that of a run"),
+        ({"config.toml": settings(1) + "[more]\n"}, "its config.toml is not that of a run"),
+        ({"config.toml": "seed = [" * 999}, "its config.toml is not that of a run"),
+        ({"config.toml": settings(1), "seed-0/metrics.csv": ""}, "has 'seed-0/metrics.csv', which"),
+        ({"config.toml": settings(1), "result.json/a": ""}, "has 'result.json', which no run"),
+        (
+            {"config.toml": settings(1), "checkpoints": ""},
+            "has 'checkpoints', which no run has made",
+        ),
+    ],
+)
+def test_a_folder_without_a_run_is_not_overwritten(run, files, says):
+    for name, text in files.items():
+        write(Path("mine"), name, text=text)
+    before = contents(Path("mine"))
+    assert says in refusal(run, "mine", overwrite=True)
+    assert contents(Path("mine")) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["checkpoints", "tensorboard", "older-run", "seed-0", "result.json", "config.toml"]
+)
+def test_links_are_not_followed(run, tmp_path, name):
+    mine = run("mine")
+    elsewhere = tmp_path / "elsewhere"
+    write(elsewhere, "last.safetensors", "config.toml", text=settings(1))
+    if (mine / name).exists():
+        (mine / name).rename(tmp_path / "away")
+    is_file = Path(name).suffix
+    (mine / name).symlink_to(elsewhere / "config.toml" if is_file else elsewhere)
+    before = contents(tmp_path)
+    words = (
+        "is not that of a run" if name == "config.toml" else f"has '{name}', which no run has made"
+    )
+    assert words in refusal(run, "mine", overwrite=True)
+    assert contents(tmp_path) == before
+    assert (mine / name).is_symlink()
+
+
+@pytest.mark.parametrize("moves", range(1, 16))
+def test_a_kill_while_files_are_moved_loses_none(run, monkeypatch, moves):
+    """The process ends after some moves and removals; another one then tries again."""
+    mine = run("mine")
+    write(mine, "seed-0/config.toml", text=settings(0))
+    write(mine, "seed-0/result.json", "policy.safetensors")
+    before, left, replace, unlink = contents(mine), itertools.count(1), os.replace, Path.unlink
+
+    def killed(change):
+        def change_and_die(*args, **kwargs):
+            change(*args, **kwargs)
+            if next(left) == moves:
+                raise KeyboardInterrupt
+
+        return change_and_die
+
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(os, "replace", killed(replace))
+        patch.setattr(Path, "unlink", killed(unlink))
+        patch.setattr(_folder, "_tidy", lambda *_: None)
+        with _folder.open_folder("a", mine, True, settings(2)):
+            _older_run.discard(mine)
+            _older_run.bring_back(mine)
+    with _folder.open_folder("a", mine, True, settings(3)):
+        pass
+    assert contents(mine) == before
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -162,7 +320,7 @@ def test_a_full_disk_at_the_start_leaves_nothing(run, monkeypatch):
 def test_the_settings_of_another_program_are_left_alone(run):
     Path("mine").mkdir()
     Path("mine/config.toml").write_text("[tool]\n")
-    assert "since its config.toml is not that of a run" in refusal(run, "mine", overwrite=True)
+    assert "its config.toml is not that of a run" in refusal(run, "mine", overwrite=True)
     assert Path("mine/config.toml").read_text() == "[tool]\n"
 
 

@@ -124,6 +124,7 @@ def test_going_on_is_bitwise_the_same(whole, tmp_path, monkeypatch, capsys):
     assert call(*SMALL, *SEEDS, "--out", mine) == 130
     assert f"--resume {mine}" in capsys.readouterr().out
     assert len(rows(mine)) == 2
+    check_edits_are_refused(mine, capsys)
     assert call("--resume", mine) == 0
     assert "going on after 256 steps of each seed" in capsys.readouterr().out
     assert files(mine) == files(whole)
@@ -136,6 +137,24 @@ def test_going_on_is_bitwise_the_same(whole, tmp_path, monkeypatch, capsys):
             assert all(np.array_equal(one[x], other[x]) for x in one), name
     assert call("--resume", mine) == 2
     assert "is complete, with 640 steps of each seed" in capsys.readouterr().err
+
+
+def check_edits_are_refused(folder: Path, capsys) -> None:
+    """What was begun with two seeds, 3 and 4, is not gone on with as something else."""
+    settings = folder / "config.toml"
+    text = settings.read_text()
+    edits = (
+        ("seed = 3", "seed = 7"),
+        ("num_seeds = 2", "num_seeds = 3"),
+        ("gamma = 0.99", "gamma = 0.5"),
+    )
+    for (old, new), flag in zip(edits, ("--seed (", "--num-seeds (", "--ppo.gamma ("), strict=True):
+        settings.write_text(text.replace(old, new))
+        assert call("--resume", folder) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert f"than its config.toml says now: {flag}" in said
+    settings.write_text(text)
 
 
 def test_a_loss_that_is_no_number_names_its_seed(tmp_path, monkeypatch, capsys):

@@ -96,7 +96,7 @@ def program(tmp_path):
 
 def make_points(folder: Path, settings) -> list[_sweep.Point]:
     return [
-        _sweep.Point(i, own, settings_of(Config(), own, "ippo"), folder / f"point-{i:04}")
+        _sweep.Point(i, own, settings_of(Config(), own, "ippo"), folder / f"point-{i:04}", {})
         for i, own in enumerate(settings)
     ]
 
@@ -180,6 +180,18 @@ def test_what_cannot_be_swept_is_one_sentence(call, tmp_path, text, more, words)
     assert said.startswith("error: ")
     assert said.count("\n") == 1
     assert list(tmp_path.iterdir()) == before
+
+
+def test_a_sweep_does_not_go_on_in_a_kitchen_that_was_edited(call, tmp_path, monkeypatch):
+    kitchen, text = tmp_path / "mine.layout", "XXPXX\nO 12O\nX   X\nXDXSX\n"
+    kitchen.write_text(text)
+    (tmp_path / "sweep.toml").write_text("[grid]\n'env.layout' = ['cramped', 'mine.layout']")
+    monkeypatch.setattr(_sweep, "_train", lambda *_: None)
+    assert call("--sweep", "sweep.toml", "--out", "mine")[0] == 0
+    assert call("--sweep", "sweep.toml", "--out", "mine")[0] == 0
+    kitchen.write_text(text.replace("X   X", "O   X"))
+    code, said = call("--sweep", "sweep.toml", "--out", "mine")
+    assert (code, "than this sweep with these settings and these files" in said) == (2, True)
 
 
 def test_an_index_without_a_sweep_is_one_sentence(call):

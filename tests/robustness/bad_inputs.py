@@ -123,7 +123,7 @@ SETTINGS = {  # texts of settings files
     "another algorithm": b'algorithm = "mappo"\n',
     "unknown algorithm": b'algorithm = "dqn"\n',
     "number for an algorithm": b"algorithm = 3\n",
-    "too large": b"# " + b"x" * 200_000 + b"\nseed = 1\n",
+    "too large": b"# " + b"x" * 1_000_000 + b"\nseed = 1\n",
     "unwritable settings": b'out = "elsewhere"\n',
 }
 
