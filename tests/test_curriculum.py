@@ -19,6 +19,7 @@ from experiments._config import Config, default_config, dump, load, parse
 from experiments._curriculum import Gate, Stage, StageEvaluator, stages, summary, with_curriculum
 from experiments._errors import UsageError
 from experiments._evaluator import Evaluator, evaluated_metrics
+from experiments._training_partners import PartnerSettings
 from experiments._worlds import Kitchen
 
 TABLES = """
@@ -71,6 +72,23 @@ def test_the_settings_file_of_a_run_has_its_stages(tmp_path):
     assert again.stage == config.stage
     assert [x.gate for x in stages(again)] == [x.gate for x in stages(config)]
     assert "stage" not in dump("ippo", Config())
+
+
+def test_what_is_written_can_be_read_back(tmp_path):
+    """The largest curriculum that is read takes more room in `config.toml`."""
+    stage = "[[stage]]\nenv={random_starts=0.5}\nppo={gamma=0.9}\nsteps=9\n"
+    text = stage * (99_000 // len(stage))
+    config = read(tmp_path, text)
+    written = dump("ippo", config)
+    assert len(text) < 100_000 < len(written)
+    (tmp_path / "config.toml").write_text(written)
+    assert parse("ippo", ["--resume", str(tmp_path)]).stage == config.stage
+    stages = config.stage * 12
+    with pytest.raises(UsageError, match=r"a config.toml has at most 1,000,000: use fewer stages"):
+        dump("ippo", dataclasses.replace(config, stage=stages))
+    partner = PartnerSettings(share=0.5, policies=("caf\udce9",))
+    with pytest.raises(UsageError, match="a name in them is no UTF-8: rename the file"):
+        dump("ippo", dataclasses.replace(config, partners=partner))
 
 
 @dataclasses.dataclass

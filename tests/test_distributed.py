@@ -129,6 +129,22 @@ def test_the_others_end_when_one_is_killed(killed):
 
 
 @pytest.mark.slow
+def test_a_run_whose_first_process_was_killed_goes_on(folder, killed):
+    """It is the one that writes; so nothing is lost but what came after its last checkpoint."""
+    shutil.copytree(folder / "killed", folder / "headless")
+    before = metadata(folder / "headless")["env_steps"]
+    pair = Pair(folder, "--resume", "headless", accident="0 1 SIGKILL")
+    assert pair.codes[0] == -9
+    assert pair.codes[1] in (1, -6)
+    assert "Traceback" not in pair.err[1]
+    assert metadata(folder / "headless")["env_steps"] >= before
+    pair = Pair(folder, "--resume", "headless")
+    assert (pair.codes, pair.err) == ([0, 0], ("", ""))
+    assert [row["update"] for row in rows(folder / "headless")] == ["2", "4", "6", "8", "10", "12"]
+    assert metadata(folder / "headless")["env_steps"] == BLOCKS * BLOCK_STEPS
+
+
+@pytest.mark.slow
 def test_any_number_of_processes_goes_on(folder, killed, monkeypatch, capsys):
     for name in ("two", "one"):
         shutil.copytree(folder / "killed", folder / name)

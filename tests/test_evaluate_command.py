@@ -1,8 +1,10 @@
 """`evaluate.py`, as a person uses it: its numbers, its seats, its files, and how it says no."""
 
 import dataclasses
+import errno
 import importlib.metadata
 import json
+import os
 import re
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from safetensors.numpy import load_file
 from agents import (
     MLP,
     OutOfMemory,
+    _files,
     actor_critic,
     evaluate,
     load_policy,
@@ -32,7 +35,7 @@ from agents import (
 )
 from eqgrid import Trajectories, make
 from eqgrid.envs.overcooked import KITCHENS, replay, stored_plans, trajectories_from_reference
-from experiments import _evaluation, _hub
+from experiments import _evaluation, _hub, _results
 from experiments._build import build_evaluation_env, build_view
 from experiments._config import dump, parse
 from experiments._errors import RunError, UsageError
@@ -229,6 +232,33 @@ def test_agents_with_parameters_of_their_own_change_places(tmp_path):
 
 
 @pytest.mark.slow
+def test_two_evaluations_in_one_second_lose_nothing(tmp_path, call, monkeypatch):
+    monkeypatch.setattr(_results.time, "strftime", lambda _: "now")
+    write_policy(tmp_path / "a", *GOALS)
+    for seed in (3, 4):
+        assert call("a", "--episodes", 2, "--no-film", "--seed", seed)[0] == 0
+    names = ("evaluation-room-now", "evaluation-room-now-2")
+    assert [scores(tmp_path / "runs" / name)["seed"] for name in names] == [3, 4]
+
+
+@pytest.mark.slow
+def test_numbers_that_cannot_be_written_are_said(tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write_policy(tmp_path / "a", *GOALS)
+    monkeypatch.setattr(_files, "_write", full)
+    monkeypatch.setattr("sys.argv", ["prog", "a", "--episodes", "2", "--no-film", "--out", "out"])
+    monkeypatch.setattr(_evaluation, "keep_compiled_programs", lambda: "")
+    monkeypatch.chdir(tmp_path)
+    assert _evaluation.run_command_line() == 1
+    said = capsys.readouterr()
+    assert re.search(r"drawn .* \d+\.\d\d ± ", said.out)
+    assert said.err == "error: 'out/evaluation.json': No space left on device.\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
 def test_it_leaves_numbers_a_film_and_a_card(tmp_path, call, monkeypatch):
     write_policy(tmp_path / "a.safetensors", *GOALS)
     uploaded = []
@@ -355,6 +385,8 @@ BAD = {
     "unknown layout": (("kitchen", "--layout", "cramped_rom"), "did you mean cramped_room"),
     "missing layout": (("kitchen", "--layout", "no/such.layout"), "There is no layout file"),
     "no layouts": (("food", "--layout", "ring"), "leave out --layout"),
+    "empty out": (("goals", "--out", ""), "--out is empty: name a path, or leave it out."),
+    "empty card": (("goals", "--card="), "--card is empty"),
     "no episodes": (("goals", "--episodes", "0"), "--episodes must be at least 1"),
     "upload alone": (("goals", "--upload", "a/b"), "add --card"),
     "two cards": (("goals", "goals", "--card", "c"), "--card describes one policy"),

@@ -257,6 +257,7 @@ BAD = {
         "--ppo.num-epochs must be at least 1, but it is -1.",
     ),
     "no number": (["--seed", "many"], "--seed"),
+    "an empty path": (["--sweep", ""], "--sweep is empty: name a path, or leave it out."),
     "no choice": (["--network", "transformer"], "--network"),
     "minibatches": (["--ppo.num-minibatches", "7"], "num_minibatches=7 does not divide"),
     "missing settings file": (["--config", "no.toml"], "cannot be read"),

@@ -6,7 +6,6 @@ EQGRID_KILLS says how many runs are tried (default 4); each is killed about thre
 import csv
 import os
 import random
-import shutil
 import signal
 import time
 
@@ -32,23 +31,24 @@ def is_complete(folder) -> bool:
     return all((folder / name).exists() for name in ("result.json", "curve.png", "episode.gif"))
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    return tmp_path_factory.mktemp("undisturbed") / "run"
+@pytest.fixture(scope="module", params=["plain", "--env.normalize-observation"])
+def undisturbed(request, tmp_path_factory):
+    return tmp_path_factory.mktemp("undisturbed") / request.param / "run"
 
 
 @pytest.mark.parametrize("seed", range(RUNS))
 def test_the_end_is_the_same(begin, what_is_left, undisturbed, tmp_path, seed):
+    """A run that is killed before its first checkpoint is begun again in its own folder."""
+    more = [flag for flag in (undisturbed.parent.name,) if flag != "plain"]
     if not undisturbed.exists():
-        _, error = begin(*STEPS, "--out", str(undisturbed)).communicate(timeout=300)
+        _, error = begin(*STEPS, *more, "--out", str(undisturbed)).communicate(timeout=300)
         assert error == ""
     luck, kills = random.Random(seed), 0
     folder = tmp_path / "run"
     for _ in range(20):
         resumes = (folder / "checkpoints" / "last.safetensors").exists()
-        if not resumes:
-            shutil.rmtree(folder, ignore_errors=True)
-        process = begin(*(("--resume", "run") if resumes else (*STEPS, "--out", "run")))
+        anew = (*STEPS, *more, "--out", "run", "--overwrite")
+        process = begin(*(("--resume", "run") if resumes else anew))
         time.sleep(luck.uniform(0, 12))
         if kills < 4:
             process.send_signal(signal.SIGKILL)
@@ -67,3 +67,22 @@ def test_the_end_is_the_same(begin, what_is_left, undisturbed, tmp_path, seed):
         assert mine.keys() == theirs.keys()
         for leaf in mine:
             np.testing.assert_array_equal(mine[leaf], theirs[leaf], err_msg=leaf)
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint(begin, tmp_path):
+    folder = tmp_path / "run"
+    process = begin(*STEPS, "--out", "run")
+    deadline = time.monotonic() + 100
+    while not (folder / "config.toml").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate(timeout=60)
+    process = begin("--resume", "run")
+    _, error = process.communicate(timeout=100)
+    assert process.returncode == 1
+    assert error == "error: There is no checkpoint 'run/checkpoints/last.safetensors'.\n"
+    process = begin("--total-steps", "512", "--out", "run", "--overwrite")
+    _, error = process.communicate(timeout=300)
+    assert (process.returncode, error) == (0, "")
+    assert is_complete(folder)
+    assert not (folder / "older-run").exists()

@@ -215,6 +215,31 @@ def test_a_full_disk_fails_file_by_file(run_all, what_is_left, tmp_path, monkeyp
         check_full_disk(kept, disk, said["error"])
 
 
+def test_a_full_disk_keeps_the_numbers_of_an_evaluation(programs, tmp_path):
+    """There is room for the numbers, and not for the film."""
+    from conftest import ROOT  # noqa: PLC0415
+
+    policy = ROOT / "experiments" / "policies" / "cramped.safetensors"
+    evaluate = [sys.executable, str(ROOT / "experiments" / "evaluate.py"), str(policy)]
+    unshare = [] if os.geteuid() == 0 and shutil.which("unshare") is None else ["unshare", "-rm"]
+    around = [*unshare, "bash", "-c", ON_SMALL_DISKS.format(sizes="4"), "bash"]
+    done = subprocess.run(
+        [*around, *evaluate, "--episodes", "4", "--out", "disks/4/out"],
+        cwd=tmp_path,
+        env=programs,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    if done.returncode == 99 or "unshare" in done.stderr:
+        pytest.skip("small file systems are not permitted here")
+    assert done.returncode == 1
+    assert done.stderr == "error: 'disks/4/out/episode.gif': No space left on device.\n"
+    assert "±" in done.stdout
+    (kept,) = (tmp_path / "kept" / "4" / "out").glob("*.*")
+    assert json.loads(kept.read_text())["episodes"] == 4
+
+
 def check_full_disk(kept: Path, disk: Path, error: str) -> None:
     """What is missing was said to be missing, and nothing else.
 
