@@ -319,22 +319,31 @@ def test_a_kitchen_that_was_edited_is_not_gone_on_in(call, monkeypatch, tmp_path
 
 
 @pytest.mark.slow
-def test_a_best_checkpoint_of_steps_that_were_abandoned_is_set_aside(call, tmp_path):
-    assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
-    folder = tmp_path / "mine" / "checkpoints"
-    metadata = read_metadata(folder / "best.safetensors")
-    later = {"update": 96, "env_steps": 12_288, "chosen_by": 99.0, "eval_return_mean": 99.0}
-    for name in ("best", "step-000000012288"):
-        save(folder / f"{name}.safetensors", {}, metadata | later)
-    code, said = call("--resume", "mine", "--total-steps", "1024")
+def test_a_best_checkpoint_of_steps_that_were_abandoned_is_set_aside(call, monkeypatch, tmp_path):
+    evaluate = Evaluator.__call__
+
+    def better_and_better(self, progress):
+        row = evaluate(self, progress)
+        row["eval_return_mean"] = float(progress.updates)
+        return row
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Evaluator, "__call__", better_and_better)
+        more = ("--checkpoint-every", "256")
+        assert call(*FLAGS, *more, "--total-steps", "512", "--out", "mine")[0] == 0
+        folder = tmp_path / "mine" / "checkpoints"
+        shutil.copy(folder / "last.safetensors", tmp_path / "older")
+        assert call("--resume", "mine", "--total-steps", "1024")[0] == 0
+    shutil.copy(tmp_path / "older", folder / "last.safetensors")
+    code, said = call("--resume", "mine", "--total-steps", "768")
     assert code == 0
-    for name in ("best", "step"):
-        kept = f"{name}-000000012288.safetensors.abandoned"
-        assert f"it is kept as mine/checkpoints/{kept}\n" in said
-        assert read_metadata(folder / kept)["env_steps"] == 12_288
-    assert result(Path("mine"))["best_env_steps"] <= 1024
-    assert read_metadata(folder / "best.safetensors")["chosen_by"] < 99
-    assert not (folder / "step-000000012288.safetensors").exists()
+    for kept in ("best-000000001024", "step-000000000768", "step-000000001024"):
+        name = f"{kept}.safetensors.abandoned"
+        assert f"it is kept as mine/checkpoints/{name}\n" in said
+        assert read_metadata(folder / name)["env_steps"] == int(kept.partition("-")[2])
+    assert result(Path("mine"))["best_env_steps"] == 768
+    steps = sorted(path.name for path in folder.glob("step-*.safetensors"))
+    assert steps == [f"step-{number:012}.safetensors" for number in (256, 512, 768)]
 
 
 @pytest.mark.slow
