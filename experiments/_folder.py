@@ -33,7 +33,7 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
 
     **Raises:** `UsageError` when the folder is in use, `RunError` when it cannot be written.
     """
-    with made_folder(name, out) as folder, locked(folder):
+    with _made_folder(name, out) as folder, locked(folder):
         _check_free(folder, overwrite)
         known = _of_wandb(folder)
         _make_room(folder)
@@ -55,7 +55,7 @@ def open_results_folder(name: str, out: Path | None) -> Iterator[Path]:
 
     **Raises:** `UsageError` when the folder is in use, `RunError` when it cannot be written.
     """
-    with made_folder(name, out) as folder, locked(folder) if out else contextlib.nullcontext():
+    with _made_folder(name, out) as folder, locked(folder) if out else contextlib.nullcontext():
         if _names(folder):
             raise UsageError(
                 f"The folder {str(folder)!r} exists and is not empty: choose another --out."
@@ -64,7 +64,7 @@ def open_results_folder(name: str, out: Path | None) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def made_folder(name: str, out: Path | None) -> Iterator[Path]:
+def _made_folder(name: str, out: Path | None) -> Iterator[Path]:
     """Makes a folder, and removes it in the end if it is empty and was not there before.
 
     **Arguments:**

@@ -110,8 +110,9 @@ def _abandoned(
             metadata = read_metadata(path)
         except CheckpointError:
             continue  # there is none, or it is damaged, which is said to whoever reads it
-        if metadata["update"] > updates or metadata.get(IDENTITY) != identity:
-            name = f"{path.stem.partition('-')[0]}-{metadata['env_steps']:012}{path.suffix}"
+        if metadata.get(IDENTITY) != identity or metadata["update"] > updates:
+            steps = metadata.get("env_steps", 0)
+            name = f"{path.stem.partition('-')[0]}-{steps:012}{path.suffix}"
             yield path, path.with_name(name + ABANDONED)
 
 

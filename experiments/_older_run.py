@@ -29,7 +29,8 @@ def check_replaceable(folder: Path) -> None:
     """
     where, older = f"The folder {str(folder)!r}", folder / OLDER
     there = os.path.lexists(folder / SETTINGS_FILE)
-    if (taken := own_files(folder)) and not _is_run(folder if there else older):
+    taken = own_files(folder) + own_files(older)
+    if taken and not _is_run(folder if there else older):
         why = "is not that of a run" if there else "is missing"
         raise UsageError(
             f"{where} has {taken[0].relative_to(folder).as_posix()!r}, but holds no run that "

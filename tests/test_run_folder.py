@@ -203,6 +203,7 @@ OF_A_PERSON = 'algorithm = "ippo"\nseed = 1\n'
     [
         ({"wandb/run-1/data.txt": "", "metrics.csv": ""}, "has 'metrics.csv', but holds no run"),
         ({"older-run/mine.txt": "", "result.json": ""}, "its config.toml is missing. Choose"),
+        ({"older-run/result.json": "mine"}, "has 'older-run/result.json', but holds no run"),
         ({"config.toml": OF_ANOTHER, "metrics.csv": ""}, "its config.toml is not that of a run"),
         ({"config.toml": OF_A_PERSON, "metrics.csv": ""}, "its config.toml is not that of a run"),
         ({"config.toml": settings(1) + "[more]\n"}, "its config.toml is not that of a run"),
