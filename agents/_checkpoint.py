@@ -15,6 +15,8 @@ from jaxtyping import PyTree
 from safetensors import SafetensorError
 from safetensors.numpy import load, save as serialize
 
+from eqgrid import read_regular_file
+
 from ._files import write_whole
 
 _T = TypeVar("_T")
@@ -109,9 +111,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged.
     """
     try:
-        content = path.read_bytes()
-    except ValueError as error:  # a zero byte in the name
-        raise CheckpointError(f"There is no checkpoint {str(path)!r}: {error}.") from error
+        content = read_regular_file(path)
     except FileNotFoundError:
         raise CheckpointError(f"There is no checkpoint {str(path)!r}.{_others(path)}") from None
     except OSError as error:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree, Shaped
 
-from eqgrid import AbstractEnv, Trajectories, interop, unwrap_state
+from eqgrid import AbstractEnv, Trajectories, interop, read_regular_file, unwrap_state
 
 from ._files import write_whole
 
@@ -89,7 +89,7 @@ def read_table(path: str | Path) -> dict[str, list[Any]]:
     if _suffix(path) == ".npz":
         return {name: _as_column(array) for name, array in _from_npz(path).items()}
     try:
-        return interop.from_parquet(Path(path).read_bytes())
+        return interop.from_parquet(read_regular_file(path))
     except ValueError as error:
         raise ValueError(f"The file {str(path)!r} cannot be read: {error}") from error
 
@@ -110,7 +110,7 @@ def _to_npz(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def _from_npz(path: str | Path) -> dict[str, np.ndarray]:
-    content = Path(path).read_bytes()
+    content = read_regular_file(path)
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}

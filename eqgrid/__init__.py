@@ -16,6 +16,12 @@ from ._env import (
     unwrap as unwrap,
     unwrap_state as unwrap_state,
 )
+from ._files import (
+    MAX_FILE_BYTES as MAX_FILE_BYTES,
+    MAX_TEXT_BYTES as MAX_TEXT_BYTES,
+    read_regular_file as read_regular_file,
+    read_regular_text as read_regular_text,
+)
 from ._linear_schedule import LinearSchedule as LinearSchedule
 from ._log_episodes import LogEpisodes as LogEpisodes, LogEpisodesState as LogEpisodesState
 from ._moments import RunningMoments as RunningMoments

@@ -4,23 +4,34 @@ import dataclasses
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, final
+from typing import TypedDict, final
 
 import jax
-import numpy as np
+import msgspec
 
 from agents import PolicyPartner, init_train_state, train, trained_policy
-from eqgrid import AbstractPartner, OneOf
+from eqgrid import AbstractPartner, OneOf, read_regular_text
 from experiments._build import as_shown, build_training_env, networks
 from experiments._config import Config, default_config
-from experiments._errors import UsageError
+from experiments._errors import UsageError, reason
 from experiments._folder import short_name
 from experiments._heldout import HeldOut
-from experiments._results import write_json
+from experiments._results import MAX_RESULT_BYTES, write_json
 from experiments._seats import play_with
 from experiments._worlds import default_world
 
 _EPISODES = 128
+
+
+class _Entry(TypedDict):
+    """What the best response to a partner earns in each seat, how it was trained, and which partner
+    that was.
+    """
+
+    returns: list[float]
+    steps: int
+    seed: int
+    partner: str
 
 
 @final
@@ -42,35 +53,35 @@ class BestResponses:
         self.world = f"{env.name}, {short_name(env.title)}{rules}, {env.horizon} steps, {told}"
         self._worlds = self._read()
 
-    def _read(self) -> dict[str, dict[str, Any]]:
+    def _read(self) -> dict[str, dict[str, _Entry]]:
         try:
-            worlds = json.loads(self.path.read_text(encoding="utf-8"))
-            for found in worlds.values():
-                for entry in found.values():
-                    np.asarray(entry["returns"], float)
+            worlds = json.loads(read_regular_text(self.path, MAX_RESULT_BYTES))
+            return msgspec.convert(worlds, dict[str, dict[str, _Entry]])
         except FileNotFoundError:
             return {}
-        except (ValueError, AttributeError, KeyError, TypeError) as error:
-            raise UsageError(
-                f"The file of best responses {str(self.path)!r} is damaged: move it away, and "
-                "train them again with --train-best-responses."
-            ) from error
-        return worlds
+        except OSError as error:
+            why = f"cannot be read: {reason(error)}"
+        except (ValueError, RecursionError, msgspec.ValidationError):
+            why = "is damaged"
+        raise UsageError(
+            f"The file of best responses {str(self.path)!r} {why}: move it away, and train them "
+            "again with --train-best-responses."
+        )
 
     def returns(self, partner: HeldOut) -> list[float] | None:
         """What the best response to a partner earns, by its own seat; `None` if it is not known, or
         was found when the partner was described otherwise.
         """
         entry = self._worlds.get(self.world, {}).get(partner.name)
-        if entry is None or entry.get("partner") != _digest(repr(partner)):
+        if entry is None or entry["partner"] != _digest(repr(partner)):
             return None
         return entry["returns"]
 
     def keep(self, partner: HeldOut, returns: list[float], steps: int, seed: int) -> None:
         """Writes what a best response earned."""
         found = self._worlds.setdefault(self.world, {})
-        entry = {"returns": returns, "steps": steps, "seed": seed}
-        found[partner.name] = {**entry, "partner": _digest(repr(partner))}
+        digest = _digest(repr(partner))
+        found[partner.name] = _Entry(returns=returns, steps=steps, seed=seed, partner=digest)
         write_json(self.path, self._worlds)
 
 

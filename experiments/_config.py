@@ -20,6 +20,7 @@ import tyro.constructors
 from beartype.door import is_bearable
 
 from agents import PPO, Hyperparameter, Precision
+from eqgrid import MAX_TEXT_BYTES, read_regular_text
 from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES
 from experiments._errors import UsageError, reason
 from experiments._loggers import LoggerName, check_installed
@@ -124,8 +125,7 @@ OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience",
 OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "--devices")
 OF_THE_PROCESS += ("--distributed",)
 """What may change when a run goes on: where it ends, and what is kept of it."""
-_MAX_FILE_BYTES = 100_000
-_MAX_SETTINGS_BYTES = 10 * _MAX_FILE_BYTES
+_MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
 """Of a `config.toml`, which has all settings, and stages in more words than their own file."""
 
 _WITHOUT_CANDIDATES = ("--curriculum", "--sweep", "--devices", "--distributed")
@@ -392,7 +392,7 @@ def is_written_by_a_run(path: Path) -> bool:
         return False
 
 
-def read_toml(path: Path, max_bytes: int = _MAX_FILE_BYTES) -> dict[str, Any]:
+def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
     """**Raises:** `UsageError` with half a sentence, to follow the name of the file."""
     try:
         return tomllib.loads(_read_text(path, max_bytes))
@@ -437,11 +437,7 @@ def _half_a_sentence() -> Iterator[None]:
 
 def _read_text(path: Path, max_bytes: int) -> str:
     try:
-        if path.is_dir() or (path.exists() and not path.is_file()):
-            raise UsageError("cannot be read: it is no file, but a folder or a device.")
-        if path.stat().st_size > max_bytes:
-            raise UsageError(f"cannot be read: it is larger than {max_bytes:,} bytes.")
-        return path.read_text(encoding="utf-8")
+        return read_regular_text(path, max_bytes)
     except OSError as error:
         raise UsageError(f"cannot be read: {reason(error)}.") from error
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import shlex
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final, get_args
@@ -11,6 +10,7 @@ from agents import PolicyPartner
 from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner, RandomPartner, StayPartner, unwrap
 from eqgrid.envs.overcooked import KINDS, STAY, ScriptedCook
 from eqgrid.grid import GridWorld, Layout
+from experiments._config import read_toml
 from experiments._errors import UsageError
 from experiments._folder import short_name
 from experiments._policies import read_policy
@@ -73,13 +73,9 @@ def read_held_out(file: Path) -> tuple[list[HeldOut], int]:
     **Raises:** `UsageError` with one sentence when the file cannot be used.
     """
     try:
-        settings = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UsageError(
-            f"There is no file of partners {str(file)!r}: check --partners."
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"The file of partners {str(file)!r} is no TOML: {error}") from error
+        settings = read_toml(file)
+    except UsageError as error:
+        raise UsageError(f"The file of partners {str(file)!r} {error}") from error
     seed, entries = settings.get("seed", 0), settings.get("partner", [])
     if set(settings) - {"seed", "partner"} or not (_is_seed(seed) and _are_tables(entries)):
         raise UsageError(

@@ -14,8 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from agents import CheckpointError, read_metadata, write_whole
+from eqgrid import read_regular_file, read_regular_text
 from experiments._errors import RunError
 from experiments._identity import IDENTITY
+from experiments._results import MAX_RESULT_BYTES
 from experiments._run_files import ABANDONED
 
 _EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std")
@@ -92,7 +94,7 @@ def read_history(folder: Path, position: Mapping[str, Any], identity: Mapping[st
     best_return = _best_return(best, position.get("stage")) if known else -np.inf
     try:
         json_rows = _read_json_rows(folder / "metrics.jsonl", updates)
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        text = read_regular_text(path, MAX_RESULT_BYTES) if path.exists() else ""
         history = _parse(text, updates, best_return)
         return dataclasses.replace(history, json_rows=json_rows, abandoned=abandoned)
     except (ValueError, KeyError, csv.Error) as error:
@@ -146,7 +148,7 @@ def _evaluation(row: dict[str, str]) -> dict[str, float]:
 def _read_json_rows(path: Path, updates: int) -> bytes:
     if not path.exists():
         return b""
-    lines = path.read_bytes().splitlines(keepends=True)
+    lines = read_regular_file(path).splitlines(keepends=True)
     whole = [line for line in lines if line.endswith(b"\n")]
     return b"".join(line for line in whole if json.loads(line)["update"] <= updates)
 

@@ -17,6 +17,7 @@ from agents import (
     save_policy,
     trained_policy,
 )
+from eqgrid import read_regular_text
 from experiments._config import Config, config_from, dump
 from experiments._errors import UsageError
 from experiments._identity import IDENTITY
@@ -156,7 +157,7 @@ def written_out(env: AbstractWorldConfig) -> AbstractWorldConfig:
     if not isinstance(layout, str) or "\n" in layout:
         return env
     try:
-        text = Path(layout).read_text(encoding="utf-8")
+        text = read_regular_text(layout)
         with_text: Any = dataclasses.replace(env, layout=text)  # pyright: ignore[reportArgumentType]
         same = eqx.tree_equal(*(x.build(train=False) for x in (env, with_text)))
     except (OSError, ValueError):  # a name; or a file of another kind than a text

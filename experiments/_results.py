@@ -16,6 +16,9 @@ from rich.console import Console
 from agents import write_whole
 from experiments._folder import open_results_folder
 
+MAX_RESULT_BYTES = 2**28
+"""The largest result that is read again: 256 MiB."""
+
 
 @contextlib.contextmanager
 def open_results(name: str, out: Path | None) -> Iterator[tuple[Path, Console]]:

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import io
 import itertools
 import json
 import os
@@ -13,10 +14,11 @@ from typing import Any, final
 import numpy as np
 
 from agents import write_whole
+from eqgrid import read_regular_file, read_regular_text
 from experiments._errors import UsageError
 from experiments._figure import label_thousands, new_figure, write_figure
 from experiments._folder import short_name
-from experiments._results import write_csv
+from experiments._results import MAX_RESULT_BYTES, write_csv
 from experiments._run_files import seed_folders
 from experiments._statistics import align_curves, bootstrap_interval, interquartile_mean
 
@@ -128,10 +130,10 @@ def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
 
 def _read(folder: Path) -> FinishedRun:
     try:
-        result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-        settings = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
-        with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
+        result = json.loads(read_regular_text(folder / "result.json", MAX_RESULT_BYTES))
+        settings = tomllib.loads(read_regular_text(folder / "config.toml"))
+        metrics = read_regular_text(folder / "metrics.csv", MAX_RESULT_BYTES)
+        rows = list(csv.DictReader(io.StringIO(metrics, newline="")))
         curve = {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows}
         run = FinishedRun(folder, settings, result, curve)
         _ = run.score, run.row, result["seeds"], result["optimum"], result["wall_seconds"]
@@ -178,8 +180,8 @@ def _played(own: Sequence[FinishedRun], name: str) -> dict[str, Any]:
     found = {}
     for path in sorted(_around(own).glob(f"**/{name}"), key=lambda path: path.stat().st_mtime):
         try:
-            result = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
+            result = json.loads(read_regular_text(path, MAX_RESULT_BYTES))
+        except (OSError, ValueError) as error:
             raise UsageError(f"{str(path)!r} is damaged: play these games again.") from error
         if {Path(policy).parent.resolve() for policy in result.get("policies", ())} == runs:
             found = result
@@ -232,10 +234,10 @@ def copy_films(folder: Path, rows: Sequence[Row]) -> list[str]:
     for row in rows:
         best = max(row.runs, key=lambda run: run.score)
         films = [around / "episode.gif" for around in (_around(row.runs), best.folder)]
-        film = next((film for film in films if film.exists()), None)
+        film = next((film for film in films if film.is_file()), None)
         if film is not None:
             names.append("-".join(x for x in row.name if x != "mlp") + ".gif")
-            write_whole(folder / names[-1], film.read_bytes())
+            write_whole(folder / names[-1], read_regular_file(film))
     return names
 
 

@@ -26,6 +26,7 @@ from agents import (
     restore,
     write_whole,
 )
+from eqgrid import read_regular_text
 from experiments._cache import keep_compiled_programs
 from experiments._config import Config, dump
 from experiments._curriculum import stages
@@ -36,7 +37,7 @@ from experiments._group import Group
 from experiments._history import read_history
 from experiments._identity import digests
 from experiments._process import Process, Stopped
-from experiments._results import write_json
+from experiments._results import MAX_RESULT_BYTES, write_json
 from experiments._run import STOP_CODES, Plan, Run
 from experiments._sweep_file import Sweep, read_sweep, settings_of
 from experiments._sweep_report import Row, draw_sweep, print_table, write_table
@@ -65,7 +66,7 @@ class Point:
     def result(self) -> dict[str, Any] | None:
         """What its run came to, or `None` where it is not complete."""
         try:
-            result = json.loads((self.folder / "result.json").read_text(encoding="utf-8"))
+            result = json.loads(read_regular_text(self.folder / "result.json", MAX_RESULT_BYTES))
         except (OSError, ValueError):
             return None
         # The curve is the last file that is written.
@@ -198,7 +199,7 @@ def _open(
 
 
 def _text(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8") if path.is_file() else None
+    return read_regular_text(path, MAX_RESULT_BYTES) if path.is_file() else None
 
 
 def _greet(

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from eqgrid import read_regular_text
 from experiments._benchmark import run_command
 from experiments._config import cli
 from experiments._errors import RunError, UsageError
@@ -74,7 +75,7 @@ def ours(folder: Path, flags: dict[str, str], cache: Path, seed: int) -> dict[st
         env.pop(name, None)  # where programs are kept, and whether, is up to the line above
     command = [sys.executable, str(HERE / "ippo.py"), "--out", str(folder), "--seed", str(seed)]
     _run("ippo.py", [*command, *(part for flag in flags.items() for part in flag)], env)
-    result = json.loads((folder / "result.json").read_text())
+    result = json.loads(read_regular_text(folder / "result.json"))
     seconds = {x: result["reached"].get(str(x), {}).get("wall_seconds") for x in THRESHOLDS}
     return {"steps_per_second": result["steps_per_second"], "seconds": seconds}
 

@@ -240,7 +240,7 @@ def test_what_is_cut_or_longer_is_noticed(tmp_path, length, junk):
 
 def test_a_folder_is_no_checkpoint(tmp_path):
     (tmp_path / "a").mkdir()
-    with pytest.raises(CheckpointError, match=r"cannot be read: Is a directory"):
+    with pytest.raises(CheckpointError, match=r"cannot be read: it is no file, but a folder"):
         restore(tmp_path / "a", notes())
 
 
@@ -283,6 +283,6 @@ def test_numpy_arrays_stay_what_they_are(tmp_path):
     ],
 )
 def test_what_cannot_be_kept_is_refused(tmp_path, bad):
-    with pytest.raises(CheckpointError, match=r"cannot be written|There is no checkpoint"):
+    with pytest.raises(CheckpointError, match=r"cannot be (written|read)"):
         bad(tmp_path)
     assert list(tmp_path.iterdir()) == []

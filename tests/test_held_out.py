@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_used(tmp_path, text, sentence):
     [
         ((), "Name the folder of a run"),
         (("mine", "--episodes", 1), "--episodes must be at least 2"),
-        (("mine", "--partners", "no.toml"), "no file of partners 'no.toml'"),
+        (("mine", "--partners", "no.toml"), "partners 'no.toml' cannot be read: No such file"),
         (
             ("mine", "--partners", "set.toml"),
             "'p' is not trained yet: run `python experiments/ippo",

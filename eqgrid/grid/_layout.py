@@ -14,6 +14,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Int, PyTree, Shaped, UInt8
 
+from .._files import read_regular_text
 from ._kinds import AGENT_CHARACTERS, NOTHING, Kinds
 from ._world import IDLE, Bodies, Cell, Direction, World
 
@@ -150,10 +151,12 @@ def choose_text(layout: str | Path, texts: Mapping[str, str]) -> str:
     if str(layout) in texts:
         return texts[str(layout)]
     try:
-        if Path(layout).is_file():
-            return Path(layout).read_text(encoding="utf-8")
+        return read_regular_text(layout)
+    except FileNotFoundError:
+        pass
     except (OSError, UnicodeDecodeError) as error:
-        raise LayoutError(f"The layout file {str(layout)!r:.200} cannot be read.") from error
+        why = getattr(error, "strerror", None) or "it is no UTF-8"
+        raise LayoutError(f"The layout file {str(layout)!r:.200} cannot be read: {why}.") from error
     raise LayoutError(
         f"There is no layout {str(layout)!r:.200}{did_you_mean(str(layout), texts)} Known are "
         f"{', '.join(texts)}, and the path of a layout file."

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8
 
+from ... import read_regular_text
 from ...grid import (
     IDLE,
     Cell,
@@ -25,9 +26,6 @@ from ...grid import (
 from ._contents import MAX_INGREDIENTS, Item, Tile, encode
 from ._kinds import KINDS
 from ._recipes import ALL_RECIPES, Recipe, Recipes
-
-_MAX_BYTES = 100_000
-"""The largest layout that is read: 127 rows of 127 cells take 16,256."""
 
 _ONION_SOUP: Recipe = ("onion", "onion", "onion")
 
@@ -78,8 +76,9 @@ def load_layout(layout: str | Path | Layout) -> Layout:
 
     **Arguments:**
 
-    - `layout`: a short or reference name, a layout's text (more than one line), the path of a file
-        with such a text or of a `.layout` file of Overcooked-AI, or a `Layout`, which is returned.
+    - `layout`: a short or reference name, a layout's text (more than one line), which may be that
+        of a `.layout` file of Overcooked-AI, the path of a file with such a text, or a `Layout`,
+        which is returned.
 
     **Raises:** `LayoutError` with one sentence when there is no such kitchen or file, or it is no
     kitchen (see `parse_kitchen`).
@@ -87,7 +86,7 @@ def load_layout(layout: str | Path | Layout) -> Layout:
     if isinstance(layout, Layout):
         return layout
     if isinstance(layout, str) and "\n" in layout.strip():
-        return parse_kitchen(layout)
+        return _parse_text(layout)
     name = REFERENCE_NAMES.get(str(layout), str(layout))
     if name in KITCHENS:
         return parse_kitchen(KITCHENS[name], Recipes(orders=[_ONION_SOUP]))
@@ -95,14 +94,15 @@ def load_layout(layout: str | Path | Layout) -> Layout:
         return _from_table(reference_layouts()[name])
     path = Path(layout)
     try:
-        if path.is_file():
+        if not path.is_dir():
             return _read_file(path)
-        is_folder = bool(str(layout)) and path.is_dir()
-    except OSError as error:  # such as a name that is too long
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:  # a pipe, or a name that is too long
         raise LayoutError(
             f"The layout file {str(path)!r:.200} cannot be read: {error.strerror}."
         ) from error
-    if is_folder:
+    if str(layout) and path.is_dir():
         raise LayoutError(f"{str(layout)!r} is a folder: name one of the layout files in it.")
     if isinstance(layout, Path) or path.suffix or len(path.parts) > 1:
         raise LayoutError(f"There is no layout file {str(layout)!r}: check the path.")
@@ -181,19 +181,19 @@ def parse_kitchen(
 
 def _read_file(path: Path) -> Layout:
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise LayoutError(
-                f"The layout file {str(path)!r} has over {_MAX_BYTES:,} bytes: it is no layout."
-            )
-        text = path.read_text(encoding="utf-8")
+        text = read_regular_text(path)
     except UnicodeDecodeError as error:
         raise LayoutError(
             f"The layout file {str(path)!r} cannot be read: it is no UTF-8."
         ) from error
     try:
-        return parse_reference(text) if text.lstrip().startswith("{") else parse_kitchen(text)
+        return _parse_text(text)
     except ValueError as error:
         raise LayoutError(f"The layout file {str(path)!r} is broken: {error}") from error
+
+
+def _parse_text(text: str) -> Layout:
+    return parse_reference(text) if text.lstrip().startswith("{") else parse_kitchen(text)
 
 
 def parse_reference(text: str) -> Layout:

@@ -1,0 +1,120 @@
+"""A command that is given a pipe or a device for a file says so, and does not wait for its end."""
+
+import os
+import signal
+import sys
+
+import pytest
+
+from agents import CheckpointError, load_policy, load_trajectories, read_metadata, read_table
+from eqgrid import make, read_regular_file
+from experiments import _crossplay, _evaluation, _partners, _program
+from experiments._best_responses import BestResponses
+from experiments._config import default_config
+from experiments._errors import UsageError
+from experiments._results_table import find_runs
+from experiments._worlds import Kitchen
+
+pytestmark = pytest.mark.robustness
+SECONDS = 60
+NO_FILE = "it is no file, but a folder, a pipe or a device"
+
+
+@pytest.fixture(autouse=True)
+def in_time():
+    """A command that waits for a pipe fails, instead of holding up the tests."""
+
+    def stop(*_):
+        pytest.fail(f"it still waits after {SECONDS} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(params=["pipe", "zero"])
+def endless(request, tmp_path, monkeypatch):
+    """The name of a pipe that nobody writes into, or of a device that never ends."""
+    monkeypatch.chdir(tmp_path)
+    if request.param == "pipe":
+        os.mkfifo("pipe")
+    else:
+        os.symlink("/dev/zero", "zero")
+    return request.param
+
+
+COMMANDS = {
+    "settings": (_program, "--config", "FILE"),
+    "curriculum": (_program, "--curriculum", "FILE"),
+    "sweep": (_program, "--sweep", "FILE"),
+    "kitchen": (_program, "--env.layout", "FILE"),
+    "kitchens": (_program, "--env.layout", "cramped,FILE"),
+    "practice": (_program, "--env.practice", "FILE"),
+    "room": (_program, "--env.name", "goals", "--env.layout", "FILE"),
+    "training partner": (_program, "--partners.share", "0.5", "--partners.policies", "FILE"),
+    "policy": (_evaluation, "FILE"),
+    "policies": (_crossplay, "FILE", "FILE"),
+    "held-out partners": (_partners, "FILE", "--partners", "FILE"),
+}
+
+
+def call(module, *args):
+    if module is _program:
+        return _program.run_command_line("ippo", _program.Process())
+    return module.run_command_line()
+
+
+@pytest.mark.parametrize(("module", "args"), [(x, y) for x, *y in COMMANDS.values()], ids=COMMANDS)
+def test_a_command_says_that_it_is_no_file(monkeypatch, capsys, tmp_path, endless, module, args):
+    before = sorted(os.listdir())
+    args = [arg.replace("FILE", endless) for arg in args]
+    monkeypatch.setattr(sys, "argv", ["prog", *args])
+    assert call(module) in (1, 2)
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert f"{endless}'" in said
+    assert NO_FILE in said
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize("name", ["result.json", "config.toml", "metrics.csv"])
+def test_a_report_names_the_run(tmp_path, endless, name):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "result.json").write_text("{}")
+    (run / "config.toml").write_text("")
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(tmp_path / endless)
+    with pytest.raises(UsageError, match="run' cannot be reported"):
+        find_runs([tmp_path])
+
+
+def test_best_responses_are_named(tmp_path, endless):
+    (tmp_path / "mine.best-responses.json").symlink_to(tmp_path / endless)
+    with pytest.raises(UsageError, match=f"mine.best-responses.json' cannot be read: {NO_FILE}"):
+        BestResponses(tmp_path / "mine.toml", default_config(Kitchen()))
+
+
+def test_a_library_call_says_so_too(endless, tmp_path):
+    for read in (load_policy, read_metadata):
+        with pytest.raises(CheckpointError, match=NO_FILE):
+            read(endless)
+    os.rename(endless, "games.npz")
+    with pytest.raises(OSError, match=NO_FILE):
+        read_table("games.npz")
+    with pytest.raises(OSError, match=NO_FILE):
+        load_trajectories("games.npz", make("goals"))
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path):
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(CheckpointError, match=r"it is larger than 17,179,869,184 bytes"):
+        load_policy(tmp_path / "large")
+    (tmp_path / "small").write_bytes(b"abc")
+    assert read_regular_file(tmp_path / "small", 3) == b"abc"
+    with pytest.raises(OSError, match="it is larger than 2 bytes"):
+        read_regular_file(tmp_path / "small", 2)
