@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 from pathlib import Path
-from typing import TypedDict, final
+from typing import Any, TypedDict, final
 
 import jax
 import msgspec
