@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, final
+from typing import Any, TypedDict, TypeVar, final
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +18,24 @@ from safetensors.numpy import load, save as serialize
 from eqgrid import read_regular_file
 
 from ._files import write_whole
+from ._schema import check_schema
 
 _T = TypeVar("_T")
 _FORMAT = "eqgrid checkpoint 1"
+
+
+class _About(TypedDict):
+    """What a checkpoint says of itself.
+
+    - `metadata`: what `save` was given.
+    - `leaves`: the dtype and the shape of every array, by its name.
+    - `keys`: which of the arrays are random keys, and of which implementation.
+    """
+
+    format: str
+    metadata: dict[str, Any]
+    leaves: dict[str, str]
+    keys: dict[str, str]
 
 
 @final
@@ -67,7 +82,10 @@ def restore(path: str | Path, like: _T) -> _T:
     """
     about, data = read(Path(path))
     _check_fit(Path(path), about["leaves"], describe_leaves(like))
-    return _fill(about, data, like)
+    try:
+        return _fill(about, data, like)
+    except ValueError as error:
+        raise CheckpointError(f"The checkpoint {str(path)!r} cannot be used: {error}.") from error
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
@@ -88,13 +106,13 @@ def unpack(content: bytes, like: _T) -> _T:
     return _fill(*_parse(content), like)
 
 
-def _fill(about: dict[str, Any], data: dict[str, np.ndarray], like: _T) -> _T:
+def _fill(about: _About, data: dict[str, np.ndarray], like: _T) -> _T:
     return jax.tree_util.tree_map_with_path(functools.partial(pick, about["keys"], data), like)
 
 
 def _serialize(state: PyTree, metadata: dict[str, Any]) -> bytes:
     leaves = _named_leaves(state)
-    about = {
+    about: _About = {
         "format": _FORMAT,
         "metadata": metadata,
         "leaves": describe_leaves(state),
@@ -105,7 +123,7 @@ def _serialize(state: PyTree, metadata: dict[str, Any]) -> bytes:
     return serialize(data, {"about": text, "sha256": _digest(text, data)})
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read(path: Path) -> tuple[_About, dict[str, np.ndarray]]:
     """What is said about a checkpoint, and its arrays, both as they were written.
 
     **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged.
@@ -119,15 +137,22 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             f"The checkpoint {str(path)!r} cannot be read: {error.strerror}.{_others(path)}"
         ) from error
     try:
-        return _parse(content)
+        about, data = _parse(content)
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
             f"The checkpoint {str(path)!r} is damaged, or no checkpoint of this version: its "
             f"checksum is not that of its content.{_others(path)}"
         ) from error
+    try:
+        check_schema(about, _About)
+        if about["leaves"].keys() != data.keys() or not about["keys"].keys() <= data.keys():
+            raise ValueError("its metadata name other arrays than it has")
+    except ValueError as error:
+        raise CheckpointError(f"The checkpoint {str(path)!r} cannot be used: {error}.") from error
+    return about, data
 
 
-def _parse(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _parse(content: bytes) -> tuple[_About, dict[str, np.ndarray]]:
     # A safetensors file begins with the length of its header, in 8 bytes; the header is JSON.
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])["__metadata__"]
@@ -192,13 +217,19 @@ def _to_numpy(leaf: Any) -> np.ndarray:
 
 
 def pick(keys: dict[str, str], data: dict[str, np.ndarray], where: Any, leaf: Any) -> Any:
-    """The array of a file that belongs at `where`, or the leaf that is there if there is none."""
+    """The array of a file that belongs at `where`, or the leaf that is there if there is none.
+
+    **Raises:** `ValueError` with half a sentence when it is another one than the leaf.
+    """
     name = jax.tree_util.keystr(where)
     if name not in data:
         return leaf
     if name in keys:
-        return jax.random.wrap_key_data(jnp.asarray(data[name]), impl=keys[name])
-    numbers = data[name].view(leaf.dtype)
-    if isinstance(leaf, np.ndarray | np.generic):
-        return numbers
-    return jnp.asarray(numbers)
+        array = jax.random.wrap_key_data(jnp.asarray(data[name]), impl=keys[name])
+    else:
+        array = data[name].view(leaf.dtype)
+        if not isinstance(leaf, np.ndarray | np.generic):
+            array = jnp.asarray(array)
+    if _describe(array) != _describe(leaf):
+        raise ValueError(f"at {name} it holds {_describe(array)}, not {_describe(leaf)}")
+    return array

@@ -21,16 +21,30 @@ from eqgrid import (
     split_mask,
 )
 
-from ._heads import check_mask, head_for
-from ._networks import CNN, GRU, MLP, AbstractNetwork, Precision
+from ._heads import AbstractActionHead, check_mask, head_for
+from ._networks import CNN, GRU, MLP, AbstractNetwork
 from ._policy import ActorCritic
+from ._policy_schema import (
+    Activation,
+    BoxTable,
+    CustomTable,
+    DiscreteTable,
+    GRUTable,
+    MLPTable,
+    NetworkTable,
+    ObservationTable,
+    PolicyTable,
+    TeamName,
+    ViewName,
+)
+from ._schema import check_schema
 from ._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
 from ._trained_policy import TrainedPolicy
 from ._views import AbstractCriticInput, GlobalState, JointObservation, LocalObservation
 
 FORMAT = "eqgrid policy 1"
 
-ACTIVATIONS: dict[str, Callable] = {
+ACTIVATIONS: dict[Activation, Callable] = {
     "tanh": jnp.tanh,
     "relu": jax.nn.relu,
     "gelu": jax.nn.gelu,
@@ -40,20 +54,11 @@ ACTIVATIONS: dict[str, Callable] = {
     "leaky_relu": jax.nn.leaky_relu,
     "sigmoid": jax.nn.sigmoid,
 }
-_VIEWS: dict[str, type[AbstractCriticInput]] = {
+_VIEWS: dict[ViewName, type[AbstractCriticInput]] = {
     "LocalObservation": LocalObservation,
     "JointObservation": JointObservation,
     "GlobalState": GlobalState,
 }
-_TEAMS = ("SharedParameters", "IndependentParameters")
-_DTYPES = (
-    "bool",
-    "bfloat16",
-    *(f"{kind}{bits}" for bits in (8, 16, 32) for kind in ("int", "uint")),
-)
-_DTYPES += ("float16", "float32")
-_PRECISIONS = {name: name for name in get_args(Precision)}
-_LARGEST_WIDTH, _LARGEST_DEPTH, _MOST_AGENTS = 2**20, 1000, 1000
 
 
 def describe(policy: TrainedPolicy, parameters: str, moments: str) -> dict[str, Any]:
@@ -64,10 +69,11 @@ def describe(policy: TrainedPolicy, parameters: str, moments: str) -> dict[str, 
     - `policy`: the policy.
     - `parameters`, `moments`: how the names of their arrays in the file begin.
 
-    **Raises:** `ValueError` when something of it has no name that a file could say.
+    **Raises:** `ValueError` when something of it has no name that a file could say, or is larger
+    than a file may say.
     """
     actor_critic, normalization = policy.actor_critic, policy.normalization
-    return {
+    description = {
         "format": FORMAT,
         "num_agents": policy.num_agents,
         "observation": _observation_to_json(policy.observation),
@@ -84,42 +90,56 @@ def describe(policy: TrainedPolicy, parameters: str, moments: str) -> dict[str, 
         },
         "versions": {name: _version(name) for name in ("eqgrid", "jax", "equinox")},
     }
+    try:
+        check_schema(description, PolicyTable)
+    except ValueError as error:
+        raise ValueError(f"A file cannot hold this policy: {error}.") from error
+    _check_head(actor_critic.head, policy.action_space)
+    return description
 
 
 def build_like(
-    description: Mapping[str, Any], networks: Mapping[str, Callable[..., AbstractNetwork]]
+    table: PolicyTable, networks: Mapping[str, Callable[..., AbstractNetwork]]
 ) -> tuple[ActorCritic, AbstractSpace, PyTree[jax.ShapeDtypeStruct], PyTree[RunningMoments]]:
     """Builds what a file describes, with shapes in place of arrays.
 
     **Arguments:**
 
-    - `description`: what `describe` made.
+    - `table`: what `describe` made.
     - `networks`: networks that are not ours, by name.
 
     **Returns:** the parameters, the actions of one agent, the observation of all agents, and the
     moments of such observations.
 
-    **Raises:** `ValueError` with half a sentence when there is nothing of that kind.
+    **Raises:** `ValueError` with half a sentence when the parts do not fit together, or a network
+    is unknown.
     """
-    if description["format"] != FORMAT:
-        raise ValueError(f"its format is {description['format']!r:.60}, not {FORMAT!r}")
-    num_agents = _whole(description, "num_agents", 1, _MOST_AGENTS)
-    space = _space_from_json(description["action_space"])
+    space = _space_from_json(table.action_space)
     observation = eqx.filter_eval_shape(
-        functools.partial(_observation_from_json, description["observation"], num_agents)
+        functools.partial(_observation_from_json, table.observation, table.num_agents)
     )
     check_mask(space, observation)
     seen, _ = split_mask(observation)
-    view = _one_of(_VIEWS, description["view"], "view")()
+    view = _VIEWS[table.view]()
     local = eqx.filter_eval_shape(view.local, seen)
     shown = eqx.filter_eval_shape(view, seen)
     head = head_for(space)
-    actor = _team_from_json(description["actor"], networks, local, head.out_size(space))
-    critic = _team_from_json(description["critic"], networks, shown, 1)
+    actor = _team_from_json(table.actor, networks, local, head.out_size(space))
+    critic = _team_from_json(table.critic, networks, shown, 1)
     moments = eqx.filter_eval_shape(
         lambda: jax.tree.map(lambda x: RunningMoments.empty(x.shape[1:]), seen)
     )
     return ActorCritic(actor, critic, view, head), space, observation, moments
+
+
+def _check_head(head: AbstractActionHead, space: AbstractSpace) -> None:
+    """A file does not name a head, since there is one for each kind of action space."""
+    expected = type(head_for(space))
+    if type(head) is not expected:
+        raise ValueError(
+            f"A file holds policies whose head is a {expected.__name__}, which it is for a "
+            f"{type(space).__name__}, but the policy has a {type(head).__name__}."
+        )
 
 
 def _space_to_json(space: AbstractSpace) -> dict[str, Any]:
@@ -132,15 +152,13 @@ def _space_to_json(space: AbstractSpace) -> dict[str, Any]:
     raise ValueError(f"A file holds actions of a Discrete or a Box, not those of {space!r:.60}.")
 
 
-def _space_from_json(table: Mapping[str, Any]) -> Discrete | Box:
-    if table["kind"] == "discrete":
-        return Discrete(_whole(table, "n", 1, _LARGEST_WIDTH))
-    if table["kind"] == "box":
-        _one_of(dict.fromkeys(_DTYPES), table["dtype"], "dtype")
-        low, high = (jnp.asarray(np.asarray(table[x], table["dtype"])) for x in ("low", "high"))
-        shape = [_whole({"shape": x}, "shape", 1, _LARGEST_WIDTH) for x in table["shape"]]
-        return Box(low, high, tuple(shape))
-    raise ValueError(f"its actions are of the kind {table['kind']!r:.60}")
+def _space_from_json(table: DiscreteTable | BoxTable) -> Discrete | Box:
+    if isinstance(table, DiscreteTable):
+        return Discrete(table.n)
+    low, high = (np.asarray(bound, table.dtype) for bound in (table.low, table.high))
+    if low.shape != tuple(table.shape) or high.shape != tuple(table.shape):
+        raise ValueError(f"the bounds of its actions have other shapes than {table.shape}")
+    return Box(jnp.asarray(low), jnp.asarray(high), low.shape)
 
 
 def _team_to_json(team: AbstractMultiAgentNetwork) -> dict[str, Any]:
@@ -149,7 +167,8 @@ def _team_to_json(team: AbstractMultiAgentNetwork) -> dict[str, Any]:
     if isinstance(team, IndependentParameters):
         return {"team": "IndependentParameters", **_network_to_json(team.networks)}
     raise ValueError(
-        f"A file holds {' or '.join(_TEAMS)}, but the policy has a {type(team).__name__}."
+        f"A file holds {' or '.join(get_args(TeamName))}, but the policy has a "
+        f"{type(team).__name__}."
     )
 
 
@@ -172,7 +191,7 @@ def _network_to_json(network: AbstractNetwork) -> dict[str, Any]:
     if isinstance(network, GRU):
         width, encoder = network.head.weight.shape[-1], _network_to_json(network.encoder)
         return {"network": "GRU", "width": width, "encoder": encoder}
-    return {"network": None, "custom_network": type(network).__name__}
+    return {"network": "custom", "name": type(network).__name__}
 
 
 def _choices(network: MLP | CNN) -> dict[str, str]:
@@ -186,12 +205,11 @@ def _choices(network: MLP | CNN) -> dict[str, str]:
 
 
 def _team_from_json(
-    table: Mapping[str, Any],
+    table: NetworkTable,
     networks: Mapping[str, Callable[..., AbstractNetwork]],
     x: PyTree[jax.ShapeDtypeStruct],
     out_size: int,
 ) -> AbstractMultiAgentNetwork:
-    _one_of(dict.fromkeys(_TEAMS), table["team"], "team")
     num_agents = jax.tree.leaves(x)[0].shape[0]
     make = functools.partial(
         _network_from_json(table, networks),
@@ -201,45 +219,37 @@ def _team_from_json(
     )
 
     def build() -> AbstractMultiAgentNetwork:
-        if table["team"] == "SharedParameters":
-            network = make(key=jax.random.key(0))
+        network = make(key=jax.random.key(0))
+        if table.team == "SharedParameters":
             return SharedParameters(network=network, num_agents=num_agents)
-        return IndependentParameters([make(key=jax.random.key(0)) for _ in range(num_agents)])
+        return IndependentParameters([network] * num_agents)
 
     return eqx.filter_eval_shape(build)
 
 
 def _network_from_json(
-    table: Mapping[str, Any], networks: Mapping[str, Callable[..., AbstractNetwork]]
+    table: NetworkTable, networks: Mapping[str, Callable[..., AbstractNetwork]]
 ) -> Callable[..., AbstractNetwork]:
-    name = table["network"]
-    if name is None:
-        name = table["custom_network"]
-        if name not in networks:
+    if isinstance(table, CustomTable):
+        if table.name not in networks:
             raise ValueError(
-                f"it has a network {name!r:.60} that eqgrid does not know: pass "
-                f"networks={{{name!r:.60}: ...}}, called as network(in_shape, out_size, "
+                f"it has a network {table.name!r:.60} that eqgrid does not know: pass "
+                f"networks={{{table.name!r:.60}: ...}}, called as network(in_shape, out_size, "
                 f"final_scale=..., key=...)"
             )
-        return networks[name]
-    if name == "GRU":
-        if table["encoder"]["network"] == "GRU":
-            raise ValueError("its network with memory has another one inside")
-        encoder = _network_from_json(table["encoder"], networks)
-        return functools.partial(GRU, width=_width(table), encoder=encoder)
+        return networks[table.name]
+    if isinstance(table, GRUTable):
+        encoder = _network_from_json(table.encoder, networks)
+        return functools.partial(GRU, width=table.width, encoder=encoder)
     choices: dict[str, Any] = {
-        "width": _width(table),
-        "depth": _whole(table, "depth", 0, _LARGEST_DEPTH),
-        "activation": _one_of(ACTIVATIONS, table["activation"], "activation"),
-        "precision": _one_of(_PRECISIONS, table["precision"], "precision"),
+        "width": table.width,
+        "depth": table.depth,
+        "activation": ACTIVATIONS[table.activation],
+        "precision": table.precision,
     }
-    if name == "MLP":
+    if isinstance(table, MLPTable):
         return functools.partial(MLP, **choices)
-    if name == "CNN":
-        return functools.partial(
-            CNN, features=_whole(table, "features", 1, _LARGEST_WIDTH), **choices
-        )
-    raise ValueError(f"there is no network {name!r:.60}")
+    return functools.partial(CNN, features=table.features, **choices)
 
 
 def _observation_to_json(observation: PyTree[jax.ShapeDtypeStruct]) -> dict[str, Any]:
@@ -263,53 +273,29 @@ def _observation_to_json(observation: PyTree[jax.ShapeDtypeStruct]) -> dict[str,
 
 
 def _observation_from_json(
-    table: Mapping[str, Any], num_agents: int
+    table: ObservationTable, num_agents: int
 ) -> PyTree[Shaped[Array, "agents ..."]]:
-    if "shape" in table:
-        shape = [_whole({"shape": x}, "shape", 0, _LARGEST_WIDTH) for x in table["shape"]]
-        _one_of(dict.fromkeys(_DTYPES), table["dtype"], "dtype")
-        return jnp.zeros((num_agents, *shape), jnp.dtype(table["dtype"]))
-    if "local_and_state" in table:
-        parts = table["local_and_state"]
+    read = functools.partial(_observation_from_json, num_agents=num_agents)
+    if table.local_and_state is not None:
         return ObservationAndState(
-            _observation_from_json(parts["local"], num_agents),
-            _observation_from_json(parts["state"], num_agents),
+            read(table.local_and_state.local), read(table.local_and_state.state)
         )
-    if "masked" in table:
-        parts = table["masked"]
-        return Masked(
-            _observation_from_json(parts["observation"], num_agents),
-            _observation_from_json(parts["action_mask"], num_agents),
-        )
-    if "dict" in table:
-        return {name: _observation_from_json(x, num_agents) for name, x in table["dict"].items()}
-    return tuple(_observation_from_json(x, num_agents) for x in table["tuple"])
+    if table.masked is not None:
+        return Masked(read(table.masked.observation), read(table.masked.action_mask))
+    if table.named is not None:
+        return {name: read(x) for name, x in table.named.items()}
+    if table.numbered is not None:
+        return tuple(read(x) for x in table.numbered)
+    return jnp.zeros((num_agents, *(table.shape or ())), table.dtype)
 
 
-def _name_of(thing: object, known: Mapping[str, type]) -> str:
+def _name_of(thing: object, known: Mapping[ViewName, type]) -> str:
     for name, kind in known.items():
         if type(thing) is kind:
             return name
     raise ValueError(
         f"A file holds one of {', '.join(known)}, but the policy has a {type(thing).__name__}."
     )
-
-
-def _one_of(known: Mapping[str, Any], name: Any, what: str) -> Any:
-    if not isinstance(name, str) or name not in known:
-        raise ValueError(f"there is no {what} {name!r:.60}; known are {', '.join(known)}")
-    return known[name]
-
-
-def _width(table: Mapping[str, Any]) -> int:
-    return _whole(table, "width", 1, _LARGEST_WIDTH)
-
-
-def _whole(table: Mapping[str, Any], name: str, low: int, high: int) -> int:
-    number = table[name]
-    if type(number) is not int or not low <= number <= high:
-        raise ValueError(f"its {name} is {number!r:.60}, and not between {low} and {high}")
-    return number
 
 
 def _version(name: str) -> str:

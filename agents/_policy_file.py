@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
@@ -15,11 +16,16 @@ from eqgrid import AbstractVectorEnv, AbstractWrapperState, NormalizeObservation
 from ._checkpoint import CheckpointError, describe_leaves, pick, read, save
 from ._description import build_like, describe
 from ._networks import AbstractNetwork
+from ._policy_schema import PolicyTable
 from ._ppo import TrainState
+from ._schema import check_schema
 from ._trained_policy import Normalization, TrainedPolicy, assemble
 
 POLICY_FILE = "policy.safetensors"
 """What the policy of a run is called in its folder."""
+
+_DO_NOT_FIT = (ValueError, TypeError, ArithmeticError, AttributeError, RecursionError)
+"""What our own classes raise when names and numbers that fit one by one do not fit together."""
 
 
 def save_policy(
@@ -65,27 +71,23 @@ def load_policy(
     """
     path = find_policy(path, which)
     about, data = read(path)
-    description = about["metadata"].get("policy")
-    if not isinstance(description, dict):
+    if "policy" not in about["metadata"]:
         raise CheckpointError(
             f"The checkpoint {str(path)!r} does not describe the policy in it: it was saved "
             f"without the metadata of describe_policy, and only restore can read it."
         )
     try:
-        policy, space, observation, moments = build_like(description, networks or {})
-        policy = _fill(about, data, description["parameters"], policy)
-        normalization = description["normalization"]
-        if normalization is not None:
-            clip = normalization["clip"]
-            normalization = Normalization(
-                _fill(about, data, normalization["moments"], moments),
-                jnp.asarray(float(normalization["epsilon"])),
-                jnp.asarray(math.inf if clip is None else float(clip)),
-            )
+        table = check_schema(about["metadata"]["policy"], PolicyTable)
+        policy, space, observation, moments = build_like(table, networks or {})
+        policy = _fill(about, data, table.parameters, policy)
+        normalization = table.normalization and Normalization(
+            _fill(about, data, table.normalization.moments, moments),
+            jnp.asarray(table.normalization.epsilon),
+            jnp.asarray(math.inf if (clip := table.normalization.clip) is None else clip),
+        )
         return TrainedPolicy(policy, space, observation, normalization)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-        why = why.partition("\n")[0].rstrip(".")
+    except _DO_NOT_FIT as error:
+        why = str(error).partition("\n")[0].rstrip(".")
         raise CheckpointError(f"The policy {str(path)!r} cannot be used: {why}.") from error
 
 
@@ -146,10 +148,11 @@ def describe_policy(state: TrainState, env: AbstractVectorEnv) -> dict[str, Any]
     return {"policy": describe(policy, ".policy", f"{moments}.moments")}
 
 
-def _fill(about: dict[str, Any], data: dict[str, Any], begin: str, like: PyTree) -> PyTree:
+def _fill(about: Mapping[str, Any], data: dict[str, Any], begin: str, like: PyTree) -> PyTree:
     """`like` with the arrays of a file whose names begin with `begin`.
 
-    **Raises:** `ValueError` with half a sentence when they are not those that are needed.
+    **Raises:** `ValueError` with half a sentence when they are not those that are needed, or not
+    all of their numbers are finite.
     """
     found = _below(begin, about["leaves"])
     expected = describe_leaves(like)
@@ -158,7 +161,12 @@ def _fill(about: dict[str, Any], data: dict[str, Any], begin: str, like: PyTree)
         if there != here:
             raise ValueError(f"at {begin}{name} it holds {there}, but {here} is needed")
     take = functools.partial(pick, _below(begin, about["keys"]), _below(begin, data))
-    return jax.tree_util.tree_map_with_path(take, like)
+    filled = jax.tree_util.tree_map_with_path(take, like)
+    for where, leaf in jax.tree_util.tree_leaves_with_path(filled):
+        if eqx.is_inexact_array(leaf) and not jnp.isfinite(leaf).all():
+            name = jax.tree_util.keystr(where)
+            raise ValueError(f"at {begin}{name} it holds numbers that are not finite")
+    return filled
 
 
 def _below(begin: str, named: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from eqgrid import (
     AbstractVectorEnv,
     Discrete,
     NormalizeObservation,
+    NormalizeReward,
     ObservationAndState,
     RunningMoments,
     contains_wrapper,
@@ -269,7 +270,8 @@ def trained_policy(
 
     **Returns:** the policy, ready to act.
 
-    **Raises:** `ValueError` when the moments are missing.
+    **Raises:** `ValueError` when the moments are missing, or when there is a wrapper around
+    `NormalizeObservation` other than `NormalizeReward`, since it may change observations.
     """
     whole = assemble(policy, env, env_state)
     return jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, whole)
@@ -277,14 +279,33 @@ def trained_policy(
 
 def assemble(policy: ActorCritic, env: AbstractVectorEnv, env_state: PyTree) -> TrainedPolicy:
     """What `trained_policy` gives, with the very arrays that it is given."""
-    normalization = None
+    normalization, outside = None, []
     for wrapper in iter_wrappers(env):
+        outside.append(wrapper)
         if isinstance(wrapper, NormalizeObservation):
+            _check_outside(outside)
             frozen = wrapper if wrapper.frozen else _freeze(wrapper, env_state)
             normalization = Normalization(frozen.moments, frozen.epsilon, frozen.clip)
             env = wrapper.env
             break
     return TrainedPolicy(policy, env.action_space, _observation_of(env), normalization)
+
+
+def _check_outside(wrappers: Sequence[Any]) -> None:
+    """Refuses what may change observations after they were normalised, which a policy that
+    normalises them itself would not do again.
+
+    **Arguments:**
+
+    - `wrappers`: from the outermost one to `NormalizeObservation`.
+    """
+    for wrapper in wrappers:
+        if not isinstance(wrapper, NormalizeObservation | NormalizeReward):
+            name = type(wrapper).__name__
+            raise ValueError(
+                f"There is a {name} around NormalizeObservation, and a trained policy cannot "
+                f"repeat what it does to observations: use NormalizeObservation({name}(...))."
+            )
 
 
 def _freeze(wrapper: NormalizeObservation, env_state: PyTree) -> NormalizeObservation:

@@ -5,7 +5,9 @@ import math
 import struct
 import subprocess
 import sys
+from typing import final
 
+import distrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -13,18 +15,21 @@ import numpy as np
 import pytest
 from learners import GRU, Clock, build, clocks
 from race import Race
+from safetensors.numpy import save as save_arrays
 
 import agents
 from agents import (
     CNN,
     MLP,
     PPO,
+    AbstractActionHead,
     AbstractNetwork,
     ActorCritic,
     CheckpointError,
     GlobalState,
     JointObservation,
     LocalObservation,
+    _checkpoint,
     describe_policy,
     evaluate,
     find_policy,
@@ -32,6 +37,7 @@ from agents import (
     load_policy,
     mixed_team,
     read_metadata,
+    restore,
     save,
     save_policy,
     train,
@@ -41,6 +47,8 @@ from agents._description import ACTIVATIONS
 from agents._trained_policy import _check_arrays
 from eqgrid import (
     AbstractSpace,
+    AbstractVectorEnv,
+    AbstractVectorWrapper,
     AutoReset,
     LogEpisodes,
     NormalizeObservation,
@@ -311,6 +319,41 @@ def test_moments_are_needed(key):
     assert eqx.tree_equal(frozen, trained_policy(policy, env, env_state))
 
 
+class Doubled(AbstractVectorWrapper):
+    """Shows twice of what there is."""
+
+    env: AbstractVectorEnv
+
+    def reset(self, key):
+        observation, state = self.env.reset(key)
+        return 2 * observation, state
+
+    def step(self, key, state, action):
+        timestep, state = self.env.step(key, state, action)
+        shown = (2 * timestep.observation, 2 * timestep.final_observation)
+        where = lambda t: (t.observation, t.final_observation)  # noqa: E731
+        return eqx.tree_at(where, timestep, shown), state
+
+    def observe(self, state):
+        return 2 * self.env.observe(state)
+
+
+def test_what_changes_observations_later_is_refused_by_name(key):
+    inner = clocks(1)
+    env = NormalizeReward(Doubled(NormalizeObservation(inner)))
+    _, env_state = env.reset(key)
+    says = r"a Doubled around .*: use NormalizeObservation\(Doubled\(\.\.\.\)\)\.$"
+    for state in (env_state, None):
+        with pytest.raises(ValueError, match=says):
+            trained_policy(build(env, key), env, state)
+    env = NormalizeReward(NormalizeObservation(Doubled(inner)))
+    seen, env_state = env.reset(key)
+    policy = trained_policy(build(env, key), env, env_state)
+    expected, _, _ = policy.actor_critic(seen[0], None)
+    logits, _ = policy.outputs(2 * inner.reset(key)[0][0], None)
+    np.testing.assert_allclose(jax.nn.log_softmax(logits), expected.logits, rtol=1e-5)
+
+
 def strange_view(policy):
     return eqx.tree_at(lambda p: p.actor_critic.view, policy, Reader(None))
 
@@ -336,9 +379,46 @@ def strange_activation(policy):
     return eqx.tree_at(lambda p: p.actor_critic.actor.network, policy, mlp)
 
 
+@final
+class Hot(AbstractActionHead):
+    """A head of somebody's own: half of the logits."""
+
+    def out_size(self, space):
+        return space.n
+
+    def distribution(self, output):
+        return distrax.Categorical(logits=output / 2)
+
+    def noise(self, key, space, shape):
+        return jax.random.uniform(key, shape)
+
+    def choose(self, distribution, noise):
+        return agents.sample_action(distribution, noise)
+
+    def most_probable(self, distribution):
+        return distribution.mode()
+
+    def action(self, choice, space):
+        return choice
+
+    def entropy(self, distribution):
+        return agents.entropy(distribution)
+
+
+def strange_head(policy):
+    return eqx.tree_at(lambda p: p.actor_critic.head, policy, Hot())
+
+
+def endless_network(policy):
+    mlp = MLP((4,), 3, width=2, depth=101, key=jax.random.key(0))
+    return eqx.tree_at(lambda p: p.actor_critic.actor.network, policy, mlp)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
+        (strange_head, "head is a CategoricalHead, .* but the policy has a Hot"),
+        (endless_network, r"`int` <= 100 - at `\$.actor.depth`"),
         (strange_view, "one of LocalObservation, JointObservation, GlobalState, but .* a Reader"),
         (strange_team, "SharedParameters or IndependentParameters, but the policy has a _MixedAct"),
         (strange_space, "actions of a Discrete or a Box"),
@@ -358,35 +438,73 @@ def change_description(metadata, **entries):
 MLP_TABLE = {"team": "SharedParameters", "network": "MLP", "depth": 2, "activation": "tanh"}
 MLP_TABLE |= {"precision": "float32"}
 MEMORY = {"network": "GRU", "width": 4, "encoder": {}}
+WITHOUT_TEAM = {"network": "MLP", "width": 64} | {
+    x: MLP_TABLE[x] for x in ("depth", "activation", "precision")
+}
+BOUNDS = {"low": 0.0, "high": 1.0}
 STRANGE = {
-    "format": ({"format": "eqgrid policy 2"}, "its format is 'eqgrid policy 2'"),
-    "view": ({"view": "os.system"}, "there is no view 'os.system'"),
+    "format": ({"format": "eqgrid policy 2"}, r"'eqgrid policy 2' - at `\$.format`"),
+    "view": ({"view": "os.system"}, r"Invalid enum value 'os.system' - at `\$.view`"),
     "network": (
         {"actor": {**MLP_TABLE, "width": 64, "network": "subprocess.Popen"}},
-        "there is no network 'subprocess.Popen'",
+        r"Invalid value 'subprocess.Popen' - at `\$.actor.network`",
     ),
     "activation": (
         {"actor": {**MLP_TABLE, "width": 64, "activation": "eval"}},
-        "there is no activation 'eval'",
+        r"Invalid enum value 'eval' - at `\$.actor.activation`",
     ),
-    "team": ({"actor": {**MLP_TABLE, "width": 64, "team": "T"}}, "there is no team 'T'"),
+    "team": (
+        {"actor": {**MLP_TABLE, "width": 64, "team": "T"}},
+        r"Invalid enum value 'T' - at `\$.actor.team`",
+    ),
     "width": (
         {"actor": {**MLP_TABLE, "width": 32}},
         r"at .actor_critic.actor.network.layers\[0\].weight it holds float32\[64, 4\], but float32"
         r"\[32, 4\] is needed",
     ),
-    "huge": ({"actor": {**MLP_TABLE, "width": 10**12}}, "its width is 1000000000000"),
-    "deep": ({"actor": {**MLP_TABLE, "width": 64, "depth": 10**9}}, "its depth is 1000000000"),
-    "no number": ({"actor": {**MLP_TABLE, "width": "64"}}, "its width is '64'"),
-    "missing": ({"actor": {"team": "SharedParameters"}}, "there is no 'network'"),
-    "actions": ({"action_space": {"kind": "cards"}}, "its actions are of the kind 'cards'"),
-    "agents": ({"num_agents": 0}, "its num_agents is 0"),
-    "dtype": ({"observation": {"shape": [4], "dtype": "object"}}, "there is no dtype 'object'"),
+    "huge": (
+        {"actor": {**MLP_TABLE, "width": 10**12}},
+        r"Expected `int` <= 1048576 - at `\$.actor.width`",
+    ),
+    "deep": (
+        {"actor": {**MLP_TABLE, "width": 64, "depth": 10**9}},
+        r"Expected `int` <= 100 - at `\$.actor.depth`",
+    ),
+    "no number": (
+        {"actor": {**MLP_TABLE, "width": "64"}},
+        r"Expected `int`, got `str` - at `\$.actor.width`",
+    ),
+    "missing": (
+        {"actor": {"team": "SharedParameters"}},
+        r"missing required field `network` - at `\$.actor`",
+    ),
+    "actions": (
+        {"action_space": {"kind": "cards"}},
+        r"Invalid value 'cards' - at `\$.action_space.kind`",
+    ),
+    "agents": ({"num_agents": 0}, r"Expected `int` >= 1 - at `\$.num_agents`"),
+    "dtype": (
+        {"observation": {"shape": [4], "dtype": "object"}},
+        r"Invalid enum value 'object' - at `\$.observation.dtype`",
+    ),
     "memory": (
         {"actor": {"team": "SharedParameters", "network": "GRU", "width": 4, "encoder": MEMORY}},
-        "its network with memory has another one inside",
+        r"Invalid value 'GRU' - at `\$.actor.encoder.network`",
     ),
-    "nothing": ({"actor": None}, "cannot be used"),
+    "nothing": ({"actor": None}, "got `null`"),
+    "nobody's": ({"critic": WITHOUT_TEAM}, "missing required field `team`"),
+    "unknown": ({"more": 1}, "unknown field `more`"),
+    "no numbers": ({"observation": {"shape": [0], "dtype": "float32"}}, "cannot be used"),
+    "no observation": ({"observation": {"dict": {}}}, r"length >= 1 - at `\$.observation.dict`"),
+    "half an array": ({"observation": {"shape": [4]}}, "a shape and a dtype, or one table"),
+    "large actions": (
+        {"action_space": {"kind": "box", "shape": [2**20] * 4, "dtype": "float32", **BOUNDS}},
+        "the bounds of its actions have other shapes",
+    ),
+    "moments": ({"normalization": {"moments": ".m", "epsilon": -1.0}}, "`float` >= 0.0"),
+    "no table": ({"normalization": []}, r"got `array` - at `\$.normalization`"),
+    "versions": ({"versions": {"eqgrid": 3}}, r"got `int` - at `\$.versions"),
+    "prefix": ({"parameters": 3}, r"at `\$.parameters`"),
 }
 
 
@@ -399,6 +517,51 @@ def test_a_strange_description_is_one_sentence(key, tmp_path, entries, says):
         load_policy(tmp_path / "a")
     assert str(refusal.value).startswith(f"The policy '{tmp_path}/a' cannot be used: ")
     assert "\n" not in str(refusal.value)
+
+
+def test_forged_arrays_are_refused(key, tmp_path):
+    """Its checksum is right, and its metadata fit, but it has other arrays than they say."""
+    save_policy(tmp_path / "a", policy_of(clocks(1), key, network=straight))
+    about, data = _checkpoint.read(tmp_path / "a")
+    name = ".actor_critic.actor.network.layers[0].bias"
+    forge(tmp_path / "b", about, {**data, name: data[name][:2]})
+    with pytest.raises(CheckpointError, match=r"bias it holds float32\[2\], not float32\[3\]"):
+        load_policy(tmp_path / "b")
+    forge(tmp_path / "c", about, {other: x for other, x in data.items() if other != name})
+    with pytest.raises(CheckpointError, match="its metadata name other arrays than it has"):
+        load_policy(tmp_path / "c")
+    forge(tmp_path / "d", {**about, "metadata": []}, data)
+    for read in (load_policy, read_metadata, lambda path: restore(path, {})):
+        with pytest.raises(CheckpointError, match=r"Expected `object`, got `array` - at `\$.meta"):
+            read(tmp_path / "d")
+
+
+def forge(path, about, data):
+    """Writes a checkpoint with a right checksum."""
+    text = json.dumps(about)
+    digest = _checkpoint._digest(text, data)
+    path.write_bytes(save_arrays(data, {"about": text, "sha256": digest}))
+
+
+@pytest.mark.parametrize("wrong", [jnp.nan, jnp.inf])
+def test_numbers_that_are_not_finite_are_refused_by_name(key, tmp_path, wrong):
+    env = NormalizeObservation(clocks(1))
+    policy = policy_of(env, key)
+    one = eqx.tree_at(
+        lambda p: p.actor_critic.critic.network.layers[1].bias, policy, replace_fn=bad(wrong)
+    )
+    save_policy(tmp_path / "a", one)
+    says = r"at .actor_critic.critic.network.layers\[1\].bias it holds numbers that are not finite"
+    with pytest.raises(CheckpointError, match=says):
+        load_policy(tmp_path / "a")
+    other = eqx.tree_at(lambda p: p.normalization.moments.mean, policy, replace_fn=bad(wrong))
+    save_policy(tmp_path / "b", other)
+    with pytest.raises(CheckpointError, match=r"at .normalization.moments.mean it holds numbers"):
+        load_policy(tmp_path / "b")
+
+
+def bad(wrong):
+    return lambda x: x.at[0].set(wrong)
 
 
 def test_a_flipped_bit_is_noticed(key, tmp_path):
