@@ -22,7 +22,6 @@ from agents import (
     StopTraining,
     TrainProgress,
     TrainState,
-    read_metadata,
     restore,
     save,
     train,
@@ -33,6 +32,7 @@ from experiments._errors import Failures, RunError, UsageError, print_error
 from experiments._evaluator import EvaluatorOfMany
 from experiments._hooks import SAVE_SECONDS, OutOfTime
 from experiments._identity import IDENTITY, check_same_run
+from experiments._metadata import read_metadata
 from experiments._report import print_how_to_go_on
 from experiments._run import NOTHING_LEARNED, STOP_CODES, Run
 from experiments._run_files import CANDIDATES_FILE

@@ -1,12 +1,14 @@
 """A model card: the page that says what a policy is, in the layout of the Hugging Face hub."""
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
 
 from agents import save_policy, write_whole
 from experiments._folder import short_name
+from experiments._handed_on import escape_markdown, without_folders
 from experiments._policies import SavedPolicy
 
 _PICTURES = {
@@ -27,18 +29,18 @@ def write_card(folder: Path, saved: SavedPolicy, evaluation: dict[str, Any], res
 
     **Raises:** `OSError` or `CheckpointError` when it cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    metadata = {name: value for name, value in saved.metadata.items() if name != "policy"}
-    save_policy(folder / "policy.safetensors", saved.policy, metadata)
-    shutil.copyfile(results / "evaluation.json", folder / "evaluation.json")
     sources = {
         "episode.gif": results / "episode.gif",
         "curve.png": _run_folder(saved.path) / "curve.png",
     }
     shown = {name: what for name, what in _PICTURES.items() if sources[name].is_file()}
+    text = _front_matter(saved, evaluation) + _body(saved, evaluation, shown)
+    metadata = {name: value for name, value in saved.metadata.items() if name != "policy"}
+    folder.mkdir(parents=True, exist_ok=True)
+    save_policy(folder / "policy.safetensors", saved.policy, without_folders(metadata))
+    shutil.copyfile(results / "evaluation.json", folder / "evaluation.json")
     for name in shown:
         shutil.copyfile(sources[name], folder / name)
-    text = _front_matter(saved, evaluation) + _body(saved, evaluation, shown)
     write_whole(folder / "README.md", text.encode())
 
 
@@ -95,13 +97,14 @@ def _body(saved: SavedPolicy, evaluation: dict[str, Any], shown: dict[str, str])
     trained = f"It was trained for {steps:,} environment steps" if steps else "It was trained"
     versions = ", ".join(f"{name} {number}" for name, number in policy["versions"].items())
     parts = [
-        f"# {_title(saved, evaluation)}",
-        f"A policy for {policy['num_agents']} agents. {trained} with eqgrid ({versions}).",
+        f"# {escape_markdown(_title(saved, evaluation))}",
+        f"A policy for {policy['num_agents']} agents. {trained} with eqgrid "
+        f"({escape_markdown(versions)}).",
         *(f"![{what}]({name})" for name, what in shown.items()),
         f"## Scores\n\n{_scores(evaluation)}",
         f"{evaluation['episodes']} episodes each; the return of an episode is the mean over the "
-        "agents. All numbers are in [evaluation.json](evaluation.json), which was made by:",
-        f"```text\n{evaluation['command']}\n```",
+        "agents. All numbers are in [evaluation.json](evaluation.json). They are found again by:",
+        f"```text\n{_command(saved, evaluation)}\n```",
         "## Use\n\n```python\nimport jax\nfrom agents import load_policy\n\n"
         'policy = load_policy("policy.safetensors")\ncarry = policy.initial_carry()\n'
         "# In every step of an episode, with what all agents see:\n"
@@ -110,6 +113,14 @@ def _body(saved: SavedPolicy, evaluation: dict[str, Any], shown: dict[str, str])
         "Loading it runs no code of the file.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _command(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
+    """What plays the same episodes in the folder of the card."""
+    flags = ["--episodes", str(evaluation["episodes"]), "--seed", str(evaluation["seed"])]
+    if saved.config.env.title != saved.trained_in().title:
+        flags += ["--layout", evaluation["layout"]]
+    return shlex.join(["python", "experiments/evaluate.py", "policy.safetensors", *flags])
 
 
 def _scores(evaluation: dict[str, Any]) -> str:

@@ -4,10 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from agents import CheckpointError
 from eqgrid import AbstractEnv
 from experiments._build import as_shown
 from experiments._config import Config
-from experiments._errors import UsageError, as_usage_error
+from experiments._errors import UsageError
 from experiments._folder import short_name
 from experiments._policies import SavedPolicy
 from experiments._world_config import check_same_game
@@ -28,17 +29,22 @@ def common_world(
     **Returns:** the settings of the first policy, and the world before anything is appended to its
     observations.
 
-    **Raises:** `UsageError` when the worlds differ, when there is no such world, or when a policy
-    does not fit into it.
+    **Raises:** `UsageError` when the worlds differ, when there is no such layout, or when a policy
+    does not fit into it; `CheckpointError` when there is no world of a policy's own settings.
     """
     _check_same_world(policies)
     first: Any = policies[0].config.env
     env: Any = dataclasses.replace(first, normalize_observation=False)
     settings = dataclasses.replace(policies[0].config, env=env, critic="joint")
-    with as_usage_error():
+    try:
         env.check()
         world = _in_layout(policies[0], settings.env.build(train=False), layout)
         shown = as_shown(settings, world)
+    except (ValueError, UsageError) as error:
+        if layout is None:
+            where = f"The world of the policy {str(policies[0].path)!r} cannot be built"
+            raise CheckpointError(f"{where}: {error}") from error
+        raise UsageError(str(error)) from error
     for saved in policies:
         try:
             saved.policy.check(shown)
@@ -64,7 +70,6 @@ def _in_layout(saved: SavedPolicy, world: AbstractEnv, layout: str | None) -> Ab
     """Of a policy that was trained in many layouts, one of them is made as large as all of them,
     where that is known to work.
     """
-    if layout is None:
+    if layout is None or (trained := saved.trained_in()).layout_files:
         return world
-    trained = saved.trained_in()
     return (trained.parts() | trained.zero_shot()).get(layout, world)

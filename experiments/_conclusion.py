@@ -10,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from agents import TrainProgress, read_metadata, restore, save, write_whole
+from agents import TrainProgress, restore, save, write_whole
 from eqgrid.grid import RandomLayouts
 from experiments._build import build_evaluation_env
 from experiments._config import dump
@@ -20,6 +20,7 @@ from experiments._errors import Failures
 from experiments._evaluator import Evaluator, frozen
 from experiments._folder import short_name
 from experiments._hooks import speed
+from experiments._metadata import read_metadata
 from experiments._policies import POLICY_FILE, Description, keep_best, keep_last
 from experiments._report import draw_curve, reached
 from experiments._results import write_json

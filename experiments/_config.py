@@ -418,7 +418,7 @@ def _world_in(table: dict[str, Any]) -> AbstractWorldConfig:
     if isinstance(name, str) and ":" in name:
         with _half_a_sentence():
             return default_world(name)
-    if name is not None and name not in WORLDS:
+    if name is not None and not (isinstance(name, str) and name in WORLDS):
         raise UsageError(
             f"has {reprlib.repr(name)} for 'env.name', which must be one of "
             f"{', '.join(map(repr, WORLDS))}."

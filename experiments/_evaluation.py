@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from experiments._episode import film_episode
 from experiments._errors import UsageError, run_to_exit_code
 from experiments._evaluator import mean_totals
 from experiments._folder import short_name
+from experiments._handed_on import shown_path
 from experiments._hub import upload
 from experiments._lineups import Lineup, lineups
 from experiments._policies import SavedPolicy, read_policy
@@ -96,7 +96,7 @@ def run(args: Sequence[str]) -> None:
     _check(config)
     which = None if config.which == "policy" else config.which
     policies = [read_policy(path, which, config.layout) for path in config.policies]
-    teams = lineups(policies)
+    teams = lineups([dataclasses.replace(x, name=shown_path(x.name)) for x in policies])
     place = _place(policies, config)
     if config.trajectories is not None:
         check_world(config.trajectories, place.world)
@@ -112,11 +112,10 @@ def run(args: Sequence[str]) -> None:
             for greedy in (False, True)
         ]
         evaluation = {
-            "command": shlex.join(["python", "experiments/evaluate.py", *args]),
-            "policies": [str(saved.path) for saved in policies],
+            "policies": [shown_path(saved.path) for saved in policies],
             "trained_steps": [saved.metadata.get("env_steps") for saved in policies],
             "world": policies[0].config.env.name,
-            "layout": place.title,
+            "layout": place.title if "\n" in place.title else shown_path(place.title),
             "episodes": config.episodes,
             "seed": config.seed,
             "results": results,

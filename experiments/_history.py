@@ -13,10 +13,11 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from agents import CheckpointError, read_metadata, write_whole
+from agents import CheckpointError, write_whole
 from eqgrid import read_regular_file, read_regular_text
 from experiments._errors import RunError
 from experiments._identity import IDENTITY
+from experiments._metadata import read_metadata
 from experiments._results import MAX_RESULT_BYTES
 from experiments._run_files import ABANDONED
 

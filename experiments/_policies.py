@@ -8,19 +8,20 @@ from typing import Any, Literal, final
 import equinox as eqx
 
 from agents import (
+    CheckpointError,
     TrainedPolicy,
     TrainState,
     describe_policy,
     find_policy,
     load_policy,
-    read_metadata,
     save_policy,
     trained_policy,
 )
 from eqgrid import read_regular_text
-from experiments._config import Config, config_from, dump
+from experiments._config import Config, check_limits, config_from, dump
 from experiments._errors import UsageError
 from experiments._identity import IDENTITY
+from experiments._metadata import read_metadata
 from experiments._run import Run
 from experiments._worlds import AbstractWorldConfig, Kitchen
 
@@ -110,34 +111,51 @@ def read_policy(
     - `which`: which checkpoint of a folder; as in `find_policy`.
     - `layout`: another layout than the one it was trained in.
 
-    **Raises:** `CheckpointError` when there is no policy, or it is damaged; `UsageError` when it
-    does not say what it was trained in.
+    **Raises:** `CheckpointError` when there is no policy, or it is damaged, or its world is that of
+    a layout file; `UsageError` when it does not say what it was trained in, or does not have the
+    other layout.
     """
     path = find_policy(name, which)
     policy, metadata = load_policy(path), read_metadata(path)
     settings = metadata.get("run")
-    if not isinstance(settings, dict):
+    if settings is None:
         raise UsageError(
             f"The policy {str(path)!r} does not say what it was trained in, since no command line "
             "saved it: evaluate it in Python, with agents.evaluate."
         )
-    return SavedPolicy(str(name), path, policy, metadata, _config_of(path, settings, layout))
+    config = _config_of(path, settings)
+    if layout is not None:
+        config = config_from(_in_layout(settings, layout))
+    elif files := config.env.layout_files:
+        raise CheckpointError(
+            f"The policy {str(path)!r} was trained in the layout {files[0]!r:.200}, which is no "
+            "known name, and a file that a policy names is not opened: choose a layout with "
+            "--layout."
+        )
+    return SavedPolicy(str(name), path, policy, metadata, config)
 
 
 def world_of(path: Path) -> AbstractWorldConfig | None:
     """The settings of the world that a policy was trained in, if its file says so.
 
-    **Raises:** `CheckpointError` when the file is damaged, and `UsageError` when the settings are.
+    **Raises:** `CheckpointError` when the file is damaged, or the settings are.
     """
     settings = read_metadata(path).get("run")
-    return _config_of(path, settings).env if isinstance(settings, dict) else None
+    return None if settings is None else _config_of(path, settings).env
 
 
-def _config_of(path: Path, settings: dict[str, Any], layout: str | None = None) -> Config:
+def _config_of(path: Path, settings: dict[str, Any]) -> Config:
+    """**Raises:** `CheckpointError` when the settings are not those of a run."""
+    where = f"The settings in the policy {str(path)!r}"
     try:
-        return config_from(_in_layout(settings, layout))
+        config = config_from(settings)
     except UsageError as error:
-        raise UsageError(f"The settings in the policy {str(path)!r} {error}") from error
+        raise CheckpointError(f"{where} {error}") from error
+    try:
+        check_limits(config)
+    except UsageError as error:
+        raise CheckpointError(f"{where} cannot be used: {error}") from error
+    return config
 
 
 def portable(env: AbstractWorldConfig) -> AbstractWorldConfig:
@@ -165,12 +183,13 @@ def written_out(env: AbstractWorldConfig) -> AbstractWorldConfig:
     return with_text if same is True or bool(same) else env
 
 
-def _in_layout(settings: dict[str, Any], layout: str | None) -> dict[str, Any]:
-    """The settings with another layout, drawn as by default where it is drawn."""
-    if layout is None:
-        return settings
-    env = settings.get("env")
-    if not isinstance(env, dict) or "layout" not in env:
+def _in_layout(settings: dict[str, Any], layout: str) -> dict[str, Any]:
+    """The settings with another layout, drawn as by default where it is drawn.
+
+    **Raises:** `UsageError` when their world has no layouts.
+    """
+    env = settings.get("env", {})
+    if "layout" not in env:
         raise UsageError("name no layout, which that world does not have: leave out --layout.")
     if layout == env["layout"]:
         return settings

@@ -22,7 +22,6 @@ from agents import (
     gather,
     is_first,
     pick_run,
-    read_metadata,
     restore,
     write_whole,
 )
@@ -40,6 +39,7 @@ from experiments._folder import folder_name, open_folder, reopen_folder, short_n
 from experiments._history import read_history
 from experiments._hooks import profiled
 from experiments._identity import check_same_run, digests
+from experiments._metadata import read_metadata
 from experiments._policies import written_out
 from experiments._process import Process, Stopped
 from experiments._report import print_how_to_go_on, print_result, what_is_kept

@@ -22,7 +22,6 @@ from agents import (
     Hyperparameter,
     NonFiniteLoss,
     OutOfMemory,
-    read_metadata,
     restore,
     write_whole,
 )
@@ -36,6 +35,7 @@ from experiments._folder import cannot_be_written, locked
 from experiments._group import Group
 from experiments._history import read_history
 from experiments._identity import digests
+from experiments._metadata import read_metadata
 from experiments._process import Process, Stopped
 from experiments._results import MAX_RESULT_BYTES, write_json
 from experiments._run import STOP_CODES, Plan, Run

@@ -3,9 +3,10 @@
 import dataclasses
 from pathlib import Path
 
-from agents import PolicyPartner, find_policy, load_policy, read_metadata
+from agents import PolicyPartner, find_policy, load_policy
 from eqgrid import AbstractEnv, OneOf, WithPartner
 from experiments._errors import UsageError
+from experiments._metadata import read_metadata
 from experiments._run_files import seed_folders
 
 

@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, ClassVar, Self, TypedDict
 
 from jaxtyping import PyTree
@@ -63,6 +63,11 @@ class AbstractWorldConfig(abc.ABC):
     def rules(self) -> str | None:
         """Which of several sets of rules is played, where there are several."""
         return None
+
+    @property
+    def layout_files(self) -> tuple[str, ...]:
+        """The layouts that are read from files, since they are neither names nor texts."""
+        return ()
 
     @property
     def has_images(self) -> bool:
@@ -142,6 +147,11 @@ class AbstractWorldConfig(abc.ABC):
 
     def check(self) -> None:  # noqa: B027 (most worlds need none)
         """**Raises:** `UsageError` for numbers that are out of range."""
+
+
+def files_among(layouts: Iterable[str], names: Container[str]) -> tuple[str, ...]:
+    """The layouts that are neither among the names nor texts."""
+    return tuple(x for x in layouts if x not in names and "\n" not in x.strip())
 
 
 def check_same_game(

@@ -9,9 +9,10 @@ from typing import Literal
 
 from agents import PPO
 from eqgrid.envs.foraging import Foraging
-from eqgrid.envs.goals import GeneratedMazes, Goals
+from eqgrid.envs.goals import ROOMS, GeneratedMazes, Goals
 from eqgrid.envs.overcooked import (
     KITCHENS,
+    REFERENCE_NAMES,
     TRAINING_SHAPING,
     GeneratedKitchens,
     Overcooked,
@@ -19,6 +20,7 @@ from eqgrid.envs.overcooked import (
     find_obstacle,
     load_layout,
     random_starts,
+    reference_layouts,
 )
 from eqgrid.envs.overcooked_v2 import OvercookedV2
 from eqgrid.envs.rescue import GeneratedSites, Rescue, load_site, victims_left
@@ -45,7 +47,7 @@ from experiments._generated import (
     check_generated,
     with_drawn_layouts,
 )
-from experiments._world_config import AbstractWorldConfig, RunSettings
+from experiments._world_config import AbstractWorldConfig, RunSettings, files_among
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +98,11 @@ class Kitchen(AbstractWorldConfig):
     def layouts(self) -> tuple[str, ...]:
         """All layouts that are played in."""
         return self.mixture or (self.layout,)
+
+    @property
+    def layout_files(self) -> tuple[str, ...]:
+        names = {GENERATED, *KITCHENS, *REFERENCE_NAMES, *reference_layouts()}
+        return files_among(self.layouts + self.practice, names)
 
     @property
     def optimum(self) -> float | None:
@@ -210,6 +217,10 @@ class GoalsWorld(AbstractWorldConfig):
     """Named features, or planes."""
     normalize_observation: bool = False
     """Bring observations to mean 0 and variance 1."""
+
+    @property
+    def layout_files(self) -> tuple[str, ...]:
+        return files_among((self.layout,), {GENERATED, *ROOMS})
 
     @property
     def has_slow_resets(self) -> bool:

@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import importlib.metadata
 import json
+import math
 import os
 import re
 import subprocess
@@ -17,11 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save as save_arrays
 
 from agents import (
     MLP,
     OutOfMemory,
+    _checkpoint,
     _files,
     actor_critic,
     evaluate,
@@ -34,8 +36,15 @@ from agents import (
     trained_policy,
 )
 from eqgrid import Trajectories, make
-from eqgrid.envs.overcooked import KITCHENS, replay, stored_plans, trajectories_from_reference
-from experiments import _evaluation, _hub, _results
+from eqgrid.envs.overcooked import (
+    KITCHENS,
+    _layouts,
+    replay,
+    stored_plans,
+    trajectories_from_reference,
+)
+from eqgrid.grid import _layout
+from experiments import _evaluation, _hub, _policies, _results
 from experiments._build import build_evaluation_env, build_view
 from experiments._config import dump, parse
 from experiments._errors import RunError, UsageError
@@ -274,7 +283,7 @@ def test_it_leaves_numbers_a_film_and_a_card(tmp_path, call, monkeypatch):
     assert result["world"] == "goals"
     assert result["layout"] == "room"
     assert result["trained_steps"] == [7]
-    assert result["command"].startswith("python experiments/evaluate.py a.safetensors --episodes 4")
+    assert result["policies"] == ["a.safetensors"]
     one = place(tmp_path / "a.safetensors", 1).env
     check_episodes(load_trajectories(tmp_path / "games.npz", one), result["results"])
     with Image.open(tmp_path / "out" / "episode.gif") as film:
@@ -303,7 +312,7 @@ def check_card(text, result):
     assert of_entry["metrics"][0]["value"] == value
     assert "![One episode, with drawn actions](episode.gif)" in body
     assert "curve.png" not in body
-    assert result["command"] in body
+    assert "\npython experiments/evaluate.py policy.safetensors --episodes 4 --seed 0\n" in body
 
 
 class Hub:
@@ -444,6 +453,9 @@ def test_bad_usage_is_one_line(call, monkeypatch, files, args, says):
         ({"env": {"name": "goals", "layuot": "room"}}, "did you mean 'env.layout'"),
         ({"env": 3}, "'env'"),
         ({"width": "wide"}, "must be a whole number"),
+        ({"env": {"name": ["goals"]}}, "has ['goals'] for 'env.name'"),
+        ({"env": {"name": "goals", "horizon": 10**9}}, "--env.horizon must be at least 1 and at"),
+        ({"shaping": math.nan}, "--shaping must be a finite number"),
     ],
 )
 def test_strange_settings_are_one_line(call, tmp_path, entries, says):
@@ -452,10 +464,88 @@ def test_strange_settings_are_one_line(call, tmp_path, entries, says):
     metadata["run"] |= entries
     save_policy(tmp_path / "a", load_policy(tmp_path / "a"), metadata)
     code, said = call("a")
-    assert code == 2
+    assert code == 1
     assert said.startswith("error: The settings in the policy 'a' ")
     assert said.count("\n") == 1
     assert says in said
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize(
+    "entries",
+    [{"env_steps": "text"}, {"env_steps": -1}, {"run": []}, {"run": {"algorithm": 3}}],
+    ids=str,
+)
+def test_strange_metadata_are_one_line(call, tmp_path, entries):
+    write_policy(tmp_path / "a", *GOALS)
+    metadata = read_metadata(tmp_path / "a") | entries
+    save_policy(tmp_path / "a", load_policy(tmp_path / "a"), metadata)
+    code, said = call("a", "--card", "card")
+    assert code == 1
+    assert said.startswith("error: The metadata of 'a' are not those of a run: ")
+    assert said.count("\n") == 1
+    assert os.listdir(tmp_path) == ["a"], "nothing is written"
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize(
+    ("world", "flag"),
+    [("overcooked", "layout"), ("overcooked", "practice"), ("goals", "layout")],
+)
+def test_a_file_that_a_policy_names_is_not_opened(call, tmp_path, monkeypatch, world, flag):
+    """Not even if there is a layout in it."""
+    write_policy(tmp_path / "a", "--env.name", world)
+    metadata = read_metadata(tmp_path / "a")
+    path = str(tmp_path / "mine.layout")
+    Path(path).write_text(str(make(world).layout))
+    metadata["run"]["env"][flag] = [path] if flag == "practice" else path
+    save_policy(tmp_path / "a", load_policy(tmp_path / "a"), metadata)
+    opened = []
+    for module in (_layout, _layouts, _policies):
+        monkeypatch.setattr(module, "read_regular_text", opened.append)
+    code, said = call("a")
+    assert (code, opened) == (1, [])
+    assert said == (
+        f"error: The policy 'a' was trained in the layout {path!r}, which is no known name, and a "
+        "file that a policy names is not opened: choose a layout with --layout.\n"
+    )
+
+
+@pytest.mark.slow
+def test_nothing_that_is_handed_on_tells_of_folders(tmp_path, call, monkeypatch):
+    """Not even where all paths are absolute, and texts of others are Markdown and HTML."""
+    policy = write_policy(tmp_path / "runs" / "a.safetensors", *GOALS)
+    metadata = read_metadata(policy)
+    metadata["run"]["partners"]["policies"] = ["/home/somebody/friend.safetensors"]
+    about, data = _checkpoint.read(policy)
+    about["metadata"] = metadata
+    metadata["policy"]["versions"] = {"eqgrid": "1\n\n# Mine\n<script>x</script> [a](http://b)"}
+    text = json.dumps(about)
+    digest = _checkpoint._digest(text, data)
+    policy.write_bytes(save_arrays(data, {"about": text, "sha256": digest}))
+    layout = tmp_path / "mine.layout"
+    layout.write_text("#####\n#1 2#\n#   #\n#####\n")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    code, said = call(
+        *(policy, "--episodes", 2, "--out", tmp_path / "out", "--card", tmp_path / "card"),
+        *("--no-film", "--layout", layout),
+    )
+    assert code == 0, said
+    result = scores(tmp_path / "card")
+    assert result["policies"] == ["a.safetensors"]
+    assert result["results"][0]["seats"] == ["a.safetensors"] * 2
+    assert result["layout"] == "mine.layout"
+    for path in (tmp_path / "card").iterdir():
+        content = path.read_bytes()
+        assert str(tmp_path).encode() not in content
+        assert b"somebody" not in content
+    body = (tmp_path / "card" / "README.md").read_text()
+    assert "\n# Mine" not in body
+    assert r"1 \# Mine \<script\>x\</script\> \[a\]\(http://b\)" in body
+    assert "policy.safetensors --episodes 2 --seed 0 --layout mine.layout\n" in body
+    settings = read_metadata(tmp_path / "card" / "policy.safetensors")["run"]
+    assert settings["partners"]["policies"] == ["friend.safetensors"]
 
 
 @pytest.mark.slow
