@@ -30,7 +30,8 @@ def common_world(
     observations.
 
     **Raises:** `UsageError` when the worlds differ, when there is no such layout, or when a policy
-    does not fit into it; `CheckpointError` when there is no world of a policy's own settings.
+    does not fit into it; `CheckpointError` when the first policy's own settings
+    are of no world, or of one that it does not fit into.
     """
     _check_same_world(policies)
     first: Any = policies[0].config.env
@@ -49,7 +50,8 @@ def common_world(
         try:
             saved.policy.check(shown)
         except ValueError as error:
-            raise UsageError(
+            own = layout is None and saved is policies[0]
+            raise (CheckpointError if own else UsageError)(
                 f"{saved.name!r} cannot act in {env.name}, {short_name(env.title)}: {error}"
             ) from error
     return settings, world

@@ -1,0 +1,198 @@
+"""Policy files with a right checksum and forged metadata: each is a `CheckpointError`, or a policy
+that acts.
+"""
+
+import copy
+import functools
+import json
+import tomllib
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from msgspec import inspect
+from safetensors.numpy import save as save_arrays
+
+from agents import (
+    MLP,
+    CheckpointError,
+    _checkpoint,
+    actor_critic,
+    load_policy,
+    save_policy,
+    trained_policy,
+)
+from agents._policy_schema import PolicyTable
+from eqgrid import Masked, ObservationAndState
+from experiments._build import build_training_env
+from experiments._card import _body, _front_matter
+from experiments._common_world import common_world
+from experiments._config import dump, parse
+from experiments._metadata import _Metadata
+from experiments._policies import read_policy
+
+pytestmark = pytest.mark.robustness
+CASES = 500
+JUNK = st.recursive(
+    st.sampled_from([None, True, -1, 0, 10**9, 2**70, 1.5, float("nan"), float("inf"), "", "../x"])
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)
+
+
+class Schema(_Metadata, total=False):
+    """All that is read of the metadata of a policy."""
+
+    policy: PolicyTable
+
+
+SCHEMA = inspect.type_info(Schema)
+TABLES: dict[int, st.SearchStrategy] = {}
+
+
+def values_of(kind: inspect.Type) -> st.SearchStrategy:
+    """The values that the schema allows, and some that are only nearly allowed."""
+    match kind:
+        case inspect.IntType():
+            ends = [x + d for x in (kind.ge, kind.le) if x is not None for d in (-1, 0, 1)]
+            return st.integers(-3, 70) | st.sampled_from(ends or [0])
+        case inspect.FloatType():
+            return st.floats()
+        case inspect.StrType():
+            return st.text(max_size=5)
+        case inspect.LiteralType():
+            return st.sampled_from(kind.values)
+        case inspect.NoneType():
+            return st.none()
+        case inspect.ListType():
+            return st.lists(values_of(kind.item_type), max_size=3)
+        case inspect.DictType():
+            return st.dictionaries(st.text(max_size=3), values_of(kind.value_type), max_size=3)
+        case inspect.UnionType():
+            return st.one_of([values_of(x) for x in kind.types])
+        case inspect.StructType() | inspect.TypedDictType():
+            return TABLES.setdefault(id(kind), st.deferred(lambda: tables_of(kind)))
+    return JUNK
+
+
+def tables_of(kind) -> st.SearchStrategy:
+    fields = {field.encode_name: field for field in kind.fields}
+    tag = {kind.tag_field: st.just(kind.tag)} if getattr(kind, "tag_field", None) else {}
+    needed = {name: values_of(x.type) for name, x in fields.items() if x.required}
+    optional = {name: values_of(x.type) for name, x in fields.items() if not x.required}
+    return st.fixed_dictionaries(tag | needed, optional=optional)
+
+
+def kind_at(kind: inspect.Type | None, table: dict, name: str) -> inspect.Type | None:
+    """What the schema says of an entry of a valid table."""
+    kinds = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
+    for one in kinds:
+        if isinstance(one, inspect.StructType | inspect.TypedDictType):
+            fields = {field.encode_name: field.type for field in one.fields}
+            tag_field = getattr(one, "tag_field", None)
+            if name in fields and (tag_field is None or one.tag == table[tag_field]):
+                return fields[name]
+    return None
+
+
+def entries(table: dict, kind: inspect.Type | None, *where: str):
+    """All entries of a valid table, and of the tables in it, with what the schema says of them."""
+    for name, value in table.items():
+        inner = kind_at(kind, table, name)
+        yield (*where, name), inner
+        if isinstance(value, dict):
+            yield from entries(value, inner, *where, name)
+
+
+@pytest.fixture(scope="module")
+def genuine(tmp_path_factory):
+    """What a checkpoint says of itself, and its arrays."""
+    path = tmp_path_factory.mktemp("policy") / "a"
+    flags = ("--env.name", "goals", "--env.normalize-observation", "--num-envs", "2")
+    config = parse("ippo", flags)
+    env = build_training_env(config)
+    network = functools.partial(MLP, width=4, depth=1)
+    policy = actor_critic(env, jax.random.key(0), network=network)
+    trained = trained_policy(policy, env, env.reset(jax.random.key(0))[1])
+    run = tomllib.loads(dump("ippo", config))
+    save_policy(path, trained, {"run": run, "env_steps": 7, "eval_return_mean": 0.5})
+    return _checkpoint.read(path)
+
+
+@st.composite
+def forgeries(draw, metadata):
+    """The metadata with up to two entries that are replaced, left out or made up."""
+    metadata = copy.deepcopy(metadata)
+    known = list(entries(metadata, SCHEMA))
+    for _ in range(draw(st.integers(0, 2))):
+        (*where, name), kind = draw(st.sampled_from(known))
+        table = metadata
+        for part in where:
+            table = table.get(part, {}) if isinstance(table, dict) else {}
+        if not isinstance(table, dict):
+            continue
+        match draw(st.sampled_from(["allowed", "junk", "left out", "made up"])):
+            case "allowed" if kind is not None:
+                table[name] = draw(values_of(kind))
+            case "left out":
+                table.pop(name, None)
+            case "made up":
+                table[draw(st.text(max_size=5))] = draw(JUNK)
+            case _:
+                table[name] = draw(JUNK)
+    return metadata
+
+
+def without_state(observation):
+    return jax.tree.map(
+        lambda x: x.local if isinstance(x, ObservationAndState) else x,
+        observation,
+        is_leaf=lambda x: isinstance(x, ObservationAndState),
+    )
+
+
+def check_acts(policy):
+    """One step, in which all is allowed."""
+    shapes = without_state(policy.observation)
+    seen = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    if isinstance(seen, Masked):
+        seen = eqx.tree_at(lambda x: x.action_mask, seen, replace_fn=jnp.ones_like)
+    action, _ = policy.act(seen, policy.initial_carry(), jax.random.key(1))
+    assert action.shape[0] == policy.num_agents
+    assert jnp.isfinite(action).all()
+
+
+def check_card(saved):
+    """It can be written."""
+    evaluation = {"layout": "room", "episodes": 1, "seed": 0, "results": []}
+    assert _front_matter(saved, evaluation) + _body(saved, evaluation, {})
+
+
+def test_forged_metadata_are_refused_or_the_policy_acts(genuine, tmp_path):
+    about, data = genuine
+    counts = {"refused": 0, "acts": 0}
+
+    @settings(
+        max_examples=CASES, deadline=None, derandomize=True, suppress_health_check=HealthCheck
+    )
+    @given(metadata=forgeries(about["metadata"]))
+    def check(metadata):
+        text = json.dumps({**about, "metadata": metadata})
+        digest = _checkpoint._digest(text, data)
+        path = tmp_path / "forged"
+        path.write_bytes(save_arrays(data, {"about": text, "sha256": digest}))
+        try:
+            check_acts(load_policy(path))
+            if "run" in metadata:
+                saved = read_policy(path, None)
+                common_world([saved])
+                check_card(saved)
+            counts["acts"] += 1
+        except CheckpointError:
+            counts["refused"] += 1
+
+    check()
+    assert min(counts.values()) > CASES / 20, "both happen"
