@@ -15,7 +15,7 @@ from jaxtyping import PyTree
 from safetensors import SafetensorError
 from safetensors.numpy import load, save as serialize
 
-from eqgrid import read_regular_file
+from eqgrid import MAX_FILE_BYTES, read_regular_file
 
 from ._files import write_whole
 from ._schema import check_schema
@@ -60,6 +60,8 @@ def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = N
     path = Path(path)
     try:
         content = _serialize(state, dict(metadata or {}))
+        if len(content) > MAX_FILE_BYTES:
+            raise ValueError(f"it has more than {MAX_FILE_BYTES:,} bytes")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content)
     except (OSError, ValueError, TypeError, SafetensorError) as error:

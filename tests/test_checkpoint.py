@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from safetensors.numpy import load_file
 
 import agents._files
-from agents import CheckpointError, read_metadata, restore, save
+from agents import CheckpointError, _checkpoint, read_metadata, restore, save
 
 
 class Notes(eqx.Module):
@@ -236,6 +236,13 @@ def test_what_is_cut_or_longer_is_noticed(tmp_path, length, junk):
     else:
         with pytest.raises(CheckpointError, match="damaged, or no checkpoint"):
             restore(path, notes())
+
+
+def test_what_is_too_large_to_be_read_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(_checkpoint, "MAX_FILE_BYTES", 100)
+    with pytest.raises(CheckpointError, match="cannot be written: it has more than 100 bytes"):
+        save(tmp_path / "a", notes())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_is_no_checkpoint(tmp_path):

@@ -375,6 +375,11 @@ def test_a_policy_takes_the_text_of_its_layout_along(tmp_path):
     (tmp_path / "mine.layout").write_text(text)
     env = parse("ippo", ["--env.layout", str(tmp_path / "mine.layout")]).env
     assert portable(env) == dataclasses.replace(env, layout=text)
+    grid = f"'grid': {text.strip()!r}"
+    text = f"{{{grid},\n'start_all_orders': [{{'ingredients': ['onion']}}]}}\n"
+    (tmp_path / "theirs.layout").write_text(text)
+    theirs = dataclasses.replace(env, layout=str(tmp_path / "theirs.layout"))
+    assert portable(theirs) == dataclasses.replace(env, layout=text)
     named = parse("ippo", []).env
     assert portable(named) is named
     assert portable(dataclasses.replace(named, practice=("ring",))) == named
