@@ -6,10 +6,11 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray, PyTree, Shaped
 
 from ._append_vector import append_vector
 from ._auto_reset import AutoReset
+from ._checks import MAX_STEPS, as_number
 from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from ._nesting import check_single_env, contains_wrapper
 from ._observed import map_observation, split_mask
@@ -35,23 +36,23 @@ class AppendTimeLeft(AbstractWrapper):
 
     - `env`: one environment, not yet inside `AutoReset`, whose observation has floating-point
         arrays only, each with an axis after `agents`.
-    - `horizon`: the steps of an episode, at least 1.
+    - `horizon`: the steps of an episode, at least 1. An array leaf, so that Modules with different
+        horizons can be batched.
 
-    **Raises:** `ValueError` for a wrong nesting, a horizon below 1, or another observation.
+    **Raises:** `ValueError` for a wrong nesting, a horizon below 1, or another observation. A
+    horizon that is being traced is not looked at.
     """
 
     env: AbstractEnv
     horizon: Int[Array, ""]
 
-    def __init__(self, env: AbstractEnv | AbstractVectorEnv, horizon: int):
+    def __init__(self, env: AbstractEnv | AbstractVectorEnv, horizon: Int[ArrayLike, ""]):
         self.env = check_single_env(env, "AppendTimeLeft(env, horizon)")
         if contains_wrapper(self.env, AutoReset):
             raise ValueError(
                 "AppendTimeLeft must be inside AutoReset, which begins its count anew: "
                 "AutoReset(AppendTimeLeft(env, horizon))."
             )
-        if horizon < 1:
-            raise ValueError(f"AppendTimeLeft needs a horizon of at least 1, but got {horizon}.")
         observation, _ = eqx.filter_eval_shape(self.env.reset, jax.random.key(0))
         for leaf in jax.tree.leaves(split_mask(observation)[0]):
             if len(leaf.shape) < 2 or not jnp.issubdtype(leaf.dtype, jnp.floating):
@@ -59,7 +60,8 @@ class AppendTimeLeft(AbstractWrapper):
                     "AppendTimeLeft needs observations of floating-point numbers, with an axis "
                     f"after `agents`, but one array is {leaf.dtype}{list(leaf.shape)}."
                 )
-        self.horizon = jnp.asarray(horizon, dtype=int)
+        needs = f"AppendTimeLeft needs a horizon from 1 to {MAX_STEPS:,} steps"
+        self.horizon = as_number(horizon, int, lambda x: 1 <= x <= MAX_STEPS, needs)
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
         observation, env_state = self.env.reset(key)

@@ -6,8 +6,9 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray, PyTree, Real, Shaped
 
+from ._checks import as_clip, as_epsilon
 from ._env import (
     AbstractEnv,
     AbstractVectorEnv,
@@ -49,7 +50,8 @@ class NormalizeObservation(AbstractVectorWrapper):
     - `moments`: where to start from at `reset`; from nothing unless given.
     - `frozen`: whether `moments` stay as they are.
 
-    **Raises:** `ValueError` for a wrong nesting, or for frozen moments that are not given.
+    **Raises:** `ValueError` for a wrong nesting, for frozen moments that are not given, or for a
+    number out of range. Numbers that are being traced are not looked at.
     """
 
     env: AbstractVectorEnv
@@ -61,8 +63,8 @@ class NormalizeObservation(AbstractVectorWrapper):
     def __init__(
         self,
         env: AbstractEnv | AbstractVectorEnv,
-        epsilon: float | Float[Array, ""] = 1e-8,
-        clip: float | Float[Array, ""] = 10.0,
+        epsilon: Real[ArrayLike, ""] = 1e-8,
+        clip: Real[ArrayLike, ""] = 10.0,
         *,
         moments: PyTree[RunningMoments] | None = None,
         frozen: bool = False,
@@ -72,8 +74,8 @@ class NormalizeObservation(AbstractVectorWrapper):
             raise ValueError("One NormalizeObservation is enough: NormalizeObservation(env).")
         if frozen and moments is None:
             raise ValueError("NormalizeObservation has no moments to freeze: pass `moments`.")
-        self.epsilon = jnp.asarray(epsilon, dtype=float)
-        self.clip = jnp.asarray(clip, dtype=float)
+        self.epsilon = as_epsilon(epsilon, "NormalizeObservation")
+        self.clip = as_clip(clip, "NormalizeObservation")
         self.moments = moments
         self.frozen = frozen
 

@@ -4,8 +4,9 @@ from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray, PyTree, Real, Shaped
 
+from ._checks import as_clip, as_epsilon, as_number
 from ._env import (
     AbstractEnv,
     AbstractVectorEnv,
@@ -44,7 +45,8 @@ class NormalizeReward(AbstractVectorWrapper):
     - `gamma`: that of the learner, from 0 to 1.
     - `epsilon`: added to the variance. `clip`: the largest magnitude; `jnp.inf` for none.
 
-    **Raises:** `ValueError` for a wrong nesting or a gamma out of range.
+    **Raises:** `ValueError` for a wrong nesting or a number out of range. Numbers that are being
+    traced are not looked at.
     """
 
     env: AbstractVectorEnv
@@ -55,18 +57,17 @@ class NormalizeReward(AbstractVectorWrapper):
     def __init__(
         self,
         env: AbstractEnv | AbstractVectorEnv,
-        gamma: float | Float[Array, ""] = 0.99,
-        epsilon: float | Float[Array, ""] = 1e-8,
-        clip: float | Float[Array, ""] = 10.0,
+        gamma: Real[ArrayLike, ""] = 0.99,
+        epsilon: Real[ArrayLike, ""] = 1e-8,
+        clip: Real[ArrayLike, ""] = 10.0,
     ):
         self.env = check_vector_env(env, "NormalizeReward(env)")
         if contains_wrapper(self.env, NormalizeReward):
             raise ValueError("One NormalizeReward is enough: NormalizeReward(env, gamma).")
-        if isinstance(gamma, float | int) and not 0 <= gamma <= 1:
-            raise ValueError(f"NormalizeReward needs a gamma from 0 to 1, but got {gamma}.")
-        self.gamma = jnp.asarray(gamma, dtype=float)
-        self.epsilon = jnp.asarray(epsilon, dtype=float)
-        self.clip = jnp.asarray(clip, dtype=float)
+        needs = "NormalizeReward needs a gamma from 0 to 1"
+        self.gamma = as_number(gamma, float, lambda x: 0 <= x <= 1, needs)
+        self.epsilon = as_epsilon(epsilon, "NormalizeReward")
+        self.clip = as_clip(clip, "NormalizeReward")
 
     def reset(
         self, key: PRNGKeyArray

@@ -9,9 +9,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray, PyTree, Real, Shaped
 
+from ._checks import as_number, as_probability
 from ._observed import sample_allowed
 from ._spaces import AbstractSpace
 
@@ -120,7 +120,8 @@ class NoisyPartner(AbstractPartner):
         `RandomPartner` draws it.
     - `action_space`: where that one is drawn from.
 
-    **Raises:** `ValueError` when the level is not between 0 and 1.
+    **Raises:** `ValueError` when the level is not between 0 and 1. A level that is being traced is
+    not looked at.
     """
 
     partner: AbstractPartner
@@ -130,13 +131,11 @@ class NoisyPartner(AbstractPartner):
     def __init__(
         self,
         partner: AbstractPartner,
-        level: float | Float[Array, ""],
+        level: Real[ArrayLike, ""],
         action_space: AbstractSpace,
     ):
-        if not isinstance(level, Tracer) and not bool(0 <= level <= 1):
-            raise ValueError(f"The level of noise is a probability, between 0 and 1, not {level}.")
         self.partner, self.action_space = partner, action_space
-        self.level = jnp.asarray(level, float)
+        self.level = as_probability(level, "NoisyPartner needs a level between 0 and 1")
 
     def initial_carry(self) -> PyTree[Shaped[Array, "..."]]:
         return self.partner.initial_carry()
@@ -198,7 +197,8 @@ class OneOf(AbstractPartner):
     - `partners`: from which one is picked.
     - `number`: which one acts.
 
-    **Raises:** `ValueError` when there is no partner.
+    **Raises:** `ValueError` when there is no partner, or none of this number. A number that is
+    being traced is not looked at.
     """
 
     stacks: tuple[AbstractPartner, ...]
@@ -206,7 +206,7 @@ class OneOf(AbstractPartner):
     row: Int[Array, " partners"]
     number: Int[Array, ""]
 
-    def __init__(self, partners: Sequence[AbstractPartner], number: int | Int[Array, ""] = 0):
+    def __init__(self, partners: Sequence[AbstractPartner], number: Int[ArrayLike, ""] = 0):
         if len(partners) == 0:
             raise ValueError("OneOf needs at least 1 partner, but got none.")
         stacks = stack_partners(partners)
@@ -215,7 +215,8 @@ class OneOf(AbstractPartner):
             group[list(numbers)], row[list(numbers)] = i, np.arange(len(numbers))
         self.stacks = tuple(stack for stack, _ in stacks)
         self.group, self.row = jnp.asarray(group), jnp.asarray(row)
-        self.number = jnp.asarray(number)
+        needs = f"OneOf needs a number from 0 to {len(partners) - 1}, which of its partners acts"
+        self.number = as_number(number, int, lambda x: 0 <= x < len(partners), needs)
 
     @property
     def num_partners(self) -> int:

@@ -7,8 +7,9 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray, PyTree, Real, Shaped
 
+from ._checks import as_number, is_finite
 from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from ._info import info_entry
 from ._nesting import check_single_env, iter_wrappers
@@ -37,7 +38,8 @@ class ShapedReward(AbstractWrapper):
         `LinearSchedule` or any optax schedule; or a number, for a weight that stays.
     - `key`: the entry of `info` that holds the shaping reward.
 
-    **Raises:** `ValueError` for a wrong nesting, or an `info[key]` that is missing or misshapen.
+    **Raises:** `ValueError` for a wrong nesting, an `info[key]` that is missing or misshapen, or
+    what is neither a schedule nor a finite number.
     """
 
     env: AbstractEnv
@@ -47,7 +49,7 @@ class ShapedReward(AbstractWrapper):
     def __init__(
         self,
         env: AbstractEnv | AbstractVectorEnv,
-        schedule: Callable[[Int[Array, ""]], Any] | float | Float[Array, ""],
+        schedule: Callable[[Int[Array, ""]], Any] | Real[ArrayLike, ""],
         key: str = "shaped_reward",
     ):
         self.env = check_single_env(env, "ShapedReward(env, schedule)")
@@ -64,7 +66,7 @@ class ShapedReward(AbstractWrapper):
                 f"ShapedReward needs one float per agent in info[{key!r}], "
                 f"but finds {entry.dtype} of shape {entry.shape}."
             )
-        self.schedule = schedule if callable(schedule) else _Constant(jnp.asarray(schedule, float))
+        self.schedule = schedule if callable(schedule) else _Constant(_as_weight(schedule))
         self.key = key
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
@@ -84,6 +86,11 @@ class ShapedReward(AbstractWrapper):
 
     def observe(self, state: ShapedRewardState) -> PyTree[Shaped[Array, "agents ..."]]:
         return self.env.observe(state.env_state)
+
+
+def _as_weight(weight: Real[ArrayLike, ""]) -> Float[Array, ""]:
+    needs = "ShapedReward needs a schedule, or a finite number"
+    return as_number(weight, float, is_finite, needs)
 
 
 @final

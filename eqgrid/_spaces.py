@@ -7,8 +7,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from ._checks import as_count, is_known
 
 
 class AbstractSpace(eqx.Module):
@@ -31,14 +32,13 @@ class Discrete(AbstractSpace):
 
     - `n`: how many choices there are, at least 1.
 
-    **Raises:** `ValueError` when `n` is not positive.
+    **Raises:** `ValueError` when `n` is no whole number, or not positive.
     """
 
     n: int = eqx.field(static=True)
 
-    def __check_init__(self):
-        if self.n < 1:
-            raise ValueError(f"Discrete needs at least 1 choice, but got n={self.n}.")
+    def __init__(self, n: int):
+        self.n = as_count(n, "Discrete needs at least 1 choice")
 
     def sample(self, key: PRNGKeyArray) -> Int[Array, ""]:
         return jax.random.randint(key, (), 0, self.n)
@@ -77,7 +77,7 @@ class Box(AbstractSpace):
                 f"Box bounds must broadcast to shape {shape}: low has shape {jnp.shape(low)}, "
                 f"high has shape {jnp.shape(high)}."
             ) from error
-        if isinstance(self.low, Tracer) or isinstance(self.high, Tracer):
+        if not is_known(self.low, self.high):
             return
         lowest, highest = np.asarray(self.low), np.asarray(self.high)
         if not (np.isfinite(lowest).all() and np.isfinite(highest).all()):

@@ -4,9 +4,10 @@ import dataclasses
 from typing import final
 
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray, PyTree, Shaped
 
 from ._auto_reset import AutoReset
+from ._checks import MAX_STEPS, as_number
 from ._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from ._log_episodes import LogEpisodes
 from ._nesting import check_single_env, contains_wrapper
@@ -35,13 +36,14 @@ class TimeLimit(AbstractWrapper):
     - `limit`: the number of steps, at least 1. An array leaf, so that Modules with different
         limits can be batched.
 
-    **Raises:** `ValueError` for a wrong nesting or a limit below 1.
+    **Raises:** `ValueError` for a wrong nesting or a limit below 1. A limit that is being traced is
+    not looked at.
     """
 
     env: AbstractEnv
     limit: Int[Array, ""]
 
-    def __init__(self, env: AbstractEnv | AbstractVectorEnv, limit: int | Int[Array, ""]):
+    def __init__(self, env: AbstractEnv | AbstractVectorEnv, limit: Int[ArrayLike, ""]):
         self.env = check_single_env(env, "TimeLimit(env, limit)")
         if contains_wrapper(self.env, AutoReset):
             raise ValueError(
@@ -53,9 +55,8 @@ class TimeLimit(AbstractWrapper):
                 "TimeLimit must be inside LogEpisodes, which would never see the cut: "
                 "LogEpisodes(TimeLimit(env, limit))."
             )
-        if isinstance(limit, int) and limit < 1:
-            raise ValueError(f"TimeLimit needs a limit of at least 1 step, but got {limit}.")
-        self.limit = jnp.asarray(limit, dtype=int)
+        needs = f"TimeLimit needs a limit from 1 to {MAX_STEPS:,} steps"
+        self.limit = as_number(limit, int, lambda x: 1 <= x <= MAX_STEPS, needs)
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
         observation, env_state = self.env.reset(key)

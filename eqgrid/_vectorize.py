@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
 
-from ._checks import check_action_shape, check_state
+from ._checks import as_count, check_action_shape, check_state
 from ._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
 from ._nesting import check_single_env
 from ._spaces import AbstractSpace
@@ -25,7 +25,7 @@ class Vectorize(AbstractVectorEnv):
     - `env`: one environment.
     - `num_envs`: how many copies, at least 1.
 
-    **Raises:** `ValueError` for many environments, or for fewer than 1 copy.
+    **Raises:** `ValueError` for many environments, or for what is no number of copies.
     """
 
     env: AbstractEnv
@@ -33,11 +33,7 @@ class Vectorize(AbstractVectorEnv):
 
     def __init__(self, env: AbstractEnv | AbstractVectorEnv, num_envs: int):
         self.env = check_single_env(env, "Vectorize(env, num_envs)")
-        if num_envs < 1:
-            raise ValueError(
-                f"Vectorize needs at least 1 environment, but got num_envs={num_envs}."
-            )
-        self.num_envs = num_envs
+        self.num_envs = as_count(num_envs, "Vectorize needs at least 1 environment")
 
     @property
     def num_agents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -5,9 +5,10 @@ from typing import final
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray, PyTree, Real, Shaped
 
 from ._auto_reset import AutoReset
+from ._checks import as_probability, is_known
 from ._env import (
     AbstractEnv,
     AbstractVectorEnv,
@@ -67,7 +68,8 @@ class WithPartner(AbstractWrapper):
         by a random one; for every episode it is drawn uniformly between them.
 
     **Raises:** `ValueError` for a wrong nesting, for an environment with one agent, for what is no
-    probability, or for bounds of the noise in the wrong order.
+    probability, or for bounds of the noise in the wrong order. Numbers that are being traced are
+    not looked at.
     """
 
     env: AbstractEnv
@@ -80,8 +82,8 @@ class WithPartner(AbstractWrapper):
         env: AbstractEnv | AbstractVectorEnv,
         partners: OneOf | None = None,
         *,
-        share: float = 1.0,
-        noise: tuple[float, float] = (0.0, 0.0),
+        share: Real[ArrayLike, ""] = 1.0,
+        noise: tuple[Real[ArrayLike, ""], Real[ArrayLike, ""]] | Float[Array, " 2"] = (0.0, 0.0),
     ):
         self.env = check_single_env(env, "WithPartner(env)")
         if contains_wrapper(self.env, AutoReset):
@@ -91,13 +93,15 @@ class WithPartner(AbstractWrapper):
             )
         if self.env.num_agents < 2:
             raise ValueError("WithPartner needs an environment with at least 2 agents.")
-        if not (0 <= share <= 1 and 0 <= noise[0] <= noise[1] <= 1):
-            raise ValueError(
-                "WithPartner needs a share between 0 and 1, and two such numbers, the smaller one "
-                f"first, for the noise, but got share={share} and noise={noise}."
-            )
         self.partners = partners
-        self.share, self.noise = jnp.asarray(share, float), jnp.asarray(noise, float)
+        self.share = as_probability(share, "WithPartner needs a share between 0 and 1")
+        needs = "WithPartner needs two numbers between 0 and 1 for the noise, the smaller one first"
+        if len(noise) != 2:
+            raise ValueError(f"{needs}, but got {noise!r:.60}.")
+        least, largest = (as_probability(bound, needs) for bound in noise)
+        if is_known(*noise) and noise[0] > noise[1]:
+            raise ValueError(f"{needs}, but got {noise!r:.60}.")
+        self.noise = jnp.stack([least, largest])
 
     def reset(
         self, key: PRNGKeyArray

@@ -65,7 +65,7 @@ def test_noise_in_a_box(key):
 
 @pytest.mark.parametrize("level", [-0.1, 1.1, float("nan")])
 def test_a_level_is_a_probability(level):
-    with pytest.raises(ValueError, match="level of noise is a probability"):
+    with pytest.raises(ValueError, match="NoisyPartner needs a level between 0 and 1"):
         NoisyPartner(StayPartner(4), level, SPACE)
 
 

@@ -53,7 +53,7 @@ def test_limits_can_be_batched(key):
 
 @pytest.mark.parametrize("limit", [0, -3])
 def test_a_limit_below_one_is_refused(limit):
-    with pytest.raises(ValueError, match=f"at least 1 step, but got {limit}"):
+    with pytest.raises(ValueError, match=f"from 1 to 1,073,741,824 steps, but got {limit}"):
         TimeLimit(CartPole(), limit)
 
 

@@ -85,7 +85,7 @@ def test_one_environment_is_a_batch_of_one(key):
 
 @pytest.mark.parametrize("num_envs", [0, -2])
 def test_needs_an_environment(num_envs):
-    with pytest.raises(ValueError, match=f"at least 1 environment, but got num_envs={num_envs}"):
+    with pytest.raises(ValueError, match=f"at least 1 environment, but got {num_envs}"):
         Vectorize(CartPole(), num_envs)
 
 

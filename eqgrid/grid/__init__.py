@@ -1,3 +1,9 @@
+from .._checks import (
+    as_number as as_number,
+    as_probability as as_probability,
+    check_whole as check_whole,
+    is_finite as is_finite,
+)
 from ._actions import (
     MOVES as MOVES,
     Action as Action,
@@ -44,6 +50,7 @@ from ._kinds import (
 from ._layout import (
     Layout as Layout,
     LayoutError as LayoutError,
+    check_named as check_named,
     choose_text as choose_text,
     did_you_mean as did_you_mean,
     empty_world as empty_world,
@@ -95,7 +102,6 @@ from ._starts import (
     RandomPositions as RandomPositions,
     WithProbability as WithProbability,
     apply_starts as apply_starts,
-    as_probability as as_probability,
 )
 from ._state_planes import (
     STEPS_UNIT as STEPS_UNIT,

@@ -8,9 +8,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Int32, PRNGKeyArray, PyTree, Shaped, UInt8
+from jaxtyping import Array, ArrayLike, Bool, Int, Int32, PRNGKeyArray, PyTree, Shaped, UInt8
 
-from .._checks import check_action_shape
+from .._checks import MAX_STEPS, as_number, check_action_shape
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Discrete
 from ._actions import Action
@@ -22,8 +22,6 @@ from ._rewards import AbstractEnding, AbstractEvents, AbstractReward, RuleEvents
 from ._starts import AbstractStart, apply_starts
 from ._step import AbstractPhase, Step, run_phases
 from ._world import World
-
-_MAX_HORIZON = 2**30  # the time is int32
 
 
 @final
@@ -62,7 +60,7 @@ class GridWorld(AbstractEnv):
         ending: AbstractEnding | None = None,
         observation: AbstractObservation | None = None,
         starts: Sequence[AbstractStart] = (),
-        horizon: int = 400,
+        horizon: Int[ArrayLike, ""] = 400,
     ):
         """**Arguments:**
 
@@ -76,13 +74,9 @@ class GridWorld(AbstractEnv):
         - `starts`: what is random about the start of an episode, applied in this order.
         - `horizon`: steps in an episode.
 
-        **Raises:** `ValueError` with one sentence, such as for a number that no kind has.
+        **Raises:** `ValueError` with one sentence, such as for a number that no kind has. Numbers
+        that are being traced, such as a horizon under `eqx.filter_vmap`, are not looked at.
         """
-        if not 1 <= horizon <= _MAX_HORIZON:
-            raise ValueError(
-                f"An episode needs at least 1 step, and at most {_MAX_HORIZON:,}, but the horizon "
-                f"is {horizon}."
-            )
         if not actions:
             raise ValueError("A world needs at least one action.")
         check_layout(layout)
@@ -92,7 +86,9 @@ class GridWorld(AbstractEnv):
         self.events = RuleEvents() if events is None else events
         self.observation = Planes() if observation is None else observation
         self.starts = tuple(starts)
-        self.horizon = jnp.asarray(horizon, jnp.int32)
+        needs = f"A world needs a horizon from 1 to {MAX_STEPS:,} steps"
+        steps = as_number(horizon, int, lambda x: 1 <= x <= MAX_STEPS, needs)
+        self.horizon = steps.astype(jnp.int32)
         self.action_space = Discrete(len(self.actions))
 
     @property

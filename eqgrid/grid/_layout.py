@@ -11,9 +11,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Bool, Int, PyTree, Shaped, UInt8
 
+from .._checks import is_known
 from .._files import read_regular_text
 from ._kinds import AGENT_CHARACTERS, NOTHING, Kinds
 from ._world import IDLE, Bodies, Cell, Direction, World
@@ -137,6 +137,22 @@ def empty_world(
     )
 
 
+def check_named(layout: object, *types: type) -> None:
+    """Refuses what cannot name or describe a layout, such as a number.
+
+    **Arguments:**
+
+    - `layout`: what a game was given.
+    - `types`: what it may be besides a name or a text.
+
+    **Raises:** `LayoutError` with one sentence.
+    """
+    if not isinstance(layout, (str, *types)):
+        others = {Path: "the path of a file", Layout: "a Layout"}
+        known = " or ".join(["a name", "a text", *(others[kind] for kind in types)])
+        raise LayoutError(f"A layout is given as {known}, but this one is {layout!r:.60}.")
+
+
 def choose_text(layout: str | Path, texts: Mapping[str, str]) -> str:
     """The text of a layout.
 
@@ -146,6 +162,7 @@ def choose_text(layout: str | Path, texts: Mapping[str, str]) -> str:
 
     **Raises:** `LayoutError` when there is no such name, and no such file that can be read.
     """
+    check_named(layout, Path, Layout)
     if isinstance(layout, str) and "\n" in layout.strip():
         return layout
     if str(layout) in texts:
@@ -180,7 +197,7 @@ def check_layout(layout: Layout) -> None:
         (cells.object, kinds.num_codes, "object"),
         (bodies.held, kinds.num_codes, "held object"),
     ):
-        if isinstance(values, Tracer):
+        if not is_known(values):
             continue
         if (wrong := np.asarray(values)[np.asarray(values) >= count]).size:
             raise LayoutError(

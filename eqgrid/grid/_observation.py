@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32, Integer, PyTree, Shaped, UInt8
 
+from .._checks import check_whole
 from ._kinds import NOTHING, Kinds
 from ._layout import Layout
 from ._world import IDLE, Bodies, Cell, Direction, World, get_cell
@@ -99,6 +100,7 @@ class Planes(AbstractObservation):
     last_steps: int = eqx.field(static=True, default=0)
 
     def __check_init__(self):
+        check_whole(radius=1 if self.radius is None else self.radius, last_steps=self.last_steps)
         if self.radius is not None and self.radius < 1:
             raise ValueError(f"A window needs a radius of at least 1 cell, not {self.radius}.")
 

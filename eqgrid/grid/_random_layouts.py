@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped, UInt8, UInt32
 
+from .._checks import as_number
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace
 from ._film import Film
 from ._grid_world import GridWorld
 from ._layout import Layout, LayoutError
 from ._observation import AbstractObservation
-from ._starts import as_probability
 from ._world import World
 
 _ATTEMPTS = 1024
@@ -92,9 +92,8 @@ class SplitLayouts(AbstractGenerator):
 
         **Raises:** `ValueError` (a `LayoutError`) when there are too few layouts to be split.
         """
-        if not 0 < share < 1:
-            raise ValueError(f"Both parts need layouts: share is between 0 and 1, not {share}.")
-        self.layouts, self.share = layouts, as_probability(share)
+        needs = "Both parts need layouts, so share must be above 0 and below 1"
+        self.layouts, self.share = layouts, as_number(share, float, lambda x: 0 < x < 1, needs)
         self.held_out = jnp.asarray(held_out)
         check_generator(self, "there are too few different ones to hold some out")
 

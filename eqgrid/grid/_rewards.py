@@ -9,8 +9,9 @@ from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32
+from jaxtyping import Array, ArrayLike, Bool, Float32, Real
 
+from .._checks import as_number, is_finite
 from ._step import Step
 
 
@@ -56,20 +57,26 @@ class WeightedEventReward(AbstractReward):
     - `names`: the names of the game's events.
     - `shared`: every agent is paid for the events of all.
 
-    **Raises:** `ValueError` when there is no such event.
+    **Raises:** `ValueError` when there is no such event, or a weight is not finite. Weights that
+    are being traced are not looked at.
     """
 
     weights: Float32[Array, " events"]
     shared: bool = eqx.field(static=True)
 
     def __init__(
-        self, weights: Mapping[str, float | int], names: tuple[str, ...], *, shared: bool = False
+        self,
+        weights: Mapping[str, Real[ArrayLike, ""]],
+        names: tuple[str, ...],
+        *,
+        shared: bool = False,
     ):
         if unknown := set(weights) - set(names):
             raise ValueError(
                 f"There is no event {min(unknown)!r}: the events are {', '.join(names)}."
             )
-        self.weights = jnp.asarray([weights.get(name, 0.0) for name in names], jnp.float32)
+        worth = [_as_weight(name, weights.get(name, 0.0)) for name in names]
+        self.weights = jnp.asarray(worth, jnp.float32)
         self.shared = shared
 
     def __call__(self, step: Step) -> Float32[Array, " agents"]:
@@ -77,6 +84,11 @@ class WeightedEventReward(AbstractReward):
         paid = [x.astype(jnp.float32) * w for x, w in zip(step.happened, self.weights, strict=True)]
         own = sum(paid, start=jnp.zeros(step.world.num_agents, jnp.float32))
         return jnp.broadcast_to(own.sum(), own.shape) if self.shared else own
+
+
+def _as_weight(name: str, weight: Real[ArrayLike, ""]) -> Float32[Array, ""]:
+    needs = f"The event {name!r} needs a finite weight"
+    return as_number(weight, float, is_finite, needs).astype(jnp.float32)
 
 
 class AbstractEnding(eqx.Module):

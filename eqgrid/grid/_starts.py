@@ -7,8 +7,9 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, Real
 
+from .._checks import as_probability
 from ._kinds import NOTHING
 from ._layout import Layout
 from ._world import Direction, World
@@ -46,7 +47,7 @@ class WithProbability(AbstractStart):
     probability: Float[Array, ""]
     starts: tuple[AbstractStart, ...]
 
-    def __init__(self, probability: int | float, starts: tuple[AbstractStart, ...]):
+    def __init__(self, probability: Real[ArrayLike, ""], starts: tuple[AbstractStart, ...]):
         self.probability = as_probability(probability)
         self.starts = starts
 
@@ -83,13 +84,3 @@ class RandomDirections(AbstractStart):
         direction = jnp.floor(uniform * len(Direction)).astype(jnp.int8)
         bodies = dataclasses.replace(world.bodies, direction=direction)
         return dataclasses.replace(world, bodies=bodies)
-
-
-def as_probability(probability: float | int) -> Float[Array, ""]:
-    """A probability as an array.
-
-    **Raises:** `ValueError` when it is not between 0 and 1.
-    """
-    if not 0 <= probability <= 1:
-        raise ValueError(f"A probability is between 0 and 1, not {probability}.")
-    return jnp.asarray(probability, float)

@@ -18,6 +18,7 @@ from ...grid import (
     Move,
     Stay,
     WeightedEventReward,
+    check_whole,
     empty_world,
 )
 from ._kinds import FLOOR, KINDS, MAX_LEVEL, WALL
@@ -86,7 +87,8 @@ def Foraging(
 
     **Raises:** `ValueError` with one sentence that says what to do.
     """
-    rows, cols = (size, size) if isinstance(size, int) else size
+    rows, cols = size if isinstance(size, tuple) and len(size) == 2 else (size, size)
+    check_whole(size=(rows, cols), num_agents=num_agents, num_food=num_food)
     _check_size(rows, cols, num_agents, num_food)
     of_food = (min_food_level, max_food_level)
     levels = _build_levels(num_agents, (min_agent_level, max_agent_level), of_food, coop)
@@ -140,6 +142,7 @@ def from_id(name: str, **options: Any) -> GridWorld:
 def _build_levels(
     num_agents: int, of_agents: tuple[int, int], of_food: tuple[int, int | None], coop: bool
 ) -> Levels:
+    check_whole(agent_levels=of_agents, food_levels=(of_food[0], of_food[1] or 0))
     weakest, strongest = (lowest_of(num_agents) * level for level in of_agents)
     low, high = of_food
     _check_levels(*of_agents, "agents")

@@ -1,7 +1,6 @@
 """What foragers do together: those beside one food load it, if they are strong enough."""
 
 import dataclasses
-import math
 from typing import final
 
 import equinox as eqx
@@ -17,7 +16,9 @@ from ...grid import (
     Direction,
     Step,
     Use,
+    as_number,
     direction_delta,
+    is_finite,
 )
 
 LOAD = Use("load")
@@ -114,9 +115,9 @@ class LoadReward(AbstractReward):
     normalize: bool = eqx.field(static=True)
 
     def __init__(self, penalty: float | int = 0.0, normalize: bool = True):
-        if not 0 <= penalty < math.inf:
-            raise ValueError(f"The penalty is what an agent loses: give 0 or more, not {penalty}.")
-        self.penalty = jnp.asarray(penalty, jnp.float32)
+        needs = "The penalty is what an agent loses: give a finite number of at least 0"
+        lost = as_number(penalty, float, lambda x: x >= 0 and is_finite(x), needs)
+        self.penalty = lost.astype(jnp.float32)
         self.normalize = normalize
 
     def __call__(self, step: Step) -> Float32[Array, " agents"]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
-from ...grid import NOTHING, AbstractObservation, Layout, World
+from ...grid import NOTHING, AbstractObservation, Layout, World, check_whole
 from ._kinds import FLOOR, MAX_LEVEL
 
 _NONE = (-1, -1, 0)
@@ -175,5 +175,6 @@ class GridView(AbstractObservation):
 
 
 def _check_sight(sight: int) -> None:
+    check_whole(sight=sight)
     if sight < 1:
         raise ValueError(f"Agents must see at least 1 cell far, not {sight}.")

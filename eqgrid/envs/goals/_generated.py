@@ -15,6 +15,7 @@ from ...grid import (
     LayoutError,
     as_probability,
     check_generator,
+    check_whole,
     count_next_to,
     draw_maze,
     empty_world,
@@ -50,6 +51,7 @@ class GeneratedMazes(AbstractGenerator):
         **Raises:** `ValueError` (a `LayoutError`) with one sentence for a request that cannot be
         drawn.
         """
+        check_whole(height=height, width=width, num_agents=num_agents)
         if not (5 <= height <= 127 and 5 <= width <= 127):
             raise LayoutError(f"A maze has 5 to 127 rows and columns, not {height} and {width}.")
         if num_agents < 1:

@@ -39,6 +39,7 @@ from ...grid import (
     Step,
     WeightedEventReward,
     World,
+    check_whole,
     choose_text,
     get_cell,
 )
@@ -222,6 +223,7 @@ def _with_agents(layout: str | Path | Layout, num_agents: int | None) -> Layout:
         layout = Layout.parse(text, KINDS)
     floor = [(int(row), int(col)) for row, col in np.argwhere(np.asarray(layout.tiles) == 0)]
     wanted = layout.num_agents if num_agents is None else num_agents
+    check_whole(num_agents=wanted)
     most = min(len(floor) // 2, len(AGENT_CHARACTERS))
     if not 1 <= wanted <= most:
         raise LayoutError(f"This layout has room for 1 to {most} agents and flags, not {wanted}.")

@@ -15,6 +15,7 @@ from ...grid import (
     LayoutError,
     as_probability,
     check_generator,
+    check_whole,
     empty_world,
     next_to,
     reach,
@@ -24,6 +25,7 @@ from ._deliverable import can_deliver, can_deliver_alone
 from ._kinds import KINDS
 from ._recipes import Recipes
 
+_NAMES = ("onions", "tomatoes", "dishes", "pots", "servings")
 _STATIONS = (
     Tile.ONION_DISPENSER,
     Tile.TOMATO_DISPENSER,
@@ -89,6 +91,8 @@ class GeneratedKitchens(AbstractGenerator):
         """
         ranges = (onions, tomatoes, dishes, pots, servings)
         smallest = (height, width) if smallest is None else smallest
+        check_whole(height=height, width=width, num_agents=num_agents, smallest=smallest)
+        check_whole(**dict(zip(_NAMES, ranges, strict=True)))
         _check_size((height, width), smallest, num_agents, two_rooms)
         _check_stations(ranges, smallest)
         self.height, self.width, self.num_agents = height, width, num_agents
@@ -220,11 +224,10 @@ def _check_size(
 
 
 def _check_stations(ranges: tuple[tuple[int, int], ...], smallest: tuple[int, int]) -> None:
-    names = ("onions", "tomatoes", "dishes", "pots", "servings")
-    for name, (fewest, most) in zip(names, ranges, strict=True):
-        if not 0 <= fewest <= most:
+    for name, bounds in zip(_NAMES, ranges, strict=True):
+        if not (isinstance(bounds, tuple) and len(bounds) == 2 and 0 <= bounds[0] <= bounds[1]):
             raise LayoutError(
-                f"{name} is the fewest and the most of them, such as (1, 2), not {(fewest, most)}."
+                f"{name} is the fewest and the most of them, such as (1, 2), not {bounds}."
             )
     onions, tomatoes, *others = (most for _, most in ranges)
     if not (onions or tomatoes) or not all(others):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8
@@ -20,6 +21,7 @@ from ...grid import (
     Layout,
     LayoutError,
     World,
+    check_named,
     did_you_mean,
     empty_world,
 )
@@ -85,6 +87,7 @@ def load_layout(layout: str | Path | Layout) -> Layout:
     """
     if isinstance(layout, Layout):
         return layout
+    check_named(layout, Path, Layout)
     if isinstance(layout, str) and "\n" in layout.strip():
         return _parse_text(layout)
     name = REFERENCE_NAMES.get(str(layout), str(layout))
@@ -122,12 +125,12 @@ def reference_layouts() -> dict[str, dict[str, Any]]:
 
 def _from_table(table: dict[str, Any]) -> Layout:
     """The kitchen of a table in `layouts.toml`."""
-    recipes = Recipes(
+    recipes = _with_bonus(
+        table.get("bonus_factor", 2),
         orders=[_spelled(x) for x in table.get("orders", ())],
         bonus_orders=[_spelled(x) for x in table.get("bonus_orders", ())],
         values=_per_recipe(table.get("value", 20)),
         cook_times=_per_recipe(table.get("cook_time", 20)),
-        bonus_factor=table.get("bonus_factor", 2),
     )
     layout = parse_kitchen(table["grid"], recipes)
     for soup in table.get("soups", ()):
@@ -187,9 +190,15 @@ def _read_file(path: Path) -> Layout:
             f"The layout file {str(path)!r} cannot be read: it is no UTF-8."
         ) from error
     try:
-        return _parse_text(text)
+        layout = _parse_text(text)
     except ValueError as error:
         raise LayoutError(f"The layout file {str(path)!r} is broken: {error}") from error
+    if not np.isfinite(layout.params.bonus_factor):
+        raise LayoutError(
+            f"The layout file {str(path)!r} cannot be used: its 'order_bonus' is infinite, so give "
+            "a finite number."
+        )
+    return layout
 
 
 def _parse_text(text: str) -> Layout:
@@ -198,7 +207,8 @@ def _parse_text(text: str) -> Layout:
 
 def parse_reference(text: str) -> Layout:
     """Builds a kitchen from the text of a `.layout` file of Overcooked-AI: its grid, orders, bonus
-    orders, values, cook times and start.
+    orders, values, cook times and start. The bonus may be infinite, as in `tutorial_3`, which is
+    there to be compared with the reference.
 
     **Raises:** `LayoutError` when the text is no such file.
     """
@@ -229,14 +239,22 @@ def _names(recipe: dict[str, Sequence[str]]) -> Recipe:
     return tuple(sorted(recipe["ingredients"]))
 
 
+def _with_bonus(factor: Any, **others: Any) -> Recipes:
+    """Recipes whose bonus factor may be infinite, which `Recipes` itself refuses."""
+    if factor != np.inf:
+        return Recipes(bonus_factor=factor, **others)
+    infinite = jnp.asarray(np.inf, jnp.float32)
+    return eqx.tree_at(lambda recipes: recipes.bonus_factor, Recipes(**others), infinite)
+
+
 def _reference_recipes(entries: dict[str, Any]) -> Recipes:
     orders = [_names(recipe) for recipe in entries.get("start_all_orders") or []]
-    return Recipes(
+    return _with_bonus(
+        entries.get("order_bonus", 2),
         orders=orders,
         bonus_orders=[_names(recipe) for recipe in entries.get("start_bonus_orders") or []],
         values=_reference_numbers(entries, "value", "recipe_values", "delivery_reward", orders),
         cook_times=_reference_numbers(entries, "time", "recipe_times", "cook_time", orders),
-        bonus_factor=entries.get("order_bonus", 2),
     )
 
 

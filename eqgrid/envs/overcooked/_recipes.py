@@ -60,7 +60,8 @@ class Recipes(eqx.Module):
             named is worth 20 and cooks for 20 steps.
 
         **Raises:** `ValueError` when a recipe does not exist, a bonus order is not ordered, a value
-        is no finite number, or a cook time is no whole number between 1 and 1000 steps.
+        or the bonus factor is no finite number, or a cook time is no whole number between 1 and
+        1000 steps.
         """
         orders = tuple(orders) or ALL_RECIPES
         bonus_orders = tuple(bonus_orders)
@@ -75,8 +76,7 @@ class Recipes(eqx.Module):
         self.value = jnp.asarray(_tabulate(values, 20.0, "The value of a soup"), jnp.float32)
         self.cook_time = jnp.asarray(times, jnp.int16)
         self.ordered, self.bonus = jnp.asarray(ordered), jnp.asarray(bonus)
-        if bonus_factor != np.inf:  # as in one layout of the reference
-            _check_finite(bonus_factor, "The bonus factor")
+        _check_finite(bonus_factor, "The bonus factor")
         self.bonus_factor = jnp.asarray(bonus_factor, jnp.float32)
 
     def payoff(self, soup: UInt8[Array, ""]) -> Float32[Array, ""]:

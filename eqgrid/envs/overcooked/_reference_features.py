@@ -10,7 +10,17 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int8, Int16, Int32, UInt8
 
 from ... import batched_cond
-from ...grid import IDLE, AbstractObservation, Bodies, Cell, Direction, Layout, World, get_cell
+from ...grid import (
+    IDLE,
+    AbstractObservation,
+    Bodies,
+    Cell,
+    Direction,
+    Layout,
+    World,
+    check_whole,
+    get_cell,
+)
 from ._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_contents, soup_size
 from ._ways import FAR, STEPS, around, spread
 
@@ -69,6 +79,7 @@ class ReferenceFeatures(AbstractObservation):
                 "The reference's features are for two cooks or more: choose the observation "
                 "'features' or 'planes' for one cook."
             )
+        check_whole(num_pots=num_pots)
         if num_pots < 1:
             raise ValueError(f"A cook must see at least 1 pot, but `num_pots` is {num_pots}.")
         self.tiles, self.nearest = layout.tiles, _tabulate(layout.tiles, num_pots)

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from ...grid import Layout, LayoutError, did_you_mean
+from ...grid import Layout, LayoutError, check_named, did_you_mean
 from ._contents import INGREDIENTS
 from ._kinds import kitchen_kinds
 from ._orders import Menu, Recipe, all_recipes, place_order
@@ -212,6 +212,7 @@ def load_layout(
         if recipes is not None or num_ingredients is not None:
             raise LayoutError("A `Layout` has its recipes and ingredients: give them to its text.")
         return layout
+    check_named(layout, Layout)
     if "\n" in layout.strip():
         return parse_kitchen(layout, recipes, num_ingredients)
     if layout not in KITCHENS:

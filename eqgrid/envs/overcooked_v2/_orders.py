@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float32, Int16, Int32, Integer, PRNGKeyArray, UInt8
 
-from ...grid import NOTHING, AbstractPhase, AbstractStart, Layout, Step, World
+from ...grid import NOTHING, AbstractPhase, AbstractStart, Layout, Step, World, check_whole
 from ._contents import INGREDIENTS, MAX_INGREDIENTS, Tile, contents
 from ._interactions import Deliver
 
@@ -56,6 +56,7 @@ class Menu(eqx.Module):
         ingredients or one that the kitchen has not, or a time is not from 1 to 1000 steps.
         """
         table, names = contents(num_ingredients), list(INGREDIENTS)[:num_ingredients]
+        check_whole(cook_time=cook_time, button_time=button_time)
         for time in (cook_time, button_time):
             if not 1 <= time <= 1000:
                 raise ValueError(f"A time must be between 1 and 1000 steps, not {time}.")

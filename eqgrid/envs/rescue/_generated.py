@@ -16,6 +16,7 @@ from ...grid import (
     LayoutError,
     as_probability,
     check_generator,
+    check_whole,
     count_next_to,
     draw_maze,
     empty_world,
@@ -87,6 +88,8 @@ class GeneratedSites(AbstractGenerator):
         that contradicts itself, or for which no site is found.
         """
         ranges = (red, green, yellow, rubble, high_rubble, doors)
+        check_whole(height=height, width=width, num_agents=num_agents, hall=hall)
+        check_whole(**dict(zip(_RANGES, ranges, strict=True)))
         _check_ranges(ranges)
         _check_size(height, width, num_agents, hall, (*ranges, doors))
         self.height, self.width, self.num_agents = height, width, num_agents
@@ -201,10 +204,10 @@ def _count(objects: UInt8[Array, "height width"], kinds: Sequence[Thing]) -> Int
 
 
 def _check_ranges(ranges: tuple[tuple[int, int], ...]) -> None:
-    for name, (fewest, most) in zip(_RANGES, ranges, strict=True):
-        if not 0 <= fewest <= most:
+    for name, bounds in zip(_RANGES, ranges, strict=True):
+        if not (isinstance(bounds, tuple) and len(bounds) == 2 and 0 <= bounds[0] <= bounds[1]):
             raise LayoutError(
-                f"{name} is the fewest and the most of them, such as (1, 2), not {(fewest, most)}."
+                f"{name} is the fewest and the most of them, such as (1, 2), not {bounds}."
             )
     if not any(most for _, most in ranges[:3]):
         raise LayoutError("A site needs a victim: let green, yellow or red be (1, 1) or more.")

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ...grid import Layout, LayoutError, did_you_mean
+from ...grid import Layout, LayoutError, check_named, did_you_mean
 from ._contents import VICTIMS, Role
 from ._kinds import KINDS
 
@@ -58,6 +58,7 @@ def load_site(layout: str | Layout) -> Layout:
         if layout.kinds.objects[: len(KINDS.objects)] != KINDS.objects:
             raise LayoutError("The layout is of another game: its kinds are not those of a site.")
         return layout if layout.start.bodies.extra is not None else with_roles(layout, None)
+    check_named(layout, Layout)
     if "\n" in layout.strip():
         return parse_site(layout)
     if layout not in SITES:

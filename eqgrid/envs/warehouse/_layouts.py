@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8
 
-from ...grid import Layout, LayoutError, did_you_mean, empty_world
+from ...grid import Layout, LayoutError, check_named, check_whole, did_you_mean, empty_world
 from ._kinds import KINDS, Load, Tile
 
 COLUMN_HEIGHT = 8
@@ -53,6 +53,8 @@ def load_warehouse(size: str, num_agents: int, num_requests: int) -> Layout:
 
     **Raises:** `LayoutError` when there is no such size; see `parse_warehouse`.
     """
+    check_named(size)
+    check_whole(num_agents=num_agents, num_requests=num_requests)
     if size in SIZES:
         return parse_warehouse(shelf_rows(*SIZES[size]), num_agents, num_requests)
     if "\n" in size.strip():

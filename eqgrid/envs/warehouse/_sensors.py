@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int8, Int32, UInt8
 
-from ...grid import AbstractObservation, Direction, Layout, World
+from ...grid import AbstractObservation, Direction, Layout, World, check_whole
 from ._kinds import Load, Tile
 
 _ORDER = (Direction.NORTH, Direction.SOUTH, Direction.WEST, Direction.EAST)
@@ -44,6 +44,7 @@ class Sensors(AbstractObservation):
     radius: int = eqx.field(static=True, default=1)
 
     def __check_init__(self):
+        check_whole(sensor_range=self.radius)
         if self.radius < 1:
             raise ValueError(f"Sensors need a range of at least 1 cell, not {self.radius}.")
 

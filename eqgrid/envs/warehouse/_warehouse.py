@@ -21,6 +21,7 @@ from ...grid import (
     Stay,
     Use,
     WeightedEventReward,
+    check_whole,
 )
 from ._deliveries import AbstractRequestDraw, Deliver, UniformRequestDraw
 from ._driving import ChainCollision, YieldToShelves
@@ -90,6 +91,7 @@ def Warehouse(
     """
     _check_choice("difficulty", difficulty, DIFFICULTIES)
     _check_choice("reward", reward, REWARDS)
+    check_whole(num_agents=num_agents, max_quiet_steps=max_quiet_steps or 0)
     if num_requests is None:
         num_requests = int(DIFFICULTIES[difficulty] * num_agents)
     layout = load_warehouse(size, num_agents, num_requests)
