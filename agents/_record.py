@@ -89,7 +89,7 @@ def _step(
         "state": unwrap_state(runner.env_state),
         "observation": runner.observation,
         "action": decision.action,
-        "reward": timestep.reward,
+        "reward": timestep.earned(runner.active),
         "terminated": timestep.terminated,
         "truncated": timestep.truncated,
     }

@@ -4,6 +4,7 @@ import abc
 from typing import final
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
 from ._spaces import AbstractSpace
@@ -13,6 +14,12 @@ from ._spaces import AbstractSpace
 class TimeStep(eqx.Module):
     """What one step of an environment tells its agents. From many environments, everything leads
     with an `envs` axis.
+
+    The return of an episode is, for each agent, the sum of its rewards up to the step in which its
+    task ends, that step included. What it is paid after that, raw or shaped, until the next episode
+    begins, counts nowhere: not in learning, in `LogEpisodes`, `play` or evaluations, nor through an
+    adapter. Whoever adds up rewards keeps `acts_next` of the step before, which is true for
+    everybody when an episode starts, and calls `earned` with it.
 
     **Arguments:**
 
@@ -60,6 +67,17 @@ class TimeStep(eqx.Module):
         paid until then means nothing, and nobody should learn from it.
         """
         return ~self.terminated | self.done[..., None]
+
+    def earned(self, active: Bool[Array, "*envs agents"]) -> Float[Array, "*envs agents"]:
+        """The part of the reward that counts.
+
+        **Arguments:**
+
+        - `active`: whose task was not over before this step: `acts_next` of the step before it.
+
+        **Returns:** the reward of those, and 0 for the others.
+        """
+        return jnp.where(active, self.reward, jnp.zeros_like(self.reward))
 
 
 class AbstractEnv(eqx.Module):

@@ -17,9 +17,11 @@ from ._shaped_reward import ShapedReward
 
 @final
 class LogEpisodesState(AbstractWrapperState):
-    """What this episode has added up so far, around the state of the environment."""
+    """Whose task goes on, and what this episode has added up so far, around the state of the
+    environment."""
 
     env_state: PyTree
+    active: Bool[Array, " agents"]
     episode_return: Float[Array, " agents"]
     episode_length: Int[Array, ""]
     totals: dict[str, Shaped[Array, "..."]]
@@ -30,15 +32,17 @@ class LogEpisodes(AbstractWrapper):
     """Adds to `info` what an episode came to, on the step that ends it and on no other.
 
     The new entries are `"episode_done"` (a Bool scalar) and, zero unless it is true,
-    `"episode_return"` (Float, `agents`: the plain sum of the rewards that this wrapper was given),
-    `"episode_length"` (an Int scalar, in steps), and `"episode_<name>"` for every name in `totals`.
-    It starts over by itself, so it works inside and outside `AutoReset`.
+    `"episode_return"` (Float, `agents`: the plain sum of the rewards that this wrapper was given,
+    of each agent until its task is over; see `TimeStep`), `"episode_length"` (an Int scalar, in
+    steps), and `"episode_<name>"` for every name in `totals`. It starts over by itself, so it works
+    inside and outside `AutoReset`.
 
     **Arguments:**
 
     - `env`: one environment with its raw reward: shaping and normalisation go around this wrapper.
     - `totals`: names of `info` entries to sum over the episode, such as per-step event counts.
-        Floats are summed as they are, integers and booleans as integers.
+        Floats are summed as they are, integers and booleans as integers. Entries need not be about
+        agents, so all of every entry counts until the episode ends.
 
     **Raises:** `ValueError` for a wrong nesting, or a name that is not in `info`.
     """
@@ -66,6 +70,7 @@ class LogEpisodes(AbstractWrapper):
         observation, env_state = self.env.reset(key)
         state = LogEpisodesState(
             env_state=env_state,
+            active=jnp.ones(self.num_agents, dtype=bool),
             episode_return=jnp.zeros(self.num_agents, dtype=float),
             episode_length=jnp.zeros((), dtype=int),
             totals=self.empty_totals(),
@@ -89,7 +94,7 @@ class LogEpisodes(AbstractWrapper):
                 f"entry {min(taken)!r} of its own: give it another name."
             )
         sums = {
-            "return": state.episode_return + timestep.reward,
+            "return": state.episode_return + timestep.earned(state.active),
             "length": state.episode_length + 1,
             **{
                 name: total + timestep.info[name].astype(total.dtype)
@@ -102,6 +107,7 @@ class LogEpisodes(AbstractWrapper):
         running = {name: _keep_if(~done, value) for name, value in sums.items()}
         state = LogEpisodesState(
             env_state=env_state,
+            active=timestep.acts_next,
             episode_return=running["return"],
             episode_length=running["length"],
             totals={name: running[name] for name in self.totals},

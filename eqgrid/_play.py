@@ -19,7 +19,7 @@ class Game(eqx.Module):
 
     **Arguments:**
 
-    - `episode_return`: the sum of each agent's rewards.
+    - `episode_return`: the sum of each agent's rewards until its task was over; see `TimeStep`.
     - `episode_length`: in steps.
     - `finished`: whether the episode ended in the number of steps that it may have. If not, the
         other two are about the steps that were played.
@@ -37,6 +37,7 @@ class _Table(eqx.Module):
     env_state: PyTree
     carries: tuple[PyTree[Shaped[Array, "..."]], ...]
     key: PRNGKeyArray
+    active: Bool[Array, " agents"]
     game: Game
 
 
@@ -72,7 +73,7 @@ def play(
     _, env_state = env.reset(reset_key)
     nothing = Game(jnp.zeros(env.num_agents, float), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
     carries = tuple(partner.initial_carry() for partner in team)
-    table = _Table(env_state, carries, key, nothing)
+    table = _Table(env_state, carries, key, jnp.ones(env.num_agents, bool), nothing)
     arrays, rest = eqx.partition(table, eqx.is_array)
     arrays = jax.lax.while_loop(
         lambda arrays: ~arrays.game.finished & (arrays.game.episode_length < max_steps),
@@ -88,9 +89,9 @@ def _step(env: AbstractEnv, team: tuple[AbstractPartner, ...], rest: _Table, arr
     action, carries = _act(env, team, table, keys)
     timestep, env_state = env.step(env_key, table.env_state, action)
     # A loop needs the dtypes that it started with, whatever those of the environment are.
-    reward = timestep.reward.astype(table.game.episode_return.dtype)
+    reward = timestep.earned(table.active).astype(table.game.episode_return.dtype)
     game = Game(table.game.episode_return + reward, table.game.episode_length + 1, timestep.done)
-    table = _Table(env_state, carries, key, game)
+    table = _Table(env_state, carries, key, timestep.acts_next, game)
     return eqx.filter(table, eqx.is_array)
 
 

@@ -14,7 +14,8 @@ class Trajectories(eqx.Module):
 
     - `state`: the states of the world, without those of wrappers, before each step.
     - `action`: what every agent did then.
-    - `reward`: what every agent was paid for it.
+    - `reward`: what every agent was paid for it; 0 once its task was over, so that the sums are the
+        returns of the episodes.
     - `terminated`, `truncated`: how the step ended, as in `TimeStep`.
     - `length`: how many steps each episode has.
     - `observation`: what every agent saw before each step, and `final_observation` what it saw when

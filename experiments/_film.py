@@ -43,4 +43,5 @@ def _step(
     noise = policy.head.noise(keys[0], env.action_space, (env.num_envs, env.num_agents))
     _, timestep, after = step_runner(policy, env, runner, noise, keys[1])
     world = jax.tree.map(lambda x: x[0], unwrap_state(runner.env_state))
-    return eqx.filter(after, eqx.is_array), (world, timestep.reward[0].mean(), timestep.done[0])
+    reward = timestep.earned(runner.active)[0].mean()
+    return eqx.filter(after, eqx.is_array), (world, reward, timestep.done[0])

@@ -25,7 +25,7 @@ def by_hand(env, team, key):
     key, reset_key = jax.random.split(key)
     observation, state = env.reset(reset_key)
     carries = [partner.initial_carry() for partner in team]
-    returns, length = np.zeros(env.num_agents), 0
+    returns, length, active = np.zeros(env.num_agents), 0, np.ones(env.num_agents, bool)
     while True:
         key, env_key, *keys = jax.random.split(key, 2 + len(team))
         actions = []
@@ -35,7 +35,8 @@ def by_hand(env, team, key):
             actions.append(action)
         timestep, state = env.step(env_key, state, jnp.stack(actions))
         observation = timestep.observation
-        returns, length = returns + np.asarray(timestep.reward), length + 1
+        returns, length = returns + np.where(active, timestep.reward, 0), length + 1
+        active = active & ~np.asarray(timestep.terminated)
         if timestep.done:
             return returns, length
 

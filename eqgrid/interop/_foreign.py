@@ -1,17 +1,18 @@
 """What the adapters to libraries that are written in JAX share."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
 
 from .._auto_reset import AutoReset
-from .._env import AbstractEnv
+from .._env import AbstractEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from .._nesting import check_single_env, contains_wrapper
 from .._observed import split_mask
 from .._spaces import AbstractSpace
@@ -61,6 +62,47 @@ def check_episodes(env: Any, usage: str) -> AbstractEnv:
             f"{usage} needs episodes that end, and AutoReset starts the next one: leave it out."
         )
     return env
+
+
+@final
+class EarnedState(AbstractWrapperState):
+    """Whose task goes on, around the state of the environment."""
+
+    env_state: PyTree
+    active: Bool[Array, " agents"]
+
+
+@final
+class Earned(AbstractWrapper):
+    """Pays nothing to an agent whose task is over: other libraries add up all rewards of an
+    episode, and ours only those until then (see `TimeStep`).
+
+    **Arguments:**
+
+    - `env`: one environment.
+    """
+
+    env: AbstractEnv
+
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], EarnedState]:
+        observation, env_state = self.env.reset(key)
+        return observation, EarnedState(env_state, jnp.ones(self.num_agents, bool))
+
+    def step(
+        self, key: PRNGKeyArray, state: EarnedState, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, EarnedState]:
+        timestep, env_state = self.env.step(key, state.env_state, action)
+        timestep = dataclasses.replace(timestep, reward=timestep.earned(state.active))
+        return timestep, EarnedState(env_state, timestep.acts_next)
+
+    def observe(self, state: EarnedState) -> PyTree[Shaped[Array, "agents ..."]]:
+        return self.env.observe(state.env_state)
+
+
+def paid_until_over(env: AbstractEnv) -> AbstractEnv:
+    """`env` with `Earned` around it, if it has several agents. The task of one ends with its
+    episode."""
+    return Earned(env) if env.num_agents > 1 else env
 
 
 class Sight(NamedTuple):

@@ -11,7 +11,7 @@ from jaxmarl.environments import spaces
 from jaxmarl.environments.multi_agent_env import MultiAgentEnv
 from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
 
-from .._env import AbstractEnv, TimeStep
+from .._env import AbstractEnv, TimeStep, unwrap
 from .._nesting import check_single_env
 from .._observed import Masked, split_mask
 from .._spaces import AbstractSpace, Box, Discrete
@@ -19,6 +19,7 @@ from ._foreign import (
     as_it_was_written,
     check_rows,
     common_space,
+    paid_until_over,
     sight,
     stack,
     strongly_typed,
@@ -35,7 +36,7 @@ class JaxmarlEnv(MultiAgentEnv):
 
     def __init__(self, env: AbstractEnv):
         super().__init__(env.num_agents)
-        self.env = env
+        self.env = paid_until_over(env)
         seen = sight(env, "JaxMARL", masks=True)
         space = spaces.Box(seen.low, seen.high, seen.shape, seen.dtype)
         self.observation_spaces = dict.fromkeys(self.agents, space)
@@ -79,7 +80,7 @@ class JaxmarlEnv(MultiAgentEnv):
 
     @property
     def name(self) -> str:
-        return type(self.env).__name__
+        return type(unwrap(self.env)).__name__
 
     @property
     def agent_classes(self) -> dict[str, list[str]]:
@@ -101,7 +102,8 @@ def to_jaxmarl(env: Any) -> MultiAgentEnv:
 
     Its `step` resets by itself, as JaxMARL's base class does. `infos` has the entries of `info`;
     those with a row for every agent are dicts by agent, so that JaxMARL's scripts for Overcooked
-    find `infos["shaped_reward"]["agent_0"]`.
+    find `infos["shaped_reward"]["agent_0"]`. Who is done is paid nothing until all are. The state
+    of the environment itself is `eqgrid.unwrap_state(state)`.
 
     **Arguments:**
 

@@ -17,6 +17,7 @@ from ._foreign import (
     check_episodes,
     check_rows,
     common_space,
+    paid_until_over,
     sight,
     stack,
     strongly_typed,
@@ -39,7 +40,7 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
     _does: tuple[Any, ...] = eqx.field(static=True)
 
     def __init__(self, env: AbstractEnv):
-        self.env = env
+        self.env = paid_until_over(env)
         self.agents = tuple(f"agent_{i}" for i in range(env.num_agents))
         self._multi_agent = env.num_agents > 1
         self._sees, self._does = sight(env, "jaxnasium"), _description(env.action_space)
@@ -88,7 +89,8 @@ def to_jaxnasium(env: Any) -> JaxnasiumEnv:
     """Makes one of our environments an environment of jaxnasium.
 
     Its `step` resets by itself, as jaxnasium's base class does. `info` has the entries of `info`;
-    those with a row for every agent are dicts by agent.
+    those with a row for every agent are dicts by agent. Who is done is paid nothing until all are.
+    The state of the environment itself is `eqgrid.unwrap_state(state)`.
 
     **Arguments:**
 
