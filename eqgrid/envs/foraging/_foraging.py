@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import ArrayLike, Int, Real
 
 from ...grid import (
     AbstractObservation,
@@ -57,10 +58,10 @@ def Foraging(
     sight: int | None = None,
     observation: Literal["vector", "grid"] | AbstractObservation = "vector",
     observe_levels: bool = True,
-    penalty: float | int = 0.0,
+    penalty: Real[ArrayLike, ""] = 0.0,
     normalize_reward: bool = True,
-    shaping: Mapping[str, float | int] | None = None,
-    horizon: int = 50,
+    shaping: Mapping[str, Real[ArrayLike, ""]] | None = None,
+    horizon: Int[ArrayLike, ""] = 50,
 ) -> GridWorld:
     """Agents collect food in a field. Each has a level, and so has the food: agents beside it that
     load it in the same step collect it if their levels add up to its own.
@@ -142,9 +143,9 @@ def from_id(name: str, **options: Any) -> GridWorld:
 def _build_levels(
     num_agents: int, of_agents: tuple[int, int], of_food: tuple[int, int | None], coop: bool
 ) -> Levels:
-    check_whole(agent_levels=of_agents, food_levels=(of_food[0], of_food[1] or 0))
-    weakest, strongest = (lowest_of(num_agents) * level for level in of_agents)
     low, high = of_food
+    check_whole(agent_levels=of_agents, food_levels=(low, 0 if high is None else high))
+    weakest, strongest = (lowest_of(num_agents) * level for level in of_agents)
     _check_levels(*of_agents, "agents")
     _check_levels(1 if coop else low, strongest if high is None else high, "food")
     if high is None and not coop and low > weakest:

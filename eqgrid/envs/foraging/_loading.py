@@ -5,7 +5,7 @@ from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int8, Int32
+from jaxtyping import Array, ArrayLike, Bool, Float32, Int8, Int32, Real
 
 from ...grid import (
     NOTHING,
@@ -114,7 +114,7 @@ class LoadReward(AbstractReward):
     penalty: Float32[Array, ""]
     normalize: bool = eqx.field(static=True)
 
-    def __init__(self, penalty: float | int = 0.0, normalize: bool = True):
+    def __init__(self, penalty: Real[ArrayLike, ""] = 0.0, normalize: bool = True):
         needs = "The penalty is what an agent loses: give a finite number of at least 0"
         lost = as_number(penalty, float, lambda x: x >= 0 and is_finite(x), needs)
         self.penalty = lost.astype(jnp.float32)

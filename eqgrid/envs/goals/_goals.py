@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray, UInt8
+from jaxtyping import Array, ArrayLike, Bool, Float32, Int, Int32, PRNGKeyArray, UInt8
 
 from ...grid import (
     AGENT_CHARACTERS,
@@ -177,7 +177,7 @@ def Goals(
     *,
     num_agents: int | None = None,
     shared: bool = False,
-    horizon: int = 50,
+    horizon: Int[ArrayLike, ""] = 50,
     observation: Literal["features", "planes"] | AbstractObservation = "features",
 ) -> GridWorld:
     """Agents walk to flags. Who reaches one is paid 1, and its task is over.

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+from jaxtyping import ArrayLike, Int, Real
+
 from ...grid import (
     MOVES,
     AbstractInteraction,
@@ -84,10 +86,10 @@ def Overcooked(
     layout: str | Path | Layout = "cramped",
     *,
     dynamics: Literal["classic", "interactive"] = "classic",
-    horizon: int = 400,
+    horizon: Int[ArrayLike, ""] = 400,
     observation: Literal["planes", "features", "features96"] | AbstractObservation = "planes",
     starts: tuple[AbstractStart, ...] = (),
-    shaping: Mapping[str, float | int] = REFERENCE_SHAPING,
+    shaping: Mapping[str, Real[ArrayLike, ""]] = REFERENCE_SHAPING,
 ) -> GridWorld:
     """Cooks share a kitchen and deliver soups.
 

@@ -6,7 +6,7 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, UInt8
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, Real, UInt8
 
 from ...grid import (
     IDLE,
@@ -64,7 +64,7 @@ class RandomHeld(AbstractStart):
     probability: Float[Array, ""]
     soups: Float[Array, ""]
 
-    def __init__(self, probability: float | int = 0.5, soups: float | int = 0.2):
+    def __init__(self, probability: Real[ArrayLike, ""] = 0.5, soups: Real[ArrayLike, ""] = 0.2):
         self.probability = as_probability(probability)
         self.soups = as_probability(soups)
 
@@ -97,7 +97,7 @@ class RandomPots(AbstractStart):
     probability: Float[Array, ""]
     full_only: bool = eqx.field(static=True)
 
-    def __init__(self, probability: float | int = 0.5, full_only: bool = True):
+    def __init__(self, probability: Real[ArrayLike, ""] = 0.5, full_only: bool = True):
         self.probability = as_probability(probability)
         self.full_only = full_only
 
@@ -135,7 +135,7 @@ class RandomCounters(AbstractStart):
 
     probability: Float[Array, ""]
 
-    def __init__(self, probability: float | int = 0.4):
+    def __init__(self, probability: Real[ArrayLike, ""] = 0.4):
         self.probability = as_probability(probability)
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
@@ -152,7 +152,7 @@ class RandomCounters(AbstractStart):
 
 
 def random_starts(
-    probability: float | int, *, full_only: bool = True, counters: float | int = 0
+    probability: Real[ArrayLike, ""], *, full_only: bool = True, counters: Real[ArrayLike, ""] = 0
 ) -> tuple[AbstractStart, ...]:
     """What starts an episode anywhere: other cells, directions, hands and pots, and things to hand
     over if asked for, all at once.

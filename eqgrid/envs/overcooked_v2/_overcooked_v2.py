@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import jax.numpy as jnp
+from jaxtyping import ArrayLike, Int, Real
 
 from ...grid import (
     AbstractInteraction,
@@ -81,7 +82,7 @@ def OvercookedV2(
     *,
     recipes: Sequence[Recipe] | None = None,
     view_radius: int | None = None,
-    horizon: int = 400,
+    horizon: Int[ArrayLike, ""] = 400,
     start_by_hand: bool = False,
     negative_rewards: bool = False,
     sample_recipe_on_delivery: bool = False,
@@ -91,7 +92,7 @@ def OvercookedV2(
     permuted_ingredients: Sequence[str] = (),
     observation: AbstractObservation | None = None,
     starts: Sequence[AbstractStart] = (),
-    shaping: Mapping[str, float | int] = REFERENCE_SHAPING,
+    shaping: Mapping[str, Real[ArrayLike, ""]] = REFERENCE_SHAPING,
 ) -> GridWorld:
     """Cooks share a kitchen, and deliver the soup that is ordered, which only some of them may see.
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from jaxtyping import ArrayLike, Int, Real
+
 from ...grid import (
     AbstractInteraction,
     AbstractObservation,
@@ -60,12 +62,12 @@ PHASES: tuple[AbstractPhase, ...] = (Interact(RULES), Lift(), Go(LocalCollision(
 def Rescue(
     layout: str | Layout = "small",
     *,
-    horizon: int = 250,
+    horizon: Int[ArrayLike, ""] = 250,
     radius: int | None = 3,
     observation: Literal["planes", "features"] | AbstractObservation = "planes",
     roles: Sequence[RoleName] | None = None,
     starts: tuple[AbstractStart, ...] = (),
-    shaping: Mapping[str, float | int] = SHAPING,
+    shaping: Mapping[str, Real[ArrayLike, ""]] = SHAPING,
 ) -> GridWorld:
     """Medics and engineers look for victims, and bring all of them out.
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 import jax.numpy as jnp
+from jaxtyping import ArrayLike, Int, Real
 
 from ...grid import (
     AbstractEnding,
@@ -59,11 +60,11 @@ def Warehouse(
     num_requests: int | None = None,
     sensor_range: int = 1,
     reward: Literal["individual", "shared", "two_stage"] = "individual",
-    horizon: int = 500,
+    horizon: Int[ArrayLike, ""] = 500,
     max_quiet_steps: int | None = None,
     observation: AbstractObservation | None = None,
     starts: tuple[AbstractStart, ...] | None = None,
-    shaping: Mapping[str, float | int] | None = None,
+    shaping: Mapping[str, Real[ArrayLike, ""]] | None = None,
     draw: AbstractRequestDraw | None = None,
 ) -> GridWorld:
     """Robots share a warehouse, and bring the shelves that are requested to the goals.
@@ -91,7 +92,9 @@ def Warehouse(
     """
     _check_choice("difficulty", difficulty, DIFFICULTIES)
     _check_choice("reward", reward, REWARDS)
-    check_whole(num_agents=num_agents, max_quiet_steps=max_quiet_steps or 0)
+    check_whole(
+        num_agents=num_agents, max_quiet_steps=1 if max_quiet_steps is None else max_quiet_steps
+    )
     if num_requests is None:
         num_requests = int(DIFFICULTIES[difficulty] * num_agents)
     layout = load_warehouse(size, num_agents, num_requests)
@@ -134,6 +137,7 @@ def _starts(num_requests: int) -> tuple[AbstractStart, ...]:
 
 
 def _ending(max_quiet_steps: int) -> AbstractEnding:
+    check_whole(max_quiet_steps=max_quiet_steps)
     if max_quiet_steps < 1:
         raise ValueError(
             f"`max_quiet_steps` must be at least 1 step, not {max_quiet_steps}; leave it out for "

@@ -1,0 +1,207 @@
+"""The numbers that wrappers, spaces, partners and worlds are built with."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from kitchen_checks import unchecked
+from race import Race
+
+from eqgrid import (
+    AppendTimeLeft,
+    AutoReset,
+    Discrete,
+    NoisyPartner,
+    NormalizeObservation,
+    NormalizeReward,
+    OneOf,
+    ShapedReward,
+    StayPartner,
+    TimeLimit,
+    Vectorize,
+    WithPartner,
+    make,
+)
+from eqgrid.envs.foraging import Foraging
+from eqgrid.envs.goals import GeneratedMazes, Goals
+from eqgrid.envs.overcooked import (
+    GeneratedKitchens,
+    RandomCounters,
+    RandomHeld,
+    RandomPots,
+    Recipes,
+    load_layout,
+)
+from eqgrid.envs.overcooked_v2 import OvercookedV2, load_layout as load_v2
+from eqgrid.envs.rescue import GeneratedSites, Rescue, load_site
+from eqgrid.envs.warehouse import Sensors, Warehouse
+from eqgrid.grid import Planes, WeightedEventReward, WithProbability
+
+NAN, INF = float("nan"), float("inf")
+NO_NUMBERS = ("3", None, [1, 2], np.ones(2), 1j, True)
+"""What no number is. True is none, either."""
+
+WRONG = {
+    "whole": (*NO_NUMBERS, 2.5, np.float32(2.0), NAN, INF),
+    "positive": (0, -3, np.int64(0), np.int64(-3), *NO_NUMBERS, 2.5, np.float32(2.0), NAN, INF),
+    "steps": (0, jnp.asarray(-3), np.int64(0), 2**31, *NO_NUMBERS, jnp.asarray(2.5), NAN, INF),
+    "share": (-0.1, 1.1, np.float32(7), jnp.asarray(-1.0), *NO_NUMBERS, NAN, INF),
+    "finite": (*NO_NUMBERS, NAN, INF, -INF, np.float32("inf"), 1e39),
+    "not negative": (*NO_NUMBERS, NAN, INF, -1e-3, np.float64(-1)),
+    "above 0": (*NO_NUMBERS, NAN, -INF, 0, 0.0, np.float32(-1)),
+}
+ACTIONS = Discrete(3)
+RACES = Vectorize(Race(), 2)
+KITCHEN = make("overcooked", layout="cramped")
+ARGUMENTS = {
+    "TimeLimit": ("steps", lambda x: TimeLimit(Race(), x)),
+    "AppendTimeLeft": ("steps", lambda x: AppendTimeLeft(Goals(), x)),
+    "Vectorize": ("positive", lambda x: Vectorize(Race(), x)),
+    "Discrete": ("positive", Discrete),
+    "NormalizeReward.gamma": ("share", lambda x: NormalizeReward(RACES, x)),
+    "NormalizeReward.epsilon": ("not negative", lambda x: NormalizeReward(RACES, epsilon=x)),
+    "NormalizeReward.clip": ("above 0", lambda x: NormalizeReward(RACES, clip=x)),
+    "NormalizeObservation.epsilon": ("not negative", lambda x: NormalizeObservation(RACES, x)),
+    "NormalizeObservation.clip": ("above 0", lambda x: NormalizeObservation(RACES, clip=x)),
+    "ShapedReward": ("finite", lambda x: ShapedReward(AutoReset(Race()), x)),
+    "WithPartner.share": ("share", lambda x: WithPartner(Race(), share=x)),
+    "WithPartner.noise": ("share", lambda x: WithPartner(Race(), noise=(x, 1.0))),
+    "NoisyPartner": ("share", lambda x: NoisyPartner(StayPartner(1), x, ACTIONS)),
+    "OneOf": ("whole", lambda x: OneOf([StayPartner(i) for i in range(3)], x)),
+    "WithProbability": ("share", lambda x: WithProbability(x, ())),
+    "RandomHeld": ("share", RandomHeld),
+    "RandomPots": ("share", RandomPots),
+    "RandomCounters": ("share", RandomCounters),
+    "WeightedEventReward": ("finite", lambda x: WeightedEventReward({"a": x}, ("a",))),
+    "Planes.radius": ("positive", lambda x: Planes(radius=x)),
+    "Planes.last_steps": ("whole", lambda x: Planes(last_steps=x)),
+    "Sensors": ("positive", Sensors),
+    "GridWorld.horizon": ("steps", lambda x: make("overcooked", horizon=x)),
+    "shaping": ("finite", lambda x: make("overcooked", shaping={"soup_pickup": x})),
+    "Recipes.values": ("finite", lambda x: Recipes(values=x)),
+    "Recipes.bonus_factor": ("finite", lambda x: Recipes(bonus_factor=x)),
+    "Recipes.cook_times": ("positive", lambda x: Recipes(cook_times=x)),
+    "Foraging.size": ("positive", Foraging),
+    "Foraging.num_agents": ("positive", lambda x: Foraging(8, x)),
+    "Foraging.num_food": ("positive", lambda x: Foraging(8, 2, x)),
+    "Foraging.max_agent_level": ("positive", lambda x: Foraging(max_agent_level=x)),
+    "Foraging.sight": ("positive", lambda x: Foraging(sight=x)),
+    "Foraging.penalty": ("not negative", lambda x: Foraging(penalty=x)),
+    "Goals.num_agents": ("positive", lambda x: Goals(num_agents=x)),
+    "Warehouse.num_agents": ("positive", lambda x: Warehouse(num_agents=x)),
+    "Warehouse.num_requests": ("positive", lambda x: Warehouse(num_requests=x)),
+    "Warehouse.sensor_range": ("positive", lambda x: Warehouse(sensor_range=x)),
+    "Warehouse.max_quiet_steps": ("positive", lambda x: Warehouse(max_quiet_steps=x)),
+    "Rescue.radius": ("positive", lambda x: Rescue(radius=x)),
+    "OvercookedV2.view_radius": ("positive", lambda x: OvercookedV2(view_radius=x)),
+    "GeneratedKitchens.height": ("positive", GeneratedKitchens),
+    "GeneratedKitchens.pots": ("whole", lambda x: GeneratedKitchens(pots=x)),
+    "GeneratedKitchens.walls": ("share", lambda x: GeneratedKitchens(walls=x)),
+    "GeneratedMazes.num_agents": ("positive", lambda x: GeneratedMazes(num_agents=x)),
+    "GeneratedMazes.loops": ("share", lambda x: GeneratedMazes(loops=x)),
+    "GeneratedSites.hall": ("positive", lambda x: GeneratedSites(hall=x)),
+    "GeneratedSites.doors": ("whole", lambda x: GeneratedSites(doors=(0, x))),
+}
+MAY_BE_NONE = {
+    "Planes.radius",
+    "Foraging.sight",
+    "Goals.num_agents",
+    "Warehouse.num_requests",
+    "Warehouse.max_quiet_steps",
+    "Rescue.radius",
+    "OvercookedV2.view_radius",
+}
+
+
+@pytest.mark.filterwarnings("ignore:A JAX array is being set as static")
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_what_is_no_such_number_is_refused_in_one_sentence(name):
+    kind, build = ARGUMENTS[name]
+    for value in WRONG[kind]:
+        if value is None and name in MAY_BE_NONE:
+            continue
+        with unchecked(), pytest.raises(ValueError, match=r"^[^\n]*\.$"):
+            print(name, repr(value), build(value))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: TimeLimit(Race(), x(5)),
+        lambda x: AppendTimeLeft(Goals(), x(5)),
+        lambda x: make("goals", horizon=x(5)),
+        lambda x: OneOf([StayPartner(0), StayPartner(1)], x(1)),
+        lambda x: NormalizeReward(RACES, x(1)),
+        lambda x: WithPartner(Race(), share=x(1)),
+        lambda x: NormalizeObservation(RACES, clip=x(3)),
+    ],
+)
+@pytest.mark.parametrize("kind", [int, np.int32, np.int64, np.uint8, jnp.asarray])
+def test_a_number_may_be_of_any_library(build, kind):
+    leaves = (jax.tree.leaves(eqx.filter(build(x), eqx.is_array)) for x in (kind, int))
+    for one, other in zip(*leaves, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
+MAPPED = {
+    "WithPartner.share": (lambda x: WithPartner(KITCHEN, share=x), lambda w: w.share),
+    "WithPartner.noise": (
+        lambda x: WithPartner(KITCHEN, noise=(0.1, x)),
+        lambda w: w.noise[..., 1],
+    ),
+    "NoisyPartner": (lambda x: NoisyPartner(StayPartner(1), x, ACTIONS), lambda p: p.level),
+    "WithProbability": (lambda x: WithProbability(x, ()), lambda s: s.probability),
+    "NormalizeReward": (lambda x: NormalizeReward(RACES, x, x, x), lambda w: w.gamma),
+    "NormalizeObservation": (lambda x: NormalizeObservation(RACES, x, x), lambda w: w.clip),
+    "ShapedReward": (lambda x: ShapedReward(Race(), x), lambda w: w.schedule.weight),
+    "shaping": (
+        lambda x: make("overcooked", shaping={"soup_pickup": x}),
+        lambda w: w.shaping.weights.sum(axis=-1),
+    ),
+    "Foraging.penalty": (lambda x: Foraging(penalty=x), lambda w: w.reward.penalty),
+}
+MAPPED_COUNTS = {
+    "TimeLimit": (lambda x: TimeLimit(Race(), x), lambda w: w.limit),
+    "AppendTimeLeft": (lambda x: AppendTimeLeft(Goals(), x), lambda w: w.horizon),
+    "GridWorld": (lambda x: make("goals", horizon=x), lambda w: w.horizon),
+    "OneOf": (lambda x: OneOf([StayPartner(1)] * 9, x), lambda p: p.number),
+}
+
+
+@pytest.mark.parametrize("name", [*MAPPED, *MAPPED_COUNTS])
+def test_a_batch_of_modules_is_built_under_a_map(name):
+    build, leaf = (MAPPED | MAPPED_COUNTS)[name]
+    values = jnp.asarray([3, 5, 8]) if name in MAPPED_COUNTS else jnp.asarray([0.25, 0.5, 1.0])
+    np.testing.assert_array_equal(leaf(eqx.filter_vmap(build)(values)), values)
+
+
+def make_kitchen(layout):
+    return make("overcooked", layout=layout)
+
+
+LOADS = [load_layout, load_v2, load_site, Goals, Warehouse, make_kitchen]
+
+
+@pytest.mark.parametrize("load", LOADS)
+@pytest.mark.parametrize("layout", [3, None, 2.5, ["XXX"], np.zeros((3, 3))])
+def test_what_names_no_layout_is_refused(load, layout):
+    words = r"^A layout is given as .*, but this one is "
+    with unchecked(), pytest.raises(ValueError, match=words):
+        load(layout)
+
+
+def test_bounds_of_noise_come_in_order():
+    with pytest.raises(ValueError, match="the smaller one first"):
+        WithPartner(KITCHEN, noise=(0.5, 0.2))
+    with unchecked(), pytest.raises(ValueError, match="two numbers"):
+        WithPartner(KITCHEN, noise=(0.1, 0.2, 0.3))
+
+
+def test_the_infinite_bonus_of_the_reference_can_be_compared_but_not_used(tmp_path):
+    assert load_layout("tutorial_3").params.bonus_factor == INF
+    path = tmp_path / "mine.layout"
+    path.write_text("""{'grid': 'XXPXX\\nO  2O\\nX1  X\\nXDXSX', 'order_bonus': float('inf')}""")
+    with pytest.raises(ValueError, match="its 'order_bonus' is infinite"):
+        load_layout(path)
