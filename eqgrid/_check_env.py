@@ -12,7 +12,7 @@ from jaxtyping import Bool, PRNGKeyArray, PyTree
 
 from ._env import AbstractEnv, TimeStep
 from ._observed import sample_allowed, split_mask
-from ._spaces import AbstractSpace, Discrete
+from ._spaces import Box, Discrete
 
 
 def check_env(env: AbstractEnv, *, steps: int = 200, seed: int = 0) -> None:
@@ -32,9 +32,10 @@ def check_env(env: AbstractEnv, *, steps: int = 200, seed: int = 0) -> None:
 
     **Raises:** `ValueError` with one sentence for each broken rule, a line each.
     """
-    faults = list(_faults_of_form(env, jax.random.key(seed)))
+    form_key, play_key = jax.random.split(jax.random.key(seed))
+    faults = list(_faults_of_form(env, form_key))
     if not faults:
-        faults = list(_faults_of_play(env, jax.random.key(seed), steps))
+        faults = list(_faults_of_play(env, play_key, steps))
     if faults:
         raise ValueError("\n".join(dict.fromkeys(faults)))
 
@@ -48,8 +49,8 @@ def _faults_of_form(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
     if not isinstance(env.num_agents, int) or env.num_agents < 1:
         yield f"{name}.num_agents must be a whole number of at least 1, not {env.num_agents!r}."
         return
-    if not isinstance(env.action_space, AbstractSpace):
-        yield f"{name}.action_space must be Discrete or Box, not {env.action_space!r:.60}."
+    if faults := list(_faults_of_space(env.action_space, name)):
+        yield from faults
         return
     observation, state = eqx.filter_eval_shape(env.reset, key)
     yield from _not_by_agents(env, observation, "The observation of reset")
@@ -84,9 +85,25 @@ def _faults_of_form(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
 
 def _one_step(env: AbstractEnv, key: PRNGKeyArray, state: PyTree) -> Any:
     """Every agent does anything that it may."""
+    action_key, step_key = jax.random.split(key)
     draw = functools.partial(sample_allowed, env.action_space, env.observe(state))
-    action = jax.vmap(draw)(jnp.arange(env.num_agents), jax.random.split(key, env.num_agents))
-    return env.step(key, state, action)
+    keys = jax.random.split(action_key, env.num_agents)
+    return env.step(step_key, state, jax.vmap(draw)(jnp.arange(env.num_agents), keys))
+
+
+def _faults_of_space(space: object, name: str) -> Iterator[str]:
+    """What agents cannot act in: they choose among a number of actions, or in a bounded box."""
+    if not isinstance(space, Discrete | Box):
+        yield f"{name}.action_space must be Discrete or Box, not {space!r:.60}."
+    if not isinstance(space, Box):
+        return
+    if 0 in space.shape:
+        yield f"An action must have at least one number, but has the shape {space.shape}."
+    bounds = (space.low, space.high)
+    if not all(jnp.issubdtype(bound.dtype, jnp.floating) for bound in bounds):
+        yield "The bounds of a Box must be floats: for whole numbers, use Discrete."
+    elif not all(np.isfinite(bound).all() for bound in bounds):
+        yield "The bounds of a Box must be finite numbers."
 
 
 def _faults_of_mask(env: AbstractEnv, observation: PyTree) -> Iterator[str]:
@@ -131,21 +148,25 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
         return timestep, after, env.observe(after)
 
     reset = eqx.filter_jit(env.reset)
-    first, state = reset(key)
-    if not _equal(first, reset(key)[0]):
+    first_key, *step_keys = jax.random.split(key, steps + 1)
+    first, state = reset(first_key)
+    if not _equal(first, reset(_again(first_key))[0]):
         yield "reset must depend on nothing but its key: equal keys gave other observations."
-    if not _equal(first, eqx.filter_jit(env.observe)(state)):
+    yield from _not_finite(first)
+    if not _equal(first, eqx.filter_jit(env.observe)(_again(state))):
         yield "observe(state) must be the observation that reset gave with the state."
     over, keys_of_info = np.zeros(env.num_agents, bool), None
     yield from _all_forbidden(first, ~over)
-    for step_key in jax.random.split(key, steps):
+    for step_key, reset_key in map(jax.random.split, step_keys):
+        again = _again((step_key, state))
         timestep, after, seen = step(env, step_key, state)
-        if not _equal((timestep, after), step(env, step_key, state)[:2]):
+        if not _equal((timestep, after), step(env, *again)[:2]):
             yield "step must depend on nothing but its arguments: equal ones gave other results."
         if not _equal(timestep.observation, seen):
             yield "observe(state) must be the observation that step gave with the state."
         if not np.isfinite(timestep.reward).all():
             yield "reward must be finite numbers."
+        yield from _not_finite(timestep.final_observation)
         if (over & ~np.asarray(timestep.terminated)).any():
             yield "terminated must stay true for an agent until the episode is over."
         if keys_of_info is not None and keys_of_info != set(timestep.info):
@@ -154,11 +175,26 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
         yield from _all_forbidden(timestep.final_observation, ~over & ~np.asarray(timestep.done))
         state = after
         if bool(timestep.done):
-            seen, state = reset(step_key)
+            seen, state = reset(reset_key)
             over = np.zeros(env.num_agents, bool)
             yield from _all_forbidden(seen, ~over)
     if len(traces) > 1:
         yield f"step was compiled {len(traces)} times for equal shapes, but must be once."
+
+
+def _not_finite(observation: PyTree) -> Iterator[str]:
+    floats = [x for x in jax.tree.leaves(observation) if jnp.issubdtype(x.dtype, jnp.floating)]
+    if not all(np.isfinite(x).all() for x in floats):
+        yield "Observations must be finite numbers: networks make no numbers of infinite ones."
+
+
+def _again(tree: PyTree) -> PyTree:
+    """The same, whose random keys are meant to be used a second time."""
+    return jax.tree.map(lambda x: jax.random.clone(x) if _is_key(x) else x, tree)
+
+
+def _is_key(x: Any) -> bool:
+    return eqx.is_array(x) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
 def _equal(one: PyTree, other: PyTree) -> bool:

@@ -102,6 +102,15 @@ class AbstractEnv(eqx.Module):
     ) -> tuple[TimeStep, PyTree]:
         """Advances by one action of every agent. Never resets by itself.
 
+        **Arguments:**
+
+        - `key`: the source of randomness.
+        - `state`: where the episode stands.
+        - `action`: of every agent. A compiled program cannot refuse an action that is not in
+            `action_space`, so each environment says what it then does. In a `GridWorld` an agent
+            with such a number does nothing; an `MjxEnv` clips; an adapter asks the other library.
+            An agent whose task is over may be given any action.
+
         **Returns:** what happened, and the next state.
         """
 

@@ -28,7 +28,8 @@ def info_entry(env: AbstractEnv, name: str, wrapper: str) -> jax.ShapeDtypeStruc
 
 
 def _first_info(env: AbstractEnv, key: PRNGKeyArray) -> dict[str, Shaped[Array, "..."]]:
-    _, state = env.reset(key)
-    action = jax.vmap(env.action_space.sample)(jax.random.split(key, env.num_agents))
-    timestep, _ = env.step(key, state, action)
+    reset_key, action_key, step_key = jax.random.split(key, 3)
+    _, state = env.reset(reset_key)
+    action = jax.vmap(env.action_space.sample)(jax.random.split(action_key, env.num_agents))
+    timestep, _ = env.step(step_key, state, action)
     return timestep.info

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from typing import Any
+from typing import Any, final
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,7 +11,18 @@ from cart_pole import CartPole
 from kitchen_checks import unchecked
 from race import Race
 
-from eqgrid import AbstractEnv, AutoReset, Discrete, LogEpisodes, TimeLimit, TimeStep, check_env
+from agents._heads import head_for
+from eqgrid import (
+    AbstractEnv,
+    AbstractSpace,
+    AutoReset,
+    Box,
+    Discrete,
+    LogEpisodes,
+    TimeLimit,
+    TimeStep,
+    check_env,
+)
 from eqgrid.envs.goals import Goals
 from eqgrid.envs.overcooked import Overcooked
 
@@ -40,6 +51,37 @@ def changed(timestep, **changes):
     )
 
 
+def seeing(timestep, vector):
+    """With another vector in both observations."""
+    seen = {**timestep.observation, "vector": vector}
+    return eqx.tree_at(lambda t: (t.observation, t.final_observation), timestep, (seen, seen))
+
+
+@final
+class Words(AbstractSpace):
+    """A space of its own, for which no agent knows a distribution."""
+
+    def sample(self, key):
+        return jnp.zeros(())
+
+    def contains(self, x):
+        return jnp.ones((), bool)
+
+
+def with_bounds(low, high):
+    """A box whose bounds were changed after it was built."""
+    return eqx.tree_at(lambda b: (b.low, b.high), Box(0.0, 1.0, (2,)), (low, high))
+
+
+SPACES = {
+    "no space": 3,
+    "own space": Words(),
+    "no numbers": Box(0.0, 1.0, (2, 0)),
+    "endless box": with_bounds(jnp.zeros(2), jnp.full(2, jnp.inf)),
+    "whole box": with_bounds(jnp.zeros(2, int), jnp.ones(2, int)),
+}
+
+
 class Broken(AbstractEnv):
     """A race in which one thing is wrong."""
 
@@ -51,7 +93,7 @@ class Broken(AbstractEnv):
     def __init__(self, fault):
         self.race, self.fault = Race(), fault
         self.num_agents = 0 if fault == "nobody" else 3
-        self.action_space = 3 if fault == "no space" else Discrete(3)
+        self.action_space = SPACES.get(fault, Discrete(3))
 
     def reset(self, key):
         observation, state = self.race.reset(key)
@@ -79,12 +121,19 @@ class Broken(AbstractEnv):
                 timestep = changed(timestep, terminated=timestep.terminated & ends_now)
             case "infinite":
                 timestep = changed(timestep, reward=timestep.reward / 0.0)
+            case "endless view":
+                timestep = seeing(timestep, timestep.observation["vector"] / 0.0)
             case "growing":
                 state = dataclasses.replace(state, time=state.time.astype(float))
         return timestep, state
 
 
 FAULTS = {
+    "own space": "action_space must be Discrete or Box",
+    "no numbers": "An action must have at least one number",
+    "endless box": "The bounds of a Box must be finite",
+    "whole box": "The bounds of a Box must be floats",
+    "endless view": "Observations must be finite numbers",
     "nobody": "num_agents must be a whole number of at least 1",
     "no space": "action_space must be Discrete or Box",
     "transposed": "must lead with 3 agents, but has the shape",
@@ -105,6 +154,12 @@ def test_each_broken_rule_is_one_sentence(fault):
     lines = str(refusal.value).splitlines()
     assert all(line.endswith(".") for line in lines)
     assert sum(FAULTS[fault] in line for line in lines) >= 1
+
+
+@pytest.mark.parametrize("fault", SPACES)
+def test_agents_refuse_the_same_spaces(fault):
+    with unchecked(), pytest.raises(ValueError, match="must"):
+        head_for(SPACES[fault])
 
 
 def test_what_is_no_environment_is_said():

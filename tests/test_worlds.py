@@ -10,13 +10,14 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from kitchen_checks import unchecked
 from PIL import Image
 
 import eqgrid
 from eqgrid import ENVIRONMENTS, check_env, make
-from eqgrid.grid import GridWorld
+from eqgrid.grid import GridWorld, Stay
 from experiments import _worlds
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
@@ -26,6 +27,29 @@ EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_it_keeps_the_protocol(name):
     check_env(make(name), steps=40)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_a_number_that_is_no_action_does_nothing(name, key):
+    """All agents but the first do something meanwhile, at many times of an episode."""
+    env = make(name, horizon=60)
+    stay = env.actions.index(Stay())
+
+    @eqx.filter_jit
+    @jax.vmap
+    def go(key):
+        action_key, step_key = jax.random.split(key)
+        _, state = env.reset(key)
+        steps = jax.random.randint(action_key, (20, env.num_agents), 0, env.action_space.n)
+        state, _ = jax.lax.scan(lambda s, a: (env.step(step_key, s, a)[1], None), state, steps)
+        numbers = jnp.asarray(
+            [stay, -1, len(env.actions), 127, 128, 256 + stay, 2**31 - 1, -(2**31)]
+        )
+        actions = jnp.broadcast_to(steps[0], (len(numbers), env.num_agents)).at[:, 0].set(numbers)
+        return jax.vmap(lambda action: env.step(step_key, state, action))(actions)
+
+    for leaf in jax.tree.leaves(go(jax.random.split(key, 16))):
+        np.testing.assert_array_equal(leaf, np.broadcast_to(leaf[:, :1], leaf.shape))
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)

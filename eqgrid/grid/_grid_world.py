@@ -29,7 +29,8 @@ class GridWorld(AbstractEnv):
     """A cooperative world on a grid: all that makes a game, as values.
 
     An episode is cut after `horizon` steps. With an `ending`, it is over when every agent's task
-    is.
+    is. Who is given a number that is no position in `actions`, such as -1, does nothing in that
+    step, as with `Stay`.
 
     The keys of `info` are `"shaped_reward"`, `[agents]`: pay for steps towards the goal, kept
     apart; and `"events"`, `[agents, events]`: whether each of `event_names` happened to each agent
@@ -222,7 +223,8 @@ class GridWorld(AbstractEnv):
 @eqx.filter_jit
 def _random_play(env: GridWorld, key: PRNGKeyArray, steps: int) -> World:
     """The states of an episode, the first one included."""
-    _, first = env.reset(key)
+    reset_key, steps_key = jax.random.split(key)
+    _, first = env.reset(reset_key)
 
     def step(world: World, key: PRNGKeyArray) -> tuple[World, World]:
         action_key, step_key = jax.random.split(key)
@@ -230,7 +232,7 @@ def _random_play(env: GridWorld, key: PRNGKeyArray, steps: int) -> World:
         _, world = env.step(step_key, world, action)
         return world, world
 
-    _, rest = jax.lax.scan(step, first, jax.random.split(key, steps))
+    _, rest = jax.lax.scan(step, first, jax.random.split(steps_key, steps))
     return jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs]), first, rest)
 
 

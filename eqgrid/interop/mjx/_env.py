@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped, UInt8
 
+from ..._checks import as_count
 from ..._env import AbstractEnv, TimeStep
-from ..._spaces import AbstractSpace, Box
+from ..._spaces import Box
 from ._library import MjModel, mjx, mujoco
 from ._parts import (
     AbstractBodyEnding,
@@ -29,9 +30,9 @@ class MjxEnv(AbstractEnv):
     """One agent that moves one MuJoCo model. Episodes end where an ending says so, and never by
     themselves otherwise: put it into `TimeLimit`.
 
-    Actions are controls, one number for every actuator, within its `ctrlrange`. The keys of `info`
-    are the names of `rewards` and `measures`, with one number for the agent; `LogEpisodes` sums
-    them. Where the simulation is no longer finite, the last finite state stays, nothing is paid,
+    Actions are controls, one number for every actuator, and clipped to its `ctrlrange`. The keys of
+    `info` are the names of `rewards` and `measures`, with one number for the agent; `LogEpisodes`
+    sums them. Where the simulation is no longer finite, the last finite state stays, nothing is paid,
     and the task is over.
 
     The model is an array leaf (masses, gravity, ...), so a batch of different models is a batch of
@@ -52,7 +53,7 @@ class MjxEnv(AbstractEnv):
     """
 
     num_agents: int = eqx.field(static=True)
-    action_space: AbstractSpace
+    action_space: Box
     model: mjx.Model
     data: mjx.Data
     rewards: dict[str, AbstractBodyMeasure]
@@ -74,8 +75,6 @@ class MjxEnv(AbstractEnv):
         endings: Sequence[AbstractBodyEnding] = (),
         substeps: int = 1,
     ):
-        if substeps < 1:
-            raise ValueError(f"MjxEnv needs at least 1 substep, but got {substeps}.")
         self.rewards, self.measures = dict(rewards), dict(measures or {})
         if twice := set(self.rewards) & set(self.measures):
             raise ValueError(f"{min(twice)!r} is the name of a reward and of a measure: change it.")
@@ -86,7 +85,7 @@ class MjxEnv(AbstractEnv):
         self.action_space = _controls(compiled)
         self.observation = Coordinates() if observation is None else observation
         self.starts, self.endings = tuple(starts), tuple(endings)
-        self.substeps = substeps
+        self.substeps = as_count(substeps, "MjxEnv needs at least 1 substep")
 
     @property
     def seconds_per_step(self) -> Float[Array, ""]:
@@ -102,10 +101,11 @@ class MjxEnv(AbstractEnv):
     def step(
         self, key: PRNGKeyArray, state: BodyState, action: Shaped[Array, "agents actuators"]
     ) -> tuple[TimeStep, BodyState]:
-        after = self._simulate(state, action[0])
+        control = jnp.clip(action[0], self.action_space.low, self.action_space.high)
+        after = self._simulate(state, control)
         finite = _is_finite(after)
         after = jax.tree.map(lambda new, old: jnp.where(finite, new, old), after, state)
-        motion = Motion(state, after, action[0], self.seconds_per_step)
+        motion = Motion(state, after, control, self.seconds_per_step)
         paid = {name: term(self.model, motion) for name, term in self.rewards.items()}
         told = {name: term(self.model, motion) for name, term in self.measures.items()}
         reward = jnp.where(finite, sum(paid.values(), jnp.zeros(())), 0.0)
