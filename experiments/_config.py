@@ -182,6 +182,9 @@ _LIMITS = {
 }
 """The lowest and the highest value of every whole number."""
 
+_ANY_WHOLE = (-(2**31), 2**31 - 1)
+"""Those of a setting of somebody's own world, which checks it itself."""
+
 
 def parse(algorithm: str, args: Sequence[str]) -> Config:
     """Reads the command line, and the settings file that it names.
@@ -633,8 +636,8 @@ def check_limits(config: Any) -> None:
     **Raises:** `UsageError` with one sentence that names the flag.
     """
     for flag, value in _flags(config):
-        if type(value) is int and not _LIMITS[flag][0] <= value <= _LIMITS[flag][1]:
-            low, high = _LIMITS[flag]
+        low, high = _LIMITS.get(flag, _ANY_WHOLE)
+        if type(value) is int and not low <= value <= high:
             raise UsageError(
                 f"{flag} must be at least {low} and at most {high}, but is {reprlib.repr(value)}."
             )

@@ -33,6 +33,8 @@ def mean_totals(
     """
     means = {}
     for name, columns in totals.items():
+        if not columns:  # a world without events
+            continue
         of_agents = np.asarray(episodes.totals[name]).mean(axis=0).reshape(-1, len(columns))
         means |= dict(zip(columns, of_agents.T, strict=True))
     return means

@@ -439,7 +439,7 @@ def test_options_count_more_than_the_name():
         ({"penalty": float("nan")}, "give 0 or more"),
         ({"sight": 0}, "at least 1 cell"),
         ({"observation": "pixels"}, "choose vector or grid"),
-        ({"horizon": 0}, "at least 1 step"),
+        ({"horizon": 0}, "a horizon from 1 to"),
         ({"shaping": {"eat": 1.0}}, "events are load, failed_load"),
     ],
 )

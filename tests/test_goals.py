@@ -166,7 +166,7 @@ def test_different_rooms_are_one_batch():
         ({"num_agents": 0}, "room for 1 to"),
         ({"num_agents": 99}, "room for 1 to"),
         ({"observation": "plains"}, "features or planes"),
-        ({"horizon": 0}, "at least 1 step"),
+        ({"horizon": 0}, "a horizon from 1 to"),
         ({"layout": "####\n#1X#\n####"}, "unknown character 'X'"),
     ],
 )

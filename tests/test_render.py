@@ -10,7 +10,7 @@ from kitchen_checks import holds
 from PIL import Image
 
 from eqgrid.envs.overcooked import Item, encode, parse_kitchen
-from eqgrid.grid import IDLE, Direction, render, render_episode
+from eqgrid.grid import IDLE, Direction, Kind, Kinds, Layout, render, render_episode
 
 CRAMPED = parse_kitchen("XXPXX\nO  2O\nX1  X\nXDXSX")
 CELL = 32
@@ -71,6 +71,43 @@ def test_equal_worlds_have_equal_pictures():
 def test_a_thing_on_a_counter_shows_in_its_cell_only(cell, item):
     after = edit(CRAMPED.start, object=(cell, item))
     assert changed_cells(draw(CRAMPED.start), draw(after)) == {cell}
+
+
+@pytest.mark.parametrize("holds", [False, True])
+@pytest.mark.parametrize("tile", ["floor", "shelf"])
+def test_an_object_shows_wherever_it_lies(tile, holds):
+    """Of kinds without a sprite, on tiles that can be entered and on others."""
+    kinds = Kinds(
+        (
+            Kind("floor", " ", holds=holds),
+            Kind("wall", "#", solid=True),
+            Kind("shelf", "S", solid=True, holds=holds),
+        ),
+        (Kind("box", "B", solid=True),),
+    )
+    room = Layout.parse("#####\n#1 S#\n#   #\n#####", kinds)
+    cell = (1, 3) if tile == "shelf" else (2, 2)
+    world = edit(room.start, object=(cell, kinds.code("box")))
+    assert changed_cells(draw(room.start, room), draw(world, room), room) == {cell}
+
+
+def test_an_object_shows_on_the_floor_of_a_kitchen():
+    world = edit(CRAMPED.start, object=((2, 2), Item.ONION))
+    assert changed_cells(draw(CRAMPED.start), draw(world)) == {(2, 2)}
+
+
+def test_what_a_tile_draws_itself_is_drawn_once():
+    drawn = []
+    kinds = Kinds(
+        (
+            Kind("floor", " ", draws_object=True, sprite=lambda pen, look: None),
+            Kind("wall", "#", solid=True),
+        ),
+        (Kind("box", "B", sprite=lambda pen, *where: drawn.append(where)),),
+    )
+    room = Layout.parse("####\n#1B#\n####", kinds)
+    draw(room.start, room)
+    assert not drawn
 
 
 @pytest.mark.parametrize("held", list(Item))

@@ -692,7 +692,7 @@ def test_shaping_is_given():
         ({"roles": ("medic", "cook")}, "There is no role 'cook': choose medic or engineer."),
         ({"observation": "pixels"}, "no observation 'pixels': choose planes or features."),
         ({"radius": 0}, "A window needs a radius of at least 1"),
-        ({"horizon": 0}, "at least 1 step"),
+        ({"horizon": 0}, "a horizon from 1 to"),
         ({"shaping": {"resting": 1.0}}, "There is no event 'resting'"),
     ],
 )

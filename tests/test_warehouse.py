@@ -532,7 +532,7 @@ def test_planes_know_the_kinds():
         ({"reward": "global"}, "choose individual or shared or two_stage"),
         ({"sensor_range": 0}, "at least 1 cell, not 0"),
         ({"max_quiet_steps": 0}, "at least 1 step, not 0"),
-        ({"horizon": 0}, "at least 1 step"),
+        ({"horizon": 0}, "a horizon from 1 to"),
         ({"shaping": {"laod": 1.0}}, "no event 'laod'"),
     ],
 )

@@ -60,8 +60,9 @@ _QUARTER = {
 def chosen(
     actions: tuple[Action, ...], action: Int[Array, " agents"], *kinds: type[Action] | Action
 ) -> Bool[Array, " agents"]:
-    """Who has chosen one of these actions, or an action of one of these types."""
-    numbers = [i for i, value in enumerate(actions) if type(value) in kinds or value in kinds]
+    """Who has chosen one of these actions, or an action of one of these types or of a subclass."""
+    types = tuple(kind for kind in kinds if isinstance(kind, type))
+    numbers = [i for i, value in enumerate(actions) if isinstance(value, types) or value in kinds]
     if len(numbers) > 1 and numbers == list(range(numbers[0], numbers[-1] + 1)):
         return (action >= numbers[0]) & (action <= numbers[-1])
     found = jnp.zeros(action.shape, bool)

@@ -35,7 +35,9 @@ class Kind:
         without one are not written there.
     - `solid`: nobody can enter a cell with it.
     - `carryable`: an agent may hold it (objects).
-    - `holds`: objects may lie on it (tiles).
+    - `holds`: objects may lie on it (tiles). `Planes` then show what lies under an agent; on other
+        tiles, what lies there is drawn, and seen while nobody stands on it.
+    - `draws_object`: its sprite draws what lies on it, too (tiles), such as a pot with a soup.
     - `variants`: in how many ways it differs (objects), such as levels; each has a code.
     - `duration`: for a tile with a clock (`Cell.timer`), how many steps the clock counts, from the
         layout's parameters and the code of what lies there. Pictures show it.
@@ -48,6 +50,7 @@ class Kind:
     solid: bool = False
     carryable: bool = False
     holds: bool = False
+    draws_object: bool = False
     variants: int = 1
     duration: Callable[[Any, int], int] | None = None
     sprite: Callable[..., None] | None = None

@@ -98,7 +98,7 @@ def draw_cell(pen: Pen, kinds: Kinds, look: Look) -> None:
         _draw_tile(pen, kind, look)
     else:
         kind.sprite(pen, look)
-    if kind.holds and look.lying != NOTHING:
+    if look.lying != NOTHING and not kind.draws_object:
         _object_drawer(pen, kinds, look.lying)(0.5, look.middle, 0.26)
     if look.agent is not None:
         draw_agent = kinds.agent_sprite or _draw_agent

@@ -27,7 +27,10 @@ class AbstractEvents(eqx.Module):
 
 @final
 class RuleEvents(AbstractEvents):
-    """An event happens where a rule of its type has fired: `RuleEvents(arrival=Arrive)`."""
+    """An event happens where a rule of its type has fired: `RuleEvents(arrival=Arrive)`.
+
+    **Raises:** `ValueError`, in the first step, for an event whose rule no phase can fire.
+    """
 
     names: tuple[str, ...] = eqx.field(static=True)
     rules: tuple[type, ...] = eqx.field(static=True)
@@ -36,6 +39,13 @@ class RuleEvents(AbstractEvents):
         self.names, self.rules = tuple(rules), tuple(rules.values())
 
     def __call__(self, step: Step) -> tuple[Bool[Array, " agents"], ...]:
+        for name, rule in zip(self.names, self.rules, strict=True):
+            if not any(issubclass(known, rule) for known in step.rules):
+                known = ", ".join(sorted({x.__name__ for x in step.rules})) or "none"
+                raise ValueError(
+                    f"The event {name!r} can never happen, since no phase fires {rule.__name__}: "
+                    f"the rules that phases fire are {known}."
+                )
         return tuple(step.by(rule) for rule in self.rules)
 
 

@@ -72,7 +72,15 @@ class Step(eqx.Module):
 
         - `world`: what the phase leaves behind.
         - `rule`, `fired`: what `by` shall find: the type of the rule, and for whom it has fired.
+            Both are given, or none.
+
+        **Raises:** `ValueError` when one of them is missing.
         """
+        if (rule is None) != (fired is None):
+            raise ValueError(
+                "step.then needs both a rule and for whom it has fired: step.then(world, Rule, "
+                "fired), or neither."
+            )
         if rule is None or fired is None:
             return dataclasses.replace(self, world=world)
         return dataclasses.replace(

@@ -14,7 +14,14 @@ KINDS = Kinds(
     tiles=(
         Kind("floor", " ", sprite=sprites.draw_floor),
         Kind("counter", "X", solid=True, holds=True, sprite=sprites.draw_counter),
-        Kind("pot", "P", solid=True, duration=_cook_time, sprite=sprites.draw_pot),
+        Kind(
+            "pot",
+            "P",
+            solid=True,
+            draws_object=True,
+            duration=_cook_time,
+            sprite=sprites.draw_pot,
+        ),
         Kind("onion_dispenser", "O", solid=True, sprite=sprites.draw_onions),
         Kind("tomato_dispenser", "T", solid=True, sprite=sprites.draw_tomatoes),
         Kind("dish_dispenser", "D", solid=True, sprite=sprites.draw_dishes),

@@ -32,7 +32,14 @@ def kitchen_kinds(num_ingredients: int) -> Kinds:
             Kind("floor", " ", sprite=sprites.draw_floor),
             Kind("counter", "X", solid=True, holds=True, sprite=sprites.draw_counter),
             Kind("serving", "S", solid=True, holds=True, sprite=sprites.draw_hatch),
-            Kind("pot", "P", solid=True, duration=_cook_time, sprite=sprites.POTS[num_ingredients]),
+            Kind(
+                "pot",
+                "P",
+                solid=True,
+                draws_object=True,
+                duration=_cook_time,
+                sprite=sprites.POTS[num_ingredients],
+            ),
             Kind("indicator", "R", solid=True, holds=True, sprite=sprites.draw_indicator),
             Kind(
                 "button",

@@ -32,8 +32,8 @@ class MjxEnv(AbstractEnv):
 
     Actions are controls, one number for every actuator, and clipped to its `ctrlrange`. The keys of
     `info` are the names of `rewards` and `measures`, with one number for the agent; `LogEpisodes`
-    sums them. Where the simulation is no longer finite, the last finite state stays, nothing is paid,
-    and the task is over.
+    sums them. Where the simulation is no longer finite, the last finite state stays, nothing is
+    paid, and the task is over.
 
     The model is an array leaf (masses, gravity, ...), so a batch of different models is a batch of
     environments: `eqx.tree_at(lambda env: env.model.opt.gravity, env, ...)`.
