@@ -29,8 +29,8 @@ class Evaluation(eqx.Module):
 
     **Arguments:**
 
-    - `episode_return`: the sum of each agent's raw rewards until its task was over, as `LogEpisodes`
-        adds them up; not a number where `finished` is false.
+    - `episode_return`: the sum of each agent's raw rewards until its task was over, see `TimeStep`;
+        not a number where `finished` is false.
     - `episode_length`: in steps; 0 where `finished` is false.
     - `totals`: what `LogEpisodes(env, totals)` has summed, by name, such as `"events"`; 0 where
         `finished` is false.

@@ -5,6 +5,7 @@ from typing import final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray, PyTree, Real, Shaped
 
 from ._auto_reset import AutoReset
@@ -98,10 +99,9 @@ class WithPartner(AbstractWrapper):
         needs = "WithPartner needs two numbers between 0 and 1 for the noise, the smaller one first"
         if len(noise) != 2:
             raise ValueError(f"{needs}, but got {noise!r:.60}.")
-        least, largest = (as_probability(bound, needs) for bound in noise)
-        if is_known(*noise) and noise[0] > noise[1]:
+        self.noise = jnp.stack([as_probability(bound, needs) for bound in noise])
+        if is_known(*noise) and np.diff(np.asarray(noise, float))[0] < 0:
             raise ValueError(f"{needs}, but got {noise!r:.60}.")
-        self.noise = jnp.stack([least, largest])
 
     def reset(
         self, key: PRNGKeyArray

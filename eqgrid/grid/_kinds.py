@@ -37,7 +37,7 @@ class Kind:
     - `carryable`: an agent may hold it (objects).
     - `holds`: objects may lie on it (tiles). `Planes` then show what lies under an agent; on other
         tiles, what lies there is drawn, and seen while nobody stands on it.
-    - `draws_object`: its sprite draws what lies on it, too (tiles), such as a pot with a soup.
+    - `draws_object`: its sprite draws what lies on it, too (tiles), such as what is in a box.
     - `variants`: in how many ways it differs (objects), such as levels; each has a code.
     - `duration`: for a tile with a clock (`Cell.timer`), how many steps the clock counts, from the
         layout's parameters and the code of what lies there. Pictures show it.

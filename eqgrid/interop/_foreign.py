@@ -84,6 +84,9 @@ class Earned(AbstractWrapper):
 
     env: AbstractEnv
 
+    def __init__(self, env: AbstractEnv):
+        self.env = env
+
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], EarnedState]:
         observation, env_state = self.env.reset(key)
         return observation, EarnedState(env_state, jnp.ones(self.num_agents, bool))

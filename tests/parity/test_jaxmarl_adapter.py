@@ -164,7 +164,8 @@ def test_masks_go_through_both_adapters(key):
     env = from_jaxmarl(theirs, mask=True)
     observation, state = eqx.filter_jit(env.reset)(key)
     allowed = their_masks(theirs, state)
-    back = to_jaxmarl(env).get_avail_actions(state)
+    back = to_jaxmarl(env)
+    back = back.get_avail_actions(back.reset(key)[1])
     for i, agent in enumerate(theirs.agents):
         np.testing.assert_array_equal(observation.action_mask[i], allowed[agent])
         np.testing.assert_array_equal(back[f"agent_{i}"], allowed[agent])

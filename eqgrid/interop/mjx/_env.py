@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped, UInt8
 
 from ..._checks import as_count
 from ..._env import AbstractEnv, TimeStep
-from ..._spaces import Box
+from ..._spaces import AbstractSpace, Box
 from ._library import MjModel, mjx, mujoco
 from ._parts import (
     AbstractBodyEnding,
@@ -53,7 +53,7 @@ class MjxEnv(AbstractEnv):
     """
 
     num_agents: int = eqx.field(static=True)
-    action_space: Box
+    action_space: AbstractSpace
     model: mjx.Model
     data: mjx.Data
     rewards: dict[str, AbstractBodyMeasure]
@@ -101,6 +101,7 @@ class MjxEnv(AbstractEnv):
     def step(
         self, key: PRNGKeyArray, state: BodyState, action: Shaped[Array, "agents actuators"]
     ) -> tuple[TimeStep, BodyState]:
+        assert isinstance(self.action_space, Box)
         control = jnp.clip(action[0], self.action_space.low, self.action_space.high)
         after = self._simulate(state, control)
         finite = _is_finite(after)
