@@ -8,7 +8,7 @@ from cart_pole import CartPole
 from race import Race
 from wrapper_checks import assert_same, rollout, sample_actions
 
-from eqgrid import AutoReset, ShapedReward, TimeLimit, Vectorize
+from eqgrid import AutoReset, LinearSchedule, ShapedReward, TimeLimit, Vectorize
 
 STEPS = 12
 
@@ -27,6 +27,7 @@ SCHEDULES = {
     "integer": (lambda count: count, lambda n: n),
     "constant": (lambda count: 2, lambda n: 2),
     "module": (Halving(jnp.asarray(4.0)), lambda n: 4 * 0.5**n),
+    "linear, with leaves": (LinearSchedule(2.0, 0.5, 6), lambda n: 2 - 1.5 * min(n / 6, 1)),
     "linear": (optax.linear_schedule(1.0, 0.0, 10), lambda n: max(0, 1 - n / 10)),
     "cosine": (
         optax.cosine_decay_schedule(1.0, 8),
