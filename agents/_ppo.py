@@ -439,7 +439,8 @@ def ppo_loss(
     near = batch.value + jnp.clip(value - batch.value, -ppo.value_clip, ppo.value_clip)
     larger_error = jnp.maximum(error, jnp.abs(near - batch.target))
     error = jnp.where(ppo.value_clip > 0, larger_error, error)
-    value_loss = mean(_huber(error, ppo.huber_delta))
+    huber = optax.huber_loss(error, delta=ppo.huber_delta)
+    value_loss = mean(jnp.where(ppo.huber_delta > 0, huber, 0.5 * jnp.square(error)))
     mean_entropy = mean(policy.head.entropy(distribution))
     loss = policy_loss + ppo.value_coefficient * value_loss - entropy_coefficient * mean_entropy
     parts = {
@@ -503,13 +504,6 @@ def _loss_of(
     entropy_coefficient: Float[Array, ""],
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
     return ppo_loss(eqx.combine(parameters, rest), batch, ppo, entropy_coefficient)
-
-
-def _huber(error: Float[Array, "..."], delta: Hyperparameter) -> Float[Array, "..."]:
-    """Half the square of what is not negative, and a line beyond `delta`, unless it is 0."""
-    square = 0.5 * jnp.square(error)
-    line = delta * (error - 0.5 * delta)
-    return jnp.where((delta > 0) & (error > delta), line, square)
 
 
 def _in_rewards(value: Float[Array, "..."], moments: RunningMoments) -> Float[Array, "..."]:
