@@ -226,8 +226,10 @@ def test_logged_return_is_the_plain_sum_of_raw_rewards(episodes):
     _, _, _, _, timesteps, _ = episodes
     info = jax.tree.map(np.asarray, timesteps.info)
     total, events, length = np.zeros(3), np.zeros((3, 2)), 0
+    active = np.ones(3, bool)
     for index, done in enumerate(np.asarray(timesteps.done)):
-        total = total + info["raw_reward"][index]
+        total = total + np.where(active, info["raw_reward"][index], 0.0)
+        active &= ~np.asarray(timesteps.terminated[index])
         events = events + info["events"][index]
         length += 1
         assert info["episode_done"][index] == done
@@ -236,6 +238,7 @@ def test_logged_return_is_the_plain_sum_of_raw_rewards(episodes):
         assert info["episode_length"][index] == done * length
         if done:
             total, events, length = np.zeros(3), np.zeros((3, 2)), 0
+            active = np.ones(3, bool)
     assert info["episode_events"].max() > 255
 
 
