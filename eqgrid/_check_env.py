@@ -166,7 +166,7 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
             yield "observe(state) must be the observation that step gave with the state."
         if not np.isfinite(timestep.reward).all():
             yield "reward must be finite numbers."
-        yield from _not_finite(timestep.final_observation)
+        yield from _not_finite((timestep.observation, timestep.final_observation))
         if (over & ~np.asarray(timestep.terminated)).any():
             yield "terminated must stay true for an agent until the episode is over."
         if keys_of_info is not None and keys_of_info != set(timestep.info):

@@ -25,7 +25,7 @@ def as_number(
         `eqx.filter_vmap`, its value cannot be looked at, and is taken as it is.
     - `kind`: `int` for whole numbers only, `float` for others, too.
     - `holds`: whether the number can be used.
-    - `needs`: what must be given, such as `"TimeLimit needs a limit of at least 1 step"`.
+    - `needs`: what must be given, such as `"NormalizeReward needs a gamma from 0 to 1"`.
 
     **Raises:** `ValueError` with `needs` and what was given.
     """
@@ -67,14 +67,13 @@ def as_clip(value: Any, wrapper: str) -> Shaped[Array, ""]:
     return as_number(value, float, lambda x: x > 0, f"{wrapper} needs a clip above 0")
 
 
-def as_count(value: Any, needs: str, least: int = 1) -> int:
-    """A whole number that decides a shape or a loop, so that it cannot be an array leaf.
+def as_count(value: Any, needs: str) -> int:
+    """A whole number of at least 1 that decides a shape or a loop, so that it cannot be an array leaf.
 
     **Arguments:**
 
     - `value`: the number, of Python or of NumPy.
     - `needs`: what must be given, such as `"Vectorize needs at least 1 environment"`.
-    - `least`: the smallest number that can be used.
 
     **Raises:** `ValueError` with `needs` and what was given.
     """
@@ -82,7 +81,7 @@ def as_count(value: Any, needs: str, least: int = 1) -> int:
         count = operator.index(value)
     except TypeError:
         count = None
-    if count is None or isinstance(value, bool) or count < least:
+    if count is None or isinstance(value, bool) or count < 1:
         raise ValueError(f"{needs}, but got {value!r:.60}.")
     return count
 

@@ -132,6 +132,16 @@ def test_a_cart_pole_follows_the_c_simulator_for_a_second(cart_pole, step):
     np.testing.assert_allclose(state.qvel, data.qvel, atol=1e-3)
 
 
+def test_controls_are_clipped(cart_pole, step):
+    """What is paid for them, too."""
+    effort = MjxEnv(cart_pole.source, rewards={"effort": Effort()})
+    state = effort.reset(jax.random.key(1))[1]
+    space = effort.action_space
+    for bound, beyond in ((space.high, space.high + 5.0), (space.low, space.low - 5.0)):
+        ours, theirs = (step(effort, state, action[None]) for action in (beyond, bound))
+        assert eqx.tree_equal(ours, theirs)
+
+
 def test_it_keeps_the_protocol():
     ends = (OutOfRange(0, -0.5, 0.5),)
     check_env(point(starts=(NoisyStart(0.1, 0.1),), endings=ends, substeps=2), steps=30)

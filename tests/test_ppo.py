@@ -383,7 +383,7 @@ def test_the_metrics_say_what_happened(key):
     for e in range(NUM_ENVS):
         total = np.zeros(2)
         for t in range(LENGTH):
-            total += np.asarray(rollout.reward[t, e])
+            total += np.where(rollout.active[t, e], rollout.reward[t, e], 0.0)
             if done[t, e]:
                 returns.append(total.mean())
                 total = np.zeros(2)
