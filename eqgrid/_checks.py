@@ -68,7 +68,7 @@ def as_clip(value: Any, wrapper: str) -> Shaped[Array, ""]:
 
 
 def as_count(value: Any, needs: str) -> int:
-    """A whole number of at least 1 that decides a shape or a loop, so that it cannot be an array leaf.
+    """A whole number of at least 1 that decides a shape or a loop, and so is no array leaf.
 
     **Arguments:**
 

@@ -134,7 +134,7 @@ def test_a_cart_pole_follows_the_c_simulator_for_a_second(cart_pole, step):
 
 def test_controls_are_clipped(cart_pole, step):
     """What is paid for them, too."""
-    effort = MjxEnv(cart_pole.source, rewards={"effort": Effort()})
+    effort = MjxEnv(cart_pole.source, rewards={"effort": Effort(1.0)})
     state = effort.reset(jax.random.key(1))[1]
     space = effort.action_space
     for bound, beyond in ((space.high, space.high + 5.0), (space.low, space.low - 5.0)):
