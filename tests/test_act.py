@@ -46,8 +46,9 @@ def test_a_film_forgets_where_an_episode_starts(counting, key):
     assert done[:-1].sum() > 3
     time = states[:, 0]
     np.testing.assert_array_equal(time[1:] == 0, done[:-1])
-    # An agent earns `10 * time + number + action`.
-    np.testing.assert_allclose(reward, 10 * (time + 1) + 0.5 + np.minimum(time, 2))
+    # An agent earns `10 * time + number + action`; the task of the first is over after 4 steps.
+    pay = 10 * (time + 1) + np.minimum(time, 2)
+    np.testing.assert_allclose(reward, (np.where(time < 4, pay, 0) + pay + 1) / 2)
 
 
 @pytest.mark.parametrize("greedy", [True, False])

@@ -25,6 +25,7 @@ from test_reference import (
 
 from eqgrid.envs.overcooked import (
     load_layout,
+    parse_reference,
     world_from_reference,
     world_to_reference,
     worlds_from_reference,
@@ -93,7 +94,7 @@ def test_every_recorded_state_there_and_back():
 @pytest.mark.parametrize("name", NAMES)
 def test_games_in_the_reference(name: str):
     mdp, steps = build(name), STEPS // (5 * GAMES)
-    layout = load_layout(FOLDER / f"{name}.layout")
+    layout = parse_reference((FOLDER / f"{name}.layout").read_text())
     walks = Kitchen(["".join(row) for row in mdp.terrain_mtx], orders(mdp))
     pots = {(y, x) for x, y in mdp.get_pot_locations()}
     for seed in range(GAMES):

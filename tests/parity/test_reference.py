@@ -21,7 +21,7 @@ import pytest
 from comparing import at, blank_record, differences, number, replay, stack
 from scripted_cooks import Cooks, Kitchen, Scene
 
-from eqgrid.envs.overcooked import EVENT_NAMES, Item, Overcooked, load_layout
+from eqgrid.envs.overcooked import EVENT_NAMES, Item, Overcooked, load_layout, parse_reference
 from eqgrid.grid import Layout, World
 
 mdp_module = pytest.importorskip(
@@ -179,7 +179,7 @@ def test_follows_the_reference_on(name: str):
     recipes = {soup.ingredients: (soup.value, soup.time) for soup in mdp_module.Recipe.ALL_RECIPES}
     text_rows = ["".join(row) for row in mdp.terrain_mtx]
     kitchen = Kitchen(text_rows, orders(mdp))
-    layout = load_layout(FOLDER / f"{name}.layout").pad(*LARGEST)
+    layout = parse_reference((FOLDER / f"{name}.layout").read_text()).pad(*LARGEST)
     env = stack([Overcooked(layout, dynamics="interactive", horizon=HORIZON)] * GAMES)
     deliveries: list[list[tuple[int, int]]] = []
     rewards = 0.0
