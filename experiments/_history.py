@@ -23,6 +23,7 @@ from experiments._run_files import ABANDONED
 
 _EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std")
 _STAGE = ("stage", "stage_steps", "gate_passes")
+_OF_A_CHECKPOINT = {"update", "env_steps", "eval_return_mean"}
 """The columns that a curriculum adds."""
 
 
@@ -113,7 +114,8 @@ def _abandoned(
             metadata = read_metadata(path)
         except CheckpointError:
             continue  # there is none, or it is damaged, which is said to whoever reads it
-        if metadata.get(IDENTITY) != identity or metadata["update"] > updates:
+        of_this_run = metadata.get(IDENTITY) == identity and metadata.keys() >= _OF_A_CHECKPOINT
+        if not of_this_run or metadata["update"] > updates:
             steps = metadata.get("env_steps", 0)
             name = f"{path.stem.partition('-')[0]}-{steps:012}{path.suffix}"
             yield path, path.with_name(name + ABANDONED)

@@ -73,10 +73,14 @@ def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, 
     checkpoint does not tell.
     """
     before = metadata.get(IDENTITY)
-    if not is_bearable(before, dict[str, dict[str, Any]]) or before.keys() != now.keys():
+    if (
+        not is_bearable(before, dict[str, dict[str, Any]])
+        or before.keys() != now.keys()
+        or "update" not in metadata
+    ):
         raise CheckpointError(
-            f"The checkpoint of the run {str(folder)!r} does not say which settings it was trained "
-            "with: begin a new run."
+            f"The checkpoint of the run {str(folder)!r} does not say how far it was trained, "
+            "or with which settings: begin a new run."
         )
     names = [
         f"{flag} (was {_said(was)}, is {_said(there)})"

@@ -234,9 +234,9 @@ def damage(folder: Path, how: str) -> None:
         last.unlink()
     elif how in EDITS:
         edit(folder / "config.toml", *EDITS[how])
-    elif how == "checkpoint without settings":
+    elif how in ("checkpoint without identity", "checkpoint without update"):
         metadata = read_metadata(last)
-        del metadata["identity"]
+        del metadata[how.split()[-1]]
         save(last, {}, metadata)
     elif how == "no settings":
         (folder / "config.toml").unlink()
@@ -253,7 +253,8 @@ def damage(folder: Path, how: str) -> None:
         ("width", [], "than its config.toml says now: --width (was 64, is 32). Put back"),
         ("seed", [], "now: --seed (was 0, is 7). Put back what was there, or begin a new run."),
         ("gamma", [], "now: --ppo.gamma (was 0.99, is 0.5)."),
-        ("checkpoint without settings", [], "does not say which settings it was trained with"),
+        ("checkpoint without identity", [], "does not say how far it was trained"),
+        ("checkpoint without update", [], "does not say how far it was trained"),
         ("no settings", [], "config.toml' cannot be read: No such file"),
         ("mappo", [], "is for mappo: use experiments/mappo.py"),
         ("log", [], "metrics.csv' is damaged: remove it to go on"),
