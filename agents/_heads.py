@@ -1,4 +1,4 @@
-"""What the numbers of an actor mean: which actions are drawn from them, and how likely they are."""
+"""Action distributions (policy heads): from the outputs of an actor to actions."""
 
 import abc
 import math

@@ -51,8 +51,8 @@ class TrainState(eqx.Module):
 
     - `policy`: the parameters.
     - `opt_state`: what the optimiser remembers.
-    - `value_moments`: of the critics' targets so far, where values are normalised: a critic then
-        gives values less their mean, in units of their deviation.
+    - `value_moments`: of the critics' targets so far, where values are normalised: critics then
+        predict standardised returns.
     - `runner`: where the environments stand, moments and episode statistics included.
     - `key`: the source of all randomness from here on.
     - `updates`: how many updates were made.
@@ -122,7 +122,7 @@ class PPO(eqx.Module):
     critic_learning_rate: Hyperparameter = _number(0.0)
     """Step size of the critic (0: that of the actor)."""
     gamma: Hyperparameter = _number(0.99)
-    """Worth of a reward one step later, the discount."""
+    """Discount factor."""
     gae_lambda: Hyperparameter = _number(0.95)
     """Decay of the advantage's trace per step."""
     clip_epsilon: Hyperparameter = _number(0.2)
@@ -130,11 +130,11 @@ class PPO(eqx.Module):
     value_clip: Hyperparameter = _number(0.0)
     """How far a value may leave its old one (0: no limit)."""
     normalize_values: bool = eqx.field(default=False, static=True)
-    """Critics learn in units of their targets' deviation."""
+    """Critics predict standardised returns."""
     huber_delta: Hyperparameter = _number(0.0)
     """Larger errors count linearly (0: none do); in rewards, or deviations."""
     target_kl: Hyperparameter = _number(0.0)
-    """Learn no more from a rollout this far on, in nats (0: no limit)."""
+    """Stop learning from a rollout above this KL divergence, in nats (0: never)."""
     entropy_coefficient: Hyperparameter = _number(0.01)
     """Weight of the entropy bonus at the start, per nat."""
     entropy_coefficient_end: Hyperparameter = _number(0.0)
@@ -142,7 +142,7 @@ class PPO(eqx.Module):
     value_coefficient: Hyperparameter = _number(0.5)
     """Weight of the critic's loss."""
     max_grad_norm: Hyperparameter = _number(0.5)
-    """Longest gradient, as a Euclidean norm."""
+    """Maximum global norm of the gradient."""
     normalize_advantages: bool = eqx.field(default=True, static=True)
     """Subtract their mean, divide by their deviation."""
     advantage_std_offset: Hyperparameter = _number(1e-8)
@@ -152,7 +152,7 @@ class PPO(eqx.Module):
     store_states: bool = eqx.field(default=False, static=True)
     """Keep states and observe them anew: saves memory."""
     slow_steps: bool = eqx.field(default=False, static=True)
-    """Take no step twice: for worlds with slow steps."""
+    """Evaluate every final observation, and repeat no step to see one."""
 
     def __check_init__(self):
         """**Raises:** `ValueError` when a setting has no meaning."""

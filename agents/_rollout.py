@@ -219,7 +219,7 @@ def _learned_from(runner: RunnerState, timestep: TimeStep) -> Bool[Array, "envs 
 
 
 def _logged(info: dict[str, Shaped[Array, "envs ..."]]) -> dict[str, Shaped[Array, "envs ..."]]:
-    """What `LogEpisodes` says. Entries of an environment without it are its own affair."""
+    """What `LogEpisodes` says of ended episodes. Other entries of `info` are not stored."""
     if not {"episode_done", "episode_return", "episode_length"} <= set(info):
         return {}
     return {name: value for name, value in info.items() if name.startswith("episode_")}

@@ -153,7 +153,7 @@ def step_runner(
 def _check_resets(env: AbstractVectorEnv) -> None:
     core = unwrap(env)
     if not isinstance(core, Vectorize):
-        return  # somebody else's many environments: they know
+        return  # custom vector environments are assumed to reset themselves
     one = core.env
     while isinstance(one, AbstractWrapper):
         if isinstance(one, AutoReset):

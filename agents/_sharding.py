@@ -45,7 +45,7 @@ def check_even(num_envs: int, mesh: Mesh) -> None:
 
 
 def replicate(tree: _T, mesh: Mesh) -> _T:
-    """Puts arrays on every device, whole. Inside a compiled program it is a wish to the compiler.
+    """Puts arrays on every device, whole. Under `jit`, it is a sharding constraint.
 
     **Arguments:**
 

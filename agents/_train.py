@@ -271,7 +271,7 @@ def scan_updates(
 
 
 class _Settings(NamedTuple):
-    """What a block is told; only another `length` of its longest one compiles anew."""
+    """The arguments of a compiled block of updates; only another `length` compiles it anew."""
 
     ppo: PPO
     env: AbstractVectorEnv
@@ -422,7 +422,7 @@ def _count(number: int) -> Int[Array, ""]:
 
 
 def _tell(hooks: Sequence[Hook], progress: TrainProgress) -> TrainProgress:
-    """Tells all hooks how far the run is, also when one stops it. The first reason counts."""
+    """Calls every hook, also when one stops the run, and keeps the first reason to stop."""
     reasons = []
     for hook in hooks:
         try:

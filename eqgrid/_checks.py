@@ -1,4 +1,4 @@
-"""Mistakes that are said while a program is traced: in a compiled one the checks cost nothing."""
+"""Checks of arguments when a Module is built, and while a program is traced."""
 
 import operator
 from collections.abc import Callable

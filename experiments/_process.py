@@ -48,7 +48,7 @@ class Process:
     def listen(cls, last_words: str = "nothing was begun") -> "Process":
         """Makes output safe, and listens to the signals that are not ignored."""
         process = cls(last_words)
-        # Libraries do not speak: matplotlib of its folders, XLA of what takes long to compile.
+        # Silences the log messages of matplotlib and XLA.
         logging.getLogger("matplotlib").setLevel(logging.ERROR)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         os.environ["MPLBACKEND"] = "agg"  # pictures go into files

@@ -43,7 +43,7 @@ def run_once(function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
 
 
 def shapes(run: Run) -> TrainState:
-    """The same, without the numbers."""
+    """The shapes and dtypes of that state, for `restore`."""
     key = jax.random.key(0)
     return eqx.filter_eval_shape(
         init_train_state,
