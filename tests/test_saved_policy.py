@@ -183,7 +183,7 @@ def test_a_policy_outlives_the_state_that_train_consumes(key):
     policy = trained_policy(state.policy, env, state.runner.env_state)
     frozen = env.freeze(state.runner.env_state)
     before = jax.tree.map(np.array, eqx.filter((policy, frozen), eqx.is_array))
-    train(SMALL, env, state, num_updates=2)
+    train(SMALL, env, state, num_updates=2, donate=True)
     with pytest.raises(RuntimeError, match="deleted"):
         np.array(state.runner.env_state.moments.mean)
     after = eqx.filter((policy, frozen), eqx.is_array)
