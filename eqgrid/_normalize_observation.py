@@ -88,7 +88,7 @@ class NormalizeObservation(AbstractVectorWrapper):
             is trained in. It may have another number of environments.
 
         **Returns:** a new wrapper, whose moments are array leaves. They are copies, so that the
-        wrapper outlives a `state` that is given to `train`, which consumes it.
+        wrapper outlives a `state` that is donated to a compiled program.
 
         **Raises:** `ValueError` when there are no moments in `state`.
         """

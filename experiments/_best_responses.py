@@ -126,7 +126,7 @@ def train_best_response(
     init_key, judge_key = jax.random.split(jax.random.key(seed))
     state = init_train_state(config.ppo, env, init_key, **networks("ippo", config))
     updates = max(1, steps // (config.num_envs * config.ppo.rollout_length))
-    learned = train(config.ppo, env, state, num_updates=updates).state
+    learned = train(config.ppo, env, state, num_updates=updates, donate=True).state
     best = PolicyPartner(trained_policy(learned.policy, env, learned.runner.env_state))
     world = as_shown(config, config.env.build(train=False))
     returns = play_with(world, OneOf([best, partner]), jax.random.split(judge_key, _EPISODES))
