@@ -145,6 +145,11 @@ def _go_on(run: Run) -> int:
     position = read_metadata(checkpoint)
     check_same_run(run.folder, position, run.identity)
     run = dataclasses.replace(run, number=position.get("stage", 1) - 1)
+    if run.number >= len(run.stages):
+        raise CheckpointError(
+            f"The checkpoint {str(checkpoint)!r} is of stage {run.number + 1}, and the run has "
+            f"{len(run.stages)}: begin a new run."
+        )
     state = restore(checkpoint, shapes(run))
     updates = int(state.updates)
     # A run that was killed in its last moments has made its updates, but not all of its files.

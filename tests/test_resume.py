@@ -238,6 +238,8 @@ def damage(folder: Path, how: str) -> None:
         metadata = read_metadata(last)
         del metadata[how.split()[-1]]
         save(last, {}, metadata)
+    elif how == "checkpoint of no stage":
+        save(last, {}, read_metadata(last) | {"stage": 99})
     elif how == "no settings":
         (folder / "config.toml").unlink()
     elif how == "log":
@@ -255,6 +257,7 @@ def damage(folder: Path, how: str) -> None:
         ("gamma", [], "now: --ppo.gamma (was 0.99, is 0.5)."),
         ("checkpoint without identity", [], "does not say how far it was trained"),
         ("checkpoint without update", [], "does not say how far it was trained"),
+        ("checkpoint of no stage", [], "is of stage 99, and the run has 1: begin a new run."),
         ("no settings", [], "config.toml' cannot be read: No such file"),
         ("mappo", [], "is for mappo: use experiments/mappo.py"),
         ("log", [], "metrics.csv' is damaged: remove it to go on"),
