@@ -11,7 +11,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from eqgrid import AbstractVectorEnv, AbstractWrapperState, NormalizeObservationState
+from eqgrid import (
+    AbstractVectorEnv,
+    AbstractWrapperState,
+    NormalizeObservationState,
+    RunningMoments,
+)
 
 from ._checkpoint import CheckpointError, describe_leaves, pick, read, save
 from ._description import build_like, describe
@@ -81,7 +86,7 @@ def load_policy(
         policy, space, observation, moments = build_like(table, networks or {})
         policy = _fill(about, data, table.parameters, policy)
         normalization = table.normalization and Normalization(
-            _fill(about, data, table.normalization.moments, moments),
+            _checked(_fill(about, data, table.normalization.moments, moments)),
             jnp.asarray(table.normalization.epsilon),
             jnp.asarray(math.inf if (clip := table.normalization.clip) is None else clip),
         )
@@ -167,6 +172,14 @@ def _fill(about: Mapping[str, Any], data: dict[str, Any], begin: str, like: PyTr
             name = jax.tree_util.keystr(where)
             raise ValueError(f"at {begin}{name} it holds numbers that are not finite")
     return filled
+
+
+def _checked(moments: PyTree[RunningMoments]) -> PyTree[RunningMoments]:
+    """**Raises:** `ValueError` with half a sentence when there can be no such moments."""
+    for one in jax.tree.leaves(moments, is_leaf=lambda x: isinstance(x, RunningMoments)):
+        if one.count < 0 or (one.variance < 0).any():
+            raise ValueError("its moments have a count or a variance below 0")
+    return moments
 
 
 def _below(begin: str, named: Mapping[str, Any]) -> dict[str, Any]:

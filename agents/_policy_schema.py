@@ -108,7 +108,7 @@ class NormalizationTable(_Table):
     """How the names of the moments begin, and the numbers of `NormalizeObservation`."""
 
     moments: str
-    epsilon: Annotated[float, Meta(ge=0, le=1e30)]
+    epsilon: Annotated[float, Meta(ge=1.2e-38, le=1e30)]
     clip: Annotated[float, Meta(gt=0, le=1e30)] | None = None
 
 

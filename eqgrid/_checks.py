@@ -57,9 +57,9 @@ def is_finite(value: Any) -> Any:
 
 def as_epsilon(value: Any, wrapper: str) -> Shaped[Array, ""]:
     """What a wrapper adds to a variance; see `as_number`."""
-    return as_number(
-        value, float, lambda x: x >= 0 and is_finite(x), f"{wrapper} needs an epsilon of at least 0"
-    )
+    smallest = float(np.finfo(np.float32).tiny)  # what does not vary is divided by its root
+    holds = lambda x: x >= smallest and is_finite(x)  # noqa: E731
+    return as_number(value, float, holds, f"{wrapper} needs an epsilon above 0")
 
 
 def as_clip(value: Any, wrapper: str) -> Shaped[Array, ""]:

@@ -35,13 +35,14 @@ def write_card(folder: Path, saved: SavedPolicy, evaluation: dict[str, Any], res
     }
     shown = {name: what for name, what in _PICTURES.items() if sources[name].is_file()}
     text = _front_matter(saved, evaluation) + _body(saved, evaluation, shown)
+    content = text.encode(errors="backslashreplace")
     metadata = {name: value for name, value in saved.metadata.items() if name != "policy"}
     folder.mkdir(parents=True, exist_ok=True)
     save_policy(folder / "policy.safetensors", saved.policy, without_folders(metadata))
     shutil.copyfile(results / "evaluation.json", folder / "evaluation.json")
     for name in shown:
         shutil.copyfile(sources[name], folder / name)
-    write_whole(folder / "README.md", text.encode())
+    write_whole(folder / "README.md", content)
 
 
 def _run_folder(path: Path) -> Path:

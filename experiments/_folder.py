@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import re
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -127,6 +128,11 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
     **Raises:** `UsageError` when it is still in use.
     """
     lock = FileLock(folder / _LOCK, timeout=seconds)
+    if not _may_be_locked(folder / _LOCK):
+        raise UsageError(
+            f"The folder {str(folder)!r} has a {_LOCK!r} that no run has made: move it away, or "
+            "choose another folder."
+        )
     try:
         lock.acquire()
     except Timeout:
@@ -142,6 +148,15 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
             lock.release()
             with contextlib.suppress(OSError):
                 (folder / _LOCK).unlink()
+
+
+def _may_be_locked(path: Path) -> bool:
+    """Whether there is nothing, or a regular file without content, which a kill may have left."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return True
+    return stat.S_ISREG(status.st_mode) and status.st_size == 0
 
 
 def folder_name(algorithm: str, layout: str, seed: int) -> str:

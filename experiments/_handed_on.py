@@ -7,7 +7,11 @@ from typing import Any
 
 
 def shown_path(path: str | Path) -> str:
-    """A path below the current folder, relative to it; of any other path, the name."""
+    """A path below the current folder, relative to it; of any other path, the name. So it is with
+    each of several paths that commas separate.
+    """
+    if not os.path.exists(path) and "," in str(path):
+        return ",".join(shown_path(part.strip()) for part in str(path).split(","))
     relative = os.path.relpath(path)
     return Path(path).name if relative.startswith(os.pardir) else relative
 
@@ -18,8 +22,11 @@ def without_folders(value: Any) -> Any:
         return {key: without_folders(x) for key, x in value.items()}
     if isinstance(value, list | tuple):
         return [without_folders(x) for x in value]
-    is_path = isinstance(value, str) and os.path.isabs(value) and "\n" not in value
-    return Path(value).name if is_path else value
+    if not isinstance(value, str) or "\n" in value:
+        return value
+    parts = [value] if os.path.exists(value) else value.split(",")
+    is_path = any(os.path.isabs(part.strip()) for part in parts)
+    return ",".join(Path(part.strip()).name for part in parts) if is_path else value
 
 
 def escape_markdown(text: str) -> str:

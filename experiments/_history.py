@@ -1,5 +1,6 @@
 """What a run did before this process, for a run that is resumed."""
 
+import contextlib
 import csv
 import dataclasses
 import io
@@ -94,12 +95,20 @@ def read_history(folder: Path, position: Mapping[str, Any], identity: Mapping[st
     best = folder / "checkpoints" / "best.safetensors"
     known = best not in dict(abandoned)
     best_return = _best_return(best, position.get("stage")) if known else -np.inf
-    try:
-        json_rows = _read_json_rows(folder / "metrics.jsonl", updates)
+    with _reading(folder / "metrics.jsonl") as rows:
+        json_rows = _read_json_rows(rows, updates)
+    with _reading(path):
         text = read_regular_text(path, MAX_RESULT_BYTES) if path.exists() else ""
         history = _parse(text, updates, best_return)
-        return dataclasses.replace(history, json_rows=json_rows, abandoned=abandoned)
-    except (ValueError, KeyError, csv.Error) as error:
+    return dataclasses.replace(history, json_rows=json_rows, abandoned=abandoned)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[Path]:
+    """**Raises:** `RunError` when what is read from a log is not what a run writes."""
+    try:
+        yield path
+    except (ValueError, KeyError, TypeError, RecursionError, csv.Error) as error:
         raise RunError(
             f"The file {str(path)!r} is damaged: remove it to go on without its rows."
         ) from error

@@ -96,6 +96,15 @@ def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, 
         )
 
 
+def check_updates(folder: Path, metadata: Mapping[str, Any], updates: int) -> None:
+    """**Raises:** `CheckpointError` when a checkpoint says something else than its state."""
+    if metadata["update"] != updates:
+        raise CheckpointError(
+            f"The checkpoint of the run {str(folder)!r} says that it is of update "
+            f"{metadata['update']}, but its state is of update {updates}: begin a new run."
+        )
+
+
 def _differences(
     before: Mapping[str, Any], now: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any, Any]]:

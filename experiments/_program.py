@@ -38,7 +38,7 @@ from experiments._evaluator import evaluated_metrics
 from experiments._folder import folder_name, open_folder, reopen_folder, short_name
 from experiments._history import read_history
 from experiments._hooks import profiled
-from experiments._identity import check_same_run, digests
+from experiments._identity import check_same_run, check_updates, digests
 from experiments._metadata import read_metadata
 from experiments._policies import written_out
 from experiments._process import Process, Stopped
@@ -152,6 +152,7 @@ def _go_on(run: Run) -> int:
         )
     state = restore(checkpoint, shapes(run))
     updates = int(state.updates)
+    check_updates(run.folder, position, updates)
     # A run that was killed in its last moments has made its updates, but not all of its files.
     complete = is_complete(run.folder, run.config.env.has_film)
     if updates > run.plan.num_updates or (complete and updates == run.plan.num_updates):

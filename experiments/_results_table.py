@@ -22,6 +22,8 @@ from experiments._results import MAX_RESULT_BYTES, write_csv
 from experiments._run_files import seed_folders
 from experiments._statistics import align_curves, bootstrap_interval, interquartile_mean
 
+_DAMAGED = (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
+"""What reading a file raises in which anything may stand."""
 _OF_THE_PROCESS = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 _COLUMNS = ("layout", "algorithm", "network", "seeds", "mean", "iqm", "low", "high", "worst")
@@ -131,14 +133,14 @@ def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
 def _read(folder: Path) -> FinishedRun:
     try:
         result = json.loads(read_regular_text(folder / "result.json", MAX_RESULT_BYTES))
-        settings = tomllib.loads(read_regular_text(folder / "config.toml"))
+        settings = tomllib.loads(read_regular_text(folder / "config.toml", MAX_RESULT_BYTES))
         metrics = read_regular_text(folder / "metrics.csv", MAX_RESULT_BYTES)
         rows = list(csv.DictReader(io.StringIO(metrics, newline="")))
         curve = {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows}
         run = FinishedRun(folder, settings, result, curve)
         _ = run.score, run.row, result["seeds"], result["optimum"], result["wall_seconds"]
         _ = result["env_steps"] + result["env_steps_of_others"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except _DAMAGED as error:
         raise UsageError(
             f"The run {str(folder)!r} cannot be reported, since result.json, config.toml or "
             "metrics.csv is missing or damaged: leave it out."
@@ -181,10 +183,10 @@ def _played(own: Sequence[FinishedRun], name: str) -> dict[str, Any]:
     for path in sorted(_around(own).glob(f"**/{name}"), key=lambda path: path.stat().st_mtime):
         try:
             result = json.loads(read_regular_text(path, MAX_RESULT_BYTES))
-        except (OSError, ValueError) as error:
+            if {Path(policy).parent.resolve() for policy in result["policies"]} == runs:
+                found = result
+        except _DAMAGED as error:
             raise UsageError(f"{str(path)!r} is damaged: play these games again.") from error
-        if {Path(policy).parent.resolve() for policy in result.get("policies", ())} == runs:
-            found = result
     return found
 
 

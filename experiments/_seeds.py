@@ -29,7 +29,7 @@ from experiments._folder import (
 from experiments._group import Group, Trained
 from experiments._history import read_history
 from experiments._hooks import speed
-from experiments._identity import check_same_run
+from experiments._identity import check_same_run, check_updates
 from experiments._loggers import Csv, Labelled
 from experiments._report import print_how_to_go_on, what_is_kept
 from experiments._results import write_json
@@ -108,6 +108,7 @@ def _go_on(whole: Run) -> int:
     check_same_run(whole.folder, position, whole.identity)
     state = restore(group.checkpoint, group.like())
     updates, plan = int(state.updates[0]), whole.plan
+    check_updates(whole.folder, position, updates)
     if updates > plan.num_updates or (updates == plan.num_updates and _is_complete(group)):
         raise UsageError(
             f"The run {str(whole.folder)!r} is complete, with {updates * plan.steps_per_update:,} "

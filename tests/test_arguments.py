@@ -50,6 +50,7 @@ WRONG = {
     "share": (-0.1, 1.1, np.float32(7), jnp.asarray(-1.0), *NO_NUMBERS, NAN, INF),
     "finite": (*NO_NUMBERS, NAN, INF, -INF, np.float32("inf"), 1e39),
     "not negative": (*NO_NUMBERS, NAN, INF, -1e-3, np.float64(-1)),
+    "epsilon": (*NO_NUMBERS, NAN, INF, 0, 0.0, 1e-45, np.float64(-1)),
     "above 0": (*NO_NUMBERS, NAN, -INF, 0, 0.0, np.float32(-1)),
 }
 ACTIONS = Discrete(3)
@@ -61,9 +62,9 @@ ARGUMENTS = {
     "Vectorize": ("positive", lambda x: Vectorize(Race(), x)),
     "Discrete": ("positive", Discrete),
     "NormalizeReward.gamma": ("share", lambda x: NormalizeReward(RACES, x)),
-    "NormalizeReward.epsilon": ("not negative", lambda x: NormalizeReward(RACES, epsilon=x)),
+    "NormalizeReward.epsilon": ("epsilon", lambda x: NormalizeReward(RACES, epsilon=x)),
     "NormalizeReward.clip": ("above 0", lambda x: NormalizeReward(RACES, clip=x)),
-    "NormalizeObservation.epsilon": ("not negative", lambda x: NormalizeObservation(RACES, x)),
+    "NormalizeObservation.epsilon": ("epsilon", lambda x: NormalizeObservation(RACES, x)),
     "NormalizeObservation.clip": ("above 0", lambda x: NormalizeObservation(RACES, clip=x)),
     "ShapedReward": ("finite", lambda x: ShapedReward(AutoReset(Race()), x)),
     "LinearSchedule.start": ("finite", lambda x: LinearSchedule(x, 0.0, 10)),

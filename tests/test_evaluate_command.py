@@ -48,6 +48,7 @@ from experiments import _evaluation, _hub, _policies, _results
 from experiments._build import build_evaluation_env, build_view
 from experiments._config import dump, parse
 from experiments._errors import RunError, UsageError
+from experiments._handed_on import shown_path, without_folders
 from experiments._lineups import lineups
 from experiments._policies import portable, read_policy
 from experiments._trajectories import check_file, write_episodes
@@ -524,7 +525,8 @@ def test_nothing_that_is_handed_on_tells_of_folders(tmp_path, call, monkeypatch)
     metadata["run"]["partners"]["policies"] = ["/home/somebody/friend.safetensors"]
     about, data = _checkpoint.read(policy)
     about["metadata"] = metadata
-    metadata["policy"]["versions"] = {"eqgrid": "1\n\n# Mine\n<script>x</script> [a](http://b)"}
+    strange = "1\n\n# Mine\n<script>x</script> [a](http://b)"
+    metadata["policy"]["versions"] = {"eqgrid": strange, "jax": "\ud800"}
     text = json.dumps(about)
     digest = _checkpoint._digest(text, data)
     policy.write_bytes(save_arrays(data, {"about": text, "sha256": digest}))
@@ -541,6 +543,11 @@ def test_nothing_that_is_handed_on_tells_of_folders(tmp_path, call, monkeypatch)
     assert result["policies"] == ["a.safetensors"]
     assert result["results"][0]["seats"] == ["a.safetensors"] * 2
     assert result["layout"] == "mine.layout"
+    assert shown_path(f"cramped, {layout}") == "cramped,mine.layout"
+    assert without_folders([f"ring,{layout}", "ring, circuit"]) == [
+        "ring,mine.layout",
+        "ring, circuit",
+    ]
     for path in (tmp_path / "card").iterdir():
         content = path.read_bytes()
         assert str(tmp_path).encode() not in content

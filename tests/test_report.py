@@ -100,9 +100,10 @@ def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp
     assert (rows["ippo"]["crossplay"], rows["mappo"]["crossplay"]) == ("150.25", "")
     assert rows["ippo"]["held_out"] == "", "one of the runs did not play"
     assert "| 79% of 280 | 150.2 |  | 2.5 million |" in (tmp_path / "out" / "report.md").read_text()
-    (runs / "ippo" / "crossplay" / "crossplay.json").write_text("{")
-    with pytest.raises(UsageError, match="is damaged: play these games again"):
-        report.run([str(runs)])
+    for text in ("{", "[1]", '{"policies": [1]}', "[" * 100_000):
+        (runs / "ippo" / "crossplay" / "crossplay.json").write_text(text)
+        with pytest.raises(UsageError, match="is damaged: play these games again"):
+            report.run([str(runs)])
 
 
 def test_what_does_not_belong_together_is_refused(runs, tmp_path):

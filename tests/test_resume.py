@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_lines import call_and_hear
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save as save_arrays
 
-from agents import _train, read_metadata, save
+from agents import _checkpoint, _train, read_metadata, save
 from experiments._evaluator import Evaluator
 
 ROOT = Path(__file__).parents[1]
@@ -224,6 +224,16 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
+def rewrite(source: Path, target: Path, metadata: dict) -> None:
+    """Writes a checkpoint with other metadata, and their checksum."""
+    about, data = _checkpoint.read(source)
+    source.unlink()
+    about["metadata"] = metadata
+    text = json.dumps(about)
+    about = {"about": text, "sha256": _checkpoint._digest(text, data)}
+    target.write_bytes(save_arrays(data, about))
+
+
 def damage(folder: Path, how: str) -> None:
     last = folder / "checkpoints" / "last.safetensors"
     if how == "flipped":
@@ -240,6 +250,13 @@ def damage(folder: Path, how: str) -> None:
         save(last, {}, metadata)
     elif how == "checkpoint of no stage":
         save(last, {}, read_metadata(last) | {"stage": 99})
+    elif how == "checkpoint of another update":
+        metadata = read_metadata(last)
+        path = folder.parent / "like"
+        last.rename(path)
+        rewrite(path, last, metadata | {"update": metadata["update"] - 1})
+    elif how == "json log":
+        (folder / "metrics.jsonl").write_text("[1]\n")
     elif how == "no settings":
         (folder / "config.toml").unlink()
     elif how == "log":
@@ -257,6 +274,8 @@ def damage(folder: Path, how: str) -> None:
         ("gamma", [], "now: --ppo.gamma (was 0.99, is 0.5)."),
         ("checkpoint without identity", [], "does not say how far it was trained"),
         ("checkpoint without update", [], "does not say how far it was trained"),
+        ("checkpoint of another update", [], "but its state is of update 4: begin a new run."),
+        ("json log", [], "metrics.jsonl' is damaged: remove it to go on"),
         ("checkpoint of no stage", [], "is of stage 99, and the run has 1: begin a new run."),
         ("no settings", [], "config.toml' cannot be read: No such file"),
         ("mappo", [], "is for mappo: use experiments/mappo.py"),

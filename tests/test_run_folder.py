@@ -224,6 +224,13 @@ def test_a_folder_without_a_run_is_not_overwritten(run, files, says):
     assert contents(Path("mine")) == before
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_lock_that_somebody_else_has_written_stays(run, overwrite):
+    write(Path("mine"), "run.lock", text="mine")
+    assert "has a 'run.lock' that no run has made" in refusal(run, "mine", overwrite=overwrite)
+    assert (Path("mine") / "run.lock").read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     "name", ["checkpoints", "tensorboard", "older-run", "seed-0", "result.json", "config.toml"]
 )

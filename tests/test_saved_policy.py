@@ -501,7 +501,7 @@ STRANGE = {
         {"action_space": {"kind": "box", "shape": [2**20] * 4, "dtype": "float32", **BOUNDS}},
         "the bounds of its actions have other shapes",
     ),
-    "moments": ({"normalization": {"moments": ".m", "epsilon": -1.0}}, "`float` >= 0.0"),
+    "moments": ({"normalization": {"moments": ".m", "epsilon": -1.0}}, "`float` >= 1.2e-38"),
     "no table": ({"normalization": []}, r"got `array` - at `\$.normalization`"),
     "versions": ({"versions": {"eqgrid": 3}}, r"got `int` - at `\$.versions"),
     "prefix": ({"parameters": 3}, r"at `\$.parameters`"),
@@ -558,6 +558,15 @@ def test_numbers_that_are_not_finite_are_refused_by_name(key, tmp_path, wrong):
     save_policy(tmp_path / "b", other)
     with pytest.raises(CheckpointError, match=r"at .normalization.moments.mean it holds numbers"):
         load_policy(tmp_path / "b")
+
+
+@pytest.mark.parametrize("name", ["count", "variance"])
+def test_impossible_moments_are_refused(key, tmp_path, name):
+    policy = policy_of(NormalizeObservation(clocks(1)), key)
+    where = lambda p: getattr(p.normalization.moments, name)  # noqa: E731
+    save_policy(tmp_path / "a", eqx.tree_at(where, policy, replace_fn=lambda x: x - 5))
+    with pytest.raises(CheckpointError, match="its moments have a count or a variance below 0"):
+        load_policy(tmp_path / "a")
 
 
 def bad(wrong):
