@@ -163,6 +163,8 @@ def check_acts(policy):
     action, _ = policy.act(seen, policy.initial_carry(), jax.random.key(1))
     assert action.shape[0] == policy.num_agents
     assert jnp.isfinite(action).all()
+    outputs, _ = policy.outputs(seen, policy.initial_carry())
+    assert all(jnp.isfinite(x).all() for x in jax.tree.leaves(outputs))
 
 
 def check_card(saved):
