@@ -24,8 +24,9 @@ from experiments._run_files import ABANDONED
 
 _EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std")
 _STAGE = ("stage", "stage_steps", "gate_passes")
-_OF_A_CHECKPOINT = {"update", "env_steps", "eval_return_mean"}
 """The columns that a curriculum adds."""
+_OF_A_CHECKPOINT = {"update", "env_steps", "eval_return_mean"}
+"""What the best checkpoint, and those that stay, say of themselves."""
 
 
 @final

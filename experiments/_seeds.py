@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from agents import NonFiniteLoss, read_metadata, restore, write_whole
+from agents import NonFiniteLoss, restore, write_whole
 from experiments._cache import keep_compiled_programs
 from experiments._candidates import Candidates, stopped_early
 from experiments._config import dump
@@ -31,6 +31,7 @@ from experiments._history import read_history
 from experiments._hooks import speed
 from experiments._identity import check_same_run, check_updates
 from experiments._loggers import Csv, Labelled
+from experiments._metadata import read_metadata
 from experiments._report import print_how_to_go_on, what_is_kept
 from experiments._results import write_json
 from experiments._run import STOP_CODES, Run
