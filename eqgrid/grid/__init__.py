@@ -84,6 +84,7 @@ from ._random_layouts import (
     RandomLayouts as RandomLayouts,
     SplitLayouts as SplitLayouts,
     check_generator as check_generator,
+    check_ranges as check_ranges,
     draw_layouts as draw_layouts,
     stack_layouts as stack_layouts,
 )

@@ -2,7 +2,7 @@
 
 import abc
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import final
 
 import equinox as eqx
@@ -137,6 +137,18 @@ def draw_layouts(layouts: AbstractGenerator, key: PRNGKeyArray, count: int) -> L
         if missing <= 0:
             break
     return jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts)), *drawn)
+
+
+def check_ranges(ranges: Mapping[str, tuple[int, int]]) -> None:
+    """Refuses what is not the fewest and the most of something, which a generator draws between.
+
+    **Raises:** `LayoutError` with the name of the first such range.
+    """
+    for name, bounds in ranges.items():
+        if not (isinstance(bounds, tuple) and len(bounds) == 2 and 0 <= bounds[0] <= bounds[1]):
+            raise LayoutError(
+                f"{name} is the fewest and the most of them, such as (1, 2), not {bounds}."
+            )
 
 
 def check_generator(layouts: AbstractGenerator, advice: str) -> Layout:

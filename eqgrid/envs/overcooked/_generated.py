@@ -15,6 +15,7 @@ from ...grid import (
     LayoutError,
     as_probability,
     check_generator,
+    check_ranges,
     check_whole,
     empty_world,
     next_to,
@@ -224,11 +225,7 @@ def _check_size(
 
 
 def _check_stations(ranges: tuple[tuple[int, int], ...], smallest: tuple[int, int]) -> None:
-    for name, bounds in zip(_NAMES, ranges, strict=True):
-        if not (isinstance(bounds, tuple) and len(bounds) == 2 and 0 <= bounds[0] <= bounds[1]):
-            raise LayoutError(
-                f"{name} is the fewest and the most of them, such as (1, 2), not {bounds}."
-            )
+    check_ranges(dict(zip(_NAMES, ranges, strict=True)))
     onions, tomatoes, *others = (most for _, most in ranges)
     if not (onions or tomatoes) or not all(others):
         raise LayoutError(

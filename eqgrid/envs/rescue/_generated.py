@@ -16,6 +16,7 @@ from ...grid import (
     LayoutError,
     as_probability,
     check_generator,
+    check_ranges,
     check_whole,
     count_next_to,
     draw_maze,
@@ -204,11 +205,7 @@ def _count(objects: UInt8[Array, "height width"], kinds: Sequence[Thing]) -> Int
 
 
 def _check_ranges(ranges: tuple[tuple[int, int], ...]) -> None:
-    for name, bounds in zip(_RANGES, ranges, strict=True):
-        if not (isinstance(bounds, tuple) and len(bounds) == 2 and 0 <= bounds[0] <= bounds[1]):
-            raise LayoutError(
-                f"{name} is the fewest and the most of them, such as (1, 2), not {bounds}."
-            )
+    check_ranges(dict(zip(_RANGES, ranges, strict=True)))
     if not any(most for _, most in ranges[:3]):
         raise LayoutError("A site needs a victim: let green, yellow or red be (1, 1) or more.")
     if ranges[-1][1] > len(DOORS):
