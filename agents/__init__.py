@@ -1,13 +1,25 @@
-from ._checkpoint import (
+from .evaluation._evaluate import Evaluation as Evaluation, evaluate as evaluate
+from .evaluation._record import record_episodes as record_episodes
+from .files._checkpoint import (
     CheckpointError as CheckpointError,
     read_metadata as read_metadata,
     restore as restore,
     save as save,
 )
-from ._evaluate import Evaluation as Evaluation, evaluate as evaluate
-from ._files import write_whole as write_whole
-from ._gae import gae as gae
-from ._heads import (
+from .files._files import write_whole as write_whole
+from .files._policy_file import (
+    describe_policy as describe_policy,
+    find_policy as find_policy,
+    load_policy as load_policy,
+    save_policy as save_policy,
+)
+from .files._trajectory_files import (
+    load_trajectories as load_trajectories,
+    read_table as read_table,
+    save_trajectories as save_trajectories,
+    write_table as write_table,
+)
+from .policies._heads import (
     AbstractActionHead as AbstractActionHead,
     ActionDistribution as ActionDistribution,
     CategoricalHead as CategoricalHead,
@@ -17,9 +29,8 @@ from ._heads import (
     mask_logits as mask_logits,
     sample_action as sample_action,
 )
-from ._memory import OutOfMemory as OutOfMemory, check_memory as check_memory
-from ._mixed_team import mixed_team as mixed_team
-from ._networks import (
+from .policies._mixed_team import mixed_team as mixed_team
+from .policies._networks import (
     CNN as CNN,
     GRU as GRU,
     MLP as MLP,
@@ -27,44 +38,50 @@ from ._networks import (
     Dense as Dense,
     Precision as Precision,
 )
-from ._policy import ActorCritic as ActorCritic, actor_critic as actor_critic
-from ._policy_file import (
-    describe_policy as describe_policy,
-    find_policy as find_policy,
-    load_policy as load_policy,
-    save_policy as save_policy,
+from .policies._policy import ActorCritic as ActorCritic, actor_critic as actor_critic
+from .policies._policy_partner import PolicyPartner as PolicyPartner
+from .policies._team import (
+    AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,
+    IndependentParameters as IndependentParameters,
+    SharedParameters as SharedParameters,
 )
-from ._policy_partner import PolicyPartner as PolicyPartner
-from ._ppo import (
+from .policies._trained_policy import (
+    Normalization as Normalization,
+    TrainedPolicy as TrainedPolicy,
+    trained_policy as trained_policy,
+)
+from .policies._views import (
+    AbstractCriticInput as AbstractCriticInput,
+    GlobalState as GlobalState,
+    JointObservation as JointObservation,
+    LocalObservation as LocalObservation,
+)
+from .ppo._gae import gae as gae
+from .ppo._ppo import (
     PPO as PPO,
     Hyperparameter as Hyperparameter,
     Metrics as Metrics,
     TrainState as TrainState,
 )
-from ._processes import (
-    ProcessFailed as ProcessFailed,
-    fail as fail,
-    from_first as from_first,
-    gather as gather,
-    is_first as is_first,
-)
-from ._record import record_episodes as record_episodes
-from ._rollout import Rollout as Rollout, collect_rollout as collect_rollout
-from ._runner import (
+from .ppo._rollout import Rollout as Rollout, collect_rollout as collect_rollout
+from .ppo._runner import (
     Decision as Decision,
     RunnerState as RunnerState,
     act as act,
     init_runner as init_runner,
     step_runner as step_runner,
 )
-from ._runs import num_runs as num_runs, pick_run as pick_run
-from ._sharding import check_even as check_even, device_mesh as device_mesh
-from ._team import (
-    AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,
-    IndependentParameters as IndependentParameters,
-    SharedParameters as SharedParameters,
+from .training._memory import OutOfMemory as OutOfMemory, check_memory as check_memory
+from .training._processes import (
+    ProcessFailed as ProcessFailed,
+    fail as fail,
+    from_first as from_first,
+    gather as gather,
+    is_first as is_first,
 )
-from ._train import (
+from .training._runs import num_runs as num_runs, pick_run as pick_run
+from .training._sharding import check_even as check_even, device_mesh as device_mesh
+from .training._train import (
     Hook as Hook,
     NonFiniteLoss as NonFiniteLoss,
     StopTraining as StopTraining,
@@ -73,21 +90,4 @@ from ._train import (
     scan_updates as scan_updates,
     train as train,
 )
-from ._trained_policy import (
-    Normalization as Normalization,
-    TrainedPolicy as TrainedPolicy,
-    trained_policy as trained_policy,
-)
-from ._trajectory_files import (
-    load_trajectories as load_trajectories,
-    read_table as read_table,
-    save_trajectories as save_trajectories,
-    write_table as write_table,
-)
-from ._transfer import PARTS as PARTS, Part as Part, transfer as transfer
-from ._views import (
-    AbstractCriticInput as AbstractCriticInput,
-    GlobalState as GlobalState,
-    JointObservation as JointObservation,
-    LocalObservation as LocalObservation,
-)
+from .training._transfer import PARTS as PARTS, Part as Part, transfer as transfer

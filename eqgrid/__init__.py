@@ -1,9 +1,3 @@
-from ._append_agent_id import AppendAgentId as AppendAgentId
-from ._append_time_left import (
-    AppendTimeLeft as AppendTimeLeft,
-    AppendTimeLeftState as AppendTimeLeftState,
-)
-from ._auto_reset import AutoReset as AutoReset
 from ._check_env import check_env as check_env
 from ._cond import batched_cond as batched_cond
 from ._env import (
@@ -23,22 +17,7 @@ from ._files import (
     read_regular_text as read_regular_text,
 )
 from ._linear_schedule import LinearSchedule as LinearSchedule
-from ._log_episodes import LogEpisodes as LogEpisodes, LogEpisodesState as LogEpisodesState
 from ._moments import RunningMoments as RunningMoments
-from ._nesting import (
-    check_single_env as check_single_env,
-    check_vector_env as check_vector_env,
-    contains_wrapper as contains_wrapper,
-    iter_wrappers as iter_wrappers,
-)
-from ._normalize_observation import (
-    NormalizeObservation as NormalizeObservation,
-    NormalizeObservationState as NormalizeObservationState,
-)
-from ._normalize_reward import (
-    NormalizeReward as NormalizeReward,
-    NormalizeRewardState as NormalizeRewardState,
-)
 from ._observed import (
     Masked as Masked,
     ObservationAndState as ObservationAndState,
@@ -57,14 +36,38 @@ from ._partner import (
     stack_partners as stack_partners,
 )
 from ._play import Game as Game, play as play
-from ._shaped_reward import ShapedReward as ShapedReward, ShapedRewardState as ShapedRewardState
 from ._spaces import AbstractSpace as AbstractSpace, Box as Box, Discrete as Discrete
-from ._time_limit import TimeLimit as TimeLimit, TimeLimitState as TimeLimitState
 from ._trajectories import Trajectories as Trajectories
-from ._vectorize import Vectorize as Vectorize
-from ._with_partner import (
+from .envs import ENVIRONMENTS as ENVIRONMENTS, Overcooked as Overcooked, make as make
+from .wrappers._append_agent_id import AppendAgentId as AppendAgentId
+from .wrappers._append_time_left import (
+    AppendTimeLeft as AppendTimeLeft,
+    AppendTimeLeftState as AppendTimeLeftState,
+)
+from .wrappers._auto_reset import AutoReset as AutoReset
+from .wrappers._log_episodes import LogEpisodes as LogEpisodes, LogEpisodesState as LogEpisodesState
+from .wrappers._nesting import (
+    check_single_env as check_single_env,
+    check_vector_env as check_vector_env,
+    contains_wrapper as contains_wrapper,
+    iter_wrappers as iter_wrappers,
+)
+from .wrappers._normalize_observation import (
+    NormalizeObservation as NormalizeObservation,
+    NormalizeObservationState as NormalizeObservationState,
+)
+from .wrappers._normalize_reward import (
+    NormalizeReward as NormalizeReward,
+    NormalizeRewardState as NormalizeRewardState,
+)
+from .wrappers._shaped_reward import (
+    ShapedReward as ShapedReward,
+    ShapedRewardState as ShapedRewardState,
+)
+from .wrappers._time_limit import TimeLimit as TimeLimit, TimeLimitState as TimeLimitState
+from .wrappers._vectorize import Vectorize as Vectorize
+from .wrappers._with_partner import (
     REPLACED as REPLACED,
     WithPartner as WithPartner,
     WithPartnerState as WithPartnerState,
 )
-from .envs import ENVIRONMENTS as ENVIRONMENTS, Overcooked as Overcooked, make as make

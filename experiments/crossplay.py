@@ -3,16 +3,7 @@
 python experiments/crossplay.py runs/ippo-cramped-0-20260101-120000
 """
 
-from experiments._process import Process, importing
-
-process = Process.listen("nothing was written")  # before the imports
-with importing():
-    from experiments._crossplay import run_command_line
-
-
-def main() -> None:
-    process.finish(run_command_line())
-
+from agents.commands import crossplay_command
 
 if __name__ == "__main__":
-    main()
+    crossplay_command()

@@ -3,16 +3,7 @@
 python experiments/evaluate.py runs/ippo-cramped-0-20260101-120000
 """
 
-from experiments._process import Process, importing
-
-process = Process.listen("what was written before is kept")  # before the imports
-with importing():
-    from experiments._evaluation import run_command_line
-
-
-def main() -> None:
-    process.finish(run_command_line())
-
+from agents.commands import evaluate_command
 
 if __name__ == "__main__":
-    main()
+    evaluate_command()

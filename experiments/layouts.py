@@ -14,13 +14,13 @@ import tyro
 from PIL import Image
 from rich.markup import escape
 
+from agents.runs._command import run_command
+from agents.runs.display._errors import UsageError, as_usage_error
+from agents.runs.folders._results import open_results
+from agents.runs.settings._config import check_limits, cli, value_after
+from agents.runs.worlds._generated import NAME as GENERATED
+from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen, default_world
 from eqgrid.grid import Layout, draw_layouts, render
-from experiments._benchmark import run_command
-from experiments._config import check_limits, cli, value_after
-from experiments._errors import UsageError, as_usage_error
-from experiments._generated import NAME as GENERATED
-from experiments._results import open_results
-from experiments._worlds import AbstractWorldConfig, Kitchen, default_world
 
 
 @dataclasses.dataclass(frozen=True)

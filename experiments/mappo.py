@@ -4,16 +4,7 @@ state of the world.
 python experiments/mappo.py --env.layout cramped
 """
 
-from experiments._process import Process, importing
-
-process = Process.listen()  # before the imports, which a person waits for and may interrupt
-with importing():
-    from experiments._program import run_command_line
-
-
-def main() -> None:
-    process.finish(run_command_line("mappo", process))
-
+from agents.runs import train_command
 
 if __name__ == "__main__":
-    main()
+    train_command("mappo")

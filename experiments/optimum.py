@@ -21,6 +21,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agents import write_whole
+from agents.runs._cache import keep_compiled_programs
+from agents.runs._command import run_command
+from agents.runs.display._errors import RunError, UsageError, as_usage_error
+from agents.runs.folders._results import open_results, write_json
+from agents.runs.settings._config import cli
+from agents.runs.worlds._worlds import Kitchen
 from eqgrid.envs.overcooked import (
     KITCHENS,
     PLANS_FILE,
@@ -37,12 +43,6 @@ from eqgrid.envs.overcooked import (
     trace,
 )
 from eqgrid.grid import GridWorld
-from experiments._benchmark import run_command
-from experiments._cache import keep_compiled_programs
-from experiments._config import cli
-from experiments._errors import RunError, UsageError, as_usage_error
-from experiments._results import open_results, write_json
-from experiments._worlds import Kitchen
 
 _GIB = 2**30
 

@@ -2,12 +2,16 @@
 
 import contextlib
 import signal
+import sys
+import types
 from collections.abc import Iterator
 
 import pytest
 
-from experiments import _program, _seeds, _sweep
-from experiments._process import Process
+from agents.runs import _program
+from agents.runs._command import exit_code_of
+from agents.runs._process import Process
+from agents.runs.many import _seeds, _sweep
 
 
 @contextlib.contextmanager
@@ -41,3 +45,11 @@ def call_and_hear(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[in
     code = call(*args)
     said = capsys.readouterr()
     return code, said.err or said.out
+
+
+def exit_code(command: types.ModuleType) -> int:
+    """Calls a program of `agents.commands` with the arguments in `sys.argv`.
+
+    **Returns:** the exit code.
+    """
+    return exit_code_of(lambda: command.run(sys.argv[1:]), Process(), "--episodes")

@@ -11,14 +11,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from experiments._process import Process
+from agents.runs._process import Process
 
 process = Process.listen()
 
 import jax  # noqa: E402
 
-from experiments import _distributed, _training  # noqa: E402
-from experiments._program import run_command_line  # noqa: E402
+from agents.runs import _distributed  # noqa: E402
+from agents.runs._program import run_command_line  # noqa: E402
+from agents.runs.single import _training  # noqa: E402
 
 _distributed._HEARTBEAT = 20
 who, block, name = os.environ.get("ACCIDENT", "- 0 SIGTERM").split()

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, PyTree, Shaped, UInt8
 
 from .._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
-from .._time_limit import TimeLimit
+from ..wrappers._time_limit import TimeLimit
 from ._foreign import check_episodes
 from ._spaces import to_numpy
 from ._window import Window

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
 
-from .._auto_reset import AutoReset
 from .._env import AbstractEnv, AbstractWrapper, AbstractWrapperState, TimeStep
-from .._nesting import check_single_env, contains_wrapper
 from .._observed import split_mask
 from .._spaces import AbstractSpace
+from ..wrappers._auto_reset import AutoReset
+from ..wrappers._nesting import check_single_env, contains_wrapper
 
 
 @contextlib.contextmanager

@@ -10,10 +10,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Bool, Shaped, UInt8
 
-from .._auto_reset import AutoReset
 from .._env import AbstractEnv, AbstractVectorEnv, unwrap
-from .._nesting import check_single_env, contains_wrapper
-from .._vectorize import Vectorize
+from ..wrappers._auto_reset import AutoReset
+from ..wrappers._nesting import check_single_env, contains_wrapper
+from ..wrappers._vectorize import Vectorize
 from ._episode import Episode, Screen, prepare, read_timestep
 from ._spaces import action_space, observation_space, read_action, to_numpy
 

@@ -12,9 +12,9 @@ from jaxmarl.environments.multi_agent_env import MultiAgentEnv
 from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
 
 from .._env import AbstractEnv, TimeStep, unwrap
-from .._nesting import check_single_env
 from .._observed import Masked, split_mask
 from .._spaces import AbstractSpace, Box, Discrete
+from ..wrappers._nesting import check_single_env
 from ._foreign import (
     as_it_was_written,
     check_rows,

@@ -12,6 +12,8 @@ import pytest
 from command_lines import call, call_and_hear
 
 from agents import PPO, init_train_state, train
+from agents.runs.display._errors import UsageError
+from agents.runs.worlds._worlds import default_world
 from eqgrid import (
     AutoReset,
     Box,
@@ -23,8 +25,6 @@ from eqgrid import (
     make,
     unwrap_state,
 )
-from experiments._errors import UsageError
-from experiments._worlds import default_world
 
 with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
     jaxmarl = pytest.importorskip(

@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from experiments._process import Process
-from experiments._program import run_command_line
+from agents.runs._process import Process
+from agents.runs._program import run_command_line
 
 
 def run(folder: str, args: list[str]) -> dict[str, int | str]:

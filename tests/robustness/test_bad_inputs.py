@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from bad_inputs import LAYOUTS, SETTINGS, flags, places
 
-from experiments import _program
+from agents.runs import _program
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.robustness

@@ -15,23 +15,16 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec import inspect
 from safetensors.numpy import save as save_arrays
 
-from agents import (
-    MLP,
-    CheckpointError,
-    _checkpoint,
-    actor_critic,
-    load_policy,
-    save_policy,
-    trained_policy,
-)
-from agents._policy_schema import PolicyTable
+from agents import MLP, CheckpointError, actor_critic, load_policy, save_policy, trained_policy
+from agents.commands._card import _body, _front_matter
+from agents.commands._common_world import common_world
+from agents.files import _checkpoint
+from agents.files._policy_schema import PolicyTable
+from agents.runs._metadata import _Metadata
+from agents.runs.settings._config import dump, parse
+from agents.runs.single._build import build_training_env
+from agents.runs.single._policies import read_policy
 from eqgrid import Masked, ObservationAndState
-from experiments._build import build_training_env
-from experiments._card import _body, _front_matter
-from experiments._common_world import common_world
-from experiments._config import dump, parse
-from experiments._metadata import _Metadata
-from experiments._policies import read_policy
 
 pytestmark = pytest.mark.robustness
 CASES = 500

@@ -5,15 +5,17 @@ import signal
 import sys
 
 import pytest
+from command_lines import exit_code
 
 from agents import CheckpointError, load_policy, load_trajectories, read_metadata, read_table
+from agents.commands import _crossplay, _evaluation, _partners
+from agents.commands._best_responses import BestResponses
+from agents.commands._results_table import find_runs
+from agents.runs import _program
+from agents.runs.display._errors import UsageError
+from agents.runs.settings._config import default_config
+from agents.runs.worlds._worlds import Kitchen
 from eqgrid import make, read_regular_file
-from experiments import _crossplay, _evaluation, _partners, _program
-from experiments._best_responses import BestResponses
-from experiments._config import default_config
-from experiments._errors import UsageError
-from experiments._results_table import find_runs
-from experiments._worlds import Kitchen
 
 pytestmark = pytest.mark.robustness
 SECONDS = 60
@@ -63,7 +65,7 @@ COMMANDS = {
 def call(module, *args):
     if module is _program:
         return _program.run_command_line("ippo", _program.Process())
-    return module.run_command_line()
+    return exit_code(module)
 
 
 @pytest.mark.parametrize(("module", "args"), [(x, y) for x, *y in COMMANDS.values()], ids=COMMANDS)

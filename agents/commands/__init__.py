@@ -1,0 +1,6 @@
+"""The programs that judge policies: evaluation, cross-play, partners, model cards."""
+
+from ._crossplay import crossplay_command as crossplay_command
+from ._evaluation import evaluate_command as evaluate_command
+from ._partners import partners_command as partners_command
+from ._report import report_command as report_command

@@ -1,0 +1,134 @@
+"""A model card: the page that says what a policy is, in the layout of the Hugging Face hub."""
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+from agents import save_policy, write_whole
+from agents.runs.folders._folder import short_name
+from agents.runs.folders._handed_on import escape_markdown, without_folders
+from agents.runs.single._policies import SavedPolicy
+
+_PICTURES = {
+    "episode.gif": "One episode, with drawn actions",
+    "curve.png": "The evaluation return in training",
+}
+
+
+def write_card(folder: Path, saved: SavedPolicy, evaluation: dict[str, Any], results: Path) -> None:
+    """Writes a folder that can be handed on as it is: the policy, `README.md`, numbers, pictures.
+
+    **Arguments:**
+
+    - `folder`: where to; it is made if needed.
+    - `saved`: the policy.
+    - `evaluation`: what is in `evaluation.json`.
+    - `results`: the folder with that file and the film.
+
+    **Raises:** `OSError` or `CheckpointError` when it cannot be written.
+    """
+    sources = {
+        "episode.gif": results / "episode.gif",
+        "curve.png": _run_folder(saved.path) / "curve.png",
+    }
+    shown = {name: what for name, what in _PICTURES.items() if sources[name].is_file()}
+    text = _front_matter(saved, evaluation) + _body(saved, evaluation, shown)
+    content = text.encode(errors="backslashreplace")
+    metadata = {name: value for name, value in saved.metadata.items() if name != "policy"}
+    folder.mkdir(parents=True, exist_ok=True)
+    save_policy(folder / "policy.safetensors", saved.policy, without_folders(metadata))
+    shutil.copyfile(results / "evaluation.json", folder / "evaluation.json")
+    for name in shown:
+        shutil.copyfile(sources[name], folder / name)
+    write_whole(folder / "README.md", content)
+
+
+def _run_folder(path: Path) -> Path:
+    return path.parent.parent if path.parent.name == "checkpoints" else path.parent
+
+
+def _front_matter(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
+    """What the hub reads. JSON is YAML, so that no name needs a rule of its own."""
+    env, layout = saved.config.env, short_name(evaluation["layout"])
+    metrics = [
+        {
+            "type": "mean_reward",
+            "name": f"return, actions {result['actions']}",
+            "value": f"{result['return_mean']:.2f} +/- {result['return_std']:.2f}",
+            "verified": False,
+        }
+        for result in evaluation["results"]
+    ]
+    name = _title(saved, evaluation)
+    index = {
+        "name": name,
+        "results": [
+            {
+                "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
+                "dataset": {"name": f"{env.name}, {layout}", "type": f"{env.name}-{layout}"},
+                "metrics": metrics,
+            }
+        ],
+    }
+    tags = ["reinforcement-learning", "multi-agent", "jax", "equinox", env.name, _algorithm(saved)]
+    entries = {
+        "library_name": "eqgrid",
+        "pipeline_tag": "reinforcement-learning",
+        "tags": tags,
+        "metrics": ["mean_reward"],
+        "model-index": [index],
+    }
+    lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in entries.items()]
+    return "---\n" + "\n".join(lines) + "\n---\n\n"
+
+
+def _title(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
+    layout = short_name(evaluation["layout"])
+    return f"{_algorithm(saved).upper()} in {saved.config.env.name}, {layout}"
+
+
+def _algorithm(saved: SavedPolicy) -> str:
+    return str(saved.metadata["run"].get("algorithm", "ppo"))
+
+
+def _body(saved: SavedPolicy, evaluation: dict[str, Any], shown: dict[str, str]) -> str:
+    steps, policy = saved.metadata.get("env_steps"), saved.metadata["policy"]
+    trained = f"It was trained for {steps:,} environment steps" if steps else "It was trained"
+    versions = ", ".join(f"{name} {number}" for name, number in policy["versions"].items())
+    parts = [
+        f"# {escape_markdown(_title(saved, evaluation))}",
+        f"A policy for {policy['num_agents']} agents. {trained} with eqgrid "
+        f"({escape_markdown(versions)}).",
+        *(f"![{what}]({name})" for name, what in shown.items()),
+        f"## Scores\n\n{_scores(evaluation)}",
+        f"{evaluation['episodes']} episodes each; the return of an episode is the mean over the "
+        "agents. All numbers are in [evaluation.json](evaluation.json). They are found again by:",
+        f"```text\n{_command(saved, evaluation)}\n```",
+        "## Use\n\n```python\nimport jax\nfrom agents import load_policy\n\n"
+        'policy = load_policy("policy.safetensors")\ncarry = policy.initial_carry()\n'
+        "# In every step of an episode, with what all agents see:\n"
+        "# action, carry = policy.act(observation, carry, jax.random.key(0))\n```",
+        "[policy.safetensors](policy.safetensors) holds the settings of the run as metadata. "
+        "Loading it runs no code of the file.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _command(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
+    """What plays the same episodes in the folder of the card."""
+    flags = ["--episodes", str(evaluation["episodes"]), "--seed", str(evaluation["seed"])]
+    if saved.config.env.title != saved.trained_in().title:
+        flags += ["--layout", evaluation["layout"]]
+    return shlex.join(["python", "experiments/evaluate.py", "policy.safetensors", *flags])
+
+
+def _scores(evaluation: dict[str, Any]) -> str:
+    rows = ["| team | actions | return | steps |", "|---|---|---|---|"]
+    for result in evaluation["results"]:
+        score = f"{result['return_mean']:.2f} ± {result['return_std']:.2f}"
+        rows.append(
+            f"| {result['team']} | {result['actions']} | {score} | {result['length_mean']:.1f} |"
+        )
+    return "\n".join(rows)

@@ -1,0 +1,40 @@
+"""Uploading a folder to the Hugging Face hub."""
+
+import importlib
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from agents.runs.display._errors import RunError, UsageError
+
+
+def upload(folder: Path, repo: str, client: Any = None) -> str:
+    """Uploads all files of a folder to a model repository, which is made if it is not there.
+
+    **Arguments:**
+
+    - `folder`: what `write_card` wrote.
+    - `repo`: the repository, such as `name/cooks`.
+    - `client`: what has `create_repo` and `upload_folder`; that of huggingface_hub unless given,
+        with the token that `hf auth login` keeps.
+
+    **Returns:** where it is now.
+
+    **Raises:** `UsageError` when the extra is missing, `RunError` when the hub refuses.
+    """
+    client = _client() if client is None else client
+    try:
+        client.create_repo(repo_id=repo, repo_type="model", exist_ok=True)
+        return str(client.upload_folder(folder_path=str(folder), repo_id=repo, repo_type="model"))
+    except (OSError, ValueError) as error:  # those of huggingface_hub are both
+        why = str(error).strip().partition("\n")[0]
+        raise RunError(
+            f"The folder {str(folder)!r} cannot be uploaded to {repo!r}: {why:.300}"
+        ) from error
+
+
+def _client() -> Any:
+    if importlib.util.find_spec("huggingface_hub") is None:
+        raise UsageError("--upload needs huggingface_hub: pip install 'eqgrid[hub]'.")
+    # Only here, since it is an extra that hardly anybody needs.
+    return importlib.import_module("huggingface_hub").HfApi()

@@ -1,0 +1,228 @@
+"""The program behind `partners.py`: policies and held-out partners in, their returns out."""
+
+import dataclasses
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import jax
+import numpy as np
+import tyro
+from jaxtyping import Float
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from agents import PolicyPartner
+from agents.evaluation._statistics import bootstrap_interval, interquartile_mean, interval_of_mean
+from agents.runs._cache import keep_compiled_programs
+from agents.runs._command import run_command
+from agents.runs.display._errors import UsageError
+from agents.runs.folders._folder import short_name
+from agents.runs.folders._results import open_results, write_csv, write_json
+from agents.runs.settings._config import Config as Settings, check_episodes, check_limits, cli
+from agents.runs.single._build import as_shown
+from eqgrid import AbstractPartner, OneOf
+
+from ._best_responses import BestResponses, train_best_response
+from ._common_world import common_world
+from ._crossplay import read_all
+from ._heldout import HELD_OUT, HeldOut, build_partners, read_held_out
+from ._lineups import different_names
+from ._seats import play_with
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Plays trained policies with held-out partners, in every seat, and leaves their returns."""
+
+    policies: tyro.conf.Positional[
+        Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
+    ] = ()
+    """Folders of runs (of one seed or of many), policy files or checkpoints."""
+    partners: Annotated[Path, tyro.conf.arg(metavar="FILE")] = HELD_OUT
+    """The file that describes the partners."""
+    scripts_only: bool = False
+    """Leave out the partners that are trained policies."""
+    which: Literal["policy", "best", "last"] = "policy"
+    """Of a folder: policy.safetensors, or a checkpoint."""
+    episodes: int = 64
+    """Episodes with every partner, in each seat."""
+    train_best_responses: bool = False
+    """First train the best responses that are not known yet, which takes minutes for each."""
+    best_response_steps: int = 1_000_000
+    """How many steps a best response learns from."""
+    greedy: bool = False
+    """Take the most probable actions, instead of drawing them."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the results; a new one in runs/ if none."""
+
+
+def partners_command() -> None:
+    """Runs the command line, and ends the process."""
+    run_command(run, "nothing was written")
+
+
+def run(args: Sequence[str]) -> None:
+    """**Raises:** what `run_command` turns into a sentence."""
+    config = cli(Config(), args, "python experiments/partners.py", Config.__doc__ or "")
+    _check(config)
+    held_out, seed = read_held_out(config.partners)
+    held_out = [x for x in held_out if x.kind != "policy" or not config.scripts_only]
+    if not held_out:
+        raise UsageError("No partner is left: all of them are policies, so omit --scripts-only.")
+    policies = read_all(config.policies, config.which, None)
+    settings, world = common_world(policies)
+    title, env = settings.env.title, as_shown(settings, world)
+    partners = build_partners(held_out, config.partners, settings.env, env)
+    best = BestResponses(config.partners, settings)
+    if config.train_best_responses and env.num_agents != 2:
+        raise UsageError(
+            "Best responses are for worlds of two agents: omit --train-best-responses."
+        )
+    with open_results(f"partners-{short_name(title)}", config.out) as (folder, console):
+        console.print(
+            f"{len(partners)} held-out partners in [bold]{escape(short_name(title))}[/], "
+            f"{config.episodes} episodes with each in every seat",
+            highlight=False,
+        )
+        keep_compiled_programs()
+        if config.train_best_responses:
+            _train(console, config, settings, best, held_out, partners, seed)
+        keys = jax.random.split(jax.random.key(seed), config.episodes)
+        returns = np.stack(
+            [
+                play_with(env, OneOf([PolicyPartner(x.policy, config.greedy), *partners]), keys)
+                for x in policies
+            ]
+        )
+        names = different_names([saved.name for saved in policies])
+        scores = returns.mean(axis=(0, 3))
+        result = {
+            "command": shlex.join(["python", "experiments/partners.py", *args]),
+            "world": settings.env.name,
+            "layout": title,
+            "policies": [str(saved.path) for saved in policies],
+            "partners_file": str(config.partners),
+            "actions": "greedy" if config.greedy else "drawn",
+            "episodes": config.episodes,
+            "seed": seed,
+            **summary(held_out, scores, best),
+        }
+        _print(console, held_out, returns, result)
+        write_rows(folder / "partners.csv", names, held_out, returns)
+        write_json(folder / "partners.json", result)
+        for name in ("partners.json", "partners.csv"):
+            console.print(Text(str(folder / name), overflow="fold"), soft_wrap=True)
+
+
+def _check(config: Config) -> None:
+    """**Raises:** `UsageError` for flags that are out of range."""
+    check_limits(config)
+    if not config.policies:
+        raise UsageError("Name the folder of a run, or a policy file; --help says more.")
+    check_episodes(config.episodes)
+
+
+def _train(
+    console: Console,
+    config: Config,
+    settings: Settings,
+    best: BestResponses,
+    held_out: Sequence[HeldOut],
+    partners: Sequence[AbstractPartner],
+    seed: int,
+) -> None:
+    """Trains the best responses that are not known yet, and keeps each as soon as it is there."""
+    for known, partner in zip(held_out, partners, strict=True):
+        if best.returns(known) is None:
+            steps = config.best_response_steps
+            returns = train_best_response(settings, partner, steps, seed)
+            best.keep(known, returns, steps, seed)
+            said = ", ".join(f"{x:.1f}" for x in returns)
+            console.print(f"best response to {escape(known.name)}: {said}", highlight=False)
+
+
+def summary(
+    partners: Sequence[HeldOut],
+    scores: Float[np.ndarray, "partners seats"],
+    best: BestResponses,
+) -> Mapping[str, Any]:
+    """What the scores say.
+
+    **Arguments:**
+
+    - `partners`: who they were earned with.
+    - `scores`: the mean return with each in every seat, over runs and episodes.
+    - `best`: what best responses earn.
+
+    **Returns:** the return with each partner, and its share in the return of the best response to
+    this partner, both summed over the seats; and the interquartile means of both over the partners,
+    with their intervals. A share is `None` where the best response is not known, or earns nothing.
+    """
+    shares: dict[str, float | None] = {}
+    for partner, own in zip(partners, scores, strict=True):
+        known = best.returns(partner)
+        earns = known is not None and len(known) == len(own) and sum(known) > 0
+        shares[partner.name] = float(own.sum() / sum(known)) if known and earns else None
+    found = np.asarray([share for share in shares.values() if share is not None])
+    return {
+        **_middle("return", scores.mean(axis=1)),
+        **_middle("proximity", found),
+        "returns": {x.name: float(own.mean()) for x, own in zip(partners, scores, strict=True)},
+        "proximities": shares,
+    }
+
+
+def _middle(name: str, scores: Float[np.ndarray, " partners"]) -> dict[str, Any]:
+    if len(scores) == 0:
+        return {f"{name}_iqm": None, f"{name}_interval": None}
+    low, high = (float(end) for end in bootstrap_interval(scores))
+    return {f"{name}_iqm": float(interquartile_mean(scores)), f"{name}_interval": [low, high]}
+
+
+def write_rows(
+    path: Path,
+    names: Sequence[str],
+    partners: Sequence[HeldOut],
+    returns: Float[np.ndarray, "runs partners seats episodes"],
+) -> None:
+    """Writes a row for every policy with every partner in every seat: `low` and `high` are the ends
+    of the interval of 95 % around the mean.
+    """
+    low, high = interval_of_mean(returns)
+    rows = []
+    for where in np.ndindex(*returns.shape[:3]):
+        own, (number, partner, seat) = returns[where], where
+        numbers = [float(x) for x in (own.mean(), own.std(), low[where], high[where])]
+        rows.append([names[number], partners[partner].name, seat, *numbers, len(own)])
+    header = ("policy", "partner", "seat", "mean", "std", "low", "high", "episodes")
+    write_csv(path, header, rows)
+
+
+def _print(
+    console: Console,
+    partners: Sequence[HeldOut],
+    returns: Float[np.ndarray, "runs partners seats episodes"],
+    result: Mapping[str, Any],
+) -> None:
+    means = returns.mean(axis=(0, 3))
+    table = Table("partner", box=None, pad_edge=False, header_style="dim")
+    for seat in range(means.shape[1]):
+        table.add_column(f"return in seat {seat}", justify="right")
+    table.add_column("of best response", justify="right")
+    for partner, row in zip(partners, means, strict=True):
+        share = result["proximities"][partner.name]
+        shown = "not known" if share is None else f"{share:.2f}"
+        table.add_row(Text(partner.name), *(f"{mean:.1f}" for mean in row), shown)
+    console.print(table)
+    for name, digits in (("return", 1), ("proximity", 2)):
+        if result[f"{name}_iqm"] is not None:
+            low, high = (f"{end:.{digits}f}" for end in result[f"{name}_interval"])
+            console.print(
+                f"{name}: interquartile mean over partners "
+                f"[bold]{result[f'{name}_iqm']:.{digits}f}[/] (95 % interval {low} to {high})",
+                highlight=False,
+            )

@@ -1,0 +1,1 @@
+"""Playing episodes with a policy, and statistics of their returns."""

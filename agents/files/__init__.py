@@ -1,0 +1,1 @@
+"""Checkpoints, policies and trajectories on disk."""

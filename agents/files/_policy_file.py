@@ -1,0 +1,191 @@
+"""Policies on disk: one safetensors file that says what is in it, and runs no code when loaded."""
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from agents.policies._networks import AbstractNetwork
+from agents.policies._trained_policy import Normalization, TrainedPolicy, assemble
+from agents.ppo._ppo import TrainState
+from eqgrid import (
+    AbstractVectorEnv,
+    AbstractWrapperState,
+    NormalizeObservationState,
+    RunningMoments,
+)
+
+from ._checkpoint import CheckpointError, describe_leaves, pick, read, save
+from ._description import build_like, describe
+from ._policy_schema import PolicyTable
+from ._schema import check_schema
+
+POLICY_FILE = "policy.safetensors"
+"""What the policy of a run is called in its folder."""
+
+_DO_NOT_FIT = (ValueError, TypeError, ArithmeticError, AttributeError, RecursionError)
+"""What our own classes raise when names and numbers that fit one by one do not fit together."""
+
+
+def save_policy(
+    path: str | Path, policy: TrainedPolicy, metadata: Mapping[str, Any] | None = None
+) -> None:
+    """Writes a policy as one file that describes itself, as `save` writes a checkpoint.
+
+    **Arguments:**
+
+    - `path`: the file, such as `policy.safetensors`; its folder is made if needed.
+    - `policy`: what `trained_policy` or `load_policy` gave.
+    - `metadata`: anything else that JSON can hold; `read_metadata` gives it back, with the
+        description of the policy as `"policy"`.
+
+    **Raises:** `CheckpointError` when it cannot be written, and `ValueError` when the policy has
+    something in it that a file cannot name.
+    """
+    description = describe(policy, ".actor_critic", ".normalization.moments")
+    save(path, policy, {**(metadata or {}), "policy": description})
+
+
+def load_policy(
+    path: str | Path,
+    *,
+    which: Literal["best", "last"] | None = None,
+    networks: Mapping[str, Callable[..., AbstractNetwork]] | None = None,
+) -> TrainedPolicy:
+    """Reads a policy, ready to act.
+
+    No code of the file is run, and nothing is imported for it: it says the names of classes and
+    functions, and those are looked up among ours.
+
+    **Arguments:**
+
+    - `path`: the folder of a run, a policy file, or a checkpoint of a run.
+    - `which`: which checkpoint of the folder; as in `find_policy`.
+    - `networks`: the networks of your own, by the names of their classes; each is called as
+        `network(in_shape, out_size, final_scale=..., key=...)`, as in `actor_critic`.
+
+    **Returns:** the policy that was saved.
+
+    **Raises:** `CheckpointError` when there is none, or it is damaged, or holds what is not known.
+    """
+    path = find_policy(path, which)
+    about, data = read(path)
+    if "policy" not in about["metadata"]:
+        raise CheckpointError(
+            f"The checkpoint {str(path)!r} does not describe the policy in it: it was saved "
+            f"without the metadata of describe_policy, and only restore can read it."
+        )
+    try:
+        table = check_schema(about["metadata"]["policy"], PolicyTable)
+        policy, space, observation, moments = build_like(table, networks or {})
+        policy = _fill(about, data, table.parameters, policy)
+        normalization = table.normalization and Normalization(
+            _checked(_fill(about, data, table.normalization.moments, moments)),
+            jnp.asarray(table.normalization.epsilon),
+            jnp.asarray(math.inf if (clip := table.normalization.clip) is None else clip),
+        )
+        return TrainedPolicy(policy, space, observation, normalization)
+    except _DO_NOT_FIT as error:
+        why = str(error).partition("\n")[0].rstrip(".")
+        raise CheckpointError(f"The policy {str(path)!r} cannot be used: {why}.") from error
+
+
+def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) -> Path:
+    """The file of a policy.
+
+    **Arguments:**
+
+    - `path`: a file, or the folder of a run.
+    - `which`: of a folder, its `best` or its `last` checkpoint. Unless given, it is
+        `policy.safetensors`, the better of both, which a run writes at its end; where that is
+        missing, as in a run that was killed, it is the best checkpoint, and else the last one.
+
+    **Raises:** `CheckpointError` when there is no policy in the folder.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        return folder
+    names = {which: f"checkpoints/{which}.safetensors"} if which else {}
+    names = names or {
+        "policy": POLICY_FILE,
+        "best": "checkpoints/best.safetensors",
+        "last": "checkpoints/last.safetensors",
+    }
+    for name in names.values():
+        if (folder / name).is_file():
+            return folder / name
+    inside = sorted(str(x.parent) for x in folder.glob(f"*/{POLICY_FILE}"))
+    if inside:
+        raise CheckpointError(
+            f"The folder {str(path)!r} holds several runs: name one of them, such as {inside[0]!r}."
+        )
+    raise CheckpointError(
+        f"There is no policy in the folder {str(path)!r}, which would be "
+        f"{' or '.join(names.values())}: name a file, or the folder of a run."
+    )
+
+
+def describe_policy(state: TrainState, env: AbstractVectorEnv) -> dict[str, Any]:
+    """What makes a checkpoint a policy file, too: `save(path, state, describe_policy(state, env))`.
+
+    **Arguments:**
+
+    - `state`: the state of a run.
+    - `env`: the environments that it trains in.
+
+    **Returns:** metadata for `save`, which further entries may be added to.
+
+    **Raises:** `ValueError` when the policy has something in it that a file cannot name.
+    """
+    policy = assemble(state.policy, env, state.runner.env_state)
+    moments = ".runner.env_state"
+    env_state = state.runner.env_state
+    while isinstance(env_state, AbstractWrapperState) and not isinstance(
+        env_state, NormalizeObservationState
+    ):
+        moments, env_state = f"{moments}.env_state", env_state.env_state
+    return {"policy": describe(policy, ".policy", f"{moments}.moments")}
+
+
+def _fill(about: Mapping[str, Any], data: dict[str, Any], begin: str, like: PyTree) -> PyTree:
+    """`like` with the arrays of a file whose names begin with `begin`.
+
+    **Raises:** `ValueError` with half a sentence when they are not those that are needed, or not
+    all of their numbers are finite.
+    """
+    found = _below(begin, about["leaves"])
+    expected = describe_leaves(like)
+    for name in [*expected, *found]:
+        there, here = (x.get(name, "nothing") for x in (found, expected))
+        if there != here:
+            raise ValueError(f"at {begin}{name} it holds {there}, but {here} is needed")
+    take = functools.partial(pick, _below(begin, about["keys"]), _below(begin, data))
+    filled = jax.tree_util.tree_map_with_path(take, like)
+    for where, leaf in jax.tree_util.tree_leaves_with_path(filled):
+        if eqx.is_inexact_array(leaf) and not jnp.isfinite(leaf).all():
+            name = jax.tree_util.keystr(where)
+            raise ValueError(f"at {begin}{name} it holds numbers that are not finite")
+    return filled
+
+
+def _checked(moments: PyTree[RunningMoments]) -> PyTree[RunningMoments]:
+    """**Raises:** `ValueError` with half a sentence when there can be no such moments."""
+    for one in jax.tree.leaves(moments, is_leaf=lambda x: isinstance(x, RunningMoments)):
+        if one.count < 0 or (one.variance < 0).any():
+            raise ValueError("its moments have a count or a variance below 0")
+    return moments
+
+
+def _below(begin: str, named: Mapping[str, Any]) -> dict[str, Any]:
+    """What is named as an attribute or an item of `begin`, by the rest of the name."""
+    return {
+        name.removeprefix(begin): x
+        for name, x in named.items()
+        if name.startswith(begin) and name[len(begin) :].startswith((".", "["))
+    }

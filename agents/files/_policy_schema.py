@@ -1,0 +1,131 @@
+"""The schema of what a policy file says of its policy: names and numbers within bounds."""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta, Struct, field
+
+from agents.policies._networks import Precision
+
+Activation: TypeAlias = Literal[
+    "tanh", "relu", "gelu", "silu", "elu", "softplus", "leaky_relu", "sigmoid"
+]
+TeamName: TypeAlias = Literal["SharedParameters", "IndependentParameters"]
+ViewName: TypeAlias = Literal["LocalObservation", "JointObservation", "GlobalState"]
+FloatName: TypeAlias = Literal["float32", "float16", "bfloat16"]
+DtypeName: TypeAlias = (
+    FloatName | Literal["bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"]
+)
+
+_Width: TypeAlias = Annotated[int, Meta(ge=1, le=2**20)]
+_Depth: TypeAlias = Annotated[int, Meta(ge=0, le=100)]
+_Shape: TypeAlias = Annotated[list[Annotated[int, Meta(ge=0, le=2**20)]], Meta(max_length=8)]
+_Name: TypeAlias = Annotated[str, Meta(max_length=200)]
+
+
+class _Table(Struct, forbid_unknown_fields=True):
+    """A table of the file."""
+
+
+class _Network(_Table, tag_field="network"):
+    """A network; one for all agents also says who has its parameters."""
+
+    team: TeamName | None = None
+
+
+class MLPTable(_Network, kw_only=True, tag="MLP"):
+    width: _Width
+    depth: _Depth
+    activation: Activation
+    precision: Precision
+
+
+class CNNTable(_Network, kw_only=True, tag="CNN"):
+    features: _Width
+    width: _Width
+    depth: _Depth
+    activation: Activation
+    precision: Precision
+
+
+class CustomTable(_Network, kw_only=True, tag="custom"):
+    """A class that is not ours."""
+
+    name: _Name
+
+
+class GRUTable(_Network, kw_only=True, tag="GRU"):
+    width: _Width
+    encoder: MLPTable | CNNTable | CustomTable
+
+
+NetworkTable: TypeAlias = MLPTable | CNNTable | GRUTable | CustomTable
+
+
+class DiscreteTable(_Table, tag_field="kind", tag="discrete"):
+    n: _Width
+
+
+class BoxTable(_Table, tag_field="kind", tag="box"):
+    """The bounds are numbers in lists, nested as `shape` says."""
+
+    shape: _Shape
+    dtype: FloatName
+    low: Any
+    high: Any
+
+
+class WithStateTable(_Table):
+    local: "ObservationTable"
+    state: "ObservationTable"
+
+
+class MaskedTable(_Table):
+    observation: "ObservationTable"
+    action_mask: "ObservationTable"
+
+
+class ObservationTable(_Table):
+    """What one agent sees: an array, or one of the other four."""
+
+    shape: _Shape | None = None
+    dtype: DtypeName | None = None
+    local_and_state: WithStateTable | None = None
+    masked: MaskedTable | None = None
+    named: Annotated[dict[_Name, "ObservationTable"], Meta(min_length=1)] | None = field(
+        name="dict", default=None
+    )
+    numbered: Annotated[list["ObservationTable"], Meta(min_length=1)] | None = field(
+        name="tuple", default=None
+    )
+
+    def __post_init__(self) -> None:
+        given = {name for name in self.__struct_fields__ if getattr(self, name) is not None}
+        if given != {"shape", "dtype"} and (len(given) != 1 or given & {"shape", "dtype"}):
+            raise ValueError("Expected a shape and a dtype, or one table of another kind")
+
+
+class NormalizationTable(_Table):
+    """How the names of the moments begin, and the numbers of `NormalizeObservation`."""
+
+    moments: str
+    epsilon: Annotated[float, Meta(ge=1.2e-38, le=1e30)]
+    clip: Annotated[float, Meta(gt=0, le=1e30)] | None = None
+
+
+class PolicyTable(_Table, kw_only=True):
+    """All of it. `parameters` says how the names of the arrays of actor and critic begin."""
+
+    format: Literal["eqgrid policy 1"]
+    num_agents: Annotated[int, Meta(ge=1, le=1000)]
+    observation: ObservationTable
+    action_space: DiscreteTable | BoxTable
+    actor: NetworkTable
+    critic: NetworkTable
+    view: ViewName
+    parameters: str
+    normalization: NormalizationTable | None = None
+    versions: Annotated[dict[_Name, _Name], Meta(max_length=20)]
+
+    def __post_init__(self) -> None:
+        if self.actor.team is None or self.critic.team is None:
+            raise ValueError("Object missing required field `team` of actor or critic")

@@ -1,0 +1,1 @@
+"""Policies: networks, action distributions, what critics are shown, and teams of agents."""

@@ -1,0 +1,1 @@
+"""PPO: collecting rollouts, advantages, the loss and the update."""

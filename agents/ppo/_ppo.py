@@ -1,0 +1,585 @@
+"""Proximal policy optimisation, for feed-forward and recurrent agents alike."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeAlias, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.core import Tracer
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
+
+from agents.policies._heads import ActionDistribution
+from agents.policies._policy import ActorCritic
+from eqgrid import AbstractVectorEnv, RunningMoments
+
+from ._batch import Batch, Minibatch, cut_rollout, minibatch, nearest_divisors, shuffle
+from ._gae import gae
+from ._rollout import Rollout, collect_rollout, observe_fn
+from ._runner import RunnerState, init_runner
+
+_ADAM_EPS = 1e-5
+_VALUE_EPS = 1e-5
+
+Hyperparameter: TypeAlias = float | Float[Array, "..."]
+"""A number, or an array of it: a vector is a sweep, for `eqx.filter_vmap`."""
+
+
+def _number(default: float) -> Any:
+    """A field for a `Hyperparameter`: whole numbers and NumPy's scalars become a `float`."""
+    return eqx.field(default=default, converter=_as_float)
+
+
+def _as_float(x: Any) -> Any:
+    return float(x) if isinstance(x, int | np.number) else x
+
+
+_Learner: TypeAlias = tuple[PyTree[Float[Array, "..."]], PyTree, Bool[Array, ""]]
+"""The parameters, what the optimiser remembers, and whether the policy has moved far enough."""
+
+
+@final
+class TrainState(eqx.Module):
+    """Everything that a run needs to go on.
+
+    **Arguments:**
+
+    - `policy`: the parameters.
+    - `opt_state`: what the optimiser remembers.
+    - `value_moments`: of the critics' targets so far, where values are normalised: critics then
+        predict standardised returns.
+    - `runner`: where the environments stand, moments and episode statistics included.
+    - `key`: the source of all randomness from here on.
+    - `updates`: how many updates were made.
+    """
+
+    policy: ActorCritic
+    opt_state: PyTree
+    value_moments: RunningMoments
+    runner: RunnerState
+    key: PRNGKeyArray
+    updates: Int[Array, "*runs"]
+
+
+@final
+class Metrics(eqx.Module):
+    """How an update went. Losses and the like are means over its minibatches.
+
+    **Arguments:**
+
+    - `policy_loss`, `value_loss`, `entropy`: the three parts of the loss; the entropy is in nats.
+    - `approx_kl`: how far the policy moved, in nats (the third estimator of Schulman 2020,
+        "Approximating KL divergence").
+    - `clip_fraction`: how much of the batch had a policy ratio outside of the clip.
+    - `grad_norm`: the norm of the gradient, before it is clipped.
+    - `bad_leaf`: the first parameter whose gradient was not finite, as its number among the leaves
+        of the policy that are trained; -1 where all were.
+    - `explained_variance`: of the critic's targets by its values, before the update; at most 1.
+    - `learning_rate`: that of the last gradient step.
+    - `episode_return`, `episode_length`: means over the agents and the episodes that ended while
+        collecting (raw rewards; steps); 0 when none did.
+    - `episodes`: how many did.
+    """
+
+    policy_loss: Float[Array, "*updates"]
+    value_loss: Float[Array, "*updates"]
+    entropy: Float[Array, "*updates"]
+    approx_kl: Float[Array, "*updates"]
+    clip_fraction: Float[Array, "*updates"]
+    grad_norm: Float[Array, "*updates"]
+    bad_leaf: Int[Array, "*updates"]
+    explained_variance: Float[Array, "*updates"]
+    learning_rate: Float[Array, "*updates"]
+    episode_return: Float[Array, "*updates"]
+    episode_length: Float[Array, "*updates"]
+    episodes: Int[Array, "*updates"]
+
+
+@final
+class PPO(eqx.Module):
+    """Proximal policy optimisation with a clipped ratio (Schulman et al. 2017).
+
+    Its real numbers may be arrays. `init_train_state` and `train` make arrays of them, so that
+    another number compiles nothing anew; vectors of them are a sweep under `eqx.filter_vmap`. The
+    whole numbers and the switches decide shapes and branches, so they are static.
+    """
+
+    rollout_length: int = eqx.field(default=128, static=True)
+    """Steps per environment and update."""
+    num_epochs: int = eqx.field(default=4, static=True)
+    """Passes over the rollout per update."""
+    num_minibatches: int = eqx.field(default=8, static=True)
+    """Gradient steps per epoch."""
+    learning_rate: Hyperparameter = _number(1e-3)
+    """Step size of Adam."""
+    anneal_learning_rate: bool = eqx.field(default=True, static=True)
+    """Lower it linearly, to 0 at the last gradient step."""
+    critic_learning_rate: Hyperparameter = _number(0.0)
+    """Step size of the critic (0: that of the actor)."""
+    gamma: Hyperparameter = _number(0.99)
+    """Discount factor."""
+    gae_lambda: Hyperparameter = _number(0.95)
+    """Decay of the advantage's trace per step."""
+    clip_epsilon: Hyperparameter = _number(0.2)
+    """How far the policy ratio may leave 1."""
+    value_clip: Hyperparameter = _number(0.0)
+    """How far a value may leave its old one (0: no limit)."""
+    normalize_values: bool = eqx.field(default=False, static=True)
+    """Critics predict standardised returns."""
+    huber_delta: Hyperparameter = _number(0.0)
+    """Larger errors count linearly (0: none do); in rewards, or deviations."""
+    target_kl: Hyperparameter = _number(0.0)
+    """Stop learning from a rollout above this KL divergence, in nats (0: never)."""
+    entropy_coefficient: Hyperparameter = _number(0.01)
+    """Weight of the entropy bonus at the start, per nat."""
+    entropy_coefficient_end: Hyperparameter = _number(0.0)
+    """The same at the end, reached linearly."""
+    value_coefficient: Hyperparameter = _number(0.5)
+    """Weight of the critic's loss."""
+    max_grad_norm: Hyperparameter = _number(0.5)
+    """Maximum global norm of the gradient."""
+    normalize_advantages: bool = eqx.field(default=True, static=True)
+    """Subtract their mean, divide by their deviation."""
+    advantage_std_offset: Hyperparameter = _number(1e-8)
+    """Added to that deviation, in rewards; a large one damps noise."""
+    chunk_length: int = eqx.field(default=0, static=True)
+    """Steps of a recurrent replay (0: the whole rollout)."""
+    store_states: bool = eqx.field(default=False, static=True)
+    """Keep states and observe them anew: saves memory."""
+    slow_steps: bool = eqx.field(default=False, static=True)
+    """Evaluate every final observation, and repeat no step to see one."""
+
+    def __check_init__(self):
+        """**Raises:** `ValueError` when a setting has no meaning."""
+        for name in ("rollout_length", "num_epochs", "num_minibatches"):
+            _require(self, name, getattr(self, name) >= 1, "at least 1")
+        _require(self, "chunk_length", self.chunk_length >= 0, "at least 0")
+        for name, (holds, what) in _RANGES.items():
+            number = getattr(self, name)
+            if not isinstance(number, Tracer):  # `init` checks those
+                _require(self, name, bool(np.all(holds(np.asarray(number)))), what)
+
+    def with_arrays(self) -> "PPO":
+        """The same with arrays for all its real numbers, which a compiled program takes as inputs.
+
+        **Returns:** 32-bit floats; what is an array already stays as it is.
+        """
+        return jax.tree.map(
+            lambda x: jax.device_put(np.float32(x)) if isinstance(x, float) else x, self
+        )
+
+    def init(self, policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
+        """Starts a run.
+
+        **Arguments:**
+
+        - `policy`: the parameters to start from.
+        - `env`: the environments.
+        - `key`: the source of all randomness of the run.
+
+        **Returns:** the state before the first update.
+
+        **Raises:** `ValueError` when the rollout cannot be kept or cut as the settings say, and an
+        `eqx.EquinoxRuntimeError` when a setting that is traced has no meaning.
+        """
+        self.check(env, policy.recurrent)
+        key, init_key = jax.random.split(key)
+        parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
+        parameters = _check_traced(self, parameters)
+        opt_state = self.optimiser(1).init(parameters)
+        policy = eqx.combine(parameters, rest)
+        runner = init_runner(policy, env, init_key)
+        updates = jnp.zeros((), dtype=jnp.int32)
+        return TrainState(policy, opt_state, RunningMoments.empty(()), runner, key, updates)
+
+    def update(
+        self, env: AbstractVectorEnv, state: TrainState, *, num_updates: int | Int[Array, ""]
+    ) -> tuple[TrainState, Metrics]:
+        """Collects one rollout and learns from it.
+
+        **Arguments:**
+
+        - `env`: the environments.
+        - `state`: the state of the run.
+        - `num_updates`: how many updates the run has; what is annealed ends with the last of them.
+
+        **Returns:** the next state, and how the update went.
+
+        **Raises:** `ValueError` when the rollout cannot be kept or cut as the settings say.
+        """
+        self.check(env, state.policy.recurrent)
+        key, collect_key, learn_key = jax.random.split(state.key, 3)
+        rollout, runner = collect_rollout(
+            state.policy,
+            env,
+            state.runner,
+            collect_key,
+            self.rollout_length,
+            store_states=self.store_states,
+            slow_steps=self.slow_steps,
+        )
+        policy, opt_state, moments, metrics = self.learn(
+            state.policy,
+            state.opt_state,
+            state.value_moments,
+            rollout,
+            learn_key,
+            state.updates,
+            num_updates=num_updates,
+            observe=observe_fn(env) if self.store_states else None,
+        )
+        return TrainState(policy, opt_state, moments, runner, key, state.updates + 1), metrics
+
+    def learn(
+        self,
+        policy: ActorCritic,
+        opt_state: PyTree,
+        value_moments: RunningMoments,
+        rollout: Rollout,
+        key: PRNGKeyArray,
+        updates: Int[Array, ""],
+        *,
+        num_updates: int | Int[Array, ""],
+        observe: Callable[[PyTree], PyTree] | None = None,
+    ) -> tuple[ActorCritic, PyTree, RunningMoments, Metrics]:
+        """Learns from one rollout.
+
+        **Arguments:**
+
+        - `policy`, `opt_state`: the parameters that collected the rollout, and what the optimiser
+            remembers.
+        - `value_moments`: of the critics' targets so far.
+        - `rollout`: what happened.
+        - `key`: the source of the shuffles.
+        - `updates`: how many updates were made before.
+        - `num_updates`: how many updates the run has.
+        - `observe`: makes an observation of the state of one environment, for a rollout that kept
+            states.
+
+        **Returns:** the next parameters, the optimiser's next memory, the moments with those of the
+        new targets, and how it went.
+        """
+        batch, next_moments = self.batch(policy, rollout, value_moments)
+        rows = shuffle(key, len(batch.value), self.num_epochs, self.num_minibatches)
+        parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
+        step = functools.partial(
+            _gradient_step,
+            self,
+            self.optimiser(num_updates),
+            rest,
+            functools.partial(minibatch, batch, observe=observe),
+            self.entropy_coefficient_at(updates, num_updates),
+        )
+        learner = (parameters, opt_state, jnp.zeros((), dtype=bool))
+        (parameters, opt_state, _), losses = jax.lax.scan(step, learner, rows)
+        steps_per_update = self.num_epochs * self.num_minibatches
+        last_step = (updates + 1) * steps_per_update - 1
+        bad_leaf = losses.pop("bad_leaf")
+        metrics = Metrics(
+            **{name: jnp.mean(x) for name, x in losses.items()},
+            bad_leaf=bad_leaf[jnp.argmax(bad_leaf >= 0)],
+            explained_variance=self._explained_variance(batch, value_moments, next_moments),
+            learning_rate=self.learning_rate_at(num_updates * steps_per_update, last_step),
+            **_episode_metrics(rollout.info),
+        )
+        return eqx.combine(parameters, rest), opt_state, next_moments, metrics
+
+    def batch(
+        self, policy: ActorCritic, rollout: Rollout, value_moments: RunningMoments
+    ) -> tuple[Batch, RunningMoments]:
+        """Cuts a rollout into sequences to learn from: single steps, or chunks for a recurrent
+        policy.
+
+        **Arguments:**
+
+        - `policy`: who acted.
+        - `rollout`: what happened.
+        - `value_moments`: of the critics' targets so far. Where values are normalised, those of the
+            rollout are in units of them, and the targets of the batch in units of the next ones.
+
+        **Returns:** every step once, and the moments with those of the new targets.
+        """
+        value, next_value = rollout.value, rollout.next_value
+        if self.normalize_values:
+            value, next_value = (_in_rewards(x, value_moments) for x in (value, next_value))
+        advantage = gae(
+            rollout.reward,
+            value,
+            next_value,
+            rollout.terminated,
+            rollout.done,
+            gamma=self.gamma,
+            gae_lambda=self.gae_lambda,
+        )
+        target = advantage + value
+        if self.normalize_values:
+            value_moments = value_moments.update(target.reshape(-1), rollout.active.reshape(-1))
+            target = _standardized(target, value_moments)
+        chunk = self._chunk(len(rollout.value), policy.recurrent)
+        return cut_rollout(rollout, advantage, target, chunk), value_moments
+
+    def optimiser(self, num_updates: int | Int[Array, ""]) -> optax.GradientTransformation:
+        """Adam (Kingma & Ba 2015) after a clip of the gradient's norm, with the run's schedule."""
+        num_steps = num_updates * self.num_epochs * self.num_minibatches
+        schedule = functools.partial(self.learning_rate_at, num_steps)
+        return optax.chain(
+            optax.clip_by_global_norm(self.max_grad_norm), optax.adam(schedule, eps=_ADAM_EPS)
+        )
+
+    def learning_rate_at(
+        self, num_steps: int | Int[Array, ""], step: ArrayLike
+    ) -> Float[Array, ""]:
+        """The learning rate of one gradient step of the run.
+
+        **Arguments:**
+
+        - `num_steps`: how many gradient steps the run has.
+        - `step`: how many were made before this one.
+        """
+        learning_rate = jnp.asarray(self.learning_rate, dtype=jnp.float32)
+        if not self.anneal_learning_rate:
+            return learning_rate
+        return learning_rate * (1 - _share_done(step, num_steps))
+
+    def with_critic_rate(self, change: PyTree) -> PyTree:
+        """The change of all parameters, with the critic's as with its own learning rate. Adam's
+        steps are proportional to it.
+        """
+        ratio = jnp.asarray(self.critic_learning_rate / self.learning_rate, dtype=jnp.float32)
+        ratio = jnp.where(ratio > 0, ratio, 1.0)
+        critic = jax.tree.map(lambda x: x * ratio, change.critic)
+        return eqx.tree_at(lambda c: c.critic, change, critic)
+
+    def entropy_coefficient_at(
+        self, update: Int[Array, ""], num_updates: int | Int[Array, ""]
+    ) -> Float[Array, ""]:
+        """The weight of the entropy bonus in one update of the run (0 for the first)."""
+        start = jnp.asarray(self.entropy_coefficient, dtype=jnp.float32)
+        return start + _share_done(update, num_updates) * (self.entropy_coefficient_end - start)
+
+    def _explained_variance(
+        self, batch: Batch, before: RunningMoments, after: RunningMoments
+    ) -> Float[Array, ""]:
+        """Of the targets by the values, both in rewards: their units are not the same."""
+        value, target = batch.value, batch.target
+        if self.normalize_values:
+            value, target = _in_rewards(value, before), _in_rewards(target, after)
+        variance = _variance(target, batch.active)
+        unexplained = _variance(target - value, batch.active)
+        return jnp.where(variance > 0, 1 - unexplained / variance, 0.0)
+
+    def check(self, env: AbstractVectorEnv, recurrent: bool):
+        """Checks that a rollout of `env` can be kept and cut as the settings say.
+
+        **Raises:** `ValueError` that says why not; it names the nearest settings that work.
+        """
+        num_envs = env.num_envs
+        if self.store_states:
+            observe_fn(env)
+        chunk = self._chunk(self.rollout_length, recurrent)
+        if self.rollout_length % chunk:
+            raise ValueError(
+                f"chunk_length={chunk} does not divide rollout_length={self.rollout_length}; the "
+                f"nearest that do are {nearest_divisors(chunk, self.rollout_length)}."
+            )
+        sequences = self.rollout_length // chunk * num_envs
+        if sequences % self.num_minibatches:
+            what = "steps" if chunk == 1 else f"chunks of {chunk} steps"
+            raise ValueError(
+                f"num_minibatches={self.num_minibatches} does not divide the {sequences} {what} of "
+                f"a rollout ({self.rollout_length} steps in each of {num_envs} environments); the "
+                f"nearest that do are {nearest_divisors(self.num_minibatches, sequences)}."
+            )
+
+    def _chunk(self, length: int, recurrent: bool) -> int:
+        if not recurrent:
+            return 1
+        return self.chunk_length or length
+
+
+def replay(
+    policy: ActorCritic, batch: Minibatch
+) -> tuple[ActionDistribution, Float[Array, "chunk sequences agents"]]:
+    """Computes again what the agents would do, and expect, in a minibatch.
+
+    **Returns:** the distributions of the actions, and the values.
+    """
+    unroll = jax.vmap(policy.unroll, in_axes=(1, 0, 1), out_axes=1)
+    return unroll(batch.observation, batch.carry, batch.start)
+
+
+def ppo_loss(
+    policy: ActorCritic, batch: Minibatch, ppo: PPO, entropy_coefficient: float | Float[Array, ""]
+) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+    """The loss of a minibatch (Schulman et al. 2017, equations 7 and 9), over the steps that
+    something is learned from.
+
+    The critic's loss is half the squared error, and the larger of the two when values are clipped.
+    Errors beyond `huber_delta` count linearly (Huber 1964, "Robust Estimation of a Location
+    Parameter").
+
+    **Returns:** the loss, and its parts by the names that `Metrics` gives them.
+    """
+    distribution, value = replay(policy, batch)
+    log_ratio = distribution.log_prob(batch.choice) - batch.log_prob
+    ratio = jnp.exp(log_ratio)
+    advantage, mean = batch.advantage, functools.partial(_mean, active=batch.active)
+    if ppo.normalize_advantages:
+        centred = advantage - mean(advantage)
+        deviation = jnp.sqrt(mean(jnp.square(centred)))
+        advantage = centred / (deviation + ppo.advantage_std_offset)
+    clipped_ratio = jnp.clip(ratio, 1 - ppo.clip_epsilon, 1 + ppo.clip_epsilon)
+    policy_loss = -mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
+    error = jnp.abs(value - batch.target)
+    near = batch.value + jnp.clip(value - batch.value, -ppo.value_clip, ppo.value_clip)
+    larger_error = jnp.maximum(error, jnp.abs(near - batch.target))
+    error = jnp.where(ppo.value_clip > 0, larger_error, error)
+    huber = optax.huber_loss(error, delta=ppo.huber_delta)
+    value_loss = mean(jnp.where(ppo.huber_delta > 0, huber, 0.5 * jnp.square(error)))
+    mean_entropy = mean(policy.head.entropy(distribution))
+    loss = policy_loss + ppo.value_coefficient * value_loss - entropy_coefficient * mean_entropy
+    parts = {
+        "policy_loss": policy_loss,
+        "value_loss": value_loss,
+        "entropy": mean_entropy,
+        "approx_kl": mean(ratio - 1 - log_ratio),
+        "clip_fraction": mean((jnp.abs(ratio - 1) > ppo.clip_epsilon).astype(jnp.float32)),
+    }
+    return loss, parts
+
+
+def _gradient_step(
+    ppo: PPO,
+    optimiser: optax.GradientTransformation,
+    rest: ActorCritic,
+    pick: Callable[[Int[Array, " sequences"]], Minibatch],
+    entropy_coefficient: Float[Array, ""],
+    state: _Learner,
+    rows: Int[Array, " sequences"],
+) -> tuple[_Learner, dict[str, Float[Array, ""]]]:
+    """One step of the optimiser. The parameters are the floating-point arrays of a policy,
+    and `rest` is the same policy without them. Once the policy has moved as far as it should, it
+    stays as it is, and so does what the optimiser remembers, but for its counts: the schedule of
+    the learning rate goes on.
+    """
+    parameters, opt_state, far = state
+    gradient, parts = jax.grad(_loss_of, has_aux=True)(
+        parameters, rest, pick(rows), ppo, entropy_coefficient
+    )
+    grad_norm = optax.tree.norm(gradient)
+    # Optax raises a Python float to an int32 power, which strict promotion refuses.
+    with jax.numpy_dtype_promotion("standard"):
+        change, next_opt_state = optimiser.update(gradient, opt_state, parameters)
+    far |= (ppo.target_kl > 0) & (parts["approx_kl"] > ppo.target_kl)
+    bad_leaf = jax.lax.cond(jnp.isfinite(grad_norm), _no_leaf, _first_bad_leaf, gradient)
+    parts |= {"grad_norm": grad_norm, "bad_leaf": bad_leaf}
+    moved = (optax.apply_updates(parameters, ppo.with_critic_rate(change)), next_opt_state)
+    kept = jax.tree.map(
+        lambda new, old: jnp.where(far & eqx.is_inexact_array(new), old, new),
+        moved,
+        (parameters, opt_state),
+    )
+    return (*kept, far), parts
+
+
+def _no_leaf(_: PyTree) -> Int[Array, ""]:
+    return jnp.asarray(-1, dtype=jnp.int32)
+
+
+def _first_bad_leaf(gradient: PyTree[Float[Array, "..."]]) -> Int[Array, ""]:
+    bad = jnp.stack([~jnp.isfinite(x).all() for x in jax.tree.leaves(gradient)])
+    return jnp.where(bad.any(), jnp.argmax(bad), -1).astype(jnp.int32)
+
+
+def _loss_of(
+    parameters: PyTree[Float[Array, "..."]],
+    rest: ActorCritic,
+    batch: Minibatch,
+    ppo: PPO,
+    entropy_coefficient: Float[Array, ""],
+) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+    return ppo_loss(eqx.combine(parameters, rest), batch, ppo, entropy_coefficient)
+
+
+def _in_rewards(value: Float[Array, "..."], moments: RunningMoments) -> Float[Array, "..."]:
+    return moments.mean + _deviation(moments) * value
+
+
+def _standardized(value: Float[Array, "..."], moments: RunningMoments) -> Float[Array, "..."]:
+    return (value - moments.mean) / _deviation(moments)
+
+
+def _deviation(moments: RunningMoments) -> Float[Array, ""]:
+    return jnp.sqrt(moments.variance + _VALUE_EPS)
+
+
+def _mean(x: Float[Array, "..."], active: Bool[Array, "..."]) -> Float[Array, ""]:
+    """The mean over those entries that count; 0 where none does."""
+    number = jnp.maximum(active.sum(dtype=jnp.int32), 1).astype(x.dtype)
+    return jnp.where(active, x, 0.0).sum() / number
+
+
+def _variance(x: Float[Array, "..."], active: Bool[Array, "..."]) -> Float[Array, ""]:
+    return _mean(jnp.square(x - _mean(x, active)), active)
+
+
+def _episode_metrics(info: dict[str, Shaped[Array, "time envs ..."]]) -> dict[str, Array]:
+    if "episode_done" not in info:
+        nothing = jnp.zeros((), dtype=jnp.float32)
+        count = jnp.zeros((), dtype=jnp.int32)
+        return {"episode_return": nothing, "episode_length": nothing, "episodes": count}
+    done = info["episode_done"]
+    return {
+        "episode_return": _mean(info["episode_return"].mean(axis=-1), done),
+        "episode_length": _mean(info["episode_length"].astype(jnp.float32), done),
+        "episodes": done.sum(dtype=jnp.int32),
+    }
+
+
+def _share_done(made: ArrayLike, total: int | Int[Array, ""]) -> Float[Array, ""]:
+    """How far a run is: 0 for the first of its updates or gradient steps, 1 for the last; 0 where
+    there is only one.
+    """
+    last = jnp.asarray(total, dtype=jnp.int32) - 1
+    share = jnp.asarray(made).astype(jnp.float32) / jnp.maximum(last, 1).astype(jnp.float32)
+    return jnp.where(last > 0, jnp.minimum(share, 1.0), 0.0)
+
+
+_POSITIVE = (lambda x: x > 0, "above 0")
+_NOT_NEGATIVE = (lambda x: x >= 0, "at least 0")
+_A_SHARE = (lambda x: (x >= 0) & (x <= 1), "between 0 and 1")
+
+_RANGES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "learning_rate": _POSITIVE,
+    "max_grad_norm": _POSITIVE,
+    "critic_learning_rate": _NOT_NEGATIVE,
+    "huber_delta": _NOT_NEGATIVE,
+    "target_kl": _NOT_NEGATIVE,
+    "clip_epsilon": _POSITIVE,
+    "gamma": _A_SHARE,
+    "gae_lambda": _A_SHARE,
+    "value_clip": _NOT_NEGATIVE,
+    "value_coefficient": _NOT_NEGATIVE,
+    "advantage_std_offset": _NOT_NEGATIVE,
+    "entropy_coefficient": _NOT_NEGATIVE,
+    "entropy_coefficient_end": _NOT_NEGATIVE,
+}
+
+
+def _require(ppo: PPO, name: str, holds: bool, what: str):
+    if not holds:
+        raise ValueError(f"{name} must be {what}, but it is {getattr(ppo, name)}.")
+
+
+def _check_traced(ppo: PPO, parameters: PyTree) -> PyTree:
+    """Passes parameters on, unless a setting that only the running program knows has no meaning."""
+    traced = {x: y for x, y in _RANGES.items() if isinstance(getattr(ppo, x), Tracer)}
+    if not traced:
+        return parameters
+    wrong = jnp.stack([~jnp.all(holds(getattr(ppo, x))) for x, (holds, _) in traced.items()])
+    sentences = [f"{name} must be {what}." for name, (_, what) in traced.items()]
+    return eqx.branched_error_if(parameters, jnp.any(wrong), jnp.argmax(wrong), sentences)

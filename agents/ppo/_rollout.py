@@ -1,0 +1,272 @@
+"""Acting in many environments, and what is remembered of it."""
+
+import functools
+from collections.abc import Callable
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
+
+from agents.policies._policy import ActorCritic, reset_carry
+from eqgrid import (
+    REPLACED,
+    AbstractVectorEnv,
+    NormalizeReward,
+    TimeStep,
+    Vectorize,
+    batched_cond,
+)
+
+from ._runner import Decision, RunnerState, step_runner
+
+
+@final
+class Rollout(eqx.Module):
+    """What happened in a number of steps.
+
+    **Arguments:**
+
+    - `observation`: what the agents saw before each step, exactly as the policy saw it; or the
+        states that `observe_fn` makes it of, if those were kept instead.
+    - `carry`: what they remembered before each step, after any reset.
+    - `start`: whether the observation was the first one of an episode.
+    - `active`: whose task was not over before the step, and whose action was their own. Of the
+        others nothing is learned.
+    - `choice`, `log_prob`, `value`: what they did, its log-probability, and what they expected. A
+        choice is an action, or what stands for it (`AbstractActionHead`).
+    - `next_value`: what they expected after the step. Where the episode ended, it is the value of
+        the final observation, before the reset; it means nothing where the agent's task was over.
+    - `reward`, `terminated`: what each agent earned, and whether its task was over.
+    - `done`: whether the episode was over.
+    - `info`: what `LogEpisodes` says about finished episodes, if it is there: `episode_...`.
+    """
+
+    observation: PyTree[Shaped[Array, "time envs ..."]]
+    carry: PyTree[Shaped[Array, "time envs agents ..."]]
+    start: Bool[Array, "time envs"]
+    active: Bool[Array, "time envs agents"]
+    choice: Shaped[Array, "time envs agents ..."]
+    log_prob: Float[Array, "time envs agents"]
+    value: Float[Array, "time envs agents"]
+    next_value: Float[Array, "time envs agents"]
+    reward: Float[Array, "time envs agents"]
+    terminated: Bool[Array, "time envs agents"]
+    done: Bool[Array, "time envs"]
+    info: dict[str, Shaped[Array, "time envs ..."]]
+
+
+@final
+class _Transition(eqx.Module):
+    """One step of a rollout. `final_value` is the value of the final observation where an episode
+    was cut, and means nothing elsewhere; the other fields are as in `Rollout`.
+    """
+
+    observation: PyTree[Shaped[Array, "envs ..."]]
+    carry: PyTree[Shaped[Array, "envs agents ..."]]
+    start: Bool[Array, " envs"]
+    active: Bool[Array, "envs agents"]
+    choice: Shaped[Array, "envs agents ..."]
+    log_prob: Float[Array, "envs agents"]
+    value: Float[Array, "envs agents"]
+    final_value: Float[Array, "envs agents"]
+    reward: Float[Array, "envs agents"]
+    terminated: Bool[Array, "envs agents"]
+    done: Bool[Array, " envs"]
+    info: dict[str, Shaped[Array, "envs ..."]]
+
+
+def observe_fn(env: AbstractVectorEnv) -> Callable[[PyTree], PyTree[Shaped[Array, "agents ..."]]]:
+    """What makes an observation of the state of one environment, for rollouts that keep states.
+
+    **Raises:** `ValueError` unless it is known that the state of one environment tells.
+    """
+    while isinstance(env, NormalizeReward):
+        env = env.env
+    if not isinstance(env, Vectorize):
+        raise ValueError(
+            f"store_states makes observations of the states of Vectorize(env), with no other "
+            f"wrapper around it than NormalizeReward: turn it off for {type(env).__name__}."
+        )
+    return env.env.observe
+
+
+def _one_env_states(env: AbstractVectorEnv, state: PyTree) -> PyTree[Shaped[Array, "envs ..."]]:
+    """The states that `observe_fn` knows, out of the state of `env`."""
+    while isinstance(env, NormalizeReward):
+        env, state = env.env, state.env_state
+    return state
+
+
+def collect_rollout(
+    policy: ActorCritic,
+    env: AbstractVectorEnv,
+    runner: RunnerState,
+    key: PRNGKeyArray,
+    length: int,
+    *,
+    store_states: bool = False,
+    slow_steps: bool = False,
+) -> tuple[Rollout, RunnerState]:
+    """Acts for a number of steps in every environment.
+
+    **Arguments:**
+
+    - `policy`: chooses the actions, by drawing from its distribution.
+    - `env`: the environments; they must reset themselves.
+    - `runner`: where everything stands.
+    - `key`: the source of randomness.
+    - `length`: how many steps to take in each environment.
+    - `store_states`: keep the states that the observations are made of, not the observations.
+    - `slow_steps`: look at the final observation of every step. Otherwise a step on which an
+        episode was cut is taken again to see it, which pays where an observation costs more than a
+        step, and episodes end together.
+
+    **Returns:** what happened, and where everything stands now.
+
+    **Raises:** `ValueError` when states are to be kept that do not tell the observations.
+    """
+    if store_states:
+        observe_fn(env)
+    noise_key, env_key = jax.random.split(key)
+    shape = (length, env.num_envs, env.num_agents)
+    noise = policy.head.noise(noise_key, env.action_space, shape)
+    env_keys = jax.random.split(env_key, length)
+    runner, steps = jax.lax.scan(
+        functools.partial(_interact, policy, env, store_states, slow_steps),
+        runner,
+        (noise, env_keys),
+    )
+    if not (store_states or policy.has_recurrent_critic):
+        steps = eqx.tree_at(lambda s: s.value, steps, _ask_critic(policy, env.num_envs, steps))
+    return _joined(policy, steps, runner), runner
+
+
+def _joined(policy: ActorCritic, steps: _Transition, runner: RunnerState) -> Rollout:
+    """The rollout of steps that lead with `time`, after which everything stands as in `runner`."""
+    carry = reset_carry(policy, runner.carry, runner.start)
+    last_value = jax.vmap(policy.value)(runner.observation, carry)
+    later_value = jnp.concatenate([steps.value[1:], last_value[None]])
+    return Rollout(
+        observation=steps.observation,
+        carry=steps.carry,
+        start=steps.start,
+        active=steps.active,
+        choice=steps.choice,
+        log_prob=steps.log_prob,
+        value=steps.value,
+        next_value=jnp.where(steps.done[:, :, None], steps.final_value, later_value),
+        reward=steps.reward,
+        terminated=steps.terminated,
+        done=steps.done,
+        info=steps.info,
+    )
+
+
+def _ask_critic(
+    policy: ActorCritic, num_envs: int, steps: _Transition
+) -> Float[Array, "time envs agents"]:
+    """The values of all steps. Many steps at once are one large product; the small ones of the
+    scan, then unused, vanish.
+    """
+    # About 8,192 environments, or one step: what a network reads takes four bytes a number.
+    batch_size = max(1, min(16, 2**13 // num_envs))
+    return jax.lax.map(
+        lambda step: jax.vmap(policy.value)(*step),
+        (steps.observation, steps.carry),
+        batch_size=batch_size,
+    )
+
+
+def _interact(
+    policy: ActorCritic,
+    env: AbstractVectorEnv,
+    store_states: bool,
+    slow_steps: bool,
+    runner: RunnerState,
+    step_inputs: tuple[Float[Array, "envs agents ..."], PRNGKeyArray],
+) -> tuple[RunnerState, _Transition]:
+    noise, env_key = step_inputs
+    decision, timestep, next_runner = step_runner(policy, env, runner, noise, env_key)
+    if slow_steps:
+        final_value = _value_of(policy, timestep.final_observation, decision.next_carry)
+    else:
+        final_value = _final_value(policy, env, env_key, runner, decision, timestep)
+    transition = _Transition(
+        observation=_one_env_states(env, runner.env_state) if store_states else runner.observation,
+        carry=decision.carry,
+        start=runner.start,
+        active=_learned_from(runner, timestep),
+        choice=decision.choice,
+        log_prob=decision.log_prob,
+        value=decision.value,
+        final_value=final_value,
+        reward=timestep.reward,
+        terminated=timestep.terminated,
+        done=timestep.done,
+        info=_logged(timestep.info),
+    )
+    return next_runner, transition
+
+
+def _learned_from(runner: RunnerState, timestep: TimeStep) -> Bool[Array, "envs agents"]:
+    """Whose task was not over, and who took the action that was chosen for them: `WithPartner` says
+    whose was replaced.
+    """
+    replaced = timestep.info.get(REPLACED)
+    return runner.active if replaced is None else runner.active & ~replaced
+
+
+def _logged(info: dict[str, Shaped[Array, "envs ..."]]) -> dict[str, Shaped[Array, "envs ..."]]:
+    """What `LogEpisodes` says of ended episodes. Other entries of `info` are not stored."""
+    if not {"episode_done", "episode_return", "episode_length"} <= set(info):
+        return {}
+    return {name: value for name, value in info.items() if name.startswith("episode_")}
+
+
+def _final_value(
+    policy: ActorCritic,
+    env: AbstractVectorEnv,
+    key: PRNGKeyArray,
+    runner: RunnerState,
+    decision: Decision,
+    timestep: TimeStep,
+) -> Float[Array, "envs agents"]:
+    """The value of a final observation counts only where an episode was cut short: the step is
+    taken again to see it, and in all other steps it costs nothing. It is a target, so no gradient
+    flows through it; `batched_cond` has none backwards.
+    """
+    # The step is the same one, so its random numbers must be, too.
+    key = jax.random.clone(key)
+    again = (policy, env, key, runner.env_state, decision.action, decision.next_carry)
+    cut = jnp.any(timestep.done[:, None] & ~timestep.terminated)
+    shape, dtype = decision.value.shape, decision.value.dtype
+    return batched_cond(
+        cut, _step_again, lambda *_: jnp.zeros(shape, dtype), *_without_gradient(again)
+    )
+
+
+def _step_again(
+    policy: ActorCritic,
+    env: AbstractVectorEnv,
+    key: PRNGKeyArray,
+    env_state: PyTree,
+    action: Shaped[Array, "envs agents ..."],
+    carry: PyTree[Shaped[Array, "envs agents ..."]],
+) -> Float[Array, "envs agents"]:
+    timestep, _ = env.step(key, env_state, action)
+    return jax.vmap(policy.value)(timestep.final_observation, carry)
+
+
+def _value_of(
+    policy: ActorCritic,
+    observation: PyTree[Shaped[Array, "envs agents ..."]],
+    carry: PyTree[Shaped[Array, "envs agents ..."]],
+) -> Float[Array, "envs agents"]:
+    """A value that no gradient flows through."""
+    return jax.lax.stop_gradient(jax.vmap(policy.value)(observation, carry))
+
+
+def _without_gradient(tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, tree)

@@ -1,0 +1,55 @@
+"""The commands of an installed eqgrid that run its pages, or copy them out to be changed."""
+
+import runpy
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from agents.runs._shipped import shipped
+from agents.runs.display._errors import UsageError
+
+from ._command import run_command
+
+PAGES = ("ippo", "mappo", "body", "single_file_ppo")
+_USAGE = f"eqgrid new PAGE FILE.py copies a page to be changed, one of {', '.join(PAGES)}."
+
+
+def eqgrid() -> None:
+    """`eqgrid new ippo my_ippo.py`: copies a page into a file of one's own."""
+    run_command(copy_page, "nothing was written")
+
+
+def copy_page(args: Sequence[str]) -> None:
+    """**Raises:** `UsageError` unless a page and a new file are named; `OSError`."""
+    if tuple(args) in ((), ("-h",), ("--help",)):
+        print(_USAGE)
+        return
+    if len(args) != 3 or args[0] != "new" or args[1] not in PAGES:
+        raise UsageError(_USAGE)
+    target = Path(args[2])
+    if target.suffix != ".py" or target.exists():
+        why = "exists" if target.exists() else "does not end in .py"
+        raise UsageError(f"The file {args[2]!r} {why}: name a new file, such as my_{args[1]}.py.")
+    shutil.copyfile(shipped(f"{args[1]}.py"), target)
+    print(f"{target}: python {target} --help lists its flags.")
+
+
+def ippo() -> None:
+    """Runs the page of independent PPO."""
+    _run("ippo")
+
+
+def mappo() -> None:
+    """Runs the page of multi-agent PPO."""
+    _run("mappo")
+
+
+def body() -> None:
+    """Runs the page that trains a MuJoCo body."""
+    _run("body")
+
+
+def _run(page: str) -> None:
+    sys.argv[0] = str(shipped(f"{page}.py"))
+    runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,0 +1,307 @@
+"""The program behind every experiment: settings in, a folder with results out."""
+
+import dataclasses
+import gc
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+from jax.sharding import Mesh
+from rich.console import Console
+from rich.markup import escape
+
+from agents import (
+    CheckpointError,
+    NonFiniteLoss,
+    check_even,
+    device_mesh,
+    gather,
+    is_first,
+    pick_run,
+    restore,
+    write_whole,
+)
+from agents.runs._metadata import read_metadata
+from agents.runs._run_files import is_complete
+from agents.runs.display._errors import (
+    Failures,
+    RunError,
+    UsageError,
+    warn,
+)
+from agents.runs.display._report import print_how_to_go_on, print_result, what_is_kept
+from agents.runs.folders._folder import folder_name, open_folder, reopen_folder, short_name
+from agents.runs.folders._history import read_history
+from agents.runs.many._candidates import Candidates, stopped_early
+from agents.runs.many._seeds import run_seeds
+from agents.runs.many._sweep import run_sweep
+from agents.runs.settings._config import Config, dump, parse, value_after
+from agents.runs.single._build import build_evaluation_env, build_training_env, remembers
+from agents.runs.single._conclusion import Conclusion
+from agents.runs.single._curriculum import Stage, stages, with_curriculum
+from agents.runs.single._display import open_console, open_display, print_preparations
+from agents.runs.single._evaluator import evaluated_metrics
+from agents.runs.single._hooks import profiled
+from agents.runs.single._identity import check_same_run, check_updates, digests
+from agents.runs.single._policies import written_out
+from agents.runs.single._run import STOP_CODES, Plan, Run
+from agents.runs.single._training import Watchers, run_loggers, shapes, train_stages
+
+from ._cache import keep_compiled_programs
+from ._command import exit_code_of, explain
+from ._distributed import together
+from ._process import Process
+
+
+def train_command(algorithm: str, world: str | None = None) -> None:
+    """Runs the command line of an experiment, and ends the process.
+
+    **Arguments:**
+
+    - `algorithm`: its name, for people and for files.
+    - `world`: which one is meant where neither a flag nor a file names one.
+    """
+    process = Process.listen()
+    gc.freeze()  # what was imported stays until the end, so the collector need not look at it
+    process.finish(run_command_line(algorithm, process, world))
+
+
+def run_command_line(algorithm: str, process: Process, world: str | None = None) -> int:
+    """The same in a process that listens already; as `exit_code_of`."""
+    args = _in_world(world, sys.argv[1:])
+    return exit_code_of(lambda: run(algorithm, args, process), process, _MEMORY_SETTINGS)
+
+
+def _in_world(world: str | None, args: Sequence[str]) -> Sequence[str]:
+    """The arguments, with a world where nothing names one."""
+    named = any(value_after(flag, args) for flag in ("--env.name", "--config", "--resume"))
+    return args if world is None or named else ["--env.name", world, *args]
+
+
+_MEMORY_SETTINGS = "--num-envs, --ppo.rollout-length, --width or --eval-episodes"
+
+
+def run(algorithm: str, args: Sequence[str], process: Process) -> int:
+    """Trains, and leaves a folder behind.
+
+    **Returns:** the exit code.
+
+    **Raises:** what `run_command_line` turns into a sentence.
+    """
+    config = with_curriculum(parse(algorithm, args))
+    config = dataclasses.replace(config, partners=config.partners.found())
+    if config.sweep is not None:
+        return run_sweep(algorithm, config, process, lambda config: _plans(stages(config)))
+    files = digests(config)  # before anything is built of them
+    if not config.distributed:
+        return _run(algorithm, config, files, process)
+    return together(
+        process,
+        f"{dump(algorithm, config)}\n{files}\nresume = {config.resume is not None}",
+        lambda: _run(algorithm, config, files, process),
+        lambda error: explain(error, process, _MEMORY_SETTINGS),
+    )
+
+
+def _run(algorithm: str, config: Config, files: Mapping[str, str], process: Process) -> int:
+    run_stages = stages(config)
+    plans = _plans(run_stages)
+    process.begin()
+    process.check()
+    run = Run(algorithm, config, run_stages, plans, process, Path(), files)
+    if config.num_seeds > 1:
+        return run_seeds(run)
+    if not is_first():
+        return _follow(run)
+    if config.resume is not None:
+        with reopen_folder(config.resume) as folder:
+            return _go_on(dataclasses.replace(run, folder=folder))
+    name = folder_name(algorithm, config.env.title, config.seed)
+    with open_folder(name, config.out, config.overwrite, dump(algorithm, config)) as folder:
+        return _begin(dataclasses.replace(run, folder=folder))
+
+
+def _go_on(run: Run) -> int:
+    """Reads all that is needed before anything in the folder is touched."""
+    checkpoint = run.folder / "checkpoints" / "last.safetensors"
+    candidates = Candidates((run,), run.folder, run.identity)
+    if candidates.path.exists() and not checkpoint.exists():
+        candidates.check()
+        write_whole(run.folder / "config.toml", dump(run.algorithm, run.settings).encode())
+        return _begin(run)
+    position = read_metadata(checkpoint)
+    check_same_run(run.folder, position, run.identity)
+    run = dataclasses.replace(run, number=position.get("stage", 1) - 1)
+    if run.number >= len(run.stages):
+        raise CheckpointError(
+            f"The checkpoint {str(checkpoint)!r} is of stage {run.number + 1}, and the run has "
+            f"{len(run.stages)}: begin a new run."
+        )
+    state = restore(checkpoint, shapes(run))
+    updates = int(state.updates)
+    check_updates(run.folder, position, updates)
+    # A run that was killed in its last moments has made its updates, but not all of its files.
+    complete = is_complete(run.folder, run.config.env.has_film)
+    if updates > run.plan.num_updates or (complete and updates == run.plan.num_updates):
+        steps = updates * run.plan.steps_per_update
+        raise UsageError(
+            f"The run {str(run.folder)!r} is complete, with {steps:,} steps: add a larger "
+            "--total-steps to go on."
+        )
+    if complete and run.in_curriculum and run.is_last_stage and run.stage.ended(position):
+        raise UsageError(f"The run {str(run.folder)!r} is complete: its last stage has ended.")
+    history = read_history(run.folder, position, run.identity)
+    write_whole(run.folder / "config.toml", dump(run.algorithm, run.settings).encode())
+    history.write_into(run.folder)
+    return _begin(dataclasses.replace(run, state=state, history=history), position)
+
+
+def _follow(run: Run) -> int:
+    """What the other processes do where there are several: they learn.
+
+    They read nothing from the folder of the run, and write nothing into it.
+    """
+    keep_compiled_programs()
+    position = gather({})[0]
+    run = dataclasses.replace(run, number=position.get("stage", 1) - 1)
+    console = Console(quiet=True)
+    watchers = Watchers(console, open_display(console), Failures(), (), ())
+    train_stages(run, watchers, position)
+    return 0  # what counts is the exit code of the first process
+
+
+def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
+    """Trains, concludes, and says where everything is.
+
+    **Arguments:**
+
+    - `run`: the run.
+    - `position`: what the checkpoint says that it goes on from, if it does.
+    """
+    console, failures = _greet(run), Failures()
+    candidates = Candidates((run,), run.folder, run.identity)
+    if run.state is None and run.candidate_updates > 0:
+        state, stopped = candidates.choose(console, failures)
+        if state is None:
+            return stopped_early(console, candidates, stopped, failures)
+        run = dataclasses.replace(run, state=pick_run(state, 0))
+    agreed = gather(dict(position or {}))[0]
+    display = open_display(console)
+    with run_loggers(run) as loggers, profiled(run.folder, run.config.profile) as profile:
+        watchers = Watchers(console, display, failures, loggers, profile)
+        try:
+            run, progress, evaluator = train_stages(run, watchers, agreed)
+        except NonFiniteLoss as error:
+            raise RunError(f"{error} {what_is_kept(run.folder)}") from error
+    stopped = STOP_CODES.get(progress.stopped or "", 0)
+    if progress.stopped and progress.metrics is None:
+        return stopped_early(console, candidates, progress.stopped, failures)
+    if progress.stopped:
+        console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
+    console.print("playing the final evaluation, drawing the pictures")
+    result = Conclusion(run, progress, evaluator, failures).conclude()
+    candidates.forget(run.folder / "checkpoints" / "last.safetensors", failures)
+    print_result(console, result, run.folder)
+    if progress.stopped:
+        print_how_to_go_on(console, run.algorithm, run.folder)
+    if failures.report():
+        return 1
+    return stopped or (run.process.exit_code if run.process.first else 0)
+
+
+def _greet(run: Run) -> Console:
+    console = open_console()
+    config, title = run.config, escape(short_name(run.config.env.title))
+    rules = f" ({config.env.rules})" if config.env.rules else ""
+    console.print(
+        f"[bold]{run.algorithm}[/] in [bold]{title}[/]{rules}, seed "
+        f"{config.seed}, {config.num_envs} environments: writing to {escape(str(run.folder))}",
+        highlight=False,
+    )
+    if run.state is not None:
+        steps = int(run.state.updates) * run.plan.steps_per_update
+        end = run.plan.num_updates * run.plan.steps_per_update
+        console.print(
+            f"going on after {steps:,} steps; what is annealed ends with step {end:,}",
+            highlight=False,
+        )
+    run.history.print_abandoned(console)
+    print_preparations(console, config, keep_compiled_programs())
+    return console
+
+
+def _plans(run_stages: Sequence[Stage]) -> tuple[Plan, ...]:
+    """What follows from the settings of each stage.
+
+    **Raises:** `UsageError` when they cannot be built, or agents cannot go from one to the next.
+    """
+    if len(run_stages) == 1 and run_stages[0].gate is None:
+        return (_plan(run_stages[0]),)
+    plans = []
+    for number, stage in enumerate(run_stages, start=1):
+        try:
+            plans.append(_plan(stage))
+            _check_shapes(plans[0], plans[-1])
+        except UsageError as error:
+            raise UsageError(f"Stage {number} of the curriculum: {error}") from error
+    return tuple(plans)
+
+
+def _check_shapes(first: Plan, plan: Plan) -> None:
+    """**Raises:** `UsageError` when a policy for the first world does not fit into the other."""
+    seen = [eqx.filter_eval_shape(x.eval_env.reset, jax.random.key(0))[0] for x in (first, plan)]
+    spaces = [x.eval_env.action_space for x in (first, plan)]
+    if not eqx.tree_equal(*seen) or not eqx.tree_equal(*spaces):
+        raise UsageError(
+            "its agents see or do other things than those of the first stage: a policy can only go "
+            "on where the shapes of observations and the actions are the same."
+        )
+
+
+def _plan(stage: Stage) -> Plan:
+    """**Raises:** `UsageError` when the settings cannot be built."""
+    config = stage.config
+    try:
+        # A file is read once, so that the policy tells of the very layout that it learned in.
+        config = dataclasses.replace(config, env=written_out(config.env))
+        world, parts = config.env.build(train=False), stage.config.env.parts()
+        train_env = build_training_env(config)
+        totals = config.env.totals(world)
+        eval_env = build_evaluation_env(config, world, config.eval_episodes, tuple(totals))
+        config.ppo.check(train_env, recurrent=remembers(config))
+        mesh = _mesh(config)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if stage.gate is not None:
+        stage.gate.check(evaluated_metrics(totals))
+    if (obstacle := config.env.obstacle()) is not None and is_first():
+        warn(f"{obstacle} Training will end at a return of 0.")
+    steps_per_update = config.num_envs * config.ppo.rollout_length
+    return Plan(
+        config.env,
+        world,
+        parts,
+        train_env,
+        eval_env,
+        num_updates=math.ceil(config.total_steps / steps_per_update),
+        updates_per_block=max(1, config.eval_every // steps_per_update),
+        steps_per_update=steps_per_update,
+        mesh=mesh,
+    )
+
+
+def _mesh(config: Config) -> Mesh | None:
+    """The devices to train on, where there are several.
+
+    **Raises:** `ValueError` when there are not as many, or environments cannot be spread evenly.
+    """
+    if config.devices == 1 and not config.distributed:
+        return None
+    everywhere = config.distributed or config.devices == "all"
+    mesh = device_mesh(None if everywhere else int(config.devices))
+    check_even(config.num_envs, mesh)
+    return mesh

@@ -1,0 +1,94 @@
+"""Errors that are told to a person in one line."""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import final
+
+from agents import CheckpointError
+
+
+class UsageError(Exception):
+    """What was asked for cannot be done: exit code 2."""
+
+
+class RunError(Exception):
+    """What was begun could not be finished: exit code 1."""
+
+
+class PictureError(RunError):
+    """Pictures cannot be drawn here."""
+
+
+@contextmanager
+def as_usage_error() -> Iterator[None]:
+    """Around what raises `ValueError`, with one sentence, when it cannot do what was asked for."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def print_error(sentence: str, code: int) -> int:
+    """Says what is wrong, and gives the exit code back."""
+    print(f"error: {_one_line(sentence)}", file=sys.stderr)
+    return code
+
+
+def warn(sentence: str) -> None:
+    """Says what is unlikely to be meant, and goes on."""
+    print(f"warning: {_one_line(sentence)}", file=sys.stderr)
+
+
+def _one_line(sentence: str) -> str:
+    """The sentence, with line breaks and other control characters of names written out."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], sentence)
+
+
+def reason(error: OSError) -> str:
+    """What went wrong with a file, in the words of the system."""
+    return error.strerror or os.strerror(error.errno or 0)
+
+
+def system_error(error: OSError) -> str:
+    """What the system refused, and with which file."""
+    where = f"{str(error.filename)!r}: " if error.filename else ""
+    return f"{where}{reason(error)}."
+
+
+@final
+class Failures:
+    """What could not be written. One file that fails stops neither the run nor the other files: it
+    is said at once, tried again with the next one of its kind, and said again at the end.
+    """
+
+    def __init__(self) -> None:
+        self._sentences: dict[Path, str] = {}
+
+    @contextmanager
+    def writing(self, path: Path) -> Iterator[None]:
+        """Around what writes the file at `path`."""
+        try:
+            yield
+        except (OSError, CheckpointError, PictureError) as error:
+            sentence = str(error)
+            if not isinstance(error, CheckpointError):
+                why = f"{reason(error)}." if isinstance(error, OSError) else sentence
+                sentence = f"The file {str(path)!r} cannot be written: {why}"
+            if path not in self._sentences:
+                warn(f"{sentence} The run goes on, and it is tried again.")
+            self._sentences[path] = sentence
+        else:
+            self._sentences.pop(path, None)
+
+    def report(self) -> bool:
+        """Says what could not be written in the end, a line each.
+
+        **Returns:** whether there was anything.
+        """
+        for sentence in self._sentences.values():
+            print_error(sentence, 1)
+        return bool(self._sentences)

@@ -1,0 +1,175 @@
+"""What is left of a run for a person to look at: numbers and pictures."""
+
+import itertools
+import math
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from ._figure import label_thousands, new_figure, write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MOST_THRESHOLDS = 1000
+
+
+def reached(evaluations: Sequence[dict[str, float]], step: float) -> dict[str, dict[str, float]]:
+    """When an evaluation first reached each return threshold, up to the highest one reached.
+
+    **Arguments:**
+
+    - `evaluations`: the rows of all evaluations.
+    - `step`: thresholds are the multiples of it.
+    """
+    means = [x["eval_return_mean"] for x in evaluations if math.isfinite(x["eval_return_mean"])]
+    best = max(means, default=0.0)
+    # Where returns are thousands of steps, every so many multiples are enough.
+    step = step * max(1, math.ceil(best / step / _MOST_THRESHOLDS))
+    times = {}
+    for number in range(1, int(best / step + 1e-9) + 1):
+        threshold = round(number * step, 9)
+        first = next(row for row in evaluations if row["eval_return_mean"] >= threshold - 1e-9)
+        times[f"{threshold:.15g}"] = {
+            "env_steps": int(first["env_steps"]),
+            "wall_seconds": round(first["wall_seconds"], 2),
+        }
+    return times
+
+
+def draw_curve(
+    path: Path, evaluations: Sequence[dict[str, float]], title: str, optimum: float | None
+) -> None:
+    """Draws the evaluation return (mean and one standard deviation) against env steps, as a PNG.
+    Where there are several stages, a line says where each begins.
+    """
+    evaluations = [row for row in evaluations if math.isfinite(row["eval_return_mean"])]
+    steps = np.asarray([row["env_steps"] for row in evaluations])
+    mean = np.asarray([row["eval_return_mean"] for row in evaluations])
+    spread = np.asarray([row["eval_return_std"] for row in evaluations])
+    figure = new_figure(7, 4.2)
+    axes = figure.add_subplot()
+    axes.fill_between(steps, mean - spread, mean + spread, color="#4477aa", alpha=0.2, linewidth=0)
+    axes.plot(
+        steps, mean, color="#4477aa", linewidth=2, marker="o", markersize=3, label="evaluation"
+    )
+    for before, row in itertools.pairwise(evaluations):
+        if row.get("stage") != before.get("stage"):
+            axes.axvline(before["env_steps"], color="#888888", linewidth=0.8)
+            axes.annotate(
+                f"stage {row['stage']}",
+                (before["env_steps"], 1),
+                xycoords=("data", "axes fraction"),
+                textcoords="offset points",
+                xytext=(4, -10),
+                color="#888888",
+            )
+    lowest, highest = mean.min(initial=0), (mean + spread).max(initial=1)
+    finish_curve(path, figure, axes, title, optimum, lowest, highest)
+
+
+def finish_curve(
+    path: Path,
+    figure: "Figure",
+    axes: "Axes",
+    title: str,
+    optimum: float | None,
+    lowest: float,
+    highest: float,
+) -> None:
+    """Adds what all learning curves have, and writes the picture."""
+    if optimum is not None:
+        axes.axhline(optimum, color="#aa3377", linestyle="--", linewidth=1.2)
+        axes.annotate(
+            f"best known: {optimum:g}",
+            (0.01, optimum),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            xytext=(0, 4),
+            color="#aa3377",
+        )
+    axes.set_title(title, loc="left")
+    axes.set_xlabel("environment steps")
+    axes.set_ylabel("return of an episode")
+    label_thousands(axes)
+    axes.set_ylim(bottom=1.1 * lowest, top=1.1 * max(optimum or 0, highest))
+    axes.set_xlim(left=0)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    write_figure(path, figure)
+
+
+def print_how_to_go_on(console: Console, algorithm: str, folder: Path) -> None:
+    """Says the command that goes on with a run that was stopped."""
+    command = f"python experiments/{algorithm}.py --resume {shlex.quote(str(folder))}"
+    console.print(f"to go on: {escape(command)}", highlight=False, soft_wrap=True)
+
+
+def what_is_kept(folder: Path) -> str:
+    """Says which checkpoints a run has left whose loss is no longer a number."""
+    if any((folder / "checkpoints").glob("*.safetensors")):
+        return f"The checkpoints in {str(folder)!r} are from before."
+    return "There was no checkpoint yet, so nothing is kept."
+
+
+def print_result(console: Console, result: dict[str, Any], folder: Path) -> None:
+    """Prints the numbers of a run and says where its files are."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    of_optimum = ""
+    if result["eval_fraction_of_optimum"] is not None:
+        of_optimum = (
+            f" ({result['eval_fraction_of_optimum']:.0%} of the best known {result['optimum']:g})"
+        )
+    table.add_row(
+        "evaluation return",
+        f"[bold]{result['eval_return_mean']:.1f}[/] ± {result['eval_return_std']:.1f}{of_optimum}, "
+        f"{result['eval_episodes']} episodes",
+    )
+    if result["best_return_mean"] is not None:
+        table.add_row(
+            "best state, evaluated again",
+            f"{result['best_return_mean']:.1f} ± {result['best_return_std']:.1f}, "
+            f"after {result['best_env_steps']:,} steps",
+        )
+    for name, mean in result["layouts"].items():
+        table.add_row(f"in {name}", f"{mean:.1f}")
+    if result["zero_shot"]:
+        table.add_row(
+            "never trained in",
+            ", ".join(f"{name} {mean:.1f}" for name, mean in result["zero_shot"].items()),
+        )
+    table.add_row(
+        "training",
+        f"{result['env_steps']:,} steps in {result['train_seconds']:.1f} s "
+        f"({result['steps_per_second']:,.0f} steps/s)",
+    )
+    if result["env_steps_of_others"]:
+        table.add_row("other candidates", f"{result['env_steps_of_others']:,} steps")
+    table.add_row(
+        "wall clock",
+        f"{result['wall_seconds']:.1f} s, {result['compile_seconds']:.1f} s of it compiling",
+    )
+    for name, what in (
+        ("curve.png", "learning curve"),
+        ("episode.gif", "film of an episode"),
+        ("result.json", "numbers"),
+        ("metrics.csv", "training log"),
+        ("config.toml", "settings"),
+        ("policy.safetensors", "policy"),
+        ("checkpoints/best.safetensors", "best state"),
+        ("checkpoints/last.safetensors", "last state"),
+    ):
+        if os.path.exists(folder / name):
+            table.add_row(what, Text(str(folder / name), overflow="fold"))
+    console.print(table)

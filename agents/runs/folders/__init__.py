@@ -1,0 +1,1 @@
+"""The folders of runs and of results, and what is read back from them."""

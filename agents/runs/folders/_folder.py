@@ -1,0 +1,240 @@
+"""The folder of a run or of results: for one process at a time, and never one that is in use."""
+
+import contextlib
+import itertools
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from agents import write_whole
+from agents.runs._run_files import SETTINGS_FILE, has_learned
+from agents.runs.display._errors import RunError, UsageError, reason
+
+from ._older_run import bring_back, check_replaceable, discard, forget_older, set_aside
+
+_LOCK = "run.lock"
+
+
+@contextlib.contextmanager
+def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> Iterator[Path]:
+    """Makes the folder of a run, with its settings in `config.toml`, and keeps other processes out
+    of it. An older run is replaced when this one has learned something; before that, it comes back.
+    The folder of a run that learned nothing is removed.
+
+    **Arguments:**
+
+    - `name`: what a folder in `runs/` is called; a number is added when that one is taken.
+    - `out`: a folder that was asked for instead.
+    - `overwrite`: replace the files of an older run in `out`, and nothing else.
+    - `settings`: the text of `config.toml`.
+
+    **Raises:** `UsageError` when the folder is in use, `RunError` when it cannot be written.
+    """
+    with _made_folder(name, out) as folder, locked(folder):
+        _check_free(folder, overwrite)
+        known = _of_wandb(folder)
+        _make_room(folder)
+        try:
+            _claim(folder, settings)
+            yield folder
+        finally:
+            _tidy(folder, known)
+
+
+@contextlib.contextmanager
+def open_results_folder(name: str, out: Path | None) -> Iterator[Path]:
+    """Makes a folder for results, which is removed when nothing was written into it.
+
+    **Arguments:**
+
+    - `name`: what a folder in `runs/` is called; a number is added when that one is taken.
+    - `out`: a folder that was asked for instead, new or empty; other processes are kept out of it.
+
+    **Raises:** `UsageError` when the folder is in use, `RunError` when it cannot be written.
+    """
+    with _made_folder(name, out) as folder, locked(folder) if out else contextlib.nullcontext():
+        if _names(folder):
+            raise UsageError(
+                f"The folder {str(folder)!r} exists and is not empty: choose another --out."
+            )
+        yield folder
+
+
+@contextlib.contextmanager
+def _made_folder(name: str, out: Path | None) -> Iterator[Path]:
+    """Makes a folder, and removes it in the end if it is empty and was not there before.
+
+    **Arguments:**
+
+    - `name`: what a folder in `runs/` is called; a number is added when that one is taken.
+    - `out`: a folder that was asked for instead.
+
+    **Raises:** `UsageError` when `out` is no folder, `RunError` when it cannot be written.
+    """
+    missing = [path for path in (out, *out.parents) if not os.path.lexists(path)] if out else []
+    folder = out or _new_folder(name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UsageError(f"{str(out)!r} is no folder: choose another --out.") from None
+    except OSError as error:
+        raise cannot_be_written(folder, error) from error
+    try:
+        yield folder
+    finally:
+        with contextlib.suppress(OSError):
+            for path in missing or ([] if out else [folder]):
+                path.rmdir()
+
+
+@contextlib.contextmanager
+def reopen_folder(folder: Path) -> Iterator[Path]:
+    """The folder of a run that goes on, with other processes kept out of it.
+
+    **Raises:** `UsageError` when the folder is in use.
+    """
+    with locked(folder):
+        yield folder
+
+
+def _new_folder(name: str) -> Path:
+    """A folder in `runs/` that was not there before."""
+    runs = Path("runs")
+    try:
+        runs.mkdir(exist_ok=True)
+        for number in itertools.count(1):
+            folder = runs / (name if number == 1 else f"{name}-{number}")
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir()
+                return folder
+    except OSError as error:
+        raise cannot_be_written(runs, error) from error
+    raise AssertionError("numbers do not end")
+
+
+@contextlib.contextmanager
+def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
+    """Keeps other processes out of a folder.
+
+    **Arguments:**
+
+    - `folder`: a folder.
+    - `seconds`: how long to wait until another process has left it.
+
+    **Raises:** `UsageError` when it is still in use.
+    """
+    lock = FileLock(folder / _LOCK, timeout=seconds)
+    if not _may_be_locked(folder / _LOCK):
+        raise UsageError(
+            f"The folder {str(folder)!r} has a {_LOCK!r} that no run has made: move it away, or "
+            "choose another folder."
+        )
+    try:
+        lock.acquire()
+    except Timeout:
+        raise UsageError(
+            f"Another process is writing into the folder {str(folder)!r}: choose another one."
+        ) from None
+    except (OSError, NotImplementedError):
+        pass  # a file system without locks, or one that will be said to be read-only
+    try:
+        yield
+    finally:
+        if lock.is_locked:
+            lock.release()
+            with contextlib.suppress(OSError):
+                (folder / _LOCK).unlink()
+
+
+def _may_be_locked(path: Path) -> bool:
+    """Whether there is nothing, or a regular file without content, which a kill may have left."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return True
+    return stat.S_ISREG(status.st_mode) and status.st_size == 0
+
+
+def folder_name(algorithm: str, layout: str, seed: int) -> str:
+    """The name of a run's folder: any layout becomes a short name that every system can write."""
+    return f"{algorithm}-{short_name(layout)}-{seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def short_name(layout: str) -> str:
+    """A layout's name, the stem of its file's name, or `custom` for its text."""
+    if "\n" in layout.strip():
+        return "custom"
+    name = re.sub(r"[^\w.+-]+", "_", Path(layout).stem)
+    return name.encode()[:100].decode(errors="ignore") or "custom"
+
+
+def cannot_be_written(folder: Path, error: OSError) -> RunError:
+    return RunError(f"The folder {str(folder)!r} cannot be written: {reason(error)}.")
+
+
+def _check_free(folder: Path, overwrite: bool) -> None:
+    """**Raises:** `UsageError` when there is something in a folder that is to stay."""
+    if not _names(folder):
+        return
+    if not overwrite:
+        raise UsageError(
+            f"The folder {str(folder)!r} exists and is not empty: choose another --out, or add "
+            "--overwrite to replace the run in it."
+        )
+    try:
+        check_replaceable(folder)
+    except OSError as error:
+        raise cannot_be_written(folder, error) from error
+
+
+def _names(folder: Path) -> set[str]:
+    try:
+        return {path.name for path in folder.iterdir()} - {_LOCK}
+    except OSError as error:
+        raise cannot_be_written(folder, error) from error
+
+
+def _make_room(folder: Path) -> None:
+    try:
+        set_aside(folder)
+    except OSError as error:
+        raise cannot_be_written(folder, error) from error
+
+
+def _claim(folder: Path, settings: str) -> None:
+    try:
+        (folder / "checkpoints").mkdir(exist_ok=True)
+        write_whole(folder / SETTINGS_FILE, settings.encode())
+    except OSError as error:
+        raise cannot_be_written(folder, error) from error
+
+
+def _of_wandb(folder: Path) -> set[Path]:
+    """What Weights & Biases has in the folder, where nobody knows which files it writes."""
+    there = folder / "wandb"
+    return set() if there.is_symlink() or not there.is_dir() else {there, *there.rglob("*")}
+
+
+def _tidy(folder: Path, known: set[Path]) -> None:
+    """Leaves the run that learned something: this one, or else the older one, if there was one.
+
+    **Arguments:**
+
+    - `folder`: the folder of the run.
+    - `known`: what Weights & Biases had in it before; it is opened before anything is learned.
+    """
+    with contextlib.suppress(OSError):
+        if has_learned(folder):
+            forget_older(folder)
+        else:
+            discard(folder)
+            for path in sorted(_of_wandb(folder) - known, reverse=True):  # what is inside first
+                (path.rmdir if path.is_dir() and not path.is_symlink() else path.unlink)()
+            bring_back(folder)
+    with contextlib.suppress(OSError):
+        (folder / "checkpoints").rmdir()

@@ -1,0 +1,180 @@
+"""What a run did before this process, for a run that is resumed."""
+
+import contextlib
+import csv
+import dataclasses
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+
+from agents import CheckpointError, write_whole
+from agents.runs._metadata import IDENTITY, read_metadata
+from agents.runs._run_files import ABANDONED
+from agents.runs.display._errors import RunError
+from eqgrid import read_regular_file, read_regular_text
+
+from ._results import MAX_RESULT_BYTES
+
+_EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std")
+_STAGE = ("stage", "stage_steps", "gate_passes")
+"""The columns that a curriculum adds."""
+_OF_A_CHECKPOINT = {"update", "env_steps", "eval_return_mean"}
+"""What the best checkpoint, and those that stay, say of themselves."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class History:
+    """The part of a run that is over.
+
+    **Arguments:**
+
+    - `rows`: the whole rows of `metrics.csv` up to the checkpoint, and its header.
+    - `json_rows`: those of `metrics.jsonl`, if there is one.
+    - `evaluations`: what came of the evaluations in them.
+    - `best_return`: the return that the best checkpoint was chosen by.
+    - `wall_seconds`, `train_seconds`: how long all of it took.
+    - `abandoned`: checkpoints that do not belong to it, and what they are called from now on.
+    """
+
+    rows: bytes = b""
+    json_rows: bytes = b""
+    evaluations: tuple[dict[str, float], ...] = ()
+    best_return: float = -np.inf
+    wall_seconds: float = 0.0
+    train_seconds: float = 0.0
+    abandoned: tuple[tuple[Path, Path], ...] = ()
+
+    def write_into(self, folder: Path) -> None:
+        """Brings the logs and the checkpoints of a run to where it goes on.
+
+        **Raises:** `OSError` when they cannot be written.
+        """
+        for path, new in self.abandoned:
+            os.replace(path, new)
+        write_whole(folder / "metrics.csv", self.rows)
+        if self.json_rows:
+            write_whole(folder / "metrics.jsonl", self.json_rows)
+
+    def print_abandoned(self, console: Console) -> None:
+        """Says which checkpoints do not count any more."""
+        for path, new in self.abandoned:
+            console.print(
+                f"{path.name} is not from the steps that this run goes on from: it is kept as "
+                f"{escape(str(new))}",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+    @property
+    def env_steps(self) -> int:
+        """How many steps it had made."""
+        return int(self.evaluations[-1]["env_steps"]) if self.evaluations else 0
+
+
+def read_history(folder: Path, position: Mapping[str, Any], identity: Mapping[str, Any]) -> History:
+    """Reads what a run wrote before the state that it goes on from; later rows, and half a row,
+    will be written again. What was best in an earlier stage is not the best any more.
+
+    **Arguments:**
+
+    - `folder`: the folder of the run.
+    - `position`: what the checkpoint of that state says.
+    - `identity`: what checkpoints of this run say of it.
+
+    **Raises:** `OSError` when it cannot be read, `RunError` when it is no log of a run.
+    """
+    path, updates = folder / "metrics.csv", position["update"]
+    abandoned = tuple(_abandoned(folder / "checkpoints", updates, identity))
+    best = folder / "checkpoints" / "best.safetensors"
+    known = best not in dict(abandoned)
+    best_return = _best_return(best, position.get("stage")) if known else -np.inf
+    with _reading(folder / "metrics.jsonl") as rows:
+        json_rows = _read_json_rows(rows, updates)
+    with _reading(path):
+        text = read_regular_text(path, MAX_RESULT_BYTES) if path.exists() else ""
+        history = _parse(text, updates, best_return)
+    return dataclasses.replace(history, json_rows=json_rows, abandoned=abandoned)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[Path]:
+    """**Raises:** `RunError` when what is read from a log is not what a run writes."""
+    try:
+        yield path
+    except (ValueError, KeyError, TypeError, RecursionError, csv.Error) as error:
+        raise RunError(
+            f"The file {str(path)!r} is damaged: remove it to go on without its rows."
+        ) from error
+
+
+def _abandoned(
+    folder: Path, updates: int, identity: Mapping[str, Any]
+) -> Iterator[tuple[Path, Path]]:
+    """The checkpoints of later states, which this run may never reach, or of other runs."""
+    for path in (folder / "best.safetensors", *sorted(folder.glob("step-*.safetensors"))):
+        try:
+            metadata = read_metadata(path)
+        except CheckpointError:
+            continue  # there is none, or it is damaged, which is said to whoever reads it
+        of_this_run = metadata.get(IDENTITY) == identity and metadata.keys() >= _OF_A_CHECKPOINT
+        if not of_this_run or metadata["update"] > updates:
+            steps = metadata.get("env_steps", 0)
+            name = f"{path.stem.partition('-')[0]}-{steps:012}{path.suffix}"
+            yield path, path.with_name(name + ABANDONED)
+
+
+def _parse(text: str, updates: int, best_return: float) -> History:
+    header, *lines = text.splitlines(keepends=True) or [""]
+    names = next(csv.reader([header]), [])
+    kept = [dict(zip(names, row, strict=True)) for row in _whole_rows(lines, len(names))]
+    kept = [row for row in kept if int(row["update"]) <= updates]
+    if not kept:
+        return History(best_return=best_return)
+    rows = io.StringIO(newline="")
+    writer = csv.DictWriter(rows, fieldnames=names)
+    writer.writeheader()
+    writer.writerows(kept)
+    evaluations = [_evaluation(row) for row in kept]
+    return History(
+        rows=rows.getvalue().encode(),
+        evaluations=tuple(evaluations),
+        best_return=best_return,
+        wall_seconds=evaluations[-1]["wall_seconds"],
+        train_seconds=float(kept[-1]["train_seconds"]),
+    )
+
+
+def _evaluation(row: dict[str, str]) -> dict[str, float]:
+    numbers = {name: float(row[name]) for name in _EVALUATION}
+    counts = {name: int(row[name]) for name in ("env_steps", *_STAGE) if name in row}
+    return numbers | counts
+
+
+def _read_json_rows(path: Path, updates: int) -> bytes:
+    if not path.exists():
+        return b""
+    lines = read_regular_file(path).splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith(b"\n")]
+    return b"".join(line for line in whole if json.loads(line)["update"] <= updates)
+
+
+def _whole_rows(lines: list[str], length: int) -> list[list[str]]:
+    return [row for row in csv.reader(x for x in lines if x.endswith("\n")) if len(row) == length]
+
+
+def _best_return(path: Path, stage: int | None) -> float:
+    try:
+        metadata = read_metadata(path)
+    except CheckpointError:
+        return -np.inf  # the next evaluation finds a new one
+    if metadata.get("stage") != stage:
+        return -np.inf
+    return metadata.get("chosen_by", metadata["eval_return_mean"])

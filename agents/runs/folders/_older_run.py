@@ -1,0 +1,124 @@
+"""An older run that makes room for a new one, and comes back when that one learns nothing.
+
+Files are moved by their names, one by one, and whatever a run did not write stays where it is. A
+process can be killed between any two of them. So the settings tell how far it came: they are the
+last file that is set aside and the last one that is forgotten, and the first one that comes back.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from agents.runs._run_files import (
+    OLDER,
+    SETTINGS_FILE,
+    has_learned,
+    links,
+    own_files,
+    seed_folders,
+)
+from agents.runs.display._errors import UsageError
+from agents.runs.settings._config import is_written_by_a_run
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuses to write into a folder where names that a run needs are taken by anything but a run.
+
+    **Raises:** `UsageError` with one sentence, and `OSError` when the folder cannot be read.
+    """
+    where, older = f"The folder {str(folder)!r}", folder / OLDER
+    there = os.path.lexists(folder / SETTINGS_FILE)
+    taken = own_files(folder) + own_files(older)
+    if taken and not _is_run(folder if there else older):
+        why = "is not that of a run" if there else "is missing"
+        raise UsageError(
+            f"{where} has {taken[0].relative_to(folder).as_posix()!r}, but holds no run that "
+            f"--overwrite could replace: its {SETTINGS_FILE} {why}. Choose another --out."
+        )
+    for part in (folder, *seed_folders(folder), older, *seed_folders(older)):
+        for path in links(part):
+            raise UsageError(
+                f"{where} has {str(path.relative_to(folder))!r}, which no run has made: it is a "
+                "link, or of another kind. Move it away, or choose another --out."
+            )
+    for seed in seed_folders(folder):
+        if not _is_run(seed) and (files := own_files(seed)):
+            raise UsageError(
+                f"{where} has {str(files[0].relative_to(folder))!r}, which no run of a seed has "
+                "written. Move it away, or choose another --out."
+            )
+
+
+def set_aside(folder: Path) -> None:
+    """Moves an older run out of the way.
+
+    **Raises:** `OSError` when it cannot be moved.
+    """
+    older = folder / OLDER
+    if _is_run(older):  # a process was killed, before or after it had learned something
+        (forget_older if has_learned(folder) else discard)(folder)
+    bring_back(folder)
+    seeds = [file for seed in seed_folders(folder) if _is_run(seed) for file in own_files(seed)]
+    try:
+        _move([*seeds, *own_files(folder)], folder, older, root=folder)
+    except OSError:
+        with contextlib.suppress(OSError):
+            bring_back(folder)
+        raise
+
+
+def bring_back(folder: Path) -> None:
+    """Moves the older run back, if there is one.
+
+    **Raises:** `OSError` when it cannot be moved.
+    """
+    _move(reversed(_files_of_older(folder)), folder / OLDER, folder, root=folder)
+
+
+def forget_older(folder: Path) -> None:
+    """Removes the run that this one replaces, which was kept until this one had learned something.
+
+    **Raises:** `OSError` when it cannot be removed.
+    """
+    for path in _files_of_older(folder):
+        path.unlink()
+        _remove_empty(path.parent, folder)
+
+
+def discard(folder: Path) -> None:
+    """Removes what a run has written that learned nothing.
+
+    **Raises:** `OSError` when it cannot be removed.
+    """
+    for part in (*filter(_is_run, seed_folders(folder)), folder):
+        for path in own_files(part):
+            path.unlink()
+            _remove_empty(path.parent, folder)
+
+
+def _files_of_older(folder: Path) -> list[Path]:
+    older = folder / OLDER
+    if older.is_symlink():
+        return []
+    return [x for part in (*seed_folders(older), older) for x in own_files(part)]
+
+
+def _move(files: Iterable[Path], source: Path, target: Path, root: Path) -> None:
+    for path in files:
+        new = target / path.relative_to(source)
+        new.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(path, new)
+        _remove_empty(path.parent, root)
+
+
+def _remove_empty(folder: Path, root: Path) -> None:
+    """Removes a folder, and those around it that are inside of `root`, as far as they are empty."""
+    with contextlib.suppress(OSError):
+        while folder != root:
+            folder.rmdir()
+            folder = folder.parent
+
+
+def _is_run(folder: Path) -> bool:
+    return is_written_by_a_run(folder / SETTINGS_FILE)

@@ -1,0 +1,56 @@
+"""Where the results of a command line go, and how they are written."""
+
+import contextlib
+import csv
+import io
+import json
+import math
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from agents import write_whole
+
+from ._folder import open_results_folder
+
+MAX_RESULT_BYTES = 2**28
+"""The largest result that is read again: 256 MiB."""
+
+
+@contextlib.contextmanager
+def open_results(name: str, out: Path | None) -> Iterator[tuple[Path, Console]]:
+    """Makes the folder of the results, and opens what to print on. A folder into which nothing was
+    written is removed.
+
+    **Arguments:**
+
+    - `name`: what a new folder in `runs/` is called, before the time; a number is added when that
+        one is taken.
+    - `out`: a folder that was asked for instead, new or empty.
+
+    **Raises:** `UsageError` when there is something in `out`, or another process writes into it,
+    and `RunError` when it cannot be written.
+    """
+    with open_results_folder(f"{name}-{time.strftime('%Y%m%d-%H%M%S')}", out) as folder:
+        # Where nobody looks at a terminal, no line is broken in two.
+        yield folder, Console(width=None if sys.stdout.isatty() else 160, emoji=False)
+
+
+def write_json(path: Path, result: dict[str, Any]) -> None:
+    """Writes a result; a number that is not finite becomes `null`, as JSON knows none."""
+    finite = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in result.items()
+    }
+    write_whole(path, (json.dumps(finite, indent=2) + "\n").encode())
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Writes a table; numbers are not rounded."""
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([header, *rows])
+    write_whole(path, text.getvalue().encode())

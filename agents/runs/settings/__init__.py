@@ -1,0 +1,1 @@
+"""Settings: flags and settings files, checked before anything is built."""

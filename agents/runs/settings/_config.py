@@ -1,0 +1,683 @@
+"""What a run is told: command line and settings file, checked before anything is built."""
+
+import contextlib
+import dataclasses
+import difflib
+import io
+import math
+import re
+import reprlib
+import tomllib
+import types
+import typing
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import tomli_w
+import tyro
+import tyro.constructors
+from beartype.door import is_bearable
+
+from agents import PPO, Hyperparameter, Precision
+from agents.runs._shipped import shipped
+from agents.runs.display._errors import UsageError, reason
+from agents.runs.display._loggers import LoggerName, check_installed
+from agents.runs.worlds._worlds import WORLDS, AbstractWorldConfig, Kitchen, default_world
+from eqgrid import MAX_TEXT_BYTES, read_regular_text
+from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES
+
+from ._training_partners import PartnerSettings
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Trains agents with {algorithm} and leaves a folder with results, pictures and checkpoints."""
+
+    env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
+    ppo: PPO = dataclasses.field(default_factory=PPO)
+    partners: PartnerSettings = dataclasses.field(default_factory=PartnerSettings)
+    seed: int = 0
+    """Seed of everything that is random."""
+    num_seeds: int = 1
+    """Runs with this and the following seeds, trained at once."""
+    candidates: int = 1
+    """Agents that learn at first; the best one goes on."""
+    candidate_steps: int = 600_000
+    """Environment steps of each of them, at most half of the run."""
+    total_steps: int = 4_000_000
+    """Length of training, in environment steps."""
+    num_envs: int = 64
+    """Environments side by side."""
+    devices: int | Literal["all"] = 1
+    """Devices that environments are spread over, or all."""
+    distributed: bool = False
+    """Train with all devices of several processes or hosts."""
+    network: Literal["mlp", "cnn", "gru", "cnn-gru"] = "mlp"
+    """Kind of network of actor and critic; gru remembers."""
+    width: int = 64
+    """Units in a hidden layer."""
+    parameters: Literal["shared", "independent"] = "shared"
+    """Whether all agents use the same parameters."""
+    agent_id: bool = False
+    """Tell each agent which one it is."""
+    time_left: bool = False
+    """Tell agents the share of the episode that is left."""
+    precision: Precision = "float32"
+    """What hidden layers compute with; bfloat16 is for accelerators."""
+    critic: Literal["joint", "state"] = "joint"
+    """MAPPO: critics see what all agents see, or the state of the world."""
+    shaping: float = 1.0
+    """Weight of the shaped reward at the start."""
+    shaping_steps: int = 2_000_000
+    """Environment steps until it has faded to 0."""
+    eval_every: int = 100_000
+    """Environment steps between two evaluations."""
+    eval_episodes: int = 64
+    """Episodes in a periodic evaluation."""
+    final_episodes: int = 256
+    """Episodes in the evaluation at the end."""
+    stop_at_return: float | None = None
+    """End when an evaluation reaches this mean return."""
+    patience: int | None = None
+    """End when so many evaluations in a row were no better."""
+    max_kl: float | None = None
+    """End when a block of updates moves further, in nats."""
+    checkpoint_every: int | None = None
+    """Environment steps between two checkpoints that stay."""
+    log: tuple[LoggerName, ...] = ()
+    """Write the log in these forms, too."""
+    max_hours: float | None = None
+    """Save and end after so long; --resume goes on."""
+    profile: bool = False
+    """Write a trace of one block, for Perfetto."""
+    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """Settings file, or none; flags replace what it says."""
+    curriculum: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """File with stages, one world after another."""
+    stage: Annotated[tuple[dict[str, Any], ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
+    """The tables of the stages, in settings files."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the run; a new one in runs/ if none."""
+    overwrite: bool = False
+    """Replace an older run in the folder."""
+    resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
+    """Folder of a run to go on with."""
+    sweep: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """Train with every combination of settings in a file."""
+    sweep_index: Annotated[int | None, tyro.conf.arg(name="sweep.index")] = None
+    """Train only this point of the sweep, counted from 0."""
+
+
+T = TypeVar("T")
+
+CONFIGS = shipped("configs")
+"""Settings of the published results. A run in one of their layouts has them unless it is told
+otherwise: `own_settings`."""
+NO_FILE = "none"
+"""What `--config` is told to leave them out."""
+
+ALGORITHMS = ("ippo", "mappo")
+
+_LARGEST_COUNT = 2**31 - 1
+_SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of 32 bits
+_NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
+_NOT_IN_FILE += ("sweep", "sweep_index", "distributed")
+OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience", "--max-kl")
+OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "--devices")
+OF_THE_PROCESS += ("--distributed",)
+"""What may change when a run goes on: where it ends, and what is kept of it."""
+_MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
+"""Of a `config.toml`, which has all settings, and stages in more words than their own file."""
+
+_WITHOUT_CANDIDATES = ("--curriculum", "--sweep", "--devices", "--distributed")
+"""What has no candidates. With one of these, those of a kitchen's own settings are left out."""
+
+_LIMITS = {
+    "--seed": (0, 2**32 - 1),  # what a jax key holds
+    "--num-seeds": (1, 1024),
+    "--candidates": (1, 1024),
+    "--candidate-steps": (1, 10**15),
+    "--sweep.index": (0, 10**6),
+    "--total-steps": (1, 10**15),
+    "--num-envs": (1, 2**24),
+    "--width": (1, 2**16),
+    "--shaping-steps": (0, 10**15),
+    "--eval-every": (1, 10**15),
+    "--eval-episodes": (1, 2**20),
+    "--devices": (1, 2**20),
+    "--patience": (1, 10**9),
+    "--checkpoint-every": (1, 10**15),
+    "--final-episodes": (1, 2**20),
+    "--episodes": (1, 2**14),
+    "--best-response-steps": (1, 10**9),
+    "--count": (1, 10_000),
+    "--cell-pixels": (4, 128),
+    "--env.horizon": (1, 100_000),
+    "--env.generated.pool": (0, 2**20),
+    "--env.generated.height": (3, 127),
+    "--env.generated.width": (3, 127),
+    "--env.generated.smallest-height": (3, 127),
+    "--env.generated.smallest-width": (3, 127),
+    "--env.generated.num-agents": (1, 35),
+    "--env.generated.onions": (1, 100),
+    "--env.generated.tomatoes": (0, 100),
+    "--env.generated.dishes": (1, 100),
+    "--env.generated.pots": (1, 100),
+    "--env.generated.servings": (1, 100),
+    "--env.generated.green": (1, 100),
+    "--env.generated.yellow": (0, 100),
+    "--env.generated.red": (0, 100),
+    "--env.generated.rubble": (0, 1000),
+    "--env.generated.high-rubble": (0, 1000),
+    "--env.generated.doors": (0, 3),
+    "--env.num-agents": (1, 35),
+    "--env.num-food": (1, 1000),
+    "--env.radius": (1, 127),
+    "--env.sight": (0, 127),
+    "--env.size": (1, 125),
+    "--env.view-radius": (0, 127),
+    "--ppo.rollout-length": (1, 2**20),
+    "--ppo.num-epochs": (1, 2**20),
+    "--ppo.num-minibatches": (1, 2**24),
+    "--ppo.chunk-length": (0, 2**20),
+}
+"""The lowest and the highest value of every whole number."""
+
+_ANY_WHOLE = (-(2**31), 2**31 - 1)
+"""Those of a setting of somebody's own world, which checks it itself."""
+
+
+def parse(algorithm: str, args: Sequence[str]) -> Config:
+    """Reads the command line, and the settings file that it names.
+
+    **Raises:** `UsageError` with one sentence for what is unknown, malformed or out of range.
+    """
+    doc = (Config.__doc__ or "").format(algorithm=algorithm.upper())
+    prog = f"python experiments/{algorithm}.py"
+    default = default_config(default_world(value_after("--env.name", args)))
+    # A first look, for the files with settings: what else is wrong will be said by the second.
+    named, run = value_after("--config", args), value_after("--resume", args)
+    if named is None:
+        default = own_settings(algorithm, args) or default
+    elif named != NO_FILE:
+        default = load(Path(named), algorithm)
+    if run is not None:
+        default = load(Path(run) / "config.toml", algorithm)
+    config = cli(default, args, prog, doc)
+    check(config)
+    check_critic(config, algorithm)
+    if run is not None:
+        _check_resumed(default, config)
+    return config
+
+
+def own_settings(algorithm: str, args: Sequence[str]) -> Config | None:
+    """The settings of the kitchen that a command line names, if it needs some of its own."""
+    if value_after("--env.name", args) not in (None, Kitchen.name):
+        return None
+    layout = value_after("--env.layout", args) or Kitchen.layout
+    layout = REFERENCE_NAMES.get(layout, layout)
+    if layout not in KITCHENS:
+        return None
+    path = CONFIGS / f"{algorithm}-{layout}.toml"
+    config = load(path, algorithm)
+    if config == default_config(Kitchen(layout=layout)):
+        return None
+    given = {arg.split("=")[0] for arg in args}
+    if value_after("--devices", args) == "1":
+        given.discard("--devices")
+    if given & set(_WITHOUT_CANDIDATES):
+        config = dataclasses.replace(config, candidates=1)
+    return dataclasses.replace(config, config=path)
+
+
+def default_config(env: AbstractWorldConfig) -> Config:
+    """The settings of a run in a world that nobody has changed."""
+    return Config(env=env, **env.run_settings)
+
+
+def value_after(flag: str, args: Sequence[str]) -> str | None:
+    """What a command line says for a flag, if anything."""
+    found = None  # as with every flag, the last one counts
+    for i, arg in enumerate(args):
+        if arg == flag and i + 1 < len(args):
+            found = args[i + 1]
+        if arg.startswith(f"{flag}="):
+            found = arg.removeprefix(f"{flag}=")
+    return found
+
+
+def _check_resumed(before: Config, config: Config) -> None:
+    """Refuses what would make another run of it. Only its length may change."""
+    halved = 2 * before.candidate_steps > before.total_steps
+    if before.candidates > 1 and halved and config.total_steps != before.total_steps:
+        raise UsageError(
+            "--total-steps cannot change in this run, since its candidates had half of it."
+        )
+    for flag, value in _flags(config):
+        if flag not in OF_THE_PROCESS and value != dict(_flags(before))[flag]:
+            raise UsageError(
+                f"{flag} cannot be given with --resume: a run goes on with its own settings, and "
+                f"only {', '.join(OF_THE_PROCESS[1:])} may change."
+            )
+
+
+_FLAG_TYPES = tyro.constructors.ConstructorRegistry()
+
+
+@_FLAG_TYPES.primitive_rule
+def _hyperparameter(
+    info: tyro.constructors.PrimitiveTypeInfo,
+) -> tyro.constructors.PrimitiveConstructorSpec | None:
+    """A setting of `PPO` that may be an array is a number on the command line."""
+    if info.type != Hyperparameter:
+        return None
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="FLOAT",
+        instance_from_str=lambda args: float(args[0]),
+        is_instance=lambda value: isinstance(value, float),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
+    """`tyro.cli`, with its box of an error made one sentence.
+
+    **Raises:** `UsageError`.
+    """
+    _check_paths(type(default), args)
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(
+                type(default),
+                prog=prog,
+                description=description,
+                args=args,
+                default=default,
+                config=(tyro.conf.FlagCreatePairsOff,),
+                registry=_FLAG_TYPES,
+            )
+    except SystemExit as stop:
+        if stop.code in (0, None):
+            raise
+        raise UsageError(_one_sentence(said.getvalue())) from None
+
+
+def _check_paths(kind: type, args: Sequence[str]) -> None:
+    """Refuses paths without a letter, such as a variable of a shell that is not set: they would
+    mean the current folder.
+    """
+    for name, hint in typing.get_type_hints(kind).items():
+        flag = "--" + name.replace("_", "-")
+        if Path in (hint, *typing.get_args(hint)) and value_after(flag, args) == "":
+            raise UsageError(f"{flag} is empty: name a path, or leave it out.")
+
+
+def _must_be(found: re.Match[str]) -> str:
+    """For a flag that takes values of several kinds, such as `{None}|FLOAT` or `INT|{all}`."""
+    flag, kinds, value = found.groups()
+    kinds = sorted(kinds.split("|"), key=lambda kind: kind == "{None}")  # it comes last
+    words = [_KINDS.get(kind, kind.strip("{}")) for kind in kinds]
+    return f"{flag} must be {' or '.join(words)}, but is {value}"
+
+
+_KINDS = {"INT": "a whole number", "FLOAT": "a number"}
+_PLAIN_WORDS: tuple[tuple[str, Any], ...] = (
+    (r"Error parsing (\S+): invalid literal for int.*: ", r"\1 must be a whole number, but is "),
+    (r"Error parsing (\S+): could not convert .*: ", r"\1 must be a number, but is "),
+    (r"Error parsing (\S+): Exceeds the limit .*", r"\1 has too many digits"),
+    (r"Error parsing (\S+): no type matching (\S+) could .* from \[(.*?)\]\. .*", _must_be),
+    (r"Error parsing ppo: (\w+)", lambda found: "--ppo." + found[1].replace("_", "-")),
+    (r"invalid choice (.*) for argument '(\S+)'.*\((.*)\)", r"\2 must be one of \3, but is \1"),
+    (r"Missing value for argument '(\S+)'.*", r"\1 needs a value"),
+)
+"""What Python and tyro say, in words that do not speak of Python."""
+
+
+def _one_sentence(box: str) -> str:
+    # The box is drawn with lines or, where a terminal knows ASCII alone, with dashes and bars.
+    lines = [line.strip(" │╭╮╰╯|+") for line in box.splitlines()]
+    parts = re.split(r" ?[─-]{5,} ?", " ".join(line for line in lines[1:] if line))
+    parts = [part for part in parts if part]
+    sentence = parts[0].strip().rstrip(".")
+    for pattern, plain in _PLAIN_WORDS:
+        sentence, found = re.subn(pattern, plain, sentence)
+        if found:
+            return f"{sentence}."
+    near = re.findall(r"--[\w.-]+", parts[1]) if "Perhaps" in "".join(parts[1:2]) else []
+    hint = (
+        f"; did you mean {' or '.join(dict.fromkeys(near))}?"
+        if near
+        else "; --help lists all flags."
+    )
+    return sentence + hint
+
+
+def load(path: Path, algorithm: str) -> Config:
+    """Reads a settings file (TOML): the keys are the flags, the tables their prefixes.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `algorithm`: who asks; a file that another algorithm wrote is refused.
+
+    **Raises:** `UsageError` when the file is missing, malformed or another algorithm's, or has an
+    unknown key or a value of a wrong type.
+    """
+    try:
+        table = read_toml(path, _MAX_SETTINGS_BYTES)
+        written_by = table.get("algorithm", algorithm)
+        if written_by not in ALGORITHMS:
+            raise UsageError(
+                f"has {reprlib.repr(written_by)} for 'algorithm', which must be one of "
+                f"{', '.join(map(repr, ALGORITHMS))}."
+            )
+        if written_by != algorithm:
+            raise UsageError(
+                f"is for {written_by}: use experiments/{written_by}.py, or take the line "
+                f"'algorithm' out of it to train with {algorithm}."
+            )
+        return config_from(table)
+    except UsageError as error:
+        raise UsageError(f"The settings file {str(path)!r} {error}") from error
+
+
+def is_written_by_a_run(path: Path) -> bool:
+    """Whether a file is what `dump` writes: every setting of a run, and nothing else."""
+    try:
+        table = read_toml(path, _MAX_SETTINGS_BYTES)
+        written_by = table.get("algorithm")
+        if path.is_symlink() or written_by not in ALGORITHMS:
+            return False
+        return tomllib.loads(dump(written_by, config_from(table))) == table
+    except UsageError:
+        return False
+
+
+def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
+    """**Raises:** `UsageError` with half a sentence, to follow the name of the file."""
+    try:
+        return tomllib.loads(_read_text(path, max_bytes))
+    except RecursionError as error:
+        raise UsageError("is nested too deeply.") from error
+    except ValueError as error:
+        digits = "a number has too many digits" if "digits" in str(error) else str(error)
+        raise UsageError(f"is no TOML: {digits:.200}.") from error
+
+
+def config_from(table: dict[str, Any]) -> Config:
+    """The settings in a table, as `dump` writes it.
+
+    **Raises:** `UsageError` with half a sentence for an unknown key or a value of a wrong type.
+    """
+    table = {key: value for key, value in table.items() if key != "algorithm"}
+    return fill(default_config(_world_in(table)), table, "")
+
+
+def _world_in(table: dict[str, Any]) -> AbstractWorldConfig:
+    env = table.get("env")
+    name = env.get("name") if isinstance(env, dict) else None
+    if isinstance(name, str) and ":" in name:
+        with _half_a_sentence():
+            return default_world(name)
+    if name is not None and not (isinstance(name, str) and name in WORLDS):
+        raise UsageError(
+            f"has {reprlib.repr(name)} for 'env.name', which must be one of "
+            f"{', '.join(map(repr, WORLDS))}."
+        )
+    return default_world(name)
+
+
+@contextlib.contextmanager
+def _half_a_sentence() -> Iterator[None]:
+    """Around what says in a whole sentence why a settings file cannot be used."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"cannot be used: {error}") from error
+
+
+def _read_text(path: Path, max_bytes: int) -> str:
+    try:
+        return read_regular_text(path, max_bytes)
+    except OSError as error:
+        raise UsageError(f"cannot be read: {reason(error)}.") from error
+
+
+def fill(default: T, table: dict[str, Any], prefix: str) -> T:
+    """Puts the entries of a table in the place of fields.
+
+    **Arguments:**
+
+    - `default`: a dataclass.
+    - `table`: values by the names of fields; a table for a field that is a dataclass.
+    - `prefix`: what the table is called in the file, with a dot behind it.
+
+    **Raises:** `UsageError` with half a sentence for an unknown key or a value of a wrong type.
+    """
+    return _fill(default, table, prefix)
+
+
+def _fill(default: Any, table: dict[str, Any], prefix: str) -> Any:
+    hints = typing.get_type_hints(type(default))
+    names = [field.name for field in dataclasses.fields(default) if field.name not in _NOT_IN_FILE]
+    changes = {}
+    for key, value in table.items():
+        if key not in names:
+            near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
+            known = f"did you mean {prefix + near[0]!r}?" if near else f"known: {', '.join(names)}."
+            raise UsageError(f"has an unknown key {reprlib.repr(prefix + key)}; {known}")
+        old = getattr(default, key)
+        hint = float if hints[key] == Hyperparameter else hints[key]
+        if dataclasses.is_dataclass(old) and isinstance(value, dict):
+            changes[key] = _fill(old, value, f"{prefix}{key}.")
+            continue
+        if hint in (float, float | None) and type(value) is int:
+            value = float(value) if abs(value) < 10**300 else math.inf
+        if typing.get_origin(hint) is tuple and isinstance(value, list):
+            value = tuple(value)
+        if not is_bearable(value, hint) or (hint is int and type(value) is bool):
+            raise UsageError(
+                f"has {reprlib.repr(table[key])} for {prefix + key!r}, which must be "
+                f"{_type_name(hint)}."
+            )
+        changes[key] = value
+    return _rebuild(default, changes)
+
+
+def _rebuild(default: Any, changes: dict[str, Any]) -> Any:
+    try:
+        return dataclasses.replace(default, **changes)
+    except ValueError as error:
+        raise UsageError(f"cannot be used: {error}") from error
+
+
+def _type_name(hint: Any) -> str:
+    """What a value of a settings file must be, in words; TOML has none for `None`."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if dataclasses.is_dataclass(hint) or hint is AbstractWorldConfig or origin is dict:
+        return "a table"
+    if origin is Literal:
+        return "one of " * (len(args) > 1) + ", ".join(map(repr, args))
+    if origin is tuple:
+        return f"a list, of which each entry is {_type_name(args[0])}"
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_type_name(arg) for arg in args if arg is not type(None))
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}.get(
+        hint, str(hint)
+    )
+
+
+def dump(algorithm: str, config: Config) -> str:
+    """The text of a settings file with every setting in it, which `load` reads back.
+
+    TOML has no word for "none", so what is none is left out.
+
+    **Raises:** `UsageError` when `load` would refuse that file.
+    """
+    table = dataclasses.asdict(
+        config, dict_factory=lambda items: {k: v for k, v in items if v is not None}
+    )
+    for name in _NOT_IN_FILE:
+        table.pop(name, None)
+    if not config.stage:
+        del table["stage"]
+    text = tomli_w.dumps({"algorithm": algorithm, **table})
+    try:
+        length = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            "The settings cannot be stored, since a name in them is no UTF-8: rename the file."
+        ) from error
+    if length > _MAX_SETTINGS_BYTES:
+        raise UsageError(
+            f"The settings fill {length:,} bytes, and a config.toml has at most "
+            f"{_MAX_SETTINGS_BYTES:,}: use fewer stages, fewer partners or a smaller layout."
+        )
+    return text
+
+
+def check_critic(config: Config, algorithm: str) -> None:
+    """**Raises:** `UsageError` when the critics of an algorithm cannot see what they are to see."""
+    if algorithm != "mappo" and config.critic != "joint":
+        raise UsageError(f"--critic is for mappo.py: critics of {algorithm} see what agents see.")
+
+
+def check(config: Config) -> None:
+    """Refuses numbers that are out of range, and what cannot go together.
+
+    **Raises:** `UsageError` with one sentence that names the flag.
+    """
+    check_limits(config)
+    for flag, value in (("--max-hours", config.max_hours), ("--max-kl", config.max_kl)):
+        if value is not None and value <= 0:
+            raise UsageError(f"{flag} must be above 0, but is {value:g}.")
+    check_installed(config.log)
+    if config.shaping < 0:
+        raise UsageError(f"--shaping must not be negative, but is {config.shaping:g}.")
+    for name in ("shaping", "shaping_steps"):
+        if not config.env.has_shaped_reward and getattr(config, name) != getattr(Config, name):
+            flag = "--" + name.replace("_", "-")
+            raise UsageError(
+                f"{flag} weighs a shaped reward, and --env.name {config.env.name} has none: leave "
+                "it out."
+            )
+    config.env.check()
+    config.partners.check()
+    if "cnn" in config.network and not config.env.has_images:
+        raise UsageError(f"--network {config.network} reads images: add --env.observation planes.")
+    try:
+        config.env.title.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"--env.layout {config.env.title!r} cannot be stored, since its name is no UTF-8: "
+            "rename the file."
+        ) from error
+    if config.time_left and config.env.horizon is None:
+        raise UsageError("--time-left counts the steps of an episode: add --env.horizon.")
+    if config.time_left and config.env.has_images:
+        raise UsageError(
+            "--time-left is for features: with --env.observation planes, leave it out."
+        )
+    _check_counts(config)
+    _check_candidates(config)
+    _check_many(config)
+    if config.distributed and config.devices not in (1, "all"):
+        raise UsageError(
+            "--distributed trains on all devices of all processes: leave out --devices, or say "
+            "--devices all."
+        )
+
+
+def _check_candidates(config: Config) -> None:
+    """Refuses candidates where they have no meaning. Who goes on may do so on more devices."""
+    if config.candidates == 1 or config.resume is not None:
+        return
+    others = (
+        config.curriculum is not None or bool(config.stage),
+        config.sweep is not None,
+        config.devices != 1,
+        config.distributed,
+    )
+    for flag, given in zip(_WITHOUT_CANDIDATES, others, strict=True):
+        if given:
+            raise UsageError(f"--candidates cannot be given with {flag}: leave one of them out.")
+
+
+def _check_many(config: Config) -> None:
+    """Refuses what has no meaning where many runs are trained together."""
+    if config.sweep_index is not None and config.sweep is None:
+        raise UsageError("--sweep.index is a point of a sweep: add --sweep FILE.toml.")
+    if config.num_seeds == 1 and config.sweep is None:
+        return
+    flag = "--num-seeds" if config.sweep is None else "--sweep"
+    if config.sweep is not None and config.num_seeds > 1:
+        raise UsageError("--num-seeds cannot be given with --sweep: add a list of seeds to it.")
+    if config.sweep is not None and config.overwrite:
+        raise UsageError("--overwrite cannot be given with --sweep: choose another --out.")
+    if config.curriculum is not None or config.stage:
+        raise UsageError(f"--curriculum cannot be given with {flag}, where runs go on together.")
+    if config.devices != 1:
+        raise UsageError(f"--devices cannot be given with {flag}, which trains on one device.")
+    if config.distributed:
+        raise UsageError(f"--distributed cannot be given with {flag}, which trains on one device.")
+    if config.max_kl is not None:
+        raise UsageError(f"--max-kl cannot be given with {flag}, where runs end together.")
+    if "wandb" in config.log:
+        raise UsageError(f"--log wandb cannot be given with {flag}: it logs one run of a process.")
+    if config.seed + config.num_seeds - 1 > _LIMITS["--seed"][1]:
+        raise UsageError(f"--seed {config.seed} is too large for --num-seeds {config.num_seeds}.")
+
+
+def check_limits(config: Any) -> None:
+    """Refuses numbers that are out of range.
+
+    **Raises:** `UsageError` with one sentence that names the flag.
+    """
+    for flag, value in _flags(config):
+        low, high = _LIMITS.get(flag, _ANY_WHOLE)
+        if type(value) is int and not low <= value <= high:
+            raise UsageError(
+                f"{flag} must be at least {low} and at most {high}, but is {reprlib.repr(value)}."
+            )
+        if type(value) is float and not abs(value) <= _LARGEST_FLOAT:
+            raise UsageError(f"{flag} must be a finite number, but is {value:g}.")
+        if type(value) is float and 0 < abs(value) < _SMALLEST_FLOAT:
+            raise UsageError(f"{flag} is too small for a number of 32 bits: {value:g}.")
+
+
+def check_episodes(episodes: int) -> None:
+    """**Raises:** `UsageError` unless there is an interval around the mean of so many."""
+    if episodes < 2:
+        raise UsageError("--episodes must be at least 2: there is no interval around one episode.")
+
+
+def _check_counts(config: Config) -> None:
+    """Refuses products of settings that are too large to be counted in 32 bits."""
+    steps = config.num_envs * config.ppo.rollout_length
+    if steps > _LARGEST_COUNT:
+        raise UsageError(
+            f"A rollout of {steps:,} steps is too long: lower --num-envs or --ppo.rollout-length."
+        )
+    updates = -(-config.total_steps // steps)
+    if updates * config.ppo.num_epochs * config.ppo.num_minibatches > _LARGEST_COUNT:
+        raise UsageError(
+            f"{updates:,} updates are too many gradient steps to be counted: lower --total-steps, "
+            "--ppo.num-epochs or --ppo.num-minibatches, or raise --num-envs."
+        )
+    if config.shaping_steps // config.num_envs > _LARGEST_COUNT:
+        raise UsageError("--shaping-steps is too large to be counted: lower it.")
+
+
+def _flags(config: Any, prefix: str = "--") -> Iterator[tuple[str, Any]]:
+    """Every setting, by the name of its flag."""
+    for field in dataclasses.fields(config):
+        name, value = field.name.replace("_", "-"), getattr(config, field.name)
+        name = {"sweep-index": "sweep.index"}.get(name, name)
+        if dataclasses.is_dataclass(value):
+            yield from _flags(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value

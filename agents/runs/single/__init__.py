@@ -1,0 +1,1 @@
+"""One run, from its first environment step to its result."""

@@ -1,0 +1,140 @@
+"""What a person sees while agents learn: a bar in a terminal, lines in a file."""
+
+import dataclasses
+import os
+import sys
+from typing import Protocol, final
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+
+from agents import TrainProgress
+from agents.runs.settings._config import CONFIGS, NO_FILE, Config
+
+from ._hooks import speed
+
+
+class Display(Protocol):
+    """Tells a person how far the run is."""
+
+    def start(self, total_steps: int) -> None: ...
+    def __call__(self, progress: TrainProgress) -> None: ...
+    def stop(self) -> None: ...
+
+
+def open_console() -> Console:
+    """Where a program speaks. Where nobody looks at a terminal, no line is broken in two."""
+    return Console(width=None if sys.stdout.isatty() else 200, emoji=False)
+
+
+def print_preparations(console: Console, config: Config, programs: str) -> None:
+    """Says what there is to know of the world, which settings of its kitchen a run has, and where
+    compiled programs are kept.
+
+    **Arguments:**
+
+    - `programs`: what `keep_compiled_programs` says.
+    """
+    if config.config is not None and config.config.parent == CONFIGS:
+        console.print(
+            f"settings of {escape(os.path.relpath(config.config))}; --config {NO_FILE} leaves them "
+            "out",
+            highlight=False,
+        )
+    for sentence in config.env.remarks():
+        console.print(escape(sentence), highlight=False)
+    console.print(escape(programs), style="dim", highlight=False)
+
+
+def open_display(console: Console) -> Display:
+    """A bar in a terminal, lines elsewhere."""
+    live = console.is_terminal and not console.is_dumb_terminal
+    return (LiveBar if live else LogDisplay)(console)
+
+
+@final
+class LiveBar(Display):
+    """A progress bar, for a terminal."""
+
+    def __init__(self, console: Console):
+        self.bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[numbers]}"),
+            TextColumn("left"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            redirect_stderr=False,  # where that goes is up to whoever started the program
+        )
+
+    def start(self, total_steps: int) -> None:
+        self.task = self.bar.add_task("compiling", total=total_steps, numbers="the training loop")
+        self.bar.start()
+
+    def __call__(self, progress: TrainProgress) -> None:
+        numbers = (
+            f"{speed(progress):,.0f} steps/s  return "
+            f"[bold]{progress.measured['eval_return_mean']:.0f}[/]"
+        )
+        self.bar.update(
+            self.task, completed=progress.env_steps, description="training ", numbers=numbers
+        )
+
+    def stop(self) -> None:
+        self.bar.stop()
+
+
+@final
+class LogDisplay(Display):
+    """A line every so often, for a file or a pipe."""
+
+    def __init__(self, console: Console, every: float = 0.05):
+        self.console, self.every = console, every
+        self.next = 0.0
+
+    def start(self, total_steps: int) -> None:
+        self.console.print("compiling the training loop")
+
+    def __call__(self, progress: TrainProgress) -> None:
+        done = progress.env_steps / progress.num_env_steps
+        if done < self.next and progress.updates < progress.num_updates:
+            return
+        self.next = done + self.every
+        left = (progress.num_env_steps - progress.env_steps) / speed(progress)
+        self.console.print(
+            f"{done:4.0%}  {progress.env_steps:>10,} steps  {speed(progress):>8,.0f} steps/s  "
+            f"return {progress.measured['eval_return_mean']:6.1f}  {left:5.0f} s left",
+            highlight=False,
+        )
+
+    def stop(self) -> None:
+        pass
+
+
+@final
+class Summed:
+    """Shows the steps of all runs together."""
+
+    def __init__(self, display: Display, number: int, num_updates: int | None = None):
+        """**Arguments:**
+
+        - `display`: what shows them.
+        - `number`: how many runs there are.
+        - `num_updates`: after how many updates they end, if that is before their last one.
+        """
+        self.display, self.number, self.num_updates = display, number, num_updates
+
+    def __call__(self, progress: TrainProgress) -> None:
+        if self.num_updates is not None:
+            steps = progress.env_steps // progress.updates * self.num_updates
+            progress = dataclasses.replace(
+                progress, num_updates=self.num_updates, num_env_steps=steps
+            )
+        names = ("env_steps", "num_env_steps", "env_steps_before")
+        self.display(
+            dataclasses.replace(
+                progress, **{name: self.number * getattr(progress, name) for name in names}
+            )
+        )

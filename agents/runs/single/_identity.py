@@ -1,0 +1,142 @@
+"""What makes a run that run: its settings, and what is in the files that they name.
+
+Every checkpoint has it. A `config.toml` and the file of a kitchen can be edited between two
+commands, so a run that goes on is compared with its checkpoint, which tells what it learned in.
+"""
+
+import hashlib
+import os
+import reprlib
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from beartype.door import is_bearable
+
+from agents import CheckpointError
+from agents.runs._metadata import IDENTITY
+from agents.runs.display._errors import UsageError
+from agents.runs.settings._config import OF_THE_PROCESS, Config, dump
+
+_NAME_FILES = ("env.layout", "env.practice", "partners.policies")
+_MOST_NAMES, _LARGEST_FILE = 8, 2**30
+
+
+def identity(algorithm: str, config: Config, files: Mapping[str, str]) -> dict[str, Any]:
+    """What a checkpoint says of the run that it belongs to.
+
+    **Arguments:**
+
+    - `algorithm`: its name.
+    - `config`: the settings of the whole run.
+    - `files`: what `digests` said of them before anything was built.
+    """
+    fixed = dict(_settings(algorithm, config))
+    for flag in OF_THE_PROCESS:
+        fixed.pop(flag, None)
+    return {"settings": fixed, "files": dict(files)}
+
+
+def digests(config: Config) -> dict[str, str]:
+    """A checksum of the files that settings name, by the names of these settings.
+
+    **Raises:** `OSError` when one cannot be read.
+    """
+    found = {}
+    for flag, value in _settings("", config):
+        if flag.endswith(_NAME_FILES):
+            named = [value] if isinstance(value, str) else value
+            parts = [
+                part.strip()
+                for text in named
+                for part in ([text] if os.path.exists(text) else text.split(","))
+            ]
+            contents = [_digest(Path(part)) for part in parts if _is_read(part)]
+            if contents:
+                found[flag] = hashlib.sha256("".join(contents).encode()).hexdigest()
+    return found
+
+
+def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuses to go on with a run as if it had been another one.
+
+    **Arguments:**
+
+    - `folder`: the folder of the run.
+    - `metadata`: what its checkpoint says.
+    - `now`: what `identity` says of its settings and files now.
+
+    **Raises:** `UsageError` with the names of what differs, and `CheckpointError` when the
+    checkpoint does not tell.
+    """
+    before = metadata.get(IDENTITY)
+    if (
+        not is_bearable(before, dict[str, dict[str, Any]])
+        or before.keys() != now.keys()
+        or "update" not in metadata
+    ):
+        raise CheckpointError(
+            f"The checkpoint of the run {str(folder)!r} does not say how far it was trained, "
+            "or with which settings: begin a new run."
+        )
+    names = [
+        f"{flag} (was {_said(was)}, is {_said(there)})"
+        for flag, was, there in _differences(before["settings"], now["settings"])
+    ]
+    names += [f"the file of {flag}" for flag, *_ in _differences(before["files"], now["files"])]
+    if names:
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        raise UsageError(
+            f"The run {str(folder)!r} was trained with something else than its config.toml says "
+            f"now: {', '.join(names[:_MOST_NAMES])}{more}. Put back what was there, or begin a new "
+            "run."
+        )
+
+
+def check_updates(folder: Path, metadata: Mapping[str, Any], updates: int) -> None:
+    """**Raises:** `CheckpointError` when a checkpoint says something else than its state."""
+    if metadata["update"] != updates:
+        raise CheckpointError(
+            f"The checkpoint of the run {str(folder)!r} says that it is of update "
+            f"{metadata['update']}, but its state is of update {updates}: begin a new run."
+        )
+
+
+def _differences(
+    before: Mapping[str, Any], now: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    for name in dict.fromkeys([*before, *now]):
+        if before.get(name) != now.get(name):
+            yield name, before.get(name), now.get(name)
+
+
+def _said(value: Any) -> str:
+    return "not given" if value is None else reprlib.repr(value)
+
+
+def _settings(algorithm: str, config: Config) -> Iterator[tuple[str, Any]]:
+    """All settings, by their flags; those of a stage begin with its number."""
+    table = tomllib.loads(dump(algorithm, config))
+    for number, stage in enumerate(table.pop("stage", []), start=1):
+        yield from _flat(stage, f"stage {number}: ")
+    yield from _flat(table, "--")
+
+
+def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        flag = prefix + name.replace("_", "-")
+        if isinstance(value, dict):
+            yield from _flat(value, f"{flag}.")
+        else:
+            yield flag, value
+
+
+def _is_read(path: str) -> bool:
+    """Whether it is a file, and not one so large that whoever reads it will refuse it."""
+    return os.path.isfile(path) and os.path.getsize(path) <= _LARGEST_FILE
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

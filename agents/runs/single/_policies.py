@@ -1,0 +1,197 @@
+"""What the files of a run say of the policy in them, and what can be read from that."""
+
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, final
+
+import equinox as eqx
+
+from agents import (
+    CheckpointError,
+    TrainedPolicy,
+    TrainState,
+    describe_policy,
+    find_policy,
+    load_policy,
+    save_policy,
+    trained_policy,
+)
+from agents.runs._metadata import IDENTITY, read_metadata
+from agents.runs.display._errors import UsageError
+from agents.runs.settings._config import Config, check_limits, config_from, dump
+from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen
+from eqgrid import read_regular_text
+
+from ._run import Run
+
+POLICY_FILE = "policy.safetensors"
+"""What the policy of a run is called in its folder, as `find_policy` looks for it."""
+
+
+@final
+class Description:
+    """What a checkpoint says of itself, so that it can be loaded without the run's folder."""
+
+    def __init__(self, run: Run):
+        self.run = run
+        self._known: dict[str, Any] | None = None
+
+    def __call__(self, state: TrainState) -> dict[str, Any]:
+        """The policy, the algorithm and the settings; they are the same in all states of a run."""
+        if self._known is None:
+            config = dataclasses.replace(self.run.config, env=portable(self.run.plan.settings))
+            settings = tomllib.loads(dump(self.run.algorithm, config))
+            self._known = {
+                **describe_policy(state, self.run.plan.train_env),
+                "run": settings,
+                IDENTITY: self.run.identity,
+            }
+        return self._known
+
+
+def keep_last(run: Run, state: TrainState, metadata: dict[str, Any]) -> None:
+    """Writes the policy of the last state into a file of its own, the one that a person will use.
+
+    **Raises:** `CheckpointError` when it cannot be written.
+    """
+    policy = trained_policy(state.policy, run.plan.train_env, state.runner.env_state)
+    _keep(run, policy, metadata, "last")
+
+
+def keep_best(run: Run) -> None:
+    """The same with the policy of the best checkpoint.
+
+    **Raises:** `CheckpointError` when the checkpoint cannot be read, or the policy written.
+    """
+    checkpoint = find_policy(run.folder, "best")
+    _keep(run, load_policy(checkpoint), read_metadata(checkpoint), "best")
+
+
+def _keep(run: Run, policy: TrainedPolicy, metadata: dict[str, Any], checkpoint: str) -> None:
+    about = {name: value for name, value in metadata.items() if name != IDENTITY}
+    save_policy(run.folder / POLICY_FILE, policy, {**about, "checkpoint": checkpoint})
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class SavedPolicy:
+    """A policy from a file.
+
+    **Arguments:**
+
+    - `name`: what a person called it by.
+    - `path`: its file.
+    - `policy`: ready to act.
+    - `metadata`: what else is in the file.
+    - `config`: the settings that it was trained with.
+    """
+
+    name: str
+    path: Path
+    policy: TrainedPolicy
+    metadata: dict[str, Any]
+    config: Config
+
+    def trained_in(self) -> AbstractWorldConfig:
+        """The settings of the world that it was trained in; those of `config` may have another
+        layout.
+        """
+        return config_from(self.metadata["run"]).env
+
+
+def read_policy(
+    name: Path, which: Literal["best", "last"] | None, layout: str | None = None
+) -> SavedPolicy:
+    """Reads the policy of a run.
+
+    **Arguments:**
+
+    - `name`: the folder of a run, a policy file or a checkpoint.
+    - `which`: which checkpoint of a folder; as in `find_policy`.
+    - `layout`: another layout than the one it was trained in.
+
+    **Raises:** `CheckpointError` when there is no policy, or it is damaged, or its world is that of
+    a layout file; `UsageError` when it does not say what it was trained in, or does not have the
+    other layout.
+    """
+    path = find_policy(name, which)
+    policy, metadata = load_policy(path), read_metadata(path)
+    settings = metadata.get("run")
+    if settings is None:
+        raise UsageError(
+            f"The policy {str(path)!r} does not say what it was trained in, since no command line "
+            "saved it: evaluate it in Python, with agents.evaluate."
+        )
+    config = _config_of(path, settings)
+    if layout is not None:
+        config = config_from(_in_layout(settings, layout))
+    elif files := config.env.layout_files:
+        raise CheckpointError(
+            f"The policy {str(path)!r} was trained in the layout {files[0]!r:.200}, which is no "
+            "known name, and a file that a policy names is not opened: choose a layout with "
+            "--layout."
+        )
+    return SavedPolicy(str(name), path, policy, metadata, config)
+
+
+def world_of(path: Path) -> AbstractWorldConfig | None:
+    """The settings of the world that a policy was trained in, if its file says so.
+
+    **Raises:** `CheckpointError` when the file is damaged, or the settings are.
+    """
+    settings = read_metadata(path).get("run")
+    return None if settings is None else _config_of(path, settings).env
+
+
+def _config_of(path: Path, settings: dict[str, Any]) -> Config:
+    """**Raises:** `CheckpointError` when the settings are not those of a run."""
+    where = f"The settings in the policy {str(path)!r}"
+    try:
+        config = config_from(settings)
+    except UsageError as error:
+        raise CheckpointError(f"{where} {error}") from error
+    try:
+        check_limits(config)
+    except UsageError as error:
+        raise CheckpointError(f"{where} cannot be used: {error}") from error
+    return config
+
+
+def portable(env: AbstractWorldConfig) -> AbstractWorldConfig:
+    """The settings of a world as a policy tells of them: `written_out`, and without kitchens for
+    training.
+    """
+    if isinstance(env, Kitchen) and env.practice:
+        env = dataclasses.replace(env, practice=())
+    return written_out(env)
+
+
+def written_out(env: AbstractWorldConfig) -> AbstractWorldConfig:
+    """The settings of a world with the text of a layout in the place of the path of its file, if
+    text says all that is in the file.
+    """
+    layout = getattr(env, "layout", None)
+    if not isinstance(layout, str) or "\n" in layout:
+        return env
+    try:
+        text = read_regular_text(layout)
+        with_text: Any = dataclasses.replace(env, layout=text)  # pyright: ignore[reportArgumentType]
+        same = eqx.tree_equal(*(x.build(train=False) for x in (env, with_text)))
+    except (OSError, ValueError):  # a name; or a file of another kind than a text
+        return env
+    return with_text if same is True or bool(same) else env
+
+
+def _in_layout(settings: dict[str, Any], layout: str) -> dict[str, Any]:
+    """The settings with another layout, drawn as by default where it is drawn.
+
+    **Raises:** `UsageError` when their world has no layouts.
+    """
+    env = settings.get("env", {})
+    if "layout" not in env:
+        raise UsageError("name no layout, which that world does not have: leave out --layout.")
+    if layout == env["layout"]:
+        return settings
+    drawn = {name: value for name, value in env.items() if name not in ("generated", "practice")}
+    return {**settings, "env": {**drawn, "layout": layout}}

@@ -1,0 +1,240 @@
+"""The learning part of a run: one stage after another, between its first and its last update."""
+
+import contextlib
+import dataclasses
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+
+from agents import (
+    Hook,
+    TrainProgress,
+    TrainState,
+    is_first,
+    train,
+    transfer,
+)
+from agents.runs.display._errors import Failures
+from agents.runs.display._loggers import Logger, open_loggers
+from agents.runs.settings._config import dump
+
+from ._curriculum import EndOfStage, StageEvaluator
+from ._display import Display
+from ._evaluator import Evaluator
+from ._hooks import (
+    SAVE_SECONDS,
+    Checkpoints,
+    EarlyStop,
+    Forget,
+    Log,
+    OutOfTime,
+)
+from ._policies import Description
+from ._run import Run
+from ._start import shapes, start
+
+
+class Watchers(NamedTuple):
+    """Who is told how a run goes.
+
+    - `console`, `display`: a person.
+    - `failures`: what cannot be written.
+    - `loggers`: files and services.
+    - `more`: further hooks.
+    """
+
+    console: Console
+    display: Display
+    failures: Failures
+    loggers: Sequence[Logger]
+    more: Sequence[Hook]
+
+
+class Trained(NamedTuple):
+    """What came of it: the run in its last stage, how far it is, and its evaluations."""
+
+    run: Run
+    progress: TrainProgress
+    evaluator: Evaluator
+
+
+def train_stages(run: Run, watchers: Watchers, position: Mapping[str, Any]) -> Trained:
+    """Trains in one stage after another, until the run is over or is stopped.
+
+    **Arguments:**
+
+    - `run`: the run, in the stage that it begins or goes on with.
+    - `watchers`: who is told how it goes.
+    - `position`: what the checkpoint says that it goes on from; nothing for a new run.
+
+    **Raises:** what `train` does, and `Stopped` when a signal arrives before anything is learned.
+    """
+    done, measured = None, position
+    watchers.display.start(run.plan.num_updates * run.plan.steps_per_update)
+    try:
+        while True:
+            _announce(run, watchers.console)
+            evaluator = run_evaluator(run)
+            progress = _train(run, evaluator, watchers, measured, done and done.progress)
+            if done is not None and progress.updates == done.progress.updates:
+                # Stopped before the first block of this stage, it is at the end of the one before.
+                stopped = dataclasses.replace(done.progress, stopped=progress.stopped)
+                return done._replace(progress=stopped)
+            measured = progress.measured or measured
+            reason = run.stage.ended(measured) if run.in_curriculum else None
+            if reason is None or progress.stopped not in (None, reason):
+                return Trained(run, progress, evaluator)
+            watchers.console.print(
+                f"stage {run.number + 1}: {reason}, after {progress.env_steps:,} steps",
+                highlight=False,
+            )
+            done = Trained(run, dataclasses.replace(progress, stopped=None), evaluator)
+            if run.is_last_stage or progress.updates == run.plan.num_updates:
+                return done
+            run = _next_stage(done)
+            measured = {"env_steps": progress.env_steps}
+    finally:
+        watchers.display.stop()
+
+
+def _announce(run: Run, console: Console) -> None:
+    if run.in_curriculum:
+        title = escape(f"{run.stage.name!r}: {run.stage.end}")
+        console.print(f"stage {run.number + 1} of {len(run.stages)}, {title}", highlight=False)
+
+
+@contextlib.contextmanager
+def run_loggers(run: Run) -> Iterator[list[Logger]]:
+    """Opens where the numbers of a run go, in the folder of the run.
+
+    **Raises:** `RunError` when one cannot be opened.
+    """
+    loggers = open_loggers(
+        run.folder,
+        run.config.log,
+        csv_rows=run.history.rows,
+        json_rows=run.history.json_rows,
+        env_steps=run.history.env_steps,
+        settings=tomllib.loads(dump(run.algorithm, run.settings)),
+    )
+    try:
+        yield loggers
+    finally:
+        for logger in loggers:
+            logger.close()
+
+
+def run_evaluator(run: Run) -> Evaluator:
+    """What evaluates a run in its stage."""
+    plan = run.plan
+    rows, totals = run.history.evaluations, run.config.env.totals(plan.world)
+    return Evaluator(plan.eval_env, run.keys[1], run.seconds, rows, totals)
+
+
+def recording_hooks(
+    run: Run, loggers: Sequence[Logger], failures: Failures, save_seconds: float = SAVE_SECONDS
+) -> list[Hook]:
+    """What is written into the folder of a run after a block.
+
+    **Arguments:**
+
+    - `run`: the run.
+    - `loggers`: where its numbers go.
+    - `failures`: is told what cannot be written.
+    - `save_seconds`: between two checkpoints of the newest state; infinity for none of it.
+    """
+    return [
+        Forget(run.folder, failures),
+        Log(loggers, failures, run.history.train_seconds),
+        Checkpoints(
+            run.folder / "checkpoints",
+            failures,
+            run.history,
+            Description(run),
+            keep_every=run.config.checkpoint_every,
+            seconds=save_seconds,
+        ),
+    ]
+
+
+def _train(
+    run: Run,
+    evaluator: Evaluator,
+    watchers: Watchers,
+    measured: Mapping[str, Any],
+    before: TrainProgress | None,
+) -> TrainProgress:
+    """Trains in one stage; it is left at once when it was over already.
+
+    Of several processes, the first one evaluates and writes, and tells the others the numbers.
+    """
+    plan, state = run.plan, _state(run)
+    over = "stage" in measured and run.stage.ended(measured) is not None
+    begin = measured.get("env_steps", 0) - measured.get("stage_steps", 0)
+    passes = measured.get("gate_passes", 0)
+    staged = StageEvaluator(evaluator, run.stage, run.number + 1, begin, passes)
+    if before is None:
+        run.process.check()
+    hooks: Sequence[Hook] = ()
+    measure = None
+    if is_first():
+        hooks = (*_hooks(run, watchers), *watchers.more, watchers.display)
+        measure = staged if run.in_curriculum else evaluator
+    progress = train(
+        run.config.ppo,
+        plan.train_env,
+        state,
+        num_updates=measured["update"] if over else plan.num_updates,
+        updates_per_block=plan.updates_per_block,
+        mesh=plan.mesh,
+        measure=measure,
+        hooks=hooks,
+        should_stop=run.process.stop_reason,
+        before=before,
+        donate=True,
+    )
+    run.process.settle()
+    return progress
+
+
+def _state(run: Run) -> TrainState:
+    """Where to begin; the shapes of it, in a process that is sent the state of the first one."""
+    if not is_first():
+        return shapes(run)
+    return start(run, run.keys[0]) if run.state is None else run.state
+
+
+def _hooks(run: Run, watchers: Watchers) -> list[Hook]:
+    config = run.config
+    number = run.number + 1 if run.in_curriculum else None
+    hooks: list[Hook] = [
+        *recording_hooks(run, watchers.loggers, watchers.failures),
+        EarlyStop(
+            [row for row in run.history.evaluations if row.get("stage") == number],
+            target=config.stop_at_return if run.is_last_stage else None,
+            patience=config.patience if run.is_last_stage else None,
+            max_kl=config.max_kl,
+        ),
+    ]
+    if config.max_hours is not None:
+        hooks.append(OutOfTime(run.process, config.max_hours))
+    return [*hooks, EndOfStage(run.stage)] if run.in_curriculum else hooks
+
+
+def _next_stage(done: Trained) -> Run:
+    """Enters the world of the next stage, with what was learned so far."""
+    run, progress, evaluator = done
+    history = dataclasses.replace(
+        run.history, evaluations=tuple(evaluator.rows), best_return=-np.inf
+    )
+    run = dataclasses.replace(run, number=run.number + 1, history=history)
+    if not is_first():
+        return run
+    fresh = start(run, jax.random.fold_in(run.keys[0], run.number))
+    state = transfer(progress.state, fresh, run.plan.train_env, keep=run.stage.keep)
+    return dataclasses.replace(run, state=state)

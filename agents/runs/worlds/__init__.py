@@ -1,0 +1,1 @@
+"""The worlds that the command lines know, each with its settings."""

@@ -1,0 +1,97 @@
+"""The settings of MuJoCo bodies."""
+
+import dataclasses
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from jaxtyping import PyTree
+
+from agents import PPO
+from agents.runs.display._errors import UsageError
+from eqgrid import AbstractEnv, TimeLimit, unwrap
+
+from ._world_config import AbstractWorldConfig, RunSettings
+
+_TASKS = {"cartpole": ("balance", "swing_up"), "biped": ("balance", "walk", "reach")}
+
+
+@dataclasses.dataclass(frozen=True)
+class BodyWorld(AbstractWorldConfig):
+    """The body, and how an episode goes."""
+
+    name: Literal["body"] = "body"
+    """Which world; each has settings of its own."""
+    model: Literal["cartpole", "biped"] = "cartpole"
+    """Which body."""
+    task: Literal["balance", "swing_up", "walk", "reach"] = "balance"
+    """A cartpole can swing_up, a biped walk or reach."""
+    horizon: int = 500
+    """Length of an episode, in steps."""
+    normalize_observation: bool = True
+    """Bring observations to mean 0 and variance 1."""
+    normalize_reward: bool = True
+    """Learn from rewards in units of their returns' spread."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.model}-{self.task}"
+
+    @property
+    def run_settings(self) -> RunSettings:
+        ppo = PPO(
+            rollout_length=64,
+            learning_rate=1e-3,
+            entropy_coefficient=0.003,
+            slow_steps=True,
+        )
+        return {"ppo": ppo, "total_steps": 2_000_000, "num_envs": 128}
+
+    @property
+    def has_images(self) -> bool:
+        return False
+
+    @property
+    def has_shaped_reward(self) -> bool:
+        return False
+
+    @property
+    def optimum(self) -> float | None:
+        return float(self.horizon) if self.title == "cartpole-balance" else None
+
+    @property
+    def threshold(self) -> float:
+        return 50
+
+    def check(self) -> None:
+        if importlib.util.find_spec("mujoco") is None:
+            raise UsageError("--env.name body needs MuJoCo MJX: pip install -e '.[mjx]'.")
+        if self.task not in _TASKS[self.model]:
+            raise UsageError(
+                f"--env.task {self.task} is no task of the {self.model}: choose "
+                f"{' or '.join(_TASKS[self.model])}."
+            )
+
+    def build(self, *, train: bool) -> AbstractEnv:
+        make = {"cartpole": "CartPole", "biped": "Biped"}[self.model]
+        return TimeLimit(getattr(_bodies(), make)(self.task), self.horizon)
+
+    def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
+        body: Any = unwrap(world)
+        return {name: (f"eval_{name}",) for name in (*body.rewards, *body.measures)}
+
+    def draw(self, world: AbstractEnv, states: PyTree, scores: Sequence[float]) -> bytes:
+        body: Any = unwrap(world)
+        return body.render_episode(states, captions=[f"{score:.1f}" for score in scores])
+
+
+def _bodies() -> Any:
+    """The bodies, which import MuJoCo: only who asks for them waits for it.
+
+    **Raises:** `UsageError` when a part of MuJoCo is missing.
+    """
+    try:
+        return importlib.import_module("eqgrid.envs.bodies")
+    except ImportError as error:
+        raise UsageError(f"--env.name body cannot be used: {error}.") from error

@@ -1,0 +1,240 @@
+"""The worlds of other libraries: `--env.name jaxmarl:MPE_simple_spread_v3`.
+
+Another library becomes one more entry in `LIBRARIES`.
+"""
+
+import dataclasses
+import functools
+import importlib
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray, PyTree
+
+from agents import PPO
+from agents.runs.display._errors import UsageError
+from eqgrid import AbstractEnv, TimeLimit, interop
+from eqgrid.grid import did_you_mean
+
+from ._world_config import AbstractWorldConfig, RunSettings
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Library:
+    """A library of environments, for which `eqgrid.interop` has an adapter.
+
+    **Arguments:**
+
+    - `title`: what the library calls itself.
+    - `module`: what is imported of it.
+    - `adapter`: the function of `eqgrid.interop` that makes one of its environments ours.
+    - `names`: the names of its environments, asked of the module.
+    - `build`: from the module, a name and keyword arguments to an environment behind the adapter.
+    - `horizon`: the steps of an episode, where its environments have no limit of their own.
+    """
+
+    title: str
+    module: str
+    adapter: str
+    names: Callable[[Any], Iterable[str]]
+    build: Callable[[Any, str, dict[str, Any]], AbstractEnv]
+    horizon: int | None = None
+
+    def load(self) -> Any:
+        """Imports the module.
+
+        **Raises:** `UsageError` when it is not installed.
+        """
+        try:
+            getattr(interop, self.adapter)  # looks at versions, too
+            return importlib.import_module(self.module)
+        except ImportError as error:
+            raise UsageError(str(error)) from error
+
+
+def _build_jaxmarl(jaxmarl: Any, name: str, options: dict[str, Any]) -> AbstractEnv:
+    env = jaxmarl.make(name, **options)
+    shapes = {tuple(env.observation_space(agent).shape) for agent in env.agents}
+    return interop.from_jaxmarl(env, pad=len(shapes) > 1)
+
+
+LIBRARIES = {
+    "jaxmarl": Library(
+        "JaxMARL",
+        "jaxmarl",
+        "from_jaxmarl",
+        lambda jaxmarl: jaxmarl.registered_envs,
+        _build_jaxmarl,
+    ),
+    "gymnax": Library(
+        "gymnax",
+        "gymnax",
+        "from_gymnax",
+        lambda gymnax: gymnax.registered_envs,
+        lambda gymnax, name, options: interop.from_gymnax(*gymnax.make(name, **options)),
+    ),
+    "jaxnasium": Library(
+        "jaxnasium",
+        "jaxnasium",
+        "from_jaxnasium",
+        lambda jaxnasium: jaxnasium.registry.registered_envs,
+        lambda jaxnasium, name, options: interop.from_jaxnasium(jaxnasium.make(name, **options)),
+    ),
+    "jumanji": Library(
+        "jumanji",
+        "jumanji",
+        "from_jumanji",
+        lambda jumanji: sorted(jumanji.registered_environments()),
+        lambda jumanji, name, options: interop.from_jumanji(jumanji.make(name, **options)),
+    ),
+    "brax": Library(
+        "Brax",
+        "brax.envs",
+        "from_brax",
+        lambda envs: envs._envs,
+        lambda envs, name, options: interop.from_brax(envs.get_environment(name, **options)),
+        horizon=1000,  # as long as brax.envs.create lets them last
+    ),
+}
+"""Every library, by what stands before the colon in the name of a world."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ForeignWorld(AbstractWorldConfig):
+    """The environment of another library, and how an episode goes."""
+
+    name: str
+    """The library, a colon, and what it calls the environment."""
+    options: tuple[str, ...] = ()
+    """Arguments for the library's own make, such as num_agents=5."""
+    horizon: int | None = None
+    """Cut episodes after so many steps; none: they last as long as they do there (Brax: 1000)."""
+    normalize_observation: bool = True
+    """Bring observations to mean 0 and variance 1."""
+    normalize_reward: bool = False
+    """Learn from rewards in units of their returns' spread."""
+
+    @property
+    def title(self) -> str:
+        return self.name.partition(":")[2]
+
+    @property
+    def run_settings(self) -> RunSettings:
+        """Nothing in them depends on how large rewards are, which nobody knows here."""
+        return {"ppo": PPO(normalize_values=True)}
+
+    @property
+    def has_images(self) -> bool:
+        return len(self._made().observation.shape) == 4  # agents, rows, columns, channels
+
+    @property
+    def has_real_observations(self) -> bool:
+        """Whether agents see real numbers, which may be of any size."""
+        return jnp.issubdtype(self._made().observation.dtype, jnp.floating)
+
+    @property
+    def has_shaped_reward(self) -> bool:
+        return "shaped_reward" in self._made().info
+
+    @property
+    def has_film(self) -> bool:
+        return False
+
+    def remarks(self) -> tuple[str, ...]:
+        title, padded = self._library().title, getattr(self._made().world, "pad", False)
+        film = f"There is no film of this run: environments of {title} are not drawn."
+        return (film, "Shorter observations are padded with zeros.") if padded else (film,)
+
+    def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
+        return {}
+
+    def draw(self, world: AbstractEnv, states: PyTree, scores: Sequence[float]) -> bytes:
+        raise NotImplementedError("Environments of other libraries are not drawn.")
+
+    def check(self) -> None:
+        self._made()
+
+    def build(self, *, train: bool) -> AbstractEnv:
+        world, horizon = self._made().world, self.horizon or self._library().horizon
+        return world if horizon is None else TimeLimit(world, horizon)
+
+    def _library(self) -> Library:
+        prefix = self.name.partition(":")[0]
+        if ":" not in self.name or prefix not in LIBRARIES:
+            raise UsageError(
+                f"--env.name {self.name!r:.60} is no world of another library: write the library "
+                f"and a name of its own, such as jaxmarl:MPE_simple_spread_v3. Libraries are "
+                f"{', '.join(LIBRARIES)}."
+            )
+        return LIBRARIES[prefix]
+
+    def _made(self) -> "_Made":
+        return _make(self._library(), self.title, self.options)
+
+
+def foreign_world(name: str) -> ForeignWorld:
+    """The settings of an environment of another library that nobody has changed: real-valued
+    observations are normalised.
+
+    **Raises:** `UsageError` when there is no such environment, or its library is not installed.
+    """
+    world = ForeignWorld(name)
+    return dataclasses.replace(world, normalize_observation=world.has_real_observations)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class _Made:
+    """An environment, what its agents see (the first array of it), and what is in its `info`."""
+
+    world: AbstractEnv
+    observation: jax.ShapeDtypeStruct
+    info: frozenset[str]
+
+
+@functools.lru_cache(maxsize=16)
+def _make(library: Library, name: str, options: tuple[str, ...]) -> _Made:
+    """One and the same environment for the same words: another one would be compiled anew."""
+    module = library.load()
+    names = list(library.names(module))
+    if name not in names:
+        hint = did_you_mean(name, names)
+        known = "" if "did you mean" in hint else f" Known are {', '.join(names)}."
+        raise UsageError(f"{library.title} has no environment {name!r:.60}{hint}{known}")
+    arguments = dict(map(_option, options))
+    try:
+        world = library.build(module, name, arguments)
+        observation, info = eqx.filter_eval_shape(_look, world, jax.random.key(0))
+    except Exception as error:  # another library may raise anything
+        raise UsageError(f"{library.title}'s {name} cannot be used: {_reason(error)}") from error
+    return _Made(world, jax.tree.leaves(observation)[0], frozenset(info))
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """A keyword argument: its value is read as in a settings file, and is a text otherwise."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.isidentifier():
+        raise UsageError(f"--env.options takes name=value, such as num_agents=5, but got {text!r}.")
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value
+
+
+def _reason(error: Exception) -> str:
+    said = str(error).strip().partition("\n")[0]
+    plain = isinstance(error, ValueError | ImportError | TypeError) and said
+    return (said if plain else f"{type(error).__name__} {said}".strip()).rstrip(".") + "."
+
+
+def _look(world: AbstractEnv, key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
+    """The observation and the `info` of a first step."""
+    _, state = world.reset(key)
+    action = jax.vmap(world.action_space.sample)(jax.random.split(key, world.num_agents))
+    timestep, _ = world.step(key, state, action)
+    return timestep.observation, timestep.info

@@ -1,0 +1,158 @@
+"""Layouts that are drawn anew for every episode: their settings, as flags, and their worlds."""
+
+import dataclasses
+
+import jax
+
+from agents.runs.display._errors import UsageError
+from eqgrid.envs.goals import GeneratedMazes
+from eqgrid.envs.overcooked import GeneratedKitchens
+from eqgrid.envs.rescue import GeneratedSites
+from eqgrid.grid import (
+    AbstractGenerator,
+    GridWorld,
+    LayoutPool,
+    RandomLayouts,
+    SplitLayouts,
+    draw_layouts,
+)
+
+NAME = "generated"
+"""What `--env.layout` is told for layouts that are drawn."""
+
+HELD_OUT = 256
+"""Layouts for evaluations, the same for every seed, none of which is met in training."""
+
+
+@dataclasses.dataclass(frozen=True)
+class KitchenSettings:
+    """How kitchens are drawn, with --env.layout generated."""
+
+    pool: int = 16_384
+    """Layouts that are drawn for training; 0 draws a new one for every episode."""
+    height: int = 5
+    """Rows of the grid."""
+    width: int = 9
+    """Columns of the grid."""
+    smallest_height: int = 4
+    """Rows of the smallest kitchen."""
+    smallest_width: int = 5
+    """Columns of the smallest kitchen."""
+    num_agents: int = 2
+    """How many cooks there are."""
+    two_rooms: float = 0.5
+    """Share of kitchens with two rooms."""
+    walls: float = 0.15
+    """Probability that an inner cell is a counter."""
+    onions: int = 2
+    """Most onion dispensers; there is at least one."""
+    tomatoes: int = 0
+    """Most tomato dispensers; there may be none."""
+    dishes: int = 2
+    """Most dish dispensers; there is at least one."""
+    pots: int = 2
+    """Most pots; there is at least one."""
+    servings: int = 2
+    """Most serving hatches; there is at least one."""
+
+    def build(self) -> GeneratedKitchens:
+        """**Raises:** `LayoutError` with one sentence."""
+        return GeneratedKitchens(
+            self.height,
+            self.width,
+            num_agents=self.num_agents,
+            smallest=(self.smallest_height, self.smallest_width),
+            two_rooms=self.two_rooms,
+            walls=self.walls,
+            onions=(1, self.onions),
+            tomatoes=(0, self.tomatoes),
+            dishes=(1, self.dishes),
+            pots=(1, self.pots),
+            servings=(1, self.servings),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class MazeSettings:
+    """How mazes are drawn, with --env.layout generated."""
+
+    pool: int = 16_384
+    """Layouts that are drawn for training; 0 draws a new one for every episode."""
+    height: int = 9
+    """Rows of the grid."""
+    width: int = 9
+    """Columns of the grid."""
+    loops: float = 0.3
+    """Share of further doors that are open."""
+
+    def build(self, num_agents: int) -> GeneratedMazes:
+        """**Raises:** `LayoutError` with one sentence."""
+        return GeneratedMazes(self.height, self.width, num_agents=num_agents, loops=self.loops)
+
+
+@dataclasses.dataclass(frozen=True)
+class SiteSettings:
+    """How sites are drawn, with --env.layout generated."""
+
+    pool: int = 16_384
+    """Layouts that are drawn for training; 0 draws a new one for every episode."""
+    height: int = 9
+    """Rows of the grid."""
+    width: int = 9
+    """Columns of the grid."""
+    num_agents: int = 2
+    """How many rescuers there are."""
+    loops: float = 0.3
+    """Share of further doors that are open."""
+    green: int = 2
+    """Most green victims; there is at least one."""
+    yellow: int = 1
+    """Most yellow victims."""
+    red: int = 1
+    """Most red victims."""
+    rubble: int = 2
+    """Most rubble."""
+    high_rubble: int = 1
+    """Most high rubble."""
+    doors: int = 1
+    """Most doors, each with its key."""
+
+    def build(self) -> GeneratedSites:
+        """**Raises:** `LayoutError` with one sentence."""
+        return GeneratedSites(
+            self.height,
+            self.width,
+            num_agents=self.num_agents,
+            loops=self.loops,
+            green=(1, self.green),
+            yellow=(0, self.yellow),
+            red=(0, self.red),
+            rubble=(0, self.rubble),
+            high_rubble=(0, self.high_rubble),
+            doors=(0, self.doors),
+        )
+
+
+def with_drawn_layouts(
+    env: GridWorld, layouts: AbstractGenerator, pool: int, *, train: bool
+) -> RandomLayouts:
+    """A world with another layout in every episode.
+
+    **Arguments:**
+
+    - `env`: the world.
+    - `layouts`: what draws the layouts.
+    - `pool`: how many are drawn before training; with 0, every episode draws a new one.
+    - `train`: whether it is for training, or for evaluations in layouts that are held out.
+    """
+    part = SplitLayouts(layouts, held_out=not train)
+    if train and pool == 0:
+        return RandomLayouts(env, part)
+    count = pool if train else HELD_OUT
+    return RandomLayouts(env, LayoutPool(draw_layouts(part, jax.random.key(0), count)))
+
+
+def check_generated(layout: str, settings: object) -> None:
+    """**Raises:** `UsageError` when settings are changed that nothing reads."""
+    if layout != NAME and settings != type(settings)():
+        raise UsageError(f"--env.generated.* says how layouts are drawn: add --env.layout {NAME}.")

@@ -1,0 +1,1 @@
+"""The loop of training: blocks of updates, hooks, devices and processes."""

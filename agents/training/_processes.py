@@ -1,0 +1,132 @@
+"""Several processes that train one run together, and what they have to agree on.
+
+All of them run the same program, and meet in the calls of this module. What depends on a clock, a
+signal or a file is said by one of them and heard by all. With one process, nothing is sent.
+"""
+
+import json
+from typing import Any, NoReturn, TypeVar, final
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh
+from jaxtyping import Array
+
+from agents.files._checkpoint import pack, unpack
+
+from ._sharding import replicate
+
+_T = TypeVar("_T")
+_PIECE = 4096
+"""Messages are filled up to multiples of this many bytes: every length is compiled once."""
+
+
+@final
+class ProcessFailed(Exception):
+    """Raised in all processes when one of them called `fail`.
+
+    **Arguments:**
+
+    - `number`: which one.
+    - `about`: what it said.
+    """
+
+    def __init__(self, number: int, about: Any):
+        self.number, self.about = number, about
+        super().__init__(f"Process {number} of {jax.process_count()} failed: {about}")
+
+
+def is_first() -> bool:
+    """Whether this is process 0, which writes and speaks for all."""
+    return jax.process_index() == 0
+
+
+def gather(value: Any) -> list[Any]:
+    """Lets every process know what each of them says.
+
+    All processes have to call it, and wait for each other in it.
+
+    **Arguments:**
+
+    - `value`: anything that JSON can hold.
+
+    **Returns:** the values of all processes, by their number.
+
+    **Raises:** `ProcessFailed` when one of them called `fail` instead.
+    """
+    return _exchange({"value": value})
+
+
+def fail(about: Any) -> NoReturn:
+    """Ends what the processes do together: it raises `ProcessFailed` here, and in the next `gather`
+    of all others.
+
+    **Arguments:**
+
+    - `about`: anything that JSON can hold.
+    """
+    _exchange({"failed": about})
+    raise AssertionError("an exchange with a failure raises")
+
+
+def from_first(tree: _T) -> _T:
+    """Sends arrays from process 0 to all others, bit for bit.
+
+    **Arguments:**
+
+    - `tree`: arrays, typed random keys included, whose shapes are equal in all processes; the
+        shapes are enough in the others, as `eqx.filter_eval_shape` gives them. What is no array
+        stays as it is.
+
+    **Returns:** `tree` with the arrays of process 0.
+
+    **Raises:** `ProcessFailed`.
+    """
+    if jax.process_count() == 1:
+        return tree
+    content = pack(tree) if jax.process_index() == 0 else b""
+    sent = _filled(content, gather(len(content))[0])
+    return unpack(multihost_utils.broadcast_one_to_all(sent).tobytes(), tree)
+
+
+def whole(tree: _T, mesh: Mesh) -> _T:
+    """Copies arrays that are spread over the devices of all processes to a device of each process.
+
+    **Arguments:**
+
+    - `tree`: arrays on the devices of `mesh`, and anything else, which stays as it is.
+    - `mesh`: the devices.
+    """
+    everywhere = _replicate(tree, mesh)
+    return jax.tree.map(lambda x: x.addressable_data(0) if isinstance(x, Array) else x, everywhere)
+
+
+def spans_processes(mesh: Mesh | None) -> bool:
+    """Whether some of the devices of a mesh are those of other processes."""
+    return mesh is not None and mesh.is_multi_process
+
+
+_replicate = eqx.filter_jit(replicate)
+
+
+def _exchange(message: dict[str, Any]) -> list[Any]:
+    messages = [message] if jax.process_count() == 1 else _send(json.dumps(message, default=float))
+    for number, each in enumerate(messages):
+        if "failed" in each:
+            raise ProcessFailed(number, each["failed"])
+    return [each["value"] for each in messages]
+
+
+def _send(text: str) -> list[dict[str, Any]]:
+    """**Returns:** what all processes have sent."""
+    content = text.encode()
+    lengths = multihost_utils.process_allgather(np.int32(len(content)))
+    size = _PIECE * -(-int(lengths.max()) // _PIECE)
+    rows = multihost_utils.process_allgather(_filled(content, size))
+    return [json.loads(row[:length].tobytes()) for row, length in zip(rows, lengths, strict=True)]
+
+
+def _filled(content: bytes, size: int) -> np.ndarray:
+    return np.frombuffer(content.ljust(size, b"\0"), np.uint8)

@@ -1,0 +1,43 @@
+"""Many runs in one state: every array of it has an axis of the runs in front."""
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Int
+
+from agents.ppo._ppo import TrainState
+
+
+def num_runs(state: TrainState) -> int | None:
+    """How many runs are trained together.
+
+    **Arguments:**
+
+    - `state`: what `init_train_state` gave, or `eqx.filter_vmap` of it.
+
+    **Returns:** the length of the axis of the runs, or `None` where there is no such axis.
+    """
+    return state.updates.shape[0] if state.updates.ndim else None
+
+
+def pick_run(state: TrainState, run: int) -> TrainState:
+    """Takes one of many runs out of the state that they share.
+
+    **Arguments:**
+
+    - `state`: the state of many runs.
+    - `run`: which one, counted from 0.
+
+    **Returns:** a copy of the state of that run, as if it had been trained alone.
+
+    **Raises:** `ValueError` when there is no such run.
+    """
+    number = num_runs(state) or 0
+    if not 0 <= run < number:
+        raise ValueError(f"There is no run {run} in a state of {number} runs.")
+    return _pick(state, jax.numpy.asarray(np.int32(run)))
+
+
+@eqx.filter_jit
+def _pick(state: TrainState, run: Int[Array, ""]) -> TrainState:
+    return jax.tree.map(lambda x: x[run] if eqx.is_array(x) else x, state)

@@ -1,0 +1,463 @@
+"""The training loop: compiled blocks of updates inside a plain Python loop."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree
+
+from agents.policies._networks import MLP, AbstractNetwork
+from agents.policies._policy import actor_critic
+from agents.policies._views import AbstractCriticInput
+from agents.ppo._ppo import PPO, Metrics, TrainState
+from eqgrid import AbstractVectorEnv
+
+from ._memory import check_memory
+from ._processes import from_first, gather, spans_processes, whole
+from ._runs import num_runs
+from ._sharding import check_even, replicate, spread
+
+_T = TypeVar("_T")
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class TrainProgress:
+    """How far a run is, as its hooks see it between two blocks.
+
+    **Arguments:**
+
+    - `state`: the newest state. Where `train` was told to `donate`, the next block consumes its
+        arrays, so a hook saves or copies what it keeps.
+    - `metrics`: how every update of the last block went (NumPy arrays, one entry per update), or
+        `None` before the first block. Of many runs, their second axis is that of the runs.
+    - `updates`, `num_updates`: how many updates were made, and how many the run has.
+    - `env_steps`, `num_env_steps`: the same in steps, summed over the environments of a run.
+    - `env_steps_before`: how many of them were made before `train` was called.
+    - `wall_seconds`: since `train` was called; `compile_seconds` and `train_seconds` are what
+        compiling and running blocks took of it.
+    - `measured`: what the `measure` of `train` said after the last block, by name.
+    - `stopped`: why the run ended early, as `should_stop` or a hook said, or `None`.
+    """
+
+    state: TrainState
+    metrics: Metrics | None
+    updates: int
+    num_updates: int
+    env_steps: int
+    num_env_steps: int
+    env_steps_before: int
+    wall_seconds: float
+    compile_seconds: float
+    train_seconds: float
+    measured: Mapping[str, float | int] = dataclasses.field(default_factory=dict)
+    stopped: str | None = None
+
+
+Hook: TypeAlias = Callable[[TrainProgress], None]
+"""What `train` calls between blocks. It may raise `StopTraining`."""
+
+
+@final
+class StopTraining(Exception):
+    """Raised by a hook to end a run early; the message says why."""
+
+
+@final
+class NonFiniteLoss(ArithmeticError):
+    """Raised when a loss or a gradient is no longer a number. No hook has seen the bad state.
+
+    **Arguments:**
+
+    - `update`: the first update, counted from 1, where it was seen.
+    - `where`: what was not finite first: the gradient of a parameter, or a part of the loss.
+    - `run`: where many runs are trained together, in which one of them, counted from 0.
+    """
+
+    update: int
+    where: str
+    run: int | None
+
+    def __init__(self, update: int, where: str, run: int | None = None):
+        self.update, self.where, self.run = update, where, run
+        whose = f"update {update}" if run is None else f"update {update} of run {run}"
+        super().__init__(
+            f"The loss of {whose} is not a finite number (first {where}), so the run stops. "
+            "Try a smaller learning rate."
+        )
+
+
+def _never() -> None:
+    return None
+
+
+def train(
+    ppo: PPO,
+    env: AbstractVectorEnv,
+    state: TrainState,
+    *,
+    num_updates: int,
+    updates_per_block: int = 10,
+    mesh: Mesh | None = None,
+    measure: Callable[[TrainProgress], Mapping[str, float | int]] | None = None,
+    hooks: Sequence[Hook] = (),
+    should_stop: Callable[[], str | None] = _never,
+    before: TrainProgress | None = None,
+    env_axes: PyTree[int | None] = None,
+    donate: bool = False,
+) -> TrainProgress:
+    """Makes updates until the run has `num_updates` of them, or is stopped.
+
+    Blocks of updates are compiled once, also for later runs with other numbers or another length.
+    The last block is shorter than the others where they do not divide the run.
+
+    Signals are left alone: a Ctrl-C raises `KeyboardInterrupt`, as it does in any Python program.
+    A program that wants to lose no update installs a handler that remembers the signal, and says so
+    in `should_stop`.
+
+    Many runs are trained together, in one compiled program, when `state` was made by
+    `eqx.filter_vmap` of `init_train_state`: every array of it then has an axis of the runs in
+    front. Each run is the one that it would be alone, but for rounding. `pick_run` takes one out.
+
+    **Arguments:**
+
+    - `ppo`: the algorithm. For many runs, each of its real numbers may be a vector, with an entry
+        for each run.
+    - `env`: the environments of a run.
+    - `state`: where to go on from, as `init_train_state` or `restore` gave it.
+    - `num_updates`: how many updates the whole run has, those already in `state` included.
+    - `updates_per_block`: how many updates are made between two calls of the hooks, at least 1.
+    - `mesh`: the devices to train on, as `device_mesh` gives them; the default one unless given.
+        Environments are spread evenly over them, and the result is that of one device, but for
+        rounding. Where they are those of several processes, all of them call `train`: what counts
+        is the state and the `measure` of process 0 (the others may give shapes of a state), and a
+        hook or `should_stop` of any process stops all. The states that hooks see are whole.
+    - `measure`: called after every block, before the hooks, which find what it returns in
+        `progress.measured`: the place for evaluations.
+    - `hooks`: all of them are called in order after every block, also when one stops the run.
+    - `should_stop`: asked before the first block, and after the hooks of every block; a text ends
+        the run, and says why.
+    - `before`: what an earlier call returned whose run this one goes on with, in other environments
+        (see `transfer`): its seconds are counted on.
+    - `env_axes`: for many runs, which arrays of `env` have an axis of the runs, as the `in_axes` of
+        `eqx.filter_vmap`; none of them unless given.
+    - `donate`: let every block write over the arrays of the state that it goes on from, those of
+        `state` included. It saves the memory of one state, and nobody can read the older one.
+
+    **Returns:** how far the run came, with its last state.
+
+    **Raises:** `NonFiniteLoss`, `OutOfMemory` when one block needs more memory than there is, and
+    `ValueError` when the numbers of updates make no sense.
+    """
+    if spans_processes(mesh):
+        state = from_first(state)
+    progress = _nothing_yet(ppo, env, state, num_updates)
+    if before is not None:
+        progress = _counted_on(progress, before)
+    start = time.perf_counter()
+    begin = start - progress.wall_seconds
+    left = num_updates - progress.updates
+    if left < 0:
+        raise ValueError(
+            f"{progress.updates} updates are made already, but only {num_updates} asked."
+        )
+    if updates_per_block < 1:
+        raise ValueError(f"A block needs at least 1 update, but {updates_per_block} are asked.")
+    if mesh is not None:
+        check_even(env.num_envs, mesh)
+        if num_runs(state) is not None:
+            raise ValueError("Many runs are trained on one device: leave out `mesh`.")
+    if left == 0:
+        return progress
+    settings = _Settings(
+        ppo.with_arrays(),
+        env,
+        _count(num_updates),
+        length=min(updates_per_block, num_updates),
+        mesh=mesh,
+        env_axes=env_axes,
+    )
+    if mesh is not None:
+        settings, state = replicate(settings, mesh), _spread(state, env.num_envs, mesh)
+    block = _compile(settings, state, donate)
+    compiled = progress.compile_seconds + time.perf_counter() - start
+    progress = dataclasses.replace(progress, compile_seconds=compiled)
+    progress = _agree(progress, should_stop(), mesh)
+    while progress.updates < num_updates and not progress.stopped:
+        state, progress = _advance(block, settings, state, progress, begin)
+        if measure is not None:
+            progress = dataclasses.replace(progress, measured=measure(progress))
+        progress = _tell(hooks, progress)
+        progress = _agree(progress, should_stop(), mesh)
+    return dataclasses.replace(progress, wall_seconds=time.perf_counter() - begin)
+
+
+def init_train_state(
+    ppo: PPO,
+    env: AbstractVectorEnv,
+    key: PRNGKeyArray,
+    *,
+    network: Callable[..., AbstractNetwork] = MLP,
+    view: AbstractCriticInput | None = None,
+    shared: bool = True,
+) -> TrainState:
+    """Draws a policy and enters the environments, in one compilation. Another learning rate, or
+    another of the real numbers of `ppo`, compiles nothing anew.
+
+    **Arguments:**
+
+    - `ppo`: the algorithm.
+    - `env`: the environments.
+    - `key`: the source of all randomness of the run.
+    - `network`, `view`, `shared`: as in `actor_critic`.
+
+    **Returns:** the state before the first update.
+
+    **Raises:** `ValueError` when the environment or the settings do not fit.
+    """
+    return _init_train_state(ppo.with_arrays(), env, key, network, view, shared)
+
+
+@eqx.filter_jit
+def _init_train_state(
+    ppo: PPO,
+    env: AbstractVectorEnv,
+    key: PRNGKeyArray,
+    network: Callable[..., AbstractNetwork],
+    view: AbstractCriticInput | None,
+    shared: bool,
+) -> TrainState:
+    policy_key, run_key = jax.random.split(key)
+    policy = actor_critic(env, policy_key, network=network, view=view, shared=shared)
+    return ppo.init(policy, env, run_key)
+
+
+def scan_updates(
+    ppo: PPO,
+    env: AbstractVectorEnv,
+    state: TrainState,
+    *,
+    num_updates: int | Int[Array, ""],
+    length: int,
+) -> tuple[TrainState, Metrics]:
+    """Makes some of the updates of a run in one scan.
+
+    Under `eqx.filter_vmap` it trains many seeds at once, from states that `init_train_state`
+    made under `eqx.filter_vmap`.
+
+    **Arguments:**
+
+    - `ppo`, `env`: the algorithm and the environments.
+    - `state`: where to go on from.
+    - `num_updates`: how many updates the whole run has; what is annealed ends with the last one.
+    - `length`: how many of them to make now.
+
+    **Returns:** the next state, and how every update went.
+    """
+    arrays, rest = eqx.partition(state, eqx.is_array)
+
+    def step(arrays: PyTree, _: None) -> tuple[PyTree, Metrics]:
+        state, metrics = ppo.update(env, eqx.combine(arrays, rest), num_updates=num_updates)
+        return eqx.filter(state, eqx.is_array), metrics
+
+    arrays, metrics = jax.lax.scan(step, arrays, length=length)
+    return eqx.combine(arrays, rest), metrics
+
+
+class _Settings(NamedTuple):
+    """The arguments of a compiled block of updates; only another `length` compiles it anew."""
+
+    ppo: PPO
+    env: AbstractVectorEnv
+    num_updates: Int[Array, ""]
+    length: int
+    mesh: Mesh | None
+    env_axes: PyTree[int | None]
+
+
+def _run_block(
+    settings: _Settings, state: TrainState, count: Int[Array, ""]
+) -> tuple[TrainState, Metrics]:
+    """`count` updates, so that one compilation serves the last block, too; the metrics have room
+    for as many as the longest block makes.
+    """
+    arrays, rest = eqx.partition(state, eqx.is_array)
+
+    # Under `jit`, it is traced once for its shapes and for the loop.
+    @jax.jit
+    def update(arrays: PyTree) -> tuple[PyTree, Metrics]:
+        state, metrics = _update(settings, eqx.combine(arrays, rest))
+        return eqx.filter(state, eqx.is_array), metrics
+
+    def step(i: Array, loop: tuple[PyTree, Metrics]) -> tuple[PyTree, Metrics]:
+        arrays, new = update(loop[0])
+        return arrays, jax.tree.map(lambda all, one: all.at[i].set(one), loop[1], new)
+
+    _, one = jax.eval_shape(update, arrays)
+    metrics = jax.tree.map(lambda x: jnp.zeros((settings.length, *x.shape), x.dtype), one)
+    arrays, metrics = jax.lax.fori_loop(0, count, step, (arrays, metrics))
+    state = eqx.combine(arrays, rest)
+    if settings.mesh is not None:
+        state = _spread(state, settings.env.num_envs, settings.mesh)
+    return state, _everywhere(metrics, settings.mesh)
+
+
+def _update(settings: _Settings, state: TrainState) -> tuple[TrainState, Metrics]:
+    """One update of a run, or of each of many runs."""
+
+    def update(ppo: PPO, env: AbstractVectorEnv, state: TrainState) -> tuple[TrainState, Metrics]:
+        return ppo.update(env, state, num_updates=settings.num_updates)
+
+    if num_runs(state) is None:
+        return update(settings.ppo, settings.env, state)
+    in_axes = (_if_vector, settings.env_axes, eqx.if_array(0))
+    return eqx.filter_vmap(update, in_axes=in_axes)(settings.ppo, settings.env, state)
+
+
+def _if_vector(x: PyTree) -> int | None:
+    """The axis of a setting that is mapped over: a vector has an entry for each run."""
+    return 0 if eqx.is_array(x) and x.ndim else None
+
+
+_run_block_keeping = eqx.filter_jit(_run_block)
+_run_block_donating = eqx.filter_jit(_run_block, donate="all-except-first")
+
+
+def _compile(settings: _Settings, state: TrainState, donate: bool) -> Any:
+    """Compiles a block, or finds the one that another run with equal shapes has compiled.
+
+    **Raises:** `OutOfMemory` when it needs more memory than there is.
+    """
+    inputs = (settings, state, _everywhere(_count(1), settings.mesh))
+    leaves, structure = jax.tree.flatten(inputs)
+    shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) if eqx.is_array(x) else x for x in leaves]
+    key = (donate, structure, *shapes)
+    if key not in _compiled_blocks:
+        while len(_compiled_blocks) >= _MOST_BLOCKS:
+            del _compiled_blocks[next(iter(_compiled_blocks))]  # the oldest
+        run_block = _run_block_donating if donate else _run_block_keeping
+        _compiled_blocks[key] = cast(Any, run_block).lower(*inputs).compile()
+    check_memory(_compiled_blocks[key])
+    return _compiled_blocks[key]
+
+
+_MOST_BLOCKS = 8
+_compiled_blocks: dict[Any, Any] = {}
+
+
+def _nothing_yet(
+    ppo: PPO, env: AbstractVectorEnv, state: TrainState, num_updates: int
+) -> TrainProgress:
+    updates = int(np.asarray(state.updates).flat[0])
+    steps_per_update = ppo.rollout_length * env.num_envs
+    return TrainProgress(
+        state=state,
+        metrics=None,
+        updates=updates,
+        num_updates=num_updates,
+        env_steps=updates * steps_per_update,
+        num_env_steps=num_updates * steps_per_update,
+        env_steps_before=updates * steps_per_update,
+        wall_seconds=0.0,
+        compile_seconds=0.0,
+        train_seconds=0.0,
+    )
+
+
+def _counted_on(progress: TrainProgress, before: TrainProgress) -> TrainProgress:
+    return dataclasses.replace(
+        progress,
+        env_steps_before=before.env_steps_before,
+        wall_seconds=before.wall_seconds,
+        compile_seconds=before.compile_seconds,
+        train_seconds=before.train_seconds,
+    )
+
+
+def _advance(
+    block: Callable,
+    settings: _Settings,
+    state: TrainState,
+    old: TrainProgress,
+    begin: float,
+) -> tuple[TrainState, TrainProgress]:
+    """**Returns:** the next state, where it was trained, and how far the run is."""
+    block_begin = time.perf_counter()
+    count = min(settings.length, old.num_updates - old.updates)
+    state, metrics = block(settings, state, _everywhere(_count(count), settings.mesh))
+    metrics = jax.tree.map(lambda x: np.asarray(x)[:count], metrics)
+    end = time.perf_counter()
+    _check_finite(metrics, old.updates, state)
+    updates = old.updates + count
+    mesh = settings.mesh
+    return state, dataclasses.replace(
+        old,
+        state=whole(state, mesh) if mesh is not None and spans_processes(mesh) else state,
+        metrics=metrics,
+        updates=updates,
+        env_steps=updates * (old.num_env_steps // old.num_updates),
+        wall_seconds=end - begin,
+        train_seconds=old.train_seconds + end - block_begin,
+    )
+
+
+def _spread(state: TrainState, num_envs: int, mesh: Mesh) -> TrainState:
+    """The environments of a run, spread over devices, with everything else on all of them."""
+    runner = spread(state.runner, num_envs, mesh)
+    return dataclasses.replace(replicate(state, mesh), runner=runner)
+
+
+def _everywhere(tree: _T, mesh: Mesh | None) -> _T:
+    return tree if mesh is None else replicate(tree, mesh)
+
+
+def _count(number: int) -> Int[Array, ""]:
+    return jnp.asarray(np.int32(number))  # from NumPy: from an `int`, it compiles a conversion
+
+
+def _tell(hooks: Sequence[Hook], progress: TrainProgress) -> TrainProgress:
+    """Calls every hook, also when one stops the run, and keeps the first reason to stop."""
+    reasons = []
+    for hook in hooks:
+        try:
+            hook(progress)
+        except StopTraining as stop:
+            reasons.append(str(stop))
+    return dataclasses.replace(progress, stopped=next(iter(reasons), None))
+
+
+def _agree(progress: TrainProgress, asked: str | None, mesh: Mesh | None) -> TrainProgress:
+    """Ends the run when it was asked to, or a hook stopped it. Of several processes, all end with
+    the first of them that has a reason to, and have the numbers that process 0 has measured.
+
+    **Arguments:**
+
+    - `asked`: what `should_stop` said in this process.
+    """
+    own = {"asked": asked, "stopped": progress.stopped, "measured": progress.measured}
+    said = gather(own) if spans_processes(mesh) else [own]
+    reasons = [each[kind] for kind in ("asked", "stopped") for each in said]
+    stopped = next((reason for reason in reasons if reason), None)
+    return dataclasses.replace(progress, measured=said[0]["measured"], stopped=stopped)
+
+
+def _check_finite(metrics: Metrics, updates: int, state: TrainState):
+    names = ("policy_loss", "value_loss", "entropy", "grad_norm")
+    finite = np.isfinite(np.stack([getattr(metrics, name) for name in names]))
+    if finite.all():
+        return
+    update, *run = np.argwhere(~finite.all(axis=0))[0].tolist()
+    leaf = int(np.asarray(metrics.bad_leaf)[update, *run])
+    if leaf < 0:
+        where = f"the {names[int(np.argmin(finite[:, update, *run]))].replace('_', ' ')}"
+    else:
+        trained = eqx.filter(state.policy, eqx.is_inexact_array)
+        path = jax.tree_util.tree_leaves_with_path(trained)[leaf][0]
+        where = f"the gradient of {jax.tree_util.keystr(path).removeprefix('.')}"
+    raise NonFiniteLoss(updates + update + 1, where, *run)

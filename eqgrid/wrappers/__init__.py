@@ -1,0 +1,1 @@
+"""Wrappers: environments around environments."""

@@ -1,0 +1,93 @@
+"""AppendTimeLeft: tells every agent how much of the episode is left."""
+
+import dataclasses
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray, PyTree, Shaped
+
+from .._checks import MAX_STEPS, as_number
+from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
+from .._observed import map_observation, split_mask
+from ._append_vector import append_vector
+from ._auto_reset import AutoReset
+from ._nesting import check_single_env, contains_wrapper
+
+
+@final
+class AppendTimeLeftState(AbstractWrapperState):
+    """The steps taken in this episode, around the state of the environment."""
+
+    env_state: PyTree
+    count: Int[Array, ""]
+
+
+@final
+class AppendTimeLeft(AbstractWrapper):
+    """Appends the share of the episode that is left to the last axis of each observation.
+
+    It falls from 1 at the start to 0 after `horizon` steps, and stays there. With it, the value of
+    what an agent sees may depend on the time that is left, and so may what it does (Pardo et al.
+    2018, "Time Limits in Reinforcement Learning"). `agents features` becomes `agents features+1`.
+
+    **Arguments:**
+
+    - `env`: one environment, not yet inside `AutoReset`, whose observation has floating-point
+        arrays only, each with an axis after `agents`.
+    - `horizon`: the steps of an episode, at least 1. An array leaf, so that Modules with different
+        horizons can be batched.
+
+    **Raises:** `ValueError` for a wrong nesting, a horizon below 1, or another observation. A
+    horizon that is being traced is not looked at.
+    """
+
+    env: AbstractEnv
+    horizon: Int[Array, ""]
+
+    def __init__(self, env: AbstractEnv | AbstractVectorEnv, horizon: Int[ArrayLike, ""]):
+        self.env = check_single_env(env, "AppendTimeLeft(env, horizon)")
+        if contains_wrapper(self.env, AutoReset):
+            raise ValueError(
+                "AppendTimeLeft must be inside AutoReset, which begins its count anew: "
+                "AutoReset(AppendTimeLeft(env, horizon))."
+            )
+        observation, _ = eqx.filter_eval_shape(self.env.reset, jax.random.key(0))
+        for leaf in jax.tree.leaves(split_mask(observation)[0]):
+            if len(leaf.shape) < 2 or not jnp.issubdtype(leaf.dtype, jnp.floating):
+                raise ValueError(
+                    "AppendTimeLeft needs observations of floating-point numbers, with an axis "
+                    f"after `agents`, but one array is {leaf.dtype}{list(leaf.shape)}."
+                )
+        needs = f"AppendTimeLeft needs a horizon from 1 to {MAX_STEPS:,} steps"
+        self.horizon = as_number(horizon, int, lambda x: 1 <= x <= MAX_STEPS, needs)
+
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
+        observation, env_state = self.env.reset(key)
+        state = AppendTimeLeftState(env_state=env_state, count=jnp.zeros((), dtype=int))
+        return self._append(observation, state.count), state
+
+    def step(
+        self, key: PRNGKeyArray, state: AppendTimeLeftState, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, AppendTimeLeftState]:
+        timestep, env_state = self.env.step(key, state.env_state, action)
+        count = state.count + 1
+        timestep = dataclasses.replace(
+            timestep,
+            observation=self._append(timestep.observation, count),
+            final_observation=self._append(timestep.final_observation, count),
+        )
+        return timestep, AppendTimeLeftState(env_state=env_state, count=count)
+
+    def observe(self, state: AppendTimeLeftState) -> PyTree[Shaped[Array, "agents ..."]]:
+        return self._append(self.env.observe(state.env_state), state.count)
+
+    def _append(
+        self, observation: PyTree[Shaped[Array, "agents ..."]], count: Int[Array, ""]
+    ) -> PyTree[Shaped[Array, "agents ..."]]:
+        left = jnp.maximum(self.horizon - count, 0) / self.horizon
+        return map_observation(
+            lambda seen: jax.tree.map(lambda x: append_vector(x, left.astype(x.dtype)[None]), seen),
+            observation,
+        )

@@ -1,0 +1,127 @@
+"""LogEpisodes: the return and the length of every finished episode."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
+
+from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
+from .._info import info_entry
+from ._nesting import check_single_env, contains_wrapper
+from ._shaped_reward import ShapedReward
+
+
+@final
+class LogEpisodesState(AbstractWrapperState):
+    """Whose task goes on, and what this episode has added up so far, around the state of the
+    environment."""
+
+    env_state: PyTree
+    active: Bool[Array, " agents"]
+    episode_return: Float[Array, " agents"]
+    episode_length: Int[Array, ""]
+    totals: dict[str, Shaped[Array, "..."]]
+
+
+@final
+class LogEpisodes(AbstractWrapper):
+    """Adds to `info` what an episode came to, on the step that ends it and on no other.
+
+    The new entries are `"episode_done"` (a Bool scalar) and, zero unless it is true,
+    `"episode_return"` (Float, `agents`: the plain sum of the rewards that this wrapper was given,
+    of each agent until its task is over; see `TimeStep`), `"episode_length"` (an Int scalar, in
+    steps), and `"episode_<name>"` for every name in `totals`. It starts over by itself, so it works
+    inside and outside `AutoReset`.
+
+    **Arguments:**
+
+    - `env`: one environment with its raw reward: shaping and normalisation go around this wrapper.
+    - `totals`: names of `info` entries to sum over the episode, such as per-step event counts.
+        Floats are summed as they are, integers and booleans as integers. Entries need not be about
+        agents, so all of every entry counts until the episode ends.
+
+    **Raises:** `ValueError` for a wrong nesting, or a name that is not in `info`.
+    """
+
+    env: AbstractEnv
+    totals: tuple[str, ...] = eqx.field(static=True)
+    _entries: tuple[jax.ShapeDtypeStruct, ...] = eqx.field(static=True)
+
+    def __init__(self, env: AbstractEnv | AbstractVectorEnv, totals: Sequence[str] = ()):
+        self.env = check_single_env(env, "LogEpisodes(env)")
+        if contains_wrapper(self.env, LogEpisodes):
+            raise ValueError("One LogEpisodes is enough: LogEpisodes(env, totals).")
+        if contains_wrapper(self.env, ShapedReward):
+            raise ValueError(
+                "LogEpisodes must be inside ShapedReward, or it would log the shaped reward: "
+                "ShapedReward(LogEpisodes(env), schedule)."
+            )
+        taken = {"return", "length", "done"}.intersection(totals)
+        if taken:
+            raise ValueError(f"LogEpisodes already has an entry 'episode_{min(taken)}' of its own.")
+        self.totals = tuple(totals)
+        self._entries = tuple(info_entry(self.env, name, "LogEpisodes") for name in self.totals)
+
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
+        observation, env_state = self.env.reset(key)
+        state = LogEpisodesState(
+            env_state=env_state,
+            active=jnp.ones(self.num_agents, dtype=bool),
+            episode_return=jnp.zeros(self.num_agents, dtype=float),
+            episode_length=jnp.zeros((), dtype=int),
+            totals=self.empty_totals(),
+        )
+        return observation, state
+
+    def empty_totals(self) -> dict[str, Shaped[Array, "..."]]:
+        """**Returns:** the totals of an episode that has not begun: zeros, by name."""
+        return {
+            name: jnp.zeros(entry.shape, dtype=_sum_dtype(entry.dtype))
+            for name, entry in zip(self.totals, self._entries, strict=True)
+        }
+
+    def step(
+        self, key: PRNGKeyArray, state: LogEpisodesState, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, LogEpisodesState]:
+        timestep, env_state = self.env.step(key, state.env_state, action)
+        if taken := [name for name in timestep.info if name.startswith("episode_")]:
+            raise ValueError(
+                f"LogEpisodes writes the entries 'episode_...' of info, but the environment has an "
+                f"entry {min(taken)!r} of its own: give it another name."
+            )
+        sums = {
+            "return": state.episode_return + timestep.earned(state.active),
+            "length": state.episode_length + 1,
+            **{
+                name: total + timestep.info[name].astype(total.dtype)
+                for name, total in state.totals.items()
+            },
+        }
+        done = timestep.done
+        finished = {f"episode_{name}": _keep_if(done, value) for name, value in sums.items()}
+        info = {**timestep.info, **finished, "episode_done": done}
+        running = {name: _keep_if(~done, value) for name, value in sums.items()}
+        state = LogEpisodesState(
+            env_state=env_state,
+            active=timestep.acts_next,
+            episode_return=running["return"],
+            episode_length=running["length"],
+            totals={name: running[name] for name in self.totals},
+        )
+        return dataclasses.replace(timestep, info=info), state
+
+    def observe(self, state: LogEpisodesState) -> PyTree[Shaped[Array, "agents ..."]]:
+        return self.env.observe(state.env_state)
+
+
+def _keep_if(condition: Bool[Array, ""], value: Shaped[Array, "*shape"]) -> Shaped[Array, "*shape"]:
+    return jnp.where(condition, value, jnp.zeros_like(value))
+
+
+def _sum_dtype(dtype: jnp.dtype) -> jnp.dtype:
+    """A dtype in which an episode's sum of such numbers does not overflow."""
+    return dtype if jnp.issubdtype(dtype, jnp.inexact) else jnp.zeros((), dtype=int).dtype

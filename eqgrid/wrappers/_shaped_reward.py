@@ -1,0 +1,101 @@
+"""ShapedReward: adds a shaping reward whose weight follows a schedule."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray, PyTree, Real, Shaped
+
+from .._checks import as_number, is_finite
+from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
+from .._info import info_entry
+from ._nesting import check_single_env, iter_wrappers
+
+
+@final
+class ShapedRewardState(AbstractWrapperState):
+    """The steps taken since `reset` was called, around the state of the environment."""
+
+    env_state: PyTree
+    count: Int[Array, ""]
+
+
+@final
+class ShapedReward(AbstractWrapper):
+    """Makes the reward `reward + schedule(count) * info[key]`.
+
+    `count` is the number of steps that this one environment had taken before, over all its
+    episodes: a batch of `n` environments takes `n` steps while `count` goes up by 1. That is why
+    this wrapper sits outside `AutoReset`, and outside `LogEpisodes`, which logs the raw reward.
+
+    **Arguments:**
+
+    - `env`: one environment whose `info[key]` is a Float of shape `agents`.
+    - `schedule`: the weight as a function of `count` (an Int scalar), for example a
+        `LinearSchedule` or any optax schedule; or a number, for a weight that stays.
+    - `key`: the entry of `info` that holds the shaping reward.
+
+    **Raises:** `ValueError` for a wrong nesting, an `info[key]` that is missing or misshapen, or
+    what is neither a schedule nor a finite number.
+    """
+
+    env: AbstractEnv
+    schedule: Callable[[Int[Array, ""]], Any]
+    key: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        env: AbstractEnv | AbstractVectorEnv,
+        schedule: Callable[[Int[Array, ""]], Any] | Real[ArrayLike, ""],
+        key: str = "shaped_reward",
+    ):
+        self.env = check_single_env(env, "ShapedReward(env, schedule)")
+        if any(
+            isinstance(layer, ShapedReward) and layer.key == key for layer in iter_wrappers(env)
+        ):
+            raise ValueError(
+                f"This reward is already shaped by info[{key!r}]; one is enough: "
+                "ShapedReward(env, schedule)."
+            )
+        entry = info_entry(self.env, key, "ShapedReward")
+        if entry.shape != (env.num_agents,) or not jnp.issubdtype(entry.dtype, jnp.floating):
+            raise ValueError(
+                f"ShapedReward needs one float per agent in info[{key!r}], "
+                f"but finds {entry.dtype} of shape {entry.shape}."
+            )
+        self.schedule = schedule if callable(schedule) else _Constant(_as_weight(schedule))
+        self.key = key
+
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
+        observation, env_state = self.env.reset(key)
+        return observation, ShapedRewardState(env_state=env_state, count=jnp.zeros((), dtype=int))
+
+    def step(
+        self, key: PRNGKeyArray, state: ShapedRewardState, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, ShapedRewardState]:
+        timestep, env_state = self.env.step(key, state.env_state, action)
+        # Schedules are other people's code; optax's own mix integers and floats.
+        with jax.numpy_dtype_promotion("standard"):
+            weight = jnp.asarray(self.schedule(state.count), dtype=timestep.reward.dtype)
+        reward = timestep.reward + weight * timestep.info[self.key].astype(timestep.reward.dtype)
+        timestep = dataclasses.replace(timestep, reward=reward)
+        return timestep, ShapedRewardState(env_state=env_state, count=state.count + 1)
+
+    def observe(self, state: ShapedRewardState) -> PyTree[Shaped[Array, "agents ..."]]:
+        return self.env.observe(state.env_state)
+
+
+def _as_weight(weight: Real[ArrayLike, ""]) -> Float[Array, ""]:
+    needs = "ShapedReward needs a schedule, or a finite number"
+    return as_number(weight, float, is_finite, needs)
+
+
+@final
+class _Constant(eqx.Module):
+    weight: Float[Array, ""]
+
+    def __call__(self, count: Int[Array, ""]) -> Float[Array, ""]:
+        return self.weight

@@ -1,0 +1,76 @@
+"""TimeLimit: cuts an episode after a number of steps."""
+
+import dataclasses
+from typing import final
+
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray, PyTree, Shaped
+
+from .._checks import MAX_STEPS, as_number
+from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
+from ._auto_reset import AutoReset
+from ._log_episodes import LogEpisodes
+from ._nesting import check_single_env, contains_wrapper
+
+
+@final
+class TimeLimitState(AbstractWrapperState):
+    """The steps taken in this episode, around the state of the environment."""
+
+    env_state: PyTree
+    count: Int[Array, ""]
+
+
+@final
+class TimeLimit(AbstractWrapper):
+    """Sets `truncated` on the `limit`-th step of an episode, and leaves it as it is before.
+
+    A limit is a property of the experiment, not of the task, so what follows the cut still has a
+    value (Pardo et al. 2018, "Time Limits in Reinforcement Learning"). Where an agent's task ends
+    on that very step, `terminated` and `truncated` are both true, and `terminated` decides that
+    there is nothing to bootstrap. Of two limits, one in the other, the shorter holds.
+
+    **Arguments:**
+
+    - `env`: one environment, not yet inside `AutoReset` or `LogEpisodes`.
+    - `limit`: the number of steps, at least 1. An array leaf, so that Modules with different
+        limits can be batched.
+
+    **Raises:** `ValueError` for a wrong nesting or a limit below 1. A limit that is being traced is
+    not looked at.
+    """
+
+    env: AbstractEnv
+    limit: Int[Array, ""]
+
+    def __init__(self, env: AbstractEnv | AbstractVectorEnv, limit: Int[ArrayLike, ""]):
+        self.env = check_single_env(env, "TimeLimit(env, limit)")
+        if contains_wrapper(self.env, AutoReset):
+            raise ValueError(
+                "TimeLimit must be inside AutoReset, which would never see the cut: "
+                "AutoReset(TimeLimit(env, limit))."
+            )
+        if contains_wrapper(self.env, LogEpisodes):
+            raise ValueError(
+                "TimeLimit must be inside LogEpisodes, which would never see the cut: "
+                "LogEpisodes(TimeLimit(env, limit))."
+            )
+        needs = f"TimeLimit needs a limit from 1 to {MAX_STEPS:,} steps"
+        self.limit = as_number(limit, int, lambda x: 1 <= x <= MAX_STEPS, needs)
+
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
+        observation, env_state = self.env.reset(key)
+        return observation, TimeLimitState(env_state=env_state, count=jnp.zeros((), dtype=int))
+
+    def step(
+        self, key: PRNGKeyArray, state: TimeLimitState, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, TimeLimitState]:
+        timestep, env_state = self.env.step(key, state.env_state, action)
+        count = state.count + 1
+        timestep = dataclasses.replace(
+            timestep, truncated=timestep.truncated | (count >= self.limit)
+        )
+        return timestep, TimeLimitState(env_state=env_state, count=count)
+
+    def observe(self, state: TimeLimitState) -> PyTree[Shaped[Array, "agents ..."]]:
+        return self.env.observe(state.env_state)

@@ -1,0 +1,154 @@
+"""WithPartner: somebody else acts for one of the agents."""
+
+import dataclasses
+from typing import final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray, PyTree, Real, Shaped
+
+from .._checks import as_probability, is_known
+from .._env import (
+    AbstractEnv,
+    AbstractVectorEnv,
+    AbstractWrapper,
+    AbstractWrapperState,
+    TimeStep,
+    unwrap_state,
+)
+from .._observed import sample_allowed
+from .._partner import OneOf, Seen
+from ._auto_reset import AutoReset
+from ._nesting import check_single_env, contains_wrapper
+
+REPLACED = "replaced"
+"""The entry of `info` that says for every agent whether a partner acted in its place."""
+
+
+@final
+class WithPartnerState(AbstractWrapperState):
+    """Who plays in this episode, around the state of the environment.
+
+    **Arguments:**
+
+    - `present`: whether there is a partner at all.
+    - `seat`: the agent for which it acts.
+    - `number`: which of the partners it is.
+    - `level`: the share of its actions that are random.
+    - `carry`: what it remembers.
+    """
+
+    env_state: PyTree
+    present: Bool[Array, ""]
+    seat: Int[Array, ""]
+    number: Int[Array, ""]
+    level: Float[Array, ""]
+    carry: PyTree
+
+
+@final
+class WithPartner(AbstractWrapper):
+    """Lets a partner act for one agent, so that the others learn to play with it.
+
+    At each reset it is drawn whether there is a partner in this episode, in which seat, which one,
+    and how noisy it is. The action that is given for its seat is then replaced, and
+    `info[REPLACED]` says whose action was. `agents.collect_rollout` takes care that nothing is
+    learned from those. With policies of other runs as partners, this is the second stage of
+    fictitious co-play (Strouse et al. 2021, "Collaborating with Humans without Human Data").
+    Without any, the partner is whoever acts, but for the noise: a mixture of the learner's own
+    policy and a random one, as in E3T (Yan et al. 2023, "An Efficient End-to-End Training Approach
+    for Zero-Shot Human-AI Coordination").
+
+    **Arguments:**
+
+    - `env`: one environment, not yet inside `AutoReset`.
+    - `partners`: from whom one is drawn, all equally likely; `None` for the agents themselves.
+    - `share`: the probability that an episode has a partner.
+    - `noise`: the least and the largest probability with which an action of a partner is replaced
+        by a random one; for every episode it is drawn uniformly between them.
+
+    **Raises:** `ValueError` for a wrong nesting, for an environment with one agent, for what is no
+    probability, or for bounds of the noise in the wrong order. Numbers that are being traced are
+    not looked at.
+    """
+
+    env: AbstractEnv
+    partners: OneOf | None
+    share: Float[Array, ""]
+    noise: Float[Array, " 2"]
+
+    def __init__(
+        self,
+        env: AbstractEnv | AbstractVectorEnv,
+        partners: OneOf | None = None,
+        *,
+        share: Real[ArrayLike, ""] = 1.0,
+        noise: tuple[Real[ArrayLike, ""], Real[ArrayLike, ""]] | Float[Array, " 2"] = (0.0, 0.0),
+    ):
+        self.env = check_single_env(env, "WithPartner(env)")
+        if contains_wrapper(self.env, AutoReset):
+            raise ValueError(
+                "WithPartner must be inside AutoReset, so that each episode has a partner of its "
+                "own: AutoReset(WithPartner(env))."
+            )
+        if self.env.num_agents < 2:
+            raise ValueError("WithPartner needs an environment with at least 2 agents.")
+        self.partners = partners
+        self.share = as_probability(share, "WithPartner needs a share between 0 and 1")
+        needs = "WithPartner needs two numbers between 0 and 1 for the noise, the smaller one first"
+        if len(noise) != 2:
+            raise ValueError(f"{needs}, but got {noise!r:.60}.")
+        self.noise = jnp.stack([as_probability(bound, needs) for bound in noise])
+        if is_known(*noise) and np.diff(np.asarray(noise, float))[0] < 0:
+            raise ValueError(f"{needs}, but got {noise!r:.60}.")
+
+    def reset(
+        self, key: PRNGKeyArray
+    ) -> tuple[PyTree[Shaped[Array, "agents ..."]], WithPartnerState]:
+        env_key, share_key, seat_key, number_key, level_key = jax.random.split(key, 5)
+        observation, env_state = self.env.reset(env_key)
+        count = 1 if self.partners is None else self.partners.num_partners
+        number = jax.random.randint(number_key, (), 0, count)
+        state = WithPartnerState(
+            env_state=env_state,
+            present=jax.random.bernoulli(share_key, self.share),
+            seat=jax.random.randint(seat_key, (), 0, self.num_agents),
+            number=number,
+            level=jax.random.uniform(level_key, (), float, self.noise[0], self.noise[1]),
+            carry=None if self.partners is None else self.partners.pick(number).initial_carry(),
+        )
+        return observation, state
+
+    def step(
+        self, key: PRNGKeyArray, state: WithPartnerState, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, WithPartnerState]:
+        env_key, act_key, random_key, level_key = jax.random.split(key, 4)
+        # What nobody reads is not computed, in a compiled program.
+        observation = self.env.observe(state.env_state)
+        chosen, carry = self._choose(observation, state, action, act_key)
+        drawn = sample_allowed(self.action_space, observation, state.seat, random_key)
+        drawn = drawn.astype(action.dtype)
+        chosen = jnp.where(jax.random.bernoulli(level_key, state.level), drawn, chosen)
+        replaced = state.present & (jnp.arange(self.num_agents) == state.seat)
+        action = jnp.where(replaced.reshape(-1, *[1] * (action.ndim - 1)), chosen[None], action)
+        timestep, env_state = self.env.step(env_key, state.env_state, action)
+        timestep = dataclasses.replace(timestep, info={**timestep.info, REPLACED: replaced})
+        return timestep, dataclasses.replace(state, env_state=env_state, carry=carry)
+
+    def observe(self, state: WithPartnerState) -> PyTree[Shaped[Array, "agents ..."]]:
+        return self.env.observe(state.env_state)
+
+    def _choose(
+        self,
+        observation: PyTree[Shaped[Array, "agents ..."]],
+        state: WithPartnerState,
+        action: Shaped[Array, "agents ..."],
+        key: PRNGKeyArray,
+    ) -> tuple[Shaped[Array, "..."], PyTree]:
+        """What the partner does, but for the noise, and what it remembers next."""
+        if self.partners is None:
+            return action[state.seat], None
+        seen = Seen(observation, unwrap_state(state.env_state), state.seat)
+        chosen, carry = self.partners.pick(state.number)(seen, state.carry, key)
+        return chosen.astype(action.dtype), carry

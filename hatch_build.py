@@ -1,0 +1,17 @@
+"""A wheel holds the pages of `experiments/`, their settings and policies as data of `agents`."""
+
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+PAGES = ("ippo.py", "mappo.py", "body.py", "single_file_ppo.py")
+DATA = ("configs", "curricula", "policies", "heldout/kitchens.toml")
+DATA += ("heldout/kitchens.best-responses.json",)
+
+
+class PagesHook(BuildHookInterface):
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version == "editable":  # which reads them where they are
+            return
+        for name in (*PAGES, *DATA):
+            build_data["force_include"][f"experiments/{name}"] = f"agents/pages/{name}"

@@ -1,0 +1,358 @@
+"""The benchmarks: that they measure what they say, and how they say no. `test_docs` runs them."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import learning_speed
+import numpy as np
+import pytest
+import throughput as throughput_script
+from rich.console import Console
+
+from agents.runs import _command
+from eqgrid import AutoReset
+from eqgrid.envs import make
+from eqgrid.envs.overcooked import KITCHENS
+
+BENCHMARKS = Path(__file__).parents[2] / "experiments" / "benchmarks"
+OPTIONS = {"layout": "cramped", "observation": "planes", "random_starts": 0.0}
+SPEC = {
+    "world": "overcooked",
+    "options": OPTIONS,
+    "num_agents": 2,
+    "num_actions": 6,
+    "lazy_resets": False,
+}
+
+TASK_NAMES = [
+    "overcooked_v2",
+    "foraging",
+    "foraging_grid",
+    "warehouse",
+    "rescue",
+    "goals",
+]
+
+
+@pytest.fixture
+def baselines(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS / "baselines")
+    import with_eqgrid  # noqa: PLC0415
+    import worker  # noqa: PLC0415
+
+    return worker, with_eqgrid
+
+
+def run(monkeypatch, script, *args):
+    module = importlib.import_module(script)
+    # The signals and the output of this process are those of the tests.
+    monkeypatch.setattr(_command.Process, "listen", _command.Process)
+    monkeypatch.setattr(sys, "argv", [script, *map(str, args)])
+    with pytest.raises(SystemExit) as stop:
+        module.main()
+    return stop.value.code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["stored", "summed", "dynamics"])
+def test_a_rollout_is_that_of_the_environment(baselines, key, mode):
+    worker, library = baselines
+    params, reset, step = library.build(SPEC, 3)
+    states = jax.jit(reset)(params, jax.random.split(key, 3))
+    # Shortly before the end of an episode, so that it starts over.
+    states = eqx.tree_at(lambda s: s.time, states, states.time + 397)
+    actions = jax.random.randint(key, (5, 3, 2), 0, 6, jnp.int32)
+    keys = jax.random.split(key, 5)
+    program = jax.jit(worker.rollout, static_argnums=(0, 1))
+    after, (kept, rewards) = program(step, mode, params, states, keys, actions, None)
+
+    env = AutoReset(make("overcooked", layout="cramped"))
+    one_step = eqx.filter_jit(env.step)
+    for i in range(3):
+        _, state = env.reset(key)
+        state = eqx.tree_at(lambda s: s.time, state, state.time + 397)
+        for t in range(5):
+            timestep, state = one_step(keys[t], state, actions[t, i])
+            np.testing.assert_array_equal(rewards[t, i], timestep.reward)
+            if mode == "stored":
+                np.testing.assert_array_equal(kept[t, i], timestep.observation)
+            elif mode == "summed":
+                assert int(kept[t, i]) == np.asarray(timestep.observation).sum()
+        assert eqx.tree_equal(state, jax.tree.map(lambda x, i=i: x[i], after))
+        assert state.time == 2
+
+
+@pytest.mark.slow
+def test_random_starts_are_the_same_when_resets_are_lazy(baselines, key):
+    worker, library = baselines
+    actions = jax.random.randint(key, (5, 8, 2), 0, 6, jnp.int32)
+    found = []
+    for lazy in (False, True):
+        spec = SPEC | {"options": OPTIONS | {"random_starts": 0.5}, "lazy_resets": lazy}
+        params, reset, step = library.build(spec, 8)
+        states = jax.jit(reset)(params, jax.random.split(key, 8))
+        states = eqx.tree_at(lambda s: s.time, states, states.time + 397)
+        program = jax.jit(worker.rollout, static_argnums=(0, 1))
+        keys = jax.random.split(key, 5)
+        found.append(program(step, "stored", params, states, keys, actions, None))
+    assert eqx.tree_equal(*found)
+    positions = np.asarray(found[0][0].bodies.position)
+    assert len(np.unique(positions.reshape(8, -1), axis=0)) > 2
+
+
+@pytest.mark.slow
+def test_a_mixed_batch_has_all_kitchens(baselines, key):
+    _, library = baselines
+    params, _, _ = library.build(SPEC | {"options": OPTIONS | {"layout": "mixed"}}, 7)
+    fixtures = np.asarray(params.env.layout.tiles)
+    sizes = [len(text.strip().splitlines()) for text in KITCHENS.values()]
+    assert fixtures.shape[:2] == (7, max(sizes))
+    np.testing.assert_array_equal(fixtures[0], fixtures[5])
+    assert len({tuple(x.ravel()) for x in fixtures}) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASK_NAMES)
+def test_every_task_is_a_world_as_it_is_described(baselines, throughput, key, name):
+    _, library = baselines
+    task = throughput.TASKS[name]
+    spec = throughput._specify(throughput.Config(), name)
+    params, reset, step = library.build(spec, 2)
+    states = reset(params, jax.random.split(key, 2))
+    actions = jnp.zeros((2, task.num_agents), jnp.int32)
+    seen, _, _ = step(params, jax.random.split(key, 2), states, actions)
+    env = make(task.world, **task.options)
+    assert seen.shape[:2] == (2, task.num_agents)
+    assert env.num_agents == task.num_agents
+    assert len(env.actions) == task.num_actions
+    assert seen.shape[1:] == env.reset(key)[0].shape
+
+
+def test_more_cooks_stand_on_free_cells_of_their_own(baselines):
+    _, library = baselines
+    params, _, _ = library.build(SPEC | {"num_agents": 5}, 1)
+    positions = np.asarray(params.env.layout.start.bodies.position)
+    assert len({tuple(p) for p in positions}) == 5
+    with pytest.raises(ValueError, match="7 cooks do not fit onto the 6 free cells"):
+        library.build(SPEC | {"num_agents": 7}, 1)
+
+
+@pytest.mark.slow
+def test_a_worker_answers_in_lines_and_survives_what_does_not_fit(baselines, tmp_path):
+    worker, _ = baselines
+    case = {"spec": SPEC, "mode": "stored", "num_envs": 2, "num_steps": 16}
+    requests = [
+        {"do": "start", "what": case | {"max_bytes": 100.0}},
+        {"do": "start", "what": case | {"max_bytes": 1e6}},
+        {"do": "run"},
+    ]
+    with (tmp_path / "answers").open("w+") as answers:
+        worker.serve("eqgrid", map(json.dumps, requests), answers)
+        answers.seek(0)
+        about, refused, report, timed = map(json.loads, answers)
+    assert about["jax"] == jax.__version__
+    assert "8 steps do not fit" in refused["error"]
+    assert report["state_bytes"] == 72
+    assert report["kept_bytes"] == 2 * 4 * 5 * 26 + 2 * 4
+    assert timed["seconds"] > 0
+
+
+ONE = ["--num-envs", "1", "--modes", "dynamics"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "args", "code", "says"),
+    [
+        ("throughput", ["--num-envs", "0"], 2, "--num-envs must be at least 1"),
+        ("throughput", ["--cooks", "3", "--peers", "python"], 2, "leave out --peers"),
+        ("throughput", ["--modes", "nothing"], 2, "modes"),
+        ("throughput", ["--worlds", "kitchens"], 2, "worlds"),
+        ("throughput", ["--worlds", "goals", "--cooks", "3"], 2, "are about overcooked"),
+        ("throughput", ["--worlds"], 2, "--worlds must not be empty"),
+        ("throughput", ["--max-gib", "nan"], 2, "--max-gib must be above 0, but is nan"),
+        ("throughput", ["--max-gib", "-1"], 2, "--max-gib must be above 0, but is -1"),
+        ("throughput", ["--cooks", "0"], 2, "--cooks must be at least 1"),
+        ("throughput", ["--cooks", "9", *ONE], 1, "9 cooks do not fit onto the 6 free cells"),
+        ("throughput", ["--random-starts", "2"], 2, "--random-starts is a share"),
+        ("throughput", ["--layout", "nowhere"], 2, "nowhere"),
+        ("throughput", ["--layout", "no/file.layout"], 2, "no/file.layout"),
+        ("throughput", ["--layout", "mixed", "--peers", "python"], 2, "leave out --peers"),
+        ("throughput", ["--peers", "no/python", *ONE], 1, "'no/python' cannot be run"),
+        ("throughput", ["--peers", "/bin/false", *ONE], 1, "JaxMARL overcooked ended"),
+        ("learning_speed", ["--peers", "python"], 2, "--peers and --jaxmarl go together"),
+        ("learning_speed", ["--repeats", "0"], 2, "must be at least 1"),
+        ("accelerator", ["--seeds", "0"], 2, "must be at least 1"),
+        ("accelerator", ["--num-envs"], 2, "--num-envs must be at least 1"),
+        ("accelerator", ["--copy-gib", "nan"], 2, "--copy-gib must be a number above 0"),
+    ],
+)
+def test_bad_usage_is_one_line(monkeypatch, capsys, tmp_path, script, args, code, says):
+    assert run(monkeypatch, script, *args, "--out", tmp_path / "out") == code
+    assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir())
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert says in error
+
+
+@pytest.fixture
+def fake_library(monkeypatch, tmp_path):
+    """A worker that answers like the real one, but dies when it starts 2 environments or runs 3."""
+    script = tmp_path / "worker.py"
+    script.write_text(
+        """
+import json, sys
+print('{"device": "one", "jax": "1"}', flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["do"] == "start" and request["what"]["num_envs"] == 2:
+        sys.exit("[/killed]")
+    if request["do"] == "run" and num_envs == 3:
+        sys.exit("killed later")
+    num_envs = request["what"]["num_envs"] if request["do"] == "start" else num_envs
+    print(json.dumps({"num_steps": 16, "trace_seconds": 1, "compile_seconds": 1, "seconds": 2}),
+          flush=True)
+"""
+    )
+    monkeypatch.setattr(throughput_script, "WORKER", script)
+    return throughput_script
+
+
+def test_a_process_that_dies_is_replaced_for_the_next_case(fake_library, capsys):
+    config = fake_library.Config(num_envs=(1, 2, 3, 4), modes=("summed", "dynamics"), repeats=2)
+    rows = fake_library.measure(config, Console(), lambda rows: None)
+    speeds = [row.get("steps_per_second") for row in rows]
+    assert speeds == [8, None, None, 32] * 2
+    fake_library.print_tables(Console(width=200), rows)
+    assert "eqgrid, overcooked, summed, from 2 environments: The process" in capsys.readouterr().out
+    with pytest.raises(fake_library.RunError, match=r"Nothing could be measured: .*\[/killed\]"):
+        fake_library.measure(fake_library.Config(num_envs=(2,)), Console(), lambda rows: None)
+
+
+@pytest.fixture
+def learning():
+    return learning_speed
+
+
+def fake_python(path, script):
+    """An interpreter that runs a script of ours, whatever it is given."""
+    (path / "fake.py").write_text(script)
+    (path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} {path / "fake.py"} "$@"\n')
+    (path / "python").chmod(0o755)
+    return path / "python"
+
+
+def test_what_jaxmarls_script_says_is_understood(learning, tmp_path):
+    said = [(1000, 20, 5.0), (2000, 200, 7.0), (3000, 210, 9.0)]
+    lines = "".join(
+        f"print('{json.dumps(dict(env_steps=s, **{'return': r}, seconds=t))}')\n"
+        for s, r, t in said
+    )
+    script = f"import sys\nassert sys.argv[-3:] == ['there', '77', '3'], sys.argv\n{lines}"
+    config = learning.Config(
+        peers=fake_python(tmp_path, script), jaxmarl=Path("there"), peer_steps=77
+    )
+    assert learning.theirs(config, 3) == {"steps_per_second": 500, "seconds": {200: 7.0, 220: None}}
+
+
+def test_one_run_that_fails_costs_no_other(learning, monkeypatch, tmp_path, capsys):
+    def ours(folder, flags, cache, seed):
+        return {"steps_per_second": 100.0 + seed, "seconds": {200: 3.0 + seed, 220: None}}
+
+    monkeypatch.setattr(learning, "ours", ours)
+    python = fake_python(tmp_path, "raise SystemExit('error: no [/JaxMARL] here')")
+    config = learning.Config(repeats=2, peers=python, jaxmarl=Path("there"))
+    results = learning.measure(config, tmp_path, Console())
+    assert json.loads((tmp_path / "learning_speed.json").read_text())["eqgrid, its defaults"][
+        1
+    ] == {
+        "steps_per_second": 101.0,
+        "seconds": {"200": 4.0, "220": None},
+    }
+    failed = results["JaxMARL ippo_ff_overcooked"]
+    assert failed == [{"error": "JaxMARL's script failed: no [/JaxMARL] here"}] * 2
+    capsys.readouterr()
+    learning.print_table(Console(width=200), results)
+    printed = capsys.readouterr().out
+    assert "failed" in printed
+    assert "3.5 (3.0, 4.0)" in printed
+    assert "never (never, never)" in printed
+    assert "inf" not in printed
+
+
+def test_results_of_an_earlier_run_are_left_alone(monkeypatch, capsys, tmp_path):
+    (tmp_path / "learning_speed.json").write_text("{}")
+    assert run(monkeypatch, "learning_speed", "--out", tmp_path) == 2
+    assert "choose another --out" in capsys.readouterr().err
+
+
+class Stub:
+    """A library in no process: JaxMARL runs out of memory, CoGrid's process dies."""
+
+    def __init__(self, library, python, share):
+        self.library = library
+        self.about = {"device": "another" if str(python) == "elsewhere" else "one", "jax": "1"}
+
+    def ask(self, do, what=None):
+        if self.library == "cogrid":
+            raise throughput_script.RunError("gone")
+        if do == "start":
+            return {"num_steps": what["num_steps"], "trace_seconds": 1.0, "compile_seconds": 1.0}
+        return {"error": "out of memory"} if self.library == "jaxmarl" else {"seconds": 2.0}
+
+    def stop(self):
+        pass
+
+
+@pytest.fixture
+def throughput(monkeypatch):
+    monkeypatch.setattr(throughput_script, "Worker", Stub)
+    return throughput_script
+
+
+def test_what_a_peer_cannot_do_costs_nobody_elses_numbers(throughput, tmp_path, capsys):
+    config = throughput.Config(
+        num_envs=(4, 8), modes=("stored",), peers=Path("here"), libraries=("jaxmarl", "cogrid")
+    )
+    saved = []
+    rows = throughput.measure(config, Console(), lambda rows: saved.append(len(rows)))
+    assert saved == [3, 6]
+    assert [row.get("error") for row in rows] == [None, "out of memory", "gone"] * 2
+    assert rows[0]["steps_per_second"] == 4 * 2**14 / 2
+    throughput.print_tables(Console(), rows)
+    printed = capsys.readouterr().out
+    assert printed.count("not measured") == 4
+    assert "JaxMARL overcooked, overcooked, stored, from 4 environments: out of memory" in printed
+    assert "CoGrid (JAX), overcooked, stored, from 4 environments: gone" in printed
+    throughput.draw(tmp_path / "plot.png", rows, "title")
+
+
+@pytest.mark.slow
+def test_a_world_is_measured_beside_those_who_have_it(throughput, tmp_path, capsys):
+    config = throughput.check(
+        throughput.Config(
+            worlds=("all",), num_envs=(4,), modes=("stored", "summed"), peers=Path("here")
+        )
+    )
+    rows = throughput.measure(config, Console(), lambda rows: None)
+    assert config.worlds == ("overcooked", *TASK_NAMES)
+    for world in config.worlds:
+        measured = [
+            row["library"] for row in rows if (row["world"], row["mode"]) == (world, "stored")
+        ]
+        assert measured == ["eqgrid", *throughput.TASKS[world].peers]
+    throughput.print_tables(Console(width=200), rows)
+    assert capsys.readouterr().out.count("warehouse  ") == 2
+    throughput.draw(tmp_path / "plot.png", rows, "title")
+
+
+def test_different_devices_are_not_compared(throughput):
+    config = throughput.Config(peers=Path("elsewhere"), libraries=("jaxmarl",))
+    with pytest.raises(throughput.RunError, match="runs on another, eqgrid on one"):
+        throughput.measure(config, Console(), print)

@@ -1,0 +1,156 @@
+"""`crossplay.py`, as a person uses it: its matrix, its intervals, its files, and how it says no."""
+
+import csv
+import json
+import sys
+import tomllib
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+from command_lines import exit_code
+from PIL import Image
+
+from agents import (
+    MLP,
+    actor_critic,
+    evaluate,
+    load_policy,
+    mixed_team,
+    save_policy,
+    trained_policy,
+)
+from agents.commands import _crossplay
+from agents.commands._crossplay import play_all, summary
+from agents.evaluation._statistics import bootstrap_crossplay, interval_of_mean
+from agents.runs.settings._config import dump, parse
+from agents.runs.single._build import build_evaluation_env
+from eqgrid import RandomPartner, StayPartner, make
+
+GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
+
+
+def loud(*args, final_scale, **options):
+    """A network whose most probable action changes from step to step."""
+    return MLP(*args, final_scale=3.0, **options)
+
+
+def write_policy(path, *flags, seed=0):
+    """A policy that nobody trained, as a run of these settings writes it."""
+    config = parse("ippo", flags)
+    env = build_evaluation_env(config, config.env.build(train=False), 2)
+    policy = eqx.filter_jit(actor_critic)(env, jax.random.key(seed), network=loud)
+    trained = trained_policy(policy, env, env.reset(jax.random.key(seed))[1])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_policy(path, trained, {"run": tomllib.loads(dump("ippo", config)), "env_steps": 7})
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """Calls the command line in an empty folder; gives its exit code and what it said."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_crossplay, "keep_compiled_programs", lambda: "")
+
+    def call(*args) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
+        code = exit_code(_crossplay)
+        said = capsys.readouterr()
+        return code, said.err or said.out
+
+    return call
+
+
+@pytest.mark.slow
+def test_the_matrix_is_that_of_the_pairs(tmp_path, call):
+    for seed in (10, 9):
+        write_policy(tmp_path / f"runs/seed-{seed}/policy.safetensors", *GOALS, seed=seed)
+    write_policy(tmp_path / "other", *GOALS, seed=3)
+    code, said = call("runs", "other", "--episodes", 6, "--greedy", "--out", "out")
+    assert code == 0, said
+    names = ["runs/seed-9", "runs/seed-10", "other"]
+    files = [f"{name}/policy.safetensors" for name in names[:2]] + ["other"]
+    result = json.loads((tmp_path / "out/crossplay.json").read_text())
+    assert result["policies"] == files
+    with open(tmp_path / "out/crossplay.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["first"], row["second"]) for row in rows] == [(a, b) for a in names for b in names]
+    means = np.asarray([float(row["mean"]) for row in rows]).reshape(3, 3)
+    np.testing.assert_allclose(means, result["matrix"])
+    assert result["self_play"] == pytest.approx(np.diag(means).mean())
+    assert result["gap"] == pytest.approx(result["self_play"] - result["cross_play"])
+    with Image.open(tmp_path / "out/matrix.png") as picture:
+        assert picture.size[0] > 300
+    policies = [load_policy(tmp_path / file) for file in files]
+    config = parse("ippo", GOALS)
+    many = build_evaluation_env(config, config.env.build(train=False), 400)
+    for i, j in ((0, 1), (1, 0)):
+        team = mixed_team([policies[i], policies[j]])
+        expected = np.asarray(evaluate(team, many, jax.random.key(5), greedy=True).episode_return)
+        low, high = interval_of_mean(expected.mean(axis=-1))
+        error = 2 * (high - low) + 4 * float(rows[3 * i + j]["std"]) / np.sqrt(6) + 1e-6
+        assert abs(means[i, j] - expected.mean()) < error
+
+
+@pytest.mark.slow
+def test_partners_of_several_structures_have_their_rows(key):
+    env = make("goals", horizon=5, num_agents=2)
+    partners = [RandomPartner(env.action_space), StayPartner(4), RandomPartner(env.action_space)]
+    returns = play_all(env, partners, jax.random.split(key, 3))
+    assert returns.shape == (3, 3, 3)
+    np.testing.assert_array_equal(returns[0], returns[2])
+    np.testing.assert_array_equal(returns[:, 0], returns[:, 2])
+
+
+def test_intervals_of_crossplay_are_those_of_a_loop():
+    matrix = np.random.default_rng(1).random((5, 5)) + 2 * np.eye(5)
+    rng, means = np.random.default_rng(0), []
+    for rows in rng.integers(5, size=(2000, 5)):
+        pairs = [matrix[i, j] for i in rows for j in rows if i != j]
+        if pairs:
+            own = np.mean([matrix[i, i] for i in rows])
+            means.append((own, np.mean(pairs), own - np.mean(pairs)))
+    expected = np.percentile(means, [2.5, 97.5], axis=0).T
+    found = bootstrap_crossplay(matrix)
+    for name, ends in zip(("self_play", "cross_play", "gap"), expected, strict=True):
+        np.testing.assert_allclose(found[name], ends)
+    said = summary(matrix)
+    assert said["gap_interval"][0] < said["gap"] < said["gap_interval"][1]
+    few = summary(matrix[:4, :4])
+    assert (few["gap_interval"], few["gap"]) == (None, pytest.approx(2.0, abs=0.5))
+
+
+def test_intervals_hold_the_mean_as_often_as_they_say():
+    scores = np.random.default_rng(0).normal(3.0, 2.0, (4000, 6))
+    low, high = interval_of_mean(scores)
+    assert abs(((low < 3) & (high > 3)).mean() - 0.95) < 0.015
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        ((), "Name the folders of runs"),
+        (("a",), "at least two policies"),
+        (("a", "b", "--episodes", 1), "--episodes must be at least 2"),
+        (("a", "nowhere"), "nowhere"),
+        (("a", "cooks"), "was trained in goals, but 'cooks' in overcooked"),
+        (("cooks", "started"), "the rules 'classic', but 'started' with 'interactive'"),
+        (("cooks", "ring"), "choose with --layout"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path, call, args, sentence):
+    written = {
+        "a": GOALS,
+        "b": GOALS,
+        "cooks": (),
+        "started": ("--env.dynamics", "interactive"),
+        "ring": ("--env.layout", "ring"),
+    }
+    for name in set(args) & set(written):
+        write_policy(tmp_path / name, *written[name])
+    code, said = call(*args)
+    assert code in (1, 2)
+    assert said.startswith("error: ")
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,625 @@
+"""`evaluate.py`, as a person uses it: its numbers, its seats, its files, and how it says no."""
+
+import dataclasses
+import errno
+import importlib.metadata
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from command_lines import exit_code
+from PIL import Image
+from safetensors.numpy import load_file, save as save_arrays
+
+from agents import (
+    MLP,
+    OutOfMemory,
+    actor_critic,
+    evaluate,
+    load_policy,
+    load_trajectories,
+    mixed_team,
+    read_metadata,
+    read_table,
+    save_policy,
+    trained_policy,
+)
+from agents.commands import _evaluation, _hub
+from agents.commands._lineups import lineups
+from agents.commands._trajectories import check_file, write_episodes
+from agents.files import _checkpoint, _files
+from agents.runs.display._errors import RunError, UsageError
+from agents.runs.folders import _results
+from agents.runs.folders._handed_on import shown_path, without_folders
+from agents.runs.settings._config import dump, parse
+from agents.runs.single import _policies
+from agents.runs.single._build import build_evaluation_env, build_view
+from agents.runs.single._policies import portable, read_policy
+from eqgrid import Trajectories, make
+from eqgrid.envs.overcooked import (
+    KITCHENS,
+    _layouts,
+    replay,
+    stored_plans,
+    trajectories_from_reference,
+)
+from eqgrid.grid import _layout
+
+ROOT = Path(__file__).parents[2]
+GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """Calls the command line in an empty folder; gives its exit code and what it said."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_evaluation, "keep_compiled_programs", lambda: "")
+
+    def call(*args) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
+        code = exit_code(_evaluation)
+        said = capsys.readouterr()
+        return code, said.err or said.out
+
+    return call
+
+
+def loud(*args, final_scale, **options):
+    """A network whose most probable action changes from step to step."""
+    return MLP(*args, final_scale=3.0, **options)
+
+
+def write_policy(path, *flags, seed=0, algorithm="ippo", shared=True):
+    """A policy that nobody trained, as a run of these settings writes it."""
+    config = parse(algorithm, flags)
+    env = build_evaluation_env(config, config.env.build(train=False), 4)
+    key = jax.random.key(seed)
+    view = build_view(algorithm, config)
+    policy = eqx.filter_jit(actor_critic)(env, key, network=loud, view=view, shared=shared)
+    trained = trained_policy(policy, env, env.reset(key)[1])
+    settings = tomllib.loads(dump(algorithm, config))
+    save_policy(path, trained, {"run": settings, "env_steps": 7 + seed})
+    return path
+
+
+def scores(folder):
+    return json.loads((folder / "evaluation.json").read_text())
+
+
+def place(path, episodes):
+    """The environments that the command plays in."""
+    config = dataclasses.replace(read_policy(path, None).config, critic="joint")
+    env = dataclasses.replace(config.env, normalize_observation=False)
+    config = dataclasses.replace(config, env=env)
+    return build_evaluation_env(config, config.env.build(train=False), episodes, ("events",))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [(), ("--env.normalize-observation",)], ids=["plain", "normal"])
+def test_its_numbers_are_those_of_agents_evaluate(tmp_path, key, flags):
+    policy = load_policy(write_policy(tmp_path / "a", *GOALS, *flags))
+    env = place(tmp_path / "a", 300)
+    greedy = evaluate(mixed_team([policy] * 2), env, key, greedy=True)
+    expected = evaluate(policy.actor_critic, policy.wrap(env), key, greedy=True)
+    np.testing.assert_array_equal(greedy.episode_return, expected.episode_return)
+    np.testing.assert_array_equal(greedy.episode_length, expected.episode_length)
+    assert np.asarray(greedy.episode_return).std() > 0
+    team = mixed_team([policy] * 2)
+    drawn = np.asarray(evaluate(team, env, key).episode_return).mean(axis=-1)
+    other = np.asarray(evaluate(policy.actor_critic, policy.wrap(env), key).episode_return)
+    error = np.sqrt((drawn.var() + other.mean(axis=-1).var()) / 300)
+    assert abs(drawn.mean() - other.mean()) < 4 * error
+
+
+@pytest.mark.slow
+def test_two_policies_play_in_both_seats(tmp_path, call):
+    write_policy(tmp_path / "a", *GOALS, seed=3, shared=False)
+    write_policy(tmp_path / "b", *GOALS, "--env.normalize-observation", seed=13)
+    code, said = call("a", "b", "--episodes", 40, "--out", "out", "--no-film")
+    assert code == 0, said
+    results = scores(tmp_path / "out")["results"]
+    assert [(r["seats"], r["actions"]) for r in results] == [
+        (["a", "b"], "drawn"),
+        (["a", "b"], "greedy"),
+        (["b", "a"], "drawn"),
+        (["b", "a"], "greedy"),
+    ]
+    assert list((tmp_path / "out").iterdir()) == [tmp_path / "out" / "evaluation.json"]
+    for result in results:
+        if result["actions"] == "greedy":
+            teams = [load_policy(tmp_path / name) for name in result["seats"]]
+            returns, arrivals, lengths = by_hand(teams, place(tmp_path / "a", 40), 0)
+            np.testing.assert_allclose(result["return_of_agents"], returns, rtol=1e-6)
+            np.testing.assert_allclose(result["events"]["arrival"], arrivals, rtol=1e-6)
+            assert result["length_mean"] == pytest.approx(lengths)
+    assert "arrival" in said
+    assert results[1]["return_of_agents"] != results[3]["return_of_agents"]
+
+
+def check_episodes(episodes, results):
+    """All that were played are in the file, in the order of the results."""
+    ends = np.cumsum(episodes.length)[:-1]
+    returns = [x.sum(axis=0) for x in np.split(np.asarray(episodes.reward), ends)]
+    means = np.reshape(returns, (len(results), -1, 2)).mean(axis=1)
+    np.testing.assert_allclose(means, [r["return_of_agents"] for r in results], rtol=1e-6)
+    lengths = np.reshape(episodes.length, (len(results), -1)).mean(axis=1)
+    np.testing.assert_allclose(lengths, [r["length_mean"] for r in results])
+
+
+def test_episodes_in_a_kitchen_are_written_as_a_table(tmp_path):
+    kitchen, plan = make("overcooked"), stored_plans()["cramped", "classic", 400]
+    states, rewards = replay(kitchen, plan.joint_actions()[:8])
+    games = Trajectories(
+        state=states,
+        action=plan.joint_actions()[:8],
+        reward=jnp.stack([rewards, rewards], axis=1),
+        terminated=jnp.zeros((8, 2), bool),
+        truncated=jnp.arange(8) == 7,
+        length=jnp.array([8]),
+    )
+    teams = [("team 1, drawn", ["a", "b"]), ("team 1, greedy", ["a", "c"])]
+    write_episodes(tmp_path / "x.npz", kitchen, "cramped", teams, lambda number: games)
+    table = read_table(tmp_path / "x.npz")
+    assert set(table["layout_name"]) == {"cramped_room"}
+    assert table["player_1_id"] == ["b"] * 8 + ["c"] * 8
+    assert set(table["trial_id"]) == {f"{team}, episode 1" for team, _ in teams}
+    both = jax.tree.map(lambda x: jnp.concatenate([x, x]), games)
+    assert eqx.tree_equal(trajectories_from_reference(table, kitchen.layout), both)
+
+
+def test_episodes_that_do_not_fit_into_memory_are_one_line(tmp_path, monkeypatch):
+    def play(number):
+        raise OutOfMemory(2 * 10**9, 10**9)
+
+    with pytest.raises(RunError, match=r"needs 2.0 GB .*: lower --episodes, or leave out"):
+        write_episodes(tmp_path / "x.npz", make("goals"), "room", [("team 1", ["a"])], play)
+
+
+def test_the_extra_for_tables_is_named_where_it_is_missing(tmp_path, monkeypatch):
+    def missing(library):
+        raise importlib.metadata.PackageNotFoundError(library)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    with pytest.raises(UsageError, match=r"'eqgrid\[trajectories\]'\. Or name a \.npz file\.$"):
+        check_file(tmp_path / "x.parquet")
+
+
+def by_hand(policies, env, seed):
+    """Every agent asks its own policy, one episode and one step after another."""
+    _, states = env.reset(jax.random.split(jax.random.key(seed))[1])
+    one, step = env.env.env, eqx.filter_jit(env.env.env.step)  # without AutoReset
+    arrival = read_names(one).index("arrival")
+    sums = []
+    for episode in range(env.num_envs):
+        state = jax.tree.map(lambda x, i=episode: x[i], states)
+        carries = [policy.initial_carry() for policy in policies]
+        returns, events, length, done = np.zeros(2), np.zeros(2), 0, False
+        while not done:
+            observation, actions = one.observe(state), []
+            for seat, policy in enumerate(policies):
+                action, carries[seat] = policy.act(observation, carries[seat], None, greedy=True)
+                actions.append(action[seat])
+            timestep, state = step(jax.random.key(0), state, jnp.stack(actions))
+            returns, length = returns + timestep.reward, length + 1
+            events = events + np.asarray(timestep.info["events"])[:, arrival]
+            done = bool(timestep.done)
+        sums.append((returns, events, length))
+    return [np.mean([x[i] for x in sums], axis=0) for i in range(3)]
+
+
+def read_names(env):
+    while not hasattr(env, "event_names"):
+        env = env.env
+    return env.event_names
+
+
+def test_agents_with_parameters_of_their_own_change_places(tmp_path):
+    shared = read_policy(write_policy(tmp_path / "a", *GOALS), None)
+    assert [team.seats for team in lineups([shared])] == [(shared.name, shared.name)]
+    own = read_policy(write_policy(tmp_path / "b", *GOALS, shared=False), None)
+    teams = lineups([own])
+    name = own.name
+    assert [team.seats for team in teams] == [
+        (f"{name} (agent 0)", f"{name} (agent 1)"),
+        (f"{name} (agent 1)", f"{name} (agent 0)"),
+    ]
+    observation = jnp.arange(2.0 * own.policy.observation.shape[1]).reshape(2, -1)
+    logits = own.policy.outputs(observation, None)[0]
+    swapped = teams[1].policies[0].outputs(observation[::-1], None)[0]
+    np.testing.assert_allclose(swapped, logits[::-1], rtol=1e-4)
+    assert [team.seats for team in lineups([own, own])] == [
+        (f"{name} (1)", f"{name} (2)"),
+        (f"{name} (2)", f"{name} (1)"),
+    ]
+
+
+@pytest.mark.slow
+def test_two_evaluations_in_one_second_lose_nothing(tmp_path, call, monkeypatch):
+    monkeypatch.setattr(_results.time, "strftime", lambda _: "now")
+    write_policy(tmp_path / "a", *GOALS)
+    for seed in (3, 4):
+        assert call("a", "--episodes", 2, "--no-film", "--seed", seed)[0] == 0
+    names = ("evaluation-room-now", "evaluation-room-now-2")
+    assert [scores(tmp_path / "runs" / name)["seed"] for name in names] == [3, 4]
+
+
+@pytest.mark.slow
+def test_numbers_that_cannot_be_written_are_said(tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write_policy(tmp_path / "a", *GOALS)
+    monkeypatch.setattr(_files, "_write", full)
+    monkeypatch.setattr("sys.argv", ["prog", "a", "--episodes", "2", "--no-film", "--out", "out"])
+    monkeypatch.setattr(_evaluation, "keep_compiled_programs", lambda: "")
+    monkeypatch.chdir(tmp_path)
+    assert exit_code(_evaluation) == 1
+    said = capsys.readouterr()
+    assert re.search(r"drawn .* \d+\.\d\d ± ", said.out)
+    assert said.err == "error: 'out/evaluation.json': No space left on device.\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_it_leaves_numbers_a_film_and_a_card(tmp_path, call, monkeypatch):
+    write_policy(tmp_path / "a.safetensors", *GOALS)
+    uploaded = []
+    monkeypatch.setattr(_evaluation, "upload", lambda *args: uploaded.append(args))
+    code, said = call(
+        *("a.safetensors", "--episodes", 4, "--out", "out", "--card", "card"),
+        *("--upload", "me/cooks", "--trajectories", "games.npz"),
+    )
+    assert code == 0, said
+    assert "seat 1" in said
+    assert uploaded == [(Path("card"), "me/cooks")]
+    result = scores(tmp_path / "out")
+    assert result["world"] == "goals"
+    assert result["layout"] == "room"
+    assert result["trained_steps"] == [7]
+    assert result["policies"] == ["a.safetensors"]
+    one = place(tmp_path / "a.safetensors", 1).env
+    check_episodes(load_trajectories(tmp_path / "games.npz", one), result["results"])
+    with Image.open(tmp_path / "out" / "episode.gif") as film:
+        assert 1 <= film.n_frames <= 12
+    names = {path.name for path in (tmp_path / "card").iterdir()}
+    assert names == {"README.md", "policy.safetensors", "evaluation.json", "episode.gif"}
+    policy = load_policy(tmp_path / "card" / "policy.safetensors")
+    assert eqx.tree_equal(policy, load_policy(tmp_path / "a.safetensors"))
+    text = (tmp_path / "card" / "README.md").read_text()
+    check_card(text, result)
+    code, said = call("card", "--episodes", 4, "--out", "again", "--no-film")
+    assert code == 0, "what is handed on can be evaluated"
+    assert scores(tmp_path / "again")["results"] != []
+
+
+def check_card(text, result):
+    _, front, body = text.split("---\n", 2)
+    lines = (line.partition(": ") for line in front.splitlines())
+    front = {key: json.loads(value) for key, _, value in lines}  # JSON is YAML
+    assert front["library_name"] == "eqgrid"
+    assert {"reinforcement-learning", "goals", "ippo"} <= set(front["tags"])
+    (entry,) = front["model-index"]
+    (of_entry,) = entry["results"]
+    drawn = result["results"][0]
+    value = f"{drawn['return_mean']:.2f} +/- {drawn['return_std']:.2f}"
+    assert of_entry["metrics"][0]["value"] == value
+    assert "![One episode, with drawn actions](episode.gif)" in body
+    assert "curve.png" not in body
+    assert "\npython experiments/evaluate.py policy.safetensors --episodes 4 --seed 0\n" in body
+
+
+class Hub:
+    """A client that remembers what it was told, or refuses."""
+
+    def __init__(self, error=None):
+        self.told, self.error = [], error
+
+    def create_repo(self, **told):
+        self.told.append(told)
+        if self.error:
+            raise self.error
+
+    def upload_folder(self, **told):
+        self.told.append(told)
+        return "https://hub/me/cooks"
+
+
+def test_a_folder_is_uploaded(tmp_path):
+    hub = Hub()
+    assert _hub.upload(tmp_path, "me/cooks", hub) == "https://hub/me/cooks"
+    assert hub.told == [
+        {"repo_id": "me/cooks", "repo_type": "model", "exist_ok": True},
+        {"folder_path": str(tmp_path), "repo_id": "me/cooks", "repo_type": "model"},
+    ]
+    with pytest.raises(RunError, match=r"cannot be uploaded to 'me/cooks': no such user$"):
+        _hub.upload(tmp_path, "me/cooks", Hub(ValueError("no such user\nat all")))
+
+
+def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(_hub.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"pip install 'eqgrid\[hub\]'"):
+        _hub.upload(tmp_path, "me/cooks")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "layout", "algorithm"),
+    [
+        (("--env.observation", "features"), "ring", "ippo"),
+        (("--critic", "state"), "forced", "mappo"),
+        (("--env.layout", "generated", "--env.generated.pool", "4"), "cramped", "ippo"),
+        (("--env.name", "warehouse", "--env.horizon", "10"), None, "ippo"),
+    ],
+    ids=["another layout", "without the state", "from drawn layouts", "with ids and moments"],
+)
+def test_it_plays_wherever_the_policy_fits(tmp_path, call, flags, layout, algorithm):
+    horizon = () if "--env.horizon" in flags else ("--env.horizon", "10")
+    write_policy(tmp_path / "a", *flags, *horizon, algorithm=algorithm)
+    chosen = ("--layout", layout) if layout else ()
+    code, said = call("a", *chosen, "--episodes", 2, "--out", "out")
+    assert code == 0, said
+    result = scores(tmp_path / "out")
+    assert result["layout"] == (layout or "tiny-2ag-normal")
+    assert result["results"][0]["length_mean"] == 10
+
+
+def test_a_policy_takes_the_text_of_its_layout_along(tmp_path):
+    text = "XXPXXX\nO  2 O\nX1   X\nXDXSXX\n"
+    (tmp_path / "mine.layout").write_text(text)
+    env = parse("ippo", ["--env.layout", str(tmp_path / "mine.layout")]).env
+    assert portable(env) == dataclasses.replace(env, layout=text)
+    grid = f"'grid': {text.strip()!r}"
+    text = f"{{{grid},\n'start_all_orders': [{{'ingredients': ['onion']}}]}}\n"
+    (tmp_path / "theirs.layout").write_text(text)
+    theirs = dataclasses.replace(env, layout=str(tmp_path / "theirs.layout"))
+    assert portable(theirs) == dataclasses.replace(env, layout=text)
+    named = parse("ippo", []).env
+    assert portable(named) is named
+    assert portable(dataclasses.replace(named, practice=("ring",))) == named
+
+
+BAD = {
+    "nothing": ((), "Name the folder of a run"),
+    "missing": (("nowhere",), "There is no checkpoint 'nowhere'"),
+    "empty folder": (("empty",), "There is no policy in the folder 'empty'"),
+    "damaged": (("damaged",), "'damaged' is damaged"),
+    "no checkpoint": (("text",), "'text' is damaged, or no checkpoint"),
+    "without a run": (("alone",), "does not say what it was trained in"),
+    "three": (("goals", "goals", "goals"), "give one policy, which then plays with itself, or 2"),
+    "two worlds": (("goals", "kitchen"), "'goals' was trained in goals, but 'kitchen' in overcook"),
+    "two layouts": (("kitchen", "ring"), "in cramped, but 'ring' in ring: choose with --layout"),
+    "other numbers": (("planes", "--layout", "ring"), "'planes' cannot act in overcooked, ring: "),
+    "unknown layout": (("kitchen", "--layout", "cramped_rom"), "did you mean cramped_room"),
+    "missing layout": (("kitchen", "--layout", "no/such.layout"), "There is no layout file"),
+    "no layouts": (("food", "--layout", "ring"), "leave out --layout"),
+    "empty out": (("goals", "--out", ""), "--out is empty: name a path, or leave it out."),
+    "empty card": (("goals", "--card="), "--card is empty"),
+    "no episodes": (("goals", "--episodes", "0"), "--episodes must be at least 1"),
+    "upload alone": (("goals", "--upload", "a/b"), "add --card"),
+    "two cards": (("goals", "goals", "--card", "c"), "--card describes one policy"),
+    "card on something": (("goals", "--card", "full"), "The folder 'full' is not empty"),
+    "into a run": (("goals", "--out", "run"), "'run' exists and is not empty: choose another"),
+    "other suffix": (("kitchen", "--trajectories", "x.csv"), "ends in .parquet or .npz"),
+    "no folder": (("kitchen", "--trajectories", "no/x.npz"), "There is no folder 'no'"),
+    "no new file": (("kitchen", "--trajectories", "text.npz"), "'text.npz' exists: choose another"),
+    "no table": (("goals", "--trajectories", "x.parquet"), "name a .npz file for --trajectories"),
+    "unknown flag": (("goals", "--layuot", "ring"), "--layout"),
+    "unknown choice": (("goals", "--which", "worst"), "--which must be one of"),
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Policies of all kinds, and what only looks like one."""
+    folder = tmp_path_factory.mktemp("files")
+    write_policy(folder / "goals", *GOALS)
+    write_policy(folder / "kitchen")
+    write_policy(folder / "ring", "--env.layout", "ring")
+    write_policy(folder / "planes", "--env.observation", "planes")
+    write_policy(folder / "food", "--env.name", "foraging")
+    save_policy(folder / "alone", load_policy(folder / "goals"))
+    content = bytearray((folder / "goals").read_bytes())
+    content[-1] ^= 1
+    (folder / "damaged").write_bytes(content)
+    (folder / "text").write_text("no policy")
+    (folder / "text.npz").write_text("no policy")
+    (folder / "empty").mkdir()
+    (folder / "full" / "folder").mkdir(parents=True)
+    (folder / "run").mkdir()
+    (folder / "run" / "config.toml").write_text("")
+    return folder
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize(("args", "says"), BAD.values(), ids=BAD)
+def test_bad_usage_is_one_line(call, monkeypatch, files, args, says):
+    monkeypatch.chdir(files)
+    before = sorted(files.rglob("*"))
+    code, said = call(*args)
+    assert code in (1, 2)
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert says in said
+    assert sorted(files.rglob("*")) == before, "nothing is written"
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize(
+    ("entries", "says"),
+    [
+        ({"env": {"name": "moon"}}, "has 'moon' for 'env.name'"),
+        ({"env": {"name": "goals", "layuot": "room"}}, "did you mean 'env.layout'"),
+        ({"env": 3}, "'env'"),
+        ({"width": "wide"}, "must be a whole number"),
+        ({"env": {"name": ["goals"]}}, "has ['goals'] for 'env.name'"),
+        ({"env": {"name": "goals", "horizon": 10**9}}, "--env.horizon must be at least 1 and at"),
+        ({"shaping": math.nan}, "--shaping must be a finite number"),
+    ],
+)
+def test_strange_settings_are_one_line(call, tmp_path, entries, says):
+    write_policy(tmp_path / "a", *GOALS)
+    metadata = read_metadata(tmp_path / "a")
+    metadata["run"] |= entries
+    save_policy(tmp_path / "a", load_policy(tmp_path / "a"), metadata)
+    code, said = call("a")
+    assert code == 1
+    assert said.startswith("error: The settings in the policy 'a' ")
+    assert said.count("\n") == 1
+    assert says in said
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize(
+    "entries",
+    [{"env_steps": "text"}, {"env_steps": -1}, {"run": []}, {"run": {"algorithm": 3}}],
+    ids=str,
+)
+def test_strange_metadata_are_one_line(call, tmp_path, entries):
+    write_policy(tmp_path / "a", *GOALS)
+    metadata = read_metadata(tmp_path / "a") | entries
+    save_policy(tmp_path / "a", load_policy(tmp_path / "a"), metadata)
+    code, said = call("a", "--card", "card")
+    assert code == 1
+    assert said.startswith("error: The metadata of 'a' are not those of a run: ")
+    assert said.count("\n") == 1
+    assert os.listdir(tmp_path) == ["a"], "nothing is written"
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize(
+    ("world", "flag"),
+    [("overcooked", "layout"), ("overcooked", "practice"), ("goals", "layout")],
+)
+def test_a_file_that_a_policy_names_is_not_opened(call, tmp_path, monkeypatch, world, flag):
+    """Not even if there is a layout in it."""
+    write_policy(tmp_path / "a", "--env.name", world)
+    metadata = read_metadata(tmp_path / "a")
+    path = str(tmp_path / "mine.layout")
+    Path(path).write_text(str(make(world).layout))
+    metadata["run"]["env"][flag] = [path] if flag == "practice" else path
+    save_policy(tmp_path / "a", load_policy(tmp_path / "a"), metadata)
+    opened = []
+    for module in (_layout, _layouts, _policies):
+        monkeypatch.setattr(module, "read_regular_text", opened.append)
+    code, said = call("a")
+    assert (code, opened) == (1, [])
+    assert said == (
+        f"error: The policy 'a' was trained in the layout {path!r}, which is no known name, and a "
+        "file that a policy names is not opened: choose a layout with --layout.\n"
+    )
+
+
+@pytest.mark.slow
+def test_nothing_that_is_handed_on_tells_of_folders(tmp_path, call, monkeypatch):
+    """Not even where all paths are absolute, and texts of others are Markdown and HTML."""
+    policy = write_policy(tmp_path / "runs" / "a.safetensors", *GOALS)
+    metadata = read_metadata(policy)
+    metadata["run"]["partners"]["policies"] = ["/home/somebody/friend.safetensors"]
+    about, data = _checkpoint.read(policy)
+    about["metadata"] = metadata
+    strange = "1\n\n# Mine\n<script>x</script> [a](http://b)"
+    metadata["policy"]["versions"] = {"eqgrid": strange, "jax": "\ud800"}
+    text = json.dumps(about)
+    digest = _checkpoint._digest(text, data)
+    policy.write_bytes(save_arrays(data, {"about": text, "sha256": digest}))
+    layout = tmp_path / "mine.layout"
+    layout.write_text("#####\n#1 2#\n#   #\n#####\n")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    code, said = call(
+        *(policy, "--episodes", 2, "--out", tmp_path / "out", "--card", tmp_path / "card"),
+        *("--no-film", "--layout", layout),
+    )
+    assert code == 0, said
+    result = scores(tmp_path / "card")
+    assert result["policies"] == ["a.safetensors"]
+    assert result["results"][0]["seats"] == ["a.safetensors"] * 2
+    assert result["layout"] == "mine.layout"
+    assert shown_path(f"cramped, {layout}") == "cramped,mine.layout"
+    assert without_folders([f"ring,{layout}", "ring, circuit"]) == [
+        "ring,mine.layout",
+        "ring, circuit",
+    ]
+    for path in (tmp_path / "card").iterdir():
+        content = path.read_bytes()
+        assert str(tmp_path).encode() not in content
+        assert b"somebody" not in content
+    body = (tmp_path / "card" / "README.md").read_text()
+    assert "\n# Mine" not in body
+    assert r"1 \# Mine \<script\>x\</script\> \[a\]\(http://b\)" in body
+    assert "policy.safetensors --episodes 2 --seed 0 --layout mine.layout\n" in body
+    settings = read_metadata(tmp_path / "card" / "policy.safetensors")["run"]
+    assert settings["partners"]["policies"] == ["friend.safetensors"]
+
+
+@pytest.mark.slow
+def test_a_run_leaves_a_policy_that_can_be_evaluated(tmp_path, own_caches):
+    flags = "--env.name goals --total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon"
+    flags += " 20 --eval-episodes 4 --final-episodes 8 --eval-every 128 --out run"
+    flags += " --env.normalize-observation"
+    start(tmp_path, own_caches, "ippo.py", *flags.split())
+    run = tmp_path / "run"
+    result = json.loads((run / "result.json").read_text())
+    which = "best" if result["best_return_mean"] >= result["eval_return_mean"] else "last"
+    assert result["policy"] == which
+    metadata = read_metadata(run / "policy.safetensors")
+    assert metadata["checkpoint"] == which
+    assert metadata["run"] == tomllib.loads((run / "config.toml").read_text())
+    name = "best_return_mean" if which == "best" else "eval_return_mean"
+    assert metadata["eval_return_mean"] == result[name]
+    whole = load_file(run / "checkpoints" / f"{which}.safetensors")
+    for leaf, array in load_file(run / "policy.safetensors").items():
+        if leaf.startswith(".actor_critic"):
+            kept = whole[leaf.replace(".actor_critic", ".policy")]
+            np.testing.assert_array_equal(array, kept)
+    policy = load_policy(run)
+    assert policy.normalization is not None
+    (run / "policy.safetensors").unlink()  # as in a run that was killed
+    assert eqx.tree_equal(load_policy(run, which=which), policy)
+    start(
+        tmp_path,
+        own_caches,
+        "evaluate.py",
+        *["run", "--episodes", "4", "--out", "out", "--card", "card"],
+    )
+    assert (tmp_path / "card" / "curve.png").exists()
+    assert scores(tmp_path / "out")["policies"] == [str(Path("run/checkpoints/best.safetensors"))]
+
+
+def start(folder, env, script, *args):
+    command = [sys.executable, ROOT / "experiments" / script, *args]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+PUBLISHED = re.findall(
+    r"^\| `(\w+)\.safetensors` \| \w+ \| \d+ \| (\d+) \|$",
+    (ROOT / "docs" / "policies.md").read_text(),
+    flags=re.MULTILINE,
+)
+
+
+def test_every_kitchen_has_a_published_policy():
+    assert [name for name, _ in PUBLISHED] == list(KITCHENS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "earns"), PUBLISHED)
+def test_a_published_policy_earns_what_the_page_says(call, tmp_path, name, earns):
+    policy = ROOT / "experiments" / "policies" / f"{name}.safetensors"
+    code, said = call(policy, "--episodes", "16", "--out", "out", "--no-film")
+    assert code == 0, said
+    results = json.loads((tmp_path / "out" / "evaluation.json").read_text())["results"]
+    drawn = next(result for result in results if result["actions"] == "drawn")
+    assert drawn["return_mean"] >= 0.95 * float(earns)

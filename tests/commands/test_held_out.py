@@ -1,0 +1,211 @@
+"""`partners.py`, as a person uses it: its file of partners, its numbers, and how it says no."""
+
+import csv
+import dataclasses
+import json
+import sys
+
+import jax
+import numpy as np
+import pytest
+from command_lines import exit_code
+from test_crossplay import GOALS, write_policy
+
+from agents import PolicyPartner, load_policy
+from agents.commands import _best_responses, _partners
+from agents.commands._best_responses import BestResponses, training_settings
+from agents.commands._heldout import HELD_OUT, HeldOut, build_partners, read_held_out
+from agents.commands._partners import summary
+from agents.runs.display._errors import UsageError
+from agents.runs.settings._config import parse
+from agents.runs.single._build import as_shown
+from agents.runs.worlds._worlds import WORLDS, Kitchen, default_world
+from eqgrid import NoisyPartner, RandomPartner, StayPartner, make, play
+
+KITCHEN = ("--env.horizon", "12")
+STAY = '[[partner]]\nname = "stay"\nkind = "stay"\n'
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """Calls the command line in an empty folder; gives its exit code and what it said."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_partners, "keep_compiled_programs", lambda: "")
+
+    def call(*args) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
+        code = exit_code(_partners)
+        said = capsys.readouterr()
+        return code, said.err or said.out
+
+    return call
+
+
+def test_the_published_partners_can_be_read_and_built():
+    partners, seed = read_held_out(HELD_OUT)
+    assert seed == 0
+    assert len({partner.name for partner in partners}) == len(partners) >= 12
+    scripts = [partner for partner in partners if partner.kind != "policy"]
+    built = build_partners(scripts, HELD_OUT, Kitchen(), make("overcooked"))
+    assert [float(x.level) for x in built] == pytest.approx([x.noise for x in scripts])
+    command = next(x for x in partners if x.kind == "policy").command(
+        HELD_OUT, Kitchen(dynamics="interactive")
+    )
+    _, _, *flags = command.split()
+    config = parse("ippo", flags)
+    assert (config.seed, config.env.rules) == (1001, "interactive")
+
+
+@pytest.mark.slow
+def test_scores_and_proximities(tmp_path, call, monkeypatch):
+    """Best responses are taken as known: to train one is tested by itself."""
+    write_policy(tmp_path / "mine", *GOALS, seed=1)
+    (tmp_path / "set.toml").write_text("seed = 3\n" + STAY.replace("stay", "random"))
+    monkeypatch.setattr(_partners, "train_best_response", lambda *_: [1.0, 3.0])
+    flags = ("--partners", "set.toml", "--episodes", 4, "--train-best-responses")
+    code, said = call("mine", *flags, "--out", "out")
+    assert code == 0, said
+    assert "best response to random: 1.0, 3.0" in said
+    stored = json.loads((tmp_path / "set.best-responses.json").read_text())
+    ((world, found),) = stored.items()
+    assert world.startswith("goals, room, 12 steps, ")
+    entry = {"returns": [1.0, 3.0], "steps": 1_000_000, "seed": 3}
+    assert found["random"] == {**entry, "partner": found["random"]["partner"]}
+    result = json.loads((tmp_path / "out/partners.json").read_text())
+    with open(tmp_path / "out/partners.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["partner"], row["seat"]) for row in rows] == [("random", "0"), ("random", "1")]
+    config = parse("ippo", GOALS)
+    env = as_shown(config, config.env.build(train=False))
+    mine = PolicyPartner(load_policy(tmp_path / "mine"))
+    team = (mine, NoisyPartner(RandomPartner(env.action_space), 0.0, env.action_space))
+    games = jax.vmap(lambda key: play(env, team, key).episode_return.mean())
+    expected = games(jax.random.split(jax.random.key(3), 4)).mean()
+    assert float(rows[0]["mean"]) == pytest.approx(float(expected))
+    total = sum(float(row["mean"]) for row in rows)
+    assert result["proximities"]["random"] == pytest.approx(total / 4)
+    assert call("mine", *flags, "--out", "again")[0] == 0  # what is known is not trained again
+
+
+@pytest.mark.slow
+def test_a_best_response_is_trained(monkeypatch):
+    monkeypatch.setattr(_best_responses, "_EPISODES", 2)
+    returns = _best_responses.train_best_response(parse("ippo", GOALS), StayPartner(4), 9000, 0)
+    assert np.asarray(returns).shape == (2,)
+
+
+def test_a_best_response_is_trained_as_its_world_says():
+    flags = ["--env.name", "warehouse", "--env.no-normalize-observation", "--env.horizon", "9"]
+    config = parse("ippo", flags)
+    found = training_settings(config, 10)
+    assert found.env == dataclasses.replace(config.env, normalize_observation=True)
+    assert (found.ppo, found.agent_id) == (config.ppo, True)
+    kitchen = parse("ippo", ["--env.normalize-observation", "--env.practice", "ring"])
+    found = training_settings(kitchen, 10).env
+    assert found == Kitchen()
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_every_world_can_be_judged(name):
+    world = default_world(name)
+    assert world.as_judged() == world
+
+
+def test_a_share_needs_a_best_response_that_earns_something(tmp_path):
+    best = BestResponses(tmp_path / "set.toml", parse("ippo", []))
+    partners = [HeldOut(name, "stay") for name in ("a", "b", "c")]
+    best.keep(partners[0], [10.0, 30.0], 1, 0)
+    best.keep(partners[1], [0.0, 0.0], 1, 0)
+    again = BestResponses(tmp_path / "set.toml", parse("ippo", []))
+    said = summary(partners, np.asarray([[20.0, 10.0], [0.0, 0.0], [6.0, 6.0]]), again)
+    assert said["proximities"] == {"a": 0.75, "b": None, "c": None}
+    assert said["returns"] == {"a": 15.0, "b": 0.0, "c": 6.0}
+    assert said["proximity_iqm"] == 0.75
+    assert again.returns(dataclasses.replace(partners[0], noise=0.1)) is None, "somebody else"
+    longer = BestResponses(tmp_path / "set.toml", parse("ippo", ["--env.horizon", "401"]))
+    assert longer.returns(partners[0]) is None
+    flags = ["--env.random-starts", "0", "--env.practice", "ring"]
+    trained_elsewhere = BestResponses(tmp_path / "set.toml", parse("ippo", flags))
+    assert trained_elsewhere.returns(partners[0]) == [10.0, 30.0], "the game is the same"
+    assert said["return_iqm"] == pytest.approx(7.0)
+
+
+def test_best_responses_to_the_scripts_in_cramped_come_with_eqgrid():
+    partners, _ = read_held_out(HELD_OUT)
+    best = BestResponses(HELD_OUT, parse("ippo", ["--env.layout", "cramped"]))
+    known = {x.name: best.returns(x) for x in partners if x.kind != "policy"}
+    assert len(known) == 9
+    for name, returns in known.items():
+        assert returns is not None, name
+        assert 0 < sum(returns) <= 2 * 280, name
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', '{"a": {"b": {"returns": ["x"]}}}'])
+def test_a_damaged_file_of_best_responses(tmp_path, text):
+    (tmp_path / "set.best-responses.json").write_text(text)
+    with pytest.raises(UsageError, match="is damaged: move it away"):
+        BestResponses(tmp_path / "set.toml", parse("ippo", []))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("partner = 3", "must have tables"),
+        ("seed = 1", "must have tables"),
+        ("seed = -1\n" + STAY, "must have tables"),
+        ("a = [", "is no TOML"),
+        (STAY + STAY, "two partners 'stay'"),
+        (STAY + "noise = 2", "a `noise` between 0 and 1"),
+        (STAY + "noise = true", "a noise of the wrong type: True"),
+        (STAY + "speed = 2", "has the key 'speed': known are name, kind"),
+        ('[[partner]]\nname = "a/b"\nkind = "stay"', "the name of a folder"),
+        ('[[partner]]\nname = "a"\nkind = "cat"', "needs a `kind`: one of stay, random"),
+        ('[[partner]]\nname = "a"\nkind = "policy"', "needs `steps`"),
+    ],
+)
+def test_a_file_that_cannot_be_used(tmp_path, text, sentence):
+    (tmp_path / "set.toml").write_text(text)
+    with pytest.raises(UsageError, match=sentence):
+        read_held_out(tmp_path / "set.toml")
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        ((), "Name the folder of a run"),
+        (("mine", "--episodes", 1), "--episodes must be at least 2"),
+        (("mine", "--partners", "no.toml"), "partners 'no.toml' cannot be read: No such file"),
+        (
+            ("mine", "--partners", "set.toml"),
+            "'p' is not trained yet: run `python experiments/ippo",
+        ),
+        (("walker", "--scripts-only"), "is a cook, for one kitchen of the world overcooked"),
+        (
+            ("three", "--partners", "random.toml", "--train-best-responses"),
+            "Best responses are for worlds of two agents: omit --train-best-responses.",
+        ),
+        (
+            ("mine", "--partners", "others.toml"),
+            "'p' was trained with the rules 'interactive', but the policies that are judged with",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path, call, args, sentence):
+    goals = ("--env.name", "goals")
+    worlds = {"mine": KITCHEN, "walker": goals, "three": (*goals, "--env.num-agents", "3")}
+    for name in set(args) & set(worlds):
+        write_policy(tmp_path / name, *worlds[name])
+    policy = '[[partner]]\nname = "p"\nkind = "policy"\nsteps = 9\n'
+    (tmp_path / "set.toml").write_text(STAY + policy)
+    (tmp_path / "others.toml").write_text(policy)
+    if "others.toml" in args:
+        write_policy(
+            tmp_path / "others/cramped/p/policy.safetensors", "--env.dynamics", "interactive"
+        )
+    (tmp_path / "random.toml").write_text(STAY.replace("stay", "random"))
+    code, said = call(*args)
+    assert code == 2
+    assert said.startswith("error: ")
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "runs").exists()

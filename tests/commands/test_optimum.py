@@ -1,0 +1,117 @@
+"""The command that finds the best possible return, and the plans that are kept with the package."""
+
+import json
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optimum
+import pytest
+from kitchen_checks import Blind
+
+from agents.runs import _command
+from agents.runs.worlds._worlds import Kitchen
+from eqgrid.envs.overcooked import (
+    KITCHENS,
+    Overcooked,
+    best_known_return,
+    load_layout,
+    reachable_counters,
+    replay,
+    stored_plans,
+)
+
+
+def run(monkeypatch, *args):
+    # The signals and the output of this process are those of the tests.
+    monkeypatch.setattr(_command.Process, "listen", _command.Process)
+    monkeypatch.setattr(optimum, "keep_compiled_programs", lambda: "")
+    monkeypatch.setattr(sys, "argv", ["optimum", *map(str, args)])
+    with pytest.raises(SystemExit) as stop:
+        optimum.main()
+    return stop.value.code
+
+
+@pytest.mark.parametrize("dynamics", ["classic", "interactive"])
+def test_every_stored_plan_earns_what_it_says(dynamics):
+    plans = [plan for plan in stored_plans().values() if plan.dynamics == dynamics]
+    assert {plan.horizon for plan in plans} == {400}
+    envs = [
+        Overcooked(load_layout(plan.layout).pad(5, 9), dynamics=dynamics, observation=Blind())
+        for plan in plans
+    ]
+    _, rest = eqx.partition(envs[0], eqx.is_array)
+    stacked = jax.tree.map(
+        lambda *x: jnp.stack(x), *(eqx.filter(env, eqx.is_array) for env in envs)
+    )
+    actions = jnp.stack([plan.joint_actions() for plan in plans])
+    play = eqx.filter_vmap(lambda env, actions: replay(env, actions)[1].sum())
+    earned = play(eqx.combine(stacked, rest), actions)
+    assert earned.tolist() == [plan.value for plan in plans]
+    for plan in plans:
+        assert plan.upper is None or plan.upper >= plan.value
+        assert set(plan.counters) <= set(reachable_counters(load_layout(plan.layout)))
+
+
+def test_the_best_known_returns_are_those_of_the_plans():
+    assert {name for name, dynamics, _ in stored_plans() if dynamics == "classic"} == set(KITCHENS)
+    assert best_known_return("cramped", "classic", 400) == 280
+    assert best_known_return("cramped_room", "classic", 400) == 280
+    assert best_known_return("cramped", "classic", 300) is None
+    assert Kitchen(layout="cramped").optimum == 280
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["nowhere"], "There is no layout 'nowhere'"),
+        (["cramped,ring"], "name one layout"),
+        (["cramped", "--counters", "0"], "row,column"),
+        (["cramped", "--counters", "0,2"], "There is no counter in row 0, column 2"),
+        (["cramped", "--horizon", "0"], "--horizon must be at least 1"),
+        (["cramped", "--counters", "99,99"], "There is no counter in row 99, column 99"),
+        (["cramped", "--memory-gib", "nan"], "must be above 0"),
+        (["cramped", "--disk-gib", "nan"], "must be above 0"),
+        (["cramped", "--memory-gib", "0.0001"], "use fewer counters"),
+        (["no/file.layout", "--store"], "--store keeps plans of layouts with a name"),
+        (["cramped", "--dynamics", "tragic"], "tragic"),
+    ],
+)
+def test_bad_usage_is_one_line(monkeypatch, capsys, tmp_path, args, says):
+    assert run(monkeypatch, *args, "--out", tmp_path / "deep" / "out") == 2
+    assert list(tmp_path.iterdir()) == []
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert says in error
+
+
+def test_a_mistake_of_ours_is_not_told_as_one_of_the_user(monkeypatch, tmp_path):
+    def mistake(*_):
+        raise ValueError("operands could not be broadcast together")
+
+    monkeypatch.setattr(optimum, "search", mistake)
+    with pytest.raises(ValueError, match="operands"):
+        run(monkeypatch, "cramped", "--out", tmp_path)
+
+
+@pytest.mark.slow
+def test_a_plan_is_found_replayed_filmed_and_stored(monkeypatch, capsys, tmp_path):
+    plans = tmp_path / "plans.json"
+    plans.write_text(optimum.PLANS_FILE.read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setattr(optimum, "PLANS_FILE", plans)
+    out = tmp_path / "out"
+    assert run(monkeypatch, "cramped_room", "--horizon", 33, "--store", "--out", out) == 0
+    assert "20 is the best possible return without counters" in capsys.readouterr().out
+    assert sorted(path.name for path in out.iterdir()) == ["episode.gif", "plan.json"]
+    found = json.loads((out / "plan.json").read_text(encoding="utf-8"))
+    assert found["value"] == 20
+    assert found["joint_states"] == 36_800
+    assert [len(digits) for digits in found["actions"]] == [33, 33]
+    entries = json.loads(plans.read_text(encoding="utf-8"))
+    assert len(entries) == len(stored_plans()) + 1
+    (new,) = [entry for entry in entries if entry["horizon"] == 33]
+    assert new["layout"] == "cramped"
+    assert np.isclose(new["value"], 20)

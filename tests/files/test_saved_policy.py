@@ -1,0 +1,685 @@
+"""Policies that travel: a loaded one acts as the trained one, and what does not fit is refused."""
+
+import json
+import math
+import struct
+import subprocess
+import sys
+from typing import final
+
+import distrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from learners import GRU, Clock, build, clocks
+from race import Race
+from safetensors.numpy import save as save_arrays
+
+import agents
+from agents import (
+    CNN,
+    MLP,
+    PPO,
+    AbstractActionHead,
+    AbstractNetwork,
+    ActorCritic,
+    CheckpointError,
+    GlobalState,
+    JointObservation,
+    LocalObservation,
+    describe_policy,
+    evaluate,
+    find_policy,
+    init_train_state,
+    load_policy,
+    mixed_team,
+    read_metadata,
+    restore,
+    save,
+    save_policy,
+    train,
+    trained_policy,
+)
+from agents.files import _checkpoint
+from agents.files._description import ACTIVATIONS
+from agents.policies._trained_policy import _check_arrays
+from eqgrid import (
+    AbstractSpace,
+    AbstractVectorEnv,
+    AbstractVectorWrapper,
+    AutoReset,
+    LogEpisodes,
+    NormalizeObservation,
+    NormalizeReward,
+    Vectorize,
+    make,
+)
+from eqgrid.grid import WithState
+
+ENVS = 4
+SMALL = PPO(rollout_length=8, num_epochs=1, num_minibatches=2)
+
+
+def foraging(num_envs=ENVS, *, state=False, **options):
+    world = make("foraging", size=5, num_food=1, horizon=10, **options)
+    world = world.with_observation(WithState(world.observation)) if state else world
+    return Vectorize(AutoReset(LogEpisodes(world)), num_envs)
+
+
+def policy_of(env, key, **choices):
+    """A policy that nobody trained, with the moments of a first observation."""
+    _, env_state = env.reset(key)
+    return trained_policy(build(env, key, **choices), env, env_state)
+
+
+def some_mlp(*args, **options):
+    choices = {"activation": jax.nn.gelu, "precision": "bfloat16"}
+    return MLP(*args, width=8, depth=3, **choices, **options)
+
+
+def some_gru(*args, **options):
+    return agents.GRU(*args, width=6, encoder=some_cnn, **options)
+
+
+def some_cnn(*args, **options):
+    return CNN(*args, features=3, depth=2, **{"width": 5, **options})
+
+
+def straight(*args, **options):
+    return MLP(*args, depth=0, **options)
+
+
+POLICIES = {
+    "defaults": lambda key: policy_of(foraging(), key),
+    "mlp": lambda key: policy_of(foraging(), key, network=some_mlp),
+    "no hidden layer": lambda key: policy_of(foraging(), key, network=straight),
+    "cnn": lambda key: policy_of(foraging(observation="grid"), key, network=some_cnn),
+    "gru": lambda key: policy_of(foraging(observation="grid"), key, network=some_gru),
+    "independent gru": lambda key: policy_of(
+        foraging(observation="grid"), key, network=some_gru, shared=False
+    ),
+    "independent": lambda key: policy_of(foraging(), key, network=some_mlp, shared=False),
+    "independent cnn": lambda key: policy_of(
+        foraging(observation="grid"), key, network=some_cnn, shared=False
+    ),
+    "joint": lambda key: policy_of(foraging(), key, view=JointObservation()),
+    "state": lambda key: policy_of(foraging(state=True), key, view=GlobalState()),
+    "normalised": lambda key: policy_of(NormalizeObservation(foraging()), key),
+    "normalised state": lambda key: policy_of(
+        NormalizeObservation(foraging(state=True), clip=math.inf), key, view=GlobalState()
+    ),
+    "normalised deep inside": lambda key: policy_of(
+        NormalizeReward(NormalizeObservation(foraging())), key
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", POLICIES)
+def test_what_was_saved_is_loaded(name, key, tmp_path):
+    policy = POLICIES[name](key)
+    save_policy(tmp_path / "a", policy, {"note": "mine"})
+    loaded = load_policy(tmp_path / "a")
+    assert eqx.tree_equal(loaded, policy)
+    metadata = read_metadata(tmp_path / "a")
+    assert metadata["note"] == "mine"
+    assert metadata["policy"]["num_agents"] == 2
+    assert metadata["policy"]["action_space"] == {"kind": "discrete", "n": 6}
+    assert set(metadata["policy"]["versions"]) == {"eqgrid", "jax", "equinox"}
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=ACTIVATIONS)
+def test_activations_have_names(activation, key, tmp_path):
+    env = clocks(1)
+    policy = policy_of(env, key, network=lambda *a, **o: MLP(*a, activation=activation, **o))
+    save_policy(tmp_path / "a", policy)
+    assert load_policy(tmp_path / "a").actor_critic.actor.network.activation is activation
+
+
+def test_a_dict_is_an_observation_too(key, tmp_path):
+    env = NormalizeObservation(Vectorize(AutoReset(LogEpisodes(Race())), ENVS))
+
+    def network(in_shape, out_size, **options):
+        return Reader(MLP((math.prod(in_shape["vector"]),), out_size, **options))
+
+    policy = policy_of(env, key, network=network)
+    save_policy(tmp_path / "a", policy)
+    assert eqx.tree_equal(load_policy(tmp_path / "a", networks={"Reader": network}), policy)
+
+
+class Reader(AbstractNetwork):
+    """A network of somebody else's."""
+
+    mlp: MLP
+
+    def initial_carry(self):
+        return None
+
+    def __call__(self, x, carry):
+        return self.mlp(x["vector"], carry)
+
+
+@pytest.mark.slow
+def test_it_acts_as_the_trained_one_to_the_bit(key, tmp_path):
+    env = NormalizeObservation(foraging())
+    state = init_train_state(SMALL, env, key, shared=False)
+    run = train(SMALL, env, state, num_updates=3)
+    env_state = run.state.runner.env_state
+    save_policy(tmp_path / "a", trained_policy(run.state.policy, env, env_state))
+    save(tmp_path / "b", run.state, {**describe_policy(run.state, env), "number": 1})
+    trained = evaluate(run.state.policy, env.freeze(env_state), key)
+    for name in ("a", "b"):
+        loaded = load_policy(tmp_path / name)
+        assert eqx.tree_equal(loaded.actor_critic, run.state.policy)
+        assert eqx.tree_equal(evaluate(loaded.actor_critic, loaded.wrap(foraging()), key), trained)
+
+
+@pytest.mark.slow
+def test_a_policy_outlives_the_state_that_train_consumes(key):
+    env = NormalizeObservation(clocks(ENVS))
+    state = init_train_state(SMALL, env, key)
+    policy = trained_policy(state.policy, env, state.runner.env_state)
+    frozen = env.freeze(state.runner.env_state)
+    before = jax.tree.map(np.array, eqx.filter((policy, frozen), eqx.is_array))
+    train(SMALL, env, state, num_updates=2, donate=True)
+    with pytest.raises(RuntimeError, match="deleted"):
+        np.array(state.runner.env_state.moments.mean)
+    after = eqx.filter((policy, frozen), eqx.is_array)
+    jax.tree.map(np.testing.assert_array_equal, after, before)
+
+
+def test_observations_are_those_of_the_wrapper(key):
+    env = NormalizeObservation(clocks(ENVS))
+    _, env_state = env.reset(jax.random.key(1))
+    policy = trained_policy(build(env, key), env, env_state)
+    raw, _ = env.env.reset(key)
+    seen, _ = env.freeze(env_state).reset(key)
+    normalised = eqx.filter_jit(policy.normalization)
+    for one in range(ENVS):
+        np.testing.assert_array_equal(normalised(raw[one], local=False), seen[one])
+    expected, _, _ = policy.actor_critic(seen[0], None)
+    logits, _ = policy.outputs(raw[0], None)
+    np.testing.assert_allclose(jax.nn.log_softmax(logits), expected.logits, rtol=1e-5)
+
+
+def test_actions_are_drawn_by_their_probabilities(key):
+    policy = policy_of(clocks(1), key)
+    bias = jnp.log(jnp.asarray([0.2, 0.7, 0.1]))
+    policy = eqx.tree_at(
+        lambda p: p.actor_critic.actor.network.layers[-1], policy, replace_fn=silent(bias)
+    )
+    observation = np.zeros((2, 4))
+    keys = jax.random.split(key, 4000)
+    actions, carry = jax.vmap(lambda k: policy.act(observation, None, k))(keys)
+    assert carry is None
+    assert actions.dtype == jnp.int32
+    shares = [float((actions == action).mean()) for action in range(3)]
+    np.testing.assert_allclose(shares, [0.2, 0.7, 0.1], atol=0.03)
+    greedy, _ = policy.act(observation, None, None, greedy=True)
+    np.testing.assert_array_equal(greedy, [1, 1])
+    one, two = (policy.act(observation, None, key)[0] for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+
+
+def silent(bias):
+    return lambda layer: eqx.tree_at(
+        lambda d: (d.weight, d.bias), layer, (jnp.zeros_like(layer.weight), bias)
+    )
+
+
+def test_a_recurrent_policy_remembers(key, tmp_path):
+    env = clocks(1)
+    policy = policy_of(env, key, network=GRU)
+    save_policy(tmp_path / "a", policy)
+    with pytest.raises(CheckpointError, match=r"a network 'GRU' that eqgrid does not know: pass"):
+        load_policy(tmp_path / "a")
+    policy = load_policy(tmp_path / "a", networks={"GRU": GRU})
+    observation, _ = Clock().reset(key)
+    carry, theirs = policy.initial_carry(), policy.actor_critic.initial_carry()
+    for _ in range(3):
+        action, carry = policy.act(observation, carry, None, greedy=True)
+        distribution, _, theirs = policy.actor_critic(observation, theirs)
+        np.testing.assert_array_equal(action, distribution.mode())
+        np.testing.assert_allclose(carry, theirs[0], rtol=1e-5, atol=1e-6)
+    assert not np.allclose(carry, policy.initial_carry())
+    with pytest.raises(
+        ValueError, match=r"start with initial_carry\(\)\) float32\[2, 8\].* nothing"
+    ):
+        policy.act(observation, None, key)
+
+
+@pytest.mark.slow
+def test_the_state_of_the_world_is_not_needed_to_act(key):
+    env = foraging(state=True)
+    policy = policy_of(NormalizeObservation(env), key, view=GlobalState())
+    shown, _ = env.env.reset(key)
+    policy.check(env)
+    policy.check(env.env)
+    policy.check(foraging())
+    one, two = (policy.act(x, None, key)[0] for x in (shown, shown.local))
+    np.testing.assert_array_equal(one, two)
+    with pytest.raises(ValueError, match="The policy reads observations"):
+        policy.wrap(foraging())
+
+
+WRONG = {
+    "agents": (lambda: foraging(num_agents=3), "acts for 2 agents, but the environment has 3"),
+    "actions": (lambda: clocks(1), r"actions 0 to 5, but those of the environment are 0 to 2"),
+    "observation": (
+        lambda: foraging(observation="grid"),
+        r"reads observations float32\[2, 9\], but the environment shows \w+\[2, \d+, \d+, \d+\]",
+    ),
+    "twice": (lambda: NormalizeObservation(foraging()), "without NormalizeObservation"),
+}
+
+
+@pytest.mark.parametrize(("env", "says"), WRONG.values(), ids=WRONG)
+def test_what_does_not_fit_is_refused(key, env, says):
+    policy = policy_of(foraging(), key)
+    for refuse in (policy.check, policy.wrap):
+        with pytest.raises(ValueError, match=says):
+            refuse(env())
+
+
+@pytest.mark.parametrize(
+    ("observation", "says"),
+    [
+        (np.zeros((2, 5)), r"float32\[2, 4\], all agents in one array, but got float32\[2, 5\]"),
+        (np.zeros((3, 4)), r"but got float32\[3, 4\]"),
+        (np.zeros(4), r"but got float32\[4\]"),
+        (np.zeros((2, 4), int), r"but got int32\[2, 4\]"),
+        ({"vector": np.zeros((2, 4))}, r"but got \['vector'\] float32\[2, 4\]"),
+    ],
+)
+def test_an_observation_that_does_not_fit_is_refused(key, observation, says):
+    policy = policy_of(clocks(1), key)
+    with pytest.raises(ValueError, match=says):
+        policy.act(observation, None, key)
+
+
+def test_numbers_that_are_no_arrays_are_named():
+    with pytest.raises(ValueError, match=r"float32\[4\], .* something that is no array: \[0.0\]"):
+        _check_arrays("observation", [0.0], jax.ShapeDtypeStruct((4,), jnp.float32))
+
+
+def test_a_key_is_needed_to_draw(key):
+    with pytest.raises(ValueError, match="act draws actions with a key"):
+        policy_of(clocks(1), key).act(np.zeros((2, 4)), None, None)
+
+
+def test_moments_are_needed(key):
+    env = NormalizeObservation(clocks(1))
+    policy = build(env, key)
+    with pytest.raises(ValueError, match="pass env_state"):
+        trained_policy(policy, env)
+    _, env_state = env.reset(key)
+    frozen = trained_policy(policy, env.freeze(env_state))
+    assert eqx.tree_equal(frozen, trained_policy(policy, env, env_state))
+
+
+class Doubled(AbstractVectorWrapper):
+    """Shows twice of what there is."""
+
+    env: AbstractVectorEnv
+
+    def reset(self, key):
+        observation, state = self.env.reset(key)
+        return 2 * observation, state
+
+    def step(self, key, state, action):
+        timestep, state = self.env.step(key, state, action)
+        shown = (2 * timestep.observation, 2 * timestep.final_observation)
+        where = lambda t: (t.observation, t.final_observation)  # noqa: E731
+        return eqx.tree_at(where, timestep, shown), state
+
+    def observe(self, state):
+        return 2 * self.env.observe(state)
+
+
+def test_what_changes_observations_later_is_refused_by_name(key):
+    inner = clocks(1)
+    env = NormalizeReward(Doubled(NormalizeObservation(inner)))
+    _, env_state = env.reset(key)
+    says = r"a Doubled around .*: use NormalizeObservation\(Doubled\(\.\.\.\)\)\.$"
+    for state in (env_state, None):
+        with pytest.raises(ValueError, match=says):
+            trained_policy(build(env, key), env, state)
+    env = NormalizeReward(NormalizeObservation(Doubled(inner)))
+    seen, env_state = env.reset(key)
+    policy = trained_policy(build(env, key), env, env_state)
+    expected, _, _ = policy.actor_critic(seen[0], None)
+    logits, _ = policy.outputs(2 * inner.reset(key)[0][0], None)
+    np.testing.assert_allclose(jax.nn.log_softmax(logits), expected.logits, rtol=1e-5)
+
+
+def strange_view(policy):
+    return eqx.tree_at(lambda p: p.actor_critic.view, policy, Reader(None))
+
+
+def strange_team(policy):
+    team = mixed_team([policy, policy])
+    return eqx.tree_at(lambda p: p.actor_critic, policy, team)
+
+
+def strange_space(policy):
+    class Odd(AbstractSpace):
+        def sample(self, key):
+            return jnp.zeros(())
+
+        def contains(self, x):
+            return jnp.array(True)
+
+    return eqx.tree_at(lambda p: p.action_space, policy, Odd())
+
+
+def strange_activation(policy):
+    mlp = MLP((4,), 3, activation=lambda x: x, key=jax.random.key(0))
+    return eqx.tree_at(lambda p: p.actor_critic.actor.network, policy, mlp)
+
+
+@final
+class Hot(AbstractActionHead):
+    """A head of somebody's own: half of the logits."""
+
+    def out_size(self, space):
+        return space.n
+
+    def distribution(self, output):
+        return distrax.Categorical(logits=output / 2)
+
+    def noise(self, key, space, shape):
+        return jax.random.uniform(key, shape)
+
+    def choose(self, distribution, noise):
+        return agents.sample_action(distribution, noise)
+
+    def most_probable(self, distribution):
+        return distribution.mode()
+
+    def action(self, choice, space):
+        return choice
+
+    def entropy(self, distribution):
+        return agents.entropy(distribution)
+
+
+def strange_head(policy):
+    return eqx.tree_at(lambda p: p.actor_critic.head, policy, Hot())
+
+
+def endless_network(policy):
+    mlp = MLP((4,), 3, width=2, depth=101, key=jax.random.key(0))
+    return eqx.tree_at(lambda p: p.actor_critic.actor.network, policy, mlp)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (strange_head, "head is a CategoricalHead, .* but the policy has a Hot"),
+        (endless_network, r"`int` <= 100 - at `\$.actor.depth`"),
+        (strange_view, "one of LocalObservation, JointObservation, GlobalState, but .* a Reader"),
+        (strange_team, "SharedParameters or IndependentParameters, but the policy has a _MixedAct"),
+        (strange_space, "actions of a Discrete or a Box"),
+        (strange_activation, "use one of tanh, relu"),
+    ],
+)
+def test_what_has_no_name_is_not_saved(key, tmp_path, change, says):
+    with pytest.raises(ValueError, match=says):
+        save_policy(tmp_path / "a", change(policy_of(clocks(1), key)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def change_description(metadata, **entries):
+    return {**metadata, "policy": {**metadata["policy"], **entries}}
+
+
+MLP_TABLE = {"team": "SharedParameters", "network": "MLP", "depth": 2, "activation": "tanh"}
+MLP_TABLE |= {"precision": "float32"}
+MEMORY = {"network": "GRU", "width": 4, "encoder": {}}
+WITHOUT_TEAM = {"network": "MLP", "width": 64} | {
+    x: MLP_TABLE[x] for x in ("depth", "activation", "precision")
+}
+BOUNDS = {"low": 0.0, "high": 1.0}
+STRANGE = {
+    "format": ({"format": "eqgrid policy 2"}, r"'eqgrid policy 2' - at `\$.format`"),
+    "view": ({"view": "os.system"}, r"Invalid enum value 'os.system' - at `\$.view`"),
+    "network": (
+        {"actor": {**MLP_TABLE, "width": 64, "network": "subprocess.Popen"}},
+        r"Invalid value 'subprocess.Popen' - at `\$.actor.network`",
+    ),
+    "activation": (
+        {"actor": {**MLP_TABLE, "width": 64, "activation": "eval"}},
+        r"Invalid enum value 'eval' - at `\$.actor.activation`",
+    ),
+    "team": (
+        {"actor": {**MLP_TABLE, "width": 64, "team": "T"}},
+        r"Invalid enum value 'T' - at `\$.actor.team`",
+    ),
+    "width": (
+        {"actor": {**MLP_TABLE, "width": 32}},
+        r"at .actor_critic.actor.network.layers\[0\].weight it holds float32\[64, 4\], but float32"
+        r"\[32, 4\] is needed",
+    ),
+    "huge": (
+        {"actor": {**MLP_TABLE, "width": 10**12}},
+        r"Expected `int` <= 1048576 - at `\$.actor.width`",
+    ),
+    "deep": (
+        {"actor": {**MLP_TABLE, "width": 64, "depth": 10**9}},
+        r"Expected `int` <= 100 - at `\$.actor.depth`",
+    ),
+    "no number": (
+        {"actor": {**MLP_TABLE, "width": "64"}},
+        r"Expected `int`, got `str` - at `\$.actor.width`",
+    ),
+    "missing": (
+        {"actor": {"team": "SharedParameters"}},
+        r"missing required field `network` - at `\$.actor`",
+    ),
+    "actions": (
+        {"action_space": {"kind": "cards"}},
+        r"Invalid value 'cards' - at `\$.action_space.kind`",
+    ),
+    "agents": ({"num_agents": 0}, r"Expected `int` >= 1 - at `\$.num_agents`"),
+    "dtype": (
+        {"observation": {"shape": [4], "dtype": "object"}},
+        r"Invalid enum value 'object' - at `\$.observation.dtype`",
+    ),
+    "memory": (
+        {"actor": {"team": "SharedParameters", "network": "GRU", "width": 4, "encoder": MEMORY}},
+        r"Invalid value 'GRU' - at `\$.actor.encoder.network`",
+    ),
+    "nothing": ({"actor": None}, "got `null`"),
+    "nobody's": ({"critic": WITHOUT_TEAM}, "missing required field `team`"),
+    "unknown": ({"more": 1}, "unknown field `more`"),
+    "no numbers": ({"observation": {"shape": [0], "dtype": "float32"}}, "cannot be used"),
+    "no observation": ({"observation": {"dict": {}}}, r"length >= 1 - at `\$.observation.dict`"),
+    "half an array": ({"observation": {"shape": [4]}}, "a shape and a dtype, or one table"),
+    "large actions": (
+        {"action_space": {"kind": "box", "shape": [2**20] * 4, "dtype": "float32", **BOUNDS}},
+        "the bounds of its actions have other shapes",
+    ),
+    "moments": ({"normalization": {"moments": ".m", "epsilon": -1.0}}, "`float` >= 1.2e-38"),
+    "no table": ({"normalization": []}, r"got `array` - at `\$.normalization`"),
+    "versions": ({"versions": {"eqgrid": 3}}, r"got `int` - at `\$.versions"),
+    "prefix": ({"parameters": 3}, r"at `\$.parameters`"),
+}
+
+
+@pytest.mark.parametrize(("entries", "says"), STRANGE.values(), ids=STRANGE)
+def test_a_strange_description_is_one_sentence(key, tmp_path, entries, says):
+    policy = policy_of(clocks(1), key)
+    save_policy(tmp_path / "a", policy)
+    save(tmp_path / "a", policy, change_description(read_metadata(tmp_path / "a"), **entries))
+    with pytest.raises(CheckpointError, match=says) as refusal:
+        load_policy(tmp_path / "a")
+    assert str(refusal.value).startswith(f"The policy '{tmp_path}/a' cannot be used: ")
+    assert "\n" not in str(refusal.value)
+
+
+def test_forged_arrays_are_refused(key, tmp_path):
+    """Its checksum is right, and its metadata fit, but it has other arrays than they say."""
+    save_policy(tmp_path / "a", policy_of(clocks(1), key, network=straight))
+    about, data = _checkpoint.read(tmp_path / "a")
+    name = ".actor_critic.actor.network.layers[0].bias"
+    forge(tmp_path / "b", about, {**data, name: data[name][:2]})
+    with pytest.raises(CheckpointError, match=r"bias it holds float32\[2\], not float32\[3\]"):
+        load_policy(tmp_path / "b")
+    forge(tmp_path / "c", about, {other: x for other, x in data.items() if other != name})
+    with pytest.raises(CheckpointError, match="its metadata name other arrays than it has"):
+        load_policy(tmp_path / "c")
+    forge(tmp_path / "d", {**about, "metadata": []}, data)
+    for read in (load_policy, read_metadata, lambda path: restore(path, {})):
+        with pytest.raises(CheckpointError, match=r"Expected `object`, got `array` - at `\$.meta"):
+            read(tmp_path / "d")
+
+
+def forge(path, about, data):
+    """Writes a checkpoint with a right checksum."""
+    text = json.dumps(about)
+    digest = _checkpoint._digest(text, data)
+    path.write_bytes(save_arrays(data, {"about": text, "sha256": digest}))
+
+
+@pytest.mark.parametrize("wrong", [jnp.nan, jnp.inf])
+def test_numbers_that_are_not_finite_are_refused_by_name(key, tmp_path, wrong):
+    env = NormalizeObservation(clocks(1))
+    policy = policy_of(env, key)
+    one = eqx.tree_at(
+        lambda p: p.actor_critic.critic.network.layers[1].bias, policy, replace_fn=bad(wrong)
+    )
+    save_policy(tmp_path / "a", one)
+    says = r"at .actor_critic.critic.network.layers\[1\].bias it holds numbers that are not finite"
+    with pytest.raises(CheckpointError, match=says):
+        load_policy(tmp_path / "a")
+    other = eqx.tree_at(lambda p: p.normalization.moments.mean, policy, replace_fn=bad(wrong))
+    save_policy(tmp_path / "b", other)
+    with pytest.raises(CheckpointError, match=r"at .normalization.moments.mean it holds numbers"):
+        load_policy(tmp_path / "b")
+
+
+@pytest.mark.parametrize("name", ["count", "variance"])
+def test_impossible_moments_are_refused(key, tmp_path, name):
+    policy = policy_of(NormalizeObservation(clocks(1)), key)
+    where = lambda p: getattr(p.normalization.moments, name)  # noqa: E731
+    save_policy(tmp_path / "a", eqx.tree_at(where, policy, replace_fn=lambda x: x - 5))
+    with pytest.raises(CheckpointError, match="its moments have a count or a variance below 0"):
+        load_policy(tmp_path / "a")
+
+
+def bad(wrong):
+    return lambda x: x.at[0].set(wrong)
+
+
+def test_a_flipped_bit_is_noticed(key, tmp_path):
+    path = tmp_path / "a"
+    save_policy(path, policy_of(clocks(1), key, network=straight))
+    whole = path.read_bytes()
+    (header,) = struct.unpack("<Q", whole[:8])
+    for byte in range(8 + header, len(whole), 7):
+        path.write_bytes(whole[:byte] + bytes([whole[byte] ^ 1]) + whole[byte + 1 :])
+        with pytest.raises(CheckpointError, match="damaged"):
+            load_policy(path)
+
+
+def test_any_program_can_read_what_is_in_it(key, tmp_path):
+    save_policy(tmp_path / "a", policy_of(clocks(1), key))
+    content = (tmp_path / "a").read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    about = json.loads(header["__metadata__"]["about"])["metadata"]["policy"]
+    assert about["observation"] == {"shape": [4], "dtype": "float32"}
+    assert about["actor"] == {**MLP_TABLE, "width": 64}
+    assert header[".actor_critic.actor.network.layers[0].weight"]["shape"] == [64, 4]
+
+
+@pytest.mark.slow
+def test_loading_runs_no_code(key, tmp_path):
+    """Nothing is imported, compiled from text or unpickled while a file is read."""
+    save_policy(tmp_path / "a", policy_of(clocks(1), key))
+    script = f"""
+import sys
+from agents import load_policy
+load_policy({str(tmp_path / "a")!r})  # what JAX itself imports and compiles, it has by now
+def watch(event, args):
+    if event in ("import", "pickle.find_class", "subprocess.Popen", "os.system"):
+        raise SystemExit(f"{{event}} {{args}}")
+    if event in ("compile", "exec") and "generate" not in str(args):
+        raise SystemExit(f"{{event}} {{args}}")
+sys.addaudithook(watch)
+load_policy({str(tmp_path / "a")!r})
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_folder_has_a_policy_a_best_and_a_last_one(key, tmp_path):
+    with pytest.raises(CheckpointError, match="There is no policy in the folder"):
+        find_policy(tmp_path)
+    policy = policy_of(clocks(1), key)
+    for name, found in (("last", "last"), ("best", "best"), ("../policy", "policy")):
+        save_policy(tmp_path / "checkpoints" / f"{name}.safetensors", policy)
+        assert find_policy(tmp_path).stem == found
+    for which in ("best", "last"):
+        assert find_policy(tmp_path, which) == tmp_path / "checkpoints" / f"{which}.safetensors"
+    assert eqx.tree_equal(load_policy(tmp_path), policy)
+
+
+def test_a_missing_file_and_a_plain_checkpoint_are_named(key, tmp_path):
+    with pytest.raises(CheckpointError, match="There is no checkpoint"):
+        load_policy(tmp_path / "nowhere.safetensors")
+    save(tmp_path / "a", {"x": jnp.zeros(2)})
+    with pytest.raises(CheckpointError, match="does not describe the policy in it"):
+        load_policy(tmp_path / "a")
+
+
+@pytest.mark.slow
+def test_agents_change_places(key):
+    policy = policy_of(clocks(1), key, shared=False)
+    observation = jnp.arange(8.0).reshape(2, 4)
+    logits, _ = policy.outputs(observation, None)
+    swapped, _ = policy.reorder([1, 0]).outputs(observation[::-1], None)
+    np.testing.assert_allclose(swapped, logits[::-1], rtol=1e-5)
+    shared = policy_of(clocks(1), key)
+    assert eqx.tree_equal(shared.reorder([1, 0]), shared)
+    with pytest.raises(ValueError, match="each agent from 0 to 1 once"):
+        policy.reorder([0, 0])
+
+
+@pytest.mark.slow
+def test_a_team_of_one_policy_is_that_policy(key):
+    env = NormalizeObservation(clocks(16))
+    policy = policy_of(env, key, network=GRU)
+    for greedy in (True, False):
+        alone = evaluate(policy.actor_critic, policy.wrap(env.env), key, greedy=greedy)
+        team = evaluate(mixed_team([policy, policy]), env.env, key, greedy=greedy)
+        assert eqx.tree_equal(alone, team)
+
+
+def test_every_seat_has_its_own_policy(key):
+    normalised = NormalizeObservation(clocks(1))
+    one, two = policy_of(clocks(1), key, network=GRU), policy_of(normalised, jax.random.key(1))
+    team = mixed_team([two, one])
+    assert isinstance(team, ActorCritic)
+    observation = jnp.arange(8.0).reshape(2, 4)
+    carry, mine = team.initial_carry(), one.initial_carry()
+    for _ in range(2):
+        distribution, value, carry = team(observation, carry)
+        logits, mine = one.outputs(observation, mine)
+        expected = jnp.stack([two.outputs(observation, None)[0][0], logits[1]])
+        np.testing.assert_allclose(distribution.logits, jax.nn.log_softmax(expected), rtol=1e-5)
+        np.testing.assert_array_equal(value, [0, 0])
+
+
+def test_a_team_that_cannot_be_is_refused(key):
+    policy = policy_of(clocks(1), key)
+    with pytest.raises(ValueError, match="A team of 3 needs policies"):
+        mixed_team([policy] * 3)
+    with pytest.raises(ValueError, match="need the same actions"):
+        mixed_team([policy, policy_of(foraging(), key)])
+
+
+def test_local_observation_is_the_default_view(key):
+    assert isinstance(policy_of(clocks(1), key).actor_critic.view, LocalObservation)

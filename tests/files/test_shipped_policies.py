@@ -1,0 +1,29 @@
+"""The policy files that come with the project earn what the page about them says."""
+
+import re
+from pathlib import Path
+
+import equinox as eqx
+import pytest
+
+from agents import evaluate, load_policy
+from eqgrid import AutoReset, LogEpisodes, Vectorize, make
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| `(\w+)\.safetensors` \| (I|MA)PPO \| \d+ \| (\d+) \|$", PAGE, re.M)
+
+
+def test_every_file_has_a_row():
+    files = {path.stem for path in (ROOT / "experiments" / "policies").glob("*.safetensors")}
+    assert files == {name for name, _, _ in ROWS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "earns"), [(name, float(earns)) for name, _, earns in ROWS])
+def test_a_policy_earns_what_the_page_says(name, earns, key):
+    policy = load_policy(ROOT / "experiments" / "policies" / f"{name}.safetensors")
+    kitchen = make("overcooked", layout=name, observation="features")
+    env = policy.wrap(Vectorize(AutoReset(LogEpisodes(kitchen)), 16))
+    played = eqx.filter_jit(evaluate)(policy.actor_critic, env, key)
+    assert abs(float(played.episode_return.mean()) - earns) < 4

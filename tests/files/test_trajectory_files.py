@@ -1,0 +1,144 @@
+"""Episodes in files, read back exactly, and how files that do not fit are refused."""
+
+import dataclasses
+import errno
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from kitchen_checks import unchecked
+from pendulum import Pendulum
+
+from agents import load_trajectories, read_table, save_trajectories, write_table
+from agents.files import _files
+from eqgrid import ObservationAndState, TimeLimit, Trajectories, make
+from eqgrid.grid import WithState
+
+TABLE = {
+    "text": ["", "ü", "[1, 2]"],
+    "number": [1, 2, -3],
+    "real": [0.1, 1e300, -0.0],
+    "truth": [True, False, True],
+}
+
+
+def some(env, steps=5, lengths=(2, 3)):
+    """Numbers without any sense, of the shapes of an environment."""
+    rng = np.random.default_rng(0)
+    observation, state = env.reset(jax.random.key(0))
+
+    def draw(x, count):
+        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            return jax.random.split(jax.random.key(3), count)
+        return jnp.asarray(rng.integers(0, 2, (count, *x.shape)), x.dtype)
+
+    def many(tree, count=steps):
+        return jax.tree.map(lambda x: draw(x, count), tree)
+
+    agents = jnp.zeros(env.num_agents)
+    return Trajectories(
+        state=many(state),
+        action=many(agents.astype(jnp.int32)),
+        reward=many(agents),
+        terminated=many(agents.astype(bool)),
+        truncated=many(jnp.array(True)),
+        length=jnp.asarray(lengths, jnp.int32),
+        observation=many(observation),
+        final_observation=many(observation, len(lengths)),
+    )
+
+
+@pytest.fixture(scope="module")
+def goals():
+    return make("goals", horizon=9)
+
+
+@pytest.fixture
+def file(tmp_path, goals):
+    save_trajectories(tmp_path / "games.npz", some(goals))
+    return tmp_path / "games.npz"
+
+
+def test_all_of_a_world_there_and_back(file, goals):
+    episodes = some(goals)
+    assert eqx.tree_equal(load_trajectories(file, goals), episodes)
+    with np.load(file) as arrays:
+        np.testing.assert_array_equal(
+            arrays["state.bodies.position"], episodes.state.bodies.position
+        )
+        assert {"action", "reward", "terminated", "truncated", "length", "observation"} < {*arrays}
+    unseen = dataclasses.replace(episodes, observation=None, final_observation=None)
+    save_trajectories(file, unseen)
+    assert eqx.tree_equal(load_trajectories(file, TimeLimit(goals, 5)), unseen)
+
+
+def test_observations_of_several_arrays_there_and_back(tmp_path, goals):
+    env = goals.with_observation(WithState(goals.observation))
+    episodes = some(env)
+    assert isinstance(episodes.observation, ObservationAndState)
+    save_trajectories(tmp_path / "x.npz", episodes)
+    assert eqx.tree_equal(load_trajectories(tmp_path / "x.npz", env), episodes)
+
+
+def test_keys_are_kept_as_numbers(tmp_path, goals):
+    episodes = dataclasses.replace(some(goals), state=jax.random.split(jax.random.key(1), 5))
+    save_trajectories(tmp_path / "x.npz", episodes)
+    with np.load(tmp_path / "x.npz") as arrays:
+        np.testing.assert_array_equal(arrays["state"], jax.random.key_data(episodes.state))
+
+
+@pytest.mark.parametrize("suffix", ["npz", "parquet"])
+def test_a_table_there_and_back(tmp_path, suffix):
+    path = tmp_path / f"table.{suffix}"
+    write_table(path, TABLE)
+    read = read_table(path)
+    assert list(read.items()) == list(TABLE.items())
+    assert [type(column[0]) for column in read.values()] == [str, int, float, bool]
+
+
+@pytest.mark.parametrize("suffix", ["npz", "parquet"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other"])
+def test_a_damaged_table_is_one_sentence(tmp_path, suffix, damage):
+    path = tmp_path / f"table.{suffix}"
+    write_table(path, TABLE)
+    content = bytearray(path.read_bytes())
+    place = content.index(b"PK\x03\x04") + 65 if suffix == "npz" else 60
+    content[place] ^= 255
+    damaged = {"cut": content[:-30], "flipped": content, "empty": b"", "other": b"no table"}[damage]
+    path.write_bytes(damaged)
+    with pytest.raises(ValueError, match=rf"^The file '.*table.{suffix}' .*damaged") as caught:
+        read_table(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_do_not_fit_are_one_sentence(file, goals, tmp_path):
+    with pytest.raises(ValueError, match=r"'state.bodies.position' is int8\(5, 2, 2\), but here"):
+        load_trajectories(file, make("goals", num_agents=3))
+    with pytest.raises(ValueError, match=r"another world: its 'state\.cells\.object' is"):
+        load_trajectories(file, make("overcooked"))
+    with pytest.raises(ValueError, match=r"another world, or an older one: it lacks 'state'\.$"):
+        load_trajectories(file, Pendulum())
+    write_table(tmp_path / "table.npz", TABLE)
+    with pytest.raises(ValueError, match="has no trajectories"):
+        load_trajectories(tmp_path / "table.npz", goals)
+    with pytest.raises(ValueError, match=r"must end in \.parquet or \.npz"):
+        write_table(tmp_path / "table.csv", TABLE)
+    with pytest.raises(FileNotFoundError):
+        load_trajectories(tmp_path / "nowhere.npz", goals)
+
+
+@pytest.mark.parametrize("suffix", ["npz", "parquet"])
+def test_without_room_the_older_file_stays(tmp_path, suffix, monkeypatch):
+    path = tmp_path / f"table.{suffix}"
+    write_table(path, TABLE)
+
+    def full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(_files, "_write", full)
+    with unchecked(), pytest.raises(OSError, match="No space left"):
+        write_table(path, {"text": ["new"]})
+    assert read_table(path) == TABLE
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,144 @@
+"""Slips in a world of one's own: each works, or is one sentence."""
+
+import dataclasses
+import time
+from typing import final
+
+import jax.numpy as jnp
+import pytest
+
+from agents import actor_critic, evaluate
+from agents.runs.display._errors import UsageError
+from agents.runs.settings._config import check_limits
+from agents.runs.single._evaluator import Evaluator, mean_totals
+from agents.runs.worlds._worlds import GoalsWorld
+from eqgrid import AutoReset, LogEpisodes, Vectorize
+from eqgrid.grid import (
+    AbstractPhase,
+    Direction,
+    Features,
+    Go,
+    GridWorld,
+    Kind,
+    Kinds,
+    Layout,
+    LocalCollision,
+    Move,
+    OwnPosition,
+    RuleEvents,
+    Stay,
+    WeightedEventReward,
+)
+
+KINDS = Kinds((Kind("floor", " "), Kind("wall", "#", solid=True)))
+ROOM = Layout.parse("#####\n#1  #\n#####", KINDS)
+
+
+class Run(Move):
+    """A move with a name of its own."""
+
+
+@final
+class Cheer(AbstractPhase):
+    """Fires for everybody; or for nobody knows whom."""
+
+    forgets: bool = False
+
+    def __call__(self, step):
+        if self.forgets:
+            return step.then(step.world, Cheer)
+        return step.then(step.world, Cheer, jnp.ones(step.world.num_agents, bool))
+
+
+@final
+class Weep(AbstractPhase):
+    """What no world has among its phases."""
+
+    def __call__(self, step):
+        return step.then(step.world, Weep, jnp.ones(step.world.num_agents, bool))
+
+
+def room(*phases, **options):
+    defaults = {"reward": WeightedEventReward({}, ()), "observation": Features((OwnPosition(),))}
+    return GridWorld(
+        ROOM,
+        actions=(Run(Direction.EAST), Stay()),
+        phases=(Go(LocalCollision()), *phases),
+        horizon=3,
+        **(defaults | options),
+    )
+
+
+def first_step(env, key, action=0):
+    _, state = env.reset(key)
+    return env.step(key, state, jnp.asarray([action]))
+
+
+def test_a_move_of_a_subclass_moves(key):
+    _, world = first_step(room(), key)
+    assert world.bodies.position.tolist() == [[1, 2]]
+    assert world.bodies.direction.tolist() == [Direction.EAST]
+
+
+def test_a_rule_needs_for_whom_it_fired(key):
+    with pytest.raises(ValueError, match=r"step.then needs both a rule and for whom"):
+        first_step(room(Cheer(forgets=True)), key)
+
+
+@pytest.mark.parametrize(("phases", "known"), [((), "none"), ((Cheer(),), "Cheer")])
+def test_an_event_that_cannot_happen_is_said(phases, known, key):
+    names = ("tears",)
+    reward = WeightedEventReward({"tears": 1.0}, names)
+    env = room(*phases, events=RuleEvents(tears=Weep), reward=reward)
+    words = f"'tears' can never happen, since no phase fires Weep: .* fire are {known}"
+    with pytest.raises(ValueError, match=words):
+        first_step(env, key)
+
+
+def test_an_event_of_a_parent_of_the_rule_happens(key):
+    names = ("any",)
+    env = room(
+        Cheer(),
+        events=RuleEvents(any=AbstractPhase),
+        reward=WeightedEventReward({"any": 1.0}, names),
+    )
+    assert first_step(env, key)[0].reward.tolist() == [1.0]
+
+
+def test_a_world_without_events_is_evaluated(key):
+    world = room()
+    env = Vectorize(AutoReset(LogEpisodes(world, totals=("events",))), 2)
+    totals = GoalsWorld().totals(world)
+    evaluator = Evaluator(env, key, time.perf_counter, (), totals)
+    policy = actor_critic(env, key)
+    episodes = evaluate(policy, env, key)
+    assert mean_totals(episodes, totals) == {}
+    assert evaluator.add(Progress(), episodes)["eval_length_mean"] == 3
+
+
+class Progress:
+    """As far as an evaluator looks."""
+
+    env_steps = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Depths(GoalsWorld):
+    """Settings of one's own, which no table knows."""
+
+    depth: int = -7
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Settings of a run."""
+
+    env: Depths
+
+
+def test_a_whole_number_of_ones_own_world_is_taken():
+    check_limits(Settings(Depths()))
+    with pytest.raises(UsageError, match=r"--env.depth must be at least -2147483648 and at most"):
+        check_limits(Settings(Depths(depth=2**40)))
+    with pytest.raises(UsageError, match=r"--env.horizon must be at least 1"):
+        check_limits(Settings(Depths(horizon=0)))

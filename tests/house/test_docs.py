@@ -1,0 +1,142 @@
+"""Every code block of the README and the docs is run."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import accelerator
+import body_speed
+import layouts
+import learning_speed
+import optimum
+import pytest
+import report
+import throughput
+
+from agents.commands import _crossplay, _evaluation, _partners
+from agents.runs.settings._config import parse
+from agents.runs.worlds._worlds import WORLDS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+SMALL = "--total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon 40 --eval-episodes 4"
+SMALL += " --final-episodes 8 --eval-every 128"
+"""As in other tests, which find what was compiled for these."""
+SMALLER = {
+    "throughput.py": "--num-envs 1 4 --repeats 1 --worlds overcooked goals",
+    "learning_speed.py": "--repeats 1 --total-steps 8192",
+    "layouts.py": "--count 3",
+    "optimum.py": "--horizon 5 --counters --no-film",
+    "single_file_ppo.py": "--num-envs 4 --total-steps 1024",
+    "body_speed.py": "--num-envs 4 --repeats 1 --steps-per-run 64 --model cartpole",
+    "accelerator.py": "--num-envs 4 --repeats 1 --seeds 2 --total-steps 8192 --copy-gib 0.01",
+}
+PEERS = ("--peers", "--jaxmarl")
+"""What these flags name is not there when the tests are run."""
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def commands() -> list[str]:
+    lines = [
+        line for page in PAGES for block in blocks(page, "bash") for line in block.splitlines()
+    ]
+    parts = [part.strip() for line in lines for part in line.split("&&")]
+    return sorted({part for part in parts if part.startswith("python experiments/")})
+
+
+def run(arguments: list, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Runs Python in a folder, and says where it was if it takes too long."""
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=env | {"PYTHONFAULTHANDLER": "1"},
+        start_new_session=True,
+    )
+    try:
+        out, errors = process.communicate(timeout=600)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGABRT)  # its children, too
+        out, errors = process.communicate()
+    return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
+def test_python_blocks_run(page, tmp_path, own_caches):
+    # One process for a page: later blocks may use what earlier ones made.
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
+    out = run([script], tmp_path, own_caches)
+    assert out.returncode == 0, out.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("basedpyright") is None, reason="needs the [dev] extra")
+def test_python_blocks_have_right_types(tmp_path):
+    for page in PAGES:
+        (tmp_path / f"{page.stem}.py").write_text("\n".join(blocks(page, "python")), "utf-8")
+    settings = {"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    done = subprocess.run(["basedpyright"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", commands())
+def test_commands_run(command, tmp_path, own_caches, as_people_do):
+    _, script, *flags = shlex.split(command)
+    env = as_people_do if "cnn" in flags else own_caches
+    small = [] if "--help" in flags else shlex.split(SMALLER.get(Path(script).name, SMALL))
+    for flag in set(flags) & set(PEERS):
+        del flags[flags.index(flag) : flags.index(flag) + 2]
+    flags = [str(ROOT / flag) if flag.startswith("experiments/") else flag for flag in flags]
+    out = run([ROOT / script, *flags, *small], tmp_path, env)
+    assert out.returncode == 0, out.stderr
+
+
+@pytest.mark.slow
+def test_flags_exist(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    helps = []
+    programs = (_evaluation, _crossplay, _partners, layouts, optimum, report)
+    for command in (*programs, throughput, learning_speed, accelerator, body_speed):
+        with pytest.raises(SystemExit):
+            command.run(["--help"])
+        helps.append(capsys.readouterr().out)
+    for name in WORLDS:
+        with pytest.raises(SystemExit):
+            parse("ippo", ["--env.name", name, "--help"])
+        helps.append(capsys.readouterr().out)
+    known = set(re.findall(r"--[a-z][a-z.-]*", " ".join(helps)))
+    known |= {"--jaxtyping-packages", "--xla"}  # pytest's and XLA's
+    known |= {"--env.options", "--env.normalize-reward"}  # of worlds of other libraries
+    known |= {"--nodes", "--ntasks-per-node", "--gpus-per-node", "--time", "--signal"}  # Slurm's
+    known |= {"--requeue", "--open-mode", "--kill-on-bad-exit"}
+    for page in PAGES:
+        named = re.findall(r"(?<![\w-])--[a-z][a-z.-]*[a-z]", page.read_text(encoding="utf-8"))
+        assert set(named) <= known, page.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    targets = re.findall(r"\]\(((?!https?:)[^)#]+)", page.read_text(encoding="utf-8"))
+    missing = [target for target in targets if not (page.parent / target).exists()]
+    assert not missing
+
+
+def test_readme_has_the_two_commands():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "pip install -e . && python experiments/ippo.py --env.layout cramped\n" in text
+    assert 'pip install -e ".[test]" && pytest\n' in text

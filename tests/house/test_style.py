@@ -1,0 +1,238 @@
+"""The habits of the house that a program can check."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted(
+    path for folder in ("eqgrid", "agents", "experiments") for path in (ROOT / folder).rglob("*.py")
+)
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
+MODULE_ROOT = "eqx.Module"
+
+
+def classes() -> dict[str, tuple[Path, ast.ClassDef]]:
+    return {
+        node.name: (path, node)
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def bases(node: ast.ClassDef) -> list[str]:
+    return [ast.unparse(base).split("[")[0] for base in node.bases]
+
+
+def modules() -> dict[str, ast.ClassDef]:
+    """Every class that is an `eqx.Module`, however far down."""
+    known = classes()
+    found: dict[str, ast.ClassDef] = {}
+    while True:
+        new = {
+            name: node
+            for name, (_, node) in known.items()
+            if name not in found and any(b == MODULE_ROOT or b in found for b in bases(node))
+        }
+        if not new:
+            return found
+        found |= new
+
+
+MODULES = modules()
+
+
+def found_in(paths: Iterable[Path], find: Callable[[Path], object]) -> dict[str, object]:
+    """What a search finds, by the file in which it finds something."""
+    found = {path.relative_to(ROOT).as_posix(): find(path) for path in paths}
+    return {name: what for name, what in found.items() if what}
+
+
+def test_a_module_is_abstract_or_final():
+    final = {
+        name: any(ast.unparse(x) in ("final", "typing.final") for x in node.decorator_list)
+        for name, node in MODULES.items()
+    }
+    assert len(MODULES) > 100
+    assert not [name for name in MODULES if name.startswith("Abstract") == final[name]]
+
+
+def test_only_abstract_modules_are_inherited_from():
+    inherited = {name: set(bases(node)) - {MODULE_ROOT} for name, node in MODULES.items()}
+    assert not {
+        name: wrong
+        for name, parents in inherited.items()
+        if (wrong := {x for x in parents if not x.split(".")[-1].startswith("Abstract")})
+    }
+
+
+def lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function without its docstring, which may say as much as is needed."""
+    first = function.body[0]
+    is_doc = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    doc = first.end_lineno - first.lineno + 1 if is_doc else 0
+    return function.end_lineno - function.lineno + 1 - doc
+
+
+def test_no_function_is_over_60_lines():
+    def long(path: Path) -> dict[str, int]:
+        functions = [
+            node
+            for node in ast.walk(TREES[path])
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        return {node.name: lines(node) for node in functions if lines(node) > 60}
+
+    assert not found_in(SOURCES, long)
+
+
+def test_no_closure_is_inside_a_closure():
+    def depth(node: ast.AST, inside: int = 0) -> int:
+        here = inside + isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        return max([here, *(depth(child, here) for child in ast.iter_child_nodes(node))])
+
+    assert not found_in(SOURCES, lambda path: depth(TREES[path]) > 2)
+
+
+def imported(path: Path) -> set[str]:
+    """The dotted names of our own packages that a file imports."""
+    here = path.relative_to(ROOT).with_suffix("").parts
+    names = set()
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            start = here[: len(here) - node.level] if node.level else ()
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    return names
+
+
+@pytest.mark.slow
+def test_imports_go_one_way():
+    """The contracts are in pyproject.toml."""
+    lint = subprocess.run(["lint-imports"], cwd=ROOT, capture_output=True, text=True)
+    assert lint.returncode == 0, lint.stdout
+
+
+def test_no_folder_holds_more_than_fifteen_modules():
+    folders = {path.parent for path in SOURCES}
+    sizes = {
+        folder.relative_to(ROOT).as_posix(): len([*folder.glob("*.py")]) - 1 for folder in folders
+    }
+    assert not {name: size for name, size in sizes.items() if size > MOST_MODULES.get(name, 15)}
+
+
+MOST_MODULES = {"eqgrid/grid": 22, "eqgrid/envs/overcooked": 30, "eqgrid/interop": 20}
+"""Folders that are larger, and by how much they may be."""
+
+
+FOOD = "onion|tomato|dish|soup|pot|recipe|cook|kitchen|serving|deliver"
+
+
+def test_the_engine_knows_no_kitchen():
+    def kitchen(path: Path) -> list[str]:
+        words = re.findall(rf"[a-z]*(?:{FOOD})[a-z]*", path.read_text(encoding="utf-8").lower())
+        return [word for word in words if word not in ("potential", "potentially", "spot")]
+
+    assert not found_in((ROOT / "eqgrid" / "grid").rglob("*.py"), kitchen)
+
+
+def test_a_game_imports_only_public_names_of_the_engine():
+    def hidden(path: Path) -> list[str]:
+        return [x for x in imported(path) if re.search(r"^eqgrid\.grid\.\w*\b_|grid\._", x)]
+
+    assert not found_in((ROOT / "eqgrid" / "envs").rglob("*.py"), hidden)
+
+
+def test_nothing_is_imported_inside_a_function():
+    def inside(path: Path) -> list[str]:
+        return [
+            ast.unparse(node)
+            for function in ast.walk(TREES[path])
+            if isinstance(function, ast.FunctionDef)
+            for node in ast.walk(function)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        ]
+
+    assert not found_in(SOURCES, inside)
+
+
+LATE = {
+    "eqgrid/grid/_render.py": ("_pictures", "'._pictures'"),
+    "eqgrid/interop/_adapters.py": ("__getattr__", "_ADAPTERS[name]"),
+    "eqgrid/interop/_window.py": ("_pyplot", "'matplotlib.pyplot'"),
+    "agents/runs/worlds/_bodies.py": ("_bodies", "'eqgrid.envs.bodies'"),
+    "agents/runs/display/_figure.py": ("_matplotlib", "f'matplotlib.{name}'"),
+    "agents/runs/worlds/_foreign.py": ("load", "self.module"),
+    "agents/commands/_hub.py": ("_client", "'huggingface_hub'"),
+    "agents/runs/display/_loggers.py": ("_import", "_EXTRAS[name]"),
+    "agents/evaluation/_statistics.py": ("_scipy_stats", "'scipy.stats'"),
+    "experiments/benchmarks/baselines/worker.py": ("serve", "f'with_{library}'"),
+}
+"""Files in which one function imports one thing late: the function, and what it imports."""
+
+
+def test_what_is_imported_late_is_named_above():
+    def late(path: Path) -> list[tuple[str, str]]:
+        return [
+            (function.name, ast.unparse(node.args[0]))
+            for function in ast.walk(TREES[path])
+            if isinstance(function, ast.FunctionDef)
+            for node in ast.walk(function)
+            if isinstance(node, ast.Call)
+            and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__")
+        ]
+
+    assert found_in(SOURCES, late) == {name: [what] for name, what in LATE.items()}
+
+
+def test_matplotlib_is_imported_only_for_its_types():
+    def matplotlib(path: Path) -> list[str]:
+        checked = {
+            inner
+            for node in ast.walk(TREES[path])
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for inner in ast.walk(node)
+        }
+        names = {
+            alias.name if isinstance(node, ast.Import) else node.module
+            for node in ast.walk(TREES[path])
+            if isinstance(node, ast.Import | ast.ImportFrom) and node not in checked
+            for alias in node.names
+        }
+        return [name for name in names if name and name.split(".")[0] == "matplotlib"]
+
+    assert not found_in(SOURCES, matplotlib)
+
+
+def test_an_init_file_only_passes_names_on():
+    def others(path: Path) -> list[str]:
+        return [
+            ast.unparse(node)
+            for node in TREES[path].body
+            if not isinstance(node, ast.Expr)
+            and not (
+                isinstance(node, ast.ImportFrom)
+                and all(alias.asname == alias.name for alias in node.names)
+            )
+        ]
+
+    inits = [path for path in SOURCES if path.name == "__init__.py"]
+    assert inits
+    assert not found_in(inits, others)
+
+
+@pytest.mark.slow
+def test_importing_eqgrid_pulls_in_nothing_heavy():
+    heavy = ("optax", "distrax", "tensorflow_probability", "tyro", "rich", "matplotlib", "PIL")
+    heavy += ("mujoco", "scipy.spatial", "gymnasium", "pettingzoo")
+    code = f"import sys, eqgrid, eqgrid.interop; print([m for m in {heavy!r} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

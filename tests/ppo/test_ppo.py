@@ -1,0 +1,481 @@
+import dataclasses
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import scipy.special
+from learners import GRU, assert_close, build, clocks, loud_mlp, roll
+
+from agents import PPO, JointObservation, LocalObservation
+from agents.ppo._batch import minibatch, shuffle
+from agents.ppo._ppo import ppo_loss, replay
+from eqgrid import RunningMoments
+
+LENGTH, NUM_ENVS = 24, 4
+NO_MOMENTS = RunningMoments.empty(())
+
+
+@functools.cache
+def experience(network=loud_mlp, view=None, shared=True, normalize=False):
+    """A policy, and a rollout of it in which episodes end."""
+    key = jax.random.key(0)
+    env = clocks(NUM_ENVS, normalize=normalize)
+    policy = build(env, key, network=network, view=view, shared=shared)
+    rollout, _ = roll(policy, env, key, LENGTH)
+    assert rollout.done[:-1].sum() > NUM_ENVS
+    return policy, rollout
+
+
+def settings(**changes):
+    return PPO(**{"rollout_length": LENGTH, **changes})
+
+
+@eqx.filter_jit
+def whole_batch(ppo, policy, rollout):
+    """The rollout as one minibatch."""
+    batch, _ = ppo.batch(policy, rollout, NO_MOMENTS)
+    return minibatch(batch, jnp.arange(len(batch.value)))
+
+
+@eqx.filter_jit
+def some_minibatches(ppo, policy, rollout, key, count):
+    """All minibatches of one epoch, one after the other along the first axis."""
+    batch, _ = ppo.batch(policy, rollout, NO_MOMENTS)
+    rows = shuffle(key, len(batch.value), 1, count)
+    return batch, jax.vmap(minibatch, in_axes=(None, 0))(batch, rows)
+
+
+@eqx.filter_jit
+def replayed(policy, batch):
+    """The policy's logits and values, and the ratios to what the rollout says."""
+    distribution, value = replay(policy, batch)
+    ratio = jnp.exp(distribution.log_prob(batch.choice) - batch.log_prob)
+    return jax.nn.log_softmax(distribution.logits), value, ratio
+
+
+@eqx.filter_jit
+def learn(ppo, policy, rollout, key, *, opt_state=None, update=None, num_updates=2):
+    if opt_state is None:
+        opt_state = ppo.optimiser(num_updates).init(eqx.filter(policy, eqx.is_inexact_array))
+    update = jnp.asarray(0) if update is None else update
+    policy, opt_state, _, metrics = ppo.learn(
+        policy, opt_state, NO_MOMENTS, rollout, key, update, num_updates=num_updates
+    )
+    return policy, opt_state, metrics
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("network", "chunk", "normalize", "shared", "view"),
+    [
+        (loud_mlp, 0, False, False, JointObservation()),
+        (loud_mlp, 0, True, True, LocalObservation()),
+        (GRU, 8, False, True, LocalObservation()),
+        (GRU, 8, True, False, JointObservation()),
+        (GRU, 0, True, False, JointObservation()),
+    ],
+)
+def test_the_first_ratio_is_one(key, network, chunk, normalize, shared, view):
+    policy, rollout = experience(network, view, shared, normalize)
+    _, parts = some_minibatches(settings(chunk_length=chunk), policy, rollout, key, 2)
+    _, value, ratio = eqx.filter_vmap(replayed, in_axes=(None, 0))(policy, parts)
+    np.testing.assert_allclose(ratio, 1.0, atol=1e-5)
+    np.testing.assert_allclose(value, parts.value, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shift", [1, -1])
+def test_a_carry_reset_too_early_or_too_late_would_show(shift):
+    policy, rollout = experience(GRU)
+    start = jnp.asarray(np.roll(rollout.start, shift, axis=0))
+    wrong = eqx.tree_at(lambda r: r.start, rollout, start)
+    _, _, ratio = replayed(policy, whole_batch(settings(), policy, wrong))
+    assert jnp.abs(ratio - 1).max() > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("value_clip", "normalize_advantages", "huber_delta"),
+    [(0.0, True, 0.0), (0.3, True, 20.0), (0.0, False, 20.0), (0.3, False, 0.0)],
+)
+def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages, huber_delta):
+    policy, rollout = experience()
+    ppo = settings(
+        clip_epsilon=0.1,
+        value_clip=value_clip,
+        huber_delta=huber_delta,
+        value_coefficient=1e-3,
+        advantage_std_offset=5.0,
+        normalize_advantages=normalize_advantages,
+    )
+    batch = whole_batch(ppo, policy, rollout)
+    moved = jax.tree.map(lambda x: jnp.asarray(0.8 * np.asarray(x)), policy)
+    log_probs, values, _ = replayed(moved, batch)
+    total, parts = eqx.filter_jit(ppo_loss)(moved, batch, ppo, 3.0)
+
+    active = np.asarray(batch.active).reshape(-1)
+    assert 0 < active.sum() < len(active)
+    log_probs = np.asarray(log_probs).reshape(-1, 3)[active]
+    action = np.asarray(batch.choice).reshape(-1)[active]
+    old, old_value, advantage, target, value = (
+        np.asarray(x).reshape(-1)[active]
+        for x in (batch.log_prob, batch.value, batch.advantage, batch.target, values)
+    )
+    if normalize_advantages:
+        advantage = (advantage - advantage.mean()) / (advantage.std() + ppo.advantage_std_offset)
+    policy_loss, value_loss, entropy, kl, clipped, linear = 0.0, 0.0, 0.0, 0.0, 0, 0
+    for i in range(len(action)):
+        ratio = np.exp(log_probs[i, action[i]] - old[i])
+        limited = min(max(ratio, 0.9), 1.1)
+        policy_loss -= min(ratio * advantage[i], limited * advantage[i])
+        error = abs(value[i] - target[i])
+        if value_clip:
+            near = min(max(value[i], old_value[i] - value_clip), old_value[i] + value_clip)
+            error = max(error, abs(near - target[i]))
+        value_loss += scipy.special.huber(huber_delta or np.inf, error)
+        linear += 0 < huber_delta < error
+        entropy -= (np.exp(log_probs[i]) * log_probs[i]).sum()
+        kl += ratio - 1 - np.log(ratio)
+        clipped += abs(ratio - 1) > 0.1
+    expected = np.array([policy_loss, value_loss, entropy, kl, clipped]) / len(action)
+    names = ["policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction"]
+    np.testing.assert_allclose([parts[n] for n in names], expected, rtol=1e-4, atol=1e-5)
+    weighted = expected[:3] * [1, 1e-3, -3]
+    assert np.abs(weighted).min() > 1e-4 * np.abs(weighted).max(), "no part may hide another"
+    np.testing.assert_allclose(total, weighted.sum(), rtol=1e-5)
+    assert 0 < expected[4] < 1
+    assert not huber_delta or 0 < linear < len(action)
+
+
+def test_normalised_values_are_in_units_of_the_targets():
+    """Advantages are those of the same values in rewards, and targets are standardised."""
+    policy, rollout = experience()
+    moments = RunningMoments(jnp.asarray(1e3), jnp.asarray(7.0), jnp.asarray(9.0))
+    ppo = settings(normalize_values=True)
+    batch, after = eqx.filter_jit(ppo.batch)(policy, rollout, moments)
+    in_rewards = dataclasses.replace(
+        rollout, value=7 + 3 * rollout.value, next_value=7 + 3 * rollout.next_value
+    )
+    plain, same = eqx.filter_jit(settings().batch)(policy, in_rewards, moments)
+    assert eqx.tree_equal(same, moments)
+    np.testing.assert_allclose(batch.advantage, plain.advantage, rtol=1e-4, atol=1e-4)
+    seen = np.asarray(plain.target, np.float64)[np.asarray(batch.active)]
+    assert len(seen) < batch.active.size, "what nobody learns from is left out"
+    mean = (1e3 * 7 + seen.sum()) / (1e3 + len(seen))
+    square = (1e3 * (9 + 49) + (seen**2).sum()) / (1e3 + len(seen))
+    np.testing.assert_allclose([after.mean, after.variance], [mean, square - mean**2], rtol=1e-4)
+    deviation = np.sqrt(square - mean**2)
+    np.testing.assert_allclose(
+        batch.target, (plain.target - mean) / deviation, rtol=1e-3, atol=1e-4
+    )
+    raw, _ = settings().batch(policy, rollout, moments)
+    np.testing.assert_array_equal(batch.value, raw.value)
+
+
+def test_normalised_values_do_not_depend_on_the_unit_of_rewards(key):
+    """Advantages are normalised, too, so nothing changes when everything is worth 64 times more."""
+    policy, rollout = experience()
+    ppo = settings(normalize_values=True, advantage_std_offset=0.0, max_grad_norm=1e9)
+    zero = jax.tree.map(jnp.zeros_like, (rollout.value, rollout.next_value))
+    one = dataclasses.replace(rollout, value=zero[0], next_value=zero[1])
+    results = []
+    for unit in (1.0, 64.0):
+        paid = dataclasses.replace(one, reward=one.reward * unit)
+        results.append(learn(ppo, policy, paid, key)[0])
+    assert_close(*results, 1e-3)
+
+
+@pytest.mark.slow
+def test_the_critic_has_a_learning_rate_of_its_own(key):
+    policy, rollout = experience()
+    (plain, *_), (same, *_), (slow, *_) = (
+        learn(settings(critic_learning_rate=rate), policy, rollout, key)
+        for rate in (0.0, 1e-3, 1e-9)
+    )
+    assert eqx.tree_equal(plain, same)
+    assert_close(slow.critic, policy.critic, 1e-6)
+    assert not eqx.tree_equal(plain.critic, policy.critic)
+    assert_close(slow.actor, plain.actor, 1e-3)
+
+
+@pytest.mark.slow
+def test_an_update_ends_when_the_policy_has_moved_far_enough(key):
+    policy, rollout = experience()
+    ppo = settings(learning_rate=0.1, num_epochs=3, num_minibatches=2)
+    far = learn(ppo, policy, rollout, key)
+    near = learn(dataclasses.replace(ppo, target_kl=1e-6), policy, rollout, key)
+    ends = learn(dataclasses.replace(ppo, target_kl=1e9), policy, rollout, key)
+    assert eqx.tree_equal(far[:2], ends[:2])
+    # The first step moved it, the second saw that, and no later one was made: what Adam remembers
+    # is that of one step. Counts go on, for the schedule.
+    assert not eqx.tree_equal(near[0], policy)
+    mu, nu = (jax.tree.leaves(optax.tree.get(near[1], name)) for name in ("mu", "nu"))
+    for first, second in zip(mu, nu, strict=True):
+        np.testing.assert_allclose(first**2, 10 * second, rtol=1e-3, atol=1e-12)
+    steps = {int(x) for x in jax.tree.leaves(near[1]) if x.dtype == jnp.int32}
+    assert steps == {6}
+
+
+def test_the_value_clip_takes_the_larger_error():
+    # The value went from 0 to the target 1: no error, but the clipped value is 0.8 away from it.
+    policy, rollout = experience()
+    ppo = settings(value_clip=0.2)
+    batch = whole_batch(ppo, policy, rollout)
+    _, value, _ = replayed(policy, batch)
+    batch = eqx.tree_at(lambda b: (b.value, b.target), batch, (value - 1, value))
+    _, parts = eqx.filter_jit(ppo_loss)(policy, batch, ppo, 0.0)
+    np.testing.assert_allclose(parts["value_loss"], 0.5 * 0.8**2, rtol=1e-4)
+
+
+def test_every_epoch_uses_every_row_once_in_a_new_order(key):
+    steps = np.asarray(eqx.filter_jit(shuffle)(key, 96, 3, 4))
+    assert steps.shape == (12, 24)
+    epochs = steps.reshape(3, 96)
+    for rows in epochs:
+        np.testing.assert_array_equal(np.sort(rows), np.arange(96))
+    for order, other in ((np.arange(96), epochs[0]), (epochs[0], epochs[1]), epochs[1:]):
+        assert (order == other).mean() < 0.1
+
+
+def test_shuffles_of_many_rows_do_not_keep_their_order(key):
+    rows = np.asarray(jax.jit(lambda key: shuffle(key, 2**20, 1, 2**16))(key))
+    np.testing.assert_array_equal(np.sort(rows, axis=None), np.arange(2**20))
+    rising = (np.diff(rows, axis=1) > 0).mean()
+    assert abs(rising - 0.5) < 0.01
+
+
+def test_minibatches_are_even_samples(key):
+    keys = jax.random.split(key, 400)
+    steps = np.asarray(jax.jit(jax.vmap(lambda k: shuffle(k, 8, 1, 2)))(keys))
+    in_first = np.stack([(steps[:, 0] == row).any(axis=1) for row in range(8)])
+    np.testing.assert_allclose(in_first.mean(axis=1), 0.5, atol=0.12)
+
+
+@pytest.mark.parametrize(("network", "chunk"), [(loud_mlp, 1), (GRU, 6)])
+def test_minibatches_never_mix_what_belongs_together(key, network, chunk):
+    policy, rollout = experience(network)
+    ppo = settings(chunk_length=chunk)
+    number = np.arange(LENGTH * NUM_ENVS * 2, dtype=np.float32).reshape(LENGTH, NUM_ENVS, 2)
+    start = np.arange(LENGTH * NUM_ENVS).reshape(LENGTH, NUM_ENVS) % 5 == 0
+    observation = np.repeat(number[..., None], 4, axis=-1)
+    carry = jax.tree.map(lambda x: np.broadcast_to(number[..., None], x.shape), rollout.carry)
+    marked = eqx.tree_at(
+        lambda r: (r.observation, r.choice, r.log_prob, r.value, r.start, r.reward, r.carry),
+        rollout,
+        (observation, number, number, number, start, number, carry),
+    )
+    marked = jax.tree.map(jnp.asarray, marked)
+    batch, parts = some_minibatches(ppo, policy, marked, key, 2)
+    batch, parts = jax.tree.map(np.asarray, (batch, parts))
+    assert parts.value.shape == (2, chunk, LENGTH * NUM_ENVS // chunk // 2, 2)
+    mark = parts.value
+    for other in (parts.choice, parts.log_prob, parts.observation[..., 0]):
+        np.testing.assert_array_equal(other, mark)
+    np.testing.assert_array_equal(parts.start, mark[..., 0] // 2 % 5 == 0)
+    np.testing.assert_array_equal(mark % 2, np.broadcast_to([0, 1], mark.shape))
+    np.testing.assert_array_equal(mark[..., 1] - mark[..., 0], 1)
+    np.testing.assert_array_equal(np.diff(mark, axis=1), 2 * NUM_ENVS)
+    advantage = dict(zip(batch.value.ravel(), batch.advantage.ravel(), strict=True))
+    expected = np.vectorize(advantage.get)(mark)
+    np.testing.assert_allclose(parts.advantage, expected, rtol=1e-6)
+    np.testing.assert_allclose(parts.target, expected + mark, rtol=1e-5)
+    for carry in jax.tree.leaves(parts.carry):
+        np.testing.assert_array_equal(carry[..., 0], mark[:, 0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", [loud_mlp, GRU])
+@pytest.mark.parametrize(
+    ("shared", "view"), [(True, LocalObservation()), (False, JointObservation())]
+)
+def test_permuting_environments_and_agents_permutes_the_result(key, network, view, shared):
+    policy, rollout = experience(network, view, shared)
+    ppo = settings(num_epochs=1, num_minibatches=1)
+    envs, agents = [2, 0, 3, 1], [1, 0]
+
+    def permute_leaf(x):
+        x = np.asarray(x)[:, envs]
+        return jnp.asarray(x if x.ndim == 2 else x[:, :, agents])
+
+    def permute_policy(p):
+        return p if shared else jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[agents]), p)
+
+    # `info` has leaves of other shapes, and is only counted.
+    rollout = eqx.tree_at(lambda r: r.info, rollout, {})
+    permuted = jax.tree.map(permute_leaf, rollout)
+    results = []
+    for start, data in ((policy, rollout), (permute_policy(policy), permuted)):
+        learned, _, metrics = learn(ppo, start, data, key)
+        results.append((learned, metrics))
+    (learned, metrics), (permuted_learned, permuted_metrics) = results
+    assert_close(permute_policy(learned), permuted_learned)
+    assert_close(metrics, permuted_metrics, 1e-4)
+    change = jax.tree.map(lambda a, b: np.abs(np.asarray(a) - b).max(), learned, policy)
+    assert all(leaf > 1e-5 for leaf in jax.tree.leaves(change))
+
+
+@pytest.mark.slow
+def test_the_learning_rate_is_zero_at_the_last_gradient_step_and_not_before(key):
+    policy, rollout = experience()
+    ppo = settings(learning_rate=0.1, num_epochs=2, num_minibatches=3)
+    rates = [float(ppo.learning_rate_at(12, step)) for step in range(12)]
+    np.testing.assert_allclose(rates, 0.1 * np.arange(11, -1, -1) / 11, rtol=1e-5)
+    assert rates[-1] == 0 < rates[-2]
+    opt_state = None
+    for update in range(2):
+        policy, opt_state, metrics = learn(
+            ppo, policy, rollout, key, opt_state=opt_state, update=jnp.asarray(update)
+        )
+        np.testing.assert_allclose(metrics.learning_rate, rates[6 * update + 5], rtol=1e-5)
+    counts = [x for x in jax.tree.leaves(opt_state) if x.dtype == jnp.int32]
+    assert counts
+    assert all(count == 12 for count in counts)
+    constant = PPO(learning_rate=0.1, anneal_learning_rate=False)
+    assert constant.learning_rate_at(12, 11) == jnp.float32(0.1)
+
+
+def test_the_optimiser_follows_the_schedule(key):
+    # The first step of Adam has the length of the learning rate, whatever the gradient.
+    ppo = PPO(learning_rate=0.1, num_epochs=1, num_minibatches=1, max_grad_norm=1e3)
+    optimiser = ppo.optimiser(11)
+    parameter = jnp.zeros(())
+    state = optimiser.init(parameter)
+    with jax.numpy_dtype_promotion("standard"):
+        lengths = []
+        for _ in range(11):
+            change, state = optimiser.update(jnp.ones(()), state, parameter)
+            lengths.append(-float(change))
+    np.testing.assert_allclose(lengths, np.linspace(0.1, 0, 11), atol=1e-5)
+
+
+def test_long_gradients_are_cut():
+    optimiser = PPO(max_grad_norm=0.5).optimiser(2)
+    parameters = {"a": jnp.zeros(2)}
+    with jax.numpy_dtype_promotion("standard"):
+        _, state = optimiser.update({"a": jnp.array([30.0, 40.0])}, optimiser.init(parameters))
+    moment = optax.tree.get(state, "mu")["a"]
+    np.testing.assert_allclose(moment, 0.1 * np.array([0.3, 0.4]), rtol=1e-5)
+
+
+def test_the_entropy_coefficient_moves_to_its_end():
+    at = PPO(entropy_coefficient=0.1, entropy_coefficient_end=0.02).entropy_coefficient_at
+    found = [at(jnp.asarray(i), 5) for i in range(5)]
+    np.testing.assert_allclose(found, np.linspace(0.1, 0.02, 5), rtol=1e-5)
+    constant = PPO(entropy_coefficient=0.1, entropy_coefficient_end=0.1).entropy_coefficient_at
+    assert constant(jnp.asarray(4), 5) == jnp.float32(0.1)
+
+
+@pytest.mark.slow
+def test_the_metrics_say_what_happened(key):
+    policy, rollout = experience()
+    ppo = settings(num_epochs=1, num_minibatches=1)
+    _, _, metrics = learn(ppo, policy, rollout, key)
+    assert jnp.abs(metrics.approx_kl) < 1e-6
+    assert metrics.clip_fraction == 0
+    done = np.asarray(rollout.done)
+    length = np.asarray(rollout.observation[:, :, 0, 2])[done]
+    assert metrics.episodes == done.sum()
+    np.testing.assert_allclose(metrics.episode_length, length.mean(), rtol=1e-5)
+    returns = []
+    for e in range(NUM_ENVS):
+        total = np.zeros(2)
+        for t in range(LENGTH):
+            total += np.where(rollout.active[t, e], rollout.reward[t, e], 0.0)
+            if done[t, e]:
+                returns.append(total.mean())
+                total = np.zeros(2)
+    np.testing.assert_allclose(metrics.episode_return, np.mean(returns), rtol=1e-5)
+    batch, _ = ppo.batch(policy, rollout, NO_MOMENTS)
+    target, value = (np.asarray(x)[batch.active] for x in (batch.target, batch.value))
+    expected = 1 - np.var(target - value) / np.var(target)
+    np.testing.assert_allclose(metrics.explained_variance, expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rollout_length": 0}, "rollout_length must be at least 1, but it is 0"),
+        ({"num_epochs": -1}, "num_epochs must be at least 1, but it is -1"),
+        ({"num_minibatches": 0}, "num_minibatches must be at least 1"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
+        ({"clip_epsilon": -0.1}, "clip_epsilon must be above 0"),
+        ({"max_grad_norm": 0.0}, "max_grad_norm must be above 0"),
+        ({"gamma": 1.1}, "gamma must be between 0 and 1, but it is 1.1"),
+        ({"gae_lambda": -0.1}, "gae_lambda must be between 0 and 1"),
+        ({"gamma": float("nan")}, "gamma must be between 0 and 1"),
+        ({"value_clip": -1.0}, "value_clip must be at least 0"),
+        ({"entropy_coefficient": -1.0}, "entropy_coefficient must be at least 0"),
+        ({"entropy_coefficient_end": -1.0}, "entropy_coefficient_end must be at least 0"),
+        ({"value_coefficient": -1.0}, "value_coefficient must be at least 0"),
+        ({"advantage_std_offset": -1.0}, "advantage_std_offset must be at least 0"),
+        ({"chunk_length": -1}, "chunk_length must be at least 0"),
+    ],
+)
+def test_settings_without_a_meaning_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        PPO(**changes)
+
+
+def test_what_does_not_divide_is_refused_with_the_nearest_that_does(key):
+    with pytest.raises(
+        ValueError, match=r"num_minibatches=5 does not divide the 96 steps .* 4 and 6"
+    ):
+        PPO(rollout_length=24, num_minibatches=5).check(clocks(4), recurrent=False)
+    with pytest.raises(ValueError, match=r"num_minibatches=200 .* nearest that do are 96"):
+        PPO(rollout_length=24, num_minibatches=200).check(clocks(4), recurrent=False)
+    with pytest.raises(ValueError, match=r"chunk_length=7 does not divide .* 6 and 8"):
+        PPO(rollout_length=24, chunk_length=7).check(clocks(4), recurrent=True)
+    with pytest.raises(
+        ValueError, match=r"num_minibatches=3 .* the 4 chunks of 24 steps .* 2 and 4"
+    ):
+        PPO(rollout_length=24, num_minibatches=3).check(clocks(4), recurrent=True)
+    env = clocks(4)
+    policy = build(env, key)
+    with pytest.raises(ValueError, match="num_minibatches=5"):
+        PPO(rollout_length=24, num_minibatches=5).init(policy, env, key)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", [loud_mlp, GRU])
+def test_learning_from_states_is_learning_from_observations(key, network):
+    env = clocks(NUM_ENVS)
+    policy = build(env, key, network=network, view=JointObservation())
+    learned = []
+    for store_states in (False, True):
+        ppo = settings(num_minibatches=2, chunk_length=12, store_states=store_states)
+        state = ppo.init(policy, env, key)
+        learned.append(eqx.filter_jit(ppo.update)(env, state, num_updates=2))
+    assert_close(*learned, 1e-4)
+
+
+def test_what_is_learned_does_not_depend_on_the_unit_of_rewards():
+    policy, rollout = experience()
+
+    def actor_gradient(scale):
+        units = {x: scale * getattr(rollout, x) for x in ("reward", "value", "next_value")}
+        batch = whole_batch(settings(), policy, dataclasses.replace(rollout, **units))
+        loss = lambda policy: ppo_loss(policy, batch, settings(value_coefficient=0.0), 0.0)[0]  # noqa: E731
+        return optax.tree.norm(eqx.filter_grad(loss)(policy).actor)
+
+    norms = [actor_gradient(scale) for scale in (1.0, 0.1, 0.01, 0.001)]
+    assert norms[0] > 0.01
+    np.testing.assert_allclose(norms, norms[0], rtol=1e-3)
+
+
+def test_whole_numbers_and_switches_are_static():
+    ppo = PPO(rollout_length=7)
+    assert jax.jit(lambda ppo: jnp.zeros(ppo.rollout_length))(ppo).shape == (7,)
+    leaves = jax.tree.leaves(ppo)
+    assert leaves
+    assert all(type(x) is float for x in leaves)
+
+
+@pytest.mark.parametrize("one", [1, np.float32(1), np.int64(1), np.float64(1)])
+def test_real_numbers_are_floats(one):
+    ppo = PPO(gamma=one)
+    assert type(ppo.gamma) is float
+    assert ppo.with_arrays().gamma.dtype == jnp.float32
+    assert eqx.tree_equal(ppo, PPO(gamma=1.0))

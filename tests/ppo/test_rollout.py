@@ -1,0 +1,205 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cart_pole import CartPole
+from learners import GRU, build, clocks, loud_mlp, roll
+
+from agents import (
+    PPO,
+    AbstractNetwork,
+    ActorCritic,
+    LocalObservation,
+    SharedParameters,
+    collect_rollout,
+    init_runner,
+)
+from agents.ppo._rollout import observe_fn
+from eqgrid import NormalizeReward, Vectorize, unwrap_state
+
+LENGTH, NUM_ENVS = 40, 3
+
+
+class TimeReader(AbstractNetwork):
+    """A critic whose value is the time that it reads, or the logits of a coin."""
+
+    out_size: int
+
+    def initial_carry(self):
+        return None
+
+    def __call__(self, x, carry):
+        return jnp.full(self.out_size, x[1]), carry
+
+
+class StepCounter(AbstractNetwork):
+    """A critic whose value is how many observations it has seen in this episode."""
+
+    def initial_carry(self):
+        return jnp.zeros(())
+
+    def __call__(self, x, carry):
+        return (carry + 1)[None], carry + 1
+
+
+def policy_with(critic):
+    return ActorCritic(
+        SharedParameters(TimeReader(3), 2), SharedParameters(critic, 2), LocalObservation()
+    )
+
+
+@pytest.fixture(scope="module")
+def read():
+    """A rollout of 40 steps, so that several episodes end in it, in either way."""
+    rollout, scene = roll(policy_with(TimeReader(1)), clocks(NUM_ENVS), jax.random.key(0), LENGTH)
+    return jax.tree.map(np.asarray, rollout), scene
+
+
+def test_it_holds_what_the_environments_said(read):
+    rollout, scene = read
+    time, length, limited = np.moveaxis(rollout.observation[:, :, 1, 1:], -1, 0)
+    np.testing.assert_array_equal(rollout.done, time + 1 == length)
+    np.testing.assert_array_equal(rollout.start, time == 0)
+    np.testing.assert_array_equal(rollout.start[1:], rollout.done[:-1])
+    np.testing.assert_array_equal(scene.start, rollout.done[-1])
+    number = np.arange(2)[None, None]
+    expected = 10 * (time + 1)[:, :, None] + number + rollout.choice
+    np.testing.assert_array_equal(rollout.reward, expected)
+    over = rollout.done & (limited == 0)
+    np.testing.assert_array_equal(rollout.terminated[:, :, 1], over)
+    np.testing.assert_array_equal(rollout.terminated[:, :, 0], over | (time + 1 >= 4))
+    assert rollout.done.sum() >= 10
+
+
+def test_the_next_value_is_that_of_the_final_observation(read):
+    rollout, _ = read
+    time = rollout.observation[..., 1]
+    bootstrapped = ~rollout.terminated
+    np.testing.assert_array_equal(rollout.value, time)
+    np.testing.assert_array_equal(rollout.next_value[bootstrapped], time[bootstrapped] + 1)
+    cut = rollout.done[:, :, None] & bootstrapped
+    assert cut.sum() >= 3, "no time limit in the rollout: the test above shows nothing"
+    assert not cut[-1].any(), "the last step must be an ordinary one"
+
+
+def test_looking_at_every_final_observation_finds_the_same_values(read):
+    policy = policy_with(TimeReader(1))
+    looked, _ = roll(policy, clocks(NUM_ENVS), jax.random.key(0), LENGTH, slow_steps=True)
+    counts = ~read[0].terminated
+    np.testing.assert_array_equal(looked.next_value[counts], read[0].next_value[counts])
+    for name in ("observation", "value", "reward", "done"):
+        np.testing.assert_array_equal(getattr(looked, name), getattr(read[0], name))
+
+
+def test_the_next_value_of_a_recurrent_critic_knows_the_episode(key):
+    rollout, _ = roll(policy_with(StepCounter()), clocks(NUM_ENVS), key, LENGTH)
+    time = np.asarray(rollout.observation[..., 1])
+    np.testing.assert_array_equal(rollout.value, time + 1)
+    bootstrapped = ~np.asarray(rollout.terminated)
+    np.testing.assert_array_equal(
+        np.asarray(rollout.next_value)[bootstrapped], time[bootstrapped] + 2
+    )
+    assert (np.asarray(rollout.done)[:, :, None] & bootstrapped).any()
+
+
+@pytest.mark.slow
+def test_the_carry_starts_over_with_every_episode(key):
+    policy = build(clocks(NUM_ENVS), key, network=GRU)
+    rollout, _ = roll(policy, clocks(NUM_ENVS), key, LENGTH)
+    for carry in rollout.carry:
+        is_initial = (np.asarray(carry) == 0.5).all(axis=(2, 3))
+        np.testing.assert_array_equal(is_initial, rollout.start)
+
+
+@pytest.mark.slow
+def test_it_goes_on_where_it_stopped(key):
+    env = clocks(NUM_ENVS)
+    rollout, scene = roll(policy_with(TimeReader(1)), env, key, 5)
+    later, _ = eqx.filter_jit(collect_rollout)(policy_with(TimeReader(1)), env, scene, key, 5)
+    time, next_time = rollout.observation[-1, :, 1, 1], later.observation[0, :, 1, 1]
+    np.testing.assert_array_equal(next_time, np.where(rollout.done[-1], 0, time + 1))
+    np.testing.assert_array_equal(later.start[0], rollout.done[-1])
+
+
+@pytest.mark.slow
+def test_actions_follow_the_distribution(key):
+    env = clocks(256)
+    policy = build(env, key, network=loud_mlp)
+    rollout, _ = roll(policy, env, key, 1)
+    distribution, _, _ = jax.vmap(policy)(rollout.observation[0], None)
+    expected = np.asarray(distribution.probs).mean(axis=0)
+    found = np.stack([(np.asarray(rollout.choice[0]) == a).mean(axis=0) for a in range(3)], -1)
+    np.testing.assert_allclose(found, expected, atol=0.12)
+    assert (np.abs(expected - 1 / 3) > 0.12).any(), "a uniform policy would pass as well"
+    np.testing.assert_allclose(
+        rollout.log_prob[0], distribution.log_prob(rollout.choice[0]), rtol=1e-5
+    )
+
+
+@pytest.mark.slow
+def test_equal_keys_give_equal_rollouts(key):
+    env = clocks(NUM_ENVS)
+    policy = build(env, key, network=loud_mlp)
+    first, again, other = (roll(policy, env, k, 9)[0] for k in (key, key, jax.random.key(1)))
+    assert eqx.tree_equal(first, again)
+    assert not np.array_equal(first.choice, other.choice)
+
+
+def test_environments_that_never_start_over_are_refused(key):
+    env = Vectorize(CartPole(), 2)
+    policy = policy_with(TimeReader(1))
+    with pytest.raises(ValueError, match=r"Vectorize\(AutoReset\(env\), num_envs\)"):
+        init_runner(policy, env, key)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: NormalizeReward(env, 0.9)])
+def test_states_tell_the_observations(key, wrap):
+    env = wrap(clocks(NUM_ENVS))
+    policy = build(env, key, network=loud_mlp)
+    seen, _ = roll(policy, env, key, 9)
+    kept, _ = roll(policy, env, key, 9, store_states=True)
+    assert unwrap_state(kept.observation).shape[2:] == (3,), "the state of a Clock"
+    look = jax.vmap(jax.vmap(observe_fn(env)))
+    np.testing.assert_array_equal(look(kept.observation), seen.observation)
+    np.testing.assert_array_equal(kept.choice, seen.choice)
+    np.testing.assert_allclose(kept.value, seen.value, rtol=1e-5, atol=1e-5)
+
+
+def test_states_that_do_not_tell_the_observations_are_refused(key):
+    env = clocks(NUM_ENVS, normalize=True)
+    policy = build(env, key)
+    message = "turn it off for NormalizeObservation"
+    with pytest.raises(ValueError, match=message):
+        roll(policy, env, key, 3, store_states=True)
+    with pytest.raises(ValueError, match=message):
+        PPO(rollout_length=8, store_states=True).init(policy, env, key)
+
+
+def test_the_return_can_be_differentiated(key):
+    """Final values are targets, through which nothing flows; what else does is not in the way."""
+    env = clocks(NUM_ENVS)
+    policy = build(env, key)
+    parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
+
+    def value(parameters):
+        rollout, _ = roll(eqx.combine(parameters, rest), env, key, 9)
+        return (rollout.value + rollout.next_value).sum()
+
+    gradient = jax.jit(jax.grad(value))(parameters)
+    assert np.abs(gradient.critic.network.layers[0].weight).sum() > 0
+
+
+@pytest.mark.parametrize("batch", [None, 2])
+def test_final_values_are_looked_up_on_some_steps_only(key, batch):
+    """Also for many seeds at once, where a plain condition would be none."""
+    env = clocks(NUM_ENVS)
+    policy = build(env, key)
+
+    def one(key):
+        return roll(policy, env, key, 9)
+
+    run = one if batch is None else jax.vmap(one)
+    keys = key if batch is None else jax.random.split(key, batch)
+    assert "stablehlo.case" in jax.jit(run).lower(keys).as_text()

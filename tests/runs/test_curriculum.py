@@ -1,0 +1,295 @@
+"""Stages of a run: what their tables say, when each ends, and what is refused."""
+
+import dataclasses
+import json
+import time
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pytest
+
+from agents import Evaluation
+from agents.runs import _program
+from agents.runs.display._errors import UsageError
+from agents.runs.settings._config import Config, default_config, dump, load, parse
+from agents.runs.settings._training_partners import PartnerSettings
+from agents.runs.single._build import build_evaluation_env
+from agents.runs.single._curriculum import (
+    Gate,
+    Stage,
+    StageEvaluator,
+    stages,
+    summary,
+    with_curriculum,
+)
+from agents.runs.single._evaluator import Evaluator, evaluated_metrics
+from agents.runs.worlds._worlds import Kitchen
+from eqgrid import NormalizeObservation
+from eqgrid.grid import GridWorld, Stay
+
+TABLES = """
+[[stage]]
+name = "anywhere"
+env = {random_starts = 1.0}
+ppo = {learning_rate = 3e-4}
+gate = {metric = "eval_return_mean", at_least = 20.0, evaluations = 2}
+steps = 1000
+reset = ["optimizer"]
+
+[[stage]]
+shaping = 0.5
+"""
+
+
+def read(tmp_path, text: str, *flags: str) -> Config:
+    (tmp_path / "stages.toml").write_text(text)
+    return with_curriculum(
+        parse("ippo", ["--curriculum", str(tmp_path / "stages.toml"), "--seed", "3", *flags])
+    )
+
+
+def test_a_stage_replaces_settings_of_the_run(tmp_path):
+    first, second = stages(read(tmp_path, TABLES))
+    file = tmp_path / "stages.toml"
+    plain = dataclasses.replace(default_config(Kitchen()), seed=3, curriculum=file)
+    assert (first.name, second.name) == ("anywhere", "2")
+    assert first.config.env == dataclasses.replace(plain.env, random_starts=1.0)
+    assert first.config.ppo.learning_rate == 3e-4
+    assert first.keep == ("parameters", "moments", "shaping")
+    assert first.gate == Gate("eval_return_mean", at_least=20.0, evaluations=2)
+    assert first.steps == 1000
+    assert second.config == dataclasses.replace(plain, shaping=0.5)
+    assert second.keep == ("parameters", "optimizer", "moments"), "its own shaping begins with it"
+    assert (second.gate, second.steps) == (None, None)
+
+
+def test_a_run_without_a_curriculum_is_one_stage():
+    config = Config()
+    assert stages(config) == (Stage("", config),)
+    assert with_curriculum(config) is config
+
+
+def test_the_settings_file_of_a_run_has_its_stages(tmp_path):
+    config = read(tmp_path, TABLES)
+    path = tmp_path / "config.toml"
+    path.write_text(dump("ippo", config))
+    again = load(path, "ippo")
+    assert again.stage == config.stage
+    assert [x.gate for x in stages(again)] == [x.gate for x in stages(config)]
+    assert "stage" not in dump("ippo", Config())
+
+
+def test_what_is_written_can_be_read_back(tmp_path):
+    """The largest curriculum that is read takes more room in `config.toml`."""
+    stage = "[[stage]]\nenv={random_starts=0.5}\nppo={gamma=0.9}\nsteps=9\n"
+    text = stage * (99_000 // len(stage))
+    config = read(tmp_path, text)
+    written = dump("ippo", config)
+    assert len(text) < 100_000 < len(written)
+    (tmp_path / "config.toml").write_text(written)
+    assert parse("ippo", ["--resume", str(tmp_path)]).stage == config.stage
+    stages = config.stage * 12
+    with pytest.raises(UsageError, match=r"a config.toml has at most 1,000,000: use fewer stages"):
+        dump("ippo", dataclasses.replace(config, stage=stages))
+    partner = PartnerSettings(share=0.5, policies=("caf\udce9",))
+    with pytest.raises(UsageError, match="a name in them is no UTF-8: rename the file"):
+        dump("ippo", dataclasses.replace(config, partners=partner))
+
+
+@dataclasses.dataclass
+class Returns:
+    """Evaluations whose results are known."""
+
+    values: list[float]
+
+    def __call__(self, progress) -> dict[str, float]:
+        return {"eval_return_mean": self.values.pop(0)}
+
+
+@dataclasses.dataclass
+class Progress:
+    env_steps: int
+
+
+@pytest.mark.parametrize(
+    ("returns", "passes"),
+    [([30, 30, 30], [1, 2, 3]), ([30, 19, 30], [1, 0, 1]), ([float("nan"), 20, 21], [0, 1, 2])],
+)
+def test_a_gate_counts_evaluations_in_a_row(returns, passes):
+    stage = Stage("a", Config(), Gate("eval_return_mean", at_least=20.0, evaluations=2), 1000)
+    measure = StageEvaluator(Returns(list(returns)), stage, number=2, begin=500)
+    rows = [measure(Progress(steps)) for steps in (600, 700, 800)]
+    assert [row["gate_passes"] for row in rows] == passes
+    assert [row["stage_steps"] for row in rows] == [100, 200, 300]
+    assert {row["stage"] for row in rows} == {2}
+    ends = [stage.ended(row) for row in rows]
+    assert [end is not None for end in ends] == [count >= 2 for count in passes]
+
+
+def test_a_budget_ends_a_stage_and_says_that_its_gate_was_not_passed():
+    gate = Gate("event_soup_delivery", at_most=1.0)
+    rows = [{"gate_passes": 0, "stage_steps": steps} for steps in (999, 1000)]
+    assert [Stage("a", Config(), gate, 1000).ended(row) for row in rows] == [
+        None,
+        "its 1,000 steps are spent, without passing its gate",
+    ]
+    assert Stage("a", Config(), None, 1000).ended(rows[1]) == "its 1,000 steps are spent"
+    assert Stage("a", Config()).ended(rows[1]) is None
+    end = Stage("a", Config(), dataclasses.replace(gate, evaluations=3), 1000).end
+    assert end == (
+        "until event_soup_delivery is at most 1 in 3 evaluations in a row, at most 1,000 steps"
+    )
+
+
+def test_what_came_of_the_stages():
+    run = (Stage("a", Config(), None, 100), Stage("b", Config()), Stage("c", Config()))
+    rows = [
+        {"stage": 1, "env_steps": 100, "stage_steps": 100, "gate_passes": 0, "eval_return_mean": 1},
+        {"stage": 2, "env_steps": 150, "stage_steps": 50, "gate_passes": 0, "eval_return_mean": 2},
+    ]
+    assert [(x["name"], x["ended"]) for x in summary(run, rows)] == [
+        ("a", "its 100 steps are spent"),
+        ("b", "with the run"),
+    ]
+
+
+BAD = {
+    "no stages": ("", "has no stages: write a table [[stage]]"),
+    "no tables": ("stage = 3", "has no stages"),
+    "no TOML": ("[[stage", "is no TOML"),
+    "more": ("width = 3\n[[stage]]", "has 'width' beside its stages"),
+    "unknown key": ("[[stage]]\nnmae = 'a'", "has an unknown key 'nmae'; did you mean 'name'?"),
+    "unknown setting": ("[[stage]]\nenv = {horizn = 3}", "'env.horizn'; did you mean"),
+    "unknown part": ("[[stage]]\nreset = ['all']", "for 'reset', which must be"),
+    "wrong type": ("[[stage]]\nsteps = 'a'", "for 'steps', which must be a whole number"),
+    "no end": ("[[stage]]\n[[stage]]", "Stage 1 of the curriculum: it has no end"),
+    "no steps": ("[[stage]]\nsteps = 0", "steps must be at least 1"),
+    "no bound": ("[[stage]]\ngate = {metric = 'eval_return_mean'}", "needs one bound"),
+    "bound that is no number": (
+        "[[stage]]\ngate = {metric = 'eval_return_mean', at_most = nan}",
+        "Stage 1 of the curriculum: its gate needs a finite bound, but has nan.",
+    ),
+    "infinite bound": (
+        "[[stage]]\ngate = {metric = 'eval_return_mean', at_least = inf}",
+        "its gate needs a finite bound, but has inf.",
+    ),
+    "no evaluations": (
+        "[[stage]]\ngate = {metric = 'eval_return_mean', at_least = 1.0, evaluations = 0}",
+        "needs at least 1 evaluation",
+    ),
+    "unknown metric": (
+        "[[stage]]\ngate = {metric = 'event_soup_deliver', at_least = 1.0}",
+        "did you mean event_soup_delivery",
+    ),
+    "fixed": ("[[stage]]\nppo = {rollout_length = 64}", "is the same in all stages"),
+    "out of range": ("[[stage]]\nenv = {horizon = 0}", "--env.horizon must be at least 1"),
+    "meaningless": ("[[stage]]\nppo = {gamma = 2.0}", "gamma"),
+    "other shapes": (
+        "[[stage]]\nsteps = 1\n[[stage]]\nenv = {observation = 'planes'}",
+        "Stage 2 of the curriculum: its agents see or do other things",
+    ),
+    "no such layout": ("[[stage]]\nenv = {layout = 'rign'}", "There is no layout 'rign'"),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), BAD.values(), ids=BAD)
+def test_what_is_wrong_is_one_sentence(tmp_path, monkeypatch, capsys, text, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stages.toml").write_text(text)
+    monkeypatch.setattr("sys.argv", ["ippo.py", "--curriculum", "stages.toml", "--out", "run"])
+    assert _program.run_command_line("ippo", _program.Process()) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_gates_know_what_is_measured():
+    assert evaluated_metrics({"events": ("event_x",)})[-1] == "event_x"
+    with pytest.raises(UsageError, match="asks for 'eval_x'"):
+        Gate("eval_x", at_least=1.0).check(evaluated_metrics({}))
+
+
+CURRICULA = sorted((Path(__file__).parents[2] / "experiments" / "curricula").glob("*.toml"))
+MADE_FOR = {
+    "circuit": ["--env.layout", "circuit"],
+    "biped": ["--env.name", "body", "--env.model", "biped"],
+}
+"""The flags of the run that each file is for."""
+
+
+def gates():
+    """Every gate that is shipped, with the settings of its stage."""
+    for path in CURRICULA:
+        args = ["--curriculum", str(path), *MADE_FOR[path.stem]]
+        for stage in stages(with_curriculum(parse("ippo", args))):
+            if stage.gate is not None:
+                yield pytest.param(stage, id=f"{path.stem}-{stage.name}")
+
+
+@eqx.filter_jit
+def play(env, nothing, at_random, steps: int) -> Evaluation:
+    """The first episode in every environment, of agents that do nothing or act at random."""
+    kept = ("episode_return", "episode_length", *(f"episode_{name}" for name in env.env.env.totals))
+
+    def step(carry, key):
+        state, over, sums = carry
+        action_key, step_key = jax.random.split(key)
+        keys = jax.random.split(action_key, nothing.shape[:2])
+        anything = jax.vmap(jax.vmap(env.action_space.sample))(keys)
+        action = jnp.where(at_random, anything, nothing)
+        timestep, state = env.step(step_key, state, action)
+        first = timestep.done & ~over
+        new = {name: timestep.info[name] for name in kept}
+        sums = jax.tree.map(lambda x, old: jax.vmap(jnp.where)(first, x, old), new, sums)
+        return (state, over | first, sums), None
+
+    _, state = env.reset(jax.random.key(0))
+    info = jax.eval_shape(env.step, jax.random.key(0), state, nothing)[0].info
+    sums = {name: jnp.zeros(info[name].shape, info[name].dtype) for name in kept}
+    start = (state, jnp.zeros(env.num_envs, bool), sums)
+    keys = jax.random.split(jax.random.key(1), steps)
+    (_, over, sums), _ = jax.lax.scan(step, start, keys)
+    sums = {name.removeprefix("episode_"): x for name, x in sums.items()}
+    return Evaluation(sums.pop("return"), sums.pop("length"), sums, over)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", list(gates()))
+def test_nobody_passes_a_gate_without_learning(stage):
+    config, world = stage.config, stage.config.env.build(train=False)
+    totals = config.env.totals(world)
+    env = build_evaluation_env(config, world, 16, tuple(totals))
+    env = env.env if isinstance(env, NormalizeObservation) else env
+    nothing, steps = jnp.zeros((env.num_envs, env.num_agents, 6)), 150
+    if isinstance(world, GridWorld):
+        stay = next(i for i, action in enumerate(world.actions) if isinstance(action, Stay))
+        nothing, steps = jnp.full((env.num_envs, env.num_agents), stay), config.env.horizon
+    evaluator = Evaluator(env, jax.random.key(0), time.perf_counter, (), totals)
+    for at_random in (False, True):
+        episodes = play(env, nothing, jnp.array(at_random), steps)
+        assert bool(episodes.finished.all())
+        assert not stage.gate.holds(evaluator.add(Progress(0), episodes))
+
+
+def test_each_curriculum_is_looked_at():
+    assert {path.stem for path in CURRICULA} == {*MADE_FOR}
+
+
+@pytest.mark.slow
+def test_the_log_names_the_events(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_program, "keep_compiled_programs", lambda: "")
+    flags = "--env.layout cramped,ring --env.horizon 20 --num-envs 4 --ppo.rollout-length 32"
+    flags += " --total-steps 128 --eval-episodes 4 --final-episodes 4 --out run"
+    monkeypatch.setattr("sys.argv", ["ippo.py", *flags.split()])
+    assert _program.run_command_line("ippo", _program.Process()) == 0
+    header = (tmp_path / "run" / "metrics.csv").read_text().splitlines()[0].split(",")
+    env = parse("ippo", ["--env.layout", "cramped,ring"]).env
+    assert set(evaluated_metrics(env.totals(env.build(train=False)))) < set(header)
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert set(result["layouts"]) == {"cramped", "ring"}
+    assert result["optimum"] is None, "known for 400 steps only"

@@ -1,0 +1,315 @@
+"""Several processes train one run: on this machine, each with two virtual devices."""
+
+import csv
+import functools
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from command_lines import call
+from safetensors.numpy import load_file
+
+from agents import ProcessFailed, TrainState, device_mesh, fail, from_first, gather, is_first
+from agents.files._checkpoint import pack, unpack
+from agents.runs import _distributed, _program
+from agents.runs._process import Process
+from agents.runs.display._errors import UsageError
+from agents.training import _processes, _train
+
+FLAGS = "--env.name goals --env.horizon 10 --env.normalize-observation --num-envs 8 --width 8"
+FLAGS += " --ppo.rollout-length 8 --total-steps 768 --eval-every 128 --eval-episodes 2"
+FLAGS = f"{FLAGS} --final-episodes 2".split()
+BLOCKS, BLOCK_STEPS = 6, 128
+
+
+class Pair:
+    """Two processes, and what came of them; they learn who they are by hand, or as from Slurm."""
+
+    def __init__(
+        self, folder: Path, *flags: str, accident: str = "- 0 SIGTERM", slurm: bool = False
+    ):
+        with socket.socket() as free:
+            free.bind(("localhost", 0))
+            port = str(free.getsockname()[1])
+        devices = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=2"
+        started = []
+        for number in range(2):
+            who = (in_slurm if slurm else by_hand)(port, str(number))
+            env = os.environ | who | {"XLA_FLAGS": devices, "ACCIDENT": accident}
+            command = [sys.executable, str(Path(__file__).parent / "one_of_many.py")]
+            command += ["--distributed", *flags]
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+            started.append(subprocess.Popen(command, cwd=folder, env=env, **pipes))
+        try:
+            said = [process.communicate(timeout=400) for process in started]
+        finally:
+            for process in started:
+                process.kill()
+        self.codes = [process.returncode for process in started]
+        self.out, self.err = zip(*said, strict=True)
+
+
+def by_hand(port: str, number: str) -> dict[str, str]:
+    return dict(zip(_distributed.BY_HAND, (f"localhost:{port}", "2", number), strict=True))
+
+
+def in_slurm(port: str, number: str) -> dict[str, str]:
+    names = {"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2"}
+    numbers = {"SLURM_PROCID": number, "SLURM_LOCALID": number}
+    return {**names, **numbers, "JAX_COORDINATOR_PORT": port}
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    with (run / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def metadata(run: Path) -> dict:
+    return json.loads(_header(run)["about"])["metadata"]
+
+
+def _header(run: Path) -> dict[str, str]:
+    content = (run / "checkpoints" / "last.safetensors").read_bytes()
+    return json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("distributed")
+
+
+@pytest.fixture(scope="module")
+def terminated(folder) -> Pair:
+    """A run whose second process is terminated after two blocks."""
+    return Pair(folder, *FLAGS, "--out", "run", accident="1 2 SIGTERM")
+
+
+@pytest.fixture(scope="module")
+def killed(folder, terminated) -> Pair:
+    """The same run, which goes on, until its second process is killed after two more."""
+    shutil.copytree(folder / "run", folder / "killed")
+    return Pair(folder, "--resume", "killed", accident="1 2 SIGKILL", slurm=True)
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_process_ends_all_after_the_same_block(folder, terminated):
+    assert terminated.codes == [143, 143]
+    assert terminated.err == ("", "")
+    assert terminated.out[1] == ""
+    assert f"terminated after {2 * BLOCK_STEPS} steps" in terminated.out[0]
+    assert [row["env_steps"] for row in rows(folder / "run")] == ["128", "256"]
+    assert metadata(folder / "run")["env_steps"] == 2 * BLOCK_STEPS
+    assert (folder / "run" / "result.json").exists()
+
+
+@pytest.mark.slow
+def test_the_others_end_when_one_is_killed(killed):
+    assert killed.codes[1] == -9
+    # Either the connection breaks, which is a sentence, or jax misses the heartbeats and aborts.
+    assert killed.codes[0] in (1, -6)
+    assert "another" in killed.err[0]
+    assert "Traceback" not in killed.err[0]
+
+
+@pytest.mark.slow
+def test_a_run_whose_first_process_was_killed_goes_on(folder, killed):
+    """It is the one that writes; so nothing is lost but what came after its last checkpoint."""
+    shutil.copytree(folder / "killed", folder / "headless")
+    before = metadata(folder / "headless")["env_steps"]
+    pair = Pair(folder, "--resume", "headless", accident="0 1 SIGKILL")
+    assert pair.codes[0] == -9
+    assert pair.codes[1] in (1, -6)
+    assert "Traceback" not in pair.err[1]
+    assert metadata(folder / "headless")["env_steps"] >= before
+    pair = Pair(folder, "--resume", "headless")
+    assert (pair.codes, pair.err) == ([0, 0], ("", ""))
+    assert [row["update"] for row in rows(folder / "headless")] == ["2", "4", "6", "8", "10", "12"]
+    assert metadata(folder / "headless")["env_steps"] == BLOCKS * BLOCK_STEPS
+
+
+@pytest.mark.slow
+def test_any_number_of_processes_goes_on(folder, killed, monkeypatch, capsys):
+    for name in ("two", "one"):
+        shutil.copytree(folder / "killed", folder / name)
+    pair = Pair(folder, "--resume", "two")
+    assert (pair.codes, pair.err, pair.out[1]) == ([0, 0], ("", ""), "")
+    monkeypatch.chdir(folder)
+    assert call("--resume", "one") == 0
+    assert call(*FLAGS, "--out", "whole") == 0
+    for name in ("two", "one"):
+        assert [row["update"] for row in rows(folder / name)] == ["2", "4", "6", "8", "10", "12"]
+        for own, whole in zip(rows(folder / name), rows(folder / "whole"), strict=True):
+            numbers = [
+                [float(row[key]) for key in ("entropy", "value_loss")] for row in (own, whole)
+            ]
+            np.testing.assert_allclose(*numbers, rtol=1e-3)
+        states = [
+            load_file(folder / run / "checkpoints" / "last.safetensors") for run in (name, "whole")
+        ]
+        assert states[0].keys() == states[1].keys()
+        for key, whole in states[1].items():
+            np.testing.assert_allclose(states[0][key], whole, rtol=1e-3, atol=1e-5, err_msg=key)
+        assert not [x for x in os.listdir(folder / name) if "lock" in x or "partial" in x]
+
+
+def test_one_process_talks_to_itself(key):
+    tree = {"key": key, "numbers": np.arange(3.0)}
+    assert is_first()
+    assert gather("word") == ["word"]
+    assert from_first(tree) is tree
+    with pytest.raises(ProcessFailed, match="Process 0 of 1 failed: no memory") as caught:
+        fail("no memory")
+    assert (caught.value.number, caught.value.about) == (0, "no memory")
+
+
+def others_say(monkeypatch, *texts: str) -> None:
+    """Lets there be further processes, which say something else."""
+
+    def allgather(mine):
+        theirs = [text.encode() for text in texts]
+        if mine.ndim == 0:
+            return np.asarray([mine, *map(len, theirs)])
+        filled = [np.frombuffer(x.ljust(len(mine), b"\0"), np.uint8) for x in theirs]
+        return np.stack([mine, *filled])
+
+    monkeypatch.setattr(jax, "process_count", lambda: 1 + len(texts))
+    monkeypatch.setattr(_processes.multihost_utils, "process_allgather", allgather)
+
+
+def test_all_hear_what_each_says(monkeypatch):
+    long = "é" * 5000
+    others_say(monkeypatch, json.dumps({"value": long}), '{"value": [1, NaN]}')
+    mine, first, second = gather({"a": np.float32(0.5)})
+    assert (mine, first, second[0]) == ({"a": 0.5}, long, 1)
+    assert np.isnan(second[1])
+
+
+def test_a_failure_of_one_is_heard_by_all(monkeypatch):
+    others_say(monkeypatch, '{"value": 1}', '{"failed": ["no memory", 1]}')
+    with pytest.raises(ProcessFailed) as caught:
+        gather(0)
+    assert (caught.value.number, caught.value.about) == (2, ["no memory", 1])
+
+
+def test_processes_with_other_settings_are_refused(monkeypatch, capsys):
+    others_say(monkeypatch, '{"value": "seed = 1"}')
+    explain = functools.partial(_program._explain, process=Process())
+    assert _distributed._end_alike("seed = 0", lambda: 0, explain) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: Process 1 of 2 has other settings than process 0: start all")
+
+
+def test_what_another_process_cannot_do_is_said_by_the_first(monkeypatch, capsys):
+    others_say(monkeypatch, '{"failed": ["There is no room.", 1]}')
+    assert _distributed._end_alike("", lambda: 0, lambda _: ("", 0)) == 1
+    assert capsys.readouterr().err == "error: process 1 of 2: There is no room.\n"
+
+
+def test_a_signal_of_any_process_counts_more_than_a_hook_of_the_first(monkeypatch):
+    said = [{"asked": None, "stopped": "its gate is passed", "measured": {"x": 1}}]
+    said += [{"asked": "terminated", "stopped": None, "measured": {}}]
+    monkeypatch.setattr(_train, "gather", lambda _: said)
+    monkeypatch.setattr(_train, "spans_processes", lambda _: True)
+    progress = _train.TrainProgress(object.__new__(TrainState), None, *[0] * 5, *[0.0] * 3)
+    agreed = _train._agree(progress, None, None)
+    assert (agreed.stopped, agreed.measured) == ("terminated", {"x": 1})
+    said[1]["asked"] = None
+    assert _train._agree(progress, None, None).stopped == "its gate is passed"
+
+
+def test_what_is_sent_is_bit_for_bit(key):
+    tree = {"key": jax.random.split(key, 2), "zero": np.float32(-0.0), "name": "x"}
+    back = unpack(pack(tree), tree)
+    assert (jax.random.key_data(back["key"]) == jax.random.key_data(tree["key"])).all()
+    assert np.signbit(back["zero"])
+    assert back["name"] == "x"
+
+
+def test_whole_arrays_are_what_they_were(key):
+    tree = {"key": key, "numbers": jax.numpy.arange(3.0), "name": "x"}
+    mesh = device_mesh(1)
+    assert not _processes.spans_processes(mesh)
+    assert not _processes.spans_processes(None)
+    back = _processes.whole(tree, mesh)
+    assert (back["key"], back["name"]) == (key, "x")
+    np.testing.assert_array_equal(back["numbers"], tree["numbers"])
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (("node1:1234", "2", None), "needs all of JAX_COORDINATOR_ADDRESS"),
+        ((None, "2", "0"), "or none of them"),
+        (("node1", "2", "0"), "must be a host and a port"),
+        (("node1:", None, None), "must be a host and a port"),
+        (("node1:70000", "2", "0"), "must be a host and a port"),
+        (("node1:1234", "two", "0"), "must be whole numbers"),
+        (("node1:1234", "2", "2"), "must be below JAX_NUM_PROCESSES, but is 2"),
+    ],
+)
+def test_environments_that_make_no_sense_are_refused(monkeypatch, values, says):
+    for name, value in zip(_distributed.BY_HAND, values, strict=True):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=says):
+        _distributed._known_by_hand()
+
+
+def test_a_port_that_is_taken_is_refused(monkeypatch):
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        for name, value in by_hand(str(port), "0").items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(UsageError, match=f"cannot use port {port}"):
+            _distributed._known_by_hand()
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (ValueError("Number of processes must be defined."), 2, "finds no job of Slurm"),
+        (RuntimeError("Kubernetes API Error:\n403"), 1, "cannot join the other processes: Kub"),
+    ],
+)
+def test_who_is_alone_is_told_what_to_set(monkeypatch, capsys, error, code, says):
+    def refuse(**_):
+        raise error
+
+    for name in _distributed.BY_HAND:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(jax.distributed, "initialize", refuse)
+    assert call("--distributed") == code
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--devices", "2"), "leave out --devices"),
+        (("--num-seeds", "2"), "--distributed cannot be given with --num-seeds"),
+    ],
+)
+def test_what_cannot_be_distributed_is_refused(capsys, flags, says):
+    assert call("--distributed", *flags) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_nobody_waits_for_ever(monkeypatch, capsys):
+    codes = []
+    monkeypatch.setattr(_distributed, "_WAIT", 0.01)
+    monkeypatch.setattr(os, "_exit", codes.append)
+    with _distributed._patience():
+        time.sleep(0.5)
+    assert codes == [1]
+    assert "have not found each other" in capsys.readouterr().err

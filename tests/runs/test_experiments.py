@@ -1,0 +1,500 @@
+"""The command lines, as a person uses them: what they leave behind, and how they say no."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from command_lines import listening
+from PIL import Image
+
+from agents import read_metadata
+from agents.runs import _cache, _program
+from agents.runs.display._report import what_is_kept
+from agents.runs.single import _start
+from agents.runs.single._evaluator import Evaluator
+
+ROOT = Path(__file__).parents[2]
+SMALL = {
+    "--total-steps": "512",
+    "--num-envs": "4",
+    "--ppo.rollout-length": "32",
+    "--env.horizon": "40",
+    "--eval-episodes": "4",
+    "--final-episodes": "8",
+    "--eval-every": "128",
+}
+CACHE_SETTINGS = (
+    "jax_enable_compilation_cache",
+    "jax_compilation_cache_dir",
+    "jax_compilation_cache_max_size",
+    "jax_persistent_cache_min_compile_time_secs",
+)
+RESULT_KEYS = {
+    "algorithm",
+    "layout",
+    "dynamics",
+    "world",
+    "seeds",
+    "env_steps",
+    "env_steps_of_others",
+    "wall_seconds",
+    "compile_seconds",
+    "train_seconds",
+    "steps_per_second",
+    "eval_return_mean",
+    "eval_return_std",
+    "eval_episodes",
+    "best_return_mean",
+    "best_return_std",
+    "best_env_steps",
+    "optimum",
+    "eval_fraction_of_optimum",
+    "reached",
+    "layouts",
+    "zero_shot",
+    "stages",
+    "policy",
+}
+
+
+@pytest.fixture
+def program(monkeypatch):
+    monkeypatch.setattr(_program, "keep_compiled_programs", lambda: "")
+    return _program
+
+
+@pytest.fixture
+def cache(program, monkeypatch):
+    """The real `_cache`, with a jax that forgets what it was told."""
+    before = {name: getattr(jax.config, name) for name in CACHE_SETTINGS}
+    jax.config.update("jax_enable_compilation_cache", True)
+    jax.config.update("jax_compilation_cache_dir", None)
+    yield _cache
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+def small(**flags: str) -> list[str]:
+    named = {
+        "--" + name.replace("__", ".").replace("_", "-"): value for name, value in flags.items()
+    }
+    return [part for pair in (SMALL | named).items() for part in pair]
+
+
+def call(program, monkeypatch, args, algorithm="ippo") -> int:
+    monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
+    with listening() as process:
+        try:
+            return program.run_command_line(algorithm, process)
+        except SystemExit as stop:  # after --help
+            return stop.code
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def start(own_caches: dict[str, str], out: Path, *flags: str | Path) -> None:
+    """Start `ippo.py` as a person would, with the compiled programs beside the run."""
+    command = [sys.executable, ROOT / "experiments" / "ippo.py", *flags, "--out", out]
+    env = own_caches | {"XDG_CACHE_HOME": str(out.parent / "cache")}
+    subprocess.run(command, check=True, cwd=out.parent, capture_output=True, env=env)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, own_caches) -> Path:
+    """The folder of one small run."""
+    out = tmp_path_factory.mktemp("runs") / "run"
+    start(own_caches, out, *small())
+    return out
+
+
+def test_a_run_leaves_all_its_files(finished):
+    names = {
+        str(path.relative_to(finished)) for path in finished.rglob("*") if path.parent == finished
+    }
+    assert names == {
+        "config.toml",
+        "metrics.csv",
+        "result.json",
+        "curve.png",
+        "episode.gif",
+        "policy.safetensors",
+        "checkpoints",
+    }
+    checkpoints = {path.name for path in (finished / "checkpoints").iterdir()}
+    assert checkpoints == {"best.safetensors", "last.safetensors"}
+
+
+def test_compiled_programs_are_kept(finished):
+    kept = {path.name for path in (finished.parent / "cache" / "eqgrid" / "compiled").iterdir()}
+    assert any(name.startswith("jit__run_block-") for name in kept)
+
+
+def test_jax_is_told_where_compiled_programs_are_kept(cache, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "eqgrid" / "compiled"
+    assert str(folder) in cache.keep_compiled_programs()
+    assert jax.config.jax_compilation_cache_dir == str(folder)
+    assert folder.is_dir()
+
+
+def test_a_cache_that_cannot_be_made_stops_nothing(cache, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert "cannot be used" in cache.keep_compiled_programs()
+    assert jax.config.jax_compilation_cache_dir is None
+
+
+def test_what_jax_was_told_before_counts(cache, tmp_path):
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    assert cache.keep_compiled_programs().endswith(f"kept in {tmp_path}")
+    jax.config.update("jax_enable_compilation_cache", False)
+    assert "not kept" in cache.keep_compiled_programs()
+
+
+def test_result_has_its_keys(finished):
+    result = json.loads((finished / "result.json").read_text())
+    assert set(result) == RESULT_KEYS
+    assert result["algorithm"] == "ippo"
+    assert result["layout"] == "cramped"
+    assert result["seeds"] == [0]
+    assert result["env_steps"] == 512
+    assert result["eval_episodes"] == 8
+    assert result["optimum"] is None  # known for 400 steps only
+    assert result["wall_seconds"] > result["compile_seconds"] > 0
+
+
+def test_metrics_have_a_row_per_block(finished):
+    table = rows(finished)
+    assert [int(row["env_steps"]) for row in table] == [128, 256, 384, 512]
+    assert all(np.isfinite(float(row["policy_loss"])) for row in table)
+    assert float(table[-1]["learning_rate"]) == 0  # the schedule ends with the last step
+
+
+def test_pictures_can_be_opened(finished):
+    with Image.open(finished / "curve.png") as curve:
+        assert min(curve.size) > 300
+    with Image.open(finished / "episode.gif") as film:
+        assert film.n_frames == 40
+
+
+def test_the_best_checkpoint_is_evaluated_again(finished):
+    best = read_metadata(finished / "checkpoints" / "best.safetensors")
+    result = json.loads((finished / "result.json").read_text())
+    scores = {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows(finished)}
+    assert best["chosen_by"] == max(scores.values()) == scores[best["env_steps"]]
+    assert best["env_steps"] == result["best_env_steps"]
+    assert best["eval_return_mean"] == result["best_return_mean"]
+    assert best["eval_return_std"] == result["best_return_std"]
+
+
+@pytest.mark.slow
+def test_settings_file_reproduces_the_run(finished, own_caches):
+    again = finished.parent / "again"
+    start(own_caches, again, "--config", finished / "config.toml")
+    timing = {"wall_seconds", "train_seconds", "steps_per_second", "memory_bytes"}
+    for before, after in zip(rows(finished), rows(again), strict=True):
+        assert {k: v for k, v in before.items() if k not in timing} == {
+            k: v for k, v in after.items() if k not in timing
+        }
+    assert (again / "config.toml").read_text() == (finished / "config.toml").read_text()
+
+
+@pytest.mark.slow
+def test_flags_replace_the_settings_file(finished, program, monkeypatch, tmp_path):
+    args = ["--config", finished / "config.toml", "--seed", "3", "--out", tmp_path / "run"]
+    assert call(program, monkeypatch, args) == 0
+    assert "seed = 3" in (tmp_path / "run" / "config.toml").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--network", "gru", "--ppo.chunk-length", "8"],
+        ["--env.normalize-observation"],
+        ["--env.dynamics", "interactive", "--env.random-starts", "0.5"],
+        ["--env.layout", "circuit", "--env.random-starts", "1"],
+    ],
+    ids=str,
+)
+def test_other_settings_run(program, monkeypatch, tmp_path, flags):
+    assert call(program, monkeypatch, [*small(), *flags, "--out", tmp_path / "run"]) == 0
+
+
+@pytest.mark.slow
+def test_mappo_is_the_same_program(program, monkeypatch, tmp_path):
+    args = [*small(), "--out", tmp_path / "run"]
+    assert call(program, monkeypatch, args, "mappo") == 0
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["algorithm"] == "mappo"
+
+
+@pytest.mark.slow
+def test_a_layout_file_can_be_trained_in(program, monkeypatch, tmp_path):
+    layout = tmp_path / "mine.layout"
+    layout.write_text("XXPXXX\nO  2 O\nX1   X\nXDXSXX\n")
+    args = [*small(env__layout=str(layout)), "--out", tmp_path / "run"]
+    assert call(program, monkeypatch, args) == 0
+
+
+BAD = {
+    "unknown layout": (["--env.layout", "cramped_rom"], "did you mean cramped_room"),
+    "missing layout file": (["--env.layout", "no/such.layout"], "There is no layout file"),
+    "unknown flag": (["--env.layuot", "ring"], "--env.layout"),
+    "zero count": (["--num-envs", "0"], "--num-envs must be at least 1"),
+    "negative count": (["--total-steps", "-5"], "--total-steps must be at least 1"),
+    "negative epochs": (
+        ["--ppo.num-epochs", "-1"],
+        "--ppo.num-epochs must be at least 1, but it is -1.",
+    ),
+    "no number": (["--seed", "many"], "--seed"),
+    "an empty path": (["--sweep", ""], "--sweep is empty: name a path, or leave it out."),
+    "no choice": (["--network", "transformer"], "--network"),
+    "minibatches": (["--ppo.num-minibatches", "7"], "num_minibatches=7 does not divide"),
+    "missing settings file": (["--config", "no.toml"], "cannot be read"),
+    "cnn on a vector": (["--network", "cnn"], "--env.observation planes"),
+    "states that tell too little": (
+        ["--ppo.store-states", "--env.normalize-observation"],
+        "turn it off for NormalizeObservation",
+    ),
+    "share": (["--env.random-starts", "2"], "between 0 and 1"),
+}
+
+
+@pytest.mark.parametrize(("args", "says"), BAD.values(), ids=BAD)
+def test_bad_usage_is_one_line(program, monkeypatch, capsys, tmp_path, args, says):
+    out = tmp_path / "run"
+    assert call(program, monkeypatch, [*args, "--out", out]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert says in error
+    assert not out.exists()
+
+
+FILES = {
+    "unknown key": ("seeed = 1\n", "did you mean 'seed'"),
+    "unknown nested key": ("[ppo]\nlearning_rat = 1.0\n", "did you mean 'ppo.learning_rate'"),
+    "wrong type": ('seed = "one"\n', "must be a whole number"),
+    "wrong nested type": ("[ppo]\nlearning_rate = true\n", "must be a number"),
+    "no table": ("env = 3\n", "'env'"),
+    "no toml": ("seed = = 1\n", "is no TOML"),
+    "out of range": ("[ppo]\ngamma = 2.0\n", "gamma must be between 0 and 1"),
+}
+
+
+@pytest.mark.parametrize(("text", "says"), FILES.values(), ids=FILES)
+def test_bad_settings_file_is_one_line(program, monkeypatch, capsys, tmp_path, text, says):
+    path = tmp_path / "settings.toml"
+    path.write_text(text)
+    assert call(program, monkeypatch, ["--config", path, "--out", tmp_path / "run"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert says in error
+
+
+def test_malformed_layout_file_is_one_line(program, monkeypatch, capsys, tmp_path):
+    layout = tmp_path / "ragged.txt"
+    layout.write_text("XXPXX\nO 12O\nXXX\n")
+    args = ["--env.layout", layout, "--out", tmp_path / "run"]
+    assert call(program, monkeypatch, args) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "ragged" in error
+
+
+def test_a_folder_in_use_is_left_alone(program, monkeypatch, capsys, tmp_path):
+    (tmp_path / "precious.txt").write_text("mine")
+    assert call(program, monkeypatch, [*small(), "--out", tmp_path]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
+
+
+@pytest.mark.slow
+def test_a_folder_in_use_can_be_written_into_when_told(program, monkeypatch, tmp_path):
+    (tmp_path / "precious.txt").write_text("mine")
+    assert call(program, monkeypatch, [*small(), "--out", tmp_path, "--overwrite"]) == 0
+    assert (tmp_path / "precious.txt").read_text() == "mine"
+    assert (tmp_path / "result.json").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(program, monkeypatch, capsys, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    assert call(program, monkeypatch, [*small(), "--out", tmp_path / "file" / "run"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "cannot be written" in error
+
+
+@pytest.mark.slow
+def test_a_loss_that_is_no_number_stops_the_run(program, monkeypatch, capsys, tmp_path):
+    args = [*small(ppo__learning_rate="1e30", ppo__max_grad_norm="1e30"), "--out", tmp_path / "run"]
+    assert call(program, monkeypatch, args) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "update 1 is not a finite number" in error
+    assert "There was no checkpoint yet, so nothing is kept." in error
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_kept_of_a_run_whose_loss_is_no_number(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    assert what_is_kept(tmp_path) == "There was no checkpoint yet, so nothing is kept."
+    (tmp_path / "checkpoints" / "last.safetensors").touch()
+    assert what_is_kept(tmp_path) == f"The checkpoints in '{tmp_path}' are from before."
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path, own_caches):
+    out = tmp_path / "run"
+    flags = small(out=str(out), total_steps="5120000")
+    # A shell's background jobs, and so perhaps these tests, are started deaf to Ctrl-C. That is
+    # undone in the new process: what runs between fork and exec can wait for other threads forever.
+    listen = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    script = ROOT / "experiments" / "ippo.py"
+    process = subprocess.Popen(
+        [sys.executable, "-c", listen, "-u", script, *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=own_caches,
+    )
+    deadline = time.monotonic() + 120
+    while not (out / "checkpoints" / "last.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    for name in ("checkpoints/last.safetensors", "curve.png", "episode.gif", "result.json"):
+        assert (out / name).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hears_ctrl_c")
+def test_the_row_of_an_interrupted_block_is_written(program, monkeypatch, tmp_path):
+    measure = Evaluator.__call__
+
+    def press_ctrl_c(*args):
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+        return measure(*args)
+
+    monkeypatch.setattr(Evaluator, "__call__", press_ctrl_c)
+    monkeypatch.setattr(program.Conclusion, "_play", lambda *_: None)
+    assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 130
+    assert [row["env_steps"] for row in rows(tmp_path / "run")] == ["128"]
+    last = read_metadata(tmp_path / "run" / "checkpoints" / "last.safetensors")
+    assert last["env_steps"] == 128
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["env_steps"] == 128
+
+
+@pytest.mark.slow
+def test_a_signal_at_the_end_skips_what_takes_time(program, monkeypatch, tmp_path):
+    monkeypatch.setattr(program.Conclusion, "_hurried", lambda _: True)
+    assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 0
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {
+        "config.toml",
+        "metrics.csv",
+        "result.json",
+        "policy.safetensors",
+        "checkpoints",
+    }
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["eval_episodes"] == 4, "those of the last periodic evaluation"
+    assert result["eval_return_mean"] == float(rows(tmp_path / "run")[-1]["eval_return_mean"])
+
+
+@pytest.mark.slow
+def test_what_was_asked_is_trained_rounded_up_to_one_update(program, monkeypatch, tmp_path):
+    for every in ("128", "256", "100000"):
+        out = tmp_path / every
+        args = [*small(total_steps="700", eval_every=every), "--out", out]
+        assert call(program, monkeypatch, args) == 0
+        result = json.loads((out / "result.json").read_text())
+        assert result["env_steps"] == 768, "6 updates of 128 steps"
+        assert float(rows(out)[-1]["learning_rate"]) == 0
+    states = [
+        (tmp_path / every / "checkpoints" / "last.safetensors").read_bytes()[-100_000:]
+        for every in ("128", "256", "100000")
+    ]
+    assert states[0] == states[1] == states[2], "evaluations change nothing"
+
+
+@pytest.mark.slow
+def test_a_best_checkpoint_that_was_damaged_is_said(program, monkeypatch, capsys, tmp_path):
+    out = tmp_path / "run"
+    train = program.train_stages
+
+    def train_and_damage(*args, **kwargs):
+        trained = train(*args, **kwargs)
+        best = out / "checkpoints" / "best.safetensors"
+        best.write_bytes(best.read_bytes()[:-1])
+        return trained
+
+    monkeypatch.setattr(program, "train_stages", train_and_damage)
+    assert call(program, monkeypatch, [*small(), "--out", out]) == 1
+    error = capsys.readouterr().err.splitlines()
+    assert "best.safetensors' is damaged" in error[-1]
+    assert error[-1].startswith("error: ")
+    result = json.loads((out / "result.json").read_text())
+    assert result["best_return_mean"] is None
+    assert result["env_steps"] == 512
+
+
+def test_settings_of_another_algorithm_are_refused(
+    finished, program, monkeypatch, capsys, tmp_path
+):
+    args = ["--config", finished / "config.toml", "--out", tmp_path / "run"]
+    assert call(program, monkeypatch, args, "mappo") == 2
+    assert "is for ippo: use experiments/ippo.py" in capsys.readouterr().err
+
+
+def test_a_process_that_ends_before_it_learns_leaves_no_folder(program, monkeypatch, tmp_path):
+    def no_memory(*_):
+        raise program.OutOfMemory(10**12, 10**9)
+
+    monkeypatch.setattr(_start, "check_memory", no_memory)
+    assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_help_names_every_flag_on_one_line(program, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert call(program, monkeypatch, ["--help"]) == 0
+    text = capsys.readouterr().out
+    for flag in ("--seed", "--config", "--out", "--network", "--total-steps", "--num-envs"):
+        assert flag in text
+    for group in ("env options", "ppo options"):
+        assert group in text
+
+
+def test_another_package_with_the_name_agents_is_said(tmp_path):
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "__init__.py").write_text("")
+    command = [sys.executable, str(ROOT / "experiments" / "ippo.py")]
+    env = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=env)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the package 'agents' of eqgrid is needed")
+    assert done.stderr.count("\n") == 1
+
+
+def test_learners_need_nothing_of_the_command_lines():
+    blocked = ("tyro", "rich", "matplotlib", "tomli_w", "platformdirs", "filelock", "PIL")
+    code = f"import sys; sys.modules.update(dict.fromkeys({blocked})); import agents, eqgrid"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -1,0 +1,169 @@
+"""Worlds of other libraries on the command line, with a small library that is made here."""
+
+import dataclasses
+import functools
+import json
+import sys
+import types
+
+import numpy as np
+import pytest
+from command_lines import call, call_and_hear
+from learners import Clock
+
+from agents.commands import _evaluation
+from agents.runs.display._errors import UsageError
+from agents.runs.settings import _config
+from agents.runs.worlds import _foreign, _worlds
+from eqgrid import TimeLimit, interop, make
+
+NAMES = ["Clock-v0", "Race-v0", "broken", "absent"]
+SMALL = ("--env.name", "toys:Clock-v0", "--num-envs", "4", "--width", "8", "--total-steps", "256")
+SMALL += ("--ppo.rollout-length", "32", "--ppo.num-epochs", "1", "--ppo.num-minibatches", "2")
+SMALL += ("--eval-every", "128", "--eval-episodes", "4", "--final-episodes", "8")
+
+
+def build(toys, name, options):
+    if name == "broken":
+        raise KeyError("a screw")
+    if name == "absent":
+        raise ImportError("absent needs clockwork")
+    return interop.from_toys(toys.make(**options))
+
+
+@pytest.fixture(autouse=True)
+def toys(monkeypatch):
+    """A library of the name `toys`, whose adapter can always be imported."""
+    module = types.ModuleType("toys")
+    module.make = Clock  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setitem(sys.modules, "toys", module)
+    monkeypatch.setattr(interop, "from_toys", lambda env: env, raising=False)
+    library = _foreign.Library("Toys", "toys", "from_toys", lambda _: NAMES, build)
+    monkeypatch.setitem(_foreign.LIBRARIES, "toys", library)
+
+
+def parse(*args: str) -> _config.Config:
+    return _config.parse("ippo", ["--env.name", "toys:Clock-v0", *args])
+
+
+def test_a_name_is_a_library_and_its_own_name():
+    env = parse().env
+    assert (env.name, env.title) == ("toys:Clock-v0", "Clock-v0")
+    assert (env.horizon, env.normalize_observation) == (None, True)
+    assert (env.has_images, env.has_shaped_reward, env.has_film) == (False, False, False)
+    assert env.build(train=True) is env.build(train=False)  # compiled once
+
+
+def test_images_are_whole_numbers_and_not_normalized(monkeypatch):
+    planes = functools.partial(make, "goals", observation="planes")
+    monkeypatch.setattr(sys.modules["toys"], "make", planes)
+    env = parse("--network", "cnn").env
+    assert (env.has_images, env.normalize_observation) == (True, False)
+
+
+def test_options_reach_the_library():
+    env = parse("--env.options", "num_agents=5").env
+    assert env.build(train=True).num_agents == 5
+    assert _foreign._option("a=true") == ("a", True)
+    assert _foreign._option("a=[1, 2.5]") == ("a", [1, 2.5])
+    assert _foreign._option("a=words = more") == ("a", "words = more")
+
+
+def test_a_horizon_cuts_episodes():
+    world = parse("--env.horizon", "7").env.build(train=True)
+    assert isinstance(world, TimeLimit)
+    assert world.limit == 7
+
+
+def test_a_settings_file_brings_all_of_it_back(tmp_path):
+    config = parse("--env.options", "num_agents=3", "--env.no-normalize-observation")
+    path = tmp_path / "config.toml"
+    path.write_text(_config.dump("ippo", config))
+    assert _config.load(path, "ippo") == config
+    other = _config.parse("ippo", ["--config", str(path), "--env.name", "toys:Race-v0"])
+    assert other.env == dataclasses.replace(config.env, name="toys:Race-v0")
+
+
+BAD = {
+    ("--env.name", "toys:Clok-v0"): r"Toys has no environment 'Clok-v0'; did you mean Clock-v0\?",
+    ("--env.name", "toys:zz"): "no environment 'zz'. Known are Clock-v0, Race-v0",
+    ("--env.name", "tools:Clock-v0"): "no world 'tools:Clock-v0'.* body, jaxmarl:NAME, .*toys:NAME",
+    ("--env.name", "toys:broken"): "Toys's broken cannot be used: KeyError 'a screw'",
+    ("--env.name", "toys:absent"): r"Toys's absent cannot be used: absent needs clockwork\.$",
+    ("--env.options", "num_agents"): "takes name=value, such as num_agents=5, but got 'num_agents'",
+    ("--env.options", "hands=2"): "Clock-v0 cannot be used: .* unexpected keyword argument 'hands'",
+    ("--env.horizon", "0"): "--env.horizon must be at least 1",
+    ("--time-left",): "--time-left counts the steps of an episode: add --env.horizon",
+    ("--shaping", "2"): "--env.name toys:Clock-v0 has none",
+    ("--network", "cnn"): "--network cnn reads images",
+}
+
+
+@pytest.mark.parametrize("args", BAD, ids="_".join)
+def test_what_is_wrong_is_said_in_one_sentence(args):
+    with pytest.raises(UsageError, match=BAD[args]):
+        parse(*args)
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch):
+    monkeypatch.delattr(interop, "from_toys")
+    monkeypatch.setattr(interop, "__getattr__", missing)
+    with pytest.raises(UsageError, match="from_toys needs toys, which is not installed"):
+        _worlds.default_world("toys:Clock-v0")
+
+
+def missing(name):
+    raise ImportError(f"{name} needs toys, which is not installed: pip install 'eqgrid[toys]'.")
+
+
+def test_settings_of_a_missing_world_are_half_a_sentence(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text('env.name = "toys:Clok-v0"\n')
+    with pytest.raises(UsageError, match=r"^The settings file .* cannot be used: Toys has no env"):
+        _config.load(path, "ippo")
+    path.write_text('[env]\nname = "toys:Clock-v0"\noptions = 5\n')
+    with pytest.raises(UsageError, match=r"has 5 for 'env.options', which must be a list"):
+        _config.load(path, "ippo")
+    config = parse()
+    path.write_text(_config.dump("ippo", config))
+    with pytest.raises(UsageError, match="'goals' is no world of another library"):
+        _config.parse("ippo", ["--config", str(path), "--env.name", "goals"])
+
+
+@pytest.mark.slow
+def test_it_trains_goes_on_and_is_evaluated_without_a_film(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, said = call_and_hear(capsys, *SMALL, "--out", "run")
+    assert code == 0
+    assert "There is no film of this run: environments of Toys are not drawn." in said
+    names = {"config.toml", "metrics.csv", "result.json", "curve.png", "policy.safetensors"}
+    assert {path.name for path in (tmp_path / "run").iterdir()} == names | {"checkpoints"}
+    code, said = call_and_hear(capsys, "--resume", "run")
+    assert (code, "is complete, with 256 steps" in said) == (2, True)
+    assert call("--resume", "run", "--total-steps", "384") == 0
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (result["world"], result["layout"]) == ("toys:Clock-v0", "Clock-v0")
+    assert (result["env_steps"], result["optimum"]) == (384, None)
+    capsys.readouterr()
+    _evaluation.run(["run", "--episodes", "8", "--out", "judged"])
+    assert "There is no film" in capsys.readouterr().out
+    assert [path.name for path in (tmp_path / "judged").iterdir()] == ["evaluation.json"]
+
+
+@pytest.mark.slow
+def test_many_seeds_are_complete_without_a_film(tmp_path, capsys):
+    args = (*SMALL, "--num-seeds", "2", "--out", tmp_path / "runs")
+    code, said = call_and_hear(capsys, *args)
+    assert (code, "There is no film" in said) == (0, True)
+    result = json.loads((tmp_path / "runs" / "result.json").read_text())
+    assert result["film"] is None
+    assert np.isfinite([run["eval_return_mean"] for run in result["runs"]]).all()
+    code, said = call_and_hear(capsys, "--resume", tmp_path / "runs")
+    assert (code, "is complete" in said) == (2, True)
+
+
+def test_the_command_line_knows_the_environments_of_jaxnasium():
+    env = _worlds.default_world("jaxnasium:Pendulum-v1")
+    assert (env.has_images, env.normalize_observation) == (False, True)
+    with pytest.raises(UsageError, match="jaxnasium has no environment 'CartPol-v1'; did you mean"):
+        _worlds.default_world("jaxnasium:CartPol-v1")

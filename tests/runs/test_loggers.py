@@ -1,0 +1,269 @@
+"""The log of a run: equal names and numbers in all forms, and what ends a run early."""
+
+import contextlib
+import csv
+import functools
+import importlib.util
+import itertools
+import json
+import math
+import struct
+import time
+from types import SimpleNamespace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from command_lines import call_and_hear
+from tensorboardX.proto.event_pb2 import Event
+
+from agents import Metrics, StopTraining, read_metadata
+from agents.runs._metadata import IDENTITY
+from agents.runs.display import _loggers
+from agents.runs.display._errors import Failures, UsageError
+from agents.runs.folders._history import History, read_history
+from agents.runs.single import _hooks
+
+NAMES = ("jsonl", "tensorboard")
+RUN = [
+    *("--total-steps", "1024", "--num-envs", "4", "--ppo.rollout-length", "32"),
+    *("--eval-every", "256", "--eval-episodes", "2", "--final-episodes", "2"),
+    *("--env.horizon", "20", "--width", "8"),
+]
+
+
+def progress(update: int, mean: float = 0.5, kl: float = 0.01) -> SimpleNamespace:
+    """What hooks are given after a block of two updates."""
+    numbers = dict.fromkeys(Metrics.__dataclass_fields__, jnp.array([0.25, 0.75]))
+    numbers |= {"approx_kl": jnp.array([kl, kl]), "episodes": jnp.array([0, 0])}
+    numbers["bad_leaf"] = jnp.array([-1, -1])
+    return SimpleNamespace(
+        updates=update,
+        env_steps=100 * update,
+        env_steps_before=0,
+        train_seconds=float(update),
+        measured={"env_steps": 100 * update, "eval_return_mean": mean},
+        metrics=Metrics(**numbers),
+        state={"x": np.arange(3)},
+    )
+
+
+def open_all(folder, names, env_steps=0):
+    return _loggers.open_loggers(
+        folder, names, csv_rows=b"", json_rows=b"", env_steps=env_steps, settings={"seed": 0}
+    )
+
+
+def scalars(folder) -> dict[tuple[int, str], float]:
+    """What TensorBoard would show: a file of records, each with its length and two checksums."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        data = path.read_bytes()
+        while data:
+            (length,) = struct.unpack("<Q", data[:8])
+            event, data = Event.FromString(data[12 : 12 + length]), data[16 + length :]
+            for value in event.summary.value:
+                found[event.step, value.tag] = value.simple_value
+    return found
+
+
+def test_all_forms_have_equal_names_and_numbers(tmp_path):
+    loggers = open_all(tmp_path, NAMES)
+    log = _hooks.Log(loggers, Failures(), 7.0)
+    for update in (1, 2):
+        log(progress(update, mean=update / 3))
+    for logger in loggers:
+        logger.close()
+    with (tmp_path / "metrics.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    lines = [json.loads(x) for x in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    board = scalars(tmp_path / "tensorboard")
+    assert len(table) == len(lines) == 2
+    for row, line in zip(table, lines, strict=True):
+        assert list(row) == list(line)
+        for name, text in row.items():
+            if math.isnan(float(text)):  # no episode ended
+                assert line[name] is None
+                assert (line["env_steps"], name) not in board
+            else:
+                assert float(text) == line[name]
+                assert board[line["env_steps"], name] == np.float32(line[name])
+    assert {"approx_kl", "clip_fraction", "explained_variance", "grad_norm"} < set(table[0])
+    assert {"learning_rate", "steps_per_second", "memory_bytes", "entropy"} < set(table[0])
+    assert [line["train_seconds"] for line in lines] == [8.0, 9.0]
+    assert lines[0]["memory_bytes"] > 1e6
+
+
+@pytest.mark.slow
+def test_weights_and_biases_work_offline(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    loggers = open_all(tmp_path, ("wandb",))
+    log = _hooks.Log(loggers, Failures(), 0.0)
+    for update in (1, 2):
+        log(progress(update))
+    for logger in loggers:
+        logger.close()
+    (written,) = (tmp_path / "wandb").rglob("*.wandb")
+    names = (b"eval_return_mean", b"approx_kl", b"env_steps")
+    for _ in range(100):  # its own process may still be writing
+        if all(name in written.read_bytes() for name in names):
+            return
+        time.sleep(0.2)
+    raise AssertionError("not all names were written")
+
+
+def test_a_form_whose_library_is_missing_is_refused_at_once(monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "wandb" else find(name)
+    )
+    _loggers.check_installed(NAMES)
+    with pytest.raises(UsageError, match=r"^--log wandb needs .*pip install 'eqgrid\[wandb\]'"):
+        _loggers.check_installed(("jsonl", "wandb"))
+
+
+def test_a_form_that_fails_robs_the_others_of_nothing(tmp_path, capsys):
+    class Broken:
+        path = tmp_path / "broken"
+
+        def write(self, row):
+            raise OSError(28, "No space left on device")
+
+    failures = Failures()
+    log = _hooks.Log([Broken(), _loggers.Csv(tmp_path / "metrics.csv")], failures, 0.0)
+    log(progress(1))
+    assert len((tmp_path / "metrics.csv").read_text().splitlines()) == 2
+    assert "broken' cannot be written: No space" in capsys.readouterr().err
+
+
+def test_the_order_of_hooks_does_not_matter(tmp_path):
+    results = []
+    for number, order in enumerate(itertools.permutations(range(4))):
+        folder = tmp_path / str(number)
+        (folder / "checkpoints").mkdir(parents=True)
+        failures = Failures()
+        hooks = [
+            _hooks.Forget(folder, failures),
+            _hooks.Log([_loggers.Csv(folder / "metrics.csv")], failures, 0.0),
+            _hooks.Checkpoints(
+                folder / "checkpoints", failures, History(), lambda _: {}, keep_every=200
+            ),
+            _hooks.EarlyStop((), target=0.7, patience=None, max_kl=None),
+        ]
+        stops = []
+        for update, mean in enumerate((0.5, 0.2, 0.8), start=1):
+            for i in order:
+                try:
+                    hooks[i](progress(update, mean=mean))
+                except StopTraining as stop:
+                    stops.append((update, str(stop)))
+        names = sorted(path.name for path in (folder / "checkpoints").iterdir())
+        best = read_metadata(folder / "checkpoints" / "best.safetensors")
+        rows = len((folder / "metrics.csv").read_text().splitlines())
+        results.append((stops, names, best, rows))
+    assert all(result == results[0] for result in results)
+    stops, names, best, rows = results[0]
+    assert stops == [(3, "reached a return of 0.7")]
+    assert names == ["best.safetensors", "last.safetensors", "step-000000000200.safetensors"]
+    assert (best["update"], rows) == (3, 4)
+
+
+class Killed(BaseException):
+    """Ends a run as a kill does: nothing that comes after it is done."""
+
+
+def write_until_killed(folder, monkeypatch, writes: float) -> None:
+    """Keeps what three blocks bring, from the newest state on, and is killed after some writes."""
+    left, save, about = itertools.count(1), _hooks.save, {IDENTITY: {}}
+
+    def count(*args):
+        save(*args)
+        if next(left) == writes:
+            raise Killed
+
+    last = folder / "checkpoints" / "last.safetensors"
+    updates = read_metadata(last)["update"] if last.exists() else 0
+    history = read_history(folder, {"update": updates}, {}) if updates else History()
+    with monkeypatch.context() as patch, contextlib.suppress(Killed):
+        patch.setattr(_hooks, "save", count)
+        keep = _hooks.Checkpoints(
+            last.parent, Failures(), history, lambda _: about, keep_every=100, seconds=0.0
+        )
+        for update in range(updates + 1, 4):
+            keep(progress(update, mean=(0.5, 0.7, 0.2)[update - 1]))
+
+
+@pytest.mark.parametrize("writes", range(1, 9))
+def test_a_kill_between_two_writes_loses_no_checkpoint(tmp_path, monkeypatch, writes):
+    for path, kill_after in ((tmp_path / "whole", np.inf), (tmp_path / "killed", writes)):
+        (path / "checkpoints").mkdir(parents=True)
+        write_until_killed(path, monkeypatch, kill_after)
+    write_until_killed(tmp_path / "killed", monkeypatch, np.inf)
+    whole, killed = (
+        {x.name: read_metadata(x)["update"] for x in (tmp_path / name / "checkpoints").iterdir()}
+        for name in ("whole", "killed")
+    )
+    assert len(whole) == 5  # three that stay, the best and the newest
+    assert killed == whole
+
+
+@pytest.mark.parametrize(
+    ("settings", "stops_after", "says"),
+    [
+        ({"target": 2.0}, 3, "reached a return of 2"),
+        ({"patience": 2}, 5, "no better for 2 evaluations"),
+        ({"max_kl": 0.05}, 4, "moved too far"),
+        ({}, None, ""),
+    ],
+)
+def test_what_ends_a_run_early(settings, stops_after, says):
+    all_off = {"target": None, "patience": None, "max_kl": None}
+    stop = _hooks.EarlyStop((), **all_off | settings)
+    returns, kl = (0.5, 1.5, 2.0, 1.9, 2.0, 0.1), (0.01, 0.02, 0.01, 0.06, 0.01, 0.01)
+    for update in range(1, 7):
+        now = progress(update, mean=returns[update - 1], kl=kl[update - 1])
+        if update == stops_after:
+            with pytest.raises(StopTraining, match=says):
+                stop(now)
+            return
+        stop(now)
+    assert stops_after is None
+
+
+def test_patience_remembers_what_came_before_a_resume():
+    before = [{"eval_return_mean": 3.0}, {"eval_return_mean": 1.0}]
+    stop = _hooks.EarlyStop(before, target=None, patience=2, max_kl=None)
+    with pytest.raises(StopTraining, match="no better for 2"):
+        stop(progress(3, mean=2.0))
+
+
+@pytest.fixture
+def call(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    return functools.partial(call_and_hear, capsys)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_out_of_time_goes_on_later(call, tmp_path):
+    flags = ["--log", "jsonl", "tensorboard", "--checkpoint-every", "512", "--profile"]
+    code, said = call(*RUN, *flags, "--max-hours", "1e-9", "--out", "mine")
+    assert code == 0
+    assert "stopped after 1e-09 hours after 256 steps" in said
+    assert "to go on: python experiments/ippo.py --resume mine" in said
+    assert list((tmp_path / "mine" / "trace").rglob("*.json.gz"))
+    code, said = call("--resume", "mine")
+    assert code == 0
+    assert "what is annealed ends with step 1,024" in said
+    lines = (tmp_path / "mine" / "metrics.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["env_steps"] for line in lines]
+    assert steps == [256, 512, 768, 1024]
+    board = scalars(tmp_path / "mine" / "tensorboard")
+    assert [step for step, name in sorted(board) if name == "entropy"] == steps
+    kept = sorted(x.name for x in (tmp_path / "mine" / "checkpoints").glob("step-*"))
+    assert kept == ["step-000000000512.safetensors", "step-000000001024.safetensors"]
+    code, said = call(*RUN, "--stop-at-return", "-5", "--out", "mine", "--overwrite")
+    assert code == 0
+    assert "reached a return of -5 after 256 steps" in said
+    names = {path.name for path in (tmp_path / "mine").iterdir()}
+    assert not names & {"metrics.jsonl", "tensorboard", "trace", "older-run"}
+    assert not list((tmp_path / "mine" / "checkpoints").glob("step-*"))

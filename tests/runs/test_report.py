@@ -1,0 +1,135 @@
+"""The table of many runs: its numbers, its picture, and what does not belong together."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import report
+from PIL import Image
+
+from agents.evaluation._statistics import bootstrap_interval
+from agents.runs.display._errors import UsageError
+
+SCORES = {"ippo": [200.0, 240.0, 180.0, 260.0], "mappo": [100.0, 120.0, 90.0, 0.0]}
+
+
+def write_run(folder, algorithm, seed, score, *, policy="last", changes=""):
+    folder.mkdir(parents=True)
+    result = {
+        "algorithm": algorithm,
+        "layout": "cramped",
+        "seeds": [seed],
+        "env_steps": 2_000_000,
+        "env_steps_of_others": 500_000,
+        "wall_seconds": 60.0 * (seed + 1),
+        "eval_return_mean": score if policy == "last" else score - 50,
+        "best_return_mean": score if policy == "best" else None,
+        "policy": policy,
+        "optimum": 280.0,
+    }
+    (folder / "result.json").write_text(json.dumps(result))
+    lines = f'algorithm = "{algorithm}"\nnetwork = "mlp"\nseed = {seed}\nnum_seeds = 1\n'
+    (folder / "config.toml").write_text(f"{lines}{changes}[ppo]\ngamma = 0.99\n")
+    rows = "".join(f"{step},{score * step / 4}\n" for step in range(1, 5))
+    (folder / "metrics.csv").write_text(f"env_steps,eval_return_mean\n{rows}")
+
+
+@pytest.fixture
+def runs(tmp_path):
+    folder = tmp_path / "runs"
+    for algorithm, scores in SCORES.items():
+        for seed, score in enumerate(scores):
+            policy = "best" if seed % 2 else "last"
+            write_run(folder / algorithm / f"seed-{seed}", algorithm, seed, score, policy=policy)
+        (folder / algorithm / "result.json").write_text("{}")  # that of the seeds together
+    return folder
+
+
+def test_the_table_has_a_row_for_each_algorithm(runs, tmp_path, capsys):
+    report.run([str(runs), "--out", str(tmp_path / "out")])
+    with (tmp_path / "out" / "report.csv").open(newline="") as file:
+        rows = {row["algorithm"]: row for row in csv.DictReader(file)}
+    for algorithm, scores in SCORES.items():
+        row = rows[algorithm]
+        assert (row["layout"], row["seeds"], float(row["minutes"])) == ("cramped", "4", 2.5)
+        assert float(row["env_steps"]) == 2_500_000
+        ordered = sorted(scores)
+        low, high = bootstrap_interval(np.asarray(scores))
+        expected = [np.mean(scores), np.mean(ordered[1:3]), low, high, ordered[0]]
+        found = [float(row[name]) for name in ("mean", "iqm", "low", "high", "worst")]
+        np.testing.assert_allclose(found, expected)
+    said = capsys.readouterr().out
+    table = (tmp_path / "out" / "report.md").read_text()
+    assert table in said
+    assert "| `cramped` | IPPO | 4 | 220.0 | 220.0 (180.0 to 260.0) | 180.0 | 79% of 280 |" in table
+    with (tmp_path / "out" / "seeds.csv").open(newline="") as file:
+        found = {(x["algorithm"], int(x["seed"])): x for x in csv.DictReader(file)}
+    assert float(found["mappo", 2]["last"]) == 90.0
+    assert float(found["ippo", 3]["best"]) == 260.0
+    with Image.open(tmp_path / "out" / "curves.png") as picture:
+        assert len(np.unique(np.asarray(picture))) > 10
+
+
+def test_a_row_has_the_film_of_its_seeds_or_of_its_best_run(runs, tmp_path):
+    (runs / "ippo" / "episode.gif").write_bytes(b"of the seed in the middle")
+    for seed in range(4):
+        (runs / "ippo" / f"seed-{seed}" / "episode.gif").write_bytes(b"of a seed")
+        (runs / "mappo" / f"seed-{seed}" / "episode.gif").write_bytes(f"of {seed}".encode())
+    report.run([str(runs), "--out", str(tmp_path / "out")])
+    films = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.gif")}
+    of_the_best = f"of {np.argmax(SCORES['mappo'])}".encode()
+    assert films == {
+        "cramped-ippo.gif": b"of the seed in the middle",
+        "cramped-mappo.gif": of_the_best,
+    }
+
+
+def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp_path):
+    policies = [str(x / "policy.safetensors") for x in sorted((runs / "ippo").glob("seed-*"))]
+    games = {
+        "crossplay": {"policies": policies, "cross_play": 150.25},
+        "partners": {"policies": policies[1:], "return_iqm": 1.0, "proximity_iqm": None},
+    }
+    for name, result in games.items():
+        (runs / "ippo" / name).mkdir()
+        (runs / "ippo" / name / f"{name}.json").write_text(json.dumps(result))
+    report.run([str(runs), "--out", str(tmp_path / "out")])
+    with (tmp_path / "out" / "report.csv").open(newline="") as file:
+        rows = {row["algorithm"]: row for row in csv.DictReader(file)}
+    assert (rows["ippo"]["crossplay"], rows["mappo"]["crossplay"]) == ("150.25", "")
+    assert rows["ippo"]["held_out"] == "", "one of the runs did not play"
+    assert "| 79% of 280 | 150.2 |  | 2.5 million |" in (tmp_path / "out" / "report.md").read_text()
+    for text in ("{", "[1]", '{"policies": [1]}', "[" * 100_000):
+        (runs / "ippo" / "crossplay" / "crossplay.json").write_text(text)
+        with pytest.raises(UsageError, match="is damaged: play these games again"):
+            report.run([str(runs)])
+
+
+def test_what_does_not_belong_together_is_refused(runs, tmp_path):
+    other = runs / "ippo" / "seed-9"
+    write_run(other, "ippo", 9, 100.0, changes="width = 128\n")
+    with pytest.raises(UsageError, match="differ in width: name runs that differ in nothing but"):
+        report.run([str(runs)])
+    (other / "config.toml").write_text((runs / "ippo" / "seed-0" / "config.toml").read_text())
+    (other / "result.json").write_text((runs / "ippo" / "seed-0" / "result.json").read_text())
+    with pytest.raises(UsageError, match="have the same seed"):
+        report.run([str(runs)])
+    (other / "config.toml").write_text("no toml")
+    with pytest.raises(UsageError, match="missing or damaged: leave it out"):
+        report.run([str(runs)])
+
+
+def test_nothing_is_written_into_a_folder_that_is_not_empty(runs, tmp_path):
+    (tmp_path / "out").mkdir()
+    report.run([str(runs), "--out", str(tmp_path / "out")])
+    for taken in (runs / "ippo" / "seed-0", tmp_path / "out"):
+        with pytest.raises(UsageError, match="exists and is not empty: choose another --out"):
+            report.run([str(runs), "--out", str(taken)])
+
+
+def test_no_runs_are_one_sentence(tmp_path):
+    with pytest.raises(UsageError, match="Name the folders of runs"):
+        report.run([])
+    with pytest.raises(UsageError, match="There is no complete run in"):
+        report.run([str(tmp_path)])

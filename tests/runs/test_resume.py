@@ -1,0 +1,381 @@
+"""A run that is stopped and resumed is the run that was never stopped."""
+
+import csv
+import functools
+import itertools
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_lines import call_and_hear
+from safetensors.numpy import load_file, save as save_arrays
+
+from agents import read_metadata, save
+from agents.files import _checkpoint
+from agents.runs.single._evaluator import Evaluator
+from agents.training import _train
+
+ROOT = Path(__file__).parents[2]
+FLAGS = (
+    *("--num-envs", "4", "--ppo.rollout-length", "32", "--env.horizon", "40"),
+    *("--eval-every", "256", "--eval-episodes", "4", "--final-episodes", "8"),
+)
+TIMES = {"wall_seconds", "train_seconds", "compile_seconds", "steps_per_second", "reached"}
+TIMES |= {"memory_bytes"}
+
+
+@pytest.fixture
+def call(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    return functools.partial(call_and_hear, capsys)
+
+
+@pytest.fixture
+def stop_after(monkeypatch):
+    """Presses Ctrl-C in the evaluation after a number of blocks."""
+
+    def stop_after(blocks: int) -> None:
+        count, real = itertools.count(1), Evaluator.__call__
+
+        def press(self, progress):
+            if next(count) == blocks:
+                signal.raise_signal(signal.SIGINT)
+            return real(self, progress)
+
+        monkeypatch.setattr(Evaluator, "__call__", press)
+
+    return stop_after
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open(newline="") as file:
+        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(file)]
+
+
+def result(folder: Path) -> dict:
+    return {
+        k: v for k, v in json.loads((folder / "result.json").read_text()).items() if k not in TIMES
+    }
+
+
+def check_equal(folder: Path, whole: Path) -> None:
+    assert rows(folder) == rows(whole)
+    assert result(folder) == result(whole)
+    for name in ("best", "last"):
+        one, other = (load_file(x / "checkpoints" / f"{name}.safetensors") for x in (folder, whole))
+        assert one.keys() == other.keys()
+        for leaf in one:
+            np.testing.assert_array_equal(one[leaf], other[leaf], err_msg=f"{name}{leaf}")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hears_ctrl_c")
+@pytest.mark.parametrize(
+    "more",
+    [
+        [],
+        pytest.param(
+            ["--env.normalize-observation", "--env.random-starts", "0.5"],
+            marks=pytest.mark.robustness,
+        ),
+        pytest.param(
+            ["--ppo.store-states", "--env.observation", "planes"],
+            marks=pytest.mark.robustness,
+        ),
+        pytest.param(
+            ["--network=gru", "--ppo.chunk-length", "16", "--env.normalize-observation"],
+            marks=pytest.mark.robustness,
+        ),
+    ],
+    ids=lambda more: "-".join(more[:1]) or "defaults",
+)
+def test_it_is_bitwise_the_same(call, stop_after, more):
+    # 11 updates in blocks of 2, so that the last one is shorter.
+    flags = [*FLAGS, "--total-steps", "1400", "--shaping-steps", "900", *more]
+    assert call(*flags, "--out", "whole")[0] == 0
+    stop_after(2)
+    code, said = call(*flags, "--out", "mine")
+    assert code == 130
+    assert "to go on: python experiments/ippo.py --resume mine" in said
+    assert len(rows(Path("mine"))) == 2
+    code, said = call("--resume", "mine")
+    assert code == 0
+    assert "going on after 512 steps" in said
+    check_equal(Path("mine"), Path("whole"))
+    with (Path("mine") / "metrics.csv").open() as file:
+        times = [float(row["wall_seconds"]) for row in csv.DictReader(file)]
+    assert times == sorted(times), "times go on, too"
+
+
+CURRICULUM = """
+[[stage]]
+name = "short"
+env = {horizon = 20, random_starts = 1.0}
+steps = 500
+
+[[stage]]
+name = "long"
+ppo = {learning_rate = 0.003}
+env = {random_starts = 0.5}
+shaping = 2.0
+gate = {metric = "eval_length_mean", at_least = 40.0, evaluations = 2}
+reset = ["optimizer"]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hears_ctrl_c")
+def test_a_curriculum_goes_on_in_its_stage(call, stop_after, monkeypatch, tmp_path):
+    (tmp_path / "stages.toml").write_text(CURRICULUM)
+    flags = [*FLAGS, "--total-steps", "1536", "--env.normalize-observation"]
+    flags += ["--curriculum", "stages.toml"]
+    assert call(*flags, "--out", "whole")[0] == 0
+    assert [row["stage"] for row in rows(Path("whole"))] == ["1", "1", "2", "2"]
+    assert [row["gate_passes"] for row in rows(Path("whole"))] == ["0", "0", "1", "2"]
+    for blocks in (2, 3):  # at the end of a stage, and in the middle of one
+        folder = f"stopped after {blocks}"
+        stop_after(blocks)
+        assert call(*flags, "--out", folder)[0] == 130
+        assert len(rows(Path(folder))) == blocks
+        for old, new in (("learning_rate = 0.003", "learning_rate = 0.004"), EDITS["seed"]):
+            edit(Path(folder, "config.toml"), old, new)
+            code, said = call("--resume", folder)
+            assert (code, said.count("\n")) == (2, 1)
+            name = "stage 2: ppo.learning-rate (was 0.003, is 0.004)"
+            assert (name if "rate" in old else "--seed (was 0, is 7)") in said
+            edit(Path(folder, "config.toml"), new, old)
+        assert call("--resume", folder)[0] == 0
+        check_equal(Path(folder), Path("whole"))
+    compile_block, count = _train._compile, itertools.count(1)
+
+    def press_and_compile(*args):
+        if next(count) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return compile_block(*args)
+
+    monkeypatch.setattr(_train, "_compile", press_and_compile)
+    assert call(*flags, "--out", "between")[0] == 130
+    assert call("--resume", "between")[0] == 0
+    check_equal(Path("between"), Path("whole"))
+    code, said = call("--resume", "between", "--total-steps", "9999")
+    assert (code, "its last stage has ended" in said) == (2, True)
+    stages = json.loads(Path("whole", "result.json").read_text())["stages"]
+    assert [(x["name"], x["stage_steps"], x["ended"]) for x in stages] == [
+        ("short", 512, "its 500 steps are spent"),
+        ("long", 512, "its gate is passed"),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hears_ctrl_c")
+def test_half_a_row_and_rows_after_the_checkpoint_are_written_again(call, stop_after, tmp_path):
+    flags = [*FLAGS, "--total-steps", "1280"]
+    assert call(*flags, "--out", "whole")[0] == 0
+    stop_after(2)
+    call(*flags, "--out", "mine")
+    text = (tmp_path / "whole" / "metrics.csv").read_bytes()
+    lines = text.splitlines(keepends=True)
+    cut = b"".join(lines[:4]) + lines[4][:37]
+    (tmp_path / "mine" / "metrics.csv").write_bytes(cut)
+    assert call("--resume", "mine")[0] == 0
+    check_equal(Path("mine"), Path("whole"))
+
+
+@pytest.mark.slow
+def test_a_run_that_is_complete_can_be_made_longer(call, tmp_path):
+    assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    code, said = call("--resume", "mine")
+    assert code == 2
+    assert "is complete, with 512 steps: add a larger --total-steps" in said
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert call("--resume", "mine", "--total-steps", "1024")[0] == 0
+    assert result(Path("mine"))["env_steps"] == 1024
+    assert [row["env_steps"] for row in rows(Path("mine"))] == ["256", "512", "768", "1024"]
+    assert "total_steps = 1024" in (tmp_path / "mine" / "config.toml").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", [("result.json", "curve.png", "episode.gif"), ("curve.png",)])
+def test_a_run_that_was_killed_in_its_last_moments_is_concluded(call, tmp_path, missing):
+    assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
+    shutil.copytree("mine", "whole")
+    for name in missing:
+        (tmp_path / "mine" / name).unlink()
+    assert call("--resume", "mine")[0] == 0
+    for name in ("curve.png", "episode.gif"):
+        assert (Path("mine") / name).exists()
+    check_equal(Path("mine"), Path("whole"))
+
+
+EDITS = {
+    "width": ("width = 64", "width = 32"),
+    "seed": ("seed = 0", "seed = 7"),
+    "gamma": ("gamma = 0.99", "gamma = 0.5"),
+    "mappo": ('"ippo"', '"mappo"'),
+}
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    """Replaces a text in a file, once."""
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
+def rewrite(source: Path, target: Path, metadata: dict) -> None:
+    """Writes a checkpoint with other metadata, and their checksum."""
+    about, data = _checkpoint.read(source)
+    source.unlink()
+    about["metadata"] = metadata
+    text = json.dumps(about)
+    about = {"about": text, "sha256": _checkpoint._digest(text, data)}
+    target.write_bytes(save_arrays(data, about))
+
+
+def damage(folder: Path, how: str) -> None:
+    last = folder / "checkpoints" / "last.safetensors"
+    if how == "flipped":
+        content = bytearray(last.read_bytes())
+        content[-1] ^= 1
+        last.write_bytes(content)
+    elif how == "missing":
+        last.unlink()
+    elif how in EDITS:
+        edit(folder / "config.toml", *EDITS[how])
+    elif how in ("checkpoint without identity", "checkpoint without update"):
+        metadata = read_metadata(last)
+        del metadata[how.split()[-1]]
+        save(last, {}, metadata)
+    elif how == "checkpoint of no stage":
+        save(last, {}, read_metadata(last) | {"stage": 99})
+    elif how == "checkpoint of another update":
+        metadata = read_metadata(last)
+        path = folder.parent / "like"
+        last.rename(path)
+        rewrite(path, last, metadata | {"update": metadata["update"] - 1})
+    elif how == "json log":
+        (folder / "metrics.jsonl").write_text("[1]\n")
+    elif how == "no settings":
+        (folder / "config.toml").unlink()
+    elif how == "log":
+        (folder / "metrics.csv").write_text("update,b\nc,d\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "more", "words"),
+    [
+        ("flipped", [], "last.safetensors' is damaged, or no checkpoint of this version"),
+        ("missing", [], "There is no checkpoint"),
+        ("width", [], "than its config.toml says now: --width (was 64, is 32). Put back"),
+        ("seed", [], "now: --seed (was 0, is 7). Put back what was there, or begin a new run."),
+        ("gamma", [], "now: --ppo.gamma (was 0.99, is 0.5)."),
+        ("checkpoint without identity", [], "does not say how far it was trained"),
+        ("checkpoint without update", [], "does not say how far it was trained"),
+        ("checkpoint of another update", [], "but its state is of update 4: begin a new run."),
+        ("json log", [], "metrics.jsonl' is damaged: remove it to go on"),
+        ("checkpoint of no stage", [], "is of stage 99, and the run has 1: begin a new run."),
+        ("no settings", [], "config.toml' cannot be read: No such file"),
+        ("mappo", [], "is for mappo: use experiments/mappo.py"),
+        ("log", [], "metrics.csv' is damaged: remove it to go on"),
+        ("nothing", ["--seed", "3"], "--seed cannot be given with --resume"),
+        (
+            "nothing",
+            ["--ppo.clip-epsilon", "0.3"],
+            "--ppo.clip-epsilon cannot be given with --resume",
+        ),
+        ("nothing", ["--out", "other"], "--out cannot be given with --resume"),
+        ("nothing", ["--overwrite"], "--overwrite cannot be given with --resume"),
+        ("nothing", ["--config", "mine/config.toml"], "--config cannot be given with --resume"),
+        ("nothing", ["--total-steps", "100"], "is complete"),
+    ],
+)
+def test_what_cannot_be_resumed_is_one_sentence(call, tmp_path, how, more, words):
+    if not (tmp_path.parent / "finished").exists():
+        assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
+        shutil.copytree("mine", tmp_path.parent / "finished")
+    else:
+        shutil.copytree(tmp_path.parent / "finished", "mine")
+    damage(tmp_path / "mine", how)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    code, said = call("--resume", "mine", *(more or ["--total-steps", "1024"]))
+    assert code in (1, 2)
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert words in said
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert after == before, "the folder is untouched"
+    if how in ("flipped", "missing"):
+        assert "Beside it there is best.safetensors." in said
+
+
+KITCHEN = "XXPXX\nO 12O\nX   X\nXDXSX\n"
+EDITED = KITCHEN.replace("X   X", "O   X")
+
+
+@pytest.mark.slow
+def test_a_kitchen_that_was_edited_is_not_gone_on_in(call, monkeypatch, tmp_path):
+    kitchen, evaluate = tmp_path / "mine.layout", Evaluator.__call__
+    kitchen.write_text(KITCHEN)
+
+    def edit_and_evaluate(self, progress):
+        kitchen.write_text(EDITED)
+        return evaluate(self, progress)
+
+    flags = [*FLAGS, "--env.layout", "mine.layout", "--total-steps", "256", "--out", "mine"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Evaluator, "__call__", edit_and_evaluate)
+        assert call(*flags)[0] == 0
+    policy = tmp_path / "mine" / "policy.safetensors"
+    before = {path: path.read_bytes() for path in (tmp_path / "mine").rglob("*.*")}
+    code, said = call("--resume", "mine", "--total-steps", "512")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "than its config.toml says now: the file of --env.layout. Put back" in said
+    assert {path: path.read_bytes() for path in (tmp_path / "mine").rglob("*.*")} == before
+    assert read_metadata(policy)["run"]["env"]["layout"] == KITCHEN, "not what it is by now"
+    assert "identity" not in read_metadata(policy), "paths are nobody's business"
+    kitchen.write_text(KITCHEN)
+    assert call("--resume", "mine", "--total-steps", "512", "--patience", "9")[0] == 0
+    assert read_metadata(policy)["run"]["env"]["layout"] == KITCHEN
+
+
+@pytest.mark.slow
+def test_a_best_checkpoint_of_steps_that_were_abandoned_is_set_aside(call, monkeypatch, tmp_path):
+    evaluate = Evaluator.__call__
+
+    def better_and_better(self, progress):
+        row = evaluate(self, progress)
+        row["eval_return_mean"] = float(progress.updates)
+        return row
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Evaluator, "__call__", better_and_better)
+        more = ("--checkpoint-every", "256")
+        assert call(*FLAGS, *more, "--total-steps", "512", "--out", "mine")[0] == 0
+        folder = tmp_path / "mine" / "checkpoints"
+        shutil.copy(folder / "last.safetensors", tmp_path / "older")
+        assert call("--resume", "mine", "--total-steps", "1024")[0] == 0
+    shutil.copy(tmp_path / "older", folder / "last.safetensors")
+    code, said = call("--resume", "mine", "--total-steps", "768")
+    assert code == 0
+    for kept in ("best-000000001024", "step-000000000768", "step-000000001024"):
+        name = f"{kept}.safetensors.abandoned"
+        assert f"it is kept as mine/checkpoints/{name}\n" in said
+        assert read_metadata(folder / name)["env_steps"] == int(kept.partition("-")[2])
+    assert result(Path("mine"))["best_env_steps"] == 768
+    steps = sorted(path.name for path in folder.glob("step-*.safetensors"))
+    assert steps == [f"step-{number:012}.safetensors" for number in (256, 512, 768)]
+
+
+@pytest.mark.slow
+def test_the_best_stays_the_best(call, tmp_path):
+    assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
+    best = tmp_path / "mine" / "checkpoints" / "best.safetensors"
+    before = read_metadata(best)
+    assert before["chosen_by"] == 0.0
+    assert call("--resume", "mine", "--total-steps", "1024")[0] == 0
+    assert read_metadata(best)["update"] == before["update"], "an equal return is no better one"

@@ -1,0 +1,504 @@
+"""The folder of a run, and what is written into it when a disk is full."""
+
+import contextlib
+import csv
+import errno
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from agents.runs.display import _loggers, _report
+from agents.runs.display._errors import RunError, UsageError
+from agents.runs.folders import _folder, _older_run, _results
+from agents.runs.settings._config import Config, dump
+from agents.runs.single import _hooks
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+
+def settings(seed: int) -> str:
+    return dump("ippo", Config(seed=seed))
+
+
+@pytest.fixture
+def run():
+    """Opens a folder, and leaves in it what a run that learned something would leave."""
+
+    def run(out: str, *, overwrite: bool = False, seed: int = 1) -> Path:
+        with _folder.open_folder("a", Path(out), overwrite, settings(seed)) as path:
+            (path / "metrics.csv").write_text(f"seed = {seed}")
+            (path / "checkpoints" / "last.safetensors").write_text(f"seed = {seed}")
+        return path
+
+    return run
+
+
+def refusal(function, *args, **kwargs) -> str:
+    with pytest.raises(UsageError) as error:
+        function(*args, **kwargs)
+    return str(error.value)
+
+
+def test_folders_that_are_taken_are_numbered():
+    with contextlib.ExitStack() as stack:
+        contexts = [_folder.open_folder("a", None, False, f"x = {i}\n") for i in range(3)]
+        found = [stack.enter_context(context) for context in contexts]
+        assert found == [Path("runs/a"), Path("runs/a-2"), Path("runs/a-3")]
+        for i, path in enumerate(found):
+            assert (path / "config.toml").read_text() == f"x = {i}\n"
+            assert (path / "checkpoints").is_dir()
+
+
+def test_results_of_one_second_have_folders_of_their_own(monkeypatch):
+    monkeypatch.setattr(_results.time, "strftime", lambda _: "now")
+    with _results.open_results("a", None) as (first, _), _results.open_results("a", None) as others:
+        assert (first, others[0]) == (Path("runs/a-now"), Path("runs/a-now-2"))
+        (first / "a.json").write_text("1")
+    assert [path.name for path in Path("runs").iterdir()] == ["a-now"], "nothing empty stays"
+
+
+def test_results_are_written_where_nothing_is_and_nobody_else_writes():
+    Path("mine").mkdir()
+    with _results.open_results("a", Path("mine")) as (folder, _):
+        assert "Another process" in refusal(open_results, "mine")
+        (folder / "a.json").write_text("1")
+    assert "exists and is not empty: choose another --out" in refusal(open_results, "mine")
+    assert contents(Path("mine")) == {"mine/a.json": "1"}
+
+
+def open_results(out: str) -> None:
+    with _results.open_results("a", Path(out)):
+        pass
+
+
+@pytest.mark.parametrize("fails", [UsageError, RunError, OSError])
+def test_results_that_come_to_nothing_leave_nothing(fails):
+    with pytest.raises(fails), _results.open_results("a", Path("deep/mine")):
+        raise fails
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("out", ["None", "Path('mine')"])
+@pytest.mark.parametrize("opens", ["open_folder", "open_results_folder"])
+def test_of_processes_that_start_at_once_each_has_a_folder_or_none(tmp_path, opens, out):
+    """Four processes, each of which opens 25 folders as soon as all of them are there."""
+    script = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from pathlib import Path
+from agents.runs.display._errors import RunError, UsageError
+from agents.runs.folders._folder import {opens}
+print("ready", flush=True)
+sys.stdin.readline()
+for i in range(25):
+    try:
+        out = {out}
+        more = (False, "seed = 1") if {opens!r} == "open_folder" else ()
+        with {opens}(f"race{{i}}", out and out / str(i), *more) as folder:
+            (folder / "metrics.csv").write_text("a row")
+            print(folder)
+    except UsageError as error:
+        assert "is not empty" in str(error) or "Another process" in str(error)
+"""
+    command = [sys.executable, "-c", script]
+    racers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        racer.stdin.write("\n")
+        racer.stdin.flush()
+    folders = []
+    for racer in racers:
+        folders += racer.communicate(timeout=120)[0].split()
+        assert racer.returncode == 0
+    assert len(folders) == len(set(folders)) == (100 if out == "None" else 25)
+
+
+def test_an_empty_folder_is_free(run):
+    Path("mine").mkdir()
+    assert run("mine") == Path("mine")
+    assert "not empty" in refusal(run, "mine")
+
+
+def test_overwriting_replaces_an_older_run_and_nothing_else(run):
+    mine = run("mine")
+    kept = ("notes.txt", "checkpoints/model.bin")
+    for name in ("result.json", "curve.png", "checkpoints/best.safetensors", *kept):
+        (mine / name).write_text("old")
+    run("mine", overwrite=True, seed=2)
+    names = {str(path.relative_to(mine)) for path in mine.rglob("*") if path.is_file()}
+    assert names == {"config.toml", "metrics.csv", "checkpoints/last.safetensors", *kept}
+    assert (mine / "config.toml").read_text() == settings(2)
+    assert (mine / "checkpoints" / "last.safetensors").read_text() == "seed = 2"
+
+
+FOREIGN = (
+    *("wandb/run-1/data.txt", "wandb/wandb/run-20260101_120000-a1b2/run.wandb"),
+    *("tensorboard/notes.txt", "tensorboard/more/events.out.tfevents.1", "trace/notes.txt"),
+    *("older-run/mine.txt", "older-run/checkpoints/model.bin", "seed-0/notes.txt"),
+    *("seed-7/diary.txt", "checkpoints/model.bin", "checkpoints/old/last.safetensors"),
+    *("results/result.json", "config.toml.bak"),
+)
+"""What stands beside a run, and was written by others."""
+
+
+def write(folder: Path, *names: str, text: str = "precious") -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_what_others_wrote_stays_where_it_is(run, learned):
+    mine = run("mine")
+    own = ("metrics.jsonl", "tensorboard/events.out.tfevents.1.host", "seed-0/metrics.csv")
+    own += ("trace/plugins/profile/now/host.xplane.pb", "checkpoints/step-000000000128.safetensors")
+    write(mine, "seed-0/config.toml", text=settings(0))
+    write(mine, *FOREIGN, *own)
+    before = contents(mine)
+    if learned:
+        run("mine", overwrite=True, seed=2)
+        expected = {f"mine/{name}": "precious" for name in FOREIGN}
+        expected["mine/config.toml"] = settings(2)
+        expected |= dict.fromkeys(
+            ["mine/metrics.csv", "mine/checkpoints/last.safetensors"], "seed = 2"
+        )
+    else:
+        with _folder.open_folder("a", mine, True, settings(2)):
+            assert {x for x in contents(mine) if "older-run" not in x} == {
+                *(f"mine/{name}" for name in FOREIGN if "older-run" not in name),
+                "mine/config.toml",
+            } | ({"mine/run.lock"} if (mine / "run.lock").exists() else set())
+            write(mine, "wandb/wandb/run-20270101_120000-c3d4/run.wandb")
+        expected = before
+    assert contents(mine) == expected
+
+
+def test_a_folder_where_no_name_is_taken_can_be_written_into(run):
+    write(Path("mine"), *FOREIGN)
+    before = contents(Path("mine"))
+    assert "is not empty" in refusal(run, "mine")
+    assert contents(run("mine", overwrite=True)).items() > before.items()
+
+
+OF_ANOTHER = 'algorithm = "sha256"\nseed = 1\n'
+OF_A_PERSON = 'algorithm = "ippo"\nseed = 1\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({"wandb/run-1/data.txt": "", "metrics.csv": ""}, "has 'metrics.csv', but holds no run"),
+        ({"older-run/mine.txt": "", "result.json": ""}, "its config.toml is missing. Choose"),
+        ({"older-run/result.json": "mine"}, "has 'older-run/result.json', but holds no run"),
+        ({"config.toml": OF_ANOTHER, "metrics.csv": ""}, "its config.toml is not that of a run"),
+        ({"config.toml": OF_A_PERSON, "metrics.csv": ""}, "its config.toml is not that of a run"),
+        ({"config.toml": settings(1) + "[more]\n"}, "its config.toml is not that of a run"),
+        ({"config.toml": "seed = [" * 999}, "its config.toml is not that of a run"),
+        ({"config.toml": settings(1), "seed-0/metrics.csv": ""}, "has 'seed-0/metrics.csv', which"),
+        ({"config.toml": settings(1), "result.json/a": ""}, "has 'result.json', which no run"),
+        (
+            {"config.toml": settings(1), "checkpoints": ""},
+            "has 'checkpoints', which no run has made",
+        ),
+    ],
+)
+def test_a_folder_without_a_run_is_not_overwritten(run, files, says):
+    for name, text in files.items():
+        write(Path("mine"), name, text=text)
+    before = contents(Path("mine"))
+    assert says in refusal(run, "mine", overwrite=True)
+    assert contents(Path("mine")) == before
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_lock_that_somebody_else_has_written_stays(run, overwrite):
+    write(Path("mine"), "run.lock", text="mine")
+    assert "has a 'run.lock' that no run has made" in refusal(run, "mine", overwrite=overwrite)
+    assert (Path("mine") / "run.lock").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "name", ["checkpoints", "tensorboard", "older-run", "seed-0", "result.json", "config.toml"]
+)
+def test_links_are_not_followed(run, tmp_path, name):
+    mine = run("mine")
+    elsewhere = tmp_path / "elsewhere"
+    write(elsewhere, "last.safetensors", "config.toml", text=settings(1))
+    if (mine / name).exists():
+        (mine / name).rename(tmp_path / "away")
+    is_file = Path(name).suffix
+    (mine / name).symlink_to(elsewhere / "config.toml" if is_file else elsewhere)
+    before = contents(tmp_path)
+    words = (
+        "is not that of a run" if name == "config.toml" else f"has '{name}', which no run has made"
+    )
+    assert words in refusal(run, "mine", overwrite=True)
+    assert contents(tmp_path) == before
+    assert (mine / name).is_symlink()
+
+
+@pytest.mark.parametrize("moves", range(1, 16))
+def test_a_kill_while_files_are_moved_loses_none(run, monkeypatch, moves):
+    """The process ends after some moves and removals; another one then tries again."""
+    mine = run("mine")
+    write(mine, "seed-0/config.toml", text=settings(0))
+    write(mine, "seed-0/result.json", "policy.safetensors")
+    before, left, replace, unlink = contents(mine), itertools.count(1), os.replace, Path.unlink
+
+    def killed(change):
+        def change_and_die(*args, **kwargs):
+            change(*args, **kwargs)
+            if next(left) == moves:
+                raise KeyboardInterrupt
+
+        return change_and_die
+
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(os, "replace", killed(replace))
+        patch.setattr(Path, "unlink", killed(unlink))
+        patch.setattr(_folder, "_tidy", lambda *_: None)
+        with _folder.open_folder("a", mine, True, settings(2)):
+            _older_run.discard(mine)
+            _older_run.bring_back(mine)
+    with _folder.open_folder("a", mine, True, settings(3)):
+        pass
+    assert contents(mine) == before
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {str(path): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_that_learned_nothing_replaces_nothing(run):
+    mine = run("mine")
+    (mine / "result.json").write_text("old")
+    before = contents(mine)
+    with _folder.open_folder("a", mine, True, settings(2)):
+        assert not (mine / "result.json").exists(), "nothing stale beside the new settings"
+    assert contents(mine) == before
+
+
+def test_a_run_that_was_killed_early_replaces_nothing(run, monkeypatch):
+    mine = run("mine")
+    (mine / "result.json").write_text("old")
+    before = contents(mine)
+    with monkeypatch.context() as patch:
+        patch.setattr(_folder, "_tidy", lambda *_: None)  # as after `kill -9`
+        with _folder.open_folder("a", mine, True, settings(2)):
+            pass
+    assert not (mine / "result.json").exists()
+    with _folder.open_folder("a", mine, True, settings(3)):
+        pass
+    assert contents(mine) == before
+
+
+def test_the_older_run_is_forgotten_when_this_one_learned_something(run):
+    mine = run("mine")
+    with _folder.open_folder("a", mine, True, settings(2)):
+        assert (mine / "older-run" / "metrics.csv").exists()
+        _older_run.forget_older(mine)
+        assert not (mine / "older-run").exists()
+    assert list(mine.iterdir()) == []
+
+
+def test_a_full_disk_at_the_start_leaves_nothing(run, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(_folder, "write_whole", full)
+    with pytest.raises(Exception, match=r"'mine/deep' cannot be written: No space left"):
+        run("mine/deep")
+    assert not Path("mine").exists()
+
+
+def test_the_settings_of_another_program_are_left_alone(run):
+    Path("mine").mkdir()
+    Path("mine/config.toml").write_text("[tool]\n")
+    assert "its config.toml is not that of a run" in refusal(run, "mine", overwrite=True)
+    assert Path("mine/config.toml").read_text() == "[tool]\n"
+
+
+def test_a_link_that_leads_nowhere_is_one_sentence():
+    Path("runs").symlink_to("/nonexistent/x")
+    with pytest.raises(Exception, match=r"'runs' cannot be written"):
+        _folder._new_folder("a")
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_that_is_written_into_is_left_alone(run, overwrite):
+    with _folder.open_folder("a", Path("mine"), False, "seed = 1") as mine:
+        (mine / "result.json").write_text("new")
+        with pytest.raises(Exception, match=r"Another process is writing into the folder 'mine'"):
+            run("mine", overwrite=overwrite)
+        with pytest.raises(Exception, match=r"Another process"), _folder.reopen_folder(mine):
+            pass
+        assert (mine / "result.json").read_text() == "new"
+    assert "run.lock" not in {path.name for path in mine.iterdir()}
+    with _folder.reopen_folder(mine) as again:
+        assert again == mine
+
+
+def test_only_a_run_that_learned_nothing_is_discarded(run):
+    assert (run("mine") / "config.toml").exists()
+    with _folder.open_folder("a", Path("other"), False, ""):
+        assert Path("other").exists()
+    assert not Path("other").exists()
+    with _folder.open_folder("a", None, False, ""):
+        assert Path("runs/a").exists()
+    assert not Path("runs/a").exists()
+    with _folder.open_folder("a", Path("full"), False, "") as full:
+        (full / "checkpoints" / "last.safetensors").write_text("a disk too full for a log")
+    assert (full / "config.toml").exists()
+    Path("other").mkdir()
+    with _folder.open_folder("a", Path("other"), False, ""):
+        pass
+    assert list(Path("other").iterdir()) == [], "what was there before stays"
+
+
+@pytest.mark.parametrize(
+    ("layout", "name"),
+    [
+        ("cramped", "cramped"),
+        ("/a/b/mine.layout", "mine"),
+        ("XXX\nX1X\nXXX", "custom"),
+        ("a/[b].layout", "_b_"),
+        ("x" * 300, "x" * 100),
+        ("𠀀" * 60, "𠀀" * 25),
+        ("台所.layout", "台所"),
+    ],
+)
+def test_any_layout_has_a_short_name(layout, name):
+    assert _folder.short_name(layout) == name
+
+
+class Disk:
+    """`FileIO.write` on a disk that is full from some byte on."""
+
+    def __init__(self, monkeypatch):
+        self.room = 10**9
+        real = Path.open
+
+        def limited(path, *args, **kwargs):
+            file = real(path, *args, **kwargs)
+            if path.suffix != ".csv":
+                return file
+            return Limited(file, self)
+
+        monkeypatch.setattr(Path, "open", limited)
+
+
+class Limited:
+    def __init__(self, file, disk):
+        self.file, self.disk = file, disk
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
+    def seek(self, *where):
+        return self.file.seek(*where)
+
+    def truncate(self, size):
+        return self.file.truncate(size)
+
+    def write(self, content):
+        room = self.disk.room - os.fstat(self.file.fileno()).st_size
+        if room <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self.file.write(content[:room])
+
+
+def after(updates: int, measured: dict) -> SimpleNamespace:
+    """The progress after a block."""
+    return SimpleNamespace(
+        updates=updates,
+        measured=measured,
+        train_seconds=updates / 3,
+        env_steps=updates,
+        env_steps_before=0,
+        metrics=None,
+    )
+
+
+def test_rows_that_find_no_room_are_written_later(monkeypatch, tmp_path, capsys):
+    disk = Disk(monkeypatch)
+    failures = _hooks.Failures()
+    log = _hooks.Log([_loggers.Csv(tmp_path / "metrics.csv")], failures, 0.0)
+    wholes = []
+    for update in range(1, 9):
+        disk.room = 60 if 3 <= update < 6 else 10**9
+        log(after(update, {"env_steps": 10 * update, "eval_return_mean": 0.5}))
+        with open(tmp_path / "metrics.csv") as file:
+            header, *rows = csv.reader(file)
+        assert all(len(row) == len(header) for row in rows), "half a row"
+        wholes.append(len(rows))
+    assert wholes == [1, wholes[1], wholes[1], wholes[1], wholes[1], 6, 7, 8]
+    assert wholes[1] == 2
+    error = capsys.readouterr().err
+    assert error.count("warning: ") == 1
+    assert "metrics.csv' cannot be written: No space left on device. The run goes on" in error
+    assert not failures.report(), "all was written in the end"
+
+
+def test_a_log_that_was_removed_is_written_anew(tmp_path):
+    path = tmp_path / "metrics.csv"
+    log = _hooks.Log([_loggers.Csv(path)], _hooks.Failures(), 0.0)
+    for update in range(1, 6):
+        if update == 3:
+            path.unlink()
+        if update == 4:
+            path.write_text("upd")
+        log(after(update, {"env_steps": update}))
+        assert path.read_text().count("\n") == update + 1
+        assert "\0" not in path.read_text()
+
+
+def test_what_fails_in_the_end_is_said_again(tmp_path, capsys):
+    failures = _hooks.Failures()
+    for name in ("a", "b", "a"):
+        with failures.writing(tmp_path / name):
+            raise OSError(errno.ENOSPC, "No space left on device")
+    with failures.writing(tmp_path / "c"):
+        pass
+    assert failures.report()
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["warning", "warning", "error", "error"]
+    assert all("/a'" in line or "/b'" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "returns", [[0.0, 1e12], [5.0, np.inf], [np.nan], [], [-3.0], [1e30, 10.0]]
+)
+def test_reports_of_odd_returns_come_to_an_end(tmp_path, returns):
+    rows = [
+        {"env_steps": i, "wall_seconds": 0.5, "eval_return_mean": x, "eval_return_std": 0.0}
+        for i, x in enumerate(returns)
+    ]
+    reached = _report.reached(rows, 20)
+    assert len(reached) <= 1000
+    assert bool(reached) == any(np.isfinite(x) and x >= 20 for x in returns)
+    _report.draw_curve(tmp_path / "curve.png", rows, "odd [/b] 台所 $x_", 260.0)
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_thresholds_are_multiples_of_a_soup():
+    row = {"env_steps": 3, "wall_seconds": 0.5, "eval_return_mean": 65.0, "eval_return_std": 0.0}
+    assert list(_report.reached([row], 20)) == ["20", "40", "60"]

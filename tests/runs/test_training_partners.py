@@ -1,0 +1,117 @@
+"""The settings of partners on the command line, and the worlds that they make."""
+
+import dataclasses
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from command_lines import call, call_and_hear
+from test_crossplay import write_policy
+
+from agents import find_policy, read_metadata
+from agents.runs.display._errors import UsageError
+from agents.runs.settings import _config
+from agents.runs.single import _build
+from eqgrid import WithPartner, iter_wrappers
+
+SMALL = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--env.horizon", 8]
+SMALL += ["--eval-every", "64", "--eval-episodes", "2", "--final-episodes", "2", "--width", "4"]
+SMALL += ["--ppo.num-epochs", "1", "--ppo.num-minibatches", "2"]
+SMALL += ["--env.random-starts", "0"]
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("partners") / "run"
+    assert call(*SMALL, "--checkpoint-every", "64", "--out", folder) == 0
+    return folder
+
+
+def partners_in(config):
+    env = _build.build_training_env(config)
+    return [x for x in iter_wrappers(env.env) if isinstance(x, WithPartner)]
+
+
+@pytest.mark.slow
+def test_all_checkpoints_of_a_run_take_part(run_folder):
+    flags = ["--partners.share", "0.5", "--partners.most-noise", "0.2", "--partners.policies"]
+    config = _config.parse("ippo", [*map(str, SMALL), *flags, str(run_folder)])
+    files = sorted(x.name for x in (run_folder / "checkpoints").glob("*.safetensors"))
+    assert len(files) > 2
+    found = [Path(x) for x in config.partners.found().policies]
+    assert {x.name for x in found} <= set(files)
+    steps = [read_metadata(run_folder / "checkpoints" / x)["env_steps"] for x in files]
+    assert sorted(read_metadata(x)["env_steps"] for x in found) == sorted(set(steps))
+    assert config.partners.found().found() == config.partners.found()
+    (wrapper,) = partners_in(config)
+    assert wrapper.partners is not None
+    assert wrapper.partners.num_partners == len(found) > 1
+    np.testing.assert_allclose([wrapper.share, *wrapper.noise], [0.5, 0.0, 0.2], rtol=1e-6)
+    one = dataclasses.replace(config.partners, policies=(str(find_policy(run_folder)),))
+    assert len(one.found().policies) == 1
+
+
+def test_nobody_takes_part_by_default():
+    assert partners_in(_config.default_config(_config.Kitchen())) == []
+
+
+@pytest.mark.slow
+def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
+    flags = ["--partners.share", "0.9", "--partners.policies", run_folder]
+    assert call(*SMALL, *flags, "--out", tmp_path / "a") == 0
+    assert call("--resume", tmp_path / "a", "--total-steps", "256") == 0
+    config = _config.load(tmp_path / "a" / "config.toml", "ippo")
+    assert config.partners.policies == config.partners.found().policies, "files, not a folder"
+    assert len(config.partners.policies) > 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--partners.share", "2"], "--partners.share is a share, between 0 and 1, not 2."),
+        (["--partners.share", "0.5"], "--partners.share alone changes nothing"),
+        (["--partners.most-noise", "0.5"], "Partners take part in no episode"),
+        (
+            ["--partners.least-noise", "0.5", "--partners.most-noise", "0.2"],
+            "--partners.least-noise 0.5 is more than --partners.most-noise 0.2",
+        ),
+        (["--partners.share", "1", "--partners.policies", "none"], "There is no checkpoint"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(flags, sentence, capsys):
+    code, said = call_and_hear(capsys, *SMALL, *flags)
+    assert code in (1, 2)
+    assert sentence in said
+    assert said.startswith("error: ")
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_partners_from_another_world_are_refused(run_folder, capsys):
+    flags = ["--partners.share", "1", "--partners.policies", run_folder]
+    code, said = call_and_hear(capsys, *SMALL, *flags, "--agent-id")
+    assert code == 2
+    assert "does not fit" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_partners_that_learned_another_game_are_refused(tmp_path):
+    write_policy(tmp_path / "started", "--env.dynamics", "interactive")
+    flags = ["--partners.share", "1", "--partners.policies", str(tmp_path / "started")]
+    with pytest.raises(UsageError, match="the rules 'interactive', but this run with 'classic'"):
+        _build.build_training_env(_config.parse("ippo", flags))
+    with pytest.raises(UsageError, match="was trained in overcooked, but this run in goals"):
+        _build.build_training_env(_config.parse("ippo", [*flags, "--env.name", "goals"]))
+
+
+@pytest.mark.slow
+def test_the_key_of_a_partner_is_not_that_of_the_world(run_folder):
+    """Two environments in one batch have different partners sooner or later."""
+    flags = ["--partners.share", "1", "--partners.policies", str(run_folder)]
+    config = _config.parse("ippo", [*map(str, SMALL), *flags, "--num-envs", "32"])
+    _, state = _build.build_training_env(config).reset(jax.random.key(0))
+    while not hasattr(state, "seat"):
+        state = state.env_state
+    assert set(np.asarray(state.seat)) == {0, 1}
+    assert len(set(np.asarray(state.number))) > 1

@@ -1,0 +1,115 @@
+"""Training on several devices, here eight virtual ones, is training on one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+from learners import GRU, clocks, loud_mlp
+
+from agents import PPO, check_even, device_mesh, init_train_state, train
+from eqgrid import AutoReset, LogEpisodes, NormalizeObservation, NormalizeReward, Vectorize, make
+
+ROOT = Path(__file__).parents[2]
+DEVICES = 8
+NUM_ENVS = 16
+FLAGS = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={DEVICES}"
+
+
+def in_a_process_with_devices(test: str) -> None:
+    """Runs one test where jax sees eight devices, which has to be said when it starts."""
+    env = os.environ | {"XLA_FLAGS": FLAGS, "PYTEST_ADDOPTS": ""}
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "", f"{__file__}::{test}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+alone = pytest.mark.skipif(jax.device_count() < DEVICES, reason="is run by the test above it")
+
+
+def kitchens():
+    return Vectorize(AutoReset(LogEpisodes(make("overcooked", horizon=30))), NUM_ENVS)
+
+
+def numbers(progress) -> list[np.ndarray]:
+    """Parameters, metrics, and what wrappers have added up."""
+    moments = [x for x in jax.tree.leaves(progress.state.runner.env_state) if x.ndim < 2]
+    kept = (progress.state.policy, progress.state.opt_state, progress.metrics, moments)
+    leaves = jax.tree.leaves(eqx.filter(kept, eqx.is_array))
+    return [
+        np.asarray(x) for x in leaves if not jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["kitchens", "recurrent"])
+def test_eight_devices_are_one(case):
+    in_a_process_with_devices(f"test_in_eight_devices[{case}]")
+
+
+@alone
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["kitchens", "recurrent"])
+def test_in_eight_devices(case, key):
+    ppo = PPO(rollout_length=16, num_epochs=2, num_minibatches=2)
+    env, network = kitchens(), loud_mlp
+    if case == "recurrent":
+        env, network = NormalizeReward(NormalizeObservation(clocks(NUM_ENVS))), GRU
+    results = []
+    for mesh in (None, device_mesh(), device_mesh(4)):
+        state = init_train_state(ppo, env, key, network=network)
+        done = train(ppo, env, state, num_updates=5, updates_per_block=3, mesh=mesh)
+        results.append(numbers(done))
+        if mesh is not None:
+            start, parameter = done.state.runner.start, jax.tree.leaves(done.state.policy)[0]
+            shards = start.addressable_shards
+            assert len(shards) == mesh.size
+            assert all(shard.data.shape == (NUM_ENVS // mesh.size,) for shard in shards)
+            assert parameter.sharding.is_fully_replicated
+    for other in results[1:]:
+        for one, many in zip(results[0], other, strict=True):
+            np.testing.assert_allclose(many, one, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_command_line_uses_them_all(tmp_path):
+    flags = "--total-steps 1024 --num-envs 16 --ppo.rollout-length 16 --eval-every 512 --width 8"
+    flags += " --eval-episodes 2 --final-episodes 2 --env.horizon 20 --env.normalize-observation"
+    env = os.environ | {"XLA_FLAGS": FLAGS}
+    start = [sys.executable, str(ROOT / "experiments" / "ippo.py")]
+
+    def run(*args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*start, *args], cwd=tmp_path, capture_output=True, text=True, env=env
+        )
+
+    for more, out in ((["--devices", "all"], "all"), ([], "one")):
+        done = run(*flags.split(), *more, "--out", out)
+        assert done.returncode == 0, done.stderr
+    returns = []
+    for out in ("all", "one"):
+        lines = (tmp_path / out / "metrics.csv").read_text().splitlines()
+        column = lines[0].split(",").index("entropy")
+        returns.append([float(line.split(",")[column]) for line in lines[1:]])
+    np.testing.assert_allclose(*returns, rtol=1e-4)
+    for wrong, says in (
+        (["--devices", "9"], "9 devices are asked for, but jax sees 8."),
+        (["--devices", "3"], "16 environments cannot be spread evenly over 3 devices; the nearest"),
+    ):
+        done = run(*flags.split(), *wrong, "--out", "none")
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"error: {says}")
+        assert done.stderr.count("\n") == 1
+
+
+def test_uneven_numbers_are_refused(key):
+    with pytest.raises(ValueError, match="devices are asked for, but jax sees"):
+        device_mesh(10_000)
+    with pytest.raises(ValueError, match="devices are asked for"):
+        device_mesh(0)
+    check_even(5, device_mesh(1))

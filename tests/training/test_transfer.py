@@ -1,0 +1,118 @@
+"""A policy, and what was learned with it, goes on in other environments."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from learners import clocks
+
+from agents import PARTS, PPO, init_train_state, train, transfer
+from agents.training import _train
+from eqgrid import (
+    AutoReset,
+    LogEpisodes,
+    NormalizeObservation,
+    NormalizeReward,
+    ShapedReward,
+    Vectorize,
+    make,
+)
+
+
+def goals(horizon: int, **options):
+    env = AutoReset(LogEpisodes(make("goals", horizon=horizon, **options)))
+    return NormalizeReward(NormalizeObservation(Vectorize(env, 4)))
+
+
+def kitchens(horizon: int, layout: str = "cramped"):
+    env = AutoReset(LogEpisodes(make("overcooked", layout=layout, horizon=horizon)))
+    return NormalizeObservation(Vectorize(ShapedReward(env, 1.0), 4))
+
+
+ppo = PPO(rollout_length=8, num_epochs=1, num_minibatches=2)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    state = init_train_state(ppo, kitchens(20), jax.random.key(0))
+    return train(ppo, kitchens(20), state, num_updates=2)
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    return init_train_state(ppo, kitchens(30), jax.random.key(1))
+
+
+def wrapper_parts(state):
+    """The moments, and the steps that the shaping has counted."""
+    env_state = state.runner.env_state
+    return env_state.moments, env_state.env_state.count
+
+
+@pytest.mark.parametrize("dropped", [(), *((part,) for part in PARTS), PARTS], ids=str)
+def test_each_part_is_taken_along_or_begins_anew(trained, fresh, dropped):
+    keep = [part for part in PARTS if part not in dropped]
+    state = transfer(trained.state, fresh, kitchens(30), keep=keep)
+    found = (state.policy, state.opt_state, *wrapper_parts(state))
+    sources = [fresh if part in dropped else trained.state for part in PARTS]
+    expected = (
+        sources[0].policy,
+        sources[1].opt_state,
+        wrapper_parts(sources[2])[0],
+        wrapper_parts(sources[3])[1],
+    )
+    assert eqx.tree_equal(found, expected)
+    assert not eqx.tree_equal(wrapper_parts(fresh), wrapper_parts(trained.state))
+    assert int(state.updates) == 2
+    assert state.key is fresh.key
+
+
+def test_what_is_seen_first_is_normalised_with_the_moments_that_came_along(trained, fresh):
+    env = kitchens(30)
+    state = transfer(trained.state, fresh, env)
+    raw = jax.vmap(env.env.env.observe)(fresh.runner.env_state.env_state).astype(float)
+    moments = trained.state.runner.env_state.moments
+    raw, mean, variance = (np.asarray(x) for x in (raw, moments.mean, moments.variance))
+    expected = (raw - mean) / np.sqrt(variance + float(env.epsilon))
+    expected = np.clip(expected, -float(env.clip), float(env.clip))
+    np.testing.assert_allclose(state.runner.observation, expected, atol=1e-4)
+    assert not np.allclose(state.runner.observation, fresh.runner.observation)
+
+
+@pytest.mark.slow
+def test_the_moments_of_rewards_come_along(key):
+    def updates(env, state):
+        return train(ppo, env, state, num_updates=int(state.updates) + 1)
+
+    before = updates(goals(10), init_train_state(ppo, goals(10), key)).state
+    fresh = init_train_state(ppo, goals(20), key)
+    state = transfer(before, fresh, goals(20))
+    moments = before.runner.env_state.moments
+    assert eqx.tree_equal(state.runner.env_state.moments, moments)
+    assert float(moments.count) > 0
+
+
+def test_training_goes_on_and_counts_its_seconds_on(trained, fresh):
+    env = kitchens(30)
+    state = transfer(*jax.tree.map(jnp.copy, (trained.state, fresh)), env)
+    progress = train(ppo, env, state, num_updates=4, updates_per_block=2, before=trained)
+    assert progress.updates == 4
+    assert progress.train_seconds > trained.train_seconds
+    assert progress.compile_seconds > trained.compile_seconds
+    assert progress.wall_seconds > trained.wall_seconds
+    assert progress.env_steps_before == 0
+
+
+def test_another_horizon_compiles_no_new_block(trained, fresh):
+    before = list(_train._compiled_blocks)
+    env = kitchens(30)
+    state = transfer(*jax.tree.map(jnp.copy, (trained.state, fresh)), env)
+    train(ppo, env, state, num_updates=4, updates_per_block=2)
+    assert list(_train._compiled_blocks) == before
+
+
+def test_another_policy_is_refused(trained, key):
+    env = clocks(4)
+    with pytest.raises(ValueError, match="other observations or actions"):
+        transfer(trained.state, init_train_state(ppo, env, key), env)
