@@ -1,9 +1,69 @@
 """Trains a MuJoCo body with PPO: one agent, so independent PPO is plain PPO.
 
 python experiments/body.py --env.model biped
+
+This page is the whole experiment: its settings, the world with its wrappers, and the networks.
+Change anything here; folders, checkpoints, --resume, many seeds, sweeps, loggers and films come
+with `run_experiment`.
 """
 
-from agents.runs import train_command
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+from jaxtyping import PRNGKeyArray
+
+from agents import MLP, ActorCritic, LocalObservation, Precision, actor_critic
+from agents.runs import AbstractWorldConfig, BodyWorld, Experiment, run_experiment
+from eqgrid import (
+    AbstractEnv,
+    AbstractVectorEnv,
+    AppendTimeLeft,
+    AutoReset,
+    LogEpisodes,
+    NormalizeObservation,
+    NormalizeReward,
+    Vectorize,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Body(Experiment):
+    """Trains a MuJoCo body with PPO and leaves a folder with results, pictures and checkpoints."""
+
+    algorithm = "body"
+
+    # Every field is a flag. Those of the world (--env.model), of PPO (--ppo.learning-rate) and of
+    # the run itself (--total-steps, --num-envs, --seed) are inherited.
+    env: AbstractWorldConfig = dataclasses.field(default_factory=BodyWorld)
+    width: int = 64
+    """Units in a hidden layer."""
+    precision: Precision = "float32"
+    """What hidden layers compute with; bfloat16 is for accelerators."""
+    time_left: bool = False
+    """Tell the body the share of the episode that is left."""
+
+    def observe(self, world: AbstractEnv) -> AbstractEnv:
+        return AppendTimeLeft(world, self.env.horizon) if self.time_left else world
+
+    def train_env(self) -> AbstractVectorEnv:
+        world = self.observe(self.env.build(train=True))
+        env = AutoReset(LogEpisodes(world), lazy=self.env.has_slow_resets)
+        envs = Vectorize(env, self.num_envs)
+        if self.env.normalize_observation:
+            envs = NormalizeObservation(envs)
+        return NormalizeReward(envs, self.ppo.gamma) if self.env.normalize_reward else envs
+
+    def eval_env(
+        self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
+    ) -> AbstractVectorEnv:
+        envs = Vectorize(AutoReset(LogEpisodes(self.observe(world), totals)), num_envs)
+        return NormalizeObservation(envs) if self.env.normalize_observation else envs
+
+    def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
+        network = functools.partial(MLP, width=self.width, precision=self.precision)
+        return actor_critic(env, key, network=network, view=LocalObservation())
+
 
 if __name__ == "__main__":
-    train_command("ippo", world="body")
+    run_experiment(Body)

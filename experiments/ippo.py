@@ -1,9 +1,106 @@
 """Independent PPO (de Witt et al. 2020): every agent's critic sees what the agent sees.
 
 python experiments/ippo.py --env.layout cramped
+
+This page is the whole experiment: its settings, the world with its wrappers, the networks and what
+critics are shown. Change anything here; folders, checkpoints, --resume, many seeds, sweeps, loggers
+and films come with `run_experiment`.
 """
 
-from agents.runs import train_command
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Literal
+
+from jaxtyping import PRNGKeyArray
+
+from agents import CNN, GRU, MLP, ActorCritic, LocalObservation, Precision, actor_critic
+from agents.runs import Experiment, run_experiment
+from eqgrid import (
+    AbstractEnv,
+    AbstractVectorEnv,
+    AppendAgentId,
+    AppendTimeLeft,
+    AutoReset,
+    LinearSchedule,
+    LogEpisodes,
+    NormalizeObservation,
+    NormalizeReward,
+    ShapedReward,
+    Vectorize,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class IPPO(Experiment):
+    """Trains agents with IPPO and leaves a folder with results, pictures and checkpoints."""
+
+    algorithm = "ippo"
+    in_one_program = ("shaping", "shaping_steps")
+
+    # Every field is a flag. Those of the world (--env.layout), of PPO (--ppo.learning-rate), of
+    # partners and of the run itself (--total-steps, --num-envs, --seed) are inherited.
+    network: Literal["mlp", "cnn", "gru", "cnn-gru"] = "mlp"
+    """Kind of network of actor and critic; gru remembers."""
+    width: int = 64
+    """Units in a hidden layer."""
+    parameters: Literal["shared", "independent"] = "shared"
+    """Whether all agents use the same parameters."""
+    precision: Precision = "float32"
+    """What hidden layers compute with; bfloat16 is for accelerators."""
+    agent_id: bool = False
+    """Tell each agent which one it is."""
+    time_left: bool = False
+    """Tell agents the share of the episode that is left."""
+    shaping: float = 1.0
+    """Weight of the shaped reward at the start."""
+    shaping_steps: int = 2_000_000
+    """Environment steps until it has faded to 0."""
+
+    def observe(self, world: AbstractEnv) -> AbstractEnv:
+        if self.time_left and self.env.horizon is not None:
+            world = AppendTimeLeft(world, self.env.horizon)
+        return AppendAgentId(world) if self.agent_id else world
+
+    def train_env(self) -> AbstractVectorEnv:
+        world = self.observe(self.env.build(train=True))
+        world = self.partners.around(world)  # a partner acts for one agent in some episodes
+        env = AutoReset(LogEpisodes(world), lazy=self.env.has_slow_resets)
+        if self.env.has_shaped_reward:
+            # Every environment counts its own steps, and there are `num_envs` of them.
+            steps = max(1, self.shaping_steps // self.num_envs)
+            env = ShapedReward(env, LinearSchedule(self.shaping, 0.0, steps))
+        envs = Vectorize(env, self.num_envs)
+        if self.env.normalize_observation:
+            envs = NormalizeObservation(envs)
+        return NormalizeReward(envs, self.ppo.gamma) if self.env.normalize_reward else envs
+
+    def eval_env(
+        self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
+    ) -> AbstractVectorEnv:
+        envs = Vectorize(AutoReset(LogEpisodes(self.observe(world), totals)), num_envs)
+        return NormalizeObservation(envs) if self.env.normalize_observation else envs
+
+    def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
+        kind = CNN if "cnn" in self.network else MLP
+        network = functools.partial(kind, width=self.width, precision=self.precision)
+        if "gru" in self.network:
+            network = functools.partial(GRU, width=self.width, encoder=network)
+        shared = self.parameters == "shared"
+        return actor_critic(env, key, network=network, view=LocalObservation(), shared=shared)
+
+    def check(self) -> None:
+        if "cnn" in self.network and not self.env.has_images:
+            raise ValueError(
+                f"--network {self.network} reads images: add --env.observation planes."
+            )
+        if self.time_left and self.env.horizon is None:
+            raise ValueError("--time-left counts the steps of an episode: add --env.horizon.")
+        if self.time_left and self.env.has_images:
+            raise ValueError(
+                "--time-left is for features: with --env.observation planes, leave it out."
+            )
+
 
 if __name__ == "__main__":
-    train_command("ippo")
+    run_experiment(IPPO)

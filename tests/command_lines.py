@@ -12,6 +12,7 @@ from agents.runs import _program
 from agents.runs._command import exit_code_of
 from agents.runs._process import Process
 from agents.runs.many import _seeds, _sweep
+from agents.runs.settings._page import page
 
 
 @contextlib.contextmanager
@@ -34,7 +35,7 @@ def call(*args: object) -> int:
         patch.setattr("sys.argv", ["prog", *map(str, args)])
         for module in (_program, _seeds, _sweep):
             patch.setattr(module, "keep_compiled_programs", lambda: "")
-        return _program.run_command_line("ippo", process)
+        return _program.run_command_line(page("ippo"), process)
 
 
 def call_and_hear(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from agents.runs._process import Process
+from agents.runs.settings._page import page
 
 process = Process.listen()
 
@@ -36,4 +37,4 @@ def train_until_the_accident(*args, hooks, **kwargs):
 
 
 train, _training.train = _training.train, train_until_the_accident
-process.finish(run_command_line("ippo", process))
+process.finish(run_command_line(page("ippo"), process))

@@ -9,12 +9,15 @@ from typing import Any, TypedDict, final
 import jax
 import msgspec
 
-from agents import PolicyPartner, init_train_state, train, trained_policy
+from agents import PolicyPartner, train, trained_policy
 from agents.runs.display._errors import UsageError, reason
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import MAX_RESULT_BYTES, write_json
-from agents.runs.settings._config import Config, default_config
-from agents.runs.single._build import as_shown, build_training_env, networks
+from agents.runs.settings._config import default_settings
+from agents.runs.settings._experiment import Experiment
+from agents.runs.settings._page import page
+from agents.runs.settings._training_partners import GivenPartners
+from agents.runs.single._start import draw
 from agents.runs.worlds._worlds import default_world
 from eqgrid import AbstractPartner, OneOf, read_regular_text
 
@@ -39,7 +42,7 @@ class _Entry(TypedDict):
 class BestResponses:
     """The returns of best responses in one world, in a file beside that of the partners."""
 
-    def __init__(self, file: Path, config: Config):
+    def __init__(self, file: Path, config: Experiment):
         """**Arguments:**
 
         - `file`: that of the partners.
@@ -50,7 +53,7 @@ class BestResponses:
         self.path = file.with_suffix(".best-responses.json")
         env = config.env.as_judged()
         rules = f" ({env.rules})" if env.rules else ""
-        told = _digest(f"{env!r}, {config.agent_id}, {config.time_left}")
+        told = _digest(", ".join(map(str, (repr(env), *_told(config).values()))))
         self.world = f"{env.name}, {short_name(env.title)}{rules}, {env.horizon} steps, {told}"
         self._worlds = self._read()
 
@@ -91,7 +94,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def training_settings(config: Config, steps: int) -> Config:
+def training_settings(config: Experiment, steps: int) -> Experiment:
     """The settings that best responses are trained with: those of the world, in which agents are
     shown what they are in `config`, and what only training knows has its defaults. Where the world
     normalises observations by default, the best response does so for itself.
@@ -99,16 +102,17 @@ def training_settings(config: Config, steps: int) -> Config:
     env: Any = config.env.as_judged()
     normalize = default_world(env.name).normalize_observation
     env = dataclasses.replace(env, normalize_observation=normalize)
-    return dataclasses.replace(
-        default_config(env),
-        shaping_steps=max(1, steps // 2),
-        agent_id=config.agent_id,
-        time_left=config.time_left,
-    )
+    own = {"shaping_steps": max(1, steps // 2), **_told(config)}
+    return dataclasses.replace(default_settings(page("ippo"), env), **own)
+
+
+def _told(config: Experiment) -> dict[str, bool]:
+    """What the page of a policy tells its agents beside what the world does."""
+    return {name: getattr(config, name, False) for name in ("agent_id", "time_left")}
 
 
 def train_best_response(
-    config: Config, partner: AbstractPartner, steps: int, seed: int
+    config: Experiment, partner: AbstractPartner, steps: int, seed: int
 ) -> list[float]:
     """Trains agents with a partner, whose seat is drawn in every episode, by PPO with the
     default settings of the world.
@@ -123,12 +127,13 @@ def train_best_response(
     **Returns:** the mean return of the agent, by its seat.
     """
     config = training_settings(config, steps)
-    env = build_training_env(config, OneOf([partner]))
+    config = dataclasses.replace(config, partners=GivenPartners(given=OneOf([partner])))
+    env = config.train_env()
     init_key, judge_key = jax.random.split(jax.random.key(seed))
-    state = init_train_state(config.ppo, env, init_key, **networks("ippo", config))
+    state = draw(config)(env, init_key)
     updates = max(1, steps // (config.num_envs * config.ppo.rollout_length))
     learned = train(config.ppo, env, state, num_updates=updates, donate=True).state
     best = PolicyPartner(trained_policy(learned.policy, env, learned.runner.env_state))
-    world = as_shown(config, config.env.build(train=False))
+    world = config.observe(config.env.build(train=False))
     returns = play_with(world, OneOf([best, partner]), jax.random.split(judge_key, _EPISODES))
     return returns[0].mean(axis=-1).tolist()

@@ -7,16 +7,15 @@ from typing import Any
 from agents import CheckpointError
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._folder import short_name
-from agents.runs.settings._config import Config
-from agents.runs.single._build import as_shown
+from agents.runs.settings._experiment import Experiment
 from agents.runs.single._policies import SavedPolicy
 from agents.runs.worlds._world_config import check_same_game
-from eqgrid import AbstractEnv
+from eqgrid import AbstractEnv, AbstractVectorEnv, AutoReset, LogEpisodes, Vectorize
 
 
 def common_world(
     policies: Sequence[SavedPolicy], layout: str | None = None
-) -> tuple[Config, AbstractEnv]:
+) -> tuple[Experiment, AbstractEnv]:
     """Builds the world that all policies were trained in, as they play in it.
 
     **Arguments:**
@@ -36,11 +35,11 @@ def common_world(
     _check_same_world(policies)
     first: Any = policies[0].config.env
     env: Any = dataclasses.replace(first, normalize_observation=False)
-    settings = dataclasses.replace(policies[0].config, env=env, critic="joint")
+    settings = dataclasses.replace(policies[0].config, env=env)
     try:
         env.check()
         world = _in_layout(policies[0], settings.env.build(train=False), layout)
-        shown = as_shown(settings, world)
+        shown = settings.observe(world)
     except (ValueError, UsageError) as error:
         if layout is None:
             where = f"The world of the policy {str(policies[0].path)!r} cannot be built"
@@ -55,6 +54,20 @@ def common_world(
                 f"{saved.name!r} cannot act in {env.name}, {short_name(env.title)}: {error}"
             ) from error
     return settings, world
+
+
+def judging_env(
+    settings: Experiment, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
+) -> AbstractVectorEnv:
+    """Many of these worlds as policies play in them, which normalise for themselves.
+
+    **Arguments:**
+
+    - `settings`, `world`: as `common_world` gave them.
+    - `num_envs`: how many.
+    - `totals`: the entries of `info` that are summed over each episode.
+    """
+    return Vectorize(AutoReset(LogEpisodes(settings.observe(world), totals)), num_envs)
 
 
 def _check_same_world(policies: Sequence[SavedPolicy]) -> None:

@@ -27,7 +27,7 @@ from agents.runs.display._figure import new_figure, write_figure
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import open_results, write_csv, write_json
 from agents.runs.settings._config import check_episodes, check_limits, cli
-from agents.runs.single._build import as_shown
+from agents.runs.settings._page import load_page
 from agents.runs.single._policies import SavedPolicy, read_policy
 from eqgrid import AbstractEnv, AbstractPartner, play, stack_partners
 
@@ -55,6 +55,8 @@ class Config:
     """Take the most probable actions, instead of drawing them."""
     seed: int = 0
     """Seed of everything that is random."""
+    page: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
+    """The page that trained them, where it is one of your own; its code is run."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; a new one in runs/ if none."""
 
@@ -69,7 +71,7 @@ def run(args: Sequence[str]) -> None:
     started = time.perf_counter()
     config = cli(Config(), args, "python experiments/crossplay.py", Config.__doc__ or "")
     _check(config)
-    policies = read_all(config.policies, config.which, config.layout)
+    policies = read_all(config.policies, config.which, config.layout, config.page)
     if len(policies) < 2:
         raise UsageError("Cross-play needs at least two policies: name more runs or files.")
     settings, world = common_world(policies, config.layout)
@@ -83,7 +85,7 @@ def run(args: Sequence[str]) -> None:
         keep_compiled_programs()
         partners = [PolicyPartner(saved.policy, config.greedy) for saved in policies]
         keys = jax.random.split(jax.random.key(config.seed), config.episodes)
-        returns = play_all(as_shown(settings, world), partners, keys)
+        returns = play_all(settings.observe(world), partners, keys)
         result = {
             "command": shlex.join(["python", "experiments/crossplay.py", *args]),
             "world": settings.env.name,
@@ -113,7 +115,10 @@ def _check(config: Config) -> None:
 
 
 def read_all(
-    paths: Sequence[Path], which: Literal["policy", "best", "last"], layout: str | None
+    paths: Sequence[Path],
+    which: Literal["policy", "best", "last"],
+    layout: str | None,
+    own_page: Path | None,
 ) -> list[SavedPolicy]:
     """Reads policies; a folder with many seeds stands for the folders of its seeds.
 
@@ -121,7 +126,8 @@ def read_all(
     """
     checkpoint = None if which == "policy" else which
     runs = [run for path in paths for run in seed_folders(path) or [path]]
-    return [read_policy(run, checkpoint, layout) for run in runs]
+    own = None if own_page is None else load_page(own_page)
+    return [read_policy(run, checkpoint, layout, own) for run in runs]
 
 
 def play_all(

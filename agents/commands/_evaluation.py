@@ -22,14 +22,14 @@ from agents.runs.folders._folder import short_name
 from agents.runs.folders._handed_on import shown_path
 from agents.runs.folders._results import open_results, write_json
 from agents.runs.settings._config import check_limits, cli
-from agents.runs.single._build import build_evaluation_env
+from agents.runs.settings._page import load_page
 from agents.runs.single._evaluator import mean_totals
 from agents.runs.single._policies import SavedPolicy, read_policy
 from agents.runs.worlds._world_config import AbstractWorldConfig
 from eqgrid import AbstractEnv, AbstractVectorEnv, Trajectories
 
 from ._card import write_card
-from ._common_world import common_world
+from ._common_world import common_world, judging_env
 from ._hub import upload
 from ._lineups import Lineup, lineups
 from ._trajectories import check_file, check_world, write_episodes
@@ -59,6 +59,8 @@ class Config:
     """Write a model card, with the policy, into a new folder."""
     upload: Annotated[str | None, tyro.conf.arg(metavar="NAME/REPO")] = None
     """Upload that folder to the Hugging Face hub (needs the [hub] extra)."""
+    page: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
+    """The page that trained them, where it is one of your own; its code is run."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; a new one in runs/ if none."""
 
@@ -96,7 +98,8 @@ def run(args: Sequence[str]) -> None:
     config = cli(Config(), args, "python experiments/evaluate.py", Config.__doc__ or "")
     _check(config)
     which = None if config.which == "policy" else config.which
-    policies = [read_policy(path, which, config.layout) for path in config.policies]
+    own = None if config.page is None else load_page(config.page)
+    policies = [read_policy(path, which, config.layout, own) for path in config.policies]
     teams = lineups([dataclasses.replace(x, name=shown_path(x.name)) for x in policies])
     place = _place(policies, config)
     if config.trajectories is not None:
@@ -160,8 +163,8 @@ def _place(policies: Sequence[SavedPolicy], config: Config) -> Place:
     """**Raises:** `UsageError` when there is no such world, or a policy does not fit into it."""
     settings, world = common_world(policies, config.layout)
     env: Any = settings.env
-    many = build_evaluation_env(settings, world, config.episodes, tuple(env.totals(world)))
-    one = build_evaluation_env(settings, world, 1)
+    many = judging_env(settings, world, config.episodes, tuple(env.totals(world)))
+    one = judging_env(settings, world, 1)
     return Place(env.title, env, world, many, one, env.horizon)
 
 

@@ -60,7 +60,8 @@ class HeldOut:
         """What trains the policy."""
         layout = short_name(world.title)
         flags = ["--env.layout", layout, *(["--env.dynamics", world.rules] if world.rules else [])]
-        flags += ["--config", "none"]  # a kitchen's own settings may change, and the partners not
+        # Defaults may change, and the partners not.
+        flags += ["--ppo.entropy-coefficient", "0.01"]
         flags += ["--seed", str(self.seed), "--total-steps", str(self.steps)]
         flags += ["--out", str(self.folder(file, layout))]
         return shlex.join(["python", f"experiments/{self.algorithm}.py", *flags])

@@ -22,8 +22,8 @@ from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import open_results, write_csv, write_json
-from agents.runs.settings._config import Config as Settings, check_episodes, check_limits, cli
-from agents.runs.single._build import as_shown
+from agents.runs.settings._config import check_episodes, check_limits, cli
+from agents.runs.settings._experiment import Experiment
 from eqgrid import AbstractPartner, OneOf
 
 from ._best_responses import BestResponses, train_best_response
@@ -56,6 +56,8 @@ class Config:
     """How many steps a best response learns from."""
     greedy: bool = False
     """Take the most probable actions, instead of drawing them."""
+    page: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
+    """The page that trained them, where it is one of your own; its code is run."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; a new one in runs/ if none."""
 
@@ -73,9 +75,9 @@ def run(args: Sequence[str]) -> None:
     held_out = [x for x in held_out if x.kind != "policy" or not config.scripts_only]
     if not held_out:
         raise UsageError("No partner is left: all of them are policies, so omit --scripts-only.")
-    policies = read_all(config.policies, config.which, None)
+    policies = read_all(config.policies, config.which, None, config.page)
     settings, world = common_world(policies)
-    title, env = settings.env.title, as_shown(settings, world)
+    title, env = settings.env.title, settings.observe(world)
     partners = build_partners(held_out, config.partners, settings.env, env)
     best = BestResponses(config.partners, settings)
     if config.train_best_responses and env.num_agents != 2:
@@ -129,7 +131,7 @@ def _check(config: Config) -> None:
 def _train(
     console: Console,
     config: Config,
-    settings: Settings,
+    settings: Experiment,
     best: BestResponses,
     held_out: Sequence[HeldOut],
     partners: Sequence[AbstractPartner],

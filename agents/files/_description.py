@@ -43,7 +43,6 @@ from ._policy_schema import (
     ObservationTable,
     PolicyTable,
     TeamName,
-    ViewName,
 )
 from ._schema import check_schema
 
@@ -59,7 +58,7 @@ ACTIVATIONS: dict[Activation, Callable] = {
     "leaky_relu": jax.nn.leaky_relu,
     "sigmoid": jax.nn.sigmoid,
 }
-_VIEWS: dict[ViewName, type[AbstractCriticInput]] = {
+_VIEWS: dict[str, type[AbstractCriticInput]] = {
     "LocalObservation": LocalObservation,
     "JointObservation": JointObservation,
     "GlobalState": GlobalState,
@@ -85,7 +84,7 @@ def describe(policy: TrainedPolicy, parameters: str, moments: str) -> dict[str, 
         "action_space": _space_to_json(policy.action_space),
         "actor": _team_to_json(actor_critic.actor),
         "critic": _team_to_json(actor_critic.critic),
-        "view": _name_of(actor_critic.view, _VIEWS),
+        "view": type(actor_critic.view).__name__,
         "parameters": parameters,
         "normalization": normalization
         and {
@@ -104,7 +103,9 @@ def describe(policy: TrainedPolicy, parameters: str, moments: str) -> dict[str, 
 
 
 def build_like(
-    table: PolicyTable, networks: Mapping[str, Callable[..., AbstractNetwork]]
+    table: PolicyTable,
+    networks: Mapping[str, Callable[..., AbstractNetwork]],
+    like: ActorCritic | None = None,
 ) -> tuple[ActorCritic, AbstractSpace, PyTree[jax.ShapeDtypeStruct], PyTree[RunningMoments]]:
     """Builds what a file describes, with shapes in place of arrays.
 
@@ -112,6 +113,7 @@ def build_like(
 
     - `table`: what `describe` made.
     - `networks`: networks that are not ours, by name.
+    - `like`: the parameters, where they are not built from the description.
 
     **Returns:** the parameters, the actions of one agent, the observation of all agents, and the
     moments of such observations.
@@ -125,15 +127,22 @@ def build_like(
     )
     check_mask(space, observation)
     seen, _ = split_mask(observation)
+    moments = eqx.filter_eval_shape(
+        lambda: jax.tree.map(lambda x: RunningMoments.empty(x.shape[1:]), seen)
+    )
+    if like is not None:
+        return like, space, observation, moments
+    if table.view not in _VIEWS:
+        raise ValueError(
+            f"its critic is shown {table.view!r:.60}, which eqgrid does not know: it has "
+            f"{', '.join(_VIEWS)}"
+        )
     view = _VIEWS[table.view]()
     local = eqx.filter_eval_shape(view.local, seen)
     shown = eqx.filter_eval_shape(view, seen)
     head = head_for(space)
     actor = _team_from_json(table.actor, networks, local, head.out_size(space))
     critic = _team_from_json(table.critic, networks, shown, 1)
-    moments = eqx.filter_eval_shape(
-        lambda: jax.tree.map(lambda x: RunningMoments.empty(x.shape[1:]), seen)
-    )
     return ActorCritic(actor, critic, view, head), space, observation, moments
 
 
@@ -292,15 +301,6 @@ def _observation_from_json(
     if table.numbered is not None:
         return tuple(read(x) for x in table.numbered)
     return jnp.zeros((num_agents, *(table.shape or ())), table.dtype)
-
-
-def _name_of(thing: object, known: Mapping[ViewName, type]) -> str:
-    for name, kind in known.items():
-        if type(thing) is kind:
-            return name
-    raise ValueError(
-        f"A file holds one of {', '.join(known)}, but the policy has a {type(thing).__name__}."
-    )
 
 
 def _version(name: str) -> str:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from agents.policies._networks import AbstractNetwork
+from agents.policies._policy import ActorCritic
 from agents.policies._trained_policy import Normalization, TrainedPolicy, assemble
 from agents.ppo._ppo import TrainState
 from eqgrid import (
@@ -57,6 +58,7 @@ def load_policy(
     *,
     which: Literal["best", "last"] | None = None,
     networks: Mapping[str, Callable[..., AbstractNetwork]] | None = None,
+    like: ActorCritic | None = None,
 ) -> TrainedPolicy:
     """Reads a policy, ready to act.
 
@@ -69,6 +71,8 @@ def load_policy(
     - `which`: which checkpoint of the folder; as in `find_policy`.
     - `networks`: the networks of your own, by the names of their classes; each is called as
         `network(in_shape, out_size, final_scale=..., key=...)`, as in `actor_critic`.
+    - `like`: an actor-critic of the same structure, as your own program builds it, or its shapes:
+        then nothing is built from the names in the file.
 
     **Returns:** the policy that was saved.
 
@@ -83,7 +87,7 @@ def load_policy(
         )
     try:
         table = check_schema(about["metadata"]["policy"], PolicyTable)
-        policy, space, observation, moments = build_like(table, networks or {})
+        policy, space, observation, moments = build_like(table, networks or {}, like)
         policy = _fill(about, data, table.parameters, policy)
         normalization = table.normalization and Normalization(
             _checked(_fill(about, data, table.normalization.moments, moments)),

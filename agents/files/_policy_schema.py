@@ -10,7 +10,6 @@ Activation: TypeAlias = Literal[
     "tanh", "relu", "gelu", "silu", "elu", "softplus", "leaky_relu", "sigmoid"
 ]
 TeamName: TypeAlias = Literal["SharedParameters", "IndependentParameters"]
-ViewName: TypeAlias = Literal["LocalObservation", "JointObservation", "GlobalState"]
 FloatName: TypeAlias = Literal["float32", "float16", "bfloat16"]
 DtypeName: TypeAlias = (
     FloatName | Literal["bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"]
@@ -121,7 +120,7 @@ class PolicyTable(_Table, kw_only=True):
     action_space: DiscreteTable | BoxTable
     actor: NetworkTable
     critic: NetworkTable
-    view: ViewName
+    view: _Name
     parameters: str
     normalization: NormalizationTable | None = None
     versions: Annotated[dict[_Name, _Name], Meta(max_length=20)]

@@ -1,3 +1,7 @@
 """Runs: what the command lines add to a learner, from its settings to its pictures."""
 
-from ._program import train_command as train_command
+from ._program import run_experiment as run_experiment
+from .settings._experiment import Experiment as Experiment
+from .worlds._bodies import BodyWorld as BodyWorld
+from .worlds._world_config import AbstractWorldConfig as AbstractWorldConfig
+from .worlds._worlds import Kitchen as Kitchen

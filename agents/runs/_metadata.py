@@ -1,7 +1,7 @@
 """What the checkpoints of runs say of themselves, checked when it is read."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 from msgspec import Meta
@@ -18,7 +18,7 @@ _Count = Annotated[int, Meta(ge=0, le=2**62)]
 class _Settings(TypedDict, total=False):
     """The settings of a run; `config_from` checks all the others."""
 
-    algorithm: Literal["ippo", "mappo"]
+    algorithm: str
 
 
 class _Metadata(TypedDict, total=False):

@@ -39,8 +39,10 @@ from agents.runs.folders._history import read_history
 from agents.runs.many._candidates import Candidates, stopped_early
 from agents.runs.many._seeds import run_seeds
 from agents.runs.many._sweep import run_sweep
-from agents.runs.settings._config import Config, dump, parse, value_after
-from agents.runs.single._build import build_evaluation_env, build_training_env, remembers
+from agents.runs.settings._config import dump, parse
+from agents.runs.settings._experiment import Experiment
+from agents.runs.settings._page import command_of
+from agents.runs.single._build import check_partners, remembers
 from agents.runs.single._conclusion import Conclusion
 from agents.runs.single._curriculum import Stage, stages, with_curriculum
 from agents.runs.single._display import open_console, open_display, print_preparations
@@ -57,62 +59,58 @@ from ._distributed import together
 from ._process import Process
 
 
-def train_command(algorithm: str, world: str | None = None) -> None:
+def run_experiment(experiment: type[Experiment]) -> None:
     """Runs the command line of an experiment, and ends the process.
+
+    With `--help` it lists the flags. It trains in a folder of its own, from which `--resume` goes
+    on, and leaves checkpoints, a policy, numbers, pictures and a film there.
 
     **Arguments:**
 
-    - `algorithm`: its name, for people and for files.
-    - `world`: which one is meant where neither a flag nor a file names one.
+    - `experiment`: what a page defines.
     """
     process = Process.listen()
     gc.freeze()  # what was imported stays until the end, so the collector need not look at it
-    process.finish(run_command_line(algorithm, process, world))
+    process.finish(run_command_line(experiment, process))
 
 
-def run_command_line(algorithm: str, process: Process, world: str | None = None) -> int:
+def run_command_line(experiment: type[Experiment], process: Process) -> int:
     """The same in a process that listens already; as `exit_code_of`."""
-    args = _in_world(world, sys.argv[1:])
-    return exit_code_of(lambda: run(algorithm, args, process), process, _MEMORY_SETTINGS)
-
-
-def _in_world(world: str | None, args: Sequence[str]) -> Sequence[str]:
-    """The arguments, with a world where nothing names one."""
-    named = any(value_after(flag, args) for flag in ("--env.name", "--config", "--resume"))
-    return args if world is None or named else ["--env.name", world, *args]
+    args = sys.argv[1:]
+    return exit_code_of(lambda: run(experiment, args, process), process, _MEMORY_SETTINGS)
 
 
 _MEMORY_SETTINGS = "--num-envs, --ppo.rollout-length, --width or --eval-episodes"
 
 
-def run(algorithm: str, args: Sequence[str], process: Process) -> int:
+def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> int:
     """Trains, and leaves a folder behind.
 
     **Returns:** the exit code.
 
     **Raises:** what `run_command_line` turns into a sentence.
     """
-    config = with_curriculum(parse(algorithm, args))
+    config = with_curriculum(parse(experiment, args))
     config = dataclasses.replace(config, partners=config.partners.found())
     if config.sweep is not None:
-        return run_sweep(algorithm, config, process, lambda config: _plans(stages(config)))
+        return run_sweep(config, process, lambda config: _plans(stages(config)))
     files = digests(config)  # before anything is built of them
     if not config.distributed:
-        return _run(algorithm, config, files, process)
+        return _run(config, files, process)
     return together(
         process,
-        f"{dump(algorithm, config)}\n{files}\nresume = {config.resume is not None}",
-        lambda: _run(algorithm, config, files, process),
+        f"{dump(config)}\n{files}\nresume = {config.resume is not None}",
+        lambda: _run(config, files, process),
         lambda error: explain(error, process, _MEMORY_SETTINGS),
     )
 
 
-def _run(algorithm: str, config: Config, files: Mapping[str, str], process: Process) -> int:
+def _run(config: Experiment, files: Mapping[str, str], process: Process) -> int:
     run_stages = stages(config)
     plans = _plans(run_stages)
     process.begin()
     process.check()
-    run = Run(algorithm, config, run_stages, plans, process, Path(), files)
+    run = Run(config, run_stages, plans, process, Path(), files)
     if config.num_seeds > 1:
         return run_seeds(run)
     if not is_first():
@@ -120,8 +118,8 @@ def _run(algorithm: str, config: Config, files: Mapping[str, str], process: Proc
     if config.resume is not None:
         with reopen_folder(config.resume) as folder:
             return _go_on(dataclasses.replace(run, folder=folder))
-    name = folder_name(algorithm, config.env.title, config.seed)
-    with open_folder(name, config.out, config.overwrite, dump(algorithm, config)) as folder:
+    name = folder_name(config.algorithm, config.env.title, config.seed)
+    with open_folder(name, config.out, config.overwrite, dump(config)) as folder:
         return _begin(dataclasses.replace(run, folder=folder))
 
 
@@ -131,7 +129,7 @@ def _go_on(run: Run) -> int:
     candidates = Candidates((run,), run.folder, run.identity)
     if candidates.path.exists() and not checkpoint.exists():
         candidates.check()
-        write_whole(run.folder / "config.toml", dump(run.algorithm, run.settings).encode())
+        write_whole(run.folder / "config.toml", dump(run.settings).encode())
         return _begin(run)
     position = read_metadata(checkpoint)
     check_same_run(run.folder, position, run.identity)
@@ -155,7 +153,7 @@ def _go_on(run: Run) -> int:
     if complete and run.in_curriculum and run.is_last_stage and run.stage.ended(position):
         raise UsageError(f"The run {str(run.folder)!r} is complete: its last stage has ended.")
     history = read_history(run.folder, position, run.identity)
-    write_whole(run.folder / "config.toml", dump(run.algorithm, run.settings).encode())
+    write_whole(run.folder / "config.toml", dump(run.settings).encode())
     history.write_into(run.folder)
     return _begin(dataclasses.replace(run, state=state, history=history), position)
 
@@ -207,7 +205,7 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
     candidates.forget(run.folder / "checkpoints" / "last.safetensors", failures)
     print_result(console, result, run.folder)
     if progress.stopped:
-        print_how_to_go_on(console, run.algorithm, run.folder)
+        print_how_to_go_on(console, command_of(type(run.settings)), run.folder)
     if failures.report():
         return 1
     return stopped or (run.process.exit_code if run.process.first else 0)
@@ -269,10 +267,11 @@ def _plan(stage: Stage) -> Plan:
         # A file is read once, so that the policy tells of the very layout that it learned in.
         config = dataclasses.replace(config, env=written_out(config.env))
         world, parts = config.env.build(train=False), stage.config.env.parts()
-        train_env = build_training_env(config)
+        check_partners(config)
+        train_env = config.train_env()
         totals = config.env.totals(world)
-        eval_env = build_evaluation_env(config, world, config.eval_episodes, tuple(totals))
-        config.ppo.check(train_env, recurrent=remembers(config))
+        eval_env = config.eval_env(world, config.eval_episodes, tuple(totals))
+        config.learner().check(train_env, recurrent=remembers(config, train_env))
         mesh = _mesh(config)
     except ValueError as error:
         raise UsageError(str(error)) from error
@@ -294,7 +293,7 @@ def _plan(stage: Stage) -> Plan:
     )
 
 
-def _mesh(config: Config) -> Mesh | None:
+def _mesh(config: Experiment) -> Mesh | None:
     """The devices to train on, where there are several.
 
     **Raises:** `ValueError` when there are not as many, or environments cannot be spread evenly.

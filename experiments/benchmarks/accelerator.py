@@ -27,13 +27,14 @@ from throughput import (
     write_csv,
 )
 
-from agents import LocalObservation, evaluate, init_train_state, scan_updates
+from agents import evaluate, scan_updates
+from agents.runs import Experiment
 from agents.runs._command import run_command
 from agents.runs.display._errors import RunError, UsageError
 from agents.runs.folders._results import open_results, write_json
-from agents.runs.settings._config import Config as RunConfig, cli
-from agents.runs.single._build import build_evaluation_env, build_network, build_training_env
-
+from agents.runs.settings._config import cli, default_settings
+from agents.runs.settings._page import page
+from agents.runs.single._start import draw as draw_agents
 
 PROGRAM = "python experiments/benchmarks/accelerator.py"
 
@@ -75,22 +76,15 @@ def copy_bandwidth(gib: float) -> float:
     return 2 * x.nbytes / float(np.median(seconds))
 
 
-def train_seeds(config: RunConfig, number: int) -> dict[str, Any]:
+def train_seeds(config: Experiment, number: int) -> dict[str, Any]:
     """Trains many seeds in one program, and evaluates each.
 
     **Returns:** seconds of compiling and of training, and the seeds' mean returns.
     """
-    env = build_training_env(config)
+    env = config.train_env()
     num_updates = math.ceil(config.total_steps / (config.num_envs * config.ppo.rollout_length))
     keys = jax.random.split(jax.random.key(config.seed), number)
-    start = functools.partial(
-        init_train_state,
-        config.ppo,
-        env,
-        network=build_network(config),
-        view=LocalObservation(),
-    )
-    init_runner = eqx.filter_jit(eqx.filter_vmap(start))
+    init_runner = eqx.filter_jit(eqx.filter_vmap(functools.partial(draw_agents(config), env)))
     updates = functools.partial(
         scan_updates, config.ppo, env, num_updates=num_updates, length=num_updates
     )
@@ -106,9 +100,7 @@ def train_seeds(config: RunConfig, number: int) -> dict[str, Any]:
         states, metrics = program(states)
         jax.block_until_ready(metrics.policy_loss)
         seconds.append(time.perf_counter() - train_start)
-    evaluation_env = build_evaluation_env(
-        config, config.env.build(train=False), config.final_episodes
-    )
+    evaluation_env = config.eval_env(config.env.build(train=False), config.final_episodes)
     returns = []
     for i, key in enumerate(keys):
         policy = jax.tree.map(lambda x, i=i: x[i] if eqx.is_array(x) else x, states.policy)
@@ -178,7 +170,8 @@ def _measure_here(
         copied += f"; the best stored rollout writes {written / 1e9:,.0f} GB/s"
     console.print(copied, highlight=False)
     console.print(f"training {config.seeds} seeds of {config.total_steps:,} steps at once, twice")
-    save(training=train_seeds(RunConfig(total_steps=config.total_steps), config.seeds))
+    trained = dataclasses.replace(default_settings(page("ippo")), total_steps=config.total_steps)
+    save(training=train_seeds(trained, config.seeds))
 
 
 def _best_stored(rows: Rows) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from agents.commands import _crossplay
 from agents.commands._crossplay import play_all, summary
 from agents.evaluation._statistics import bootstrap_crossplay, interval_of_mean
 from agents.runs.settings._config import dump, parse
-from agents.runs.single._build import build_evaluation_env
+from agents.runs.settings._page import page
 from eqgrid import RandomPartner, StayPartner, make
 
 GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
@@ -38,12 +38,12 @@ def loud(*args, final_scale, **options):
 
 def write_policy(path, *flags, seed=0):
     """A policy that nobody trained, as a run of these settings writes it."""
-    config = parse("ippo", flags)
-    env = build_evaluation_env(config, config.env.build(train=False), 2)
+    config = parse(page("ippo"), flags)
+    env = config.eval_env(config.env.build(train=False), 2)
     policy = eqx.filter_jit(actor_critic)(env, jax.random.key(seed), network=loud)
     trained = trained_policy(policy, env, env.reset(jax.random.key(seed))[1])
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_policy(path, trained, {"run": tomllib.loads(dump("ippo", config)), "env_steps": 7})
+    save_policy(path, trained, {"run": tomllib.loads(dump(config)), "env_steps": 7})
 
 
 @pytest.fixture
@@ -82,8 +82,8 @@ def test_the_matrix_is_that_of_the_pairs(tmp_path, call):
     with Image.open(tmp_path / "out/matrix.png") as picture:
         assert picture.size[0] > 300
     policies = [load_policy(tmp_path / file) for file in files]
-    config = parse("ippo", GOALS)
-    many = build_evaluation_env(config, config.env.build(train=False), 400)
+    config = parse(page("ippo"), GOALS)
+    many = config.eval_env(config.env.build(train=False), 400)
     for i, j in ((0, 1), (1, 0)):
         team = mixed_team([policies[i], policies[j]])
         expected = np.asarray(evaluate(team, many, jax.random.key(5), greedy=True).episode_return)

@@ -23,6 +23,9 @@ from safetensors.numpy import load_file, save as save_arrays
 
 from agents import (
     MLP,
+    GlobalState,
+    JointObservation,
+    LocalObservation,
     OutOfMemory,
     actor_critic,
     evaluate,
@@ -35,6 +38,7 @@ from agents import (
     trained_policy,
 )
 from agents.commands import _evaluation, _hub
+from agents.commands._common_world import judging_env
 from agents.commands._lineups import lineups
 from agents.commands._trajectories import check_file, write_episodes
 from agents.files import _checkpoint, _files
@@ -42,8 +46,8 @@ from agents.runs.display._errors import RunError, UsageError
 from agents.runs.folders import _results
 from agents.runs.folders._handed_on import shown_path, without_folders
 from agents.runs.settings._config import dump, parse
+from agents.runs.settings._page import page
 from agents.runs.single import _policies
-from agents.runs.single._build import build_evaluation_env, build_view
 from agents.runs.single._policies import portable, read_policy
 from eqgrid import Trajectories, make
 from eqgrid.envs.overcooked import (
@@ -81,13 +85,14 @@ def loud(*args, final_scale, **options):
 
 def write_policy(path, *flags, seed=0, algorithm="ippo", shared=True):
     """A policy that nobody trained, as a run of these settings writes it."""
-    config = parse(algorithm, flags)
-    env = build_evaluation_env(config, config.env.build(train=False), 4)
+    config = parse(page(algorithm), flags)
+    env = config.eval_env(config.env.build(train=False), 4)
     key = jax.random.key(seed)
-    view = build_view(algorithm, config)
+    view = LocalObservation() if algorithm == "ippo" else JointObservation()
+    view = GlobalState() if getattr(config, "critic", None) == "state" else view
     policy = eqx.filter_jit(actor_critic)(env, key, network=loud, view=view, shared=shared)
     trained = trained_policy(policy, env, env.reset(key)[1])
-    settings = tomllib.loads(dump(algorithm, config))
+    settings = tomllib.loads(dump(config))
     save_policy(path, trained, {"run": settings, "env_steps": 7 + seed})
     return path
 
@@ -98,10 +103,8 @@ def scores(folder):
 
 def place(path, episodes):
     """The environments that the command plays in."""
-    config = dataclasses.replace(read_policy(path, None).config, critic="joint")
-    env = dataclasses.replace(config.env, normalize_observation=False)
-    config = dataclasses.replace(config, env=env)
-    return build_evaluation_env(config, config.env.build(train=False), episodes, ("events",))
+    config = read_policy(path, None).config
+    return judging_env(config, config.env.build(train=False), episodes, ("events",))
 
 
 @pytest.mark.slow
@@ -376,14 +379,14 @@ def test_it_plays_wherever_the_policy_fits(tmp_path, call, flags, layout, algori
 def test_a_policy_takes_the_text_of_its_layout_along(tmp_path):
     text = "XXPXXX\nO  2 O\nX1   X\nXDXSXX\n"
     (tmp_path / "mine.layout").write_text(text)
-    env = parse("ippo", ["--env.layout", str(tmp_path / "mine.layout")]).env
+    env = parse(page("ippo"), ["--env.layout", str(tmp_path / "mine.layout")]).env
     assert portable(env) == dataclasses.replace(env, layout=text)
     grid = f"'grid': {text.strip()!r}"
     text = f"{{{grid},\n'start_all_orders': [{{'ingredients': ['onion']}}]}}\n"
     (tmp_path / "theirs.layout").write_text(text)
     theirs = dataclasses.replace(env, layout=str(tmp_path / "theirs.layout"))
     assert portable(theirs) == dataclasses.replace(env, layout=text)
-    named = parse("ippo", []).env
+    named = parse(page("ippo"), []).env
     assert portable(named) is named
     assert portable(dataclasses.replace(named, practice=("ring",))) == named
 

@@ -18,7 +18,7 @@ from agents.commands._heldout import HELD_OUT, HeldOut, build_partners, read_hel
 from agents.commands._partners import summary
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._config import parse
-from agents.runs.single._build import as_shown
+from agents.runs.settings._page import page
 from agents.runs.worlds._worlds import WORLDS, Kitchen, default_world
 from eqgrid import NoisyPartner, RandomPartner, StayPartner, make, play
 
@@ -52,7 +52,7 @@ def test_the_published_partners_can_be_read_and_built():
         HELD_OUT, Kitchen(dynamics="interactive")
     )
     _, _, *flags = command.split()
-    config = parse("ippo", flags)
+    config = parse(page("ippo"), flags)
     assert (config.seed, config.env.rules) == (1001, "interactive")
 
 
@@ -75,8 +75,8 @@ def test_scores_and_proximities(tmp_path, call, monkeypatch):
     with open(tmp_path / "out/partners.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row["partner"], row["seat"]) for row in rows] == [("random", "0"), ("random", "1")]
-    config = parse("ippo", GOALS)
-    env = as_shown(config, config.env.build(train=False))
+    config = parse(page("ippo"), GOALS)
+    env = config.observe(config.env.build(train=False))
     mine = PolicyPartner(load_policy(tmp_path / "mine"))
     team = (mine, NoisyPartner(RandomPartner(env.action_space), 0.0, env.action_space))
     games = jax.vmap(lambda key: play(env, team, key).episode_return.mean())
@@ -90,17 +90,19 @@ def test_scores_and_proximities(tmp_path, call, monkeypatch):
 @pytest.mark.slow
 def test_a_best_response_is_trained(monkeypatch):
     monkeypatch.setattr(_best_responses, "_EPISODES", 2)
-    returns = _best_responses.train_best_response(parse("ippo", GOALS), StayPartner(4), 9000, 0)
+    returns = _best_responses.train_best_response(
+        parse(page("ippo"), GOALS), StayPartner(4), 9000, 0
+    )
     assert np.asarray(returns).shape == (2,)
 
 
 def test_a_best_response_is_trained_as_its_world_says():
     flags = ["--env.name", "warehouse", "--env.no-normalize-observation", "--env.horizon", "9"]
-    config = parse("ippo", flags)
+    config = parse(page("ippo"), flags)
     found = training_settings(config, 10)
     assert found.env == dataclasses.replace(config.env, normalize_observation=True)
     assert (found.ppo, found.agent_id) == (config.ppo, True)
-    kitchen = parse("ippo", ["--env.normalize-observation", "--env.practice", "ring"])
+    kitchen = parse(page("ippo"), ["--env.normalize-observation", "--env.practice", "ring"])
     found = training_settings(kitchen, 10).env
     assert found == Kitchen()
 
@@ -112,27 +114,27 @@ def test_every_world_can_be_judged(name):
 
 
 def test_a_share_needs_a_best_response_that_earns_something(tmp_path):
-    best = BestResponses(tmp_path / "set.toml", parse("ippo", []))
+    best = BestResponses(tmp_path / "set.toml", parse(page("ippo"), []))
     partners = [HeldOut(name, "stay") for name in ("a", "b", "c")]
     best.keep(partners[0], [10.0, 30.0], 1, 0)
     best.keep(partners[1], [0.0, 0.0], 1, 0)
-    again = BestResponses(tmp_path / "set.toml", parse("ippo", []))
+    again = BestResponses(tmp_path / "set.toml", parse(page("ippo"), []))
     said = summary(partners, np.asarray([[20.0, 10.0], [0.0, 0.0], [6.0, 6.0]]), again)
     assert said["proximities"] == {"a": 0.75, "b": None, "c": None}
     assert said["returns"] == {"a": 15.0, "b": 0.0, "c": 6.0}
     assert said["proximity_iqm"] == 0.75
     assert again.returns(dataclasses.replace(partners[0], noise=0.1)) is None, "somebody else"
-    longer = BestResponses(tmp_path / "set.toml", parse("ippo", ["--env.horizon", "401"]))
+    longer = BestResponses(tmp_path / "set.toml", parse(page("ippo"), ["--env.horizon", "401"]))
     assert longer.returns(partners[0]) is None
     flags = ["--env.random-starts", "0", "--env.practice", "ring"]
-    trained_elsewhere = BestResponses(tmp_path / "set.toml", parse("ippo", flags))
+    trained_elsewhere = BestResponses(tmp_path / "set.toml", parse(page("ippo"), flags))
     assert trained_elsewhere.returns(partners[0]) == [10.0, 30.0], "the game is the same"
     assert said["return_iqm"] == pytest.approx(7.0)
 
 
 def test_best_responses_to_the_scripts_in_cramped_come_with_eqgrid():
     partners, _ = read_held_out(HELD_OUT)
-    best = BestResponses(HELD_OUT, parse("ippo", ["--env.layout", "cramped"]))
+    best = BestResponses(HELD_OUT, parse(page("ippo"), ["--env.layout", "cramped"]))
     known = {x.name: best.returns(x) for x in partners if x.kind != "policy"}
     assert len(known) == 9
     for name, returns in known.items():
@@ -144,7 +146,7 @@ def test_best_responses_to_the_scripts_in_cramped_come_with_eqgrid():
 def test_a_damaged_file_of_best_responses(tmp_path, text):
     (tmp_path / "set.best-responses.json").write_text(text)
     with pytest.raises(UsageError, match="is damaged: move it away"):
-        BestResponses(tmp_path / "set.toml", parse("ippo", []))
+        BestResponses(tmp_path / "set.toml", parse(page("ippo"), []))
 
 
 @pytest.mark.parametrize(

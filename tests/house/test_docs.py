@@ -21,6 +21,7 @@ import throughput
 
 from agents.commands import _crossplay, _evaluation, _partners
 from agents.runs.settings._config import parse
+from agents.runs.settings._page import page
 from agents.runs.worlds._worlds import WORLDS
 
 ROOT = Path(__file__).parents[2]
@@ -85,8 +86,8 @@ def test_python_blocks_run(page, tmp_path, own_caches):
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("basedpyright") is None, reason="needs the [dev] extra")
 def test_python_blocks_have_right_types(tmp_path):
-    for page in PAGES:
-        (tmp_path / f"{page.stem}.py").write_text("\n".join(blocks(page, "python")), "utf-8")
+    for text in PAGES:
+        (tmp_path / f"{text.stem}.py").write_text("\n".join(blocks(text, "python")), "utf-8")
     settings = {"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     done = subprocess.run(["basedpyright"], cwd=tmp_path, capture_output=True, text=True)
@@ -117,16 +118,16 @@ def test_flags_exist(capsys, monkeypatch):
         helps.append(capsys.readouterr().out)
     for name in WORLDS:
         with pytest.raises(SystemExit):
-            parse("ippo", ["--env.name", name, "--help"])
+            parse(page("ippo"), ["--env.name", name, "--help"])
         helps.append(capsys.readouterr().out)
     known = set(re.findall(r"--[a-z][a-z.-]*", " ".join(helps)))
     known |= {"--jaxtyping-packages", "--xla"}  # pytest's and XLA's
     known |= {"--env.options", "--env.normalize-reward"}  # of worlds of other libraries
     known |= {"--nodes", "--ntasks-per-node", "--gpus-per-node", "--time", "--signal"}  # Slurm's
     known |= {"--requeue", "--open-mode", "--kill-on-bad-exit"}
-    for page in PAGES:
-        named = re.findall(r"(?<![\w-])--[a-z][a-z.-]*[a-z]", page.read_text(encoding="utf-8"))
-        assert set(named) <= known, page.name
+    for text in PAGES:
+        named = re.findall(r"(?<![\w-])--[a-z][a-z.-]*[a-z]", text.read_text(encoding="utf-8"))
+        assert set(named) <= known, text.name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

@@ -18,6 +18,7 @@ from PIL import Image
 
 from agents.runs.display._errors import UsageError
 from agents.runs.settings import _config
+from agents.runs.settings._page import page
 from eqgrid import AutoReset, LogEpisodes, NormalizeObservation, TimeLimit, Vectorize, check_env
 from eqgrid.envs.bodies import Biped, CartPole
 from eqgrid.interop.mjx import (
@@ -372,7 +373,7 @@ def test_without_mujoco_one_sentence_says_what_to_install():
 def test_the_command_line_says_it_too(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install -e '\.\[mjx\]'"):
-        _config.parse("ippo", ["--env.name", "body"])
+        _config.parse(page("ippo"), ["--env.name", "body"])
 
 
 @pytest.mark.parametrize(
@@ -385,4 +386,4 @@ def test_the_command_line_says_it_too(monkeypatch):
 )
 def test_flags_that_do_not_fit_are_refused(flags, sentence):
     with pytest.raises(UsageError, match=sentence):
-        _config.parse("ippo", ["--env.name", "body", *flags])
+        _config.parse(page("ippo"), ["--env.name", "body", *flags])

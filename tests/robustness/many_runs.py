@@ -14,6 +14,7 @@ from pathlib import Path
 
 from agents.runs._process import Process
 from agents.runs._program import run_command_line
+from agents.runs.settings._page import page
 
 
 def run(folder: str, args: list[str]) -> dict[str, int | str]:
@@ -24,7 +25,7 @@ def run(folder: str, args: list[str]) -> dict[str, int | str]:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
         for number, file in ((1, out), (2, error)):
             os.dup2(file.fileno(), number)
-        code = run_command_line("ippo", Process())
+        code = run_command_line(page("ippo"), Process())
         sys.stdout.flush()
         sys.stderr.flush()
         for number, stream in zip((1, 2), kept, strict=True):

@@ -7,6 +7,7 @@ import pytest
 from bad_inputs import LAYOUTS, SETTINGS, flags, places
 
 from agents.runs import _program
+from agents.runs.settings._page import page
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.robustness
@@ -19,7 +20,7 @@ def refusal(monkeypatch, capsys, tmp_path):
     def run(args: list[str]) -> tuple[int, str]:
         before = sorted(tmp_path.rglob("*"))
         monkeypatch.setattr(sys, "argv", ["prog", *args])
-        code = _program.run_command_line("ippo", _program.Process())
+        code = _program.run_command_line(page("ippo"), _program.Process())
         said = capsys.readouterr()
         assert code in (1, 2)
         assert said.err.startswith("error: ")

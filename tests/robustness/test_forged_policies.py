@@ -22,7 +22,7 @@ from agents.files import _checkpoint
 from agents.files._policy_schema import PolicyTable
 from agents.runs._metadata import _Metadata
 from agents.runs.settings._config import dump, parse
-from agents.runs.single._build import build_training_env
+from agents.runs.settings._page import page
 from agents.runs.single._policies import read_policy
 from eqgrid import Masked, ObservationAndState
 
@@ -105,12 +105,12 @@ def genuine(tmp_path_factory):
     """What a checkpoint says of itself, and its arrays."""
     path = tmp_path_factory.mktemp("policy") / "a"
     flags = ("--env.name", "goals", "--env.normalize-observation", "--num-envs", "2")
-    config = parse("ippo", flags)
-    env = build_training_env(config)
+    config = parse(page("ippo"), flags)
+    env = config.train_env()
     network = functools.partial(MLP, width=4, depth=1)
     policy = actor_critic(env, jax.random.key(0), network=network)
     trained = trained_policy(policy, env, env.reset(jax.random.key(0))[1])
-    run = tomllib.loads(dump("ippo", config))
+    run = tomllib.loads(dump(config))
     save_policy(path, trained, {"run": run, "env_steps": 7, "eval_return_mean": 0.5})
     return _checkpoint.read(path)
 

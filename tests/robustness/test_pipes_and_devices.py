@@ -13,7 +13,8 @@ from agents.commands._best_responses import BestResponses
 from agents.commands._results_table import find_runs
 from agents.runs import _program
 from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import default_config
+from agents.runs.settings._config import default_settings
+from agents.runs.settings._page import page
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid import make, read_regular_file
 
@@ -64,7 +65,7 @@ COMMANDS = {
 
 def call(module, *args):
     if module is _program:
-        return _program.run_command_line("ippo", _program.Process())
+        return _program.run_command_line(page("ippo"), _program.Process())
     return exit_code(module)
 
 
@@ -97,7 +98,7 @@ def test_a_report_names_the_run(tmp_path, endless, name):
 def test_best_responses_are_named(tmp_path, endless):
     (tmp_path / "mine.best-responses.json").symlink_to(tmp_path / endless)
     with pytest.raises(UsageError, match=f"mine.best-responses.json' cannot be read: {NO_FILE}"):
-        BestResponses(tmp_path / "mine.toml", default_config(Kitchen()))
+        BestResponses(tmp_path / "mine.toml", default_settings(page("ippo"), Kitchen()))
 
 
 def test_a_library_call_says_so_too(endless, tmp_path):

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agents import IndependentParameters, SharedParameters, actor_critic
+from agents import IndependentParameters, SharedParameters
 from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import default_config, parse
-from agents.runs.single._build import build_training_env, networks, with_shaping
+from agents.runs.settings._config import default_settings, parse
+from agents.runs.settings._page import page
+from agents.runs.single._build import stack_envs
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid import ShapedReward, iter_wrappers
 
@@ -22,45 +23,41 @@ def weight_after(env, steps):
 
 
 def test_each_run_has_its_own_shaping():
-    base = dataclasses.replace(default_config(Kitchen()), num_envs=4)
+    base = dataclasses.replace(default_settings(page("ippo"), Kitchen()), num_envs=4)
     choices = [(0.0, 80), (5.0, 80), (1.0, 800)]
     configs = [dataclasses.replace(base, shaping=x, shaping_steps=y) for x, y in choices]
-    env, axes = with_shaping(build_training_env(base), configs)
+    env, axes = stack_envs(base.train_env(), configs)
     weights = eqx.filter_vmap(lambda env: weight_after(env, 10), in_axes=(axes,))(env)
     np.testing.assert_allclose(weights, [0.0, 2.5, 0.95], rtol=1e-6)
-    alone = [weight_after(build_training_env(config), 10) for config in configs]
+    alone = [weight_after(config.train_env(), 10) for config in configs]
     np.testing.assert_array_equal(weights, alone)
 
 
 def test_equal_shaping_has_no_axis():
-    config = default_config(Kitchen())
-    env = build_training_env(config)
-    same, axes = with_shaping(env, [config, dataclasses.replace(config, seed=1)])
+    config = default_settings(page("ippo"), Kitchen())
+    env = config.train_env()
+    same, axes = stack_envs(env, [config, dataclasses.replace(config, seed=1)])
     assert same is env
     assert axes is None
 
 
 def test_agents_are_told_who_they_are_and_what_time_is_left():
-    config = dataclasses.replace(default_config(Kitchen()), num_envs=2)
+    config = dataclasses.replace(default_settings(page("ippo"), Kitchen()), num_envs=2)
     told = dataclasses.replace(config, agent_id=True, time_left=True)
-    (plain, _), (observation, _) = (
-        build_training_env(x).reset(jax.random.key(0)) for x in (config, told)
-    )
+    (plain, _), (observation, _) = (x.train_env().reset(jax.random.key(0)) for x in (config, told))
     np.testing.assert_array_equal(observation[..., :-3], plain)
     np.testing.assert_array_equal(observation[0, :, -3:], [[1, 1, 0], [1, 0, 1]])
 
 
 def test_the_time_is_not_told_in_pictures():
     with pytest.raises(UsageError, match="--time-left is for features"):
-        parse("ippo", ["--time-left", "--env.observation", "planes"])
+        parse(page("ippo"), ["--time-left", "--env.observation", "planes"])
 
 
 def test_parameters_are_shared_or_not():
     for kind, team in (("shared", SharedParameters), ("independent", IndependentParameters)):
-        config = parse("ippo", ["--parameters", kind, "--num-envs", "2"])
-        env = build_training_env(config)
-        policy = eqx.filter_eval_shape(
-            actor_critic, env, jax.random.key(0), **networks("ippo", config)
-        )
+        config = parse(page("ippo"), ["--parameters", kind, "--num-envs", "2"])
+        env = config.train_env()
+        policy = eqx.filter_eval_shape(config.policy, env, jax.random.key(0))
         assert isinstance(policy.actor, team)
         assert isinstance(policy.critic, team)

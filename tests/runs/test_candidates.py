@@ -11,16 +11,17 @@ import pytest
 from command_lines import call
 from test_seeds import SEEDS, SMALL, files, result, rows
 
-from agents import StopTraining, evaluate, init_train_state, restore, train
+from agents import StopTraining, evaluate, restore, train
 from agents.runs._process import Process
 from agents.runs._program import _plans
 from agents.runs._run_files import CANDIDATES_FILE
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._config import parse
+from agents.runs.settings._page import page
 from agents.runs.single import _evaluator
-from agents.runs.single._build import build_evaluation_env, build_training_env, networks
 from agents.runs.single._curriculum import stages
 from agents.runs.single._run import Run
+from agents.runs.single._start import draw
 
 CANDIDATES = ("--candidates", "3", "--candidate-steps", "300")
 STEPS = 256
@@ -48,13 +49,13 @@ def stop(progress):
 @pytest.mark.slow
 def test_the_best_one_goes_on_as_if_it_had_been_alone(tmp_path, capsys):
     assert call(*SMALL, *CANDIDATES, "--seed", "5", "--out", tmp_path / "run") == 0
-    config = parse("ippo", [*SMALL, "--seed", "5"])
+    config = parse(page("ippo"), [*SMALL, "--seed", "5"])
     train_key, eval_key, _ = jax.random.split(jax.random.key(5), 3)
-    env = build_training_env(config)
-    judge = build_evaluation_env(config, config.env.build(train=False), config.eval_episodes)
+    env = config.train_env()
+    judge = config.eval_env(config.env.build(train=False), config.eval_episodes)
     states, returns = [], []
     for key in jax.random.split(train_key, 3):
-        state = init_train_state(config.ppo, env, key, **networks("ippo", config))
+        state = draw(config)(env, key)
         state = train(
             *(config.ppo, env, state), num_updates=ALL_UPDATES, updates_per_block=2, hooks=[stop]
         ).state
@@ -127,7 +128,7 @@ def test_candidates_that_were_stopped_go_on(flags, whole, tmp_path, monkeypatch,
 )
 def test_what_does_not_go_with_candidates(flags, sentence):
     with pytest.raises(UsageError, match=sentence):
-        parse("ippo", [*SMALL, *CANDIDATES, *flags])
+        parse(page("ippo"), [*SMALL, *CANDIDATES, *flags])
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_what_does_not_go_with_candidates(flags, sentence):
     ],
 )
 def test_candidates_always_leave_something_to_learn(flags, updates, block):
-    config = parse("ippo", [*SMALL, *CANDIDATES, *flags])
+    config = parse(page("ippo"), [*SMALL, *CANDIDATES, *flags])
     run = Run("ippo", config, stages(config), _plans(stages(config)), Process(), Path(), {})
     assert (run.candidate_updates, run.candidate_block) == (updates, block)
     assert run.candidate_updates < run.plan.num_updates

@@ -13,9 +13,10 @@ import pytest
 from agents import Evaluation
 from agents.runs import _program
 from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import Config, default_config, dump, load, parse
+from agents.runs.settings._config import default_settings, dump, load, parse
+from agents.runs.settings._experiment import Experiment
+from agents.runs.settings._page import page
 from agents.runs.settings._training_partners import PartnerSettings
-from agents.runs.single._build import build_evaluation_env
 from agents.runs.single._curriculum import (
     Gate,
     Stage,
@@ -43,17 +44,17 @@ shaping = 0.5
 """
 
 
-def read(tmp_path, text: str, *flags: str) -> Config:
+def read(tmp_path, text: str, *flags: str) -> Experiment:
     (tmp_path / "stages.toml").write_text(text)
     return with_curriculum(
-        parse("ippo", ["--curriculum", str(tmp_path / "stages.toml"), "--seed", "3", *flags])
+        parse(page("ippo"), ["--curriculum", str(tmp_path / "stages.toml"), "--seed", "3", *flags])
     )
 
 
 def test_a_stage_replaces_settings_of_the_run(tmp_path):
     first, second = stages(read(tmp_path, TABLES))
     file = tmp_path / "stages.toml"
-    plain = dataclasses.replace(default_config(Kitchen()), seed=3, curriculum=file)
+    plain = dataclasses.replace(default_settings(page("ippo"), Kitchen()), seed=3, curriculum=file)
     assert (first.name, second.name) == ("anywhere", "2")
     assert first.config.env == dataclasses.replace(plain.env, random_starts=1.0)
     assert first.config.ppo.learning_rate == 3e-4
@@ -66,7 +67,7 @@ def test_a_stage_replaces_settings_of_the_run(tmp_path):
 
 
 def test_a_run_without_a_curriculum_is_one_stage():
-    config = Config()
+    config = page("ippo")()
     assert stages(config) == (Stage("", config),)
     assert with_curriculum(config) is config
 
@@ -74,11 +75,11 @@ def test_a_run_without_a_curriculum_is_one_stage():
 def test_the_settings_file_of_a_run_has_its_stages(tmp_path):
     config = read(tmp_path, TABLES)
     path = tmp_path / "config.toml"
-    path.write_text(dump("ippo", config))
-    again = load(path, "ippo")
+    path.write_text(dump(config))
+    again = load(path, page("ippo"))
     assert again.stage == config.stage
     assert [x.gate for x in stages(again)] == [x.gate for x in stages(config)]
-    assert "stage" not in dump("ippo", Config())
+    assert "stage" not in dump(page("ippo")())
 
 
 def test_what_is_written_can_be_read_back(tmp_path):
@@ -86,16 +87,16 @@ def test_what_is_written_can_be_read_back(tmp_path):
     stage = "[[stage]]\nenv={random_starts=0.5}\nppo={gamma=0.9}\nsteps=9\n"
     text = stage * (99_000 // len(stage))
     config = read(tmp_path, text)
-    written = dump("ippo", config)
+    written = dump(config)
     assert len(text) < 100_000 < len(written)
     (tmp_path / "config.toml").write_text(written)
-    assert parse("ippo", ["--resume", str(tmp_path)]).stage == config.stage
+    assert parse(page("ippo"), ["--resume", str(tmp_path)]).stage == config.stage
     stages = config.stage * 12
     with pytest.raises(UsageError, match=r"a config.toml has at most 1,000,000: use fewer stages"):
-        dump("ippo", dataclasses.replace(config, stage=stages))
+        dump(dataclasses.replace(config, stage=stages))
     partner = PartnerSettings(share=0.5, policies=("caf\udce9",))
     with pytest.raises(UsageError, match="a name in them is no UTF-8: rename the file"):
-        dump("ippo", dataclasses.replace(config, partners=partner))
+        dump(dataclasses.replace(config, partners=partner))
 
 
 @dataclasses.dataclass
@@ -118,7 +119,7 @@ class Progress:
     [([30, 30, 30], [1, 2, 3]), ([30, 19, 30], [1, 0, 1]), ([float("nan"), 20, 21], [0, 1, 2])],
 )
 def test_a_gate_counts_evaluations_in_a_row(returns, passes):
-    stage = Stage("a", Config(), Gate("eval_return_mean", at_least=20.0, evaluations=2), 1000)
+    stage = Stage("a", page("ippo")(), Gate("eval_return_mean", at_least=20.0, evaluations=2), 1000)
     measure = StageEvaluator(Returns(list(returns)), stage, number=2, begin=500)
     rows = [measure(Progress(steps)) for steps in (600, 700, 800)]
     assert [row["gate_passes"] for row in rows] == passes
@@ -131,20 +132,24 @@ def test_a_gate_counts_evaluations_in_a_row(returns, passes):
 def test_a_budget_ends_a_stage_and_says_that_its_gate_was_not_passed():
     gate = Gate("event_soup_delivery", at_most=1.0)
     rows = [{"gate_passes": 0, "stage_steps": steps} for steps in (999, 1000)]
-    assert [Stage("a", Config(), gate, 1000).ended(row) for row in rows] == [
+    assert [Stage("a", page("ippo")(), gate, 1000).ended(row) for row in rows] == [
         None,
         "its 1,000 steps are spent, without passing its gate",
     ]
-    assert Stage("a", Config(), None, 1000).ended(rows[1]) == "its 1,000 steps are spent"
-    assert Stage("a", Config()).ended(rows[1]) is None
-    end = Stage("a", Config(), dataclasses.replace(gate, evaluations=3), 1000).end
+    assert Stage("a", page("ippo")(), None, 1000).ended(rows[1]) == "its 1,000 steps are spent"
+    assert Stage("a", page("ippo")()).ended(rows[1]) is None
+    end = Stage("a", page("ippo")(), dataclasses.replace(gate, evaluations=3), 1000).end
     assert end == (
         "until event_soup_delivery is at most 1 in 3 evaluations in a row, at most 1,000 steps"
     )
 
 
 def test_what_came_of_the_stages():
-    run = (Stage("a", Config(), None, 100), Stage("b", Config()), Stage("c", Config()))
+    run = (
+        Stage("a", page("ippo")(), None, 100),
+        Stage("b", page("ippo")()),
+        Stage("c", page("ippo")()),
+    )
     rows = [
         {"stage": 1, "env_steps": 100, "stage_steps": 100, "gate_passes": 0, "eval_return_mean": 1},
         {"stage": 2, "env_steps": 150, "stage_steps": 50, "gate_passes": 0, "eval_return_mean": 2},
@@ -199,7 +204,7 @@ def test_what_is_wrong_is_one_sentence(tmp_path, monkeypatch, capsys, text, word
     monkeypatch.chdir(tmp_path)
     (tmp_path / "stages.toml").write_text(text)
     monkeypatch.setattr("sys.argv", ["ippo.py", "--curriculum", "stages.toml", "--out", "run"])
-    assert _program.run_command_line("ippo", _program.Process()) == 2
+    assert _program.run_command_line(page("ippo"), _program.Process()) == 2
     said = capsys.readouterr().err
     assert words in said
     assert said.startswith("error: ")
@@ -225,7 +230,7 @@ def gates():
     """Every gate that is shipped, with the settings of its stage."""
     for path in CURRICULA:
         args = ["--curriculum", str(path), *MADE_FOR[path.stem]]
-        for stage in stages(with_curriculum(parse("ippo", args))):
+        for stage in stages(with_curriculum(parse(page("ippo"), args))):
             if stage.gate is not None:
                 yield pytest.param(stage, id=f"{path.stem}-{stage.name}")
 
@@ -262,7 +267,7 @@ def play(env, nothing, at_random, steps: int) -> Evaluation:
 def test_nobody_passes_a_gate_without_learning(stage):
     config, world = stage.config, stage.config.env.build(train=False)
     totals = config.env.totals(world)
-    env = build_evaluation_env(config, world, 16, tuple(totals))
+    env = config.eval_env(world, 16, tuple(totals))
     env = env.env if isinstance(env, NormalizeObservation) else env
     nothing, steps = jnp.zeros((env.num_envs, env.num_agents, 6)), 150
     if isinstance(world, GridWorld):
@@ -286,9 +291,9 @@ def test_the_log_names_the_events(tmp_path, monkeypatch):
     flags = "--env.layout cramped,ring --env.horizon 20 --num-envs 4 --ppo.rollout-length 32"
     flags += " --total-steps 128 --eval-episodes 4 --final-episodes 4 --out run"
     monkeypatch.setattr("sys.argv", ["ippo.py", *flags.split()])
-    assert _program.run_command_line("ippo", _program.Process()) == 0
+    assert _program.run_command_line(page("ippo"), _program.Process()) == 0
     header = (tmp_path / "run" / "metrics.csv").read_text().splitlines()[0].split(",")
-    env = parse("ippo", ["--env.layout", "cramped,ring"]).env
+    env = parse(page("ippo"), ["--env.layout", "cramped,ring"]).env
     assert set(evaluated_metrics(env.totals(env.build(train=False)))) < set(header)
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert set(result["layouts"]) == {"cramped", "ring"}

@@ -18,6 +18,7 @@ from PIL import Image
 from agents import read_metadata
 from agents.runs import _cache, _program
 from agents.runs.display._report import what_is_kept
+from agents.runs.settings._page import page
 from agents.runs.single import _start
 from agents.runs.single._evaluator import Evaluator
 
@@ -93,7 +94,7 @@ def call(program, monkeypatch, args, algorithm="ippo") -> int:
     monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
     with listening() as process:
         try:
-            return program.run_command_line(algorithm, process)
+            return program.run_command_line(page(algorithm), process)
         except SystemExit as stop:  # after --help
             return stop.code
 

@@ -14,6 +14,8 @@ from learners import Clock
 from agents.commands import _evaluation
 from agents.runs.display._errors import UsageError
 from agents.runs.settings import _config
+from agents.runs.settings._experiment import Experiment
+from agents.runs.settings._page import page
 from agents.runs.worlds import _foreign, _worlds
 from eqgrid import TimeLimit, interop, make
 
@@ -42,8 +44,8 @@ def toys(monkeypatch):
     monkeypatch.setitem(_foreign.LIBRARIES, "toys", library)
 
 
-def parse(*args: str) -> _config.Config:
-    return _config.parse("ippo", ["--env.name", "toys:Clock-v0", *args])
+def parse(*args: str) -> Experiment:
+    return _config.parse(page("ippo"), ["--env.name", "toys:Clock-v0", *args])
 
 
 def test_a_name_is_a_library_and_its_own_name():
@@ -78,9 +80,9 @@ def test_a_horizon_cuts_episodes():
 def test_a_settings_file_brings_all_of_it_back(tmp_path):
     config = parse("--env.options", "num_agents=3", "--env.no-normalize-observation")
     path = tmp_path / "config.toml"
-    path.write_text(_config.dump("ippo", config))
-    assert _config.load(path, "ippo") == config
-    other = _config.parse("ippo", ["--config", str(path), "--env.name", "toys:Race-v0"])
+    path.write_text(_config.dump(config))
+    assert _config.load(path, page("ippo")) == config
+    other = _config.parse(page("ippo"), ["--config", str(path), "--env.name", "toys:Race-v0"])
     assert other.env == dataclasses.replace(config.env, name="toys:Race-v0")
 
 
@@ -120,14 +122,14 @@ def test_settings_of_a_missing_world_are_half_a_sentence(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text('env.name = "toys:Clok-v0"\n')
     with pytest.raises(UsageError, match=r"^The settings file .* cannot be used: Toys has no env"):
-        _config.load(path, "ippo")
+        _config.load(path, page("ippo"))
     path.write_text('[env]\nname = "toys:Clock-v0"\noptions = 5\n')
     with pytest.raises(UsageError, match=r"has 5 for 'env.options', which must be a list"):
-        _config.load(path, "ippo")
+        _config.load(path, page("ippo"))
     config = parse()
-    path.write_text(_config.dump("ippo", config))
+    path.write_text(_config.dump(config))
     with pytest.raises(UsageError, match="'goals' is no world of another library"):
-        _config.parse("ippo", ["--config", str(path), "--env.name", "goals"])
+        _config.parse(page("ippo"), ["--config", str(path), "--env.name", "goals"])
 
 
 @pytest.mark.slow

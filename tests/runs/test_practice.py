@@ -7,6 +7,7 @@ import pytest
 
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._config import dump, load, parse
+from agents.runs.settings._page import page
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid.envs.overcooked import load_layout
 from eqgrid.grid import LayoutError, RandomLayouts
@@ -43,15 +44,15 @@ def test_images_keep_their_size(key):
     train, judged = (kitchen.build(train=x) for x in (True, False))
     assert train.reset(key)[0].shape == judged.reset(key)[0].shape
     with pytest.raises(UsageError, match="larger than those of --env"):
-        parse("ippo", ["--env.practice", "circuit", "--env.observation", "planes"])
-    assert parse("ippo", ["--env.practice", "circuit"]).env.practice == ("circuit",)
+        parse(page("ippo"), ["--env.practice", "circuit", "--env.observation", "planes"])
+    assert parse(page("ippo"), ["--env.practice", "circuit"]).env.practice == ("circuit",)
 
 
 def test_a_settings_file_holds_the_text(tmp_path):
-    config = parse("ippo", ["--env.layout", "cramped", "--env.practice", HAND_OVER, "ring"])
+    config = parse(page("ippo"), ["--env.layout", "cramped", "--env.practice", HAND_OVER, "ring"])
     assert config.env.practice == (HAND_OVER, "ring")
-    (tmp_path / "config.toml").write_text(dump("ippo", config))
-    assert load(tmp_path / "config.toml", "ippo") == config
+    (tmp_path / "config.toml").write_text(dump(config))
+    assert load(tmp_path / "config.toml", page("ippo")) == config
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_a_settings_file_holds_the_text(tmp_path):
 )
 def test_generated_kitchens_are_no_practice(layout, practice):
     with pytest.raises(UsageError, match="leave it out"):
-        parse("ippo", ["--env.layout", layout, "--env.practice", practice])
+        parse(page("ippo"), ["--env.layout", layout, "--env.practice", practice])
 
 
 @pytest.mark.parametrize(

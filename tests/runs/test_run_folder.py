@@ -16,7 +16,8 @@ import pytest
 from agents.runs.display import _loggers, _report
 from agents.runs.display._errors import RunError, UsageError
 from agents.runs.folders import _folder, _older_run, _results
-from agents.runs.settings._config import Config, dump
+from agents.runs.settings._config import dump
+from agents.runs.settings._page import page
 from agents.runs.single import _hooks
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,7 @@ def empty_folder(monkeypatch, tmp_path):
 
 
 def settings(seed: int) -> str:
-    return dump("ippo", Config(seed=seed))
+    return dump(page("ippo")(seed=seed))
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, lo
 from agents.evaluation._statistics import bootstrap_interval
 from agents.runs.folders import _folder
 from agents.runs.many import _group
-from agents.runs.settings._config import Config, dump
+from agents.runs.settings._config import dump
+from agents.runs.settings._page import page
 from agents.runs.single import _evaluator
 
 SMALL = (
@@ -215,7 +216,7 @@ def test_what_cannot_go_together_is_one_sentence(more, words, tmp_path, monkeypa
 
 @pytest.mark.parametrize("learned", [True, False])
 def test_an_older_run_is_replaced_whole_or_stays(tmp_path, learned):
-    settings = dump("ippo", Config())
+    settings = dump(page("ippo")())
 
     def open_seeds(numbers, learned):
         with _folder.open_folder("a", tmp_path / "mine", True, settings) as folder:

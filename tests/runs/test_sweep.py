@@ -16,7 +16,7 @@ from agents import NonFiniteLoss, OutOfMemory
 from agents.runs.folders._folder import locked
 from agents.runs.many import _group, _sweep
 from agents.runs.many._sweep_file import settings_of
-from agents.runs.settings._config import Config
+from agents.runs.settings._page import page
 from agents.runs.single import _evaluator
 
 SMALL = (
@@ -97,7 +97,7 @@ def program(tmp_path):
 
 def make_points(folder: Path, settings) -> list[_sweep.Point]:
     return [
-        _sweep.Point(i, own, settings_of(Config(), own, "ippo"), folder / f"point-{i:04}", {})
+        _sweep.Point(i, own, settings_of(page("ippo")(), own), folder / f"point-{i:04}", {})
         for i, own in enumerate(settings)
     ]
 

@@ -6,7 +6,7 @@ import pytest
 
 from agents.runs.display._errors import UsageError
 from agents.runs.many._sweep_file import read_sweep, settings_of
-from agents.runs.settings._config import Config
+from agents.runs.settings._page import page
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_what_is_wrong_is_one_sentence(read, text):
 
 
 def test_a_point_is_a_run_of_its_own():
-    config = settings_of(Config(num_envs=8), {"ppo.gamma": 1, "env.layout": "ring"}, "ippo")
+    config = settings_of(page("ippo")(num_envs=8), {"ppo.gamma": 1, "env.layout": "ring"})
     assert (config.ppo.gamma, config.env.layout, config.num_envs) == (1.0, "ring", 8)
 
 
@@ -115,5 +115,5 @@ def test_a_point_is_a_run_of_its_own():
 )
 def test_settings_that_do_not_exist_are_one_sentence(point, words):
     with pytest.raises(UsageError, match=r"\A[^\n]*\Z") as error:
-        settings_of(Config(), point, "ippo")
+        settings_of(page("ippo")(), point)
     assert words in str(error.value)

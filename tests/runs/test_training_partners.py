@@ -12,6 +12,7 @@ from test_crossplay import write_policy
 from agents import find_policy, read_metadata
 from agents.runs.display._errors import UsageError
 from agents.runs.settings import _config
+from agents.runs.settings._page import page
 from agents.runs.single import _build
 from eqgrid import WithPartner, iter_wrappers
 
@@ -29,14 +30,14 @@ def run_folder(tmp_path_factory):
 
 
 def partners_in(config):
-    env = _build.build_training_env(config)
+    env = config.train_env()
     return [x for x in iter_wrappers(env.env) if isinstance(x, WithPartner)]
 
 
 @pytest.mark.slow
 def test_all_checkpoints_of_a_run_take_part(run_folder):
     flags = ["--partners.share", "0.5", "--partners.most-noise", "0.2", "--partners.policies"]
-    config = _config.parse("ippo", [*map(str, SMALL), *flags, str(run_folder)])
+    config = _config.parse(page("ippo"), [*map(str, SMALL), *flags, str(run_folder)])
     files = sorted(x.name for x in (run_folder / "checkpoints").glob("*.safetensors"))
     assert len(files) > 2
     found = [Path(x) for x in config.partners.found().policies]
@@ -53,7 +54,7 @@ def test_all_checkpoints_of_a_run_take_part(run_folder):
 
 
 def test_nobody_takes_part_by_default():
-    assert partners_in(_config.default_config(_config.Kitchen())) == []
+    assert partners_in(_config.default_settings(page("ippo"), _config.Kitchen())) == []
 
 
 @pytest.mark.slow
@@ -61,7 +62,7 @@ def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
     flags = ["--partners.share", "0.9", "--partners.policies", run_folder]
     assert call(*SMALL, *flags, "--out", tmp_path / "a") == 0
     assert call("--resume", tmp_path / "a", "--total-steps", "256") == 0
-    config = _config.load(tmp_path / "a" / "config.toml", "ippo")
+    config = _config.load(tmp_path / "a" / "config.toml", page("ippo"))
     assert config.partners.policies == config.partners.found().policies, "files, not a folder"
     assert len(config.partners.policies) > 1
 
@@ -100,17 +101,17 @@ def test_partners_that_learned_another_game_are_refused(tmp_path):
     write_policy(tmp_path / "started", "--env.dynamics", "interactive")
     flags = ["--partners.share", "1", "--partners.policies", str(tmp_path / "started")]
     with pytest.raises(UsageError, match="the rules 'interactive', but this run with 'classic'"):
-        _build.build_training_env(_config.parse("ippo", flags))
+        _build._config.parse(page("ippo"), flags).train_env()
     with pytest.raises(UsageError, match="was trained in overcooked, but this run in goals"):
-        _build.build_training_env(_config.parse("ippo", [*flags, "--env.name", "goals"]))
+        _build._config.parse(page("ippo"), [*flags, "--env.name", "goals"]).train_env()
 
 
 @pytest.mark.slow
 def test_the_key_of_a_partner_is_not_that_of_the_world(run_folder):
     """Two environments in one batch have different partners sooner or later."""
     flags = ["--partners.share", "1", "--partners.policies", str(run_folder)]
-    config = _config.parse("ippo", [*map(str, SMALL), *flags, "--num-envs", "32"])
-    _, state = _build.build_training_env(config).reset(jax.random.key(0))
+    config = _config.parse(page("ippo"), [*map(str, SMALL), *flags, "--num-envs", "32"])
+    _, state = config.train_env().reset(jax.random.key(0))
     while not hasattr(state, "seat"):
         state = state.env_state
     assert set(np.asarray(state.seat)) == {0, 1}

@@ -10,7 +10,7 @@ import pytest
 
 from agents.runs.display._errors import UsageError
 from agents.runs.settings import _config
-from agents.runs.single import _build
+from agents.runs.settings._page import page
 from agents.runs.worlds import _worlds
 from eqgrid import unwrap
 
@@ -22,18 +22,20 @@ def fields(config) -> dict:
 @pytest.mark.parametrize("name", _worlds.WORLDS)
 def test_a_world_brings_its_defaults(name, tmp_path):
     env = _config.default_world(name)
-    wanted = fields(_config.Config()) | {"env": env} | env.run_settings
-    assert fields(_config.parse("ippo", ["--env.name", name])) == wanted
+    wanted = fields(page("ippo")()) | {"env": env} | env.run_settings
+    assert fields(_config.parse(page("ippo"), ["--env.name", name])) == wanted
     (tmp_path / "file.toml").write_text(f'env.name = "{name}"\n')
     path = str(tmp_path / "file.toml")
-    assert fields(_config.parse("ippo", ["--config", path])) == wanted | {"config": Path(path)}
+    assert fields(_config.parse(page("ippo"), ["--config", path])) == wanted | {
+        "config": Path(path)
+    }
 
 
 def test_kitchens_and_the_warehouse_differ():
     kitchen, warehouse = (
-        _config.parse("ippo", ["--env.name", name]) for name in ("overcooked", "warehouse")
+        _config.parse(page("ippo"), ["--env.name", name]) for name in ("overcooked", "warehouse")
     )
-    assert kitchen == _config.default_config(_worlds.Kitchen())
+    assert kitchen == _config.default_settings(page("ippo"), _worlds.Kitchen())
     assert warehouse.ppo.advantage_std_offset == 0.1 < kitchen.ppo.advantage_std_offset
 
 
@@ -41,22 +43,22 @@ def test_files_replace_defaults_and_flags_replace_both(tmp_path):
     path = tmp_path / "file.toml"
     path.write_text('total_steps = 7\nenv.name = "warehouse"\nppo.gamma = 0.5\n')
     offset = ["--ppo.advantage-std-offset", "2"]
-    config = _config.parse("ippo", ["--config", str(path), *offset])
+    config = _config.parse(page("ippo"), ["--config", str(path), *offset])
     assert (config.total_steps, config.ppo.gamma, config.ppo.advantage_std_offset) == (7, 0.5, 2)
-    config = _config.parse("ippo", ["--config", str(path), "--total-steps", "9"])
+    config = _config.parse(page("ippo"), ["--config", str(path), "--total-steps", "9"])
     assert (config.total_steps, config.ppo.gamma, config.ppo.advantage_std_offset) == (9, 0.5, 0.1)
 
 
 @pytest.mark.parametrize("name", _worlds.WORLDS)
 def test_a_file_with_every_setting_does_not_depend_on_defaults(name, tmp_path):
-    config = _config.parse("ippo", ["--env.name", name, "--ppo.gamma", "0.5", "--width", "3"])
-    (tmp_path / "config.toml").write_text(_config.dump("ippo", config))
-    assert _config.load(tmp_path / "config.toml", "ippo") == config
+    config = _config.parse(page("ippo"), ["--env.name", name, "--ppo.gamma", "0.5", "--width", "3"])
+    (tmp_path / "config.toml").write_text(_config.dump(config))
+    assert _config.load(tmp_path / "config.toml", page("ippo")) == config
 
 
 def test_the_help_shows_them(capsys):
     with pytest.raises(SystemExit):
-        _config.parse("ippo", ["--env.name", "warehouse", "--help"])
+        _config.parse(page("ippo"), ["--env.name", "warehouse", "--help"])
     words = " ".join(capsys.readouterr().out.split())
     steps = _config.default_world("warehouse").run_settings["total_steps"]
     assert f"(default: {steps})" in words
@@ -80,17 +82,17 @@ def test_only_training_starts_anywhere_in_a_site():
 def test_no_share_is_below_0_or_above_1(share):
     args = ["--env.name", "rescue", "--env.random-starts", share]
     with pytest.raises(Exception, match="random-starts") as refusal:
-        _config.parse("ippo", args)
+        _config.parse(page("ippo"), args)
     assert type(refusal.value).__name__ == "UsageError"
 
 
 @pytest.mark.parametrize(("flags", "numbers"), [((), 73), (("--no-agent-id",), 71)])
 def test_robots_are_told_who_they_are(flags, numbers):
     args = ["--env.name", "warehouse", "--env.no-normalize-observation", *flags]
-    config = _config.parse("ippo", args)
+    config = _config.parse(page("ippo"), args)
     for env in (
-        _build.build_training_env(config),
-        _build.build_evaluation_env(config, config.env.build(train=False), 3),
+        config.train_env(),
+        config.eval_env(config.env.build(train=False), 3),
     ):
         observation = jax.eval_shape(env.reset, jax.random.key(0))[0]
         assert observation.shape == (env.num_envs, 2, numbers)
@@ -100,7 +102,7 @@ def test_robots_are_told_who_they_are(flags, numbers):
 @pytest.mark.parametrize("flag", ["--shaping", "--shaping-steps"])
 def test_a_weight_of_no_shaped_reward_is_refused(name, flag):
     with pytest.raises(UsageError, match=f"{flag} weighs a shaped reward, and --env.name {name}"):
-        _config.parse("ippo", ["--env.name", name, flag, "2"])
+        _config.parse(page("ippo"), ["--env.name", name, flag, "2"])
 
 
 @pytest.mark.parametrize("name", _worlds.WORLDS)

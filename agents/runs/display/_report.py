@@ -108,9 +108,9 @@ def finish_curve(
     write_figure(path, figure)
 
 
-def print_how_to_go_on(console: Console, algorithm: str, folder: Path) -> None:
+def print_how_to_go_on(console: Console, command: str, folder: Path) -> None:
     """Says the command that goes on with a run that was stopped."""
-    command = f"python experiments/{algorithm}.py --resume {shlex.quote(str(folder))}"
+    command = f"{command} --resume {shlex.quote(str(folder))}"
     console.print(f"to go on: {escape(command)}", highlight=False, soft_wrap=True)
 
 

@@ -31,7 +31,8 @@ from agents.runs._process import NOTHING_LEARNED
 from agents.runs._run_files import CANDIDATES_FILE
 from agents.runs.display._errors import Failures, RunError, UsageError, print_error
 from agents.runs.display._report import print_how_to_go_on
-from agents.runs.single._build import stack_settings, with_shaping
+from agents.runs.settings._page import command_of
+from agents.runs.single._build import stack_envs, stack_learners
 from agents.runs.single._display import Summed, open_display
 from agents.runs.single._evaluator import EvaluatorOfMany
 from agents.runs.single._hooks import SAVE_SECONDS, OutOfTime
@@ -165,11 +166,11 @@ class Candidates:
         if self.runs[0].config.max_hours is not None:
             hooks.append(OutOfTime(process, self.runs[0].config.max_hours))
         display.start(updates * plan.steps_per_update * len(configs))
-        env, env_axes = with_shaping(plan.train_env, configs)
+        env, env_axes = stack_envs(plan.train_env, configs)
         process.check()
         try:
             progress = train(
-                stack_settings(configs),
+                stack_learners(configs),
                 env,
                 state,
                 env_axes=env_axes,
@@ -202,7 +203,8 @@ def stopped_early(
     if not candidates.path.exists():
         return print_error(NOTHING_LEARNED, code)
     console.print(f"{stopped} after the candidates began to learn", highlight=False)
-    print_how_to_go_on(console, candidates.runs[0].algorithm, candidates.folder)
+    command = command_of(type(candidates.runs[0].settings))
+    print_how_to_go_on(console, command, candidates.folder)
     return 1 if failures.report() else code
 
 

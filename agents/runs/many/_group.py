@@ -28,7 +28,7 @@ from agents import (
 from agents.runs._metadata import IDENTITY
 from agents.runs.display._errors import Failures
 from agents.runs.display._loggers import Logger
-from agents.runs.single._build import stack_settings, with_shaping
+from agents.runs.single._build import stack_envs, stack_learners
 from agents.runs.single._conclusion import Conclusion
 from agents.runs.single._display import Display, Summed
 from agents.runs.single._evaluator import Evaluator, EvaluatorOfMany
@@ -104,9 +104,9 @@ class Group:
                 state = start_together(self.runs, self._keys)
             process.check()
             configs = [run.config for run in self.runs]
-            env, env_axes = with_shaping(plan.train_env, configs)
+            env, env_axes = stack_envs(plan.train_env, configs)
             progress = train(
-                stack_settings(configs),
+                stack_learners(configs),
                 env,
                 state,
                 env_axes=env_axes,

@@ -30,6 +30,7 @@ from agents.runs.folders._folder import (
 from agents.runs.folders._history import read_history
 from agents.runs.folders._results import write_json
 from agents.runs.settings._config import dump
+from agents.runs.settings._page import command_of
 from agents.runs.single._curriculum import stages
 from agents.runs.single._display import open_console, open_display, print_preparations
 from agents.runs.single._hooks import speed
@@ -60,7 +61,7 @@ def run_seeds(whole: Run) -> int:
         with reopen_folder(config.resume) as folder:
             return _go_on(dataclasses.replace(whole, folder=folder))
     name = folder_name(whole.algorithm, config.env.title, config.seed)
-    text = dump(whole.algorithm, config)
+    text = dump(config)
     with open_folder(name, config.out, config.overwrite, text) as folder:
         whole = dataclasses.replace(whole, folder=folder)
         group = _group(whole)
@@ -91,7 +92,7 @@ def _runs(whole: Run) -> tuple[Run, ...]:
 def _write_settings(run: Run) -> None:
     try:
         run.folder.mkdir(exist_ok=True)
-        write_whole(run.folder / "config.toml", dump(run.algorithm, run.config).encode())
+        write_whole(run.folder / "config.toml", dump(run.config).encode())
     except OSError as error:
         raise cannot_be_written(run.folder, error) from error
 
@@ -102,7 +103,7 @@ def _go_on(whole: Run) -> int:
     candidates = Candidates(group.runs, whole.folder, whole.identity)
     if candidates.path.exists() and not group.checkpoint.exists():
         candidates.check()
-        write_whole(whole.folder / "config.toml", dump(whole.algorithm, whole.config).encode())
+        write_whole(whole.folder / "config.toml", dump(whole.config).encode())
         for run in group.runs:
             _write_settings(run)
         return _begin(whole, group)
@@ -120,7 +121,7 @@ def _go_on(whole: Run) -> int:
         dataclasses.replace(run, history=read_history(run.folder, position, run.identity))
         for run in group.runs
     )
-    write_whole(whole.folder / "config.toml", dump(whole.algorithm, whole.config).encode())
+    write_whole(whole.folder / "config.toml", dump(whole.config).encode())
     for run in runs:
         _write_settings(run)
         run.history.write_into(run.folder)
@@ -185,7 +186,7 @@ def _begin(whole: Run, group: Group) -> int:
     print_seeds(console, _conclude(whole, trained), whole.folder)
     candidates.forget(group.checkpoint, failures)
     if stopped:
-        print_how_to_go_on(console, whole.algorithm, whole.folder)
+        print_how_to_go_on(console, command_of(type(whole.settings)), whole.folder)
     if failures.report():
         return 1
     return code or (whole.process.exit_code if whole.process.first else 0)

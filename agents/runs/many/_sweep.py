@@ -32,7 +32,8 @@ from agents.runs.display._errors import Failures, UsageError
 from agents.runs.folders._folder import cannot_be_written, locked
 from agents.runs.folders._history import read_history
 from agents.runs.folders._results import MAX_RESULT_BYTES, write_json
-from agents.runs.settings._config import Config, dump
+from agents.runs.settings._config import dump
+from agents.runs.settings._experiment import Experiment
 from agents.runs.single._curriculum import stages
 from agents.runs.single._display import open_console, open_display, print_preparations
 from agents.runs.single._identity import digests
@@ -60,7 +61,7 @@ class Point:
 
     index: int
     settings: dict[str, Any]
-    config: Config
+    config: Experiment
     folder: Path
     files: dict[str, str]
 
@@ -80,7 +81,6 @@ class Point:
 class Program:
     """What all points of a sweep share."""
 
-    algorithm: str
     folder: Path
     process: Process
     console: Console
@@ -97,16 +97,14 @@ class Program:
 
 
 def run_sweep(
-    algorithm: str,
-    config: Config,
+    config: Experiment,
     process: Process,
-    plans_of: Callable[[Config], tuple[Plan, ...]],
+    plans_of: Callable[[Experiment], tuple[Plan, ...]],
 ) -> int:
     """Trains with every point of a sweep, or with one of them.
 
     **Arguments:**
 
-    - `algorithm`: its name, for people and for files.
     - `config`: the settings that all points share, and the sweep.
     - `process`: its clock, and the signals that ask it to end.
     - `plans_of`: what follows from the settings of a run.
@@ -117,14 +115,14 @@ def run_sweep(
     """
     assert config.sweep is not None
     sweep = read_sweep(config.sweep)
-    folder = config.out or Path("runs") / f"{algorithm}-sweep-{config.sweep.stem}"
-    points = _points(config, sweep, algorithm, folder)
-    groups = _groups(_chosen(points, config.sweep_index), algorithm, sweep.at_once)
+    folder = config.out or Path("runs") / f"{config.algorithm}-sweep-{config.sweep.stem}"
+    points = _points(config, sweep, folder)
+    groups = _groups(_chosen(points, config.sweep_index), sweep.at_once)
     plans = [plans_of(group[0].config) for group in groups]
     process.begin()
     process.check()
-    _open(folder, algorithm, config, sweep, points)
-    program = Program(algorithm, folder, process, open_console(), Failures())
+    _open(folder, config, sweep, points)
+    program = Program(folder, process, open_console(), Failures())
     _greet(program, config, points, groups)
     for group, own in zip(groups, plans, strict=True):
         if not program.must_end(config.max_hours):
@@ -134,10 +132,10 @@ def run_sweep(
     return _end(program, config)
 
 
-def _points(config: Config, sweep: Sweep, algorithm: str, folder: Path) -> list[Point]:
+def _points(config: Experiment, sweep: Sweep, folder: Path) -> list[Point]:
     points = []
     for i, own in enumerate(sweep.points):
-        whole = settings_of(config, own, algorithm)
+        whole = settings_of(config, own)
         points.append(Point(i, own, whole, folder / f"point-{i:04}", digests(whole)))
     return points
 
@@ -152,27 +150,26 @@ def _chosen(points: list[Point], index: int | None) -> list[Point]:
     return [points[index]]
 
 
-def _groups(points: Sequence[Point], algorithm: str, at_once: int) -> list[list[Point]]:
+def _groups(points: Sequence[Point], at_once: int) -> list[list[Point]]:
     """Points that one compiled program can train together."""
     alike: dict[str, list[Point]] = {}
     for point in points:
-        alike.setdefault(dump(algorithm, _without_leaves(point.config)), []).append(point)
+        alike.setdefault(dump(_without_leaves(point.config)), []).append(point)
     return [
         group[i : i + at_once] for group in alike.values() for i in range(0, len(group), at_once)
     ]
 
 
-def _without_leaves(config: Config) -> Config:
+def _without_leaves(config: Experiment) -> Experiment:
     """The settings, with equal ones in place of those that are arrays in a compiled program."""
     hints = typing.get_type_hints(PPO)
     leaves = {name: getattr(PPO(), name) for name, hint in hints.items() if hint == Hyperparameter}
     ppo = dataclasses.replace(config.ppo, **leaves)
-    return dataclasses.replace(config, seed=0, ppo=ppo, shaping=1.0, shaping_steps=1)
+    own = {name: getattr(type(config), name) for name in config.in_one_program}
+    return dataclasses.replace(config, seed=0, ppo=ppo, **own)
 
 
-def _open(
-    folder: Path, algorithm: str, config: Config, sweep: Sweep, points: Sequence[Point]
-) -> None:
+def _open(folder: Path, config: Experiment, sweep: Sweep, points: Sequence[Point]) -> None:
     """Makes the folder of a sweep, or finds it.
 
     **Raises:** `UsageError` when there is something else in it, `RunError` when it cannot be
@@ -181,7 +178,7 @@ def _open(
     config = dataclasses.replace(config, sweep=None, sweep_index=None, out=None)
     table = {"metric": sweep.metric, "points": sweep.points, "files": [x.files for x in points]}
     files = {
-        "config.toml": dump(algorithm, config),
+        "config.toml": dump(config),
         "points.json": json.dumps(table, indent=1, default=str) + "\n",
     }
     try:
@@ -204,13 +201,13 @@ def _text(path: Path) -> str | None:
 
 
 def _greet(
-    program: Program, config: Config, points: Sequence[Point], groups: Sequence[Sequence[Point]]
+    program: Program, config: Experiment, points: Sequence[Point], groups: Sequence[Sequence[Point]]
 ) -> None:
     chosen = sum(map(len, groups))
     which = f"{len(points)} points" if chosen > 1 else f"point {groups[0][0].index}"
     programs = "1 program" if len(groups) == 1 else f"{len(groups)} programs"
     program.console.print(
-        f"[bold]{program.algorithm}[/], a sweep: {which} in {programs}, writing to "
+        f"[bold]{config.algorithm}[/], a sweep: {which} in {programs}, writing to "
         f"{escape(str(program.folder))}",
         highlight=False,
     )
@@ -274,7 +271,6 @@ def _group(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -
     """The runs of the points, as far as they are."""
     runs = tuple(
         Run(
-            program.algorithm,
             point.config,
             stages(point.config),
             plans,
@@ -285,7 +281,7 @@ def _group(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -
         for point in points
     )
     for run in runs:
-        write_whole(run.folder / "config.toml", dump(run.algorithm, run.config).encode())
+        write_whole(run.folder / "config.toml", dump(run.config).encode())
     checkpoint = program.folder / "checkpoints" / f"{runs[0].folder.name}.safetensors"
     group = Group(runs, program.folder, checkpoint, runs[0].identity)
     try:
@@ -339,7 +335,7 @@ def _gather(program: Program, points: Sequence[Point], sweep: Sweep) -> None:
     )
 
 
-def _end(program: Program, config: Config) -> int:
+def _end(program: Program, config: Experiment) -> int:
     if program.stopped is not None:
         program.console.print(
             f"{program.stopped}; to go on, give the same command again", highlight=False

@@ -11,7 +11,8 @@ from typing import Any, final
 import numpy as np
 
 from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import Config, check, check_critic, fill, read_toml
+from agents.runs.settings._config import check, fill, read_toml
+from agents.runs.settings._experiment import Experiment
 
 METRICS = ("eval_return_mean", "best_return_mean", "eval_fraction_of_optimum")
 """What points may be ranked by, as `result.json` calls it."""
@@ -60,14 +61,13 @@ def read_sweep(path: Path) -> Sweep:
         raise UsageError(f"The sweep file {str(path)!r} {error}") from error
 
 
-def settings_of(config: Config, point: Mapping[str, Any], algorithm: str) -> Config:
+def settings_of(config: Experiment, point: Mapping[str, Any]) -> Experiment:
     """The settings of one point.
 
     **Arguments:**
 
     - `config`: those that all points share.
     - `point`: those that are its own.
-    - `algorithm`: who trains.
 
     **Raises:** `UsageError` with one sentence when they cannot be used.
     """
@@ -88,7 +88,6 @@ def settings_of(config: Config, point: Mapping[str, Any], algorithm: str) -> Con
     if config.candidates != 1:
         raise UsageError("The sweep has 'candidates', but its runs have none: leave it out.")
     check(config)
-    check_critic(config, algorithm)
     return config
 
 

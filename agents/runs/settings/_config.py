@@ -10,119 +10,41 @@ import reprlib
 import tomllib
 import types
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import tomli_w
 import tyro
 import tyro.constructors
 from beartype.door import is_bearable
 
-from agents import PPO, Hyperparameter, Precision
+from agents import Hyperparameter
 from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError, reason
-from agents.runs.display._loggers import LoggerName, check_installed
+from agents.runs.display._loggers import check_installed
 from agents.runs.worlds._worlds import WORLDS, AbstractWorldConfig, Kitchen, default_world
 from eqgrid import MAX_TEXT_BYTES, read_regular_text
-from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES
+from eqgrid.envs.overcooked import REFERENCE_NAMES
 
-from ._training_partners import PartnerSettings
-
-
-@dataclasses.dataclass(frozen=True)
-class Config:
-    """Trains agents with {algorithm} and leaves a folder with results, pictures and checkpoints."""
-
-    env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
-    ppo: PPO = dataclasses.field(default_factory=PPO)
-    partners: PartnerSettings = dataclasses.field(default_factory=PartnerSettings)
-    seed: int = 0
-    """Seed of everything that is random."""
-    num_seeds: int = 1
-    """Runs with this and the following seeds, trained at once."""
-    candidates: int = 1
-    """Agents that learn at first; the best one goes on."""
-    candidate_steps: int = 600_000
-    """Environment steps of each of them, at most half of the run."""
-    total_steps: int = 4_000_000
-    """Length of training, in environment steps."""
-    num_envs: int = 64
-    """Environments side by side."""
-    devices: int | Literal["all"] = 1
-    """Devices that environments are spread over, or all."""
-    distributed: bool = False
-    """Train with all devices of several processes or hosts."""
-    network: Literal["mlp", "cnn", "gru", "cnn-gru"] = "mlp"
-    """Kind of network of actor and critic; gru remembers."""
-    width: int = 64
-    """Units in a hidden layer."""
-    parameters: Literal["shared", "independent"] = "shared"
-    """Whether all agents use the same parameters."""
-    agent_id: bool = False
-    """Tell each agent which one it is."""
-    time_left: bool = False
-    """Tell agents the share of the episode that is left."""
-    precision: Precision = "float32"
-    """What hidden layers compute with; bfloat16 is for accelerators."""
-    critic: Literal["joint", "state"] = "joint"
-    """MAPPO: critics see what all agents see, or the state of the world."""
-    shaping: float = 1.0
-    """Weight of the shaped reward at the start."""
-    shaping_steps: int = 2_000_000
-    """Environment steps until it has faded to 0."""
-    eval_every: int = 100_000
-    """Environment steps between two evaluations."""
-    eval_episodes: int = 64
-    """Episodes in a periodic evaluation."""
-    final_episodes: int = 256
-    """Episodes in the evaluation at the end."""
-    stop_at_return: float | None = None
-    """End when an evaluation reaches this mean return."""
-    patience: int | None = None
-    """End when so many evaluations in a row were no better."""
-    max_kl: float | None = None
-    """End when a block of updates moves further, in nats."""
-    checkpoint_every: int | None = None
-    """Environment steps between two checkpoints that stay."""
-    log: tuple[LoggerName, ...] = ()
-    """Write the log in these forms, too."""
-    max_hours: float | None = None
-    """Save and end after so long; --resume goes on."""
-    profile: bool = False
-    """Write a trace of one block, for Perfetto."""
-    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
-    """Settings file, or none; flags replace what it says."""
-    curriculum: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
-    """File with stages, one world after another."""
-    stage: Annotated[tuple[dict[str, Any], ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
-    """The tables of the stages, in settings files."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the run; a new one in runs/ if none."""
-    overwrite: bool = False
-    """Replace an older run in the folder."""
-    resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """Folder of a run to go on with."""
-    sweep: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
-    """Train with every combination of settings in a file."""
-    sweep_index: Annotated[int | None, tyro.conf.arg(name="sweep.index")] = None
-    """Train only this point of the sweep, counted from 0."""
-
+from ._experiment import Experiment
+from ._page import SHIPPED, command_of, file_of, is_shipped, page
 
 T = TypeVar("T")
 
-CONFIGS = shipped("configs")
-"""Settings of the published results. A run in one of their layouts has them unless it is told
-otherwise: `own_settings`."""
-NO_FILE = "none"
-"""What `--config` is told to leave them out."""
+E = TypeVar("E", bound=Experiment)
 
-ALGORITHMS = ("ippo", "mappo")
+CONFIGS = shipped("configs")
+"""Settings that were found for a kitchen, a file for each, which `--config tuned` asks for."""
+TUNED = "tuned"
 
 _LARGEST_COUNT = 2**31 - 1
 _SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of 32 bits
+_PAGE = "page"
+"""What settings files call the page that wrote them, where it is none of eqgrid's."""
 _NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
 _NOT_IN_FILE += ("sweep", "sweep_index", "distributed")
+_COMMON = {"env", "ppo", "partners", "seed", "total_steps", "num_envs", "eval_every"}
 OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience", "--max-kl")
 OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "--devices")
 OF_THE_PROCESS += ("--distributed",)
@@ -131,7 +53,7 @@ _MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
 """Of a `config.toml`, which has all settings, and stages in more words than their own file."""
 
 _WITHOUT_CANDIDATES = ("--curriculum", "--sweep", "--devices", "--distributed")
-"""What has no candidates. With one of these, those of a kitchen's own settings are left out."""
+"""What has no candidates."""
 
 _LIMITS = {
     "--seed": (0, 2**32 - 1),  # what a jax key holds
@@ -188,53 +110,68 @@ _ANY_WHOLE = (-(2**31), 2**31 - 1)
 """Those of a setting of somebody's own world, which checks it itself."""
 
 
-def parse(algorithm: str, args: Sequence[str]) -> Config:
+def parse(experiment: type[E], args: Sequence[str]) -> E:
     """Reads the command line, and the settings file that it names.
 
     **Raises:** `UsageError` with one sentence for what is unknown, malformed or out of range.
     """
-    doc = (Config.__doc__ or "").format(algorithm=algorithm.upper())
-    prog = f"python experiments/{algorithm}.py"
-    default = default_config(default_world(value_after("--env.name", args)))
-    # A first look, for the files with settings: what else is wrong will be said by the second.
     named, run = value_after("--config", args), value_after("--resume", args)
-    if named is None:
-        default = own_settings(algorithm, args) or default
-    elif named != NO_FILE:
-        default = load(Path(named), algorithm)
+    world = value_after("--env.name", args)
+    default = default_settings(experiment, None if world is None else default_world(world))
+    # A first look, for the files with settings: what else is wrong will be said by the second.
+    if named == TUNED:
+        default = load(_tuned(experiment, args), experiment)
+    elif named is not None:
+        default = load(Path(named), experiment)
     if run is not None:
-        default = load(Path(run) / "config.toml", algorithm)
-    config = cli(default, args, prog, doc)
+        default = load(Path(run) / "config.toml", experiment)
+    config = cli(default, args, command_of(experiment), experiment.__doc__ or "")
     check(config)
-    check_critic(config, algorithm)
     if run is not None:
         _check_resumed(default, config)
     return config
 
 
-def own_settings(algorithm: str, args: Sequence[str]) -> Config | None:
-    """The settings of the kitchen that a command line names, if it needs some of its own."""
-    if value_after("--env.name", args) not in (None, Kitchen.name):
-        return None
+def _tuned(experiment: type[Experiment], args: Sequence[str]) -> Path:
+    """The file with the settings that were found for the kitchen that a command line names.
+
+    **Raises:** `UsageError` when there is none.
+    """
     layout = value_after("--env.layout", args) or Kitchen.layout
     layout = REFERENCE_NAMES.get(layout, layout)
-    if layout not in KITCHENS:
-        return None
-    path = CONFIGS / f"{algorithm}-{layout}.toml"
-    config = load(path, algorithm)
-    if config == default_config(Kitchen(layout=layout)):
-        return None
-    given = {arg.split("=")[0] for arg in args}
-    if value_after("--devices", args) == "1":
-        given.discard("--devices")
-    if given & set(_WITHOUT_CANDIDATES):
-        config = dataclasses.replace(config, candidates=1)
-    return dataclasses.replace(config, config=path)
+    found = {path.stem: path for path in sorted(CONFIGS.glob(f"{experiment.algorithm}-*.toml"))}
+    name = f"{experiment.algorithm}-{layout}"
+    if name not in found or value_after("--env.name", args) not in (None, Kitchen.name):
+        known = ", ".join(stem.partition("-")[2] for stem in found) or "no kitchen"
+        raise UsageError(
+            f"--config {TUNED} is for kitchens whose settings were tuned, which are with "
+            f"{experiment.algorithm}: {known}. Leave it out for the plain settings."
+        )
+    return found[name]
 
 
-def default_config(env: AbstractWorldConfig) -> Config:
-    """The settings of a run in a world that nobody has changed."""
-    return Config(env=env, **env.run_settings)
+def default_settings(experiment: type[E], env: AbstractWorldConfig | None = None) -> E:
+    """The settings of a run that nobody has changed.
+
+    **Arguments:**
+
+    - `experiment`: what is run.
+    - `env`: in which world, if not in the one that it has by default. What the world has defaults
+        for that the experiment does not know is left out.
+    """
+    world: Any = experiment().env if env is None else env
+    names = {field.name for field in dataclasses.fields(experiment)}
+    own = {name: value for name, value in world.run_settings.items() if name in names}
+    return experiment(env=world, **own)
+
+
+def changed_by_world(config: Experiment) -> str:
+    """The defaults that the world of a run has of its own, as flags, as far as it keeps to them."""
+    plain = dict(_flags(type(config)(env=config.env)))
+    own = dict(_flags(default_settings(type(config), config.env)))
+    now = dict(_flags(config))
+    changed = {flag: x for flag, x in own.items() if x != plain[flag] and now[flag] == x}
+    return ", ".join(f"{flag} {x}" for flag, x in changed.items())
 
 
 def value_after(flag: str, args: Sequence[str]) -> str | None:
@@ -248,7 +185,7 @@ def value_after(flag: str, args: Sequence[str]) -> str | None:
     return found
 
 
-def _check_resumed(before: Config, config: Config) -> None:
+def _check_resumed(before: Experiment, config: Experiment) -> None:
     """Refuses what would make another run of it. Only its length may change."""
     halved = 2 * before.candidate_steps > before.total_steps
     if before.candidates > 1 and halved and config.total_steps != before.total_steps:
@@ -356,43 +293,48 @@ def _one_sentence(box: str) -> str:
     return sentence + hint
 
 
-def load(path: Path, algorithm: str) -> Config:
+def load(path: Path, experiment: type[E]) -> E:
     """Reads a settings file (TOML): the keys are the flags, the tables their prefixes.
 
     **Arguments:**
 
     - `path`: the file.
-    - `algorithm`: who asks; a file that another algorithm wrote is refused.
+    - `experiment`: who asks; a file that another algorithm wrote is refused.
 
     **Raises:** `UsageError` when the file is missing, malformed or another algorithm's, or has an
     unknown key or a value of a wrong type.
     """
+    own = experiment.algorithm
     try:
         table = read_toml(path, _MAX_SETTINGS_BYTES)
-        written_by = table.get("algorithm", algorithm)
-        if written_by not in ALGORITHMS:
+        written_by = table.get("algorithm", own)
+        if written_by != own and written_by not in SHIPPED:
             raise UsageError(
-                f"has {reprlib.repr(written_by)} for 'algorithm', which must be one of "
-                f"{', '.join(map(repr, ALGORITHMS))}."
+                f"has {reprlib.repr(written_by)} for 'algorithm', which must be {own!r}."
             )
-        if written_by != algorithm:
+        if written_by != own:
             raise UsageError(
-                f"is for {written_by}: use experiments/{written_by}.py, or take the line "
-                f"'algorithm' out of it to train with {algorithm}."
+                f"is for {written_by}: use {command_of(page(written_by)).removeprefix('python ')}, "
+                f"or take the line 'algorithm' out of it to train with {own}."
             )
-        return config_from(table)
+        return config_from(table, experiment)
     except UsageError as error:
         raise UsageError(f"The settings file {str(path)!r} {error}") from error
 
 
 def is_written_by_a_run(path: Path) -> bool:
-    """Whether a file is what `dump` writes: every setting of a run, and nothing else."""
+    """Whether a file is what `dump` writes: every setting of a run, and nothing else. Of a page of
+    one's own, whose settings are not known, all those that every experiment has.
+    """
     try:
         table = read_toml(path, _MAX_SETTINGS_BYTES)
-        written_by = table.get("algorithm")
-        if path.is_symlink() or written_by not in ALGORITHMS:
+        if path.is_symlink() or "algorithm" not in table:
             return False
-        return tomllib.loads(dump(written_by, config_from(table))) == table
+        if _PAGE in table:
+            return table.keys() >= _COMMON
+        algorithm = table["algorithm"]
+        known = algorithm in SHIPPED
+        return known and tomllib.loads(dump(config_from(table, page(algorithm)))) == table
     except UsageError:
         return False
 
@@ -408,16 +350,33 @@ def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
         raise UsageError(f"is no TOML: {digits:.200}.") from error
 
 
-def config_from(table: dict[str, Any]) -> Config:
+def config_from(table: dict[str, Any], experiment: type[E]) -> E:
     """The settings in a table, as `dump` writes it.
 
     **Raises:** `UsageError` with half a sentence for an unknown key or a value of a wrong type.
     """
-    table = {key: value for key, value in table.items() if key != "algorithm"}
-    return fill(default_config(_world_in(table)), table, "")
+    about = ("algorithm", _PAGE, *(("config",) if table.get("config") == TUNED else ()))
+    own = {key: value for key, value in table.items() if key not in about}
+    config = fill(default_settings(experiment, _world_in(own)), own, "")
+    return dataclasses.replace(config, config=Path(TUNED)) if "config" in about else config
 
 
-def _world_in(table: dict[str, Any]) -> AbstractWorldConfig:
+def world_from(table: dict[str, Any]) -> AbstractWorldConfig:
+    """The settings of the world in such a table, whatever else there is in it.
+
+    **Raises:** as `config_from`.
+    """
+    own = table.get("env", {})
+    default = _world_in(table) or Kitchen()
+    return fill(default, own, "env.") if isinstance(own, dict) else default
+
+
+def page_of(table: Mapping[str, Any]) -> str | None:
+    """The name of the page that wrote such a table, where it is none of eqgrid's."""
+    return table.get(_PAGE)
+
+
+def _world_in(table: dict[str, Any]) -> AbstractWorldConfig | None:
     env = table.get("env")
     name = env.get("name") if isinstance(env, dict) else None
     if isinstance(name, str) and ":" in name:
@@ -428,7 +387,7 @@ def _world_in(table: dict[str, Any]) -> AbstractWorldConfig:
             f"has {reprlib.repr(name)} for 'env.name', which must be one of "
             f"{', '.join(map(repr, WORLDS))}."
         )
-    return default_world(name)
+    return None if name is None else default_world(name)
 
 
 @contextlib.contextmanager
@@ -511,7 +470,7 @@ def _type_name(hint: Any) -> str:
     )
 
 
-def dump(algorithm: str, config: Config) -> str:
+def dump(config: Experiment) -> str:
     """The text of a settings file with every setting in it, which `load` reads back.
 
     TOML has no word for "none", so what is none is left out.
@@ -525,7 +484,13 @@ def dump(algorithm: str, config: Config) -> str:
         table.pop(name, None)
     if not config.stage:
         del table["stage"]
-    text = tomli_w.dumps({"algorithm": algorithm, **table})
+    experiment = type(config)
+    about = {"algorithm": experiment.algorithm}
+    if not is_shipped(experiment):
+        about[_PAGE] = file_of(experiment).name
+    if config.config == Path(TUNED):
+        about["config"] = TUNED
+    text = tomli_w.dumps({**about, **table})
     try:
         length = len(text.encode())
     except UnicodeEncodeError as error:
@@ -540,13 +505,7 @@ def dump(algorithm: str, config: Config) -> str:
     return text
 
 
-def check_critic(config: Config, algorithm: str) -> None:
-    """**Raises:** `UsageError` when the critics of an algorithm cannot see what they are to see."""
-    if algorithm != "mappo" and config.critic != "joint":
-        raise UsageError(f"--critic is for mappo.py: critics of {algorithm} see what agents see.")
-
-
-def check(config: Config) -> None:
+def check(config: Experiment) -> None:
     """Refuses numbers that are out of range, and what cannot go together.
 
     **Raises:** `UsageError` with one sentence that names the flag.
@@ -556,19 +515,12 @@ def check(config: Config) -> None:
         if value is not None and value <= 0:
             raise UsageError(f"{flag} must be above 0, but is {value:g}.")
     check_installed(config.log)
-    if config.shaping < 0:
-        raise UsageError(f"--shaping must not be negative, but is {config.shaping:g}.")
-    for name in ("shaping", "shaping_steps"):
-        if not config.env.has_shaped_reward and getattr(config, name) != getattr(Config, name):
-            flag = "--" + name.replace("_", "-")
-            raise UsageError(
-                f"{flag} weighs a shaped reward, and --env.name {config.env.name} has none: leave "
-                "it out."
-            )
     config.env.check()
     config.partners.check()
-    if "cnn" in config.network and not config.env.has_images:
-        raise UsageError(f"--network {config.network} reads images: add --env.observation planes.")
+    try:
+        config.check()
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     try:
         config.env.title.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -576,12 +528,6 @@ def check(config: Config) -> None:
             f"--env.layout {config.env.title!r} cannot be stored, since its name is no UTF-8: "
             "rename the file."
         ) from error
-    if config.time_left and config.env.horizon is None:
-        raise UsageError("--time-left counts the steps of an episode: add --env.horizon.")
-    if config.time_left and config.env.has_images:
-        raise UsageError(
-            "--time-left is for features: with --env.observation planes, leave it out."
-        )
     _check_counts(config)
     _check_candidates(config)
     _check_many(config)
@@ -592,7 +538,7 @@ def check(config: Config) -> None:
         )
 
 
-def _check_candidates(config: Config) -> None:
+def _check_candidates(config: Experiment) -> None:
     """Refuses candidates where they have no meaning. Who goes on may do so on more devices."""
     if config.candidates == 1 or config.resume is not None:
         return
@@ -607,7 +553,7 @@ def _check_candidates(config: Config) -> None:
             raise UsageError(f"--candidates cannot be given with {flag}: leave one of them out.")
 
 
-def _check_many(config: Config) -> None:
+def _check_many(config: Experiment) -> None:
     """Refuses what has no meaning where many runs are trained together."""
     if config.sweep_index is not None and config.sweep is None:
         raise UsageError("--sweep.index is a point of a sweep: add --sweep FILE.toml.")
@@ -632,12 +578,12 @@ def _check_many(config: Config) -> None:
         raise UsageError(f"--seed {config.seed} is too large for --num-seeds {config.num_seeds}.")
 
 
-def check_limits(config: Any) -> None:
+def check_limits(config: Any, prefix: str = "--") -> None:
     """Refuses numbers that are out of range.
 
     **Raises:** `UsageError` with one sentence that names the flag.
     """
-    for flag, value in _flags(config):
+    for flag, value in _flags(config, prefix):
         low, high = _LIMITS.get(flag, _ANY_WHOLE)
         if type(value) is int and not low <= value <= high:
             raise UsageError(
@@ -655,7 +601,7 @@ def check_episodes(episodes: int) -> None:
         raise UsageError("--episodes must be at least 2: there is no interval around one episode.")
 
 
-def _check_counts(config: Config) -> None:
+def _check_counts(config: Experiment) -> None:
     """Refuses products of settings that are too large to be counted in 32 bits."""
     steps = config.num_envs * config.ppo.rollout_length
     if steps > _LARGEST_COUNT:
@@ -668,8 +614,6 @@ def _check_counts(config: Config) -> None:
             f"{updates:,} updates are too many gradient steps to be counted: lower --total-steps, "
             "--ppo.num-epochs or --ppo.num-minibatches, or raise --num-envs."
         )
-    if config.shaping_steps // config.num_envs > _LARGEST_COUNT:
-        raise UsageError("--shaping-steps is too large to be counted: lower it.")
 
 
 def _flags(config: Any, prefix: str = "--") -> Iterator[tuple[str, Any]]:

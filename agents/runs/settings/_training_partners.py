@@ -84,6 +84,16 @@ class PartnerSettings:
         return PolicyPartner(policy)
 
 
+@dataclasses.dataclass(frozen=True)
+class GivenPartners(PartnerSettings):
+    """Partners that a program gives, one of whom takes part in every episode."""
+
+    given: OneOf | None = None
+
+    def around(self, world: AbstractEnv) -> AbstractEnv:
+        return WithPartner(world, self.given)
+
+
 def _files_of(path: Path) -> list[Path]:
     """A policy file alone, or all checkpoints of a run, or of each of its seeds. Of those after
     equally many steps, such as the best and the last one, one is taken.

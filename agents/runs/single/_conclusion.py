@@ -21,7 +21,6 @@ from agents.runs.folders._results import write_json
 from agents.runs.settings._config import dump
 from eqgrid.grid import RandomLayouts
 
-from ._build import build_evaluation_env
 from ._curriculum import summary
 from ._evaluator import Evaluator, frozen
 from ._hooks import speed
@@ -52,7 +51,7 @@ class Conclusion:
         settings = self.run.folder / "config.toml"
         if not os.path.exists(settings):  # somebody removed it
             with self.failures.writing(settings):
-                write_whole(settings, dump(self.run.algorithm, self.run.settings).encode())
+                write_whole(settings, dump(self.run.settings).encode())
         result = self._result()
         with self.failures.writing(self.run.folder / "result.json"):
             write_json(self.run.folder / "result.json", result)
@@ -140,7 +139,7 @@ class Conclusion:
         for name, world in worlds.items():
             if self._hurried():
                 break
-            env = build_evaluation_env(self.run.config, world, self.run.config.eval_episodes)
+            env = self.run.config.eval_env(world, self.run.config.eval_episodes)
             evaluator = Evaluator(env, self.evaluator.key, self.evaluator.clock)
             state = self.progress.state
             returns = evaluator.play(
@@ -162,7 +161,7 @@ class Conclusion:
     def draw_film(self, path: Path) -> None:
         """Writes a film of an episode of the last policy."""
         config, state, world = self.run.config, self.progress.state, self.run.plan.world
-        env = frozen(build_evaluation_env(config, world, 1), state.runner.env_state)
+        env = frozen(config.eval_env(world, 1), state.runner.env_state)
         draw = functools.partial(config.env.draw, world)
         with self.failures.writing(path):
             film = film_episode(state.policy, env, draw, self.run.keys[2], config.env.horizon)

@@ -10,7 +10,8 @@ from beartype.door import is_bearable
 
 from agents import PARTS, Part, StopTraining, TrainProgress
 from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import Config, check, fill, read_toml
+from agents.runs.settings._config import check, fill, read_toml
+from agents.runs.settings._experiment import Experiment
 from eqgrid.grid import did_you_mean
 
 from ._evaluator import Evaluator
@@ -70,7 +71,7 @@ class Stage:
     """
 
     name: str
-    config: Config
+    config: Experiment
     gate: Gate | None = None
     steps: int | None = None
     keep: tuple[Part, ...] = PARTS
@@ -155,7 +156,7 @@ _FIXED = {"env": ("name", "normalize_observation"), "ppo": ("rollout_length", "n
 """What all stages of a run share."""
 
 
-def with_curriculum(config: Config) -> Config:
+def with_curriculum(config: Experiment) -> Experiment:
     """The settings with the stages of the file that `--curriculum` names.
 
     **Raises:** `UsageError` when it cannot be read, or has no stages.
@@ -182,7 +183,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
     return tables
 
 
-def stages(config: Config) -> tuple[Stage, ...]:
+def stages(config: Experiment) -> tuple[Stage, ...]:
     """The stages of a run; a single one where it has no curriculum.
 
     **Raises:** `UsageError` when a stage has an unknown setting, one that cannot change, or no end.
@@ -199,13 +200,13 @@ def stages(config: Config) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-def _stage(config: Config, entries: dict[str, Any], number: int, *, last: bool) -> Stage:
+def _stage(config: Experiment, entries: dict[str, Any], number: int, *, last: bool) -> Stage:
     table: _Table = fill(_Table(), entries, "")
     for name, fixed in _FIXED.items():
         for key in fixed:
             if key in getattr(table, name):
                 raise UsageError(f"{name}.{key} is the same in all stages; leave it out.")
-    names = ("env", "ppo", "shaping", "shaping_steps")
+    names = ("env", "ppo", *config.in_one_program)
     config = fill(config, {name: entries[name] for name in names if name in entries}, "")
     check(config)
     gate = _gate(table) if "gate" in entries else None
@@ -214,7 +215,7 @@ def _stage(config: Config, entries: dict[str, Any], number: int, *, last: bool) 
     if not last and gate is None and table.steps is None:
         raise UsageError("it has no end: give it a gate, or steps.")
     # A schedule of its own begins with the stage.
-    own = {"shaping"} if {"shaping", "shaping_steps"} & entries.keys() else set()
+    own = {"shaping"} if {*config.in_one_program} & entries.keys() else set()
     keep: tuple[Part, ...] = tuple(part for part in PARTS if part not in {*table.reset, *own})
     return Stage(table.name or str(number), config, gate, table.steps, keep)
 

@@ -1,7 +1,6 @@
 """What a person sees while agents learn: a bar in a terminal, lines in a file."""
 
 import dataclasses
-import os
 import sys
 from typing import Protocol, final
 
@@ -10,7 +9,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 
 from agents import TrainProgress
-from agents.runs.settings._config import CONFIGS, NO_FILE, Config
+from agents.runs.settings._config import changed_by_world
+from agents.runs.settings._experiment import Experiment
 
 from ._hooks import speed
 
@@ -28,20 +28,18 @@ def open_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 200, emoji=False)
 
 
-def print_preparations(console: Console, config: Config, programs: str) -> None:
-    """Says what there is to know of the world, which settings of its kitchen a run has, and where
-    compiled programs are kept.
+def print_preparations(console: Console, config: Experiment, programs: str) -> None:
+    """Says which settings a run has that nobody has typed, what there is to know of its world, and
+    where compiled programs are kept.
 
     **Arguments:**
 
     - `programs`: what `keep_compiled_programs` says.
     """
-    if config.config is not None and config.config.parent == CONFIGS:
-        console.print(
-            f"settings of {escape(os.path.relpath(config.config))}; --config {NO_FILE} leaves them "
-            "out",
-            highlight=False,
-        )
+    if config.config is not None:
+        console.print(f"settings: {escape(str(config.config))}", highlight=False)
+    if changed := changed_by_world(config):
+        console.print(f"defaults of {config.env.name}: {escape(changed)}", highlight=False)
     for sentence in config.env.remarks():
         console.print(escape(sentence), highlight=False)
     console.print(escape(programs), style="dim", highlight=False)

@@ -17,34 +17,34 @@ from beartype.door import is_bearable
 from agents import CheckpointError
 from agents.runs._metadata import IDENTITY
 from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import OF_THE_PROCESS, Config, dump
+from agents.runs.settings._config import OF_THE_PROCESS, dump
+from agents.runs.settings._experiment import Experiment
 
 _NAME_FILES = ("env.layout", "env.practice", "partners.policies")
 _MOST_NAMES, _LARGEST_FILE = 8, 2**30
 
 
-def identity(algorithm: str, config: Config, files: Mapping[str, str]) -> dict[str, Any]:
+def identity(config: Experiment, files: Mapping[str, str]) -> dict[str, Any]:
     """What a checkpoint says of the run that it belongs to.
 
     **Arguments:**
 
-    - `algorithm`: its name.
     - `config`: the settings of the whole run.
     - `files`: what `digests` said of them before anything was built.
     """
-    fixed = dict(_settings(algorithm, config))
+    fixed = dict(_settings(config))
     for flag in OF_THE_PROCESS:
         fixed.pop(flag, None)
     return {"settings": fixed, "files": dict(files)}
 
 
-def digests(config: Config) -> dict[str, str]:
+def digests(config: Experiment) -> dict[str, str]:
     """A checksum of the files that settings name, by the names of these settings.
 
     **Raises:** `OSError` when one cannot be read.
     """
     found = {}
-    for flag, value in _settings("", config):
+    for flag, value in _settings(config):
         if flag.endswith(_NAME_FILES):
             named = [value] if isinstance(value, str) else value
             parts = [
@@ -115,9 +115,9 @@ def _said(value: Any) -> str:
     return "not given" if value is None else reprlib.repr(value)
 
 
-def _settings(algorithm: str, config: Config) -> Iterator[tuple[str, Any]]:
+def _settings(config: Experiment) -> Iterator[tuple[str, Any]]:
     """All settings, by their flags; those of a stage begin with its number."""
-    table = tomllib.loads(dump(algorithm, config))
+    table = tomllib.loads(dump(config))
     for number, stage in enumerate(table.pop("stage", []), start=1):
         yield from _flat(stage, f"stage {number}: ")
     yield from _flat(table, "--")

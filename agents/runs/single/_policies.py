@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 import equinox as eqx
+import jax
 
 from agents import (
+    ActorCritic,
     CheckpointError,
     TrainedPolicy,
     TrainState,
@@ -19,7 +21,9 @@ from agents import (
 )
 from agents.runs._metadata import IDENTITY, read_metadata
 from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import Config, check_limits, config_from, dump
+from agents.runs.settings._config import check_limits, config_from, dump, page_of, world_from
+from agents.runs.settings._experiment import Experiment
+from agents.runs.settings._page import SHIPPED, page
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen
 from eqgrid import read_regular_text
 
@@ -41,7 +45,7 @@ class Description:
         """The policy, the algorithm and the settings; they are the same in all states of a run."""
         if self._known is None:
             config = dataclasses.replace(self.run.config, env=portable(self.run.plan.settings))
-            settings = tomllib.loads(dump(self.run.algorithm, config))
+            settings = tomllib.loads(dump(config))
             self._known = {
                 **describe_policy(state, self.run.plan.train_env),
                 "run": settings,
@@ -91,41 +95,48 @@ class SavedPolicy:
     path: Path
     policy: TrainedPolicy
     metadata: dict[str, Any]
-    config: Config
+    config: Experiment
 
     def trained_in(self) -> AbstractWorldConfig:
         """The settings of the world that it was trained in; those of `config` may have another
         layout.
         """
-        return config_from(self.metadata["run"]).env
+        return world_from(self.metadata["run"])
 
 
 def read_policy(
-    name: Path, which: Literal["best", "last"] | None, layout: str | None = None
+    name: Path,
+    which: Literal["best", "last"] | None,
+    layout: str | None = None,
+    own_page: type[Experiment] | None = None,
 ) -> SavedPolicy:
     """Reads the policy of a run.
 
     **Arguments:**
 
     - `name`: the folder of a run, a policy file or a checkpoint.
-    - `which`: which checkpoint of a folder; as in `find_policy`.
-    - `layout`: another layout than the one it was trained in.
+    - `which`: which checkpoint of the folder; as in `find_policy`.
+    - `layout`: another layout than the one that it was trained in.
+    - `own_page`: the page that trained it, where it is none of eqgrid's.
 
     **Raises:** `CheckpointError` when there is no policy, or it is damaged, or its world is that of
-    a layout file; `UsageError` when it does not say what it was trained in, or does not have the
-    other layout.
+    a layout file; `UsageError` when it does not say what it was trained in, does not have the
+    other layout, or was trained by a page that is not given.
     """
     path = find_policy(name, which)
-    policy, metadata = load_policy(path), read_metadata(path)
+    metadata = read_metadata(path)
     settings = metadata.get("run")
     if settings is None:
+        load_policy(path)  # a damaged file is said to be one
         raise UsageError(
             f"The policy {str(path)!r} does not say what it was trained in, since no command line "
             "saved it: evaluate it in Python, with agents.evaluate."
         )
-    config = _config_of(path, settings)
+    experiment = _experiment_of(path, settings, own_page)
+    policy = load_policy(path, like=_built_by(path, settings, experiment))
+    config = _config_of(path, settings, experiment)
     if layout is not None:
-        config = config_from(_in_layout(settings, layout))
+        config = config_from(_in_layout(settings, layout), experiment)
     elif files := config.env.layout_files:
         raise CheckpointError(
             f"The policy {str(path)!r} was trained in the layout {files[0]!r:.200}, which is no "
@@ -135,20 +146,60 @@ def read_policy(
     return SavedPolicy(str(name), path, policy, metadata, config)
 
 
+def _experiment_of(
+    path: Path, settings: dict[str, Any], own_page: type[Experiment] | None
+) -> type[Experiment]:
+    """**Raises:** `UsageError` when its page is not given, `CheckpointError` when there is none."""
+    named = page_of(settings)
+    if named is not None and own_page is None:
+        raise UsageError(
+            f"The policy {str(path)!r} was trained by a page of its own, {named!r:.100}: add "
+            "--page and that file."
+        )
+    if named is not None and own_page is not None:
+        return own_page
+    if settings.get("algorithm") not in SHIPPED:
+        raise CheckpointError(
+            f"The settings in the policy {str(path)!r} are of no known algorithm, but of "
+            f"{settings.get('algorithm')!r:.100}."
+        )
+    return page(settings["algorithm"])
+
+
+def _built_by(
+    path: Path, settings: dict[str, Any], experiment: type[Experiment]
+) -> ActorCritic | None:
+    """The networks, without their numbers, that a page of one's own builds; nothing for ours, which
+    a policy file describes.
+    """
+    if page_of(settings) is None:
+        return None
+    config = _config_of(path, settings, experiment)
+    env = config.eval_env(config.env.build(train=False), 1)
+    return eqx.filter_eval_shape(config.policy, env, jax.random.key(0))
+
+
 def world_of(path: Path) -> AbstractWorldConfig | None:
     """The settings of the world that a policy was trained in, if its file says so.
 
     **Raises:** `CheckpointError` when the file is damaged, or the settings are.
     """
     settings = read_metadata(path).get("run")
-    return None if settings is None else _config_of(path, settings).env
+    if settings is None:
+        return None
+    try:
+        env = world_from(settings)
+        check_limits(env, "--env.")
+    except UsageError as error:
+        raise CheckpointError(f"The settings in the policy {str(path)!r} {error}") from error
+    return env
 
 
-def _config_of(path: Path, settings: dict[str, Any]) -> Config:
+def _config_of(path: Path, settings: dict[str, Any], experiment: type[Experiment]) -> Experiment:
     """**Raises:** `CheckpointError` when the settings are not those of a run."""
     where = f"The settings in the policy {str(path)!r}"
     try:
-        config = config_from(settings)
+        config = config_from(settings, experiment)
     except UsageError as error:
         raise CheckpointError(f"{where} {error}") from error
     try:

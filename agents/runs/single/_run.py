@@ -13,7 +13,7 @@ from jaxtyping import PRNGKeyArray
 from agents import TrainState
 from agents.runs._process import Process
 from agents.runs.folders._history import History
-from agents.runs.settings._config import Config
+from agents.runs.settings._experiment import Experiment
 from agents.runs.worlds._world_config import AbstractWorldConfig
 from eqgrid import AbstractEnv, AbstractVectorEnv
 from eqgrid.grid import RandomLayouts
@@ -59,7 +59,6 @@ class Run:
 
     **Arguments:**
 
-    - `algorithm`: its name, for people and for files.
     - `settings`: those of the whole run.
     - `stages`, `plans`: its stages, at least one, and what follows from their settings.
     - `process`: its clock, and the signals that ask it to end.
@@ -70,8 +69,7 @@ class Run:
     - `number`: which stage it is in, from 0.
     """
 
-    algorithm: str
-    settings: Config
+    settings: Experiment
     stages: tuple[Stage, ...]
     plans: tuple[Plan, ...]
     process: Process
@@ -82,9 +80,14 @@ class Run:
     number: int = 0
 
     @property
+    def algorithm(self) -> str:
+        """Its name, for people and for files."""
+        return self.settings.algorithm
+
+    @property
     def identity(self) -> dict[str, Any]:
         """What its checkpoints say of it, whatever its settings file says later."""
-        return identity(self.algorithm, self.settings, self.files)
+        return identity(self.settings, self.files)
 
     @property
     def stage(self) -> Stage:
@@ -92,7 +95,7 @@ class Run:
         return self.stages[self.number]
 
     @property
-    def config(self) -> Config:
+    def config(self) -> Experiment:
         """The settings of that stage."""
         return self.stage.config
 

@@ -1,16 +1,16 @@
 """Where runs begin: fresh policies in fresh environments."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 from jaxtyping import PRNGKeyArray, Shaped
 
-from agents import PPO, TrainState, check_memory, init_train_state
+from agents import TrainState, check_memory
+from agents.runs.settings._experiment import Experiment
 from eqgrid import AbstractVectorEnv
 
-from ._build import networks
 from ._run import Run
 
 _T = TypeVar("_T")
@@ -21,13 +21,7 @@ def start(run: Run, key: PRNGKeyArray) -> TrainState:
 
     **Raises:** `OutOfMemory`.
     """
-    return run_once(
-        init_train_state,
-        run.config.ppo,
-        run.plan.train_env,
-        key,
-        **networks(run.algorithm, run.config),
-    )
+    return run_once(draw(run.config), run.plan.train_env, key)
 
 
 def run_once(function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
@@ -45,14 +39,7 @@ def run_once(function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
 
 def shapes(run: Run) -> TrainState:
     """The shapes and dtypes of that state, for `restore`."""
-    key = jax.random.key(0)
-    return eqx.filter_eval_shape(
-        init_train_state,
-        run.config.ppo,
-        run.plan.train_env,
-        key,
-        **networks(run.algorithm, run.config),
-    )
+    return eqx.filter_eval_shape(draw(run.config), run.plan.train_env, jax.random.key(0))
 
 
 def start_together(runs: Sequence[Run], keys: Shaped[PRNGKeyArray, " runs"]) -> TrainState:
@@ -65,28 +52,25 @@ def start_together(runs: Sequence[Run], keys: Shaped[PRNGKeyArray, " runs"]) -> 
 
     **Raises:** `OutOfMemory`.
     """
-    return run_once(_init_all, *_arguments(runs), keys)
+    return run_once(_init_all(runs), runs[0].plan.train_env, keys)
 
 
 def shapes_together(runs: Sequence[Run], number: int) -> TrainState:
     """The shapes of so many states in one, for `restore`."""
-    return eqx.filter_eval_shape(
-        _init_all, *_arguments(runs), jax.random.split(jax.random.key(0), number)
-    )
+    keys = jax.random.split(jax.random.key(0), number)
+    return eqx.filter_eval_shape(_init_all(runs), runs[0].plan.train_env, keys)
 
 
-def _arguments(runs: Sequence[Run]) -> tuple[Any, ...]:
-    first = runs[0]
-    return first.config.ppo, first.plan.train_env, networks(first.algorithm, first.config)
+def _init_all(runs: Sequence[Run]) -> Callable[..., TrainState]:
+    return eqx.filter_vmap(draw(runs[0].config), in_axes=(None, 0))
 
 
-def _init_all(
-    ppo: PPO,
-    env: AbstractVectorEnv,
-    networks: Mapping[str, Any],
-    keys: Shaped[PRNGKeyArray, " runs"],
-) -> TrainState:
-    def init(key: PRNGKeyArray) -> TrainState:
-        return init_train_state(ppo, env, key, **networks)
+def draw(config: Experiment) -> Callable[[AbstractVectorEnv, PRNGKeyArray], TrainState]:
+    """What draws the policy of a page, and enters environments with it."""
+    ppo = config.learner().with_arrays()
 
-    return eqx.filter_vmap(init)(keys)
+    def init(env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
+        policy_key, run_key = jax.random.split(key)
+        return ppo.init(config.policy(env, policy_key), env, run_key)
+
+    return init

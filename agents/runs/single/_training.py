@@ -120,7 +120,7 @@ def run_loggers(run: Run) -> Iterator[list[Logger]]:
         csv_rows=run.history.rows,
         json_rows=run.history.json_rows,
         env_steps=run.history.env_steps,
-        settings=tomllib.loads(dump(run.algorithm, run.settings)),
+        settings=tomllib.loads(dump(run.settings)),
     )
     try:
         yield loggers
@@ -186,7 +186,7 @@ def _train(
         hooks = (*_hooks(run, watchers), *watchers.more, watchers.display)
         measure = staged if run.in_curriculum else evaluator
     progress = train(
-        run.config.ppo,
+        run.config.learner(),
         plan.train_env,
         state,
         num_updates=measured["update"] if over else plan.num_updates,

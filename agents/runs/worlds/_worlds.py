@@ -78,7 +78,8 @@ class Kitchen(AbstractWorldConfig):
 
     @property
     def run_settings(self) -> RunSettings:
-        return {"ppo": PPO(normalize_values=True, advantage_std_offset=1.0)}
+        ppo = PPO(normalize_values=True, advantage_std_offset=1.0, entropy_coefficient=0.05)
+        return {"ppo": ppo}
 
     @property
     def rules(self) -> str | None:
@@ -145,6 +146,13 @@ class Kitchen(AbstractWorldConfig):
         return (
             world if len(names) == 1 else RandomLayouts(world, LayoutPool(stack_layouts(layouts)))
         )
+
+    def remarks(self) -> tuple[str, ...]:
+        if not self.practice:
+            return ()
+        number = f"{len(self.practice)} kitchen{'s' * (len(self.practice) > 1)}"
+        verb = "are" if len(self.practice) > 1 else "is"
+        return (f"trained in {number} besides, which {verb} never evaluated in",)
 
     def obstacle(self) -> str | None:
         if self.layout == GENERATED:

@@ -1,0 +1,125 @@
+"""What an experiment is: settings, and methods that build the parts of a run from them."""
+
+import abc
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import tyro
+from jaxtyping import PRNGKeyArray
+
+from agents import PPO, ActorCritic
+from agents.runs.display._loggers import LoggerName
+from agents.runs.worlds._world_config import AbstractWorldConfig
+from agents.runs.worlds._worlds import Kitchen
+from eqgrid import AbstractEnv, AbstractVectorEnv
+
+from ._training_partners import PartnerSettings
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment(abc.ABC):
+    """The settings that every experiment has, which are its flags, and what it builds from them.
+
+    A page such as `experiments/ippo.py` is one: it adds settings of its own as fields, and says in
+    methods which world, wrappers and networks they stand for. `run_experiment` does the rest.
+    """
+
+    algorithm: ClassVar[str]
+    """Its name, for people and for files."""
+    in_one_program: ClassVar[tuple[str, ...]] = ()
+    """Real or whole numbers that are arrays of the training environments: runs that differ in
+    nothing else are trained by one compiled program, and each stage of a curriculum may have its
+    own."""
+
+    env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
+    ppo: PPO = dataclasses.field(default_factory=PPO)
+    partners: PartnerSettings = dataclasses.field(default_factory=PartnerSettings)
+    seed: int = 0
+    """Seed of everything that is random."""
+    num_seeds: int = 1
+    """Runs with this and the following seeds, trained at once."""
+    candidates: int = 1
+    """Agents that learn at first; the best one goes on."""
+    candidate_steps: int = 600_000
+    """Environment steps of each of them, at most half of the run."""
+    total_steps: int = 4_000_000
+    """Length of training, in environment steps."""
+    num_envs: int = 64
+    """Environments side by side."""
+    devices: int | Literal["all"] = 1
+    """Devices that environments are spread over, or all."""
+    distributed: bool = False
+    """Train with all devices of several processes or hosts."""
+    eval_every: int = 100_000
+    """Environment steps between two evaluations."""
+    eval_episodes: int = 64
+    """Episodes in a periodic evaluation."""
+    final_episodes: int = 256
+    """Episodes in the evaluation at the end."""
+    stop_at_return: float | None = None
+    """End when an evaluation reaches this mean return."""
+    patience: int | None = None
+    """End when so many evaluations in a row were no better."""
+    max_kl: float | None = None
+    """End when a block of updates moves further, in nats."""
+    checkpoint_every: int | None = None
+    """Environment steps between two checkpoints that stay."""
+    log: tuple[LoggerName, ...] = ()
+    """Write the log in these forms, too."""
+    max_hours: float | None = None
+    """Save and end after so long; --resume goes on."""
+    profile: bool = False
+    """Write a trace of one block, for Perfetto."""
+    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml|tuned")] = None
+    """Settings file, or those that were found for the kitchen; flags replace what it says."""
+    curriculum: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """File with stages, one world after another."""
+    stage: Annotated[tuple[dict[str, Any], ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
+    """The tables of the stages, in settings files."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the run; a new one in runs/ if none."""
+    overwrite: bool = False
+    """Replace an older run in the folder."""
+    resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
+    """Folder of a run to go on with."""
+    sweep: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """Train with every combination of settings in a file."""
+    sweep_index: Annotated[int | None, tyro.conf.arg(name="sweep.index")] = None
+    """Train only this point of the sweep, counted from 0."""
+
+    @abc.abstractmethod
+    def observe(self, world: AbstractEnv) -> AbstractEnv:
+        """The world as agents see it, without anything that only critics are shown."""
+
+    @abc.abstractmethod
+    def train_env(self) -> AbstractVectorEnv:
+        """The environments that agents learn in; they reset themselves.
+
+        **Raises:** `ValueError` when there is no such world.
+        """
+
+    @abc.abstractmethod
+    def eval_env(
+        self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
+    ) -> AbstractVectorEnv:
+        """The environments of evaluations, with nothing but the reward of the game.
+
+        **Arguments:**
+
+        - `world`: what `env.build(train=False)` gave, or another layout of it.
+        - `num_envs`: how many episodes are played at once.
+        - `totals`: the entries of `info` that are summed over each episode.
+        """
+
+    @abc.abstractmethod
+    def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
+        """Draws the networks of actor and critic, and says what the critic is shown."""
+
+    def learner(self) -> PPO:
+        """The algorithm: PPO as the settings say, unless a page replaces parts of it."""
+        return self.ppo
+
+    def check(self) -> None:  # noqa: B027 (most pages need none)
+        """**Raises:** `ValueError` with one sentence when its own settings cannot go together."""

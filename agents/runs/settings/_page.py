@@ -1,0 +1,83 @@
+"""Pages: files such as `experiments/ippo.py`, each of which defines one experiment."""
+
+import functools
+import hashlib
+import importlib.util
+import inspect
+import os
+import sys
+from pathlib import Path
+
+from agents.runs._shipped import shipped
+from agents.runs.display._errors import UsageError
+from eqgrid import read_regular_text
+
+from ._experiment import Experiment
+
+SHIPPED = ("ippo", "mappo", "body")
+"""The pages that come with eqgrid, by the names of their algorithms."""
+
+
+@functools.cache
+def page(algorithm: str) -> type[Experiment]:
+    """The experiment of a page that comes with eqgrid.
+
+    **Arguments:**
+
+    - `algorithm`: one of `SHIPPED`.
+    """
+    return _experiment_in(shipped(f"{algorithm}.py"))
+
+
+def load_page(path: Path) -> type[Experiment]:
+    """The experiment of a page of one's own. Its code is run, so only a person may name it.
+
+    **Raises:** `UsageError` when there is no such file, or it does not define one experiment.
+    """
+    if path.suffix != ".py" or not path.is_file():
+        raise UsageError(f"--page {str(path)!r} is no Python file.")
+    return _experiment_in(path)
+
+
+def _experiment_in(path: Path) -> type[Experiment]:
+    name = f"eqgrid_page_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses look for the names in annotations
+    spec.loader.exec_module(module)
+    found = [
+        kind
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, Experiment) and kind.__module__ == name
+    ]
+    if len(found) != 1:
+        raise UsageError(
+            f"The page {str(path)!r} must define one class that is an Experiment, but defines "
+            f"{len(found)}."
+        )
+    return found[0]
+
+
+def file_of(experiment: type[Experiment]) -> Path:
+    """The page that defines an experiment."""
+    return Path(inspect.getfile(experiment))
+
+
+def is_shipped(experiment: type[Experiment]) -> bool:
+    """Whether its page is one of eqgrid's, or an exact copy, so that whoever reads a run of it can
+    build the same again.
+    """
+    if experiment.algorithm not in SHIPPED:
+        return False
+    own, ours = file_of(experiment), shipped(f"{experiment.algorithm}.py")
+    return own.samefile(ours) or read_regular_text(str(own)) == read_regular_text(str(ours))
+
+
+def command_of(experiment: type[Experiment]) -> str:
+    """How a person runs its page."""
+    path = file_of(experiment)
+    if path.parent.name == "pages" and is_shipped(experiment):
+        return f"eqgrid-{experiment.algorithm}"
+    return f"python {min(os.path.relpath(path), str(path), key=len)}"
