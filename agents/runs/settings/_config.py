@@ -28,6 +28,7 @@ from eqgrid import MAX_TEXT_BYTES, read_regular_text
 from eqgrid.envs.overcooked import REFERENCE_NAMES
 
 from ._experiment import Experiment
+from ._limits import LARGEST_SEED, check_limits as check_limits, flags
 from ._page import SHIPPED, command_of, file_of, is_shipped, page
 
 T = TypeVar("T")
@@ -39,7 +40,6 @@ CONFIGS = shipped("configs")
 TUNED = "tuned"
 
 _LARGEST_COUNT = 2**31 - 1
-_SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of 32 bits
 _PAGE = "page"
 """What settings files call the page that wrote them, where it is none of eqgrid's."""
 _NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
@@ -54,60 +54,6 @@ _MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
 
 _WITHOUT_CANDIDATES = ("--curriculum", "--sweep", "--devices", "--distributed")
 """What has no candidates."""
-
-_LIMITS = {
-    "--seed": (0, 2**32 - 1),  # what a jax key holds
-    "--num-seeds": (1, 1024),
-    "--candidates": (1, 1024),
-    "--candidate-steps": (1, 10**15),
-    "--sweep.index": (0, 10**6),
-    "--total-steps": (1, 10**15),
-    "--num-envs": (1, 2**24),
-    "--width": (1, 2**16),
-    "--shaping-steps": (0, 10**15),
-    "--eval-every": (1, 10**15),
-    "--eval-episodes": (1, 2**20),
-    "--devices": (1, 2**20),
-    "--patience": (1, 10**9),
-    "--checkpoint-every": (1, 10**15),
-    "--final-episodes": (1, 2**20),
-    "--episodes": (1, 2**14),
-    "--best-response-steps": (1, 10**9),
-    "--count": (1, 10_000),
-    "--cell-pixels": (4, 128),
-    "--env.horizon": (1, 100_000),
-    "--env.generated.pool": (0, 2**20),
-    "--env.generated.height": (3, 127),
-    "--env.generated.width": (3, 127),
-    "--env.generated.smallest-height": (3, 127),
-    "--env.generated.smallest-width": (3, 127),
-    "--env.generated.num-agents": (1, 35),
-    "--env.generated.onions": (1, 100),
-    "--env.generated.tomatoes": (0, 100),
-    "--env.generated.dishes": (1, 100),
-    "--env.generated.pots": (1, 100),
-    "--env.generated.servings": (1, 100),
-    "--env.generated.green": (1, 100),
-    "--env.generated.yellow": (0, 100),
-    "--env.generated.red": (0, 100),
-    "--env.generated.rubble": (0, 1000),
-    "--env.generated.high-rubble": (0, 1000),
-    "--env.generated.doors": (0, 3),
-    "--env.num-agents": (1, 35),
-    "--env.num-food": (1, 1000),
-    "--env.radius": (1, 127),
-    "--env.sight": (0, 127),
-    "--env.size": (1, 125),
-    "--env.view-radius": (0, 127),
-    "--ppo.rollout-length": (1, 2**20),
-    "--ppo.num-epochs": (1, 2**20),
-    "--ppo.num-minibatches": (1, 2**24),
-    "--ppo.chunk-length": (0, 2**20),
-}
-"""The lowest and the highest value of every whole number."""
-
-_ANY_WHOLE = (-(2**31), 2**31 - 1)
-"""Those of a setting of somebody's own world, which checks it itself."""
 
 
 def parse(experiment: type[E], args: Sequence[str]) -> E:
@@ -167,9 +113,9 @@ def default_settings(experiment: type[E], env: AbstractWorldConfig | None = None
 
 def changed_by_world(config: Experiment) -> str:
     """The defaults that the world of a run has of its own, as flags, as far as it keeps to them."""
-    plain = dict(_flags(type(config)(env=config.env)))
-    own = dict(_flags(default_settings(type(config), config.env)))
-    now = dict(_flags(config))
+    plain = dict(flags(type(config)(env=config.env)))
+    own = dict(flags(default_settings(type(config), config.env)))
+    now = dict(flags(config))
     changed = {flag: x for flag, x in own.items() if x != plain[flag] and now[flag] == x}
     return ", ".join(f"{flag} {x}" for flag, x in changed.items())
 
@@ -192,8 +138,8 @@ def _check_resumed(before: Experiment, config: Experiment) -> None:
         raise UsageError(
             "--total-steps cannot change in this run, since its candidates had half of it."
         )
-    for flag, value in _flags(config):
-        if flag not in OF_THE_PROCESS and value != dict(_flags(before))[flag]:
+    for flag, value in flags(config):
+        if flag not in OF_THE_PROCESS and value != dict(flags(before))[flag]:
             raise UsageError(
                 f"{flag} cannot be given with --resume: a run goes on with its own settings, and "
                 f"only {', '.join(OF_THE_PROCESS[1:])} may change."
@@ -574,25 +520,8 @@ def _check_many(config: Experiment) -> None:
         raise UsageError(f"--max-kl cannot be given with {flag}, where runs end together.")
     if "wandb" in config.log:
         raise UsageError(f"--log wandb cannot be given with {flag}: it logs one run of a process.")
-    if config.seed + config.num_seeds - 1 > _LIMITS["--seed"][1]:
+    if config.seed + config.num_seeds - 1 > LARGEST_SEED:
         raise UsageError(f"--seed {config.seed} is too large for --num-seeds {config.num_seeds}.")
-
-
-def check_limits(config: Any, prefix: str = "--") -> None:
-    """Refuses numbers that are out of range.
-
-    **Raises:** `UsageError` with one sentence that names the flag.
-    """
-    for flag, value in _flags(config, prefix):
-        low, high = _LIMITS.get(flag, _ANY_WHOLE)
-        if type(value) is int and not low <= value <= high:
-            raise UsageError(
-                f"{flag} must be at least {low} and at most {high}, but is {reprlib.repr(value)}."
-            )
-        if type(value) is float and not abs(value) <= _LARGEST_FLOAT:
-            raise UsageError(f"{flag} must be a finite number, but is {value:g}.")
-        if type(value) is float and 0 < abs(value) < _SMALLEST_FLOAT:
-            raise UsageError(f"{flag} is too small for a number of 32 bits: {value:g}.")
 
 
 def check_episodes(episodes: int) -> None:
@@ -614,14 +543,3 @@ def _check_counts(config: Experiment) -> None:
             f"{updates:,} updates are too many gradient steps to be counted: lower --total-steps, "
             "--ppo.num-epochs or --ppo.num-minibatches, or raise --num-envs."
         )
-
-
-def _flags(config: Any, prefix: str = "--") -> Iterator[tuple[str, Any]]:
-    """Every setting, by the name of its flag."""
-    for field in dataclasses.fields(config):
-        name, value = field.name.replace("_", "-"), getattr(config, field.name)
-        name = {"sweep-index": "sweep.index"}.get(name, name)
-        if dataclasses.is_dataclass(value):
-            yield from _flags(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
