@@ -10,8 +10,10 @@ with `run_experiment`.
 import dataclasses
 import functools
 from collections.abc import Sequence
+from typing import Annotated
 
 from jaxtyping import PRNGKeyArray
+from msgspec import Meta
 
 from agents import MLP, ActorCritic, LocalObservation, Precision, actor_critic
 from agents.runs import AbstractWorldConfig, BodyWorld, Experiment, run_experiment
@@ -36,7 +38,7 @@ class Body(Experiment):
     # Every field is a flag. Those of the world (--env.model), of PPO (--ppo.learning-rate) and of
     # the run itself (--total-steps, --num-envs, --seed) are inherited.
     env: AbstractWorldConfig = dataclasses.field(default_factory=BodyWorld)
-    width: int = 64
+    width: Annotated[int, Meta(ge=1, le=2**16)] = 64
     """Units in a hidden layer."""
     precision: Precision = "float32"
     """What hidden layers compute with; bfloat16 is for accelerators."""

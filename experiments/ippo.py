@@ -10,9 +10,10 @@ and films come with `run_experiment`.
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 from jaxtyping import PRNGKeyArray
+from msgspec import Meta
 
 from agents import CNN, GRU, MLP, ActorCritic, LocalObservation, Precision, actor_critic
 from agents.runs import Experiment, run_experiment
@@ -42,7 +43,7 @@ class IPPO(Experiment):
     # partners and of the run itself (--total-steps, --num-envs, --seed) are inherited.
     network: Literal["mlp", "cnn", "gru", "cnn-gru"] = "mlp"
     """Kind of network of actor and critic; gru remembers."""
-    width: int = 64
+    width: Annotated[int, Meta(ge=1, le=2**16)] = 64
     """Units in a hidden layer."""
     parameters: Literal["shared", "independent"] = "shared"
     """Whether all agents use the same parameters."""
@@ -52,9 +53,9 @@ class IPPO(Experiment):
     """Tell each agent which one it is."""
     time_left: bool = False
     """Tell agents the share of the episode that is left."""
-    shaping: float = 1.0
+    shaping: Annotated[float, Meta(ge=0)] = 1.0
     """Weight of the shaped reward at the start."""
-    shaping_steps: int = 2_000_000
+    shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 2_000_000
     """Environment steps until it has faded to 0."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
@@ -90,6 +91,13 @@ class IPPO(Experiment):
         return actor_critic(env, key, network=network, view=LocalObservation(), shared=shared)
 
     def check(self) -> None:
+        for name in ("shaping", "shaping_steps"):
+            changed = getattr(self, name) != getattr(type(self), name)
+            if changed and not self.env.has_shaped_reward:
+                raise ValueError(
+                    f"--{name.replace('_', '-')} weighs a shaped reward, and --env.name "
+                    f"{self.env.name} has none: leave it out."
+                )
         if "cnn" in self.network and not self.env.has_images:
             raise ValueError(
                 f"--network {self.network} reads images: add --env.observation planes."

@@ -11,13 +11,16 @@ from typing import Annotated, Any
 
 import jax
 import tyro
+from msgspec import Meta
 from PIL import Image
 from rich.markup import escape
 
 from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.folders._results import open_results
-from agents.runs.settings._config import check_limits, cli, value_after
+from agents.runs.settings._config import value_after
+from agents.runs.settings._flags import read_flags
+from agents.runs.settings._limits import Seed
 from agents.runs.worlds._generated import NAME as GENERATED
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen, default_world
 from eqgrid.grid import Layout, draw_layouts, render
@@ -28,11 +31,11 @@ class Config:
     """Draws layouts for a world, and leaves a sheet of pictures and a file with their texts."""
 
     env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
-    count: int = 24
+    count: Annotated[int, Meta(ge=1, le=10_000)] = 24
     """How many layouts are drawn."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of what is drawn."""
-    cell_pixels: int = 16
+    cell_pixels: Annotated[int, Meta(ge=4, le=128)] = 16
     """Side of a cell, in pixels."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; a new one in runs/ if none."""
@@ -62,8 +65,7 @@ def run(args: Sequence[str]) -> None:
     if not hasattr(world, "generated"):
         raise UsageError(f"No layouts are drawn for {world.name}; see --env.generated in --help.")
     default = Config(env=dataclasses.replace(world, layout=GENERATED))
-    config = cli(default, args, "python experiments/layouts.py", Config.__doc__ or "")
-    check_limits(config)
+    config = read_flags(default, args, "experiments/layouts.py")
     config.env.check()
     with as_usage_error():
         layouts = config.env.generator()

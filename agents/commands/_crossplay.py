@@ -12,6 +12,7 @@ import jax
 import numpy as np
 import tyro
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from msgspec import Meta
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -26,7 +27,8 @@ from agents.runs.display._errors import UsageError
 from agents.runs.display._figure import new_figure, write_figure
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import open_results, write_csv, write_json
-from agents.runs.settings._config import check_episodes, check_limits, cli
+from agents.runs.settings._flags import read_flags
+from agents.runs.settings._limits import Seed
 from agents.runs.settings._page import load_page
 from agents.runs.single._policies import SavedPolicy, read_policy
 from eqgrid import AbstractEnv, AbstractPartner, play, stack_partners
@@ -49,11 +51,11 @@ class Config:
     """Of a folder: policy.safetensors, or a checkpoint."""
     layout: str | None = None
     """Another layout than the one trained in."""
-    episodes: int = 128
+    episodes: Annotated[int, Meta(ge=2, le=2**14)] = 128
     """Episodes of every pair, in each order."""
     greedy: bool = False
     """Take the most probable actions, instead of drawing them."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of everything that is random."""
     page: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
     """The page that trained them, where it is one of your own; its code is run."""
@@ -69,7 +71,7 @@ def crossplay_command() -> None:
 def run(args: Sequence[str]) -> None:
     """**Raises:** what `run_command` turns into a sentence."""
     started = time.perf_counter()
-    config = cli(Config(), args, "python experiments/crossplay.py", Config.__doc__ or "")
+    config = read_flags(Config(), args, "experiments/crossplay.py")
     _check(config)
     policies = read_all(config.policies, config.which, config.layout, config.page)
     if len(policies) < 2:
@@ -108,10 +110,8 @@ def run(args: Sequence[str]) -> None:
 
 def _check(config: Config) -> None:
     """**Raises:** `UsageError` for flags that are out of range."""
-    check_limits(config)
     if not config.policies:
         raise UsageError("Name the folders of runs, or policy files; --help says more.")
-    check_episodes(config.episodes)
 
 
 def read_all(

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import tyro
 from jaxtyping import Float
+from msgspec import Meta
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -22,8 +23,8 @@ from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import open_results, write_csv, write_json
-from agents.runs.settings._config import check_episodes, check_limits, cli
 from agents.runs.settings._experiment import Experiment
+from agents.runs.settings._flags import read_flags
 from eqgrid import AbstractPartner, OneOf
 
 from ._best_responses import BestResponses, train_best_response
@@ -48,11 +49,11 @@ class Config:
     """Leave out the partners that are trained policies."""
     which: Literal["policy", "best", "last"] = "policy"
     """Of a folder: policy.safetensors, or a checkpoint."""
-    episodes: int = 64
+    episodes: Annotated[int, Meta(ge=2, le=2**14)] = 64
     """Episodes with every partner, in each seat."""
     train_best_responses: bool = False
     """First train the best responses that are not known yet, which takes minutes for each."""
-    best_response_steps: int = 1_000_000
+    best_response_steps: Annotated[int, Meta(ge=1, le=10**9)] = 1_000_000
     """How many steps a best response learns from."""
     greedy: bool = False
     """Take the most probable actions, instead of drawing them."""
@@ -69,7 +70,7 @@ def partners_command() -> None:
 
 def run(args: Sequence[str]) -> None:
     """**Raises:** what `run_command` turns into a sentence."""
-    config = cli(Config(), args, "python experiments/partners.py", Config.__doc__ or "")
+    config = read_flags(Config(), args, "experiments/partners.py")
     _check(config)
     held_out, seed = read_held_out(config.partners)
     held_out = [x for x in held_out if x.kind != "policy" or not config.scripts_only]
@@ -122,10 +123,8 @@ def run(args: Sequence[str]) -> None:
 
 def _check(config: Config) -> None:
     """**Raises:** `UsageError` for flags that are out of range."""
-    check_limits(config)
     if not config.policies:
         raise UsageError("Name the folder of a run, or a policy file; --help says more.")
-    check_episodes(config.episodes)
 
 
 def _train(

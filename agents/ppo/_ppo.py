@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeAlias, final
+from typing import Annotated, Any, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -12,6 +12,7 @@ import optax
 from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
+from msgspec import Meta
 
 from agents.policies._heads import ActionDistribution
 from agents.policies._policy import ActorCritic
@@ -108,11 +109,11 @@ class PPO(eqx.Module):
     whole numbers and the switches decide shapes and branches, so they are static.
     """
 
-    rollout_length: int = eqx.field(default=128, static=True)
+    rollout_length: Annotated[int, Meta(ge=1, le=2**20)] = eqx.field(default=128, static=True)
     """Steps per environment and update."""
-    num_epochs: int = eqx.field(default=4, static=True)
+    num_epochs: Annotated[int, Meta(ge=1, le=2**20)] = eqx.field(default=4, static=True)
     """Passes over the rollout per update."""
-    num_minibatches: int = eqx.field(default=8, static=True)
+    num_minibatches: Annotated[int, Meta(ge=1, le=2**24)] = eqx.field(default=8, static=True)
     """Gradient steps per epoch."""
     learning_rate: Hyperparameter = _number(1e-3)
     """Step size of Adam."""
@@ -146,7 +147,7 @@ class PPO(eqx.Module):
     """Subtract their mean, divide by their deviation."""
     advantage_std_offset: Hyperparameter = _number(1e-8)
     """Added to that deviation, in rewards; a large one damps noise."""
-    chunk_length: int = eqx.field(default=0, static=True)
+    chunk_length: Annotated[int, Meta(ge=0, le=2**20)] = eqx.field(default=0, static=True)
     """Steps of a recurrent replay (0: the whole rollout)."""
     store_states: bool = eqx.field(default=False, static=True)
     """Keep states and observe them anew: saves memory."""

@@ -9,7 +9,7 @@ import pytest
 
 from agents import actor_critic, evaluate
 from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import check_limits
+from agents.runs.settings._limits import check_limits
 from agents.runs.single._evaluator import Evaluator, mean_totals
 from agents.runs.worlds._worlds import GoalsWorld
 from eqgrid import AutoReset, LogEpisodes, Vectorize
@@ -124,7 +124,7 @@ class Progress:
 
 @dataclasses.dataclass(frozen=True)
 class Depths(GoalsWorld):
-    """Settings of one's own, which no table knows."""
+    """Settings of one's own."""
 
     depth: int = -7
 

@@ -268,7 +268,7 @@ BAD = {
         ["--ppo.store-states", "--env.normalize-observation"],
         "turn it off for NormalizeObservation",
     ),
-    "share": (["--env.random-starts", "2"], "between 0 and 1"),
+    "share": (["--env.random-starts", "2"], "at least 0 and at most 1"),
 }
 
 

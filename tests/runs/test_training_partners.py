@@ -70,7 +70,10 @@ def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        (["--partners.share", "2"], "--partners.share is a share, between 0 and 1, not 2."),
+        (
+            ["--partners.share", "2"],
+            "--partners.share must be at least 0 and at most 1",
+        ),
         (["--partners.share", "0.5"], "--partners.share alone changes nothing"),
         (["--partners.most-noise", "0.5"], "Partners take part in no episode"),
         (

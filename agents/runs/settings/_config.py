@@ -457,9 +457,6 @@ def check(config: Experiment) -> None:
     **Raises:** `UsageError` with one sentence that names the flag.
     """
     check_limits(config)
-    for flag, value in (("--max-hours", config.max_hours), ("--max-kl", config.max_kl)):
-        if value is not None and value <= 0:
-            raise UsageError(f"{flag} must be above 0, but is {value:g}.")
     check_installed(config.log)
     config.env.check()
     config.partners.check()
@@ -522,12 +519,6 @@ def _check_many(config: Experiment) -> None:
         raise UsageError(f"--log wandb cannot be given with {flag}: it logs one run of a process.")
     if config.seed + config.num_seeds - 1 > LARGEST_SEED:
         raise UsageError(f"--seed {config.seed} is too large for --num-seeds {config.num_seeds}.")
-
-
-def check_episodes(episodes: int) -> None:
-    """**Raises:** `UsageError` unless there is an interval around the mean of so many."""
-    if episodes < 2:
-        raise UsageError("--episodes must be at least 2: there is no interval around one episode.")
 
 
 def _check_counts(config: Experiment) -> None:

@@ -4,10 +4,11 @@ import abc
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import tyro
 from jaxtyping import PRNGKeyArray
+from msgspec import Meta
 
 from agents import PPO, ActorCritic
 from agents.runs.display._loggers import LoggerName
@@ -15,7 +16,12 @@ from agents.runs.worlds._world_config import AbstractWorldConfig
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid import AbstractEnv, AbstractVectorEnv
 
+from ._limits import Seed
 from ._training_partners import PartnerSettings
+
+_Steps: TypeAlias = Annotated[int, Meta(ge=1, le=10**15)]
+_Episodes: TypeAlias = Annotated[int, Meta(ge=1, le=2**20)]
+_Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,39 +42,39 @@ class Experiment(abc.ABC):
     env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
     ppo: PPO = dataclasses.field(default_factory=PPO)
     partners: PartnerSettings = dataclasses.field(default_factory=PartnerSettings)
-    seed: int = 0
+    seed: Seed = 0
     """Seed of everything that is random."""
-    num_seeds: int = 1
+    num_seeds: Annotated[int, Meta(ge=1, le=1024)] = 1
     """Runs with this and the following seeds, trained at once."""
-    candidates: int = 1
+    candidates: Annotated[int, Meta(ge=1, le=1024)] = 1
     """Agents that learn at first; the best one goes on."""
-    candidate_steps: int = 600_000
+    candidate_steps: _Steps = 600_000
     """Environment steps of each of them, at most half of the run."""
-    total_steps: int = 4_000_000
+    total_steps: _Steps = 4_000_000
     """Length of training, in environment steps."""
-    num_envs: int = 64
+    num_envs: Annotated[int, Meta(ge=1, le=2**24)] = 64
     """Environments side by side."""
-    devices: int | Literal["all"] = 1
+    devices: Annotated[int, Meta(ge=1, le=2**20)] | Literal["all"] = 1
     """Devices that environments are spread over, or all."""
     distributed: bool = False
     """Train with all devices of several processes or hosts."""
-    eval_every: int = 100_000
+    eval_every: _Steps = 100_000
     """Environment steps between two evaluations."""
-    eval_episodes: int = 64
+    eval_episodes: _Episodes = 64
     """Episodes in a periodic evaluation."""
-    final_episodes: int = 256
+    final_episodes: _Episodes = 256
     """Episodes in the evaluation at the end."""
     stop_at_return: float | None = None
     """End when an evaluation reaches this mean return."""
-    patience: int | None = None
+    patience: Annotated[int, Meta(ge=1, le=10**9)] | None = None
     """End when so many evaluations in a row were no better."""
-    max_kl: float | None = None
+    max_kl: _Positive | None = None
     """End when a block of updates moves further, in nats."""
-    checkpoint_every: int | None = None
+    checkpoint_every: _Steps | None = None
     """Environment steps between two checkpoints that stay."""
     log: tuple[LoggerName, ...] = ()
     """Write the log in these forms, too."""
-    max_hours: float | None = None
+    max_hours: _Positive | None = None
     """Save and end after so long; --resume goes on."""
     profile: bool = False
     """Write a trace of one block, for Perfetto."""
@@ -86,7 +92,9 @@ class Experiment(abc.ABC):
     """Folder of a run to go on with."""
     sweep: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
     """Train with every combination of settings in a file."""
-    sweep_index: Annotated[int | None, tyro.conf.arg(name="sweep.index")] = None
+    sweep_index: Annotated[
+        Annotated[int, Meta(ge=0, le=10**6)] | None, tyro.conf.arg(name="sweep.index")
+    ] = None
     """Train only this point of the sweep, counted from 0."""
 
     @abc.abstractmethod

@@ -1,94 +1,75 @@
-"""Ranges of settings."""
+"""Ranges of settings, which stand on their fields: `Annotated[int, Meta(ge=1, le=1024)]`."""
 
 import dataclasses
+import operator
 import reprlib
+import typing
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any, TypeAlias
+
+from msgspec import Meta
 
 from agents.runs.display._errors import UsageError
 
 LARGEST_SEED = 2**32 - 1
 """What a jax key holds."""
+Seed: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST_SEED)]
 _SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of 32 bits
-
-_LIMITS = {
-    "--seed": (0, LARGEST_SEED),
-    "--num-seeds": (1, 1024),
-    "--candidates": (1, 1024),
-    "--candidate-steps": (1, 10**15),
-    "--sweep.index": (0, 10**6),
-    "--total-steps": (1, 10**15),
-    "--num-envs": (1, 2**24),
-    "--width": (1, 2**16),
-    "--shaping-steps": (0, 10**15),
-    "--eval-every": (1, 10**15),
-    "--eval-episodes": (1, 2**20),
-    "--devices": (1, 2**20),
-    "--patience": (1, 10**9),
-    "--checkpoint-every": (1, 10**15),
-    "--final-episodes": (1, 2**20),
-    "--episodes": (1, 2**14),
-    "--best-response-steps": (1, 10**9),
-    "--count": (1, 10_000),
-    "--cell-pixels": (4, 128),
-    "--env.horizon": (1, 100_000),
-    "--env.generated.pool": (0, 2**20),
-    "--env.generated.height": (3, 127),
-    "--env.generated.width": (3, 127),
-    "--env.generated.smallest-height": (3, 127),
-    "--env.generated.smallest-width": (3, 127),
-    "--env.generated.num-agents": (1, 35),
-    "--env.generated.onions": (1, 100),
-    "--env.generated.tomatoes": (0, 100),
-    "--env.generated.dishes": (1, 100),
-    "--env.generated.pots": (1, 100),
-    "--env.generated.servings": (1, 100),
-    "--env.generated.green": (1, 100),
-    "--env.generated.yellow": (0, 100),
-    "--env.generated.red": (0, 100),
-    "--env.generated.rubble": (0, 1000),
-    "--env.generated.high-rubble": (0, 1000),
-    "--env.generated.doors": (0, 3),
-    "--env.num-agents": (1, 35),
-    "--env.num-food": (1, 1000),
-    "--env.radius": (1, 127),
-    "--env.sight": (0, 127),
-    "--env.size": (1, 125),
-    "--env.view-radius": (0, 127),
-    "--ppo.rollout-length": (1, 2**20),
-    "--ppo.num-epochs": (1, 2**20),
-    "--ppo.num-minibatches": (1, 2**24),
-    "--ppo.chunk-length": (0, 2**20),
-}
-"""The lowest and the highest value of every whole number."""
-
-_ANY_WHOLE = (-(2**31), 2**31 - 1)
-"""Those of a setting of somebody's own world, which checks it itself."""
+_DEFAULTS = {int: Meta(ge=-(2**31), le=2**31 - 1), float: Meta()}
+"""The ranges of fields without one."""
+_WORDS = {"gt": "above", "ge": "at least", "le": "at most"}
 
 
 def check_limits(config: Any, prefix: str = "--") -> None:
-    """Refuses numbers that are out of range.
+    """Refuses numbers that are out of range, and empty lists that need an entry.
 
     **Raises:** `UsageError` with one sentence that names the flag.
     """
-    for flag, value in flags(config, prefix):
-        low, high = _LIMITS.get(flag, _ANY_WHOLE)
-        if type(value) is int and not low <= value <= high:
-            raise UsageError(
-                f"{flag} must be at least {low} and at most {high}, but is {reprlib.repr(value)}."
-            )
-        if type(value) is float and not abs(value) <= _LARGEST_FLOAT:
-            raise UsageError(f"{flag} must be a finite number, but is {value:g}.")
-        if type(value) is float and 0 < abs(value) < _SMALLEST_FLOAT:
-            raise UsageError(f"{flag} is too small for a number of 32 bits: {value:g}.")
+    for flag, value, hint in _settings(config, prefix):
+        ranges = list(_ranges(hint))
+        if value == () and any(x.min_length for x in ranges):
+            raise UsageError(f"{flag} must not be empty.")
+        for number in value if isinstance(value, tuple) else (value,):
+            if type(number) is float:
+                _check_float(flag, number)
+            if type(number) in _DEFAULTS:
+                _check_range(flag, number, ranges[0] if ranges else _DEFAULTS[type(number)])
 
 
-def flags(config: Any, prefix: str = "--") -> Iterator[tuple[str, Any]]:
+def _check_float(flag: str, value: float) -> None:
+    if not abs(value) <= _LARGEST_FLOAT:
+        raise UsageError(f"{flag} must be a finite number, but is {value:g}.")
+    if 0 < abs(value) < _SMALLEST_FLOAT:
+        raise UsageError(f"{flag} is too small for a number of 32 bits: {value:g}.")
+
+
+def _check_range(flag: str, value: float, limits: Meta) -> None:
+    bounds = {x: getattr(limits, x) for x in _WORDS if getattr(limits, x) is not None}
+    if not all(getattr(operator, x)(value, bound) for x, bound in bounds.items()):
+        what = " and ".join(f"{_WORDS[x]} {bound}" for x, bound in bounds.items())
+        raise UsageError(f"{flag} must be {what}, but is {reprlib.repr(value)}.")
+
+
+def flags(config: Any) -> Iterator[tuple[str, Any]]:
     """Every setting, by the name of its flag."""
+    return ((flag, value) for flag, value, _ in _settings(config))
+
+
+def _ranges(hint: Any) -> Iterator[Meta]:
+    """What the annotation of a field says of its range, or of those of its entries."""
+    for part in typing.get_args(hint):
+        if isinstance(part, Meta):
+            yield part
+        yield from _ranges(part)
+
+
+def _settings(config: Any, prefix: str = "--") -> Iterator[tuple[str, Any, Any]]:
+    """The flag, the value and the annotation of every setting."""
+    hints = typing.get_type_hints(type(config), include_extras=True)
     for field in dataclasses.fields(config):
         name, value = field.name.replace("_", "-"), getattr(config, field.name)
         name = {"sweep-index": "sweep.index"}.get(name, name)
         if dataclasses.is_dataclass(value):
-            yield from flags(value, f"{prefix}{name}.")
+            yield from _settings(value, f"{prefix}{name}.")
         else:
-            yield prefix + name, value
+            yield prefix + name, value, hints[field.name]

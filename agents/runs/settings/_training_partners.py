@@ -7,6 +7,7 @@ from agents import PolicyPartner, find_policy, load_policy
 from agents.runs._metadata import read_metadata
 from agents.runs._run_files import seed_folders
 from agents.runs.display._errors import UsageError
+from agents.runs.worlds._world_config import Share
 from eqgrid import AbstractEnv, OneOf, WithPartner
 
 
@@ -14,23 +15,17 @@ from eqgrid import AbstractEnv, OneOf, WithPartner
 class PartnerSettings:
     """With whom agents learn, beside themselves."""
 
-    share: float = 0.0
+    share: Share = 0.0
     """Share of training episodes in which a partner acts for one of the agents."""
     policies: tuple[str, ...] = ()
     """Runs, whose checkpoints all count, or policy files; the agents themselves if none."""
-    least_noise: float = 0.0
+    least_noise: Share = 0.0
     """Smallest share of a partner's actions that are random."""
-    most_noise: float = 0.0
+    most_noise: Share = 0.0
     """Largest share; each episode draws one in between."""
 
     def check(self) -> None:
-        """**Raises:** `UsageError` for numbers that are out of range, or that do nothing."""
-        for name in ("share", "least_noise", "most_noise"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise UsageError(
-                    f"--partners.{name.replace('_', '-')} is a share, between 0 and 1, not "
-                    f"{getattr(self, name):g}."
-                )
+        """**Raises:** `UsageError` for settings that contradict one another, or that do nothing."""
         if self.least_noise > self.most_noise:
             raise UsageError(
                 f"--partners.least-noise {self.least_noise:g} is more than --partners.most-noise "

@@ -12,7 +12,7 @@ from agents import PPO
 from agents.runs.display._errors import UsageError
 from eqgrid import AbstractEnv, TimeLimit, unwrap
 
-from ._world_config import AbstractWorldConfig, RunSettings
+from ._world_config import AbstractWorldConfig, Horizon, RunSettings
 
 _TASKS = {"cartpole": ("balance", "swing_up"), "biped": ("balance", "walk", "reach")}
 
@@ -27,7 +27,7 @@ class BodyWorld(AbstractWorldConfig):
     """Which body."""
     task: Literal["balance", "swing_up", "walk", "reach"] = "balance"
     """A cartpole can swing_up, a biped walk or reach."""
-    horizon: int = 500
+    horizon: Horizon = 500
     """Length of an episode, in steps."""
     normalize_observation: bool = True
     """Bring observations to mean 0 and variance 1."""

@@ -20,7 +20,7 @@ from agents.runs.display._errors import UsageError
 from eqgrid import AbstractEnv, TimeLimit, interop
 from eqgrid.grid import did_you_mean
 
-from ._world_config import AbstractWorldConfig, RunSettings
+from ._world_config import AbstractWorldConfig, Horizon, RunSettings
 
 
 @final
@@ -112,7 +112,7 @@ class ForeignWorld(AbstractWorldConfig):
     """The library, a colon, and what it calls the environment."""
     options: tuple[str, ...] = ()
     """Arguments for the library's own make, such as num_agents=5."""
-    horizon: int | None = None
+    horizon: Horizon | None = None
     """Cut episodes after so many steps; none: they last as long as they do there (Brax: 1000)."""
     normalize_observation: bool = True
     """Bring observations to mean 0 and variance 1."""

@@ -1,8 +1,10 @@
 """Layouts that are drawn anew for every episode: their settings, as flags, and their worlds."""
 
 import dataclasses
+from typing import Annotated, TypeAlias
 
 import jax
+from msgspec import Meta
 
 from agents.runs.display._errors import UsageError
 from eqgrid.envs.goals import GeneratedMazes
@@ -17,42 +19,49 @@ from eqgrid.grid import (
     draw_layouts,
 )
 
+from ._world_config import NumAgents
+
 NAME = "generated"
 """What `--env.layout` is told for layouts that are drawn."""
 
 HELD_OUT = 256
 """Layouts for evaluations, the same for every seed, none of which is met in training."""
 
+_Pool: TypeAlias = Annotated[int, Meta(ge=0, le=2**20)]
+_Side: TypeAlias = Annotated[int, Meta(ge=3, le=127)]
+_Number: TypeAlias = Annotated[int, Meta(ge=0, le=1000)]
+_AtLeastOne: TypeAlias = Annotated[int, Meta(ge=1, le=100)]
+
 
 @dataclasses.dataclass(frozen=True)
 class KitchenSettings:
     """How kitchens are drawn, with --env.layout generated."""
 
-    pool: int = 16_384
+    pool: _Pool = 16_384
     """Layouts that are drawn for training; 0 draws a new one for every episode."""
-    height: int = 5
+    height: _Side = 5
     """Rows of the grid."""
-    width: int = 9
+    width: _Side = 9
     """Columns of the grid."""
-    smallest_height: int = 4
+    smallest_height: _Side = 4
     """Rows of the smallest kitchen."""
-    smallest_width: int = 5
+    smallest_width: _Side = 5
     """Columns of the smallest kitchen."""
-    num_agents: int = 2
+    num_agents: NumAgents = 2
     """How many cooks there are."""
     two_rooms: float = 0.5
     """Share of kitchens with two rooms."""
     walls: float = 0.15
     """Probability that an inner cell is a counter."""
-    onions: int = 2
+    onions: _AtLeastOne = 2
     """Most onion dispensers; there is at least one."""
-    tomatoes: int = 0
+    tomatoes: _Number = 0
     """Most tomato dispensers; there may be none."""
-    dishes: int = 2
+    dishes: _AtLeastOne = 2
     """Most dish dispensers; there is at least one."""
-    pots: int = 2
+    pots: _AtLeastOne = 2
     """Most pots; there is at least one."""
-    servings: int = 2
+    servings: _AtLeastOne = 2
     """Most serving hatches; there is at least one."""
 
     def build(self) -> GeneratedKitchens:
@@ -76,11 +85,11 @@ class KitchenSettings:
 class MazeSettings:
     """How mazes are drawn, with --env.layout generated."""
 
-    pool: int = 16_384
+    pool: _Pool = 16_384
     """Layouts that are drawn for training; 0 draws a new one for every episode."""
-    height: int = 9
+    height: _Side = 9
     """Rows of the grid."""
-    width: int = 9
+    width: _Side = 9
     """Columns of the grid."""
     loops: float = 0.3
     """Share of further doors that are open."""
@@ -94,27 +103,27 @@ class MazeSettings:
 class SiteSettings:
     """How sites are drawn, with --env.layout generated."""
 
-    pool: int = 16_384
+    pool: _Pool = 16_384
     """Layouts that are drawn for training; 0 draws a new one for every episode."""
-    height: int = 9
+    height: _Side = 9
     """Rows of the grid."""
-    width: int = 9
+    width: _Side = 9
     """Columns of the grid."""
-    num_agents: int = 2
+    num_agents: NumAgents = 2
     """How many rescuers there are."""
     loops: float = 0.3
     """Share of further doors that are open."""
-    green: int = 2
+    green: _AtLeastOne = 2
     """Most green victims; there is at least one."""
-    yellow: int = 1
+    yellow: _Number = 1
     """Most yellow victims."""
-    red: int = 1
+    red: _Number = 1
     """Most red victims."""
-    rubble: int = 2
+    rubble: _Number = 2
     """Most rubble."""
-    high_rubble: int = 1
+    high_rubble: _Number = 1
     """Most high rubble."""
-    doors: int = 1
+    doors: Annotated[int, Meta(ge=0, le=3)] = 1
     """Most doors, each with its key."""
 
     def build(self) -> GeneratedSites:

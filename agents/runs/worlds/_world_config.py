@@ -3,14 +3,20 @@
 import abc
 import dataclasses
 from collections.abc import Container, Iterable, Sequence
-from typing import Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar, TypeAlias, TypedDict
 
 from jaxtyping import PyTree
+from msgspec import Meta
 
 from agents import PPO
 from agents.runs.display._errors import UsageError
 from eqgrid import AbstractEnv
 from eqgrid.grid import AbstractGenerator, GridWorld, RandomLayouts
+
+Horizon: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
+"""Length of an episode, in steps."""
+NumAgents: TypeAlias = Annotated[int, Meta(ge=1, le=35)]
+Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 
 
 class RunSettings(TypedDict, total=False):

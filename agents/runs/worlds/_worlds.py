@@ -5,7 +5,9 @@ A world of your own becomes one more class here, and one more entry in `WORLDS`.
 
 import dataclasses
 import os
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from agents import PPO
 from agents.runs.display._errors import UsageError
@@ -48,7 +50,14 @@ from ._generated import (
     check_generated,
     with_drawn_layouts,
 )
-from ._world_config import AbstractWorldConfig, RunSettings, files_among
+from ._world_config import (
+    AbstractWorldConfig,
+    Horizon,
+    NumAgents,
+    RunSettings,
+    Share,
+    files_among,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,13 +73,13 @@ class Kitchen(AbstractWorldConfig):
     generated: KitchenSettings = dataclasses.field(default_factory=KitchenSettings)
     dynamics: Literal["classic", "interactive"] = "classic"
     """A full pot starts by itself, or a cook starts it."""
-    horizon: int = 400
+    horizon: Horizon = 400
     """Length of an episode, in steps."""
     observation: Literal["features", "planes", "features96"] = "features"
     """Named features, the reference's 26 planes, or its 96 features."""
-    random_starts: float = 0.5
+    random_starts: Share = 0.5
     """Share of training episodes with a random start."""
-    random_counters: float = 0.0
+    random_counters: Share = 0.0
     """Share of counters between two cooks that have something on them at a random start."""
     normalize_observation: bool = False
     """Bring observations to mean 0 and variance 1."""
@@ -184,8 +193,6 @@ class Kitchen(AbstractWorldConfig):
 
     def check(self) -> None:
         check_generated(self.layout, self.generated)
-        _check_share("--env.random-starts", self.random_starts)
-        _check_share("--env.random-counters", self.random_counters)
         if self.practice and GENERATED in (self.layout, *self.practice):
             raise UsageError(
                 "--env.practice names layouts to be trained in besides --env.layout: leave it out, "
@@ -216,11 +223,11 @@ class GoalsWorld(AbstractWorldConfig):
     layout: str = "room"
     """room, rooms, the path of a layout file, or generated."""
     generated: MazeSettings = dataclasses.field(default_factory=MazeSettings)
-    num_agents: int = 2
+    num_agents: NumAgents = 2
     """How many agents, and flags, there are."""
     shared: bool = False
     """Whoever comes first takes a flag."""
-    horizon: int = 50
+    horizon: Horizon = 50
     """Length of an episode, in steps."""
     observation: Literal["features", "planes"] = "features"
     """Named features, or planes."""
@@ -273,7 +280,7 @@ class KitchenV2(AbstractWorldConfig):
     """Which world; each has settings of its own."""
     layout: str = "cramped_room_v2"
     """One of the 23 layouts."""
-    view_radius: int = 0
+    view_radius: Annotated[int, Meta(ge=0, le=127)] = 0
     """How far cooks see, in cells; 0 for everything."""
     negative_rewards: bool = False
     """A wrong delivery costs as much as a right one pays."""
@@ -281,7 +288,7 @@ class KitchenV2(AbstractWorldConfig):
     """Every right delivery draws a new recipe."""
     random_positions: bool = False
     """Cooks start anywhere."""
-    horizon: int = 400
+    horizon: Horizon = 400
     """Length of an episode, in steps."""
     observation: Literal["planes"] = "planes"
     """The planes of OvercookedV2."""
@@ -313,17 +320,17 @@ class ForagingWorld(AbstractWorldConfig):
 
     name: Literal["foraging"] = "foraging"
     """Which world; each has settings of its own."""
-    size: int = 8
+    size: Annotated[int, Meta(ge=1, le=125)] = 8
     """Rows, and columns, of the field."""
-    num_agents: int = 2
+    num_agents: NumAgents = 2
     """How many agents there are."""
-    num_food: int = 2
+    num_food: Annotated[int, Meta(ge=1, le=1000)] = 2
     """How much food there is."""
     coop: bool = False
     """All food needs several agents."""
-    sight: int = 0
+    sight: Annotated[int, Meta(ge=0, le=127)] = 0
     """How far agents see, in cells; 0 for everything."""
-    horizon: int = 50
+    horizon: Horizon = 50
     """Length of an episode, in steps."""
     observation: Literal["vector", "grid"] = "vector"
     """Numbers of every food and agent, or a grid."""
@@ -375,13 +382,13 @@ class WarehouseWorld(AbstractWorldConfig):
     """Which world; each has settings of its own."""
     size: Literal["tiny", "small", "medium", "large"] = "tiny"
     """How large the warehouse is."""
-    num_agents: int = 2
+    num_agents: NumAgents = 2
     """How many robots there are."""
     difficulty: Literal["easy", "normal", "hard"] = "normal"
     """2, 1 or 0.5 requested shelves for each robot."""
     reward: Literal["individual", "shared", "two_stage"] = "individual"
     """Who is paid for a delivery."""
-    horizon: int = 500
+    horizon: Horizon = 500
     """Length of an episode, in steps."""
     observation: Literal["sensors"] = "sensors"
     """What a robot's sensors say."""
@@ -428,13 +435,13 @@ class RescueWorld(AbstractWorldConfig):
     layout: Literal["small", "large", "generated"] = "small"
     """Which site."""
     generated: SiteSettings = dataclasses.field(default_factory=SiteSettings)
-    radius: int = 3
+    radius: Annotated[int, Meta(ge=1, le=127)] = 3
     """How far agents see in planes, in cells."""
-    horizon: int = 250
+    horizon: Horizon = 250
     """Length of an episode, in steps."""
     observation: Literal["features", "planes"] = "features"
     """Named features, or a window of planes."""
-    random_starts: float = 0.5
+    random_starts: Share = 0.5
     """Share of training episodes with random places."""
     normalize_observation: bool = False
     """Bring observations to mean 0 and variance 1."""
@@ -477,12 +484,6 @@ class RescueWorld(AbstractWorldConfig):
 
     def check(self) -> None:
         check_generated(self.layout, self.generated)
-        _check_share("--env.random-starts", self.random_starts)
-
-
-def _check_share(flag: str, share: float) -> None:
-    if not 0 <= share <= 1:
-        raise UsageError(f"{flag} is a share, between 0 and 1, but is {share}.")
 
 
 WORLDS: dict[str, type[AbstractWorldConfig]] = {
