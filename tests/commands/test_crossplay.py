@@ -3,47 +3,27 @@
 import csv
 import json
 import sys
-import tomllib
 
-import equinox as eqx
 import jax
 import numpy as np
 import pytest
 from command_lines import exit_code
 from PIL import Image
+from saved_policies import write_policy
 
 from agents import (
-    MLP,
-    actor_critic,
     evaluate,
     load_policy,
     mixed_team,
-    save_policy,
-    trained_policy,
 )
 from agents.commands import _crossplay
 from agents.commands._crossplay import play_all, summary
 from agents.evaluation._statistics import bootstrap_crossplay, interval_of_mean
-from agents.runs.settings._config import dump, parse
+from agents.runs.settings._config import parse
 from agents.runs.settings._page import page
 from eqgrid import RandomPartner, StayPartner, make
 
 GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
-
-
-def loud(*args, final_scale, **options):
-    """A network whose most probable action changes from step to step."""
-    return MLP(*args, final_scale=3.0, **options)
-
-
-def write_policy(path, *flags, seed=0):
-    """A policy that nobody trained, as a run of these settings writes it."""
-    config = parse(page("ippo"), flags)
-    env = config.eval_env(config.env.build(train=False), 2)
-    policy = eqx.filter_jit(actor_critic)(env, jax.random.key(seed), network=loud)
-    trained = trained_policy(policy, env, env.reset(jax.random.key(seed))[1])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_policy(path, trained, {"run": tomllib.loads(dump(config)), "env_steps": 7})
 
 
 @pytest.fixture

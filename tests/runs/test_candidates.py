@@ -144,6 +144,6 @@ def test_what_does_not_go_with_candidates(flags, sentence):
 )
 def test_candidates_always_leave_something_to_learn(flags, updates, block):
     config = parse(page("ippo"), [*SMALL, *CANDIDATES, *flags])
-    run = Run("ippo", config, stages(config), _plans(stages(config)), Process(), Path(), {})
+    run = Run(config, stages(config), _plans(stages(config)), Process(), Path(), {})
     assert (run.candidate_updates, run.candidate_block) == (updates, block)
     assert run.candidate_updates < run.plan.num_updates

@@ -19,7 +19,7 @@ from safetensors.numpy import load_file
 
 from agents import ProcessFailed, TrainState, device_mesh, fail, from_first, gather, is_first
 from agents.files._checkpoint import pack, unpack
-from agents.runs import _distributed, _program
+from agents.runs import _command, _distributed
 from agents.runs._process import Process
 from agents.runs.display._errors import UsageError
 from agents.training import _processes, _train
@@ -201,7 +201,7 @@ def test_a_failure_of_one_is_heard_by_all(monkeypatch):
 
 def test_processes_with_other_settings_are_refused(monkeypatch, capsys):
     others_say(monkeypatch, '{"value": "seed = 1"}')
-    explain = functools.partial(_program._explain, process=Process())
+    explain = functools.partial(_command.explain, process=Process(), memory="--width")
     assert _distributed._end_alike("seed = 0", lambda: 0, explain) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: Process 1 of 2 has other settings than process 0: start all")

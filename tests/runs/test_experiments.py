@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import pytest
 from command_lines import listening
 from PIL import Image
 
-from agents import read_metadata
+from agents import OutOfMemory, read_metadata
 from agents.runs import _cache, _program
 from agents.runs.display._report import what_is_kept
 from agents.runs.settings._page import page
@@ -467,7 +466,7 @@ def test_settings_of_another_algorithm_are_refused(
 
 def test_a_process_that_ends_before_it_learns_leaves_no_folder(program, monkeypatch, tmp_path):
     def no_memory(*_):
-        raise program.OutOfMemory(10**12, 10**9)
+        raise OutOfMemory(10**12, 10**9)
 
     monkeypatch.setattr(_start, "check_memory", no_memory)
     assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 1
@@ -482,17 +481,6 @@ def test_help_names_every_flag_on_one_line(program, monkeypatch, capsys):
         assert flag in text
     for group in ("env options", "ppo options"):
         assert group in text
-
-
-def test_another_package_with_the_name_agents_is_said(tmp_path):
-    (tmp_path / "agents").mkdir()
-    (tmp_path / "agents" / "__init__.py").write_text("")
-    command = [sys.executable, str(ROOT / "experiments" / "ippo.py")]
-    env = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=env)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: the package 'agents' of eqgrid is needed")
-    assert done.stderr.count("\n") == 1
 
 
 def test_learners_need_nothing_of_the_command_lines():

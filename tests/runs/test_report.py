@@ -5,9 +5,9 @@ import json
 
 import numpy as np
 import pytest
-import report
 from PIL import Image
 
+from agents.commands import _report
 from agents.evaluation._statistics import bootstrap_interval
 from agents.runs.display._errors import UsageError
 
@@ -47,7 +47,7 @@ def runs(tmp_path):
 
 
 def test_the_table_has_a_row_for_each_algorithm(runs, tmp_path, capsys):
-    report.run([str(runs), "--out", str(tmp_path / "out")])
+    _report.run([str(runs), "--out", str(tmp_path / "out")])
     with (tmp_path / "out" / "report.csv").open(newline="") as file:
         rows = {row["algorithm"]: row for row in csv.DictReader(file)}
     for algorithm, scores in SCORES.items():
@@ -76,7 +76,7 @@ def test_a_row_has_the_film_of_its_seeds_or_of_its_best_run(runs, tmp_path):
     for seed in range(4):
         (runs / "ippo" / f"seed-{seed}" / "episode.gif").write_bytes(b"of a seed")
         (runs / "mappo" / f"seed-{seed}" / "episode.gif").write_bytes(f"of {seed}".encode())
-    report.run([str(runs), "--out", str(tmp_path / "out")])
+    _report.run([str(runs), "--out", str(tmp_path / "out")])
     films = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.gif")}
     of_the_best = f"of {np.argmax(SCORES['mappo'])}".encode()
     assert films == {
@@ -94,7 +94,7 @@ def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp
     for name, result in games.items():
         (runs / "ippo" / name).mkdir()
         (runs / "ippo" / name / f"{name}.json").write_text(json.dumps(result))
-    report.run([str(runs), "--out", str(tmp_path / "out")])
+    _report.run([str(runs), "--out", str(tmp_path / "out")])
     with (tmp_path / "out" / "report.csv").open(newline="") as file:
         rows = {row["algorithm"]: row for row in csv.DictReader(file)}
     assert (rows["ippo"]["crossplay"], rows["mappo"]["crossplay"]) == ("150.25", "")
@@ -103,33 +103,33 @@ def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp
     for text in ("{", "[1]", '{"policies": [1]}', "[" * 100_000):
         (runs / "ippo" / "crossplay" / "crossplay.json").write_text(text)
         with pytest.raises(UsageError, match="is damaged: play these games again"):
-            report.run([str(runs)])
+            _report.run([str(runs)])
 
 
 def test_what_does_not_belong_together_is_refused(runs, tmp_path):
     other = runs / "ippo" / "seed-9"
     write_run(other, "ippo", 9, 100.0, changes="width = 128\n")
     with pytest.raises(UsageError, match="differ in width: name runs that differ in nothing but"):
-        report.run([str(runs)])
+        _report.run([str(runs)])
     (other / "config.toml").write_text((runs / "ippo" / "seed-0" / "config.toml").read_text())
     (other / "result.json").write_text((runs / "ippo" / "seed-0" / "result.json").read_text())
     with pytest.raises(UsageError, match="have the same seed"):
-        report.run([str(runs)])
+        _report.run([str(runs)])
     (other / "config.toml").write_text("no toml")
     with pytest.raises(UsageError, match="missing or damaged: leave it out"):
-        report.run([str(runs)])
+        _report.run([str(runs)])
 
 
 def test_nothing_is_written_into_a_folder_that_is_not_empty(runs, tmp_path):
     (tmp_path / "out").mkdir()
-    report.run([str(runs), "--out", str(tmp_path / "out")])
+    _report.run([str(runs), "--out", str(tmp_path / "out")])
     for taken in (runs / "ippo" / "seed-0", tmp_path / "out"):
         with pytest.raises(UsageError, match="exists and is not empty: choose another --out"):
-            report.run([str(runs), "--out", str(taken)])
+            _report.run([str(runs), "--out", str(taken)])
 
 
 def test_no_runs_are_one_sentence(tmp_path):
     with pytest.raises(UsageError, match="Name the folders of runs"):
-        report.run([])
+        _report.run([])
     with pytest.raises(UsageError, match="There is no complete run in"):
-        report.run([str(tmp_path)])
+        _report.run([str(tmp_path)])

@@ -92,7 +92,7 @@ def check_alone(call, folder: Path) -> None:
 @pytest.fixture
 def program(tmp_path):
     console = SimpleNamespace(print=lambda *_, **__: None)
-    return _sweep.Program("ippo", tmp_path, None, console, _sweep.Failures())
+    return _sweep.Program(tmp_path, None, console, _sweep.Failures())
 
 
 def make_points(folder: Path, settings) -> list[_sweep.Point]:
@@ -109,7 +109,7 @@ def test_what_is_an_array_is_trained_together(tmp_path):
         for gamma in (0.9, 0.99)
         for num_envs in (8, 16)
     ]
-    groups = _sweep._groups(make_points(tmp_path, settings), "ippo", 3)
+    groups = _sweep._groups(make_points(tmp_path, settings), 3)
     assert [[point.index for point in group] for group in groups] == [
         [0, 2, 4],
         [6],

@@ -110,7 +110,7 @@ def test_a_point_is_a_run_of_its_own():
         ({"ppo.gamma": 2.0}, "gamma must be between 0 and 1"),
         ({"num_seeds": 2}, "has 'num_seeds': give it a list of seeds"),
         ({"width": 0}, "--width must be at least 1"),
-        ({"critic": "state"}, "--critic is for mappo.py"),
+        ({"critic": "state"}, "unknown key 'critic'"),
     ],
 )
 def test_settings_that_do_not_exist_are_one_sentence(point, words):

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from command_lines import call, call_and_hear
-from test_crossplay import write_policy
+from saved_policies import write_policy
 
 from agents import find_policy, read_metadata
 from agents.runs.display._errors import UsageError
@@ -104,9 +104,9 @@ def test_partners_that_learned_another_game_are_refused(tmp_path):
     write_policy(tmp_path / "started", "--env.dynamics", "interactive")
     flags = ["--partners.share", "1", "--partners.policies", str(tmp_path / "started")]
     with pytest.raises(UsageError, match="the rules 'interactive', but this run with 'classic'"):
-        _build._config.parse(page("ippo"), flags).train_env()
+        _build.check_partners(_config.parse(page("ippo"), flags))
     with pytest.raises(UsageError, match="was trained in overcooked, but this run in goals"):
-        _build._config.parse(page("ippo"), [*flags, "--env.name", "goals"]).train_env()
+        _build.check_partners(_config.parse(page("ippo"), [*flags, "--env.name", "goals"]))
 
 
 @pytest.mark.slow
