@@ -62,8 +62,7 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
     **Raises:** `UsageError` with one sentence for what is unknown, malformed or out of range.
     """
     named, run = value_after("--config", args), value_after("--resume", args)
-    world = value_after("--env.name", args)
-    default = default_settings(experiment, None if world is None else default_world(world))
+    default = default_settings(experiment, _world(experiment, value_after("--env.name", args)))
     # A first look, for the files with settings: what else is wrong will be said by the second.
     if named == TUNED:
         default = load(_tuned(experiment, args), experiment)
@@ -94,6 +93,15 @@ def _tuned(experiment: type[Experiment], args: Sequence[str]) -> Path:
             f"{experiment.algorithm}: {known}. Leave it out for the plain settings."
         )
     return found[name]
+
+
+def _world(experiment: type[Experiment], name: str | None) -> AbstractWorldConfig | None:
+    """The world of a name, which may be that of the page itself; nothing where none is named.
+
+    **Raises:** `UsageError` when there is no such world.
+    """
+    known = name is None or name == experiment().env.name
+    return None if known else default_world(name)
 
 
 def default_settings(experiment: type[E], env: AbstractWorldConfig | None = None) -> E:
@@ -303,7 +311,7 @@ def config_from(table: dict[str, Any], experiment: type[E]) -> E:
     """
     about = ("algorithm", _PAGE, *(("config",) if table.get("config") == TUNED else ()))
     own = {key: value for key, value in table.items() if key not in about}
-    config = fill(default_settings(experiment, _world_in(own)), own, "")
+    config = fill(default_settings(experiment, _world_in(own, experiment)), own, "")
     return dataclasses.replace(config, config=Path(TUNED)) if "config" in about else config
 
 
@@ -322,9 +330,13 @@ def page_of(table: Mapping[str, Any]) -> str | None:
     return table.get(_PAGE)
 
 
-def _world_in(table: dict[str, Any]) -> AbstractWorldConfig | None:
+def _world_in(
+    table: dict[str, Any], experiment: type[Experiment] | None = None
+) -> AbstractWorldConfig | None:
     env = table.get("env")
     name = env.get("name") if isinstance(env, dict) else None
+    if experiment is not None and name == experiment().env.name:
+        return None
     if isinstance(name, str) and ":" in name:
         with _half_a_sentence():
             return default_world(name)

@@ -69,7 +69,8 @@ def keep_best(run: Run) -> None:
     **Raises:** `CheckpointError` when the checkpoint cannot be read, or the policy written.
     """
     checkpoint = find_policy(run.folder, "best")
-    _keep(run, load_policy(checkpoint), read_metadata(checkpoint), "best")
+    like = eqx.filter_eval_shape(run.config.policy, run.plan.train_env, jax.random.key(0))
+    _keep(run, load_policy(checkpoint, like=like), read_metadata(checkpoint), "best")
 
 
 def _keep(run: Run, policy: TrainedPolicy, metadata: dict[str, Any], checkpoint: str) -> None:
@@ -101,7 +102,7 @@ class SavedPolicy:
         """The settings of the world that it was trained in; those of `config` may have another
         layout.
         """
-        return world_from(self.metadata["run"])
+        return config_from(self.metadata["run"], type(self.config)).env
 
 
 def read_policy(

@@ -1,0 +1,197 @@
+"""Copies of a page with something of one's own in them train, resume and are evaluated."""
+
+import csv
+import json
+
+import pytest
+from command_lines import exit_code, listening
+
+from agents.commands import _crossplay, _evaluation
+from agents.runs import _pages, _program
+from agents.runs._shipped import shipped
+from agents.runs.display._errors import UsageError
+from agents.runs.settings._page import SHIPPED, command_of, is_shipped, load_page, page
+
+TEXT = shipped("ippo.py").read_text(encoding="utf-8")
+SMALL = "--num-envs 4 --ppo.rollout-length 16 --ppo.num-minibatches 2 --eval-episodes 4"
+SMALL += " --final-episodes 4 --eval-every 64 --env.horizon 12"
+
+IMPORTS = """
+from typing import Annotated, Any, Literal, final
+import jax
+import jax.numpy as jnp
+from agents import AbstractCriticInput, AbstractNetwork, Dense
+from agents.runs import AbstractWorldConfig
+from eqgrid import AbstractWrapper
+from eqgrid.envs.goals import Goals
+"""
+WORLD = '''
+@dataclasses.dataclass(frozen=True)
+class Corridor(AbstractWorldConfig):
+    """A world of our own."""
+
+    name: Literal["corridor"] = "corridor"
+    layout: str = "narrow"
+    horizon: int = 12
+    observation: str = "features"
+    normalize_observation: bool = False
+
+    @property
+    def has_shaped_reward(self) -> bool:
+        return False
+
+    def build(self, *, train: bool) -> AbstractEnv:
+        return Goals("room", horizon=self.horizon)
+'''
+WRAPPER = """
+@final
+class Doubled(AbstractWrapper):
+    env: AbstractEnv
+
+    def reset(self, key):
+        observation, state = self.env.reset(key)
+        return 2 * observation, state
+
+    def step(self, key, state, action):
+        timestep, state = self.env.step(key, state, action)
+        seen, final = 2 * timestep.observation, 2 * timestep.final_observation
+        return dataclasses.replace(timestep, observation=seen, final_observation=final), state
+
+    def observe(self, state):
+        return 2 * self.env.observe(state)
+"""
+NETWORK = """
+@final
+class Linear(AbstractNetwork):
+    weight: Any
+
+    def __init__(self, in_shape, out_size, *, final_scale, key):
+        self.weight = 0.1 * final_scale * jax.random.normal(key, (out_size, in_shape[0]))
+
+    def __call__(self, x, carry):
+        return self.weight @ x, carry
+
+    def initial_carry(self):
+        return None
+"""
+CRITIC_INPUT = """
+@final
+class Others(AbstractCriticInput):
+    def local(self, observation):
+        return observation
+
+    def __call__(self, observation):
+        return observation[::-1]
+"""
+LEARNER = '''
+def monte_carlo(reward, value, next_value, terminated, done, *, gamma, gae_lambda):
+    """What was earned until the end of the rollout, less the value."""
+    def add(later, step):
+        total = step[0] + gamma * jnp.where(step[1][:, None], 0.0, later)
+        return total, total
+    earned = jax.lax.scan(add, next_value[-1], (reward, done), reverse=True)[1]
+    return earned - value
+'''
+CHANGES = {
+    "another world": (
+        WORLD,
+        "    # Every field is a flag.",
+        "    env: AbstractWorldConfig = dataclasses.field(default_factory=Corridor)\n    #",
+    ),
+    "a wrapper more": (
+        WRAPPER,
+        "return AppendAgentId(world) if self.agent_id else world",
+        "return Doubled(AppendAgentId(world))",
+    ),
+    "another network": (NETWORK, "network=network,", "network=Linear,"),
+    "another critic input": (CRITIC_INPUT, "view=LocalObservation()", "view=Others()"),
+    "another advantage": (
+        LEARNER,
+        "    def check(self)",
+        "    def learner(self):\n"
+        "        return dataclasses.replace(self.ppo, advantage=monte_carlo)\n\n"
+        "    def check(self)",
+    ),
+}
+"""What is defined in a copy, and a line of the page with what takes its place."""
+
+
+def write_copy(path, change):
+    definition, line, instead = CHANGES[change]
+    assert TEXT.count(line) == 1
+    text = TEXT.replace(line, instead)
+    head, class_ = text.split("\n\n\n@dataclasses.dataclass", 1)
+    path.write_text(f"{head}\n{IMPORTS}\n{definition}\n\n@dataclasses.dataclass{class_}")
+    return path
+
+
+@pytest.fixture
+def quiet(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for module in (_program, _evaluation, _crossplay):
+        monkeypatch.setattr(module, "keep_compiled_programs", lambda: "")
+
+
+def train(monkeypatch, experiment, *args):
+    monkeypatch.setattr("sys.argv", ["page", *args])
+    with listening() as process:
+        return _program.run_command_line(experiment, process)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, monkeypatch, capsys, change):
+    own = write_copy(tmp_path / "mine.py", change)
+    args = [*SMALL.split(), "--total-steps", "128", "--out", "run"]
+    assert train(monkeypatch, load_page(own), *args) == 0
+    more = ["--resume", "run", "--total-steps", "192"]
+    assert train(monkeypatch, load_page(own), *more) == 0
+    with (tmp_path / "run" / "metrics.csv").open(newline="") as file:
+        assert [row["env_steps"] for row in csv.DictReader(file)] == ["64", "128", "192"]
+    capsys.readouterr()
+    monkeypatch.setattr("sys.argv", ["evaluate.py", "run", "--episodes", "2", "--no-film"])
+    assert exit_code(_evaluation) == 2
+    assert "by a page of its own, 'mine.py': add --page and that file" in capsys.readouterr().err
+    monkeypatch.setattr(
+        "sys.argv",
+        ["evaluate.py", "run", "--episodes", "2", "--no-film", "--page", "mine.py", "--out", "e"],
+    )
+    assert exit_code(_evaluation) == 0
+    assert len(json.loads((tmp_path / "e" / "evaluation.json").read_text())["results"]) == 2
+    monkeypatch.setattr(
+        "sys.argv", ["crossplay.py", "run", "run", "--episodes", "2", "--page", "mine.py"]
+    )
+    assert exit_code(_crossplay) == 0
+
+
+@pytest.mark.parametrize("algorithm", SHIPPED)
+def test_a_page_is_a_short_program(algorithm):
+    text = shipped(f"{algorithm}.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    assert command_of(page(algorithm)).endswith(f"experiments/{algorithm}.py")
+
+
+def test_an_exact_copy_is_the_page_itself(tmp_path):
+    (tmp_path / "mine.py").write_text(TEXT)
+    assert is_shipped(load_page(tmp_path / "mine.py"))
+    assert not is_shipped(load_page(write_copy(tmp_path / "other.py", "a wrapper more")))
+
+
+def test_what_is_no_page_is_one_sentence(tmp_path):
+    with pytest.raises(UsageError, match=r"--page '.*missing.py' is no Python file\."):
+        load_page(tmp_path / "missing.py")
+    (tmp_path / "none.py").write_text("x = 1\n")
+    with pytest.raises(UsageError, match=r"must define one class that is an Experiment, but .* 0"):
+        load_page(tmp_path / "none.py")
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_page_is_copied_out(tmp_path, capsys):
+    _pages.copy_page(["new", "ippo", "mine.py"])
+    assert (tmp_path / "mine.py").read_text(encoding="utf-8") == TEXT
+    assert capsys.readouterr().out == "mine.py: python mine.py --help lists its flags.\n"
+    with pytest.raises(UsageError, match=r"The file 'mine.py' exists: name a new file"):
+        _pages.copy_page(["new", "ippo", "mine.py"])
+    with pytest.raises(UsageError, match=r"eqgrid new PAGE FILE\.py copies a page"):
+        _pages.copy_page(["new", "qmix", "other.py"])
