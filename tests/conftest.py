@@ -62,7 +62,7 @@ def as_people_do(own_caches):
 
 @pytest.fixture
 def hears_ctrl_c():
-    """A shell's background jobs, and so perhaps these tests, are started deaf to it."""
+    """A shell's background jobs, and so perhaps these tests, ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -16,7 +16,7 @@ FORESEEN = (UsageError, RunError, Stopped, OutOfMemory, NonFiniteLoss, Checkpoin
 
 
 def run_command(
-    run: Callable[[Sequence[str]], None], last_words: str = "what was measured before is kept"
+    run: Callable[[Sequence[str]], None], message: str = "what was measured before is kept"
 ) -> None:
     """Runs a command line, says in one line why it cannot be done, and ends the process. A signal
     ends it at once.
@@ -24,9 +24,9 @@ def run_command(
     **Arguments:**
 
     - `run`: the program, called with what a person has typed.
-    - `last_words`: what is said when a signal ends it.
+    - `message`: what is said when a signal ends it.
     """
-    process = Process.listen(last_words)
+    process = Process.listen(message)
     gc.freeze()  # what was imported stays until the end, so the collector need not look at it
     process.finish(exit_code_of(lambda: run(sys.argv[1:]), process, "--episodes"))
 

@@ -86,7 +86,7 @@ def _end_alike(
 
 
 def _be_silent() -> None:
-    """Closes standard output, also for libraries, which speak of their connections."""
+    """Closes standard output, also for libraries that print their connections."""
     sys.stdout.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
@@ -131,7 +131,7 @@ def _join(process: Process) -> None:
     jax.config.update("jax_enable_preemption_service", False)
     known = _known_by_hand()
     try:
-        with process.deaf(), _patience(), warnings.catch_warnings():
+        with process.with_default_signals(), _patience(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of jax, where the library for Kubernetes is missing
             jax.distributed.initialize(
                 **known,

@@ -28,22 +28,22 @@ class Process:
     and the program asks for it where it can end.
     """
 
-    def __init__(self, last_words: str = "nothing was begun") -> None:
+    def __init__(self, message: str = "nothing was begun") -> None:
         """**Arguments:**
 
-        - `last_words`: what is said when a signal ends the process at once.
+        - `message`: what is said when a signal ends the process at once.
         """
-        self.last_words = last_words
+        self.message = message
         self.started = time.perf_counter()
         self.first: int | None = None
-        self.count, self._settled = 0, 0
+        self.count, self._count_at_end = 0, 0
         self._listening: list[int] = []
         self._begun = False
 
     @classmethod
-    def listen(cls, last_words: str = "nothing was begun") -> "Process":
+    def listen(cls, message: str = "nothing was begun") -> "Process":
         """Makes output safe, and listens to the signals that are not ignored."""
-        process = cls(last_words)
+        process = cls(message)
         # Silences the log messages of matplotlib and XLA.
         logging.getLogger("matplotlib").setLevel(logging.ERROR)
         if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in (None, "1"):  # which jax sets itself
@@ -68,7 +68,7 @@ class Process:
         self._begun = True
 
     @contextlib.contextmanager
-    def deaf(self) -> Iterator[None]:
+    def with_default_signals(self) -> Iterator[None]:
         """Around a call that waits and cannot be interrupted: a signal ends the process at once, as
         if it did not listen.
         """
@@ -90,14 +90,14 @@ class Process:
         first = self.first  # it can change at any moment, so it is looked at once
         return None if first is None else _REASONS[signal.Signals(first).name]
 
-    def settle(self) -> None:
+    def training_ended(self) -> None:
         """From now on, a signal that reaches this object finds the program about to end."""
-        self._settled = self.count
+        self._count_at_end = self.count
 
     @property
-    def hurried(self) -> bool:
+    def interrupted_again(self) -> bool:
         """Whether a signal arrived since then: what is left to do should be left out."""
-        return self.count > self._settled
+        return self.count > self._count_at_end
 
     @property
     def exit_code(self) -> int:
@@ -114,14 +114,12 @@ class Process:
         self.first = self.first or number
         self.count += 1
         if not self._begun:
-            os.write(2, f"error: interrupted; {self.last_words}.\n".encode())
+            os.write(2, f"error: interrupted; {self.message}.\n".encode())
             os._exit(self.exit_code)
 
 
 def unforeseen(error: BaseException) -> str:
-    """One line about what nobody foresaw, such as an environment variable that a library does not
-    like.
-    """
+    """One line about an unexpected error, such as an environment variable that a library refuses."""
     line = next(iter(str(error).splitlines()), "")
     return f"{type(error).__name__}: {line:.300} (EQGRID_TRACEBACK=1 shows where it comes from)"
 
@@ -131,7 +129,7 @@ def _say_in_one_sentence(_: type[BaseException], error: BaseException, __: objec
 
 
 def _open_missing_streams() -> None:
-    """Opens the standard streams that whoever started the program had closed: otherwise the next
+    """Opens the standard streams that were closed when the program started: otherwise the next
     file that is opened would take their place, and be printed into.
     """
     for number in range(3):
@@ -145,7 +143,7 @@ def _open_missing_streams() -> None:
 
 @final
 class _Output:
-    """A stream that goes on, silently, when nobody reads it any more or its disk is full: a run
+    """A stream that drops its output when its reader is gone or its disk is full: a run
     must not end because its terminal did.
     """
 

@@ -27,7 +27,7 @@ def begin(programs, tmp_path):
     started = []
 
     def begin(*args: str, algorithm: str = "ippo", **options) -> subprocess.Popen[str]:
-        # A shell's background jobs, and so perhaps these tests, are started deaf to Ctrl-C.
+        # A shell's background jobs, and so perhaps these tests, ignore Ctrl-C.
         listen = (
             "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
             "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"

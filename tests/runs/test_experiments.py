@@ -358,7 +358,7 @@ def test_what_is_kept_of_a_run_whose_loss_is_no_number(tmp_path):
 def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path, own_caches):
     out = tmp_path / "run"
     flags = small(out=str(out), total_steps="5120000")
-    # A shell's background jobs, and so perhaps these tests, are started deaf to Ctrl-C. That is
+    # A shell's background jobs, and so perhaps these tests, ignore Ctrl-C. That is
     # undone in the new process: what runs between fork and exec can wait for other threads forever.
     listen = (
         "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
@@ -404,7 +404,7 @@ def test_the_row_of_an_interrupted_block_is_written(program, monkeypatch, tmp_pa
 
 @pytest.mark.slow
 def test_a_signal_at_the_end_skips_what_takes_time(program, monkeypatch, tmp_path):
-    monkeypatch.setattr(program.Conclusion, "_hurried", lambda _: True)
+    monkeypatch.setattr(program.Conclusion, "_interrupted_again", lambda _: True)
     assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 0
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {

@@ -181,7 +181,7 @@ class Candidates:
                 should_stop=process.stop_reason,
                 donate=True,
             )
-            process.settle()
+            process.training_ended()
             return progress
         except NonFiniteLoss as error:
             raise RunError(

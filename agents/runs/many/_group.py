@@ -117,7 +117,7 @@ class Group:
                 should_stop=process.stop_reason,
                 donate=True,
             )
-            process.settle()
+            process.training_ended()
             return progress
         finally:
             display.stop()

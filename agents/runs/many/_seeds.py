@@ -221,12 +221,12 @@ def _conclude(whole: Run, trained: Trained) -> dict[str, Any]:
     result = _result(whole, trained, results) | {"film": film}
     with failures.writing(whole.folder / "result.json"):
         write_json(whole.folder / "result.json", result)
-    if not whole.process.hurried:
+    if not whole.process.interrupted_again:
         with failures.writing(whole.folder / "curve.png"):
             rows = [evaluator.rows for evaluator in trained.evaluators]
             title = f"{whole.algorithm.upper()} in {short_name(whole.config.env.title)}"
             draw_curves(whole.folder / "curve.png", rows, title, whole.config.env.optimum)
-    if whole.config.env.has_film and not whole.process.hurried:
+    if whole.config.env.has_film and not whole.process.interrupted_again:
         trained.conclusion(middle).draw_film(whole.folder / FILM_FILE)
     return result
 

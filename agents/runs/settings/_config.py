@@ -1,4 +1,4 @@
-"""What a run is told: command line and settings file, checked before anything is built."""
+"""The settings of a run: command line and settings files, checked before anything is built."""
 
 import contextlib
 import dataclasses
@@ -105,7 +105,7 @@ def _world(experiment: type[Experiment], name: str | None) -> AbstractWorldConfi
 
 
 def default_settings(experiment: type[E], env: AbstractWorldConfig | None = None) -> E:
-    """The settings of a run that nobody has changed.
+    """The default settings of a run.
 
     **Arguments:**
 
@@ -225,7 +225,7 @@ _PLAIN_WORDS: tuple[tuple[str, Any], ...] = (
     (r"invalid choice (.*) for argument '(\S+)'.*\((.*)\)", r"\2 must be one of \3, but is \1"),
     (r"Missing value for argument '(\S+)'.*", r"\1 needs a value"),
 )
-"""What Python and tyro say, in words that do not speak of Python."""
+"""Messages of Python and tyro, and plain sentences in their place."""
 
 
 def _one_sentence(box: str) -> str:
@@ -494,7 +494,7 @@ def check(config: Experiment) -> None:
 
 
 def _check_candidates(config: Experiment) -> None:
-    """Refuses candidates where they have no meaning. Who goes on may do so on more devices."""
+    """Refuses candidates where they are not supported. A resumed run may have more devices."""
     if config.candidates == 1 or config.resume is not None:
         return
     others = (
@@ -509,7 +509,7 @@ def _check_candidates(config: Experiment) -> None:
 
 
 def _check_many(config: Experiment) -> None:
-    """Refuses what has no meaning where many runs are trained together."""
+    """Refuses what is not supported where many runs are trained together."""
     if config.sweep_index is not None and config.sweep is None:
         raise UsageError("--sweep.index is a point of a sweep: add --sweep FILE.toml.")
     if config.num_seeds == 1 and config.sweep is None:

@@ -66,8 +66,8 @@ def file_of(experiment: type[Experiment]) -> Path:
 
 
 def is_shipped(experiment: type[Experiment]) -> bool:
-    """Whether its page is one of eqgrid's, or an exact copy, so that whoever reads a run of it can
-    build the same again.
+    """Whether its page is one of eqgrid's or an exact copy, so that other programs can build its
+    parts again without being given the page.
     """
     if experiment.algorithm not in SHIPPED:
         return False

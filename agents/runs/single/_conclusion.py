@@ -62,12 +62,12 @@ class Conclusion:
                 keep_best(self.run)
             else:
                 keep_last(self.run, self.progress.state, last)
-        if not self._hurried():
+        if not self._interrupted_again():
             self._draw(result["optimum"])
         return result
 
-    def _hurried(self) -> bool:
-        return self.run.process.hurried
+    def _interrupted_again(self) -> bool:
+        return self.run.process.interrupted_again
 
     def _result(self) -> dict[str, Any]:
         config, progress = self.run.config, self.progress
@@ -108,7 +108,7 @@ class Conclusion:
         """
         path = self.run.folder / "checkpoints" / "best.safetensors"
         best = {"best_return_mean": None, "best_return_std": None, "best_env_steps": None}
-        if self._hurried() or not os.path.exists(path):
+        if self._interrupted_again() or not os.path.exists(path):
             return best
         with self.failures.writing(path):
             state, metadata = restore(path, self.progress.state), read_metadata(path)
@@ -124,20 +124,20 @@ class Conclusion:
 
     def _play(self, progress: TrainProgress, number: int) -> np.ndarray | None:
         """The returns of the final episodes, or `None` when there is no time for them."""
-        if self._hurried():
+        if self._interrupted_again():
             return None
         repeats = math.ceil(self.run.config.final_episodes / self.run.config.eval_episodes)
         state = progress.state
         number += progress.num_updates  # no evaluation before had it
         return self.evaluator.play(
-            state.policy, state.runner.env_state, number, repeats, self._hurried
+            state.policy, state.runner.env_state, number, repeats, self._interrupted_again
         )
 
     def _returns_in(self, worlds: Mapping[str, RandomLayouts]) -> dict[str, float]:
         """The mean returns in other worlds, by name."""
         means = {}
         for name, world in worlds.items():
-            if self._hurried():
+            if self._interrupted_again():
                 break
             env = self.run.config.eval_env(world, self.run.config.eval_episodes)
             evaluator = Evaluator(env, self.evaluator.key, self.evaluator.clock)
@@ -155,7 +155,7 @@ class Conclusion:
         )
         with self.failures.writing(self.run.folder / "curve.png"):
             draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum)
-        if self.film and config.env.has_film and not self._hurried():
+        if self.film and config.env.has_film and not self._interrupted_again():
             self.draw_film(self.run.folder / FILM_FILE)
 
     def draw_film(self, path: Path) -> None:

@@ -101,7 +101,7 @@ class Stage:
 
 @final
 class StageEvaluator:
-    """Evaluations that know of their stage: what `train` measures in a run with a curriculum."""
+    """Evaluations in a run with a curriculum: the rows also say the stage and its steps."""
 
     def __init__(
         self, evaluator: Evaluator, stage: Stage, number: int, begin: int, gate_passes: int = 0

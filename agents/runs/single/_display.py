@@ -16,7 +16,7 @@ from ._hooks import speed
 
 
 class Display(Protocol):
-    """Tells a person how far the run is."""
+    """Shows the progress of a run."""
 
     def start(self, total_steps: int) -> None: ...
     def __call__(self, progress: TrainProgress) -> None: ...
@@ -24,13 +24,13 @@ class Display(Protocol):
 
 
 def open_console() -> Console:
-    """Where a program speaks. Where nobody looks at a terminal, no line is broken in two."""
+    """The console for standard output. Lines are wrapped in terminals only."""
     return Console(width=None if sys.stdout.isatty() else 200, emoji=False)
 
 
 def print_preparations(console: Console, config: Experiment, programs: str) -> None:
-    """Says which settings a run has that nobody has typed, what there is to know of its world, and
-    where compiled programs are kept.
+    """Prints the settings file and the defaults of the world that a run uses, remarks about the
+    world, and where compiled programs are kept.
 
     **Arguments:**
 

@@ -101,7 +101,7 @@ class Evaluator:
         env_state: PyTree,
         number: int,
         repeats: int = 1,
-        hurried: Callable[[], bool] = lambda: False,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> np.ndarray:
         """The returns of `repeats` times as many episodes as there are environments.
 
@@ -110,13 +110,13 @@ class Evaluator:
         - `policy`: who plays.
         - `env_state`: the state of the training environments, for the moments in it.
         - `number`: which evaluation this is; equal numbers play equal episodes.
-        - `hurried`: says when those that were played so far must do.
+        - `should_stop`: asked after every batch of episodes; ends them when true.
         """
         env = frozen(self.env, env_state)
         returns = []
         for key in self._keys(number, repeats):
             returns.append(np.asarray(evaluate(policy, env, key).episode_return))
-            if hurried():
+            if should_stop():
                 break
         return np.concatenate(returns).mean(axis=-1)
 

@@ -133,7 +133,7 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _is_read(path: str) -> bool:
-    """Whether it is a file, and not one so large that whoever reads it will refuse it."""
+    """Whether it is a file of a size that can be read."""
     return os.path.isfile(path) and os.path.getsize(path) <= _LARGEST_FILE
 
 

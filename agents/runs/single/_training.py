@@ -40,7 +40,7 @@ from ._start import shapes, start
 
 
 class Watchers(NamedTuple):
-    """Who is told how a run goes.
+    """What is called after every block of updates.
 
     - `console`, `display`: a person.
     - `failures`: what cannot be written.
@@ -198,7 +198,7 @@ def _train(
         before=before,
         donate=True,
     )
-    run.process.settle()
+    run.process.training_ended()
     return progress
 
 
