@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 # Most of the time is compiling: here it is done quickly, and not twice. Both can be set otherwise
@@ -37,6 +38,38 @@ def pytest_pyfunc_call(pyfuncitem):
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
     return True
+
+
+LEFT_OUT = {"robustness": 0, "slow": 0}
+"""How many tests with each of these markers were not run."""
+
+
+def pytest_deselected(items):
+    for item in items:
+        for name in LEFT_OUT:
+            if item.get_closest_marker(name) is not None:
+                LEFT_OUT[name] += 1
+                break
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = LEFT_OUT
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    LEFT_OUT.update(
+        getattr(node, "workeroutput", {}).get("left_out", {})
+    )  # each leaves out the same
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Says what the default selection leaves out."""
+    said = [f"{count} {name} (pytest -m {name})" for name, count in LEFT_OUT.items() if count]
+    said += [] if find_spec("jaxmarl") else ["parity (needs the [parity] extra)"]
+    if "not slow" in terminalreporter.config.option.markexpr:
+        terminalreporter.write_line(f"left out: {', '.join(said)}")
 
 
 @pytest.fixture

@@ -69,6 +69,7 @@ def test_play(key):
     assert play(KITCHEN, (one, NoisyPartner(one, 0.5, KITCHEN.action_space)), key).finished
 
 
+@pytest.mark.slow
 def test_evaluations_recordings_and_films(key):
     env = Vectorize(AutoReset(LogEpisodes(KITCHEN)), 1)
     build_key, *keys = jax.random.split(key, 4)

@@ -127,6 +127,7 @@ def test_cramped_without_counters(cramped):
         choose_spacing(model, 400, 2 * model.num_states)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_searched_is_said(cramped):
     with pytest.raises(ValueError, match="reached are 0,1 0,3 2,0 2,4 3,2"):
         JointModel(cramped, [(0, 2)])

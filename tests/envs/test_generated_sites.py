@@ -67,7 +67,13 @@ def play(env, layouts, actions):
     return jax.vmap(one)(layouts, actions)
 
 
-@pytest.fixture(scope="module", params=OPTIONS)
+SLOW = ("few", "only red", "a tree", "engineers", "medics")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(x, marks=[pytest.mark.slow] * (x in SLOW)) for x in OPTIONS],
+)
 def drawn(request) -> tuple[GeneratedSites, Layout]:
     sites = GeneratedSites(**OPTIONS[request.param])
     return sites, jax.tree.map(np.asarray, draw_layouts(sites, jax.random.key(5), COUNT))

@@ -100,7 +100,13 @@ OPTIONS = {
 }
 
 
-@pytest.fixture(scope="module", params=OPTIONS)
+SLOW = ("one room", "two rooms", "three cooks")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(x, marks=[pytest.mark.slow] * (x in SLOW)) for x in OPTIONS],
+)
 def drawn(request) -> tuple[GeneratedKitchens, Layout]:
     kitchens = GeneratedKitchens(7, 8, **OPTIONS[request.param])
     return kitchens, draw_layouts(kitchens, jax.random.key(5), COUNT)
@@ -170,7 +176,13 @@ def test_a_plan_is_found_where_there_is_one(text: str, together: bool, alone: bo
     assert bool(can_deliver_alone(layout)) == alone
 
 
-@pytest.mark.parametrize("name", KITCHENS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(x, marks=[pytest.mark.slow] * (x not in ("cramped", "forced")))
+        for x in KITCHENS
+    ],
+)
 def test_a_plan_is_found_in_the_known_kitchens(name: str):
     layout = load_layout(name)
     assert bool(can_deliver(layout))
@@ -291,7 +303,7 @@ def test_a_batch_of_kitchens_is_each_of_them():
         assert eqx.tree_equal(jax.tree.map(lambda x, n=number: x[n], together), alone)
 
 
-@pytest.mark.parametrize("pooled", [True, False])
+@pytest.mark.parametrize("pooled", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_every_episode_is_somewhere_else(pooled: bool):
     kitchens = GeneratedKitchens(5, 6)
     layouts = draw_layouts(kitchens, jax.random.key(0), 500) if pooled else None
@@ -318,6 +330,7 @@ def test_every_episode_is_somewhere_else(pooled: bool):
     assert len(set(seen)) > 40
 
 
+@pytest.mark.slow
 def test_worlds_with_many_layouts_keep_the_protocol():
     kitchens = GeneratedKitchens(5, 6)
     check_env(RandomLayouts(Overcooked(kitchens.example, observation="features"), kitchens))

@@ -110,6 +110,7 @@ def follow(env: MjxEnv, step, steps: int, **solver: int) -> float:
     return worst
 
 
+@pytest.mark.slow
 def test_a_cart_pole_moves_as_in_c(cart_pole, step):
     assert follow(cart_pole, step, 100) < 1e-5
 

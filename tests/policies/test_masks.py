@@ -125,7 +125,7 @@ def replayed(policy, part):
 
 @pytest.mark.parametrize(
     ("network", "shared"),
-    [(loud_mlp, True), (GRU, False)],
+    [(loud_mlp, True), pytest.param(GRU, False, marks=pytest.mark.slow)],
 )
 def test_the_first_ratio_is_one(network, shared, key):
     view = JointObservation() if shared else None

@@ -451,6 +451,7 @@ def test_learning_from_states_is_learning_from_observations(key, network):
     assert_close(*learned, 1e-4)
 
 
+@pytest.mark.slow
 def test_what_is_learned_does_not_depend_on_the_unit_of_rewards():
     policy, rollout = experience()
 

@@ -175,6 +175,7 @@ def test_freezing_without_moments_is_refused(key):
         NormalizeObservation(inner()).freeze(state)
 
 
+@pytest.mark.slow
 @pytest.mark.to_the_bit
 def test_observe_repeats_to_the_bit():
     """The first observation too, around which a compiler has constants to fold."""

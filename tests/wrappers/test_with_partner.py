@@ -120,6 +120,7 @@ def learner():
     return policies[0], with_partner
 
 
+@pytest.mark.slow
 def test_nothing_is_learned_from_actions_that_were_replaced(learner):
     policy, env = learner
     runner = init_runner(policy, env, jax.random.key(3))

@@ -79,13 +79,23 @@ VECTOR_ORDERS = [
     *itertools.permutations(VECTOR),
     ("NormalizeObservation",),
 ]
+QUICK_ORDERS = [
+    ("TimeLimit", "AutoReset", "LogEpisodes", "ShapedReward", "AppendAgentId"),
+    ("AppendAgentId", "TimeLimit", "LogEpisodes", "AutoReset", "ShapedReward"),
+    ("NormalizeObservation", "NormalizeReward"),
+]
+"""In which every good pair of wrappers of one environment is; the other orders are slow."""
 
 
-def order_id(order):
-    return "-".join(re.sub("[a-z]", "", name) for name in order)
+def marked(orders):
+    """These orders, for a fixture."""
+    for order in orders:
+        name = "-".join(re.sub("[a-z]", "", name) for name in order)
+        marks = () if order in QUICK_ORDERS else pytest.mark.slow
+        yield pytest.param(order, marks=marks, id=name)
 
 
-@pytest.fixture(scope="module", params=GOOD_ORDERS, ids=order_id)
+@pytest.fixture(scope="module", params=marked(GOOD_ORDERS))
 def episodes(request):
     """A stack of all single-environment wrappers, and steps through several episodes of it."""
     env = stack(request.param, Race())
@@ -98,7 +108,7 @@ def episodes(request):
     return request.param, env, actions, first, timesteps, states
 
 
-@pytest.fixture(scope="module", params=VECTOR_ORDERS, ids=order_id)
+@pytest.fixture(scope="module", params=marked(VECTOR_ORDERS))
 def batches(request):
     """A stack of vector wrappers around all the single ones, and steps through episodes of it."""
     env = stack(request.param, Vectorize(stack(GOOD_ORDERS[0], Race()), 4))
@@ -146,6 +156,14 @@ def test_nestings_of_all():
     assert built == GOOD_ORDERS
 
 
+def test_the_quick_orders_have_all_good_pairs():
+    pairs, quick = (
+        {pair for order in orders for pair in itertools.combinations(order, 2)}
+        for orders in (GOOD_ORDERS, QUICK_ORDERS[:2])
+    )
+    assert pairs == quick
+
+
 @pytest.mark.parametrize("name", [*SINGLE, "Vectorize"])
 def test_nestings_of_a_batch_in_a_wrapper_of_one(name):
     wrap = {**SINGLE, "Vectorize": lambda env: Vectorize(env, 2)}[name]
@@ -175,6 +193,7 @@ def test_nestings_around_no_environment(name, thing):
         {**SINGLE, **VECTOR}[name](thing)
 
 
+@pytest.mark.slow
 def test_nestings_without_the_import_hook():
     """The sentences above are what a user reads, for whom no shapes are checked."""
     selection = ["-k", "test_nestings_of or test_nestings_around", "-o", "addopts=", "-q"]

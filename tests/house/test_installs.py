@@ -1,0 +1,125 @@
+"""An installed eqgrid, from a wheel and editable: what it has, and what it leaves to projects.
+
+Nothing is downloaded: the new virtual environments see the libraries of the one that runs this.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.slow
+FOLDERS = ("configs", "curricula", "policies")
+KITCHENS = "heldout/kitchens.toml"
+LOOK = """
+import importlib.util, json
+import agents, eqgrid
+import experiments.mine
+from agents.runs._shipped import shipped
+
+tests = importlib.util.find_spec("tests")
+policy = agents.load_policy(shipped("policies/ring.safetensors"))
+print(json.dumps({
+    "agents": agents.__file__,
+    "eqgrid": eqgrid.__file__,
+    "mine": experiments.mine.WORTH,
+    "ippo": importlib.util.find_spec("experiments.ippo") is not None,
+    "tests": [] if tests is None else list(tests.submodule_search_locations),
+    "shipped": str(shipped(".")),
+    "policy": type(policy.actor_critic).__name__,
+}))
+"""
+
+
+def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a program that is told nothing of where this checkout is."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
+
+
+def install(folder: Path, *what: str | Path) -> Path:
+    """A virtual environment with eqgrid, beside the libraries that are installed here.
+
+    **Returns:** the folder of its programs.
+    """
+    made = run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
+    assert made.returncode == 0, made.stderr
+    (packages,) = (folder / "lib").glob("python*/site-packages")
+    here = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    # The paths in files of these folders are not read, and so not that of an editable eqgrid.
+    (packages / "libraries.pth").write_text("\n".join(here), encoding="utf-8")
+    programs = folder / "bin"
+    pip = [sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet"]
+    done = run(*pip, "--no-index", "--no-deps", "--no-build-isolation", *what, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return programs
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """The programs of an install from a wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
+    built = run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+    assert built.returncode == 0, built.stderr
+    return install(folder / "venv", *folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def editable(tmp_path_factory) -> Path:
+    """The programs of an editable install."""
+    return install(tmp_path_factory.mktemp("editable") / "venv", "--editable", ROOT)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    """A project with experiments of its own, in a folder without `__init__.py`."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "experiments").mkdir()
+    (folder / "experiments" / "mine.py").write_text("WORTH = 3\n", encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["wheel", "editable"])
+def test_a_project_has_its_own_experiments(kind, project, request):
+    programs = request.getfixturevalue(kind)
+    done = run(programs / "python", "-c", LOOK, cwd=project)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["mine"] == 3
+    assert not seen["ippo"]
+    assert str(ROOT / "tests") not in seen["tests"]
+    place = programs.parent if kind == "wheel" else ROOT
+    assert Path(seen["agents"]).is_relative_to(place)
+    assert Path(seen["eqgrid"]).is_relative_to(place)
+    assert Path(seen["shipped"]).is_relative_to(place)
+    assert seen["policy"] == "ActorCritic"
+    for path in (path for name in FOLDERS for path in (ROOT / "experiments" / name).iterdir()):
+        copy = Path(seen["shipped"]) / path.parent.name / path.name
+        assert copy.read_bytes() == path.read_bytes()
+    assert tomllib.loads((Path(seen["shipped"]) / KITCHENS).read_text(encoding="utf-8"))
+
+
+def test_the_commands_of_a_wheel_run_in_an_empty_folder(wheel, tmp_path):
+    done = run(wheel / "eqgrid-ippo", "--help", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "--total-steps" in done.stdout
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_wheel_copies_its_pages(wheel, tmp_path):
+    copy = [wheel / "eqgrid", "new", "ippo", "my_ippo.py"]
+    done = run(*copy, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    page = (ROOT / "experiments" / "ippo.py").read_bytes()
+    assert (tmp_path / "my_ippo.py").read_bytes() == page
+    (tmp_path / "my_ippo.py").write_text("mine", encoding="utf-8")
+    again = run(*copy, cwd=tmp_path)
+    assert again.returncode == 2
+    assert again.stderr.startswith("error: The file 'my_ippo.py' exists: ")
+    assert again.stderr.count("\n") == 1
+    assert (tmp_path / "my_ippo.py").read_text(encoding="utf-8") == "mine"
