@@ -119,7 +119,7 @@ class Process:
 
 
 def unforeseen(error: BaseException) -> str:
-    """One line about an unexpected error, such as an environment variable that a library refuses."""
+    """One line about an unexpected error, such as an environment variable that is refused."""
     line = next(iter(str(error).splitlines()), "")
     return f"{type(error).__name__}: {line:.300} (EQGRID_TRACEBACK=1 shows where it comes from)"
 

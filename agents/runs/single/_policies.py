@@ -211,7 +211,7 @@ def _config_of(path: Path, settings: dict[str, Any], experiment: type[Experiment
 
 
 def portable(env: AbstractWorldConfig) -> AbstractWorldConfig:
-    """The settings of a world as a policy file stores them: with the text of its layout, and without
+    """The settings of a world as a policy file stores them: with the text of its layout, without
     the kitchens that were only trained in.
     """
     if isinstance(env, Kitchen) and env.practice:
