@@ -18,8 +18,7 @@ from rich.markup import escape
 from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.folders._results import open_results
-from agents.runs.settings._config import value_after
-from agents.runs.settings._flags import read_flags
+from agents.runs.settings._flags import read_flags, value_after
 from agents.runs.settings._limits import Seed
 from agents.runs.worlds._generated import NAME as GENERATED
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen, default_world

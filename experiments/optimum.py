@@ -25,7 +25,7 @@ from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import RunError, UsageError, as_usage_error
 from agents.runs.folders._results import open_results, write_json
-from agents.runs.settings._config import cli
+from agents.runs.settings._flags import cli
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid.envs.overcooked import (
     KITCHENS,

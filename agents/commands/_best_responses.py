@@ -13,8 +13,7 @@ from agents import PolicyPartner, train, trained_policy
 from agents.runs.display._errors import UsageError, reason
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import MAX_RESULT_BYTES, write_json
-from agents.runs.settings._config import default_settings
-from agents.runs.settings._experiment import Experiment
+from agents.runs.settings._experiment import Experiment, default_settings
 from agents.runs.settings._page import page
 from agents.runs.settings._training_partners import GivenPartners
 from agents.runs.single._start import draw

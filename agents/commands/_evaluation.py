@@ -21,7 +21,8 @@ from agents.runs.display._errors import UsageError
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._handed_on import shown_path
 from agents.runs.folders._results import open_results, write_json
-from agents.runs.settings._config import check_limits, cli
+from agents.runs.settings._flags import cli
+from agents.runs.settings._limits import check_limits
 from agents.runs.settings._page import load_page
 from agents.runs.single._evaluator import mean_totals
 from agents.runs.single._policies import SavedPolicy, read_policy

@@ -10,7 +10,7 @@ from agents import PolicyPartner
 from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._folder import short_name
-from agents.runs.settings._config import read_toml
+from agents.runs.settings._file import read_toml
 from agents.runs.single._policies import read_policy
 from agents.runs.worlds._world_config import AbstractWorldConfig, check_same_game
 from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner, RandomPartner, StayPartner, unwrap

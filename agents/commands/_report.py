@@ -20,7 +20,7 @@ from agents.commands._results_table import (
 from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._results import open_results
-from agents.runs.settings._config import cli
+from agents.runs.settings._flags import cli
 
 
 @dataclasses.dataclass(frozen=True)

@@ -39,8 +39,9 @@ from agents.runs.folders._history import read_history
 from agents.runs.many._candidates import Candidates, stopped_early
 from agents.runs.many._seeds import run_seeds
 from agents.runs.many._sweep import run_sweep
-from agents.runs.settings._config import dump, parse
+from agents.runs.settings._config import parse
 from agents.runs.settings._experiment import Experiment
+from agents.runs.settings._file import dump
 from agents.runs.settings._page import command_of
 from agents.runs.single._build import check_partners, remembers
 from agents.runs.single._conclusion import Conclusion

@@ -32,7 +32,8 @@ from agents.runs import Experiment
 from agents.runs._command import run_command
 from agents.runs.display._errors import RunError, UsageError
 from agents.runs.folders._results import open_results, write_json
-from agents.runs.settings._config import cli, default_settings
+from agents.runs.settings._experiment import default_settings
+from agents.runs.settings._flags import cli
 from agents.runs.settings._page import page
 from agents.runs.single._start import draw as draw_agents
 

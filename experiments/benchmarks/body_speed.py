@@ -24,7 +24,7 @@ from throughput import write_csv
 from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._results import open_results
-from agents.runs.settings._config import cli
+from agents.runs.settings._flags import cli
 from agents.runs.worlds._bodies import BodyWorld
 from eqgrid import AbstractVectorEnv, AutoReset, LogEpisodes, Vectorize
 

@@ -21,7 +21,7 @@ from rich.table import Table
 from agents.runs._command import run_command
 from agents.runs.display._errors import RunError, UsageError
 from agents.runs.folders._results import open_results, write_json
-from agents.runs.settings._config import cli
+from agents.runs.settings._flags import cli
 from eqgrid import read_regular_text
 
 HERE = Path(__file__).parent

@@ -32,7 +32,7 @@ from agents.runs._command import run_command
 from agents.runs.display._errors import RunError, UsageError
 from agents.runs.display._figure import new_figure, write_figure
 from agents.runs.folders._results import open_results
-from agents.runs.settings._config import cli
+from agents.runs.settings._flags import cli
 from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES
 
 NAMES = {"eqgrid": "eqgrid", **PEERS}

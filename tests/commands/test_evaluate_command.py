@@ -45,7 +45,8 @@ from agents.files import _checkpoint, _files
 from agents.runs.display._errors import RunError, UsageError
 from agents.runs.folders import _results
 from agents.runs.folders._handed_on import shown_path, without_folders
-from agents.runs.settings._config import dump, parse
+from agents.runs.settings._config import parse
+from agents.runs.settings._file import dump
 from agents.runs.settings._page import page
 from agents.runs.single import _policies
 from agents.runs.single._policies import portable, read_policy

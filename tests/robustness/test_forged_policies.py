@@ -21,7 +21,8 @@ from agents.commands._common_world import common_world
 from agents.files import _checkpoint
 from agents.files._policy_schema import PolicyTable
 from agents.runs._metadata import _Metadata
-from agents.runs.settings._config import dump, parse
+from agents.runs.settings._config import parse
+from agents.runs.settings._file import dump
 from agents.runs.settings._page import page
 from agents.runs.single._policies import read_policy
 from eqgrid import Masked, ObservationAndState

@@ -13,7 +13,7 @@ from learners import Clock
 
 from agents.commands import _evaluation
 from agents.runs.display._errors import UsageError
-from agents.runs.settings import _config
+from agents.runs.settings import _config, _file
 from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._page import page
 from agents.runs.worlds import _foreign, _worlds
@@ -80,8 +80,8 @@ def test_a_horizon_cuts_episodes():
 def test_a_settings_file_brings_all_of_it_back(tmp_path):
     config = parse("--env.options", "num_agents=3", "--env.no-normalize-observation")
     path = tmp_path / "config.toml"
-    path.write_text(_config.dump(config))
-    assert _config.load(path, page("ippo")) == config
+    path.write_text(_file.dump(config))
+    assert _file.load(path, page("ippo")) == config
     other = _config.parse(page("ippo"), ["--config", str(path), "--env.name", "toys:Race-v0"])
     assert other.env == dataclasses.replace(config.env, name="toys:Race-v0")
 
@@ -122,12 +122,12 @@ def test_settings_of_a_missing_world_are_half_a_sentence(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text('env.name = "toys:Clok-v0"\n')
     with pytest.raises(UsageError, match=r"^The settings file .* cannot be used: Toys has no env"):
-        _config.load(path, page("ippo"))
+        _file.load(path, page("ippo"))
     path.write_text('[env]\nname = "toys:Clock-v0"\noptions = 5\n')
     with pytest.raises(UsageError, match=r"has 5 for 'env.options', which must be a list"):
-        _config.load(path, page("ippo"))
+        _file.load(path, page("ippo"))
     config = parse()
-    path.write_text(_config.dump(config))
+    path.write_text(_file.dump(config))
     with pytest.raises(UsageError, match="'goals' is no world of another library"):
         _config.parse(page("ippo"), ["--config", str(path), "--env.name", "goals"])
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import dump, load, parse
+from agents.runs.settings._config import parse
+from agents.runs.settings._file import dump, load
 from agents.runs.settings._page import page
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid.envs.overcooked import load_layout

@@ -16,7 +16,7 @@ import pytest
 from agents.runs.display import _loggers, _report
 from agents.runs.display._errors import RunError, UsageError
 from agents.runs.folders import _folder, _older_run, _results
-from agents.runs.settings._config import dump
+from agents.runs.settings._file import dump
 from agents.runs.settings._page import page
 from agents.runs.single import _hooks
 

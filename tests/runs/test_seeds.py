@@ -17,7 +17,7 @@ from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, lo
 from agents.evaluation._statistics import bootstrap_interval
 from agents.runs.folders import _folder
 from agents.runs.many import _group
-from agents.runs.settings._config import dump
+from agents.runs.settings._file import dump
 from agents.runs.settings._page import page
 from agents.runs.single import _evaluator
 

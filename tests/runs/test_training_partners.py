@@ -11,7 +11,7 @@ from saved_policies import write_policy
 
 from agents import find_policy, read_metadata
 from agents.runs.display._errors import UsageError
-from agents.runs.settings import _config
+from agents.runs.settings import _config, _experiment, _file
 from agents.runs.settings._page import page
 from agents.runs.single import _build
 from eqgrid import WithPartner, iter_wrappers
@@ -54,7 +54,7 @@ def test_all_checkpoints_of_a_run_take_part(run_folder):
 
 
 def test_nobody_takes_part_by_default():
-    assert partners_in(_config.default_settings(page("ippo"), _config.Kitchen())) == []
+    assert partners_in(_experiment.default_settings(page("ippo"), _config.Kitchen())) == []
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
     flags = ["--partners.share", "0.9", "--partners.policies", run_folder]
     assert call(*SMALL, *flags, "--out", tmp_path / "a") == 0
     assert call("--resume", tmp_path / "a", "--total-steps", "256") == 0
-    config = _config.load(tmp_path / "a" / "config.toml", page("ippo"))
+    config = _file.load(tmp_path / "a" / "config.toml", page("ippo"))
     assert config.partners.policies == config.partners.found().policies, "files, not a folder"
     assert len(config.partners.policies) > 1
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from agents.runs.display._errors import UsageError
-from agents.runs.settings import _config
+from agents.runs.settings import _config, _experiment, _file
 from agents.runs.settings._page import page
 from agents.runs.worlds import _worlds
 from eqgrid import unwrap
@@ -21,7 +21,7 @@ def fields(config) -> dict:
 
 @pytest.mark.parametrize("name", _worlds.WORLDS)
 def test_a_world_brings_its_defaults(name, tmp_path):
-    env = _config.default_world(name)
+    env = _worlds.default_world(name)
     wanted = fields(page("ippo")()) | {"env": env} | env.run_settings
     assert fields(_config.parse(page("ippo"), ["--env.name", name])) == wanted
     (tmp_path / "file.toml").write_text(f'env.name = "{name}"\n')
@@ -35,7 +35,7 @@ def test_kitchens_and_the_warehouse_differ():
     kitchen, warehouse = (
         _config.parse(page("ippo"), ["--env.name", name]) for name in ("overcooked", "warehouse")
     )
-    assert kitchen == _config.default_settings(page("ippo"), _worlds.Kitchen())
+    assert kitchen == _experiment.default_settings(page("ippo"), _worlds.Kitchen())
     assert warehouse.ppo.advantage_std_offset == 0.1 < kitchen.ppo.advantage_std_offset
 
 
@@ -52,22 +52,22 @@ def test_files_replace_defaults_and_flags_replace_both(tmp_path):
 @pytest.mark.parametrize("name", _worlds.WORLDS)
 def test_a_file_with_every_setting_does_not_depend_on_defaults(name, tmp_path):
     config = _config.parse(page("ippo"), ["--env.name", name, "--ppo.gamma", "0.5", "--width", "3"])
-    (tmp_path / "config.toml").write_text(_config.dump(config))
-    assert _config.load(tmp_path / "config.toml", page("ippo")) == config
+    (tmp_path / "config.toml").write_text(_file.dump(config))
+    assert _file.load(tmp_path / "config.toml", page("ippo")) == config
 
 
 def test_the_help_shows_them(capsys):
     with pytest.raises(SystemExit):
         _config.parse(page("ippo"), ["--env.name", "warehouse", "--help"])
     words = " ".join(capsys.readouterr().out.split())
-    steps = _config.default_world("warehouse").run_settings["total_steps"]
+    steps = _worlds.default_world("warehouse").run_settings["total_steps"]
     assert f"(default: {steps})" in words
     assert "(default: 0.1)" in words
 
 
 @pytest.mark.slow
 def test_only_training_starts_anywhere_in_a_site():
-    config = _config.default_world("rescue")
+    config = _worlds.default_world("rescue")
     starts = []
     for train in (True, False):
         env = config.build(train=train)
@@ -107,7 +107,7 @@ def test_a_weight_of_no_shaped_reward_is_refused(name, flag):
 
 @pytest.mark.parametrize("name", _worlds.WORLDS)
 def test_worlds_know_whether_they_have_a_shaped_reward(name):
-    settings = _config.default_world(name)
+    settings = _worlds.default_world(name)
     shaping = getattr(unwrap(settings.build(train=False)), "shaping", None)
     weights = jax.tree.leaves(eqx.filter(shaping, eqx.is_array))
     assert any(bool(x.any()) for x in weights) == settings.has_shaped_reward

@@ -19,7 +19,7 @@ from agents.runs._run_files import (
     seed_folders,
 )
 from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import is_written_by_a_run
+from agents.runs.settings._file import is_written_by_a_run
 
 
 def check_replaceable(folder: Path) -> None:

@@ -29,7 +29,7 @@ from agents.runs.folders._folder import (
 )
 from agents.runs.folders._history import read_history
 from agents.runs.folders._results import write_json
-from agents.runs.settings._config import dump
+from agents.runs.settings._file import dump
 from agents.runs.settings._page import command_of
 from agents.runs.single._curriculum import stages
 from agents.runs.single._display import open_console, open_display, print_preparations

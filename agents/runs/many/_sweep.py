@@ -32,8 +32,8 @@ from agents.runs.display._errors import Failures, UsageError
 from agents.runs.folders._folder import cannot_be_written, locked
 from agents.runs.folders._history import read_history
 from agents.runs.folders._results import MAX_RESULT_BYTES, write_json
-from agents.runs.settings._config import dump
 from agents.runs.settings._experiment import Experiment
+from agents.runs.settings._file import dump
 from agents.runs.single._curriculum import stages
 from agents.runs.single._display import open_console, open_display, print_preparations
 from agents.runs.single._identity import digests

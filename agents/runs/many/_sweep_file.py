@@ -11,8 +11,9 @@ from typing import Any, final
 import numpy as np
 
 from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import check, fill, read_toml
+from agents.runs.settings._config import check
 from agents.runs.settings._experiment import Experiment
+from agents.runs.settings._file import fill, read_toml
 
 METRICS = ("eval_return_mean", "best_return_mean", "eval_fraction_of_optimum")
 """What points may be ranked by, as `result.json` calls it."""

@@ -4,7 +4,7 @@ import abc
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import tyro
 from jaxtyping import PRNGKeyArray
@@ -131,3 +131,21 @@ class Experiment(abc.ABC):
 
     def check(self) -> None:  # noqa: B027 (most pages need none)
         """**Raises:** `ValueError` with one sentence when its own settings cannot go together."""
+
+
+E = TypeVar("E", bound=Experiment)
+
+
+def default_settings(experiment: type[E], env: AbstractWorldConfig | None = None) -> E:
+    """The default settings of a run.
+
+    **Arguments:**
+
+    - `experiment`: what is run.
+    - `env`: in which world, if not in the one that it has by default. What the world has defaults
+        for that the experiment does not know is left out.
+    """
+    world: Any = experiment().env if env is None else env
+    names = {field.name for field in dataclasses.fields(experiment)}
+    own = {name: value for name, value in world.run_settings.items() if name in names}
+    return experiment(env=world, **own)

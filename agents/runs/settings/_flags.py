@@ -1,12 +1,126 @@
-"""The command line of a page: its flags, read and checked."""
+"""Command lines: flags from the fields of a dataclass, and one sentence for what is wrong."""
 
+import contextlib
+import io
+import re
+import typing
 from collections.abc import Sequence
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
-from ._config import cli
-from ._limits import check_limits
+import tyro
+import tyro.constructors
+
+from agents import Hyperparameter
+from agents.runs.display._errors import UsageError
+
+from ._limits import check_limits as check_limits
 
 T = TypeVar("T")
+
+
+def value_after(flag: str, args: Sequence[str]) -> str | None:
+    """What a command line says for a flag, if anything."""
+    found = None  # as with every flag, the last one counts
+    for i, arg in enumerate(args):
+        if arg == flag and i + 1 < len(args):
+            found = args[i + 1]
+        if arg.startswith(f"{flag}="):
+            found = arg.removeprefix(f"{flag}=")
+    return found
+
+
+_FLAG_TYPES = tyro.constructors.ConstructorRegistry()
+
+
+@_FLAG_TYPES.primitive_rule
+def _hyperparameter(
+    info: tyro.constructors.PrimitiveTypeInfo,
+) -> tyro.constructors.PrimitiveConstructorSpec | None:
+    """A setting of `PPO` that may be an array is a number on the command line."""
+    if info.type != Hyperparameter:
+        return None
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="FLOAT",
+        instance_from_str=lambda args: float(args[0]),
+        is_instance=lambda value: isinstance(value, float),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
+    """`tyro.cli`, with its box of an error made one sentence.
+
+    **Raises:** `UsageError`.
+    """
+    _check_paths(type(default), args)
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(
+                type(default),
+                prog=prog,
+                description=description,
+                args=args,
+                default=default,
+                config=(tyro.conf.FlagCreatePairsOff,),
+                registry=_FLAG_TYPES,
+            )
+    except SystemExit as stop:
+        if stop.code in (0, None):
+            raise
+        raise UsageError(_one_sentence(said.getvalue())) from None
+
+
+def _check_paths(kind: type, args: Sequence[str]) -> None:
+    """Refuses paths without a letter, such as a variable of a shell that is not set: they would
+    mean the current folder.
+    """
+    for name, hint in typing.get_type_hints(kind).items():
+        flag = "--" + name.replace("_", "-")
+        if Path in (hint, *typing.get_args(hint)) and value_after(flag, args) == "":
+            raise UsageError(f"{flag} is empty: name a path, or leave it out.")
+
+
+def _must_be(found: re.Match[str]) -> str:
+    """For a flag that takes values of several kinds, such as `{None}|FLOAT` or `INT|{all}`."""
+    flag, kinds, value = found.groups()
+    kinds = sorted(kinds.split("|"), key=lambda kind: kind == "{None}")  # it comes last
+    words = [_KINDS.get(kind, kind.strip("{}")) for kind in kinds]
+    return f"{flag} must be {' or '.join(words)}, but is {value}"
+
+
+_KINDS = {"INT": "a whole number", "FLOAT": "a number"}
+_PLAIN_WORDS: tuple[tuple[str, Any], ...] = (
+    (r"Error parsing (\S+): invalid literal for int.*: ", r"\1 must be a whole number, but is "),
+    (r"Error parsing (\S+): could not convert .*: ", r"\1 must be a number, but is "),
+    (r"Error parsing (\S+): Exceeds the limit .*", r"\1 has too many digits"),
+    (r"Error parsing (\S+): no type matching (\S+) could .* from \[(.*?)\]\. .*", _must_be),
+    (r"Error parsing ppo: (\w+)", lambda found: "--ppo." + found[1].replace("_", "-")),
+    (r"invalid choice (.*) for argument '(\S+)'.*\((.*)\)", r"\2 must be one of \3, but is \1"),
+    (r"Missing value for argument '(\S+)'.*", r"\1 needs a value"),
+)
+"""Messages of Python and tyro, and plain sentences in their place."""
+
+
+def _one_sentence(box: str) -> str:
+    # The box is drawn with lines or, where a terminal knows ASCII alone, with dashes and bars.
+    lines = [line.strip(" │╭╮╰╯|+") for line in box.splitlines()]
+    parts = re.split(r" ?[─-]{5,} ?", " ".join(line for line in lines[1:] if line))
+    parts = [part for part in parts if part]
+    sentence = parts[0].strip().rstrip(".")
+    for pattern, plain in _PLAIN_WORDS:
+        sentence, found = re.subn(pattern, plain, sentence)
+        if found:
+            return f"{sentence}."
+    near = re.findall(r"--[\w.-]+", parts[1]) if "Perhaps" in "".join(parts[1:2]) else []
+    hint = (
+        f"; did you mean {' or '.join(dict.fromkeys(near))}?"
+        if near
+        else "; --help lists all flags."
+    )
+    return sentence + hint
 
 
 def read_flags(default: T, args: Sequence[str], page: str) -> T:

@@ -18,7 +18,7 @@ from agents.runs.display._errors import Failures
 from agents.runs.display._report import draw_curve, reached
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import write_json
-from agents.runs.settings._config import dump
+from agents.runs.settings._file import dump
 from eqgrid.grid import RandomLayouts
 
 from ._curriculum import summary

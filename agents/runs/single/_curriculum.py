@@ -10,8 +10,9 @@ from beartype.door import is_bearable
 
 from agents import PARTS, Part, StopTraining, TrainProgress
 from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import check, fill, read_toml
+from agents.runs.settings._config import check
 from agents.runs.settings._experiment import Experiment
+from agents.runs.settings._file import fill, read_toml
 from eqgrid.grid import did_you_mean
 
 from ._evaluator import Evaluator

@@ -17,8 +17,9 @@ from beartype.door import is_bearable
 from agents import CheckpointError
 from agents.runs._metadata import IDENTITY
 from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import OF_THE_PROCESS, dump
+from agents.runs.settings._config import OF_THE_PROCESS
 from agents.runs.settings._experiment import Experiment
+from agents.runs.settings._file import dump
 
 _NAME_FILES = ("env.layout", "env.practice", "partners.policies")
 _MOST_NAMES, _LARGEST_FILE = 8, 2**30

@@ -21,8 +21,9 @@ from agents import (
 )
 from agents.runs._metadata import IDENTITY, read_metadata
 from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import check_limits, config_from, dump, page_of, world_from
 from agents.runs.settings._experiment import Experiment
+from agents.runs.settings._file import config_from, dump, page_of, world_from
+from agents.runs.settings._limits import check_limits
 from agents.runs.settings._page import SHIPPED, page
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen
 from eqgrid import read_regular_text

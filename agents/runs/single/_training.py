@@ -21,7 +21,7 @@ from agents import (
 )
 from agents.runs.display._errors import Failures
 from agents.runs.display._loggers import Logger, open_loggers
-from agents.runs.settings._config import dump
+from agents.runs.settings._file import dump
 
 from ._curriculum import EndOfStage, StageEvaluator
 from ._display import Display
