@@ -29,7 +29,7 @@ CRAMPED = load_layout("cramped")
 
 def see(layout, world, features=None):
     features = ReferenceFeatures(layout) if features is None else features
-    return np.asarray(features(layout, world, LATER))
+    return np.asarray(eqx.filter_jit(features)(layout, world, LATER))
 
 
 def costs(tiles, position, direction):

@@ -29,7 +29,13 @@ def test_it_keeps_the_protocol(name):
     check_env(make(name), steps=40)
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+QUICK = ("overcooked", "goals")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=[pytest.mark.slow] * (x not in QUICK)) for x in ENVIRONMENTS],
+)
 def test_a_number_that_is_no_action_does_nothing(name, key):
     """All agents but the first do something meanwhile, at many times of an episode."""
     env = make(name, horizon=60)

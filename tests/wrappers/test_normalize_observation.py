@@ -75,7 +75,7 @@ def test_changes_nothing_else(run):
 
 def test_clips(key):
     env = NormalizeObservation(inner(), clip=0.5)
-    observation, _ = env.reset(key)
+    observation, _ = reset(env, key)
     largest = jax.tree.map(lambda x: float(jnp.abs(x).max()), observation)
     assert largest == {"vector": 0.5, "picture": 0.5}
 
