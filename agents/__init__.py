@@ -56,7 +56,7 @@ from .policies._views import (
     JointObservation as JointObservation,
     LocalObservation as LocalObservation,
 )
-from .ppo._gae import gae as gae
+from .ppo._gae import AdvantageEstimator as AdvantageEstimator, gae as gae
 from .ppo._ppo import (
     PPO as PPO,
     Hyperparameter as Hyperparameter,

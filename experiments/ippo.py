@@ -55,7 +55,7 @@ class IPPO(Experiment):
     """Tell agents the share of the episode that is left."""
     shaping: Annotated[float, Meta(ge=0)] = 1.0
     """Weight of the shaped reward at the start."""
-    shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 2_000_000
+    shaping_steps: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 2_000_000
     """Environment steps until it has faded to 0."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:

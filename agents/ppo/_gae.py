@@ -1,8 +1,34 @@
 """Generalised advantage estimation."""
 
+from typing import Protocol, runtime_checkable
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
+
+
+@runtime_checkable
+class AdvantageEstimator(Protocol):
+    """A function that `PPO.advantage` may be: `gae`, or another with its arguments."""
+
+    def __call__(
+        self,
+        reward: Float[Array, "time envs agents"],
+        value: Float[Array, "time envs agents"],
+        next_value: Float[Array, "time envs agents"],
+        terminated: Bool[Array, "time envs agents"],
+        done: Bool[Array, "time envs"],
+        *,
+        gamma: float | Float[Array, ""],
+        gae_lambda: float | Float[Array, ""],
+    ) -> Float[Array, "time envs agents"]:
+        """Estimates the advantage of every action of a rollout. The critic's target is this
+        advantage plus `value`.
+
+        The arguments are those of `gae`. All real numbers are in units of the reward, also where
+        `PPO.normalize_values` is set.
+        """
+        ...
 
 
 def gae(

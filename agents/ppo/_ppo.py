@@ -19,7 +19,7 @@ from agents.policies._policy import ActorCritic
 from eqgrid import AbstractVectorEnv, RunningMoments
 
 from ._batch import Batch, Minibatch, cut_rollout, minibatch, nearest_divisors, shuffle
-from ._gae import gae
+from ._gae import AdvantageEstimator, gae
 from ._rollout import Rollout, collect_rollout, observe_fn
 from ._runner import RunnerState, init_runner
 
@@ -153,6 +153,8 @@ class PPO(eqx.Module):
     """Keep states and observe them anew: saves memory."""
     slow_steps: bool = eqx.field(default=False, static=True)
     """Evaluate every final observation, and repeat no step to see one."""
+    advantage: AdvantageEstimator = eqx.field(default=gae, static=True)
+    """Estimates advantages. Code replaces it; it has no flag."""
 
     def __check_init__(self):
         """**Raises:** `ValueError` when a setting has no meaning."""
@@ -307,7 +309,7 @@ class PPO(eqx.Module):
         value, next_value = rollout.value, rollout.next_value
         if self.normalize_values:
             value, next_value = (_in_rewards(x, value_moments) for x in (value, next_value))
-        advantage = gae(
+        advantage = self.advantage(
             rollout.reward,
             value,
             next_value,

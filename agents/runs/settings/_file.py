@@ -217,6 +217,11 @@ def _type_name(hint: Any) -> str:
     )
 
 
+def _in_toml(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of a dataclass that a file can hold: all but none, and functions of a page."""
+    return {name: value for name, value in fields if value is not None and not callable(value)}
+
+
 def dump(config: Experiment) -> str:
     """The text of a settings file with every setting in it, which `load` reads back.
 
@@ -224,9 +229,7 @@ def dump(config: Experiment) -> str:
 
     **Raises:** `UsageError` when `load` would refuse that file.
     """
-    table = dataclasses.asdict(
-        config, dict_factory=lambda items: {k: v for k, v in items if v is not None}
-    )
+    table = dataclasses.asdict(config, dict_factory=_in_toml)
     for name in _NOT_IN_FILE:
         table.pop(name, None)
     if not config.stage:

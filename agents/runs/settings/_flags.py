@@ -64,7 +64,7 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
                 description=description,
                 args=args,
                 default=default,
-                config=(tyro.conf.FlagCreatePairsOff,),
+                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.SuppressFixed),
                 registry=_FLAG_TYPES,
             )
     except SystemExit as stop:
