@@ -1,7 +1,6 @@
 """What is learned from: a rollout, cut into sequences, of which minibatches are made."""
 
 import functools
-from collections.abc import Callable
 from typing import final
 
 import equinox as eqx
@@ -18,7 +17,7 @@ class Batch(eqx.Module):
 
     **Arguments:**
 
-    - `observation`: what the agents saw, or the states that stand for it.
+    - `observation`: what the agents saw.
     - `carry`: what the agents remembered when their sequence started.
     - `advantage`: how much better each action was than its agent's average one.
     - `target`: what the critic should have expected.
@@ -109,26 +108,19 @@ def shuffle(
     return rows.astype(jnp.int32).reshape(num_epochs * num_minibatches, -1)
 
 
-def minibatch(
-    batch: Batch,
-    rows: Int[Array, " sequences"],
-    *,
-    observe: Callable[[PyTree], PyTree[Shaped[Array, "agents ..."]]] | None = None,
-) -> Minibatch:
+def minibatch(batch: Batch, rows: Int[Array, " sequences"]) -> Minibatch:
     """Picks sequences of a batch.
 
     **Arguments:**
 
     - `batch`: where to pick.
     - `rows`: which sequences.
-    - `observe`: makes an observation of the state of one environment, where states were kept.
 
     **Returns:** those sequences, their steps first.
     """
     picked = jax.tree.map(lambda x: x.at[rows].get(mode="promise_in_bounds"), batch)
-    seen = jax.tree.map(_steps_first, picked.observation)
     return Minibatch(
-        observation=seen if observe is None else jax.vmap(jax.vmap(observe))(seen),
+        observation=jax.tree.map(_steps_first, picked.observation),
         carry=picked.carry,
         start=_steps_first(picked.start),
         active=_steps_first(picked.active),

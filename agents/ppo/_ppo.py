@@ -20,7 +20,7 @@ from eqgrid import AbstractVectorEnv, RunningMoments
 
 from ._batch import Batch, Minibatch, cut_rollout, minibatch, nearest_divisors, shuffle
 from ._gae import AdvantageEstimator, gae
-from ._rollout import Rollout, collect_rollout, observe_fn
+from ._rollout import Rollout, collect_rollout
 from ._runner import RunnerState, init_runner
 
 _ADAM_EPS = 1e-5
@@ -149,10 +149,6 @@ class PPO(eqx.Module):
     """Added to that deviation, in rewards; a large one damps noise."""
     chunk_length: Annotated[int, Meta(ge=0, le=2**20)] = eqx.field(default=0, static=True)
     """Steps of a recurrent replay (0: the whole rollout)."""
-    store_states: bool = eqx.field(default=False, static=True)
-    """Keep states and observe them anew: saves memory."""
-    slow_steps: bool = eqx.field(default=False, static=True)
-    """Evaluate every final observation, and repeat no step to see one."""
     advantage: AdvantageEstimator = eqx.field(default=gae, static=True)
     """Estimates advantages. Code replaces it; it has no flag."""
 
@@ -222,8 +218,6 @@ class PPO(eqx.Module):
             state.runner,
             collect_key,
             self.rollout_length,
-            store_states=self.store_states,
-            slow_steps=self.slow_steps,
         )
         policy, opt_state, moments, metrics = self.learn(
             state.policy,
@@ -233,7 +227,6 @@ class PPO(eqx.Module):
             learn_key,
             state.updates,
             num_updates=num_updates,
-            observe=observe_fn(env) if self.store_states else None,
         )
         return TrainState(policy, opt_state, moments, runner, key, state.updates + 1), metrics
 
@@ -247,7 +240,6 @@ class PPO(eqx.Module):
         updates: Int[Array, ""],
         *,
         num_updates: int | Int[Array, ""],
-        observe: Callable[[PyTree], PyTree] | None = None,
     ) -> tuple[ActorCritic, PyTree, RunningMoments, Metrics]:
         """Learns from one rollout.
 
@@ -260,8 +252,6 @@ class PPO(eqx.Module):
         - `key`: the source of the shuffles.
         - `updates`: how many updates were made before.
         - `num_updates`: how many updates the run has.
-        - `observe`: makes an observation of the state of one environment, for a rollout that kept
-            states.
 
         **Returns:** the next parameters, the optimiser's next memory, the moments with those of the
         new targets, and how it went.
@@ -274,7 +264,7 @@ class PPO(eqx.Module):
             self,
             self.optimiser(num_updates),
             rest,
-            functools.partial(minibatch, batch, observe=observe),
+            functools.partial(minibatch, batch),
             self.entropy_coefficient_at(updates, num_updates),
         )
         learner = (parameters, opt_state, jnp.zeros((), dtype=bool))
@@ -381,8 +371,6 @@ class PPO(eqx.Module):
         **Raises:** `ValueError` that says why not; it names the nearest settings that work.
         """
         num_envs = env.num_envs
-        if self.store_states:
-            observe_fn(env)
         chunk = self._chunk(self.rollout_length, recurrent)
         if self.rollout_length % chunk:
             raise ValueError(

@@ -1,7 +1,6 @@
 """Acting in many environments, and what is remembered of it."""
 
 import functools
-from collections.abc import Callable
 from typing import final
 
 import equinox as eqx
@@ -13,9 +12,7 @@ from agents.policies._policy import ActorCritic, reset_carry
 from eqgrid import (
     REPLACED,
     AbstractVectorEnv,
-    NormalizeReward,
     TimeStep,
-    Vectorize,
     batched_cond,
 )
 
@@ -28,8 +25,7 @@ class Rollout(eqx.Module):
 
     **Arguments:**
 
-    - `observation`: what the agents saw before each step, exactly as the policy saw it; or the
-        states that `observe_fn` makes it of, if those were kept instead.
+    - `observation`: what the agents saw before each step, exactly as the policy saw it.
     - `carry`: what they remembered before each step, after any reset.
     - `start`: whether the observation was the first one of an episode.
     - `active`: whose task was not over before the step, and whose action was their own. Of the
@@ -77,37 +73,12 @@ class _Transition(eqx.Module):
     info: dict[str, Shaped[Array, "envs ..."]]
 
 
-def observe_fn(env: AbstractVectorEnv) -> Callable[[PyTree], PyTree[Shaped[Array, "agents ..."]]]:
-    """What makes an observation of the state of one environment, for rollouts that keep states.
-
-    **Raises:** `ValueError` unless it is known that the state of one environment tells.
-    """
-    while isinstance(env, NormalizeReward):
-        env = env.env
-    if not isinstance(env, Vectorize):
-        raise ValueError(
-            f"store_states makes observations of the states of Vectorize(env), with no other "
-            f"wrapper around it than NormalizeReward: turn it off for {type(env).__name__}."
-        )
-    return env.env.observe
-
-
-def _one_env_states(env: AbstractVectorEnv, state: PyTree) -> PyTree[Shaped[Array, "envs ..."]]:
-    """The states that `observe_fn` knows, out of the state of `env`."""
-    while isinstance(env, NormalizeReward):
-        env, state = env.env, state.env_state
-    return state
-
-
 def collect_rollout(
     policy: ActorCritic,
     env: AbstractVectorEnv,
     runner: RunnerState,
     key: PRNGKeyArray,
     length: int,
-    *,
-    store_states: bool = False,
-    slow_steps: bool = False,
 ) -> tuple[Rollout, RunnerState]:
     """Acts for a number of steps in every environment.
 
@@ -118,27 +89,19 @@ def collect_rollout(
     - `runner`: where everything stands.
     - `key`: the source of randomness.
     - `length`: how many steps to take in each environment.
-    - `store_states`: keep the states that the observations are made of, not the observations.
-    - `slow_steps`: look at the final observation of every step. Otherwise a step on which an
-        episode was cut is taken again to see it, which pays where an observation costs more than a
-        step, and episodes end together.
 
     **Returns:** what happened, and where everything stands now.
-
-    **Raises:** `ValueError` when states are to be kept that do not tell the observations.
     """
-    if store_states:
-        observe_fn(env)
     noise_key, env_key = jax.random.split(key)
     shape = (length, env.num_envs, env.num_agents)
     noise = policy.head.noise(noise_key, env.action_space, shape)
     env_keys = jax.random.split(env_key, length)
     runner, steps = jax.lax.scan(
-        functools.partial(_interact, policy, env, store_states, slow_steps),
+        functools.partial(_interact, policy, env),
         runner,
         (noise, env_keys),
     )
-    if not (store_states or policy.has_recurrent_critic):
+    if not policy.has_recurrent_critic:
         steps = eqx.tree_at(lambda s: s.value, steps, _ask_critic(policy, env.num_envs, steps))
     return _joined(policy, steps, runner), runner
 
@@ -182,19 +145,14 @@ def _ask_critic(
 def _interact(
     policy: ActorCritic,
     env: AbstractVectorEnv,
-    store_states: bool,
-    slow_steps: bool,
     runner: RunnerState,
     step_inputs: tuple[Float[Array, "envs agents ..."], PRNGKeyArray],
 ) -> tuple[RunnerState, _Transition]:
     noise, env_key = step_inputs
     decision, timestep, next_runner = step_runner(policy, env, runner, noise, env_key)
-    if slow_steps:
-        final_value = _value_of(policy, timestep.final_observation, decision.next_carry)
-    else:
-        final_value = _final_value(policy, env, env_key, runner, decision, timestep)
+    final_value = _final_value(policy, env, env_key, runner, decision, timestep)
     transition = _Transition(
-        observation=_one_env_states(env, runner.env_state) if store_states else runner.observation,
+        observation=runner.observation,
         carry=decision.carry,
         start=runner.start,
         active=_learned_from(runner, timestep),
@@ -257,15 +215,6 @@ def _step_again(
 ) -> Float[Array, "envs agents"]:
     timestep, _ = env.step(key, env_state, action)
     return jax.vmap(policy.value)(timestep.final_observation, carry)
-
-
-def _value_of(
-    policy: ActorCritic,
-    observation: PyTree[Shaped[Array, "envs agents ..."]],
-    carry: PyTree[Shaped[Array, "envs agents ..."]],
-) -> Float[Array, "envs agents"]:
-    """A value that no gradient flows through."""
-    return jax.lax.stop_gradient(jax.vmap(policy.value)(observation, carry))
 
 
 def _without_gradient(tree: PyTree) -> PyTree:

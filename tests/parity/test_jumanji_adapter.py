@@ -102,7 +102,7 @@ def test_they_are_environments_of_ours(theirs, name):
 
 def test_an_agent_learns_with_our_wrappers(theirs, key):
     env = Vectorize(AutoReset(LogEpisodes(from_jumanji(theirs["snake"]))), 4)
-    ppo = PPO(rollout_length=16, num_minibatches=2, num_epochs=1, slow_steps=True)
+    ppo = PPO(rollout_length=16, num_minibatches=2, num_epochs=1)
     result = train(ppo, env, init_train_state(ppo, env, key), num_updates=2)
     assert result.env_steps == 2 * 16 * 4
     assert np.isfinite(result.metrics.policy_loss).all()

@@ -439,19 +439,6 @@ def test_what_does_not_divide_is_refused_with_the_nearest_that_does(key):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", [loud_mlp, GRU])
-def test_learning_from_states_is_learning_from_observations(key, network):
-    env = clocks(NUM_ENVS)
-    policy = build(env, key, network=network, view=JointObservation())
-    learned = []
-    for store_states in (False, True):
-        ppo = settings(num_minibatches=2, chunk_length=12, store_states=store_states)
-        state = ppo.init(policy, env, key)
-        learned.append(eqx.filter_jit(ppo.update)(env, state, num_updates=2))
-    assert_close(*learned, 1e-4)
-
-
-@pytest.mark.slow
 def test_what_is_learned_does_not_depend_on_the_unit_of_rewards():
     policy, rollout = experience()
 

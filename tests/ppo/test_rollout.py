@@ -7,7 +7,6 @@ from cart_pole import CartPole
 from learners import GRU, build, clocks, loud_mlp, roll
 
 from agents import (
-    PPO,
     AbstractNetwork,
     ActorCritic,
     LocalObservation,
@@ -15,8 +14,7 @@ from agents import (
     collect_rollout,
     init_runner,
 )
-from agents.ppo._rollout import observe_fn
-from eqgrid import NormalizeReward, Vectorize, unwrap_state
+from eqgrid import Vectorize
 
 LENGTH, NUM_ENVS = 40, 3
 
@@ -83,15 +81,6 @@ def test_the_next_value_is_that_of_the_final_observation(read):
     assert not cut[-1].any(), "the last step must be an ordinary one"
 
 
-def test_looking_at_every_final_observation_finds_the_same_values(read):
-    policy = policy_with(TimeReader(1))
-    looked, _ = roll(policy, clocks(NUM_ENVS), jax.random.key(0), LENGTH, slow_steps=True)
-    counts = ~read[0].terminated
-    np.testing.assert_array_equal(looked.next_value[counts], read[0].next_value[counts])
-    for name in ("observation", "value", "reward", "done"):
-        np.testing.assert_array_equal(getattr(looked, name), getattr(read[0], name))
-
-
 def test_the_next_value_of_a_recurrent_critic_knows_the_episode(key):
     rollout, _ = roll(policy_with(StepCounter()), clocks(NUM_ENVS), key, LENGTH)
     time = np.asarray(rollout.observation[..., 1])
@@ -151,30 +140,6 @@ def test_environments_that_never_start_over_are_refused(key):
     policy = policy_with(TimeReader(1))
     with pytest.raises(ValueError, match=r"Vectorize\(AutoReset\(env\), num_envs\)"):
         init_runner(policy, env, key)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: NormalizeReward(env, 0.9)])
-def test_states_tell_the_observations(key, wrap):
-    env = wrap(clocks(NUM_ENVS))
-    policy = build(env, key, network=loud_mlp)
-    seen, _ = roll(policy, env, key, 9)
-    kept, _ = roll(policy, env, key, 9, store_states=True)
-    assert unwrap_state(kept.observation).shape[2:] == (3,), "the state of a Clock"
-    look = jax.vmap(jax.vmap(observe_fn(env)))
-    np.testing.assert_array_equal(look(kept.observation), seen.observation)
-    np.testing.assert_array_equal(kept.choice, seen.choice)
-    np.testing.assert_allclose(kept.value, seen.value, rtol=1e-5, atol=1e-5)
-
-
-def test_states_that_do_not_tell_the_observations_are_refused(key):
-    env = clocks(NUM_ENVS, normalize=True)
-    policy = build(env, key)
-    message = "turn it off for NormalizeObservation"
-    with pytest.raises(ValueError, match=message):
-        roll(policy, env, key, 3, store_states=True)
-    with pytest.raises(ValueError, match=message):
-        PPO(rollout_length=8, store_states=True).init(policy, env, key)
 
 
 def test_the_return_can_be_differentiated(key):

@@ -67,7 +67,6 @@ def flags() -> dict[str, list[str]]:
         "no utf-8": ["--env.layout", "caf\udce9"],
         "cnn on features": ["--network", "cnn"],
         "minibatches": ["--ppo.num-minibatches", "7"],
-        "states of moments": ["--ppo.store-states", "--env.normalize-observation"],
         "too long a rollout": ["--num-envs", "16000000", "--ppo.rollout-length", "1000000"],
         "too many updates": ["--total-steps", str(10**14)],
         "too long a schedule": ["--shaping-steps", str(10**14)],

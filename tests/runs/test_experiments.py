@@ -261,10 +261,6 @@ BAD = {
     "minibatches": (["--ppo.num-minibatches", "7"], "num_minibatches=7 does not divide"),
     "missing settings file": (["--config", "no.toml"], "cannot be read"),
     "cnn on a vector": (["--network", "cnn"], "--env.observation planes"),
-    "states that tell too little": (
-        ["--ppo.store-states", "--env.normalize-observation"],
-        "turn it off for NormalizeObservation",
-    ),
     "share": (["--env.random-starts", "2"], "at least 0 and at most 1"),
 }
 

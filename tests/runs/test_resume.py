@@ -81,10 +81,7 @@ def check_equal(folder: Path, whole: Path) -> None:
             ["--env.normalize-observation", "--env.random-starts", "0.5"],
             marks=pytest.mark.robustness,
         ),
-        pytest.param(
-            ["--ppo.store-states", "--env.observation", "planes"],
-            marks=pytest.mark.robustness,
-        ),
+        pytest.param(["--env.observation", "planes"], marks=pytest.mark.robustness),
         pytest.param(
             ["--network=gru", "--ppo.chunk-length", "16", "--env.normalize-observation"],
             marks=pytest.mark.robustness,

@@ -44,7 +44,6 @@ class BodyWorld(AbstractWorldConfig):
             rollout_length=64,
             learning_rate=1e-3,
             entropy_coefficient=0.003,
-            slow_steps=True,
         )
         return {"ppo": ppo, "total_steps": 2_000_000, "num_envs": 128}
 
