@@ -16,10 +16,9 @@ import layouts
 import learning_speed
 import optimum
 import pytest
-import report
 import throughput
 
-from agents.commands import _crossplay, _evaluation, _partners
+from agents.commands import _crossplay, _evaluation, _partners, _report
 from agents.runs.settings._config import parse
 from agents.runs.settings._page import page
 from agents.runs.worlds._worlds import WORLDS
@@ -111,14 +110,14 @@ def test_commands_run(command, tmp_path, own_caches, as_people_do):
 def test_flags_exist(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     helps = []
-    programs = (_evaluation, _crossplay, _partners, layouts, optimum, report)
+    programs = (_evaluation, _crossplay, _partners, layouts, optimum, _report)
     for command in (*programs, throughput, learning_speed, accelerator, body_speed):
         with pytest.raises(SystemExit):
             command.run(["--help"])
         helps.append(capsys.readouterr().out)
     for name in WORLDS:
         with pytest.raises(SystemExit):
-            parse(page("ippo"), ["--env.name", name, "--help"])
+            parse(page("mappo"), ["--env.name", name, "--help"])
         helps.append(capsys.readouterr().out)
     known = set(re.findall(r"--[a-z][a-z.-]*", " ".join(helps)))
     known |= {"--jaxtyping-packages", "--xla"}  # pytest's and XLA's
