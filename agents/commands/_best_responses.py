@@ -20,8 +20,8 @@ from agents.runs.single._start import draw
 from agents.runs.worlds._worlds import default_world
 from eqgrid import AbstractPartner, OneOf, read_regular_text
 
+from ._games import play_with
 from ._heldout import HeldOut
-from ._seats import play_with
 
 _EPISODES = 128
 
@@ -134,5 +134,5 @@ def train_best_response(
     learned = train(config.ppo, env, state, num_updates=updates, donate=True).state
     best = PolicyPartner(trained_policy(learned.policy, env, learned.runner.env_state))
     world = config.observe(config.env.build(train=False))
-    returns = play_with(world, OneOf([best, partner]), jax.random.split(judge_key, _EPISODES))
+    returns = play_with(world, [best, partner], jax.random.split(judge_key, _EPISODES))
     return returns[0].mean(axis=-1).tolist()

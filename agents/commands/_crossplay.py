@@ -7,33 +7,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import equinox as eqx
 import jax
 import numpy as np
 import tyro
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Float
 from msgspec import Meta
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from agents import PolicyPartner
-from agents.evaluation._statistics import bootstrap_crossplay, interval_of_mean
+from agents.evaluation._statistics import bootstrap_crossplay
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs._run_files import seed_folders
 from agents.runs.display._errors import UsageError
 from agents.runs.display._figure import new_figure, write_figure
+from agents.runs.display._table import print_paths, print_table
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import open_results, write_csv, write_json
 from agents.runs.settings._flags import read_flags
 from agents.runs.settings._limits import Seed
 from agents.runs.settings._page import load_page
 from agents.runs.single._policies import SavedPolicy, read_policy
-from eqgrid import AbstractEnv, AbstractPartner, play, stack_partners
 
 from ._common_world import common_world
+from ._games import play_all, score_rows
 from ._lineups import different_names
 
 _LARGEST_TABLE = 12
@@ -101,11 +100,12 @@ def run(args: Sequence[str]) -> None:
         }
         names = different_names([saved.name for saved in policies])
         _print(console, names, returns.mean(axis=-1), result)
-        write_matrix(folder / "crossplay.csv", names, returns)
+        rows = score_rows(returns, first=names, second=names)
+        write_csv(folder / "crossplay.csv", rows)
         write_json(folder / "crossplay.json", result)
         draw_matrix(folder / "matrix.png", names, returns.mean(axis=-1), short_name(title))
-        for name in ("crossplay.json", "crossplay.csv", "matrix.png"):
-            console.print(Text(str(folder / name), overflow="fold"), soft_wrap=True)
+        files = ("crossplay.json", "crossplay.csv", "matrix.png")
+        print_paths(console, [folder / name for name in files])
 
 
 def _check(config: Config) -> None:
@@ -130,52 +130,6 @@ def read_all(
     return [read_policy(run, checkpoint, layout, own) for run in runs]
 
 
-def play_all(
-    env: AbstractEnv, partners: Sequence[AbstractPartner], keys: PRNGKeyArray
-) -> Float[np.ndarray, "first second episodes"]:
-    """Plays every partner with every partner, in both orders.
-
-    **Arguments:**
-
-    - `env`: one environment.
-    - `partners`: those who play.
-    - `keys`: the randomness of each episode. It is the same for all pairs.
-
-    **Returns:** the return (the mean over the agents) of every episode, in which the first partner
-    has the first seat, and the second one all others.
-    """
-    number = len(partners)
-    returns = np.zeros((number, number, len(keys)))
-    stacks = stack_partners(partners)
-    for first_stack, firsts in stacks:
-        for second_stack, seconds in stacks:
-            for i, first in enumerate(firsts):
-                one = jax.tree.map(lambda x, i=i: x[i] if eqx.is_array(x) else x, first_stack)
-                returns[first, list(seconds)] = _play_row(
-                    env, one, second_stack, len(seconds), keys
-                )
-    return returns
-
-
-@eqx.filter_jit
-def _play_row(
-    env: AbstractEnv,
-    first: AbstractPartner,
-    seconds: AbstractPartner,
-    number: int,
-    keys: PRNGKeyArray,
-) -> Float[Array, "second episodes"]:
-    """The returns of one partner with each of the partners of a stack."""
-
-    def game(second: AbstractPartner, key: PRNGKeyArray) -> PyTree:
-        team = (first, *[second] * (env.num_agents - 1))
-        return play(env, team, key).episode_return.mean()
-
-    games = eqx.filter_vmap(game, in_axes=(None, 0))
-    rows = eqx.filter_vmap(games, in_axes=(eqx.if_array(0), None), axis_size=number)
-    return rows(seconds, keys)
-
-
 def summary(matrix: Float[np.ndarray, "first second"]) -> dict[str, Any]:
     """What the matrix says.
 
@@ -192,21 +146,6 @@ def summary(matrix: Float[np.ndarray, "first second"]) -> dict[str, Any]:
     intervals = {f"{name}_interval": x and list(x) for name, x in ends.items()}
     means = {"self_play": self_play, "cross_play": cross_play, "gap": self_play - cross_play}
     return {**means, **intervals, "matrix": matrix.tolist()}
-
-
-def write_matrix(
-    path: Path, names: Sequence[str], returns: Float[np.ndarray, "first second episodes"]
-) -> None:
-    """Writes a row for every ordered pair: `low` and `high` are the ends of the interval of 95 %
-    around the mean.
-    """
-    low, high = interval_of_mean(returns)
-    rows = []
-    for i, j in np.ndindex(*returns.shape[:2]):
-        own = returns[i, j]
-        numbers = [float(x) for x in (own.mean(), own.std(), low[i, j], high[i, j])]
-        rows.append([names[i], names[j], *numbers, len(own)])
-    write_csv(path, ("first", "second", "mean", "std", "low", "high", "episodes"), rows)
 
 
 def draw_matrix(
@@ -241,13 +180,10 @@ def _print(
     result: dict[str, Any],
 ) -> None:
     if len(names) <= _LARGEST_TABLE:
-        labels = _endings(names)
-        table = Table("first seat", box=None, pad_edge=False, header_style="dim")
-        for label in labels:
-            table.add_column(Text(label), justify="right")
-        for label, row in zip(labels, matrix, strict=True):
-            table.add_row(Text(label), *(f"{mean:.1f}" for mean in row))
-        console.print(table)
+        labels = [Text(name) for name in _endings(names)]
+        rows = zip(labels, matrix, strict=True)
+        cells = [[label, *(f"{mean:.1f}" for mean in row)] for label, row in rows]
+        print_table(console, ("first seat", *labels), cells)
     for name, what in (
         ("self_play", "self-play"),
         ("cross_play", "cross-play"),

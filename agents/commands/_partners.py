@@ -13,26 +13,26 @@ from jaxtyping import Float
 from msgspec import Meta
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from agents import PolicyPartner
-from agents.evaluation._statistics import bootstrap_interval, interquartile_mean, interval_of_mean
+from agents.evaluation._statistics import bootstrap_interval, interquartile_mean
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError
+from agents.runs.display._table import print_paths, print_table
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import open_results, write_csv, write_json
 from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._flags import read_flags
-from eqgrid import AbstractPartner, OneOf
+from eqgrid import AbstractPartner
 
 from ._best_responses import BestResponses, train_best_response
 from ._common_world import common_world
 from ._crossplay import read_all
+from ._games import play_with, score_rows
 from ._heldout import HELD_OUT, HeldOut, build_partners, read_held_out
 from ._lineups import different_names
-from ._seats import play_with
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +97,7 @@ def run(args: Sequence[str]) -> None:
         keys = jax.random.split(jax.random.key(seed), config.episodes)
         returns = np.stack(
             [
-                play_with(env, OneOf([PolicyPartner(x.policy, config.greedy), *partners]), keys)
+                play_with(env, [PolicyPartner(x.policy, config.greedy), *partners], keys)
                 for x in policies
             ]
         )
@@ -115,10 +115,10 @@ def run(args: Sequence[str]) -> None:
             **summary(held_out, scores, best),
         }
         _print(console, held_out, returns, result)
-        write_rows(folder / "partners.csv", names, held_out, returns)
+        seats = {"partner": [x.name for x in held_out], "seat": range(env.num_agents)}
+        write_csv(folder / "partners.csv", score_rows(returns, policy=names, **seats))
         write_json(folder / "partners.json", result)
-        for name in ("partners.json", "partners.csv"):
-            console.print(Text(str(folder / name), overflow="fold"), soft_wrap=True)
+        print_paths(console, [folder / "partners.json", folder / "partners.csv"])
 
 
 def _check(config: Config) -> None:
@@ -184,25 +184,6 @@ def _middle(name: str, scores: Float[np.ndarray, " partners"]) -> dict[str, Any]
     return {f"{name}_iqm": float(interquartile_mean(scores)), f"{name}_interval": [low, high]}
 
 
-def write_rows(
-    path: Path,
-    names: Sequence[str],
-    partners: Sequence[HeldOut],
-    returns: Float[np.ndarray, "runs partners seats episodes"],
-) -> None:
-    """Writes a row for every policy with every partner in every seat: `low` and `high` are the ends
-    of the interval of 95 % around the mean.
-    """
-    low, high = interval_of_mean(returns)
-    rows = []
-    for where in np.ndindex(*returns.shape[:3]):
-        own, (number, partner, seat) = returns[where], where
-        numbers = [float(x) for x in (own.mean(), own.std(), low[where], high[where])]
-        rows.append([names[number], partners[partner].name, seat, *numbers, len(own)])
-    header = ("policy", "partner", "seat", "mean", "std", "low", "high", "episodes")
-    write_csv(path, header, rows)
-
-
 def _print(
     console: Console,
     partners: Sequence[HeldOut],
@@ -210,15 +191,17 @@ def _print(
     result: Mapping[str, Any],
 ) -> None:
     means = returns.mean(axis=(0, 3))
-    table = Table("partner", box=None, pad_edge=False, header_style="dim")
-    for seat in range(means.shape[1]):
-        table.add_column(f"return in seat {seat}", justify="right")
-    table.add_column("of best response", justify="right")
-    for partner, row in zip(partners, means, strict=True):
-        share = result["proximities"][partner.name]
-        shown = "not known" if share is None else f"{share:.2f}"
-        table.add_row(Text(partner.name), *(f"{mean:.1f}" for mean in row), shown)
-    console.print(table)
+    shares = [result["proximities"][partner.name] for partner in partners]
+    rows = [
+        [
+            Text(partner.name),
+            *(f"{mean:.1f}" for mean in own),
+            "not known" if share is None else f"{share:.2f}",
+        ]
+        for partner, own, share in zip(partners, means, shares, strict=True)
+    ]
+    seats = [f"return in seat {seat}" for seat in range(means.shape[1])]
+    print_table(console, ("partner", *seats, "of best response"), rows)
     for name, digits in (("return", 1), ("proximity", 2)):
         if result[f"{name}_iqm"] is not None:
             low, high = (f"{end:.{digits}f}" for end in result[f"{name}_interval"])

@@ -26,8 +26,8 @@ _DAMAGED = (OSError, ValueError, LookupError, TypeError, ArithmeticError, Recurs
 """What reading a file raises in which anything may stand."""
 _OF_THE_PROCESS = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
-_COLUMNS = ("layout", "algorithm", "network", "seeds", "mean", "iqm", "low", "high", "worst")
-_COLUMNS += ("optimum", "env_steps", "minutes", "crossplay", "held_out", "proximity")
+_NAME = ("layout", "algorithm", "network")
+"""What decides in which row of a table a run is."""
 
 
 @final
@@ -93,22 +93,20 @@ class Row:
         steps = [x["env_steps"] + x["env_steps_of_others"] for x in results]
         scores = np.asarray([run.score for run in self.runs])
         low, high = bootstrap_interval(scores)
-        values = (
-            *self.name,
-            len(scores),
-            float(scores.mean()),
-            float(interquartile_mean(scores)),
-            float(low),
-            float(high),
-            float(scores.min()),
-            self.optimum,
-            float(np.mean(steps)),
-            float(np.mean([result["wall_seconds"] for result in results])) / 60,
-            self.crossplay.get("cross_play"),
-            self.partners.get("return_iqm"),
-            self.partners.get("proximity_iqm"),
-        )
-        return dict(zip(_COLUMNS, values, strict=True))
+        return dict(zip(_NAME, self.name, strict=True)) | {
+            "seeds": len(scores),
+            "mean": float(scores.mean()),
+            "iqm": float(interquartile_mean(scores)),
+            "low": float(low),
+            "high": float(high),
+            "worst": float(scores.min()),
+            "optimum": self.optimum,
+            "env_steps": float(np.mean(steps)),
+            "minutes": float(np.mean([result["wall_seconds"] for result in results])) / 60,
+            "crossplay": self.crossplay.get("cross_play"),
+            "held_out": self.partners.get("return_iqm"),
+            "proximity": self.partners.get("proximity_iqm"),
+        }
 
 
 def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
@@ -205,25 +203,24 @@ def _difference(one: dict[str, Any], other: dict[str, Any]) -> str | None:
 
 def write_table(path: Path, rows: Sequence[Row]) -> None:
     """Writes the table for other programs."""
-    write_csv(path, _COLUMNS, [tuple(row.numbers().values()) for row in rows])
+    write_csv(path, [row.numbers() for row in rows])
 
 
 def write_seeds(path: Path, rows: Sequence[Row]) -> None:
     """Writes a row for every run: the return of its best policy and of its last one."""
-    columns = ("layout", "algorithm", "network", "seed", "best", "last", "env_steps", "minutes")
-    results = [(row.name, run.result) for row in rows for run in row.runs]
     numbers = [
-        (
-            *name,
-            result["seeds"][0],
-            result["best_return_mean"],
-            result["eval_return_mean"],
-            result["env_steps"],
-            result["wall_seconds"] / 60,
-        )
-        for name, result in results
+        dict(zip(_NAME, row.name, strict=True))
+        | {
+            "seed": run.result["seeds"][0],
+            "best": run.result["best_return_mean"],
+            "last": run.result["eval_return_mean"],
+            "env_steps": run.result["env_steps"],
+            "minutes": run.result["wall_seconds"] / 60,
+        }
+        for row in rows
+        for run in row.runs
     ]
-    write_csv(path, columns, numbers)
+    write_csv(path, numbers)
 
 
 def copy_films(folder: Path, rows: Sequence[Row]) -> list[str]:

@@ -121,7 +121,7 @@ def interval_of_mean(
     error = scores.std(axis=-1, ddof=1) / np.sqrt(count)
     width = error * _scipy_stats().t.ppf((1 + _CONFIDENCE) / 2, count - 1)
     mean = scores.mean(axis=-1)
-    return mean - width, mean + width
+    return np.asarray(mean - width), np.asarray(mean + width)
 
 
 def _scipy_stats() -> Any:

@@ -17,7 +17,8 @@ from agents import (
     mixed_team,
 )
 from agents.commands import _crossplay
-from agents.commands._crossplay import play_all, summary
+from agents.commands._crossplay import summary
+from agents.commands._games import play_all
 from agents.evaluation._statistics import bootstrap_crossplay, interval_of_mean
 from agents.runs.settings._config import parse
 from agents.runs.settings._page import page

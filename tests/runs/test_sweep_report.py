@@ -5,7 +5,7 @@ import csv
 import pytest
 from rich.console import Console
 
-from agents.runs.many._sweep_report import Row, draw_sweep, print_table, write_table
+from agents.runs.many._sweep_report import Row, draw_sweep, print_points, write_table
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_every_point_has_its_rank(rows, tmp_path):
 
 def test_seeds_are_one_row(rows):
     console = Console(width=120, record=True)
-    print_table(console, rows, "eval_return_mean")
+    print_points(console, rows, "eval_return_mean")
     lines = console.export_text().splitlines()
     assert "seed" not in lines[0]
     assert [line.split()[:3] for line in lines[1:]] == [

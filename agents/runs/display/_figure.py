@@ -36,6 +36,12 @@ def label_thousands(axes: "Axes") -> None:
     axes.xaxis.set_major_formatter(_matplotlib("ticker").EngFormatter(sep=""))
 
 
+def plain_axes(axes: "Axes") -> None:
+    """Draws a faint grid, and no frame above and on the right."""
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
 def write_figure(path: Path, figure: "Figure", dpi: int = 150) -> None:
     """Writes a picture, as a PNG."""
     picture = io.BytesIO()

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
-from ._figure import label_thousands, new_figure, write_figure
+from ._figure import label_thousands, new_figure, plain_axes, write_figure
+from ._table import files_in, print_facts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,8 +101,7 @@ def finish_curve(
     label_thousands(axes)
     axes.set_ylim(bottom=1.1 * lowest, top=1.1 * max(optimum or 0, highest))
     axes.set_xlim(left=0)
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain_axes(axes)
     write_figure(path, figure)
 
 
@@ -123,53 +120,46 @@ def what_is_kept(folder: Path) -> str:
 
 def print_result(console: Console, result: dict[str, Any], folder: Path) -> None:
     """Prints the numbers of a run and says where its files are."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    of_optimum = ""
-    if result["eval_fraction_of_optimum"] is not None:
-        of_optimum = (
-            f" ({result['eval_fraction_of_optimum']:.0%} of the best known {result['optimum']:g})"
-        )
-    table.add_row(
-        "evaluation return",
-        f"[bold]{result['eval_return_mean']:.1f}[/] ± {result['eval_return_std']:.1f}{of_optimum}, "
+    of_optimum = share_of_optimum(result)
+    best, mean = result["best_return_mean"], result["eval_return_mean"]
+    facts: dict[str, str | None] = {
+        "evaluation return": f"[bold]{mean:.1f}[/] ± {result['eval_return_std']:.1f}{of_optimum}, "
         f"{result['eval_episodes']} episodes",
-    )
-    if result["best_return_mean"] is not None:
-        table.add_row(
-            "best state, evaluated again",
-            f"{result['best_return_mean']:.1f} ± {result['best_return_std']:.1f}, "
-            f"after {result['best_env_steps']:,} steps",
-        )
-    for name, mean in result["layouts"].items():
-        table.add_row(f"in {name}", f"{mean:.1f}")
-    if result["zero_shot"]:
-        table.add_row(
-            "never trained in",
-            ", ".join(f"{name} {mean:.1f}" for name, mean in result["zero_shot"].items()),
-        )
-    table.add_row(
-        "training",
-        f"{result['env_steps']:,} steps in {result['train_seconds']:.1f} s "
+        "best state, evaluated again": None
+        if best is None
+        else f"{best:.1f} ± {result['best_return_std']:.1f}, "
+        f"after {result['best_env_steps']:,} steps",
+        **{f"in {name}": f"{mean:.1f}" for name, mean in result["layouts"].items()},
+        "never trained in": ", ".join(f"{x} {mean:.1f}" for x, mean in result["zero_shot"].items()),
+        "training": f"{result['env_steps']:,} steps in {result['train_seconds']:.1f} s "
         f"({result['steps_per_second']:,.0f} steps/s)",
-    )
-    if result["env_steps_of_others"]:
-        table.add_row("other candidates", f"{result['env_steps_of_others']:,} steps")
-    table.add_row(
-        "wall clock",
-        f"{result['wall_seconds']:.1f} s, {result['compile_seconds']:.1f} s of it compiling",
-    )
-    for name, what in (
-        ("curve.png", "learning curve"),
-        ("episode.gif", "film of an episode"),
-        ("result.json", "numbers"),
-        ("metrics.csv", "training log"),
-        ("config.toml", "settings"),
-        ("policy.safetensors", "policy"),
-        ("checkpoints/best.safetensors", "best state"),
-        ("checkpoints/last.safetensors", "last state"),
-    ):
-        if os.path.exists(folder / name):
-            table.add_row(what, Text(str(folder / name), overflow="fold"))
-    console.print(table)
+        **facts_of_time(result, "steps"),
+    }
+    files = {
+        "curve.png": "learning curve",
+        "episode.gif": "film of an episode",
+        "result.json": "numbers",
+        "metrics.csv": "training log",
+        "config.toml": "settings",
+        "policy.safetensors": "policy",
+        "checkpoints/best.safetensors": "best state",
+        "checkpoints/last.safetensors": "last state",
+    }
+    print_facts(console, facts, files_in(folder, files))
+
+
+def share_of_optimum(result: dict[str, Any]) -> str:
+    """The return as a share of the best known one, in parentheses; empty where none is known."""
+    if result["eval_fraction_of_optimum"] is None:
+        return ""
+    return f" ({result['eval_fraction_of_optimum']:.0%} of the best known {result['optimum']:g})"
+
+
+def facts_of_time(result: dict[str, Any], steps: str) -> dict[str, str | None]:
+    """What other candidates took, if there were any, and the time of all."""
+    others = result["env_steps_of_others"]
+    return {
+        "other candidates": f"{others:,} {steps}" if others else None,
+        "wall clock": f"{result['wall_seconds']:.1f} s, {result['compile_seconds']:.1f} s of it "
+        "compiling",
+    }

@@ -3,7 +3,6 @@
 import contextlib
 import csv
 import dataclasses
-import io
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -20,7 +19,7 @@ from agents.runs._run_files import ABANDONED
 from agents.runs.display._errors import RunError
 from eqgrid import read_regular_file, read_regular_text
 
-from ._results import MAX_RESULT_BYTES
+from ._results import MAX_RESULT_BYTES, csv_bytes
 
 _EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std")
 _STAGE = ("stage", "stage_steps", "gate_passes")
@@ -138,13 +137,9 @@ def _parse(text: str, updates: int, best_return: float) -> History:
     kept = [row for row in kept if int(row["update"]) <= updates]
     if not kept:
         return History(best_return=best_return)
-    rows = io.StringIO(newline="")
-    writer = csv.DictWriter(rows, fieldnames=names)
-    writer.writeheader()
-    writer.writerows(kept)
     evaluations = [_evaluation(row) for row in kept]
     return History(
-        rows=rows.getvalue().encode(),
+        rows=csv_bytes(kept),
         evaluations=tuple(evaluations),
         best_return=best_return,
         wall_seconds=evaluations[-1]["wall_seconds"],

@@ -7,7 +7,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +49,16 @@ def write_json(path: Path, result: dict[str, Any]) -> None:
     write_whole(path, (json.dumps(finite, indent=2) + "\n").encode())
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Writes a table; numbers are not rounded."""
+    write_whole(path, csv_bytes(rows))
+
+
+def csv_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """The text of a table, with a column for every key of a row."""
     text = io.StringIO(newline="")
-    csv.writer(text).writerows([header, *rows])
-    write_whole(path, text.getvalue().encode())
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)))
+    if rows:
+        writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()

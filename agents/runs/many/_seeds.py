@@ -28,7 +28,7 @@ from agents.runs.folders._folder import (
     short_name,
 )
 from agents.runs.folders._history import read_history
-from agents.runs.folders._results import write_json
+from agents.runs.folders._results import csv_bytes, write_json
 from agents.runs.settings._file import dump
 from agents.runs.settings._page import command_of
 from agents.runs.single._curriculum import stages
@@ -147,12 +147,7 @@ def _rows_of_all(runs: tuple[Run, ...]) -> bytes:
         for row in csv.DictReader(io.StringIO(run.history.rows.decode(), newline=""))
     ]
     rows.sort(key=lambda row: int(row["update"]))  # which keeps the order of the seeds
-    text = io.StringIO(newline="")
-    if rows:
-        writer = csv.DictWriter(text, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    return text.getvalue().encode()
+    return csv_bytes(rows)
 
 
 def _begin(whole: Run, group: Group) -> int:

@@ -1,17 +1,15 @@
 """What is left of several runs together for a person to look at."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from agents.evaluation._statistics import align_curves, bootstrap_interval, interquartile_mean
 from agents.runs.display._figure import new_figure
-from agents.runs.display._report import finish_curve
+from agents.runs.display._report import facts_of_time, finish_curve, share_of_optimum
+from agents.runs.display._table import files_in, path_text, print_facts
 
 
 def draw_curves(
@@ -47,43 +45,27 @@ def draw_curves(
 def print_seeds(console: Console, result: dict[str, Any], folder: Path) -> None:
     """Prints the numbers of all runs and says where their files are."""
     low, high = result["eval_return_interval"]
-    of_optimum = ""
-    if result["eval_fraction_of_optimum"] is not None:
-        share, optimum = result["eval_fraction_of_optimum"], result["optimum"]
-        of_optimum = f" ({share:.0%} of the best known {optimum:g})"
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    table.add_row(
-        f"interquartile mean of {len(result['seeds'])} seeds",
-        f"[bold]{result['eval_return_iqm']:.1f}[/] (95 % interval {low:.1f} to {high:.1f})"
-        f"{of_optimum}",
-    )
-    for run in result["runs"]:
-        best = "" if run["best_return_mean"] is None else f", best {run['best_return_mean']:.1f}"
-        table.add_row(
-            f"seed {run['seed']}",
-            f"{run['eval_return_mean']:.1f} ± {run['eval_return_std']:.1f}{best}",
-        )
-    table.add_row(
-        "training",
-        f"{result['env_steps']:,} steps of each seed in {result['train_seconds']:.1f} s "
-        f"({result['steps_per_second']:,.0f} steps/s together)",
-    )
-    if result["env_steps_of_others"]:
-        table.add_row("other candidates", f"{result['env_steps_of_others']:,} steps of each seed")
-    table.add_row(
-        "wall clock",
-        f"{result['wall_seconds']:.1f} s, {result['compile_seconds']:.1f} s of it compiling",
-    )
-    for name, what in (
-        ("curve.png", "learning curves"),
-        ("episode.gif", f"film of seed {result['film']}"),
-        ("result.json", "numbers"),
-        ("metrics.csv", "training log"),
-        ("config.toml", "settings"),
-    ):
-        if os.path.exists(folder / name):
-            table.add_row(what, Text(str(folder / name), overflow="fold"))
-    table.add_row("the run of each seed", Text(str(folder / "seed-*"), overflow="fold"))
-    console.print(table)
+    facts = {
+        f"interquartile mean of {len(result['seeds'])} seeds": (
+            f"[bold]{result['eval_return_iqm']:.1f}[/] (95 % interval {low:.1f} to {high:.1f})"
+            f"{share_of_optimum(result)}"
+        ),
+        **{f"seed {run['seed']}": _of_one(run) for run in result["runs"]},
+        "training": f"{result['env_steps']:,} steps of each seed in "
+        f"{result['train_seconds']:.1f} s ({result['steps_per_second']:,.0f} steps/s together)",
+        **facts_of_time(result, "steps of each seed"),
+    }
+    files = {
+        "curve.png": "learning curves",
+        "episode.gif": f"film of seed {result['film']}",
+        "result.json": "numbers",
+        "metrics.csv": "training log",
+        "config.toml": "settings",
+    }
+    each = ("the run of each seed", path_text(folder / "seed-*"))
+    print_facts(console, facts, [*files_in(folder, files), each])
+
+
+def _of_one(run: dict[str, Any]) -> str:
+    best = "" if run["best_return_mean"] is None else f", best {run['best_return_mean']:.1f}"
+    return f"{run['eval_return_mean']:.1f} ± {run['eval_return_std']:.1f}{best}"

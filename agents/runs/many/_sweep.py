@@ -42,7 +42,7 @@ from eqgrid import read_regular_text
 
 from ._group import Group
 from ._sweep_file import Sweep, read_sweep, settings_of
-from ._sweep_report import Row, draw_sweep, print_table, write_table
+from ._sweep_report import Row, draw_sweep, print_points, write_table
 
 
 @final
@@ -327,7 +327,7 @@ def _gather(program: Program, points: Sequence[Point], sweep: Sweep) -> None:
         write_table(folder / "table.csv", rows, sweep.metric)
     with failures.writing(folder / "sweep.png"):
         draw_sweep(folder / "sweep.png", rows, sweep.metric)
-    print_table(program.console, rows, sweep.metric)
+    print_points(program.console, rows, sweep.metric)
     program.console.print(
         f"{len(rows)} of {len(points)} points are complete: {escape(str(folder / 'table.csv'))}",
         highlight=False,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from agents.evaluation._statistics import bootstrap_interval, interquartile_mean
-from agents.runs.display._figure import new_figure, write_figure
+from agents.runs.display._figure import new_figure, plain_axes, write_figure
+from agents.runs.display._table import print_table
 from agents.runs.folders._results import write_csv
 
 if TYPE_CHECKING:
@@ -55,18 +55,16 @@ def write_table(path: Path, rows: Sequence[Row], metric: str) -> None:
     - `rows`: the points.
     - `metric`: what they are ranked by.
     """
+    ranked = sorted(rows, key=lambda row: (-row.score(metric), row.index))
     table = [
-        [rank, row.index, *row.settings.values(), *map(row.result.get, _NUMBERS)]
-        for rank, row in enumerate(_ranked(rows, metric), 1)
+        {"rank": rank, "point": row.index, **row.settings}
+        | {name: row.result.get(name) for name in _NUMBERS}
+        for rank, row in enumerate(ranked, 1)
     ]
-    write_csv(path, ["rank", "point", *rows[0].settings, *_NUMBERS], table)
+    write_csv(path, table)
 
 
-def _ranked(rows: Sequence[Row], metric: str) -> list[Row]:
-    return sorted(rows, key=lambda row: (-row.score(metric), row.index))
-
-
-def print_table(console: Console, rows: Sequence[Row], metric: str) -> None:
+def print_points(console: Console, rows: Sequence[Row], metric: str) -> None:
     """Prints the points, best first. Where seeds are tried, points that differ in nothing else
     are one row, ranked by the interquartile mean.
     """
@@ -74,15 +72,17 @@ def print_table(console: Console, rows: Sequence[Row], metric: str) -> None:
     scores = [np.asarray([row.score(metric) for row in group]) for group in groups]
     means = [_interquartile_mean(own) for own in scores]
     keys = [key for key in rows[0].settings if key != _SEED]
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("rank", *keys, metric, "points"):
-        table.add_column(name, justify="left" if name in (*keys, "points") else "right")
     order = sorted(range(len(groups)), key=lambda i: -means[i])
-    for rank, i in enumerate(order[:_LONGEST_TABLE], 1):
-        values = [escape(_shown(groups[i][0].settings[key])) for key in keys]
-        points = ", ".join(str(row.index) for row in groups[i])
-        table.add_row(str(rank), *values, _with_interval(means[i], scores[i]), points)
-    console.print(table)
+    table = [
+        [
+            str(rank),
+            *(escape(_shown(groups[i][0].settings[key])) for key in keys),
+            _with_interval(means[i], scores[i]),
+            ", ".join(str(row.index) for row in groups[i]),
+        ]
+        for rank, i in enumerate(order[:_LONGEST_TABLE], 1)
+    ]
+    print_table(console, ("rank", *keys, metric, "points"), table, words=1 + len(keys))
     if len(groups) > _LONGEST_TABLE:
         console.print(f"and {len(groups) - _LONGEST_TABLE} more", highlight=False)
 
@@ -129,17 +129,11 @@ def draw_sweep(path: Path, rows: Sequence[Row], metric: str) -> None:
 def _draw_setting(axes: "Axes", key: str, rows: Sequence[Row], metric: str) -> None:
     values = [row.settings[key] for row in rows]
     scores = [row.score(metric) for row in rows]
-    if all(type(value) in (int, float) for value in values):
-        axes.scatter(values, scores, s=18, color="#4477aa", alpha=0.7)
-        if min(values) > 0 and max(values) >= 10 * min(values):
-            axes.set_xscale("log")
-    else:
-        names = list(dict.fromkeys(map(_shown, values)))
-        axes.scatter(
-            [names.index(_shown(x)) for x in values], scores, s=18, color="#4477aa", alpha=0.7
-        )
-        axes.set_xticks(range(len(names)), [name[:20] for name in names])
+    numeric = all(type(value) in (int, float) for value in values)
+    places = values if numeric else [_shown(value)[:20] for value in values]
+    axes.scatter(places, scores, s=18, color="#4477aa", alpha=0.7)
+    if numeric and min(values) > 0 and max(values) >= 10 * min(values):
+        axes.set_xscale("log")
     axes.set_xlabel(key)
     axes.set_ylabel(metric)
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain_axes(axes)

@@ -1,0 +1,105 @@
+"""Games of teams of partners, and the table of their returns."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from agents.evaluation._statistics import interval_of_mean
+from eqgrid import AbstractEnv, AbstractPartner, OneOf, play
+
+
+def play_with(
+    env: AbstractEnv, partners: Sequence[AbstractPartner], keys: PRNGKeyArray
+) -> Float[np.ndarray, "partners seats episodes"]:
+    """Plays the first of some partners with each of the others, in every seat.
+
+    **Arguments:**
+
+    - `env`: one environment.
+    - `partners`: the one who is judged, and then the others.
+    - `keys`: the randomness of each episode; the same with everybody.
+
+    **Returns:** the return (the mean over the agents) of every episode, by the seat of the one who
+    is judged. The partner has all other seats.
+    """
+    own = np.eye(env.num_agents, dtype=bool)
+    others = np.arange(1, len(partners))[:, None, None]
+    return play_teams(env, partners, np.where(own, 0, others), keys)
+
+
+def play_all(
+    env: AbstractEnv, partners: Sequence[AbstractPartner], keys: PRNGKeyArray
+) -> Float[np.ndarray, "first second episodes"]:
+    """Plays every partner with every partner, in both orders.
+
+    **Arguments:** as in `play_with`.
+
+    **Returns:** the return of every episode, in which the first partner has the first seat, and the
+    second one all others.
+    """
+    first, second = np.mgrid[: len(partners), : len(partners)]
+    teams = np.stack([first, *[second] * (env.num_agents - 1)], axis=-1)
+    return play_teams(env, partners, teams, keys)
+
+
+def play_teams(
+    env: AbstractEnv,
+    partners: Sequence[AbstractPartner],
+    teams: Int[np.ndarray, "rows columns agents"],
+    keys: PRNGKeyArray,
+) -> Float[np.ndarray, "rows columns episodes"]:
+    """Plays the episodes of many teams in one program: row by row, and a row at once.
+
+    **Arguments:**
+
+    - `env`: one environment.
+    - `partners`: all who play.
+    - `teams`: which of them acts for each agent.
+    - `keys`: the randomness of each episode; the same for all teams.
+
+    **Returns:** the return (the mean over the agents) of every episode.
+    """
+    return np.asarray(_play(env, OneOf(partners), jnp.asarray(teams), keys))
+
+
+@eqx.filter_jit
+def _play(
+    env: AbstractEnv,
+    everybody: OneOf,
+    teams: Int[Array, "rows columns agents"],
+    keys: PRNGKeyArray,
+) -> Float[Array, "rows columns episodes"]:
+    def game(numbers: Int[Array, " agents"], key: PRNGKeyArray) -> Float[Array, ""]:
+        team = [everybody.pick(number) for number in numbers]
+        return play(env, team, key).episode_return.mean()
+
+    games = jax.vmap(jax.vmap(game, in_axes=(None, 0)), in_axes=(0, None))
+    return jax.lax.map(lambda row: games(row, keys), teams)
+
+
+def score_rows(
+    returns: Float[np.ndarray, "*games episodes"], **names: Sequence[Any]
+) -> list[dict[str, Any]]:
+    """A row for the episodes of each game; `low` and `high` are the ends of the interval of 95 %
+    around the mean.
+
+    **Arguments:**
+
+    - `returns`: of every episode.
+    - `names`: for every axis but the last one, what its entries are called.
+    """
+    low, high = interval_of_mean(returns)
+    numbers = {"mean": returns.mean(-1), "std": returns.std(-1), "low": low, "high": high}
+    return [
+        {
+            **{axis: own[i] for (axis, own), i in zip(names.items(), where, strict=True)},
+            **{name: float(x[where]) for name, x in numbers.items()},
+            "episodes": returns.shape[-1],
+        }
+        for where in np.ndindex(*returns.shape[:-1])
+    ]
