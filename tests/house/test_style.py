@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -115,6 +116,7 @@ def imported(path: Path) -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(shutil.which("lint-imports") is None, reason="needs the [dev] extra")
 def test_imports_go_one_way():
     """The contracts are in pyproject.toml."""
     lint = subprocess.run(["lint-imports"], cwd=ROOT, capture_output=True, text=True)
