@@ -7,6 +7,7 @@ import equinox as eqx
 import pytest
 
 from agents import evaluate, load_policy
+from agents.runs.single._policies import read_policy
 from eqgrid import AutoReset, LogEpisodes, Vectorize, make
 
 ROOT = Path(__file__).parents[2]
@@ -17,6 +18,12 @@ ROWS = re.findall(r"^\| `(\w+)\.safetensors` \| (I|MA)PPO \| \d+ \| (\d+) \|$", 
 def test_every_file_has_a_row():
     files = {path.stem for path in (ROOT / "experiments" / "policies").glob("*.safetensors")}
     assert files == {name for name, _, _ in ROWS}
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in ROWS])
+def test_its_settings_are_those_of_a_run(name):
+    saved = read_policy(ROOT / "experiments" / "policies" / f"{name}.safetensors", None)
+    assert saved.config.env.layout == name
 
 
 @pytest.mark.slow
