@@ -6,10 +6,6 @@ The environment says which: `ACCIDENT="1 2 SIGKILL"` ends process 1 after its se
 import itertools
 import os
 import signal
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from agents.runs._process import Process
 from agents.runs.settings._page import page

@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -560,6 +561,7 @@ def test_building_a_second_environment_never_changes_the_first():
     fresh = subprocess.run(
         [sys.executable, "-c", code],
         cwd=Path(__file__).parent,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
         capture_output=True,
         text=True,
         check=True,

@@ -44,7 +44,7 @@ class Pair:
         for number in range(2):
             who = (in_slurm if slurm else by_hand)(port, str(number))
             env = os.environ | who | {"XLA_FLAGS": devices, "ACCIDENT": accident}
-            command = [sys.executable, str(Path(__file__).parent / "one_of_many.py")]
+            command = [sys.executable, str(Path(__file__).parents[1] / "one_of_many.py")]
             command += ["--distributed", *flags]
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
             started.append(subprocess.Popen(command, cwd=folder, env=env, **pipes))

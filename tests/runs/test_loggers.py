@@ -22,6 +22,7 @@ from agents.runs._metadata import IDENTITY
 from agents.runs.display import _loggers
 from agents.runs.display._errors import Failures, UsageError
 from agents.runs.folders._history import History, read_history
+from agents.runs.settings._page import command_of, page
 from agents.runs.single import _hooks
 
 NAMES = ("jsonl", "tensorboard")
@@ -249,7 +250,7 @@ def test_a_run_that_is_out_of_time_goes_on_later(call, tmp_path):
     code, said = call(*RUN, *flags, "--max-hours", "1e-9", "--out", "mine")
     assert code == 0
     assert "stopped after 1e-09 hours after 256 steps" in said
-    assert "to go on: python experiments/ippo.py --resume mine" in said
+    assert f"to go on: {command_of(page('ippo'))} --resume mine" in said
     assert list((tmp_path / "mine" / "trace").rglob("*.json.gz"))
     code, said = call("--resume", "mine")
     assert code == 0

@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save as save_arrays
 
 from agents import read_metadata, save
 from agents.files import _checkpoint
+from agents.runs.settings._page import command_of, page
 from agents.runs.single._evaluator import Evaluator
 from agents.training import _train
 
@@ -96,7 +97,7 @@ def test_it_is_bitwise_the_same(call, stop_after, more):
     stop_after(2)
     code, said = call(*flags, "--out", "mine")
     assert code == 130
-    assert "to go on: python experiments/ippo.py --resume mine" in said
+    assert f"to go on: {command_of(page('ippo'))} --resume mine" in said
     assert len(rows(Path("mine"))) == 2
     code, said = call("--resume", "mine")
     assert code == 0
@@ -277,7 +278,7 @@ def damage(folder: Path, how: str) -> None:
         ("json log", [], "metrics.jsonl' is damaged: remove it to go on"),
         ("checkpoint of no stage", [], "is of stage 99, and the run has 1: begin a new run."),
         ("no settings", [], "config.toml' cannot be read: No such file"),
-        ("mappo", [], "is for mappo: use experiments/mappo.py"),
+        ("mappo", [], "experiments/mappo.py, or take the line 'algorithm' out of it"),
         ("log", [], "metrics.csv' is damaged: remove it to go on"),
         ("nothing", ["--seed", "3"], "--seed cannot be given with --resume"),
         (
