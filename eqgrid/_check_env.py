@@ -1,4 +1,4 @@
-"""A test-kit for environments of your own."""
+"""A check of user-defined environments against the environment protocol."""
 
 import functools
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from ._spaces import Box, Discrete
 
 
 def check_env(env: AbstractEnv, *, steps: int = 200, seed: int = 0) -> None:
-    """Plays with an environment, and says which rules of the protocol it breaks.
+    """Takes random steps in an environment, and reports which rules of the protocol it breaks.
 
     ```python
     from eqgrid import check_env, make
@@ -26,11 +26,11 @@ def check_env(env: AbstractEnv, *, steps: int = 200, seed: int = 0) -> None:
 
     **Arguments:**
 
-    - `env`: one environment.
-    - `steps`: how many random steps to take; the episodes that end on the way start over.
-    - `seed`: of the actions, and of all that is random in the environment.
+    - `env`: a single environment.
+    - `steps`: the number of random steps; an episode that ends is followed by a reset.
+    - `seed`: the seed of the actions and of the environment.
 
-    **Raises:** `ValueError` with one sentence for each broken rule, a line each.
+    **Raises:** `ValueError` with one sentence for each broken rule, one per line.
     """
     form_key, play_key = jax.random.split(jax.random.key(seed))
     faults = list(_faults_of_form(env, form_key))
@@ -41,7 +41,7 @@ def check_env(env: AbstractEnv, *, steps: int = 200, seed: int = 0) -> None:
 
 
 def _faults_of_form(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
-    """What can be said without running anything."""
+    """The broken rules that show without running anything, from shapes and dtypes alone."""
     name = type(env).__name__
     if not isinstance(env, AbstractEnv):
         yield f"{name} is no AbstractEnv: inherit from it."
@@ -73,18 +73,18 @@ def _faults_of_form(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
         if getattr(timestep, field).dtype != bool:
             yield f"{field} must be of truth values, but is of {getattr(timestep, field).dtype}."
     if _form(observation) != _form(timestep.observation):
-        yield "reset and step must give observations of one structure, shape and dtype."
+        yield "reset and step must return observations of the same structure, shapes and dtypes."
     if _form(eqx.filter_eval_shape(env.observe, state)) != _form(observation):
-        yield "observe must give observations of the structure, shape and dtype of reset's."
+        yield "observe must return observations of the structure, shapes and dtypes of reset's."
     if _form(state) != _form(after):
         yield (
-            "step must leave the structure, shapes and dtypes of the state as they are, or a loop "
-            "is compiled anew."
+            "step must leave the structure, shapes and dtypes of the state as they are; otherwise "
+            "every step is recompiled."
         )
 
 
 def _one_step(env: AbstractEnv, key: PRNGKeyArray, state: PyTree) -> Any:
-    """Every agent does anything that it may."""
+    """One step in which every agent takes a random allowed action."""
     action_key, step_key = jax.random.split(key)
     draw = functools.partial(sample_allowed, env.action_space, env.observe(state))
     keys = jax.random.split(action_key, env.num_agents)
@@ -92,7 +92,7 @@ def _one_step(env: AbstractEnv, key: PRNGKeyArray, state: PyTree) -> Any:
 
 
 def _faults_of_space(space: object, name: str) -> Iterator[str]:
-    """What agents cannot act in: they choose among a number of actions, or in a bounded box."""
+    """The broken rules of an action space: it must be `Discrete`, or a bounded `Box` of floats."""
     if not isinstance(space, Discrete | Box):
         yield f"{name}.action_space must be Discrete or Box, not {space!r:.60}."
     if not isinstance(space, Box):
@@ -112,7 +112,7 @@ def _faults_of_mask(env: AbstractEnv, observation: PyTree) -> Iterator[str]:
         return
     if not isinstance(env.action_space, Discrete):
         kind = type(env.action_space).__name__
-        yield f"Only Discrete actions can be masked, but those of this environment are of a {kind}."
+        yield f"Only Discrete actions can be masked, but this action space is a {kind}."
     elif (action_mask.shape, action_mask.dtype) != ((env.num_agents, env.action_space.n), bool):
         yield (
             f"action_mask must be bool{[env.num_agents, env.action_space.n]}, a truth value for "
@@ -138,7 +138,7 @@ def _form(tree: PyTree) -> Any:
 
 
 def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator[str]:
-    """What random steps show, each of them taken twice."""
+    """The broken rules that random steps show; each step is taken twice with equal arguments."""
     traces = []
 
     @eqx.filter_jit
@@ -154,7 +154,7 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
         yield "reset must depend on nothing but its key: equal keys gave other observations."
     yield from _not_finite(first)
     if not _equal(first, eqx.filter_jit(env.observe)(_again(state))):
-        yield "observe(state) must be the observation that reset gave with the state."
+        yield "observe(state) must be the observation that reset returned with the state."
     over, keys_of_info = np.zeros(env.num_agents, bool), None
     yield from _all_forbidden(first, ~over)
     for step_key, reset_key in map(jax.random.split, step_keys):
@@ -163,9 +163,9 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
         if not _equal((timestep, after), step(env, *again)[:2]):
             yield "step must depend on nothing but its arguments: equal ones gave other results."
         if not _equal(timestep.observation, seen):
-            yield "observe(state) must be the observation that step gave with the state."
+            yield "observe(state) must be the observation that step returned with the state."
         if not np.isfinite(timestep.reward).all():
-            yield "reward must be finite numbers."
+            yield "reward must be finite."
         yield from _not_finite((timestep.observation, timestep.final_observation))
         if (over & ~np.asarray(timestep.terminated)).any():
             yield "terminated must stay true for an agent until the episode is over."
@@ -179,7 +179,7 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
             over = np.zeros(env.num_agents, bool)
             yield from _all_forbidden(seen, ~over)
     if len(traces) > 1:
-        yield f"step was compiled {len(traces)} times for equal shapes, but must be once."
+        yield f"step was compiled {len(traces)} times for equal shapes, but must be compiled once."
 
 
 def _not_finite(observation: PyTree) -> Iterator[str]:
@@ -189,7 +189,7 @@ def _not_finite(observation: PyTree) -> Iterator[str]:
 
 
 def _again(tree: PyTree) -> PyTree:
-    """The same, whose random keys are meant to be used a second time."""
+    """A copy of the tree whose PRNG keys are cloned, so that they may be used a second time."""
     return jax.tree.map(lambda x: jax.random.clone(x) if _is_key(x) else x, tree)
 
 

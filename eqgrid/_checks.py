@@ -1,4 +1,4 @@
-"""Checks of arguments when a Module is built, and while a program is traced."""
+"""Argument checks, when a Module is built and at trace time."""
 
 import operator
 from collections.abc import Callable
@@ -11,23 +11,23 @@ from jax.core import Tracer
 from jaxtyping import Array, PyTree, Shaped
 
 MAX_STEPS = 2**30
-"""The longest episode: steps are counted in 32 bits."""
+"""The longest allowed episode, in steps, which are counted as 32-bit integers."""
 
 
 def as_number(
     value: Any, kind: type[int] | type[float], holds: Callable[[Any], Any], needs: str
 ) -> Shaped[Array, ""]:
-    """One number as an array leaf, so that a batch of Modules can have different ones.
+    """Checks a scalar and returns it as an array leaf, so that it can differ within a batch.
 
     **Arguments:**
 
-    - `value`: the number, or an array with one. While it is being traced, as under
-        `eqx.filter_vmap`, its value cannot be looked at, and is taken as it is.
-    - `kind`: `int` for whole numbers only, `float` for others, too.
-    - `holds`: whether the number can be used.
-    - `needs`: what must be given, such as `"NormalizeReward needs a gamma from 0 to 1"`.
+    - `value`: the number, or an array of shape `()`. A traced value, as under `eqx.filter_vmap`,
+        is not checked.
+    - `kind`: `int` for integers only, `float` for any real number.
+    - `holds`: whether a number is valid.
+    - `needs`: the requirement, such as `"NormalizeReward needs a gamma from 0 to 1"`.
 
-    **Raises:** `ValueError` with `needs` and what was given.
+    **Raises:** `ValueError` with `needs` and the value.
     """
     if is_known(value):
         number = np.asarray(value)
@@ -39,7 +39,7 @@ def as_number(
 
 
 def is_known(*values: Any) -> bool:
-    """Whether values can be looked at, since none of them is being traced."""
+    """Whether the values are concrete: none of them is being traced."""
     return not any(isinstance(value, Tracer) for value in values)
 
 
@@ -51,31 +51,31 @@ def as_probability(
 
 
 def is_finite(value: Any) -> Any:
-    """Whether a number is finite in 32 bits."""
+    """Whether a number is finite as a float32."""
     return abs(value) <= float(np.finfo(np.float32).max)
 
 
 def as_epsilon(value: Any, wrapper: str) -> Shaped[Array, ""]:
-    """What a wrapper adds to a variance; see `as_number`."""
-    smallest = float(np.finfo(np.float32).tiny)  # what does not vary is divided by its root
+    """A wrapper's `epsilon`, which it adds to a variance, as an array leaf; see `as_number`."""
+    smallest = float(np.finfo(np.float32).tiny)  # constant inputs are divided by sqrt(epsilon)
     holds = lambda x: x >= smallest and is_finite(x)  # noqa: E731
     return as_number(value, float, holds, f"{wrapper} needs an epsilon above 0")
 
 
 def as_clip(value: Any, wrapper: str) -> Shaped[Array, ""]:
-    """The largest magnitude that a wrapper gives, perhaps infinite; see `as_number`."""
+    """A wrapper's `clip`, the largest magnitude of its output, or infinity; see `as_number`."""
     return as_number(value, float, lambda x: x > 0, f"{wrapper} needs a clip above 0")
 
 
 def as_count(value: Any, needs: str) -> int:
-    """A whole number of at least 1 that decides a shape or a loop, and so is no array leaf.
+    """Checks a count, an integer of at least 1 that decides a shape or a loop and so stays static.
 
     **Arguments:**
 
-    - `value`: the number, of Python or of NumPy.
-    - `needs`: what must be given, such as `"Vectorize needs at least 1 environment"`.
+    - `value`: the number, a Python or NumPy integer.
+    - `needs`: the requirement, such as `"Vectorize needs at least 1 environment"`.
 
-    **Raises:** `ValueError` with `needs` and what was given.
+    **Raises:** `ValueError` with `needs` and the value.
     """
     try:
         count = operator.index(value)
@@ -87,13 +87,13 @@ def as_count(value: Any, needs: str) -> int:
 
 
 def check_whole(**numbers: Any) -> None:
-    """Refuses what is no whole number before anything is computed with it.
+    """Checks that arguments are integers before anything is computed with them.
 
     **Arguments:**
 
-    - `numbers`: numbers, or tuples of numbers such as a range, by the names of arguments.
+    - `numbers`: numbers, or tuples of numbers such as a range, by argument name.
 
-    **Raises:** `ValueError` with the name of the first one.
+    **Raises:** `ValueError` with the name of the first argument that is not.
     """
     for name, value in numbers.items():
         for number in value if isinstance(value, tuple) else (value,):
@@ -103,9 +103,9 @@ def check_whole(**numbers: Any) -> None:
 
 
 def check_action_shape(action: object, leading: tuple[int, ...]) -> None:
-    """Compares the leading axes of actions with what an environment takes.
+    """Checks that the leading axes of the actions are those that an environment takes.
 
-    It costs nothing in a compiled program, and says at once what jax would say far away.
+    It runs at trace time, so it costs nothing in a compiled program, and fails earlier than jax.
 
     **Raises:** `ValueError` when they differ.
     """
@@ -118,10 +118,10 @@ def check_action_shape(action: object, leading: tuple[int, ...]) -> None:
 
 
 def check_state(env: object, state: PyTree) -> None:
-    """Refuses Python's own numbers in a state: they become arrays in a loop, and a state must not
-    change its structure from one step to the next.
+    """Checks that a state has no Python scalars as leaves. They would become arrays in a loop, and
+    a state must keep its structure from one step to the next.
 
-    **Raises:** `TypeError` with the place of the first one.
+    **Raises:** `TypeError` with the tree path of the first one.
     """
     for where, leaf in jax.tree_util.tree_leaves_with_path(state):
         if isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):

@@ -1,4 +1,4 @@
-"""A condition that stays one in a batch."""
+"""`batched_cond`: a conditional that still skips work under `jax.vmap`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,22 +15,22 @@ def batched_cond(
     false_fn: Callable[..., PyTree],
     *operands: PyTree,
 ) -> PyTree:
-    """`jax.lax.cond` that skips `true_fn` in a whole batch as long as no element asks for it.
+    """`jax.lax.cond` that skips `true_fn` if `pred` is false in the whole batch.
 
-    Under `jax.vmap`, `lax.cond` computes both branches in every element. This computes `true_fn`
-    (in all elements, and selects) only if `pred` is true in any of them, however many `vmap`s there
-    are. It pays where `true_fn` is expensive and seldom needed, as at the end of episodes that run
-    in step.
+    Under `jax.vmap`, `lax.cond` computes both branches for every element. This computes `true_fn`
+    (for all elements, and then selects) only if `pred` is true for any of them, under any number of
+    nested `vmap`s. It is useful where `true_fn` is expensive and rarely needed, as at the end of
+    episodes that all end on the same step.
 
     **Arguments:**
 
     - `pred`: the condition.
     - `true_fn`, `false_fn`: called with `operands`; they return arrays of the same structure,
         shapes and dtypes. They must not close over traced arrays: pass those as operands.
-    - `operands`: PyTrees; what is no array in them is static.
+    - `operands`: PyTrees; leaves that are not arrays are static.
 
     **Returns:** what `true_fn` returns where `pred` is true, what `false_fn` returns elsewhere.
-    Reverse-mode differentiation is not supported (by `jax.custom_batching.custom_vmap`).
+    Reverse-mode differentiation is not supported, because of `jax.custom_batching.custom_vmap`.
     """
     arrays, rest = eqx.partition(operands, eqx.is_array)
 
@@ -49,14 +49,14 @@ def select(
     false_fn: Callable[..., PyTree],
     *operands: PyTree,
 ) -> PyTree:
-    """The same as `batched_cond`, but both are always computed."""
+    """Like `batched_cond`, but always computes both branches."""
     # `jnp.where` also takes typed PRNG keys.
     yes, no = true_fn(*operands), false_fn(*operands)
     return jax.tree.map(lambda yes, no: jnp.where(pred, yes, no), yes, no)
 
 
 def _batched(both: Callable[..., Any], skip: Callable[..., Any]) -> Callable[..., Any]:
-    """The condition under as many `vmap`s as `both` and `skip` already are."""
+    """The conditional for functions that are already mapped by some number of `vmap`s."""
 
     @jax.custom_batching.custom_vmap
     def call(pred: Any, arrays: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The protocol: what every environment and every wrapper offers."""
+"""The environment protocol: what every environment and every wrapper implements."""
 
 import abc
 from typing import final
@@ -12,25 +12,26 @@ from ._spaces import AbstractSpace
 
 @final
 class TimeStep(eqx.Module):
-    """What one step of an environment tells its agents. From many environments, everything leads
-    with an `envs` axis.
+    """The result of one step of an environment. Batched environments add a leading `envs` axis to
+    every array.
 
-    The return of an episode is, for each agent, the sum of its rewards up to the step in which its
-    task ends, that step included. What it is paid after that, raw or shaped, until the next episode
-    begins, counts nowhere: not in learning, in `LogEpisodes`, `play` or evaluations, nor through an
-    adapter. Whoever adds up rewards keeps `acts_next` of the step before, which is true for
-    everybody when an episode starts, and calls `earned` with it.
+    The return of an episode is, for each agent, the sum of its rewards up to and including the step
+    in which it terminates. Rewards after that, raw or shaped, are ignored until the next episode
+    starts: in learning, in `LogEpisodes`, `play` and evaluations, and through adapters. Code that
+    sums rewards keeps `acts_next` of the previous step (all true when an episode starts), and
+    passes it to `earned`.
 
     **Arguments:**
 
-    - `observation`: what to act on next; every array leads with `agents`.
+    - `observation`: the observation for the next action; every array leads with `agents`.
     - `reward`: one number per agent.
-    - `terminated`: this agent's task is over; the value of what follows is 0. It stays true until
-        the episode is over, which it is when all agents' tasks are, or when it is cut.
-    - `truncated`: the episode was cut (by a time limit); the value of what follows is not 0.
+    - `terminated`: whether each agent's task is over; the value of what follows is 0. It stays true
+        until the episode ends, which it does when all agents have terminated, or by truncation.
+    - `truncated`: whether the episode was cut (by a time limit); what follows still has a value.
+    - `info`: further arrays; the keys are the same in every step.
     - `info`: further arrays; the keys never change from step to step.
-    - `final_observation`: what the action led to, before any reset. It differs from `observation`
-        only where something reset the environment, and is the same array unless given.
+    - `final_observation`: the observation after the action, before any reset. It differs from
+        `observation` only where the environment was reset, and defaults to the same array.
     """
 
     observation: PyTree[Shaped[Array, "..."]]
@@ -58,30 +59,31 @@ class TimeStep(eqx.Module):
 
     @property
     def done(self) -> Bool[Array, "*envs"]:
-        """Whether the episode is over: it was cut, or every agent's task is over."""
+        """Whether the episode is over: truncated, or terminated for every agent."""
         return self.truncated | self.terminated.all(axis=-1)
 
     @property
     def acts_next(self) -> Bool[Array, "*envs agents"]:
-        """Whose task goes on, or begins anew with the next episode. What the others are shown and
-        paid until then means nothing, and nobody should learn from it.
+        """Which agents act in the next step: those that have not terminated, and all agents where a
+        new episode starts. Observations and rewards of the others are meaningless until then, and
+        must not be learned from.
         """
         return ~self.terminated | self.done[..., None]
 
     def earned(self, active: Bool[Array, "*envs agents"]) -> Float[Array, "*envs agents"]:
-        """The part of the reward that counts.
+        """The part of the reward that counts towards the return.
 
         **Arguments:**
 
-        - `active`: whose task was not over before this step: `acts_next` of the step before it.
+        - `active`: which agents had not terminated before this step; `acts_next` of the last one.
 
-        **Returns:** the reward of those, and 0 for the others.
+        **Returns:** the reward of those agents, and 0 for the others.
         """
         return jnp.where(active, self.reward, jnp.zeros_like(self.reward))
 
 
 class AbstractEnv(eqx.Module):
-    """One environment, unbatched. Everything an agent sees or does leads with an `agents` axis.
+    """A single environment. Observations, actions and rewards lead with an `agents` axis.
 
     The shape and dtype of an observation come from `eqx.filter_eval_shape(env.reset, key)`.
     """
@@ -100,30 +102,30 @@ class AbstractEnv(eqx.Module):
     def step(
         self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, PyTree]:
-        """Advances by one action of every agent. Never resets by itself.
+        """Advances by one action of every agent. It never resets the environment.
 
         **Arguments:**
 
         - `key`: the source of randomness.
-        - `state`: where the episode stands.
-        - `action`: of every agent. A compiled program cannot refuse an action that is not in
-            `action_space`, so each environment says what it then does. In a `GridWorld` an agent
-            with such a number does nothing; an `MjxEnv` clips; an adapter asks the other library.
-            An agent whose task is over may be given any action.
+        - `state`: the state returned by `reset` or the last `step`.
+        - `action`: one action per agent. A compiled program cannot raise an error for an action
+            outside `action_space`, so each environment documents its behaviour: in a `GridWorld` an
+            agent with such a number does nothing, an `MjxEnv` clips, and an adapter passes the
+            action to the other library. An agent that has terminated may be given any action.
 
-        **Returns:** what happened, and the next state.
+        **Returns:** the result of the step, and the next state.
         """
 
     @abc.abstractmethod
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
-        """What the agents see in `state`; exactly the observation that came with it."""
+        """The observation of `state`, equal to the one that `reset` or `step` returned with it."""
 
 
 class AbstractWrapper(AbstractEnv):
-    """An environment that holds another one in `env` and forwards to it by hand.
+    """An environment that wraps another one, `env`, and forwards to it explicitly.
 
-    A wrapper with a state of its own keeps it in an `AbstractWrapperState`; one without passes the
-    inner state on as it is.
+    A wrapper with state of its own keeps it in an `AbstractWrapperState` around the inner state; a
+    wrapper without passes the inner state on unchanged.
     """
 
     env: eqx.AbstractVar[AbstractEnv]
@@ -138,7 +140,7 @@ class AbstractWrapper(AbstractEnv):
 
 
 class AbstractVectorEnv(eqx.Module):
-    """Many environments side by side: `AbstractEnv` with a leading `envs` axis on everything."""
+    """A batch of environments: `AbstractEnv` with a leading `envs` axis on every array."""
 
     num_envs: eqx.AbstractVar[int]
     num_agents: eqx.AbstractVar[int]
@@ -156,11 +158,11 @@ class AbstractVectorEnv(eqx.Module):
 
     @abc.abstractmethod
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "envs agents ..."]]:
-        """What the agents see in `state`; exactly the observation that came with it."""
+        """The observation of `state`, equal to the one that `reset` or `step` returned with it."""
 
 
 class AbstractVectorWrapper(AbstractVectorEnv):
-    """A vector environment that holds another one in `env` and forwards to it by hand."""
+    """A vector environment that wraps another one, `env`, and forwards to it explicitly."""
 
     env: eqx.AbstractVar[AbstractVectorEnv]
 
@@ -178,15 +180,16 @@ class AbstractVectorWrapper(AbstractVectorEnv):
 
 
 class AbstractWrapperState(eqx.Module):
-    """What a wrapper (of either level) remembers, around the state of what it wraps."""
+    """The state of a wrapper (of single or vector environments), with the inner state in it."""
 
     env_state: eqx.AbstractVar[PyTree]
 
 
 def unwrap(env: AbstractEnv | AbstractVectorEnv) -> AbstractEnv | AbstractVectorEnv:
-    """The environment at the core of a stack of wrappers.
+    """The innermost environment of a stack of wrappers.
 
-    `Vectorize` is no wrapper but the core of its level; go on with `unwrap(core.env)`.
+    `Vectorize` does not count as a wrapper: it is the innermost vector environment, and
+    `unwrap(vectorize.env)` gives the innermost single environment.
     """
     while isinstance(env, AbstractWrapper | AbstractVectorWrapper):
         env = env.env
@@ -194,7 +197,7 @@ def unwrap(env: AbstractEnv | AbstractVectorEnv) -> AbstractEnv | AbstractVector
 
 
 def unwrap_state(state: PyTree) -> PyTree:
-    """The state of the environment at the core of a stack of wrappers."""
+    """The state of the innermost environment of a stack of wrappers."""
     while isinstance(state, AbstractWrapperState):
         state = state.env_state
     return state

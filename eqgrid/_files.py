@@ -1,4 +1,4 @@
-"""Files that a person names, which may be anything: only regular ones of a stated size are read."""
+"""Safe reading of files that a user names: only regular files up to a size limit are read."""
 
 import errno
 import os
@@ -6,22 +6,22 @@ import stat
 from pathlib import Path
 
 MAX_TEXT_BYTES = 100_000
-"""The largest text that people write by hand, such as settings or a layout."""
+"""The largest text file that is read, in bytes, such as settings or a layout."""
 
 MAX_FILE_BYTES = 2**34
-"""The largest file of numbers that programs write, such as a checkpoint: 16 GiB."""
+"""The largest binary file that is read, such as a checkpoint: 16 GiB."""
 
 
 def read_regular_file(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:
-    """Reads a file, which a pipe or a device would never end.
+    """Reads a regular file. Pipes and devices, which may never end, are refused.
 
     **Arguments:**
 
-    - `path`: the file; a link is followed.
-    - `max_bytes`: the largest size that is read.
+    - `path`: the file; links are followed.
+    - `max_bytes`: the largest size in bytes that is read.
 
-    **Raises:** `OSError`, whose `strerror` says why: the file is missing or larger than that, or it
-    is a folder, a pipe or a device.
+    **Raises:** `OSError` with the reason in `strerror`: the file is missing or too large, or it is
+    a folder, a pipe or a device.
     """
     try:
         status = os.stat(path)
@@ -37,7 +37,7 @@ def read_regular_file(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> byte
 
 
 def read_regular_text(path: str | Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
-    """The same for a text in UTF-8.
+    """Reads a regular file as UTF-8 text.
 
     **Raises:** as `read_regular_file`, and `UnicodeDecodeError`, which is a `ValueError`.
     """

@@ -1,4 +1,4 @@
-"""What an environment puts in `info`, found out without running it."""
+"""The shapes and dtypes of an environment's `info`, without running the environment."""
 
 import equinox as eqx
 import jax
@@ -13,10 +13,10 @@ def info_entry(env: AbstractEnv, name: str, wrapper: str) -> jax.ShapeDtypeStruc
     **Arguments:**
 
     - `env`: the environment; it is traced, not run.
-    - `name`: the entry.
-    - `wrapper`: who asks, for the error message.
+    - `name`: the key of the entry.
+    - `wrapper`: the name of the calling wrapper, for the error message.
 
-    **Returns:** what `info[name]` will look like.
+    **Returns:** the shape and dtype of `info[name]`.
 
     **Raises:** `ValueError` when there is no such entry.
     """

@@ -1,4 +1,4 @@
-"""LinearSchedule: a number that goes from one value to another."""
+"""LinearSchedule: a linear change from one value to another."""
 
 from typing import final
 
@@ -11,21 +11,21 @@ from ._checks import as_number, is_finite
 
 @final
 class LinearSchedule(eqx.Module):
-    """A number that changes linearly with a count, and then stays.
+    """A schedule that changes linearly from `start` to `end` in `steps` steps, and then stays.
 
-    The closures that optax's schedules are have their numbers inside, so a program that was
-    compiled with one is compiled anew with another. Here they are leaves: other numbers compile
-    nothing anew, and under `eqx.filter_vmap` a batch of schedules is a sweep.
+    An optax schedule is a closure over its numbers, so other numbers recompile the program. Here
+    they are array leaves: changing them does not recompile, and `eqx.filter_vmap` over a batch of
+    schedules is a sweep.
 
     **Arguments:**
 
     - `start`: the value at a count of 0.
     - `end`: the value from a count of `steps` on.
-    - `steps`: how long the change takes, above 0; in the steps of one environment where it is the
-        schedule of `ShapedReward`.
+    - `steps`: the length of the change, above 0; counted in steps of one environment where the
+        schedule is that of `ShapedReward`.
 
-    **Raises:** `ValueError` when a number is not finite, or `steps` not above 0. Numbers that are
-    being traced are not looked at.
+    **Raises:** `ValueError` when a number is not finite, or `steps` is not above 0. Traced numbers
+    are not checked.
     """
 
     start: Float[Array, ""]

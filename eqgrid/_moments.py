@@ -1,4 +1,4 @@
-"""RunningMoments: the mean and variance of a stream of arrays."""
+"""RunningMoments: the running mean and variance of a stream of arrays."""
 
 from typing import final
 
@@ -10,17 +10,17 @@ from jaxtyping import Array, Bool, Float
 
 @final
 class RunningMoments(eqx.Module):
-    """The mean and the population variance of everything seen so far, element by element.
+    """The mean and the population variance of all samples so far, elementwise.
 
-    Kept by the parallel formula of Chan, Golub & LeVeque (1983), "Algorithms for Computing the
-    Sample Variance". The variance is kept rather than the sum of squares, which outgrows float32
-    in a long run; and deviations are taken from the running mean, so that a large offset does not
-    eat the digits of a small spread.
+    They are updated with the parallel formula of Chan, Golub & LeVeque (1983), "Algorithms for
+    Computing the Sample Variance". The variance is stored rather than the sum of squares, which
+    loses precision in float32 over a long run; and deviations are taken from the running mean, so
+    that a small variance around a large mean keeps its precision.
 
     **Arguments:**
 
-    - `count`: how many samples were seen. A float, since an int32 overflows in a long run.
-    - `mean`, `variance`: of one sample's shape. Before the first sample, 0 and 1.
+    - `count`: the number of samples. A float, since an int32 overflows in a long run.
+    - `mean`, `variance`: arrays of the shape of one sample; 0 and 1 before the first sample.
     """
 
     count: Float[Array, ""]
@@ -29,7 +29,7 @@ class RunningMoments(eqx.Module):
 
     @staticmethod
     def empty(shape: tuple[int, ...]) -> "RunningMoments":
-        """The moments of no samples of shape `shape`."""
+        """The moments of no samples, for samples of shape `shape`."""
         return RunningMoments(
             count=jnp.zeros((), dtype=float),
             mean=jnp.zeros(shape, dtype=float),
@@ -41,14 +41,14 @@ class RunningMoments(eqx.Module):
         samples: Float[Array, "samples *shape"],
         counts: Bool[Array, " samples"] | None = None,
     ) -> "RunningMoments":
-        """Takes in a batch of samples, all with the same weight.
+        """Adds a batch of samples, all with the same weight.
 
         **Arguments:**
 
-        - `samples`: along the first axis.
-        - `counts`: which of them to take in; all unless given.
+        - `samples`: the samples, along the first axis.
+        - `counts`: which of them to include; all by default.
 
-        **Returns:** the moments of what was seen before and those samples together.
+        **Returns:** the moments of all earlier samples and these together.
         """
         if counts is None:
             counts = jnp.ones(len(samples), bool)
@@ -60,15 +60,15 @@ class RunningMoments(eqx.Module):
         return self._combine(number, offset, variance)
 
     def merge(self, other: "RunningMoments") -> "RunningMoments":
-        """The moments of the samples of both, which may be empty."""
+        """The moments of the samples of both; either may be empty."""
         return self._combine(other.count, other.mean - self.mean, other.variance)
 
     def standardize(
         self, x: Float[Array, "*shape"], epsilon: Float[Array, ""]
     ) -> Float[Array, "*shape"]:
-        """One sample as `(x - mean) / sqrt(variance + epsilon)`."""
-        # The barrier keeps XLA from rewriting the division in some programs and not in others, so
-        # that equal moments give results that are equal to the bit.
+        """Standardises one sample: `(x - mean) / sqrt(variance + epsilon)`."""
+        # The barrier keeps XLA from rewriting the division in some programs but not in others, so
+        # that equal moments give bitwise equal results.
         deviation = jax.lax.optimization_barrier(jnp.sqrt(self.variance + epsilon))
         return (x - self.mean) / deviation
 

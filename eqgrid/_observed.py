@@ -1,4 +1,4 @@
-"""Observations that come with something else: the state of the world, or the allowed actions."""
+"""Observations with a second part: the state of the world, or a mask of allowed actions."""
 
 from collections.abc import Callable
 from typing import Any, final
@@ -14,10 +14,10 @@ from ._spaces import AbstractSpace
 
 @final
 class ObservationAndState(eqx.Module):
-    """What agents see, and beside it what only their critics are shown, in training.
+    """The agents' observations, together with the state that only their critics use in training.
 
-    - `local`: what every agent sees.
-    - `state`: the whole world, once for every agent, which may stand in the middle of it.
+    - `local`: the observation of each agent.
+    - `state`: the state of the whole world, once per agent, possibly centred on that agent.
     """
 
     local: PyTree[Shaped[Array, "..."]]
@@ -26,17 +26,17 @@ class ObservationAndState(eqx.Module):
 
 @final
 class Masked(eqx.Module):
-    """An observation that comes with the actions that are allowed in it.
+    """An observation with an action mask.
 
-    An environment with `Discrete` actions returns it from `reset`, `step` and `observe`. Policies
-    read what is inside, and never choose a forbidden action. Wrappers that change observations
-    change what is inside, and leave the mask as it is.
+    Environments with `Discrete` actions may return it from `reset`, `step` and `observe`. Policies
+    take `observation` as their input, and never sample a forbidden action. Wrappers that change
+    observations change `observation`, and leave the mask as it is.
 
     **Arguments:**
 
-    - `observation`: what every agent sees.
-    - `action_mask`: for every agent, which of its actions are allowed; at least one, unless its
-        task is over. Where none is, all are equally likely.
+    - `observation`: the observation of each agent.
+    - `action_mask`: for each agent, which of its actions are allowed; at least one, unless the
+        agent has terminated. Where none is allowed, all are equally likely.
     """
 
     observation: PyTree[Shaped[Array | np.ndarray, "..."]]
@@ -44,14 +44,14 @@ class Masked(eqx.Module):
 
 
 def split_mask(observation: PyTree) -> tuple[PyTree, Any]:
-    """What is seen, and which actions are allowed: `None` where all are."""
+    """The observation without its mask, and the mask: `None` if all actions are allowed."""
     if isinstance(observation, Masked):
         return observation.observation, observation.action_mask
     return observation, None
 
 
 def map_observation(change: Callable[[PyTree], PyTree], observation: PyTree) -> PyTree:
-    """The observation with what is seen changed, and with the same mask, if it has one."""
+    """Applies `change` to the observation inside a `Masked`, if it is one, and keeps the mask."""
     seen, action_mask = split_mask(observation)
     return change(seen) if action_mask is None else Masked(change(seen), action_mask)
 
@@ -59,13 +59,13 @@ def map_observation(change: Callable[[PyTree], PyTree], observation: PyTree) -> 
 def sample_allowed(
     space: AbstractSpace, observation: PyTree, agent: int | Int[Array, ""], key: PRNGKeyArray
 ) -> Shaped[Array, "..."]:
-    """Draws one action of one agent uniformly, among those that it is allowed.
+    """Samples one action of one agent uniformly from its allowed actions.
 
     **Arguments:**
 
-    - `space`: the actions of one agent.
-    - `observation`: what all agents of one environment see, with a mask or without.
-    - `agent`: its number.
+    - `space`: the action space of one agent.
+    - `observation`: the observations of all agents of one environment, with or without a mask.
+    - `agent`: the index of the agent.
     - `key`: the source of randomness.
     """
     _, action_mask = split_mask(observation)

@@ -1,4 +1,4 @@
-"""Partners: whoever acts for one agent of an environment, whatever they act by."""
+"""Partners: policies and scripts that act for one agent of an environment."""
 
 import abc
 import functools
@@ -18,16 +18,16 @@ from ._spaces import AbstractSpace
 
 @final
 class Seen(eqx.Module):
-    """What a partner may read before it acts.
+    """The input of a partner in one step.
 
-    A policy reads the observation, and a script the state.
+    A policy uses the observation; a script may use the state.
 
     **Arguments:**
 
-    - `observation`: what all agents of one environment observe.
-    - `state`: the state of the environment in all wrappers, as `unwrap_state` gives it.
-    - `seat`: the number of the agent for which the partner acts. It is an array, so that one
-        compiled program serves all seats.
+    - `observation`: the observations of all agents of one environment.
+    - `state`: the state of the innermost environment, as `unwrap_state` returns it.
+    - `seat`: the index of the agent for which the partner acts. It is an array, so that one
+        compiled program covers all seats.
     """
 
     observation: PyTree[Shaped[Array, "agents ..."]]
@@ -38,13 +38,13 @@ class Seen(eqx.Module):
 class AbstractPartner(eqx.Module):
     """Acts for one agent, in any seat, in one step of one environment.
 
-    What differs between partners of one kind should be array leaves: many partners are then one
-    Module, whose leaves lead with one more axis, and `eqx.filter_vmap` plays with all of them.
+    Where partners of one kind differ, they should differ in array leaves: many partners can then be
+    stacked in one Module with a leading axis, and `eqx.filter_vmap` maps over all of them.
     """
 
     @abc.abstractmethod
     def initial_carry(self) -> PyTree[Shaped[Array, "..."]]:
-        """What the partner remembers when an episode starts; `None` when it remembers nothing."""
+        """The partner's memory at the start of an episode; `None` if it has none."""
 
     @abc.abstractmethod
     def __call__(
@@ -54,9 +54,9 @@ class AbstractPartner(eqx.Module):
 
         **Arguments:**
 
-        - `seen`: what can be read before this step.
-        - `carry`: what the partner remembers: `initial_carry()` in the first step of an episode,
-            and what the last call returned in all other steps.
+        - `seen`: the observations, the state and the partner's seat before this step.
+        - `carry`: the partner's memory: `initial_carry()` in the first step of an episode, then
+            what the previous call returned.
         - `key`: the source of randomness.
 
         **Returns:** the action of the agent in `seen.seat`, and the next carry.
@@ -65,11 +65,11 @@ class AbstractPartner(eqx.Module):
 
 @final
 class RandomPartner(AbstractPartner):
-    """Draws every action uniformly, among those that a `Masked` observation allows.
+    """Samples every action uniformly from those that a `Masked` observation allows.
 
     **Arguments:**
 
-    - `action_space`: where the actions are drawn from.
+    - `action_space`: the action space of one agent.
     """
 
     action_space: AbstractSpace
@@ -85,11 +85,11 @@ class RandomPartner(AbstractPartner):
 
 @final
 class StayPartner(AbstractPartner):
-    """Takes one and the same action in every step.
+    """Takes the same action in every step.
 
     **Arguments:**
 
-    - `action`: that action. In a kitchen, 4 means to stay.
+    - `action`: the action. In Overcooked, 4 means to stay.
     """
 
     action: Shaped[Array, "..."]
@@ -108,20 +108,19 @@ class StayPartner(AbstractPartner):
 
 @final
 class NoisyPartner(AbstractPartner):
-    """Another partner, some of whose actions are replaced by random ones.
+    """Another partner with some of its actions replaced by random ones.
 
-    What the other partner remembers is the same as without noise, so it does not know which of its
+    The inner partner's memory is updated as without noise, so it does not reflect which of its
     actions were replaced.
 
     **Arguments:**
 
-    - `partner`: whose actions they are.
-    - `level`: the probability with which an action is replaced by a uniformly drawn one, as
-        `RandomPartner` draws it.
-    - `action_space`: where that one is drawn from.
+    - `partner`: the inner partner.
+    - `level`: the probability that an action is replaced by a uniformly sampled one, as that of a
+        `RandomPartner`.
+    - `action_space`: the action space of one agent.
 
-    **Raises:** `ValueError` when the level is not between 0 and 1. A level that is being traced is
-    not looked at.
+    **Raises:** `ValueError` when the level is not between 0 and 1. A traced level is not checked.
     """
 
     partner: AbstractPartner
@@ -152,14 +151,14 @@ class NoisyPartner(AbstractPartner):
 
 @final
 class RecordedPartner(AbstractPartner):
-    """Plays actions that were written down before, such as a recording or the plan of a planner.
+    """Replays recorded actions, such as those of a human game or of a planner.
 
-    It takes them by time, whatever happens in the environment.
+    The step number alone decides the action, whatever happens in the environment.
 
     **Arguments:**
 
-    - `actions`: the actions of all agents, of which the partner plays those of its seat.
-    - `then`: the action after the last one.
+    - `actions`: the actions of all agents; the partner plays those of its seat.
+    - `then`: the action after the last recorded one.
 
     **Raises:** `ValueError` when there are no actions.
     """
@@ -185,20 +184,20 @@ class RecordedPartner(AbstractPartner):
 
 @final
 class OneOf(AbstractPartner):
-    """One of several partners, whose number is an array.
+    """One of several partners, picked by an index that is an array.
 
-    Games with different partners are thereby one program: map over the number, or draw it in the
-    reset of an environment. Partners of equal structure are stacked, and one of them is picked by
-    its row. For partners of different structures, `jax.lax.switch` decides; where it is mapped, it
-    computes the actions of all structures, and selects one.
+    Games with different partners can thus share one compiled program: map over the index, or sample
+    it in the reset of an environment. Partners of equal structure are stacked, and the acting one
+    is selected by its row. Partners of different structures are selected by `jax.lax.switch`, which
+    under `vmap` computes the actions for all structures and selects one.
 
     **Arguments:**
 
-    - `partners`: from which one is picked.
-    - `number`: which one acts.
+    - `partners`: the partners to pick from.
+    - `number`: the index of the partner that acts.
 
-    **Raises:** `ValueError` when there is no partner, or none of this number. A number that is
-    being traced is not looked at.
+    **Raises:** `ValueError` when there are no partners, or `number` is out of range. A traced
+    number is not checked.
     """
 
     stacks: tuple[AbstractPartner, ...]
@@ -220,15 +219,15 @@ class OneOf(AbstractPartner):
 
     @property
     def num_partners(self) -> int:
-        """From how many partners one is picked."""
+        """The number of partners to pick from."""
         return len(self.group)
 
     def pick(self, number: Int[Array, ""]) -> "OneOf":
-        """The same partners, of whom another one acts."""
+        """The same partners, with the one at index `number` acting."""
         return eqx.tree_at(lambda one_of: one_of.number, self, number)
 
     def initial_carry(self) -> PyTree[Shaped[Array, "..."]]:
-        """What would be remembered by a partner of each structure."""
+        """The initial memory for each structure; only that of the acting partner is used."""
         return tuple(_row(stack, self.row[self.number]).initial_carry() for stack in self.stacks)
 
     def __call__(
@@ -247,7 +246,7 @@ def _act_in_stack(
     carry: tuple[PyTree, ...],
     key: PRNGKeyArray,
 ) -> tuple[Shaped[Array, "..."], tuple[PyTree, ...]]:
-    """What `OneOf` does if a partner of one structure acts."""
+    """The action of `OneOf` when the acting partner is in the stack at `index`."""
     action, own = _row(stack, row)(seen, carry[index], key)
     kind = int if jnp.issubdtype(action.dtype, jnp.integer) else float
     return action.astype(kind), (*carry[:index], own, *carry[index + 1 :])
@@ -256,14 +255,14 @@ def _act_in_stack(
 def stack_partners(
     partners: Sequence[AbstractPartner],
 ) -> list[tuple[AbstractPartner, tuple[int, ...]]]:
-    """Puts together the partners that differ in nothing but the numbers in their arrays.
+    """Stacks partners that differ only in the values of their arrays.
 
     **Arguments:**
 
-    - `partners`: any partners.
+    - `partners`: any partners, of equal or different structures.
 
-    **Returns:** one pair for each structure that there is: a Module whose array leaves lead with an
-    axis of the partners of this structure, and the positions of these in `partners`.
+    **Returns:** one pair per distinct structure: a Module whose array leaves have a leading axis of
+    the partners of this structure, and the indices of these partners in `partners`.
     """
     groups: list[list[int]] = []
     for number, partner in enumerate(partners):
@@ -276,7 +275,7 @@ def stack_partners(
 
 
 def _alike(one: AbstractPartner, other: AbstractPartner) -> bool:
-    """Whether two partners have equal structures, and arrays of equal shapes."""
+    """Whether two partners have equal structures, and arrays of equal shapes and dtypes."""
     arrays, rest = zip(*(eqx.partition(x, eqx.is_array) for x in (one, other)), strict=True)
     shapes = [jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), x) for x in arrays]
     return bool(eqx.tree_equal(*shapes)) and bool(eqx.tree_equal(*rest))
@@ -288,12 +287,12 @@ def _stacked(partners: Sequence[AbstractPartner]) -> AbstractPartner:
 
 
 def _row(stack: AbstractPartner, row: Int[Array, ""]) -> AbstractPartner:
-    """One of the partners of a stack. A row that another stack has would be too large for this one:
-    any partner will do then, as its action is not taken.
+    """One partner of a stack. A row that is meant for another, larger stack is clipped: any partner
+    will do then, since its action is not used.
     """
     return jax.tree.map(lambda x: _entry(x, row) if eqx.is_array(x) else x, stack)
 
 
 def _entry(x: Shaped[Array, "partners ..."], row: Int[Array, ""]) -> Shaped[Array, "..."]:
-    # The only partner of its structure is not gathered, which would copy it for every game.
+    # Gathering the only partner of a structure would copy its arrays for every game.
     return x[0] if len(x) == 1 else x.at[row].get(mode="clip")

@@ -1,4 +1,4 @@
-"""An episode in which every agent has a partner of its own to act for it."""
+"""`play`: an episode with one partner per agent."""
 
 import functools
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from ._partner import AbstractPartner, Seen
 
 @final
 class Game(eqx.Module):
-    """What an episode came to.
+    """The outcome of an episode.
 
     **Arguments:**
 
-    - `episode_return`: the sum of each agent's rewards until its task was over; see `TimeStep`.
-    - `episode_length`: in steps.
-    - `finished`: whether the episode ended in the number of steps that it may have. If not, the
-        other two are about the steps that were played.
+    - `episode_return`: the sum of each agent's rewards until it terminated; see `TimeStep`.
+    - `episode_length`: the number of steps.
+    - `finished`: whether the episode ended within `max_steps`. If not, the other two fields cover
+        the steps that were played.
     """
 
     episode_return: Float[Array, "*games agents"]
@@ -32,7 +32,7 @@ class Game(eqx.Module):
 
 @final
 class _Table(eqx.Module):
-    """Where a game stands between two steps."""
+    """The loop state of a game between two steps."""
 
     env_state: PyTree
     carries: tuple[PyTree[Shaped[Array, "..."]], ...]
@@ -48,19 +48,19 @@ def play(
     *,
     max_steps: int = 100_000,
 ) -> Game:
-    """Plays one episode.
+    """Plays one episode with the given partners.
 
-    It is a pure function for one game: `eqx.filter_vmap` maps it over keys, partners or
-    environments, and thousands of games with different partners are one compiled program.
+    It is a pure function for one game: map it over keys, partners or environments with
+    `eqx.filter_vmap` to play thousands of games with different partners in one compiled program.
 
     **Arguments:**
 
-    - `env`: one environment, without `AutoReset`.
-    - `team`: who acts for every agent, in the order of the agents.
+    - `env`: a single environment, without `AutoReset`.
+    - `team`: the partner that acts for each agent, in the order of the agents.
     - `key`: the source of randomness.
-    - `max_steps`: how many steps are played at most.
+    - `max_steps`: the largest number of steps to play.
 
-    **Returns:** the return and the length of the episode.
+    **Returns:** the return of each agent, the length of the episode, and whether it ended.
 
     **Raises:** `ValueError` unless there is one partner for each agent.
     """
@@ -88,7 +88,7 @@ def _step(env: AbstractEnv, team: tuple[AbstractPartner, ...], rest: _Table, arr
     key, env_key, *keys = jax.random.split(table.key, 2 + len(team))
     action, carries = _act(env, team, table, keys)
     timestep, env_state = env.step(env_key, table.env_state, action)
-    # A loop needs the dtypes that it started with, whatever those of the environment are.
+    # The dtypes of the loop state must not change, whatever those of the environment are.
     reward = timestep.earned(table.active).astype(table.game.episode_return.dtype)
     game = Game(table.game.episode_return + reward, table.game.episode_length + 1, timestep.done)
     table = _Table(env_state, carries, key, timestep.acts_next, game)
@@ -101,8 +101,8 @@ def _act(
     table: _Table,
     keys: Sequence[PRNGKeyArray],
 ) -> tuple[Shaped[Array, "agents ..."], tuple[PyTree[Shaped[Array, "..."]], ...]]:
-    """The actions of all agents, and what their partners remember next."""
-    # Asked for here, an observation that no partner reads is never computed.
+    """The actions of all agents, and the next memory of each partner."""
+    # Under jit, the observation is not computed if no partner uses it.
     observation, state = env.observe(table.env_state), unwrap_state(table.env_state)
     chosen = [
         partner(Seen(observation, state, jnp.asarray(seat)), carry, key)

@@ -1,4 +1,4 @@
-"""What an agent may do: a number of choices, or a box of real numbers."""
+"""Action spaces of one agent: `Discrete` choices, or a `Box` of real numbers."""
 
 import abc
 from typing import final
@@ -13,26 +13,26 @@ from ._checks import as_count, is_known
 
 
 class AbstractSpace(eqx.Module):
-    """The set of one agent's actions."""
+    """The action space of one agent."""
 
     @abc.abstractmethod
     def sample(self, key: PRNGKeyArray) -> Shaped[Array, "..."]:
-        """Draws one action uniformly."""
+        """Samples one action uniformly."""
 
     @abc.abstractmethod
     def contains(self, x: Shaped[Array, "..."]) -> Bool[Array, ""]:
-        """Whether `x` is an action of this space."""
+        """Whether `x`, of the shape of one action, is in this space."""
 
 
 @final
 class Discrete(AbstractSpace):
-    """The choices `0, 1, ..., n - 1`.
+    """The integers `0, 1, ..., n - 1`.
 
     **Arguments:**
 
-    - `n`: how many choices there are, at least 1.
+    - `n`: the number of actions, at least 1.
 
-    **Raises:** `ValueError` when `n` is no whole number, or not positive.
+    **Raises:** `ValueError` when `n` is not an integer of at least 1.
     """
 
     n: int = eqx.field(static=True)
@@ -49,15 +49,15 @@ class Discrete(AbstractSpace):
 
 @final
 class Box(AbstractSpace):
-    """Vectors (or arrays) of real numbers between `low` and `high`, bounds included.
+    """Arrays of real numbers between `low` and `high`, bounds included.
 
     **Arguments:**
 
     - `low`, `high`: the bounds; scalars or arrays that broadcast to `shape`. Both must be finite.
     - `shape`: the shape of one agent's action.
 
-    **Raises:** `ValueError` when a bound does not broadcast to `shape` or is not finite, or when
-    one is above the other. Bounds that are being traced are not looked at.
+    **Raises:** `ValueError` when a bound does not broadcast to `shape` or is not finite, or when a
+    low bound is above its high bound. Traced bounds are only checked for their shape.
     """
 
     low: Float[Array, "*shape"]
@@ -91,7 +91,7 @@ class Box(AbstractSpace):
 
     def sample(self, key: PRNGKeyArray) -> Float[Array, "*shape"]:
         share = jax.random.uniform(key, self.shape, dtype=self.low.dtype)
-        # Weighed so, since `high - low` may be more than a float can hold.
+        # This form does not overflow where `high - low` would.
         drawn = (1 - share) * self.low + share * self.high
         return jnp.clip(drawn, self.low, self.high)
 

@@ -1,4 +1,4 @@
-"""What agents did in a number of episodes, step by step."""
+"""Trajectories: recorded episodes, step by step."""
 
 from typing import final
 
@@ -8,18 +8,18 @@ from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 @final
 class Trajectories(eqx.Module):
-    """A number of episodes, one after the other: every step is a row of each array.
+    """Several episodes, concatenated along the `steps` axis of each array.
 
     **Arguments:**
 
-    - `state`: the states of the world, without those of wrappers, before each step.
-    - `action`: what every agent did then.
-    - `reward`: what every agent was paid for it; 0 once its task was over, so that the sums are the
-        returns of the episodes.
+    - `state`: the state of the innermost environment (without wrapper states) before each step.
+    - `action`: the action of each agent in the step.
+    - `reward`: the reward of each agent for it; 0 once the agent has terminated, so that the sums
+        are the returns of the episodes.
     - `terminated`, `truncated`: how the step ended, as in `TimeStep`.
-    - `length`: how many steps each episode has.
-    - `observation`: what every agent saw before each step, and `final_observation` what it saw when
-        an episode was over; `None` where they were not recorded.
+    - `length`: the number of steps of each episode.
+    - `observation`, `final_observation`: the observation of each agent before each step, and after
+        the last step of each episode; `None` where they were not recorded.
     """
 
     state: PyTree[Shaped[Array, "steps ..."]]
