@@ -79,7 +79,7 @@ def _faults_of_form(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
     if _form(state) != _form(after):
         yield (
             "step must leave the structure, shapes and dtypes of the state as they are; otherwise "
-            "every step is recompiled."
+            "a loop over steps is recompiled."
         )
 
 
@@ -112,7 +112,7 @@ def _faults_of_mask(env: AbstractEnv, observation: PyTree) -> Iterator[str]:
         return
     if not isinstance(env.action_space, Discrete):
         kind = type(env.action_space).__name__
-        yield f"Only Discrete actions can be masked, but this action space is a {kind}."
+        yield f"Only Discrete actions can be masked, but those of this environment are of a {kind}."
     elif (action_mask.shape, action_mask.dtype) != ((env.num_agents, env.action_space.n), bool):
         yield (
             f"action_mask must be bool{[env.num_agents, env.action_space.n]}, a truth value for "

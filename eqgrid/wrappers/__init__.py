@@ -1,1 +1,1 @@
-"""Wrappers: environments around environments."""
+"""Wrappers: environments that change the behaviour of another environment."""

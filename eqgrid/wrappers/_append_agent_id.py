@@ -1,4 +1,4 @@
-"""AppendAgentId: tells every agent which one it is."""
+"""AppendAgentId: adds each agent's index to its observation."""
 
 import dataclasses
 import functools
@@ -17,17 +17,17 @@ from ._nesting import check_single_env, contains_wrapper
 
 @final
 class AppendAgentId(AbstractWrapper):
-    """Appends a one-hot of the agent's index to the last axis of its observation.
+    """Appends the one-hot index of each agent to the last axis of its observation.
 
-    `agents features` becomes `agents features+agents`; a picture `agents height width channels`
-    gets one constant plane per agent. The dtype stays. In an observation of several arrays this
-    happens to each of them.
+    `agents features` becomes `agents features+agents`; an image `agents height width channels` gets
+    one constant plane per agent. The dtype stays the same. If the observation has several arrays,
+    each of them is extended.
 
     **Arguments:**
 
-    - `env`: one environment, every array of whose observation has an axis after `agents`.
+    - `env`: a single environment; every array of its observation has an axis after `agents`.
 
-    **Raises:** `ValueError` for a wrong nesting, or for an observation of one number per agent.
+    **Raises:** `ValueError` for a wrong nesting, or for an observation with an array `agents`.
     """
 
     env: AbstractEnv

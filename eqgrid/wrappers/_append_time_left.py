@@ -1,4 +1,4 @@
-"""AppendTimeLeft: tells every agent how much of the episode is left."""
+"""AppendTimeLeft: adds the remaining time of the episode to each observation."""
 
 import dataclasses
 from typing import final
@@ -18,7 +18,7 @@ from ._nesting import check_single_env, contains_wrapper
 
 @final
 class AppendTimeLeftState(AbstractWrapperState):
-    """The steps taken in this episode, around the state of the environment."""
+    """The number of steps in this episode so far, and the inner state."""
 
     env_state: PyTree
     count: Int[Array, ""]
@@ -26,21 +26,21 @@ class AppendTimeLeftState(AbstractWrapperState):
 
 @final
 class AppendTimeLeft(AbstractWrapper):
-    """Appends the share of the episode that is left to the last axis of each observation.
+    """Appends the fraction of the episode that is left to the last axis of each observation.
 
-    It falls from 1 at the start to 0 after `horizon` steps, and stays there. With it, the value of
-    what an agent sees may depend on the time that is left, and so may what it does (Pardo et al.
-    2018, "Time Limits in Reinforcement Learning"). `agents features` becomes `agents features+1`.
+    It falls linearly from 1 at the reset to 0 after `horizon` steps, and stays there, so that
+    values and policies can depend on the remaining time (Pardo et al. 2018, "Time Limits in
+    Reinforcement Learning"). `agents features` becomes `agents features+1`.
 
     **Arguments:**
 
-    - `env`: one environment, not yet inside `AutoReset`, whose observation has floating-point
-        arrays only, each with an axis after `agents`.
-    - `horizon`: the steps of an episode, at least 1. An array leaf, so that Modules with different
-        horizons can be batched.
+    - `env`: a single environment, not yet inside `AutoReset`, whose observation has only
+        floating-point arrays, each with an axis after `agents`.
+    - `horizon`: the number of steps of an episode, at least 1. It is an array leaf, so that Modules
+        with different horizons can be batched.
 
     **Raises:** `ValueError` for a wrong nesting, a horizon below 1, or another observation. A
-    horizon that is being traced is not looked at.
+    traced horizon is not checked.
     """
 
     env: AbstractEnv

@@ -1,4 +1,4 @@
-"""AutoReset: starts the next episode where one ends."""
+"""AutoReset: resets an environment when its episode ends."""
 
 import dataclasses
 from typing import final
@@ -16,22 +16,24 @@ from ._shaped_reward import ShapedReward
 
 @final
 class AutoReset(AbstractWrapper):
-    """Resets on the very step on which an episode ends. The only thing that resets.
+    """Resets the environment on the same step on which an episode ends.
 
-    The timestep's `observation` is what to act on next, so after an end it opens the new episode;
-    its `final_observation` is what the action led to. Everything else in it speaks of the episode
-    that ended. `observation` is computed once, from the state that was kept, so the final one costs
-    nothing in a compiled program that does not read it.
+    No other environment or wrapper resets by itself. On the last step of an episode, `observation`
+    is the first observation of the next episode, and `final_observation` is the last one of the
+    episode that ended; all other fields of the timestep belong to the episode that ended.
+    `observation` is recomputed from the state after the reset, so under `jit` the final observation
+    costs nothing if it is not used.
 
-    A reset is computed on every step and kept where it is needed, since that is what a batch does
-    anyway; a lazy one only on steps on which an episode ends anywhere in the batch. AutoReset
-    remembers nothing: its state is that of the environment in it.
+    By default a reset is computed in every step and selected where it is needed, which is what
+    happens under `vmap` in any case. With `lazy`, it is computed only in steps in which an episode
+    ends somewhere in the batch. AutoReset has no state of its own: its state is the inner state.
 
     **Arguments:**
 
-    - `env`: one environment, with all the wrappers in it whose state belongs to an episode.
-    - `lazy`: pays where a reset is expensive, as when it draws a random start, and where episodes
-        end together. Nothing else changes, but a lazy step cannot be differentiated backwards.
+    - `env`: a single environment, including all wrappers whose state must be reset with an episode.
+    - `lazy`: whether to skip resets that are not needed. It is faster where a reset is expensive,
+        as with random initial states, and episodes end together. The results are the same, but a
+        lazy step does not support reverse-mode differentiation.
 
     **Raises:** `ValueError` for a wrong nesting.
     """
@@ -62,7 +64,7 @@ class AutoReset(AbstractWrapper):
         timestep, stepped = self.env.step(step_key, state, action)
         choose = batched_cond if self.lazy else select
         arrays = choose(timestep.done, _restart, _go_on, self.env, reset_key, stepped)
-        state = eqx.combine(arrays, stepped)  # what is no array, such as a function, never changes
+        state = eqx.combine(arrays, stepped)  # leaves that are not arrays, such as functions, stay
         return dataclasses.replace(timestep, observation=self.env.observe(state)), state
 
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:

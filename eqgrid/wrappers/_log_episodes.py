@@ -17,8 +17,7 @@ from ._shaped_reward import ShapedReward
 
 @final
 class LogEpisodesState(AbstractWrapperState):
-    """Whose task goes on, and what this episode has added up so far, around the state of the
-    environment."""
+    """The agents that have not terminated, the running sums of this episode, and the inner state."""
 
     env_state: PyTree
     active: Bool[Array, " agents"]
@@ -29,20 +28,22 @@ class LogEpisodesState(AbstractWrapperState):
 
 @final
 class LogEpisodes(AbstractWrapper):
-    """Adds to `info` what an episode came to, on the step that ends it and on no other.
+    """Adds the return and length of an episode to `info`, on the step that ends it.
 
     The new entries are `"episode_done"` (a Bool scalar) and, zero unless it is true,
-    `"episode_return"` (Float, `agents`: the plain sum of the rewards that this wrapper was given,
-    of each agent until its task is over; see `TimeStep`), `"episode_length"` (an Int scalar, in
-    steps), and `"episode_<name>"` for every name in `totals`. It starts over by itself, so it works
+    `"episode_return"` (Float, `agents`: the sum of each agent's unshaped rewards until it
+    terminates; see `TimeStep`), `"episode_length"` (an Int scalar, in steps), and
+    `"episode_<name>"` for every name in `totals`. The sums restart after every episode, so it works
     inside and outside `AutoReset`.
 
     **Arguments:**
 
-    - `env`: one environment with its raw reward: shaping and normalisation go around this wrapper.
-    - `totals`: names of `info` entries to sum over the episode, such as per-step event counts.
-        Floats are summed as they are, integers and booleans as integers. Entries need not be about
-        agents, so all of every entry counts until the episode ends.
+    - `env`: a single environment with its raw reward; reward shaping and normalisation go outside
+        this wrapper.
+    - `totals`: names of `info` entries to sum over the episode, such as event counts per step.
+        Floats are summed as floats, integers and booleans as integers. Entries need not have an
+        `agents` axis, so they are summed until the episode ends, including entries of agents that
+        have terminated.
 
     **Raises:** `ValueError` for a wrong nesting, or a name that is not in `info`.
     """
@@ -78,7 +79,7 @@ class LogEpisodes(AbstractWrapper):
         return observation, state
 
     def empty_totals(self) -> dict[str, Shaped[Array, "..."]]:
-        """**Returns:** the totals of an episode that has not begun: zeros, by name."""
+        """**Returns:** zeros for every total, by name, with the shapes and dtypes of the sums."""
         return {
             name: jnp.zeros(entry.shape, dtype=_sum_dtype(entry.dtype))
             for name, entry in zip(self.totals, self._entries, strict=True)
@@ -123,5 +124,5 @@ def _keep_if(condition: Bool[Array, ""], value: Shaped[Array, "*shape"]) -> Shap
 
 
 def _sum_dtype(dtype: jnp.dtype) -> jnp.dtype:
-    """A dtype in which an episode's sum of such numbers does not overflow."""
+    """A dtype in which the sum of such numbers over an episode does not overflow."""
     return dtype if jnp.issubdtype(dtype, jnp.inexact) else jnp.zeros((), dtype=int).dtype

@@ -1,4 +1,4 @@
-"""Which wrapper may hold which: the questions that wrappers ask when they are built."""
+"""Helpers for wrappers to check how they are nested."""
 
 from collections.abc import Iterator
 
@@ -8,28 +8,31 @@ from .._env import AbstractEnv, AbstractVectorEnv, AbstractVectorWrapper, Abstra
 def iter_wrappers(
     env: AbstractEnv | AbstractVectorEnv,
 ) -> Iterator[AbstractWrapper | AbstractVectorWrapper]:
-    """The wrappers of one level, from the outermost to the innermost."""
+    """Iterates over the wrappers around an environment, from the outermost to the innermost.
+
+    It stops at `Vectorize`: start again from `vectorize.env` for the wrappers inside it.
+    """
     while isinstance(env, AbstractWrapper | AbstractVectorWrapper):
         yield env
         env = env.env
 
 
 def contains_wrapper(env: AbstractEnv | AbstractVectorEnv, kind: type) -> bool:
-    """Whether a wrapper of this kind is anywhere in `env`."""
+    """Whether `env` is, or contains, a wrapper of this type; see `iter_wrappers`."""
     return any(isinstance(layer, kind) for layer in iter_wrappers(env))
 
 
 def check_single_env(env: object, usage: str) -> AbstractEnv:
-    """Lets one environment through.
+    """Checks that a wrapper is given a single environment.
 
     **Arguments:**
 
-    - `env`: what a wrapper was given.
-    - `usage`: how that wrapper is called, such as `"TimeLimit(env, limit)"`.
+    - `env`: the argument of the wrapper.
+    - `usage`: how the wrapper is called, such as `"TimeLimit(env, limit)"`, for the message.
 
     **Returns:** `env`.
 
-    **Raises:** `ValueError` for many environments, `TypeError` for what is no environment.
+    **Raises:** `ValueError` for a vector environment, `TypeError` for anything else.
     """
     if isinstance(env, AbstractVectorEnv):
         raise ValueError(
@@ -42,7 +45,17 @@ def check_single_env(env: object, usage: str) -> AbstractEnv:
 
 
 def check_vector_env(env: object, usage: str) -> AbstractVectorEnv:
-    """Lets many environments through; as `check_single_env`, with the levels exchanged."""
+    """Checks that a wrapper is given a vector environment.
+
+    **Arguments:**
+
+    - `env`: the argument of the wrapper.
+    - `usage`: how the wrapper is called, such as `"NormalizeReward(env)"`, for the message.
+
+    **Returns:** `env`.
+
+    **Raises:** `ValueError` for a single environment, `TypeError` for anything else.
+    """
     if isinstance(env, AbstractEnv):
         raise ValueError(
             f"{_name(usage)} wraps a batch of environments, not one: put Vectorize inside it, "

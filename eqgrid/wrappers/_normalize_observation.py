@@ -1,4 +1,4 @@
-"""NormalizeObservation: observations of mean 0 and variance 1, by running moments."""
+"""NormalizeObservation: standardises observations with running moments."""
 
 import functools
 from typing import final
@@ -23,7 +23,7 @@ from ._nesting import check_vector_env, contains_wrapper
 
 @final
 class NormalizeObservationState(AbstractWrapperState):
-    """The moments that the last observation was normalised with, around the inner state."""
+    """The moments with which the last observation was normalised, and the inner state."""
 
     env_state: PyTree
     moments: PyTree[RunningMoments]
@@ -31,27 +31,29 @@ class NormalizeObservationState(AbstractWrapperState):
 
 @final
 class NormalizeObservation(AbstractVectorWrapper):
-    """Makes every observation `clip((x - mean) / sqrt(variance + epsilon), -clip, clip)`.
+    """Normalises observations to `clip((x - mean) / sqrt(variance + epsilon), -clip, clip)`.
 
-    There is one set of moments per array of the observation, of one agent's shape, shared by all
-    environments and agents. It takes in every batch of observations that is handed out (the first
-    included, the final ones not, and none of agents whose task is over), and then normalises that
-    batch. What was handed out never
-    changes afterwards, so what the policy saw is what the learner sees. The result is a float,
-    whatever the observation was. The mask of a `Masked` observation stays as it is.
+    There is one set of moments per array of the observation, of the shape of one agent's array,
+    shared by all environments and agents. Each batch of observations is first added to the moments
+    and then normalised with them. This includes the observations of `reset`, but not final
+    observations, nor those of agents that have terminated. Observations are not renormalised later,
+    so the policy and the learner use the same values. The result is floating-point, whatever the
+    dtype of the observation. The mask of a `Masked` observation is not changed.
 
-    To evaluate, `freeze` the moments: `evaluation = NormalizeObservation(other_envs).freeze(state)`
-    gives an environment that normalises with the moments in `state` and never moves them.
+    For evaluation, `freeze` the moments: `evaluation =
+    NormalizeObservation(other_envs).freeze(state)` normalises with the moments in `state` and never
+    updates them.
 
     **Arguments:**
 
-    - `env`: many environments.
-    - `epsilon`: added to the variance. `clip`: the largest magnitude; `jnp.inf` for none.
-    - `moments`: where to start from at `reset`; from nothing unless given.
-    - `frozen`: whether `moments` stay as they are.
+    - `env`: a vector environment.
+    - `epsilon`: added to the variance.
+    - `clip`: the largest magnitude; `jnp.inf` for no clipping.
+    - `moments`: the moments to start from in `reset`; those of no samples by default.
+    - `frozen`: whether `moments` are never updated.
 
-    **Raises:** `ValueError` for a wrong nesting, for frozen moments that are not given, or for a
-    number out of range. Numbers that are being traced are not looked at.
+    **Raises:** `ValueError` for a wrong nesting, if `frozen` without `moments`, or for a number out
+    of range. Traced numbers are not checked.
     """
 
     env: AbstractVectorEnv
@@ -80,17 +82,17 @@ class NormalizeObservation(AbstractVectorWrapper):
         self.frozen = frozen
 
     def freeze(self, state: PyTree) -> "NormalizeObservation":
-        """This wrapper with the moments of `state`, held fixed: no reset or step moves them.
+        """This wrapper with the moments of `state`, which no reset or step updates.
 
         **Arguments:**
 
-        - `state`: the state of any stack with a `NormalizeObservation` in it, such as the one that
-            is trained in. It may have another number of environments.
+        - `state`: the state of any stack that contains a `NormalizeObservation`, such as that of
+            the training environments. The number of environments may differ.
 
-        **Returns:** a new wrapper, whose moments are array leaves. They are copies, so that the
-        wrapper outlives a `state` that is donated to a compiled program.
+        **Returns:** a new wrapper, whose moments are array leaves. They are copied, so that the
+        wrapper stays valid when `state` is donated to a compiled function.
 
-        **Raises:** `ValueError` when there are no moments in `state`.
+        **Raises:** `ValueError` when `state` contains no moments.
         """
         while isinstance(state, AbstractWrapperState):
             if isinstance(state, NormalizeObservationState):
@@ -102,7 +104,7 @@ class NormalizeObservation(AbstractVectorWrapper):
         raise ValueError("freeze needs the state of a NormalizeObservation; there is none in this.")
 
     def thaw(self) -> "NormalizeObservation":
-        """This wrapper with moments that move again, `reset` continuing from the frozen ones."""
+        """This wrapper with moments that are updated again; `reset` starts from the current ones."""
         return NormalizeObservation(self.env, self.epsilon, self.clip, moments=self.moments)
 
     def reset(
@@ -113,8 +115,9 @@ class NormalizeObservation(AbstractVectorWrapper):
         if start is None:
             seen, _ = split_mask(observation)
             start = jax.tree.map(lambda x: RunningMoments.empty(x.shape[2:]), seen)
-        # Empty moments are constants, around which XLA would round what it shows and what it keeps
-        # differently; the barrier makes `observe` repeat the first observation to the bit.
+        # The moments of no samples are constants, with which XLA may round the returned observation
+        # and the stored moments differently. The barrier makes `observe` bitwise equal to the first
+        # observation.
         everybody = jnp.ones((self.num_envs, self.num_agents), bool)
         moments = self._update(jax.lax.optimization_barrier(start), observation, everybody)
         state = NormalizeObservationState(env_state=env_state, moments=moments)

@@ -1,4 +1,4 @@
-"""NormalizeReward: rewards in units of the spread of the discounted return."""
+"""NormalizeReward: scales rewards by the standard deviation of the discounted return."""
 
 from typing import final
 
@@ -20,8 +20,9 @@ from ._nesting import check_vector_env, contains_wrapper
 
 @final
 class NormalizeRewardState(AbstractWrapperState):
-    """The running discounted returns, whose task goes on, and the moments of the returns, around
-    the inner state."""
+    """The running discounted returns and their moments, the agents that have not terminated, and
+    the inner state.
+    """
 
     env_state: PyTree
     discounted_return: Float[Array, "envs agents"]
@@ -33,20 +34,21 @@ class NormalizeRewardState(AbstractWrapperState):
 class NormalizeReward(AbstractVectorWrapper):
     """Divides the reward by the standard deviation of the running discounted return.
 
-    With `g <- gamma * g + reward`, kept per environment and agent and zeroed where an episode
-    ends, the reward becomes `clip(reward / sqrt(variance(g) + epsilon), -clip, clip)`; one variance
-    is shared by all whose task is not over (Engstrom et al. 2020, "Implementation Matters in Deep
-    Policy Gradients", section 3). The mean is not subtracted. `LogEpisodes` is inside, so logs stay
-    raw.
+    With `g <- gamma * g + reward`, kept per environment and agent and set to 0 where an episode
+    ends, the reward becomes `clip(reward / sqrt(variance(g) + epsilon), -clip, clip)`. The variance
+    is shared by all environments and agents, and excludes agents that have terminated (Engstrom et
+    al. 2020, "Implementation Matters in Deep Policy Gradients", section 3). The mean is not
+    subtracted. `LogEpisodes` is inside this wrapper, so the logged returns are unscaled.
 
     **Arguments:**
 
-    - `env`: many environments.
-    - `gamma`: that of the learner, from 0 to 1.
-    - `epsilon`: added to the variance. `clip`: the largest magnitude; `jnp.inf` for none.
+    - `env`: a vector environment.
+    - `gamma`: the discount factor of the learner, from 0 to 1.
+    - `epsilon`: added to the variance.
+    - `clip`: the largest magnitude; `jnp.inf` for no clipping.
 
-    **Raises:** `ValueError` for a wrong nesting or a number out of range. Numbers that are being
-    traced are not looked at.
+    **Raises:** `ValueError` for a wrong nesting or a number out of range. Traced numbers are not
+    checked.
     """
 
     env: AbstractVectorEnv

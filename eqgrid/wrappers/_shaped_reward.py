@@ -1,4 +1,4 @@
-"""ShapedReward: adds a shaping reward whose weight follows a schedule."""
+"""ShapedReward: adds a shaping reward with a scheduled weight."""
 
 import dataclasses
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from ._nesting import check_single_env, iter_wrappers
 
 @final
 class ShapedRewardState(AbstractWrapperState):
-    """The steps taken since `reset` was called, around the state of the environment."""
+    """The number of steps since `reset` was called, over all episodes, and the inner state."""
 
     env_state: PyTree
     count: Int[Array, ""]
@@ -25,21 +25,22 @@ class ShapedRewardState(AbstractWrapperState):
 
 @final
 class ShapedReward(AbstractWrapper):
-    """Makes the reward `reward + schedule(count) * info[key]`.
+    """Adds a weighted shaping reward: `reward + schedule(count) * info[key]`.
 
-    `count` is the number of steps that this one environment had taken before, over all its
-    episodes: a batch of `n` environments takes `n` steps while `count` goes up by 1. That is why
-    this wrapper sits outside `AutoReset`, and outside `LogEpisodes`, which logs the raw reward.
+    `count` is the number of earlier steps of this one environment, over all its episodes: a batch
+    of `n` environments takes `n` steps while `count` rises by 1. It must not restart with an
+    episode, so this wrapper goes outside `AutoReset`; and it goes outside `LogEpisodes`, which logs
+    the raw reward.
 
     **Arguments:**
 
-    - `env`: one environment whose `info[key]` is a Float of shape `agents`.
+    - `env`: a single environment whose `info[key]` is a Float of shape `agents`.
     - `schedule`: the weight as a function of `count` (an Int scalar), for example a
-        `LinearSchedule` or any optax schedule; or a number, for a weight that stays.
-    - `key`: the entry of `info` that holds the shaping reward.
+        `LinearSchedule` or any optax schedule; or a number, for a constant weight.
+    - `key`: the entry of `info` with the shaping reward.
 
-    **Raises:** `ValueError` for a wrong nesting, an `info[key]` that is missing or misshapen, or
-    what is neither a schedule nor a finite number.
+    **Raises:** `ValueError` for a wrong nesting, if `info[key]` is missing or has another shape or
+    dtype, or if `schedule` is neither callable nor a finite number.
     """
 
     env: AbstractEnv
@@ -77,7 +78,7 @@ class ShapedReward(AbstractWrapper):
         self, key: PRNGKeyArray, state: ShapedRewardState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, ShapedRewardState]:
         timestep, env_state = self.env.step(key, state.env_state, action)
-        # Schedules are other people's code; optax's own mix integers and floats.
+        # A schedule is user code; optax's own schedules mix integers and floats.
         with jax.numpy_dtype_promotion("standard"):
             weight = jnp.asarray(self.schedule(state.count), dtype=timestep.reward.dtype)
         reward = timestep.reward + weight * timestep.info[self.key].astype(timestep.reward.dtype)

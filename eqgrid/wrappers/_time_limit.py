@@ -1,4 +1,4 @@
-"""TimeLimit: cuts an episode after a number of steps."""
+"""TimeLimit: truncates an episode after a number of steps."""
 
 import dataclasses
 from typing import final
@@ -15,7 +15,7 @@ from ._nesting import check_single_env, contains_wrapper
 
 @final
 class TimeLimitState(AbstractWrapperState):
-    """The steps taken in this episode, around the state of the environment."""
+    """The number of steps in this episode so far, and the inner state."""
 
     env_state: PyTree
     count: Int[Array, ""]
@@ -23,21 +23,21 @@ class TimeLimitState(AbstractWrapperState):
 
 @final
 class TimeLimit(AbstractWrapper):
-    """Sets `truncated` on the `limit`-th step of an episode, and leaves it as it is before.
+    """Truncates an episode after `limit` steps.
 
-    A limit is a property of the experiment, not of the task, so what follows the cut still has a
-    value (Pardo et al. 2018, "Time Limits in Reinforcement Learning"). Where an agent's task ends
-    on that very step, `terminated` and `truncated` are both true, and `terminated` decides that
-    there is nothing to bootstrap. Of two limits, one in the other, the shorter holds.
+    It sets `truncated` on that step, and does not change it before. A time limit belongs to the
+    experiment, not to the task, so the state after it still has a value (Pardo et al. 2018, "Time
+    Limits in Reinforcement Learning"). If an agent terminates on the same step, both `terminated`
+    and `truncated` are true; `terminated` takes precedence, and the learner does not bootstrap. If
+    one limit is nested in another, the shorter one applies.
 
     **Arguments:**
 
-    - `env`: one environment, not yet inside `AutoReset` or `LogEpisodes`.
-    - `limit`: the number of steps, at least 1. An array leaf, so that Modules with different
+    - `env`: a single environment, not yet inside `AutoReset` or `LogEpisodes`.
+    - `limit`: the number of steps, at least 1. It is an array leaf, so that Modules with different
         limits can be batched.
 
-    **Raises:** `ValueError` for a wrong nesting or a limit below 1. A limit that is being traced is
-    not looked at.
+    **Raises:** `ValueError` for a wrong nesting or a limit below 1. A traced limit is not checked.
     """
 
     env: AbstractEnv

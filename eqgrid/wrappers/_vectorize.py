@@ -1,4 +1,4 @@
-"""Vectorize: many environments side by side."""
+"""Vectorize: a batch of copies of one environment."""
 
 from typing import final
 
@@ -16,16 +16,17 @@ from ._nesting import check_single_env
 class Vectorize(AbstractVectorEnv):
     """Runs `num_envs` copies of an environment under one `eqx.filter_vmap`.
 
-    It stands between wrappers of one environment and wrappers of many. The copies share the
-    parameters of `env`; their keys, states and timesteps get a leading `envs` axis. It does not
-    demand `AutoReset`: an environment without one goes on past the end of its episode.
+    It separates wrappers of a single environment (inside) from wrappers of a vector environment
+    (outside). The copies share the parameters of `env`; their keys, states and timesteps get a
+    leading `envs` axis. `AutoReset` is not required: an environment without it is stepped on after
+    the end of its episode.
 
     **Arguments:**
 
-    - `env`: one environment.
-    - `num_envs`: how many copies, at least 1.
+    - `env`: a single environment.
+    - `num_envs`: the number of copies, at least 1.
 
-    **Raises:** `ValueError` for many environments, or for what is no number of copies.
+    **Raises:** `ValueError` for a vector environment, or if `num_envs` is not a positive integer.
     """
 
     env: AbstractEnv
@@ -49,7 +50,7 @@ class Vectorize(AbstractVectorEnv):
         check_state(unwrap(self.env), unwrap_state(state))
         return observation, state
 
-    @eqx.filter_jit  # so that a program with several steps in it traces the environment once
+    @eqx.filter_jit  # so that a program with several calls of `step` traces the environment once
     def step(
         self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "envs agents ..."]
     ) -> tuple[TimeStep, PyTree]:

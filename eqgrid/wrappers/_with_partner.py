@@ -1,4 +1,4 @@
-"""WithPartner: somebody else acts for one of the agents."""
+"""WithPartner: replaces the actions of one agent by those of a partner."""
 
 import dataclasses
 from typing import final
@@ -23,20 +23,21 @@ from ._auto_reset import AutoReset
 from ._nesting import check_single_env, contains_wrapper
 
 REPLACED = "replaced"
-"""The entry of `info` that says for every agent whether a partner acted in its place."""
+"""The key in `info` of a boolean per agent: whether a partner's action replaced its own."""
 
 
 @final
 class WithPartnerState(AbstractWrapperState):
-    """Who plays in this episode, around the state of the environment.
+    """The partner of this episode, and the inner state.
 
     **Arguments:**
 
-    - `present`: whether there is a partner at all.
-    - `seat`: the agent for which it acts.
-    - `number`: which of the partners it is.
-    - `level`: the share of its actions that are random.
-    - `carry`: what it remembers.
+    - `env_state`: the inner state.
+    - `present`: whether there is a partner in this episode.
+    - `seat`: the index of the agent for which the partner acts.
+    - `number`: the index of the partner among `partners`.
+    - `level`: the probability that an action of the partner is replaced by a random one.
+    - `carry`: the partner's memory.
     """
 
     env_state: PyTree
@@ -49,28 +50,28 @@ class WithPartnerState(AbstractWrapperState):
 
 @final
 class WithPartner(AbstractWrapper):
-    """Lets a partner act for one agent, so that the others learn to play with it.
+    """Lets a partner act for one agent, so that the other agents learn to play with it.
 
-    At each reset it is drawn whether there is a partner in this episode, in which seat, which one,
-    and how noisy it is. The action that is given for its seat is then replaced, and
-    `info[REPLACED]` says whose action was. `agents.collect_rollout` takes care that nothing is
-    learned from those. With policies of other runs as partners, this is the second stage of
-    fictitious co-play (Strouse et al. 2021, "Collaborating with Humans without Human Data").
-    Without any, the partner is whoever acts, but for the noise: a mixture of the learner's own
+    Each reset samples whether there is a partner in this episode, its seat, which of `partners` it
+    is, and its noise level. The action given for its seat is then replaced, and `info[REPLACED]`
+    marks the agent whose action was. `agents.collect_rollout` excludes these actions from learning.
+    With policies of earlier runs as partners, this is the second stage of fictitious co-play
+    (Strouse et al. 2021, "Collaborating with Humans without Human Data"). Without `partners`, the
+    given action is kept except for the noise: the partner is then a mixture of the learner's own
     policy and a random one, as in E3T (Yan et al. 2023, "An Efficient End-to-End Training Approach
     for Zero-Shot Human-AI Coordination").
 
     **Arguments:**
 
-    - `env`: one environment, not yet inside `AutoReset`.
-    - `partners`: from whom one is drawn, all equally likely; `None` for the agents themselves.
+    - `env`: a single environment, not yet inside `AutoReset`.
+    - `partners`: the partners to sample from, uniformly; `None` for the agents themselves.
     - `share`: the probability that an episode has a partner.
-    - `noise`: the least and the largest probability with which an action of a partner is replaced
-        by a random one; for every episode it is drawn uniformly between them.
+    - `noise`: the lower and upper bound of the probability with which an action of the partner is
+        replaced by a random one; sampled uniformly for each episode.
 
-    **Raises:** `ValueError` for a wrong nesting, for an environment with one agent, for what is no
-    probability, or for bounds of the noise in the wrong order. Numbers that are being traced are
-    not looked at.
+    **Raises:** `ValueError` for a wrong nesting, for an environment with one agent, for a
+    probability outside 0 to 1, or if the lower bound of the noise exceeds the upper one. Traced
+    numbers are not checked.
     """
 
     env: AbstractEnv
@@ -124,7 +125,7 @@ class WithPartner(AbstractWrapper):
         self, key: PRNGKeyArray, state: WithPartnerState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, WithPartnerState]:
         env_key, act_key, random_key, level_key = jax.random.split(key, 4)
-        # What nobody reads is not computed, in a compiled program.
+        # Under jit, the observation is not computed if it is not used.
         observation = self.env.observe(state.env_state)
         chosen, carry = self._choose(observation, state, action, act_key)
         drawn = sample_allowed(self.action_space, observation, state.seat, random_key)
@@ -146,7 +147,7 @@ class WithPartner(AbstractWrapper):
         action: Shaped[Array, "agents ..."],
         key: PRNGKeyArray,
     ) -> tuple[Shaped[Array, "..."], PyTree]:
-        """What the partner does, but for the noise, and what it remembers next."""
+        """The partner's action before noise, and its next memory."""
         if self.partners is None:
             return action[state.seat], None
         seen = Seen(observation, unwrap_state(state.env_state), state.seat)
