@@ -1,6 +1,6 @@
-"""What agents can do, as values. A game has a tuple of these; an action is a position in it.
+"""The actions of grid worlds. A game has a tuple of them; an agent's action is an index into it.
 
-Any other number does nothing, like `Stay`.
+An index out of range does nothing, like `Stay`.
 """
 
 import dataclasses
@@ -15,31 +15,31 @@ from ._world import Direction
 
 @dataclasses.dataclass(frozen=True)
 class Move:
-    """Turns to a direction, and takes a step in it."""
+    """Turns the agent to a direction, and moves it one cell that way if that cell is free."""
 
     direction: Direction
 
 
 @dataclasses.dataclass(frozen=True)
 class Rotate:
-    """Turns by a quarter, on the spot."""
+    """Turns the agent by 90 degrees, without moving it."""
 
     side: Literal["left", "right"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Forward:
-    """Takes a step in the direction that the agent faces."""
+    """Moves the agent one cell in the direction that it faces, if that cell is free."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Stay:
-    """Does nothing."""
+    """Leaves the agent as it is."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Use:
-    """Acts on something. A game may have several, told apart by their names."""
+    """Interacts with the faced cell. A game may have several such actions, told apart by name."""
 
     name: str = "interact"
 
@@ -47,7 +47,7 @@ class Use:
 Action: TypeAlias = Move | Rotate | Forward | Stay | Use
 
 MOVES: tuple[Action, ...] = tuple(Move(direction) for direction in Direction)
-"""North, south, east and west."""
+"""Moves to the north, south, east and west, in this order."""
 
 _QUARTER = {
     "left": np.asarray([Direction.WEST, Direction.EAST, Direction.NORTH, Direction.SOUTH], np.int8),
@@ -60,7 +60,7 @@ _QUARTER = {
 def chosen(
     actions: tuple[Action, ...], action: Int[Array, " agents"], *kinds: type[Action] | Action
 ) -> Bool[Array, " agents"]:
-    """Who has chosen one of these actions, or an action of one of these types or of a subclass."""
+    """Which agents have chosen an action that is one of `kinds`, or an instance of one of them."""
     types = tuple(kind for kind in kinds if isinstance(kind, type))
     numbers = [i for i, value in enumerate(actions) if isinstance(value, types) or value in kinds]
     if len(numbers) > 1 and numbers == list(range(numbers[0], numbers[-1] + 1)):
@@ -74,10 +74,10 @@ def chosen(
 def turned(
     actions: tuple[Action, ...], action: Int[Array, " agents"], direction: Int8[Array, " agents"]
 ) -> Int8[Array, " agents"]:
-    """Where everybody faces after moves and rotations."""
+    """The direction that each agent faces after its move or rotation."""
     faces = direction
     turns = [(i, value) for i, value in enumerate(actions) if isinstance(value, Move | Rotate)]
-    if turns == list(enumerate(MOVES)):  # the usual case: one selection for all
+    if turns == list(enumerate(MOVES)):  # the common case needs only one selection
         moves = chosen(actions, action, Move)
         return jnp.where(moves, action.astype(jnp.int8), direction)
     for number, value in enumerate(actions):

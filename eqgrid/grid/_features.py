@@ -1,4 +1,4 @@
-"""What an agent sees as a short vector of named numbers, put together from parts."""
+"""Feature-vector observations: short vectors of named numbers, composed of parts."""
 
 import abc
 from collections.abc import Sequence
@@ -16,8 +16,9 @@ from ._observation import AbstractObservation
 from ._world import Bodies, Cell, Direction, World, direction_delta
 
 DISTANCE_UNIT = 5
-"""Cells per unit of a distance or a position. The same in every layout, so that a number means the
-same in every layout."""
+"""Cells per unit of distance or position. It is the same in every layout, so that features keep
+their scale between layouts.
+"""
 
 _DIRECTIONS = tuple(direction.name.lower() for direction in Direction)
 _NOWHERE = np.iinfo(np.int32).max
@@ -25,16 +26,16 @@ _NOWHERE = np.iinfo(np.int32).max
 
 @final
 class Sight(eqx.Module):
-    """What a part may look at, from where one agent stands.
+    """The input of a feature: the world relative to one agent, the observer.
 
-    - `agent`: the number of the agent that sees.
-    - `layout`, `cells`: what is built and what lies where.
-    - `bodies`: all agents, with the one that sees first.
-    - `here`: its `(row, col)`.
-    - `deltas`: `(row, col)` of the others from there.
-    - `nearness`: the distance to every cell, and below it the cell's number: so no two are alike,
-        and the smallest tells which cell it is.
-    - `steps_left`: of the episode.
+    - `agent`: the index of the observer.
+    - `layout`, `cells`: the tiles of the grid, and the objects and timers in its cells.
+    - `bodies`: the bodies of all agents, with the observer's first.
+    - `here`: the observer's `(row, col)`.
+    - `deltas`: `(row, col)` of each other agent minus `here`.
+    - `nearness`: for each cell, its Manhattan distance times the number of cells, plus its index in
+        row-major order; all values differ, and the smallest one identifies the nearest cell.
+    - `steps_left`: the remaining steps of the episode.
     """
 
     agent: Int32[Array, ""]
@@ -48,7 +49,7 @@ class Sight(eqx.Module):
 
     @property
     def faced(self) -> Int32[Array, "2"]:
-        """`(row, col)` of the faced cell."""
+        """`(row, col)` of the cell that the observer faces."""
         return self.here + direction_delta(self.bodies.direction[0]).astype(jnp.int32)
 
     def at(
@@ -57,19 +58,27 @@ class Sight(eqx.Module):
         position: Int32[Array, "*cells 2"],
         outside: int,
     ) -> Shaped[Array, "..."]:
-        """What `grid` has at positions, and `outside` beyond its edge."""
+        """The values of `grid` at `(row, col)` positions, and `outside` beyond its edge."""
         found = grid.at[position[..., 0], position[..., 1]]
         return found.get(mode="fill", fill_value=outside, wrap_negative_indices=False)
 
     def occupied(self, delta: Int32[Array, "*cells 2"]) -> Bool[Array, "*cells"]:
-        """Whether another agent stands at `(row, col)` from here."""
+        """Whether another agent stands at each `(row, col)` offset from the observer."""
         deltas = jnp.broadcast_to(self.deltas, (*delta.shape[:-1], *self.deltas.shape))
         return (delta[..., None, :] == deltas).all(axis=-1).any(axis=-1)
 
     def nearest(
         self, places: Bool[Array, "*what height width"], count: int = 1
     ) -> tuple[Bool[Array, "*what count"], Int32[Array, "*what count 2"]]:
-        """Whether there are so many of these cells, and where the nearest ones are."""
+        """The nearest cells that are marked in `places`.
+
+        **Arguments:**
+
+        - `places`: one or more boolean grids.
+        - `count`: the number of cells to find, nearest first.
+
+        **Returns:** for each of the `count` cells, whether it exists, and its `(row, col)`.
+        """
         height, width = places.shape[-2:]
         left = jnp.where(places, jnp.broadcast_to(self.nearness, places.shape), _NOWHERE)
         found = []
@@ -83,41 +92,43 @@ class Sight(eqx.Module):
     def way_to(
         self, exists: Bool[Array, "*found"], place: Int32[Array, "*found 2"]
     ) -> Float32[Array, "*found 3"]:
-        """Whether something exists, and its `(row, col)` from here in units of distance."""
+        """For each place, whether it exists (1 or 0), and its `(row, col)` offset from the observer
+        in units of `DISTANCE_UNIT` cells; the offset is 0 where it does not exist.
+        """
         delta = in_cells(place - jnp.broadcast_to(self.here, place.shape))
         delta = jnp.where(exists[..., None], delta, 0.0)
         return jnp.concatenate([exists.astype(jnp.float32)[..., None], delta], axis=-1)
 
 
 class AbstractFeature(eqx.Module):
-    """A few named numbers."""
+    """A part of a feature vector: a few named numbers."""
 
     @abc.abstractmethod
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
-        """The name of each number, in their order."""
+        """The name of each number, in order."""
 
     @abc.abstractmethod
     def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
-        """The numbers that one agent sees."""
+        """The numbers for the observer of `sight`."""
 
 
 @final
 class Features(AbstractObservation):
-    """A short vector for every agent, with itself in the middle.
+    """A feature vector for every agent, relative to that agent.
 
-    Distances are in units of `DISTANCE_UNIT` cells; other units are those of the parts. "Nearest"
-    is by Manhattan distance, through walls; of equally near cells the first one counts, row by row
-    from the top left. What does not exist is all zeros.
+    Distances are in units of `DISTANCE_UNIT` cells; each part documents its other units. "Nearest"
+    means by Manhattan distance, regardless of walls; ties go to the first cell in row-major order.
+    The features of something that does not exist are 0.
 
     **Arguments:**
 
-    - `parts`: what the vector is joined from, in this order.
+    - `parts`: the parts that are concatenated to the vector, in this order.
     """
 
     parts: tuple[AbstractFeature, ...]
 
     def names(self, layout: Layout) -> tuple[str, ...]:
-        """The name of every number in the vector, in its order; no two are alike."""
+        """The name of every number in the vector, in order; all names differ."""
         return tuple(
             name for part in self.parts for name in part.names(layout.kinds, layout.num_agents)
         )
@@ -157,17 +168,17 @@ def _nearness(shape: tuple[int, ...], here: Int32[Array, "2"]) -> Int32[Array, "
 
 
 def in_cells(distance: Int32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-    """A distance in units of `DISTANCE_UNIT`."""
+    """Converts a distance in cells to units of `DISTANCE_UNIT` cells."""
     return distance.astype(jnp.float32) / DISTANCE_UNIT
 
 
 def one_hot(index: Integer[Array, "*shape"], count: int) -> Float32[Array, "*shape kinds"]:
-    """1 at the index, 0 elsewhere; nothing but zeros for what is no index."""
+    """One-hot encoding; all zeros for an index out of range."""
     return jax.nn.one_hot(index, count, dtype=jnp.float32)
 
 
 def which_kind(kinds: Kinds, code: Integer[Array, "*shape"]) -> Integer[Array, "*shape"]:
-    """0 for nothing, else the position of the kind of an object, counted from 1."""
+    """The kind of each object code: 0 for no object, else its index in `kinds.objects` plus 1."""
     if all(kind.variants == 1 for kind in kinds.objects[:-1]):
         return jnp.minimum(code, len(kinds.objects))
     numbers = [i for i, kind in enumerate(kinds.objects, start=1) for _ in range(kind.variants)]
@@ -175,7 +186,7 @@ def which_kind(kinds: Kinds, code: Integer[Array, "*shape"]) -> Integer[Array, "
 
 
 def prefixed(prefix: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Names with a prefix before each."""
+    """Adds `prefix` and an underscore in front of each name."""
     return tuple(f"{prefix}_{name}" for name in names)
 
 
@@ -185,7 +196,7 @@ def _object_names(kinds: Kinds) -> tuple[str, ...]:
 
 @final
 class OwnPosition(AbstractFeature):
-    """Where the agent stands."""
+    """The agent's own `(row, col)`, in units of `DISTANCE_UNIT` cells."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return ("own_row", "own_col")
@@ -196,7 +207,7 @@ class OwnPosition(AbstractFeature):
 
 @final
 class OwnDirection(AbstractFeature):
-    """Where the agent faces."""
+    """The direction that the agent faces, one-hot."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return prefixed("own_direction", _DIRECTIONS)
@@ -207,7 +218,7 @@ class OwnDirection(AbstractFeature):
 
 @final
 class OwnHeld(AbstractFeature):
-    """Which kind of object the agent holds."""
+    """The kind of object that the agent holds, one-hot; the first entry means nothing."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return prefixed("own_held", _object_names(kinds))
@@ -219,7 +230,7 @@ class OwnHeld(AbstractFeature):
 
 @final
 class Around(AbstractFeature):
-    """For each direction: whether the agent can go there, and whether another one is there."""
+    """For each direction: whether the next cell is free, and whether another agent stands there."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return tuple(name for way in _DIRECTIONS for name in prefixed(way, ("free", "agent")))
@@ -236,7 +247,7 @@ class Around(AbstractFeature):
 
 @final
 class FacedTile(AbstractFeature):
-    """Which kind of tile the agent faces."""
+    """The kind of tile that the agent faces, one-hot."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return prefixed("faced", [kind.name for kind in kinds.tiles])
@@ -248,7 +259,7 @@ class FacedTile(AbstractFeature):
 
 @final
 class FacedObject(AbstractFeature):
-    """Which kind of object lies in the faced cell."""
+    """The kind of object in the faced cell, one-hot; the first entry means nothing."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return prefixed("faced", _object_names(kinds))
@@ -272,12 +283,12 @@ class FacedAgent(AbstractFeature):
 
 @final
 class NearestTiles(AbstractFeature):
-    """For each of some kinds of tiles: whether there is one, and which way the nearest one is.
+    """For each of some kinds of tiles: whether there is one, and the offset to the nearest one.
 
     **Arguments:**
 
     - `kinds`: the names of the kinds.
-    - `count`: how many of each are shown, nearest first.
+    - `count`: the number of tiles of each kind, nearest first.
     """
 
     kinds: tuple[str, ...] = eqx.field(static=True)
@@ -294,13 +305,13 @@ class NearestTiles(AbstractFeature):
 
 @final
 class NearestObjects(AbstractFeature):
-    """For each of some kinds of objects, in any variant: whether one lies anywhere, and which way
-    the nearest one is.
+    """For each of some kinds of objects: whether one lies in any cell, and the offset to the
+    nearest one. All variants of a kind count as one.
 
     **Arguments:**
 
     - `kinds`: the names of the kinds.
-    - `count`: how many of each are shown, nearest first.
+    - `count`: the number of objects of each kind, nearest first.
     """
 
     kinds: tuple[str, ...] = eqx.field(static=True)
@@ -324,7 +335,9 @@ def _nearest_names(kinds: tuple[str, ...], count: int) -> tuple[str, ...]:
 
 @final
 class Others(AbstractFeature):
-    """Where every other agent is, where it faces, and which kind of object it holds."""
+    """The offset, the direction (one-hot) and the held kind of object (one-hot) of every other
+    agent, in cyclic order after the observer. All are 0 for an agent that has terminated.
+    """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         directions = prefixed("direction", _DIRECTIONS)

@@ -1,4 +1,4 @@
-"""A film that shows itself in a notebook: a player with a slider, in one piece of HTML."""
+"""Film: an animation with a slider for notebooks, in one piece of HTML."""
 
 import base64
 import hashlib
@@ -37,11 +37,11 @@ _PLAYER = """
 
 @final
 class Film:
-    """Pictures of a number of worlds, which a notebook shows as a player with a slider. It needs no
+    """A sequence of frames, which a notebook displays as a player with a slider. It needs no
     server, and stays in the saved notebook.
 
-    - `frames`: each picture, as the bytes of a PNG file.
-    - `frames_per_second`: how fast it plays.
+    - `frames`: the frames, each as the bytes of a PNG file.
+    - `frames_per_second`: the playback speed.
     """
 
     def __init__(self, frames: list[bytes], frames_per_second: int | float):

@@ -1,4 +1,4 @@
-"""A world on a grid, put together from the parts that a game declares."""
+"""GridWorld: an environment composed of the parts that a game declares."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -26,15 +26,15 @@ from ._world import World
 
 @final
 class GridWorld(AbstractEnv):
-    """A cooperative world on a grid: all that makes a game, as values.
+    """A cooperative multi-agent grid world, composed of a layout, actions, phases and rewards.
 
-    An episode is cut after `horizon` steps. With an `ending`, it is over when every agent's task
-    is. Who is given a number that is no position in `actions`, such as -1, does nothing in that
-    step, as with `Stay`.
+    An episode is truncated after `horizon` steps. With an `ending`, it also ends when all agents
+    have terminated. An agent whose action is not an index into `actions`, such as -1, does nothing
+    in that step, as with `Stay`.
 
-    The keys of `info` are `"shaped_reward"`, `[agents]`: pay for steps towards the goal, kept
-    apart; and `"events"`, `[agents, events]`: whether each of `event_names` happened to each agent
-    in this step.
+    The keys of `info` are `"shaped_reward"` (Float, `agents`), rewards for steps towards the goal,
+    which are not part of the reward; and `"events"` (Int, `agents events`), which is 1 where an
+    event of `event_names` happened to an agent in this step.
     """
 
     layout: Layout
@@ -65,18 +65,18 @@ class GridWorld(AbstractEnv):
     ):
         """**Arguments:**
 
-        - `layout`: what is built where, how episodes start, the parameters and the kinds.
-        - `actions`: what agents can do; an action is a position in it.
-        - `phases`: what happens in a step, in this order.
-        - `reward`, `shaping`: what agents are paid, and a shaped reward beside it.
-        - `events`: the named events that are counted.
-        - `ending`: when an agent's task is over; without one, only time ends an episode.
-        - `observation`: what agents see: `Planes()` unless given.
-        - `starts`: what is random about the start of an episode, applied in this order.
-        - `horizon`: steps in an episode.
+        - `layout`: the tiles, the default initial state, the parameters and the kinds.
+        - `actions`: the actions of an agent; the action space is `Discrete(len(actions))`.
+        - `phases`: the phases of a step, in this order.
+        - `reward`, `shaping`: the reward, and an optional shaping reward.
+        - `events`: the named events that are counted; none by default.
+        - `ending`: when agents terminate; without one, episodes end by truncation only.
+        - `observation`: the observations of the agents; `Planes()` by default.
+        - `starts`: random changes to the initial state, applied in this order.
+        - `horizon`: the number of steps after which an episode is truncated.
 
-        **Raises:** `ValueError` with one sentence, such as for a number that no kind has. Numbers
-        that are being traced, such as a horizon under `eqx.filter_vmap`, are not looked at.
+        **Raises:** `ValueError`, for example if the layout has a tile or object number that no kind
+        has. Traced numbers, such as a horizon under `eqx.filter_vmap`, are not checked.
         """
         if not actions:
             raise ValueError("A world needs at least one action.")
@@ -98,19 +98,19 @@ class GridWorld(AbstractEnv):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of the grid."""
+        """The number of rows and columns of the grid."""
         height, width = self.layout.tiles.shape[-2:]
         return height, width
 
     @property
     def event_names(self) -> tuple[str, ...]:
-        """The names of the columns of `info["events"]`."""
+        """The names along the last axis of `info["events"]`."""
         return self.events.names
 
     def with_layout(self, layout: Layout) -> "GridWorld":
-        """The same game in another layout.
+        """This environment with another layout.
 
-        **Raises:** `LayoutError` when the layout is of other kinds.
+        **Raises:** `LayoutError` when the layout has other kinds.
         """
         if layout.kinds != self.layout.kinds:
             raise LayoutError("The layout is of another game: its kinds are not those of this one.")
@@ -118,14 +118,14 @@ class GridWorld(AbstractEnv):
         return eqx.tree_at(lambda env: env.layout, self, layout)
 
     def with_observation(self, observation: AbstractObservation) -> "GridWorld":
-        """The same game, seen in another way."""
+        """This environment with another observation."""
         return eqx.tree_at(lambda env: env.observation, self, observation)
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], World]:
         world = apply_starts(self.starts, key, self.layout, self.layout.start)
         return self.observe(world), world
 
-    # Under `filter_jit`, a program that steps and observes in many places traces the rules once.
+    # With `filter_jit`, a program with several calls of `step` or `observe` traces them only once.
     @eqx.filter_jit
     def step(
         self, key: PRNGKeyArray, state: World, action: Int[Array, " agents"]
@@ -176,7 +176,7 @@ class GridWorld(AbstractEnv):
     def render(
         self, state: World, *, cell_pixels: int = 64, caption: str | None = None
     ) -> UInt8[np.ndarray, "pixel_rows pixel_cols 3"]:
-        """A picture of one state; see `eqgrid.grid.render`."""
+        """Draws one state as an RGB image; see `eqgrid.grid.render`."""
         return render(self.layout, state, cell_pixels=cell_pixels, caption=caption)
 
     def film(
@@ -187,7 +187,9 @@ class GridWorld(AbstractEnv):
         frames_per_second: int | float = 8,
         captions: Sequence[str] | None = None,
     ) -> Film:
-        """A film of states that lead with a time axis, which a notebook shows as a player."""
+        """A film of the states of an episode, which a notebook displays as a player; every array of
+        `states` has a leading time axis. See `eqgrid.grid.film`.
+        """
         return film(
             self.layout,
             states,
@@ -197,7 +199,7 @@ class GridWorld(AbstractEnv):
         )
 
     def _repr_html_(self) -> str:
-        """The first steps of an episode with random actions, as a player in a notebook."""
+        """The first steps of an episode with random actions, as a player for notebooks."""
         return self.film(
             _random_play(self, jax.random.key(0), min(30, int(self.horizon)))
         )._repr_html_()
@@ -210,7 +212,9 @@ class GridWorld(AbstractEnv):
         frames_per_second: int | float = 8,
         captions: Sequence[str] | None = None,
     ) -> bytes:
-        """A GIF of states that lead with a time axis; see `eqgrid.grid.render_episode`."""
+        """A GIF of the states of an episode; every array of `states` has a leading time axis. See
+        `eqgrid.grid.render_episode`.
+        """
         return render_episode(
             self.layout,
             states,
@@ -222,7 +226,7 @@ class GridWorld(AbstractEnv):
 
 @eqx.filter_jit
 def _random_play(env: GridWorld, key: PRNGKeyArray, steps: int) -> World:
-    """The states of an episode, the first one included."""
+    """The `steps + 1` states of an episode with random actions, along a leading time axis."""
     reset_key, steps_key = jax.random.split(key)
     _, first = env.reset(reset_key)
 
@@ -237,7 +241,7 @@ def _random_play(env: GridWorld, key: PRNGKeyArray, steps: int) -> World:
 
 
 def _with_active(layout: Layout) -> Layout:
-    """The layout of a game in which tasks end, one agent at a time."""
+    """The layout with `Bodies.active` in its initial state, for games in which agents terminate."""
     if layout.start.bodies.active is not None:
         return layout
     everybody = jnp.ones(layout.num_agents, bool)
@@ -248,5 +252,5 @@ def _with_active(layout: Layout) -> Layout:
 def _for_active(
     numbers: Shaped[Array, " agents"], active: Bool[Array, " agents"] | None
 ) -> Shaped[Array, " agents"]:
-    """Nothing is counted or paid for an agent whose task was over before the step."""
+    """Replaces the numbers of agents that had terminated before the step by zeros."""
     return numbers if active is None else jnp.where(active, numbers, jnp.zeros_like(numbers))

@@ -1,4 +1,4 @@
-"""What one agent does to the cell in front of it, one agent after the other."""
+"""Interactions: what agents do, one after the other, to the cells that they face."""
 
 import abc
 import dataclasses
@@ -19,13 +19,13 @@ _T = TypeVar("_T")
 
 @final
 class Turn(eqx.Module):
-    """What a local rule may look at when an agent's turn has come.
+    """The input of an interaction rule: the world when it is one agent's turn to act.
 
-    - `step`: the step, with the world as this agent finds it.
-    - `agent`: the number of the agent.
+    - `step`: the step, with the world after the turns of the agents before this one.
+    - `agent`: the index of the agent.
     - `target`: `(row, col)` of the faced cell.
-    - `tile`, `cell`: what is built into the faced cell, and what it holds.
-    - `body`: the agent's own body: `Bodies` without the agents' axis.
+    - `tile`, `cell`: the kind of tile of the faced cell, and its contents.
+    - `body`: the agent's own body: `Bodies` without the `agents` axis.
     """
 
     step: Step
@@ -50,7 +50,7 @@ class Turn(eqx.Module):
 
     @property
     def key(self) -> PRNGKeyArray:
-        """For what is random in this turn. Rules that draw should fold in a number of their own."""
+        """The random key of this turn. Rules that use it should each fold in their own constant."""
         return jax.random.fold_in(self.step.key, self.agent)
 
     @property
@@ -61,22 +61,22 @@ class Turn(eqx.Module):
         return (here if bodies.active is None else here & bodies.active).any()
 
     def uses(self, verb: Use) -> Bool[Array, ""]:
-        """Whether the agent has chosen this verb."""
+        """Whether the agent has chosen this action."""
         return self.step.uses(verb)[self.agent]
 
     def cell_with(self, code: Shaped[Array, ""] | int, **changes: Any) -> Cell:
-        """The faced cell with another object, and other changes to its fields."""
+        """The faced cell with another object code, and changes to other fields."""
         return dataclasses.replace(self.cell, object=jnp.asarray(code, jnp.uint8), **changes)
 
     def body_with(self, code: Shaped[Array, ""] | int, **changes: Any) -> Bodies:
-        """The own body with another object in its hand, and other changes to its fields."""
+        """The agent's body with another held object code, and changes to other fields."""
         return dataclasses.replace(self.body, held=jnp.asarray(code, jnp.uint8), **changes)
 
 
 @final
 class Outcome(eqx.Module):
-    """Whether a local rule fires, and what it leaves behind if it does: of the faced cell, and of
-    the body of the agent.
+    """The result of an interaction rule: whether it fires, and if so, the new faced cell and the
+    new body of the agent.
     """
 
     fired: Bool[Array, ""]
@@ -85,22 +85,23 @@ class Outcome(eqx.Module):
 
 
 class AbstractInteraction(eqx.Module):
-    """A local rule: what an agent that acts does to the cell in front of it."""
+    """An interaction rule: what an agent that acts does to the cell that it faces."""
 
     @abc.abstractmethod
     def __call__(self, turn: Turn) -> Outcome:
-        """What the rule does in this turn. What it does not change it passes on as it is:
-        `turn.cell`, `turn.body`."""
+        """The result of the rule in this turn. Pass on `turn.cell` or `turn.body` unchanged if the
+        rule does not change it.
+        """
 
 
 @final
 class Interact(AbstractPhase):
-    """Lets every agent that uses a verb act on the cell in front of it, agent 0 first, each on the
-    world that the ones before it left.
+    """The phase in which agents with a `Use` action act on the cells that they face, one after the
+    other from agent 0 on, so that each acts on the result of the agents before it.
 
     **Arguments:**
 
-    - `rules`: at most one of them may fire in a turn.
+    - `rules`: the interaction rules; at most one of them may fire in a turn.
     """
 
     rules: tuple[AbstractInteraction, ...]
@@ -149,14 +150,14 @@ class Interact(AbstractPhase):
 
 
 def _replace_where(fires: Bool[Array, ""], new: _T, old: _T, unchanged: _T) -> _T:
-    """`new` where a rule fires; what the rule has passed on as it was costs nothing."""
+    """`new` where a rule fires, else `old`; leaves that the rule has not changed are skipped."""
     return jax.tree.map(
         lambda x, y, same: y if x is same else jnp.where(fires, x, y), new, old, unchanged
     )
 
 
 def _join(bodies: Bodies, first: tuple[Bodies, ...], rows: list[Bodies]) -> Bodies:
-    """The rows of all agents as one; what no rule has changed costs nothing."""
+    """Stacks the rows of all agents; leaves that no rule has changed are not stacked again."""
     leaves, structure = jax.tree.flatten(bodies)
     before, now = ([jax.tree.leaves(row) for row in x] for x in (first, rows))
     for i in range(len(leaves)):

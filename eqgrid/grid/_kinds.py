@@ -1,8 +1,8 @@
-"""The kinds of tiles and of objects that a game has, declared as values.
+"""The kinds of tiles and of objects of a game, declared as values.
 
-Every kind has a number, which is all that a state holds of it: the position of a tile's kind in
-`Kinds.tiles`; for an object a *code*, 0 where there is none, and after it one code for each variant
-of each kind. So two games may use one number for different things, and nothing is shared.
+In the state, kinds are stored as numbers. A kind of tile has its index in `Kinds.tiles`. Objects
+have *codes*: 0 where there is none, then one code for each variant of each kind, in order. The
+numbers belong to one game: another game may use the same numbers for other kinds.
 """
 
 import dataclasses
@@ -14,14 +14,14 @@ import numpy as np
 from jaxtyping import Bool
 
 NOTHING = 0
-"""The code of a cell in which no object lies, and of a hand that is empty."""
+"""The object code of an empty cell, and of an agent that holds nothing."""
 
 AGENT_CHARACTERS = "123456789abcdefghijklmnopqrstuvwxyz"
-"""What marks, in the text of a layout, where each agent starts, in their order."""
+"""The characters that mark the initial positions of the agents in a layout's text, in order."""
 
 
 class KindError(ValueError):
-    """A kind that cannot be used: the message says which, and why."""
+    """A kind that cannot be used; the message gives its name and the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,19 +30,21 @@ class Kind:
 
     **Arguments:**
 
-    - `name`: what rules, observations and messages call it.
-    - `char`: what stands for it in the text of a layout, and on its block in a picture. Objects
-        without one are not written there.
-    - `solid`: nobody can enter a cell with it.
-    - `carryable`: an agent may hold it (objects).
-    - `holds`: objects may lie on it (tiles). `Planes` then show what lies under an agent; on other
-        tiles, what lies there is drawn, and seen while nobody stands on it.
-    - `draws_object`: its sprite draws what lies on it, too (tiles), such as what is in a box.
-    - `variants`: in how many ways it differs (objects), such as levels; each has a code.
-    - `duration`: for a tile with a clock (`Cell.timer`), how many steps the clock counts, from the
-        layout's parameters and the code of what lies there. Pictures show it.
-    - `sprite`: draws it; without one it is a block with its character. A tile is drawn by
-        `sprite(pen, look)`, an object by `sprite(pen, variant, x, y, radius)`.
+    - `name`: the name of the kind in rules, observations and messages.
+    - `char`: the character of the kind in layout texts and, without a sprite, in pictures. Objects
+        without one cannot appear in layout texts.
+    - `solid`: whether it keeps agents from entering its cell.
+    - `carryable`: whether an agent can hold it (objects).
+    - `holds`: whether objects can lie on it (tiles). `Planes` then also show the object under an
+        agent; on other tiles, an object is drawn, but only shown in `Planes` while no agent stands
+        on it.
+    - `draws_object`: whether its sprite also draws the object on it (tiles), such as the contents
+        of a box.
+    - `variants`: the number of variants (objects), such as levels; each has its own code.
+    - `duration`: for a tile with a timer (`Cell.timer`), the number of steps that it counts, as a
+        function of the layout's parameters and the object code in the cell. It is used in pictures.
+    - `sprite`: a function that draws it; without one, it is drawn as a block with its character. A
+        tile is drawn by `sprite(pen, look)`, an object by `sprite(pen, variant, x, y, radius)`.
     """
 
     name: str
@@ -62,13 +64,13 @@ class Kinds:
 
     **Arguments:**
 
-    - `tiles`: what can be built into a cell; it never changes during an episode. The first one is
-        the floor, on which agents start.
-    - `objects`: what can lie in a cell or be held.
-    - `agent_sprite`: draws an agent: `agent_sprite(pen, agent, draw_object)`.
+    - `tiles`: the kinds of tiles; the tile of a cell never changes during an episode. The first one
+        is the floor, on which agents start.
+    - `objects`: the kinds of objects, which lie in cells or are held.
+    - `agent_sprite`: a function that draws an agent: `agent_sprite(pen, agent, draw_object)`.
 
-    **Raises:** `KindError` when a name or a character is used twice, a character cannot be used, or
-    there are more kinds than fit into a byte.
+    **Raises:** `KindError` when a name or a character is used twice, when a character cannot be
+    used, or when there are more than 256 kinds of tiles or object codes.
     """
 
     tiles: tuple[Kind, ...]
@@ -95,13 +97,13 @@ class Kinds:
 
     @functools.cached_property
     def num_codes(self) -> int:
-        """How many codes there are, with the one for nothing."""
+        """The number of object codes, including `NOTHING`."""
         return 1 + sum(kind.variants for kind in self.objects)
 
     def tile(self, name: str) -> int:
-        """The number of a kind of tile.
+        """The number of the kind of tile with this name.
 
-        **Raises:** `KindError` when there is none of this name.
+        **Raises:** `KindError` when there is no such kind.
         """
         names = [kind.name for kind in self.tiles]
         if name not in names:
@@ -109,9 +111,9 @@ class Kinds:
         return names.index(name)
 
     def code(self, name: str, variant: int = 0) -> int:
-        """The code of a variant of a kind of object.
+        """The code of a variant of the kind of object with this name.
 
-        **Raises:** `KindError` when there is none of this name, or no such variant.
+        **Raises:** `KindError` when there is no such kind or variant.
         """
         code = 1
         for kind in self.objects:
@@ -127,7 +129,7 @@ class Kinds:
         raise KindError(f"There is no kind of object {name!r}: there are {names}.")
 
     def read(self, code: int) -> tuple[Kind, int] | None:
-        """The kind and the variant of a code, or `None` for `NOTHING`.
+        """The kind and the variant of an object code, or `None` for `NOTHING`.
 
         **Raises:** `KindError` when no kind has this code.
         """
@@ -142,15 +144,15 @@ class Kinds:
 
     @functools.cached_property
     def walkable(self) -> tuple[int, ...]:
-        """The numbers of the tiles that can be entered."""
+        """The numbers of the kinds of tiles that agents can enter."""
         return tuple(number for number, kind in enumerate(self.tiles) if not kind.solid)
 
     @functools.cached_property
     def wall(self) -> int:
-        """The number of the solid tile that surrounds a layout: the one named `"wall"`, or else the
-        first that is solid.
+        """The number of the solid tile that is used as a border: the kind named `"wall"`, or else
+        the first solid kind.
 
-        **Raises:** `KindError` when no tile is solid.
+        **Raises:** `KindError` when no kind of tile is solid.
         """
         solid = [number for number, kind in enumerate(self.tiles) if kind.solid]
         if not solid:
@@ -159,7 +161,7 @@ class Kinds:
 
     @functools.cached_property
     def solid_codes(self) -> Bool[np.ndarray, " codes"]:
-        """Which codes keep agents out of a cell."""
+        """Whether each object code keeps agents from entering its cell."""
         solid = [kind.solid for kind in self.objects for _ in range(kind.variants)]
         return np.asarray([False, *solid])
 

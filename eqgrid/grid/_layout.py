@@ -1,4 +1,4 @@
-"""What never changes during an episode: what is built where, how it starts, and the parameters."""
+"""Layouts: everything that is constant during an episode, and the initial state."""
 
 import dataclasses
 import difflib
@@ -23,17 +23,17 @@ _TOO_LARGE = f"A layout has at most {_MAX_SIDE} rows and {_MAX_SIDE} columns."
 
 
 class LayoutError(ValueError):
-    """A layout that cannot be used: the message says what is wrong with it, and where."""
+    """A layout that cannot be used; the message gives the reason and the place."""
 
 
 @final
 class Layout(eqx.Module):
-    """Where a game is played, as arrays: a batch of layouts of one size is a batch of these.
+    """A grid as arrays. A batch of layouts of one size is a `Layout` with a leading axis.
 
-    - `tiles`: what is built into every cell, as numbers of kinds of tiles.
-    - `start`: the world in which an episode starts by default.
-    - `params`: what else may differ from layout to layout, such as prices: arrays that rules read.
-    - `kinds`: what the numbers mean.
+    - `tiles`: the kind of tile of every cell, as indices into `kinds.tiles`.
+    - `start`: the default initial state of an episode.
+    - `params`: other parameters that may differ between layouts, such as prices, as arrays.
+    - `kinds`: the kinds of tiles and objects.
     """
 
     tiles: UInt8[Array, "*batch height width"]
@@ -53,14 +53,16 @@ class Layout(eqx.Module):
 
         **Arguments:**
 
-        - `text`: one row a line, each cell a character of `kinds`; objects lie on the floor. `1` to
-            `9`, and then `a` to `z`, say where the agents start. White space around a row is
-            dropped.
+        - `text`: one row per line and one character of `kinds` per cell; objects lie on the floor.
+            `1` to `9`, and then `a` to `z`, mark the cells in which the agents start. Leading and
+            trailing white space of a row is dropped.
+        - `kinds`: the kinds of tiles and objects of the game.
         - `params`: the parameters of the game.
-        - `starts`: `(row, col)` of every agent, in place of the marks in the text.
+        - `starts`: `(row, col)` of every agent, instead of the marks in the text.
 
-        **Raises:** `LayoutError` when the text has no border, no start, ragged rows, an unknown
-        character, or two starts with one mark; or when `starts` are not distinct floor cells.
+        **Raises:** `LayoutError` when the text has no border, no start, rows of different lengths,
+        an unknown character, or a mark that occurs twice; or when `starts` are not distinct floor
+        cells.
         """
         rows = [row.strip() for row in text.strip().splitlines()]
         tiles, objects, marks = _read_rows(rows, kinds)
@@ -75,10 +77,10 @@ class Layout(eqx.Module):
         return self.start.num_agents
 
     def pad(self, height: int, width: int) -> "Layout":
-        """The same layout in a larger grid, solid tiles below and to the right, so that it can be
-        batched with others.
+        """The same layout in a grid of `height` rows and `width` columns, with solid tiles added at
+        the bottom and on the right, so that it can be batched with others.
 
-        **Raises:** `LayoutError` when it is larger than that, or that is too large.
+        **Raises:** `LayoutError` when the layout does not fit, or the new size is too large.
         """
         if max(height, width) > _MAX_SIDE:
             raise LayoutError(_TOO_LARGE)
@@ -118,8 +120,15 @@ def empty_world(
     positions: Int[np.ndarray, "agents 2"],
     directions: Sequence[int] | None = None,
 ) -> World:
-    """A world of empty-handed agents alone, facing north unless `directions` are given. It has
-    timers where a kind of tile has a clock."""
+    """A world without objects, with agents that hold nothing.
+
+    **Arguments:**
+
+    - `kinds`: the kinds of the game; cells have timers if a kind of tile has a `duration`.
+    - `shape`: the number of rows and columns.
+    - `positions`: `(row, col)` of every agent.
+    - `directions`: the direction of every agent; north by default.
+    """
     agents = len(positions)
     directions = [Direction.NORTH] * agents if directions is None else directions
     timed = any(kind.duration is not None for kind in kinds.tiles)
@@ -138,14 +147,14 @@ def empty_world(
 
 
 def check_named(layout: object, *types: type) -> None:
-    """Refuses what cannot name or describe a layout, such as a number.
+    """Checks the type of a `layout` argument.
 
     **Arguments:**
 
-    - `layout`: what a game was given.
-    - `types`: what it may be besides a name or a text.
+    - `layout`: the argument.
+    - `types`: the types that are accepted besides a string.
 
-    **Raises:** `LayoutError` with one sentence.
+    **Raises:** `LayoutError` when it is anything else.
     """
     if not isinstance(layout, (str, *types)):
         others = {Path: "the path of a file", Layout: "a Layout"}
@@ -154,13 +163,14 @@ def check_named(layout: object, *types: type) -> None:
 
 
 def choose_text(layout: str | Path, texts: Mapping[str, str]) -> str:
-    """The text of a layout.
+    """The text of a layout that is given by name, text or path.
 
     **Arguments:**
 
-    - `layout`: a name in `texts`, a text (more than one line), or the path of a file with one.
+    - `layout`: a name in `texts`, a text of more than one line, or the path of a text file.
+    - `texts`: the texts of the named layouts.
 
-    **Raises:** `LayoutError` when there is no such name, and no such file that can be read.
+    **Raises:** `LayoutError` when there is no such name and no readable file with this path.
     """
     check_named(layout, Path, Layout)
     if isinstance(layout, str) and "\n" in layout.strip():
@@ -181,15 +191,15 @@ def choose_text(layout: str | Path, texts: Mapping[str, str]) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """How a sentence about an unknown name goes on: with the nearest known ones, if any is near."""
+    """The end of a sentence about an unknown name: the most similar known names, or a full stop."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(near)}?" if near else "."
 
 
 def check_layout(layout: Layout) -> None:
-    """Refuses a layout with a number that no kind has.
+    """Checks that the tiles and objects of a layout are numbers of its kinds.
 
-    **Raises:** `LayoutError` with one sentence. Arrays that are being traced are not looked at.
+    **Raises:** `LayoutError` if not. Traced arrays are not checked.
     """
     kinds, cells, bodies = layout.kinds, layout.start.cells, layout.start.bodies
     for values, count, what in (
@@ -209,7 +219,7 @@ def check_layout(layout: Layout) -> None:
 def is_free(
     kinds: Kinds, tile: UInt8[Array, "*cells"], code: UInt8[Array, "*cells"]
 ) -> Bool[Array, "*cells"]:
-    """Whether cells can be entered: a walkable tile, on which nothing solid lies."""
+    """Whether agents can enter cells: the tile is walkable, and the object in it is not solid."""
     free = tile == kinds.walkable[0]
     for number in kinds.walkable[1:]:
         free |= tile == number

@@ -1,4 +1,4 @@
-"""What the picture of one cell depends on, and how kinds without a sprite are drawn."""
+"""The inputs of the picture of one cell, and the default sprites."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from ._kinds import NOTHING, Kind, Kinds
 from ._pen import Number, Pen
 from ._world import Direction
 
-# Ordered so that neighbours differ in lightness too: readable without seeing red and green.
+# Ordered so that neighbouring colours also differ in lightness, for readers with colour blindness.
 _AGENT_COLOURS = (
     ("#1F77C9", "#0F3F70"),
     ("#E8622C", "#8A3210"),
@@ -33,18 +33,18 @@ _STEPS = {
 
 
 def agent_colours(number: int) -> tuple[str, str]:
-    """The colour of an agent, and a dark shade of it; the first agent has the number 1."""
+    """The colour of an agent and a dark shade of it; agents are numbered from 1."""
     return _AGENT_COLOURS[(number - 1) % len(_AGENT_COLOURS)]
 
 
 class AgentLook(NamedTuple):
     """Everything that the picture of an agent depends on.
 
-    - `number`: 1 for the first agent.
-    - `direction`: where it faces.
-    - `held`: the code of what it holds.
-    - `numbered`: whether there are so many agents that they need numbers.
-    - `extra`: all numbers that the game keeps for it in `Bodies.extra`.
+    - `number`: the number of the agent, counted from 1.
+    - `direction`: the direction that it faces, as a `Direction`.
+    - `held`: the code of the object that it holds.
+    - `numbered`: whether numbers are drawn on agents, as in worlds with more than two.
+    - `extra`: all numbers of the agent in `Bodies.extra`.
     """
 
     number: int
@@ -55,24 +55,24 @@ class AgentLook(NamedTuple):
 
     @property
     def colours(self) -> tuple[str, str]:
-        """Its colour, and a dark shade of it."""
+        """The agent's colour, and a dark shade of it."""
         return agent_colours(self.number)
 
     @property
     def step(self) -> tuple[int, int]:
-        """`(dx, dy)` towards the cell that it faces."""
+        """`(dx, dy)` towards the faced cell; y points down."""
         return _STEPS[Direction(self.direction)]
 
 
 class Look(NamedTuple):
     """Everything that the picture of one cell depends on.
 
-    - `tile`, `lying`: the number of the tile, and the code of what lies there.
-    - `timer`, `duration`: what the clock of the tile shows, and how many steps it counts.
+    - `tile`, `lying`: the kind of tile, and the code of the object on it.
+    - `timer`, `duration`: the steps left on the timer, and its total number of steps.
     - `shade`: 0 or 1, alternating as on a chess board.
-    - `open_sides`: where cells that can be entered adjoin, in the order of `Direction`.
-    - `middle`: how far down the cell the middle of the tile's top is.
-    - `agent`: who stands here.
+    - `open_sides`: whether the adjacent cells can be entered, in the order of `Direction`.
+    - `middle`: the height of the middle of the tile's top, in cells from the upper edge.
+    - `agent`: the agent that stands here, or `None`.
     """
 
     tile: int
@@ -86,13 +86,14 @@ class Look(NamedTuple):
 
 
 def top_of(open_sides: tuple[bool, bool, bool, bool]) -> float:
-    """How far the top of a solid tile reaches down its cell: its front shows where a cell that can
-    be entered adjoins."""
+    """The height of the lower edge of a solid tile's top, in cells from the upper edge. If the cell
+    to the south can be entered, the tile's front is visible below it.
+    """
     return 0.84 if open_sides[Direction.SOUTH] else 1.0
 
 
 def draw_cell(pen: Pen, kinds: Kinds, look: Look) -> None:
-    """Draws the tile, then what lies on it, then who stands there."""
+    """Draws the tile, then the object on it, then the agent."""
     kind = kinds.tiles[look.tile]
     if kind.sprite is None:
         _draw_tile(pen, kind, look)
@@ -106,7 +107,7 @@ def draw_cell(pen: Pen, kinds: Kinds, look: Look) -> None:
 
 
 def _object_drawer(pen: Pen, kinds: Kinds, code: int) -> Callable[[Number, Number, Number], None]:
-    """What draws an object around `(x, y)` within a radius, and nothing where there is none."""
+    """A function that draws an object around `(x, y)` within a radius, or nothing for code 0."""
     found = kinds.read(code)
 
     def draw(x: Number, y: Number, radius: Number) -> None:
@@ -119,7 +120,7 @@ def _object_drawer(pen: Pen, kinds: Kinds, code: int) -> Callable[[Number, Numbe
 
 def _object_sprite(kind: Kind) -> Callable[[Pen, int, Number, Number, Number], None]:
     def draw(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-        """A coloured block with a character, and the number of the variant if there are more."""
+        """Draws a coloured block with a character, and the variant if there are several."""
         fill, dark = _colours(kind)
         text = kind.char or kind.name[0].upper()
         if kind.variants > 1:
@@ -132,7 +133,7 @@ def _object_sprite(kind: Kind) -> Callable[[Pen, int, Number, Number, Number], N
 
 
 def _draw_tile(pen: Pen, kind: Kind, look: Look) -> None:
-    """Floor is plain; all else is a coloured block with its character, which stands up if solid."""
+    """Draws a plain floor, or a coloured block with its character, which has a front if solid."""
     pen.box(0, 0, 1, 1, fill=_FLOORS[look.shade], edge="#DCCDB4", width=0.008)
     if look.tile == 0:
         return
@@ -149,7 +150,7 @@ def _draw_tile(pen: Pen, kind: Kind, look: Look) -> None:
 
 
 def _draw_agent(pen: Pen, agent: AgentLook, draw_held: Callable[..., None]) -> None:
-    """A disc with a tip towards the faced cell, its number, and what it holds."""
+    """Draws a disc with a tip towards the faced cell, the agent's number and the held object."""
     colour, dark = agent.colours
     dx, dy = agent.step
     pen.pointer(dx, dy, colour)
@@ -159,7 +160,7 @@ def _draw_agent(pen: Pen, agent: AgentLook, draw_held: Callable[..., None]) -> N
 
 
 def _colours(kind: Kind) -> tuple[str, str]:
-    """A colour and a dark shade that depend on the name alone; walls are grey."""
+    """A colour and a dark shade, which depend only on the name of the kind; walls are grey."""
     if kind.char == "#":
         return "#4A515D", "#2B3038"
     return agent_colours(sum(map(ord, kind.name)))

@@ -1,4 +1,4 @@
-"""Mazes: rooms of one cell on the odd rows and columns, and doors between them."""
+"""Random mazes, with rooms of one cell on odd rows and columns and doors between them."""
 
 import jax
 import jax.numpy as jnp
@@ -8,22 +8,24 @@ from jaxtyping import Array, Bool, Float, Float32, Int, PRNGKeyArray
 def draw_maze(
     key: PRNGKeyArray, height: int, width: int, loops: Float[Array, ""]
 ) -> Bool[Array, "height width"]:
-    """Draws a maze in which every room can be walked to from every other one.
+    """Samples a maze in which all rooms are connected.
 
-    The doors of a random spanning tree are open (Prim's algorithm with random weights), and some
-    of the others.
+    The open doors are those of a random spanning tree (Prim's algorithm with random weights), and
+    some of the others.
 
     **Arguments:**
 
     - `key`: the source of randomness.
-    - `height`, `width`: the size of the grid, its border included, at least 3. Odd numbers waste no
-        row and no column.
-    - `loops`: the share of the other doors that is open. With 0 there is one way from room to room.
+    - `height`, `width`: the size of the grid including its border, at least 3. With an even number,
+        the last row or column before the border is wasted.
+    - `loops`: the probability that each of the other doors is open. With 0 there is exactly one
+        path between any two rooms.
 
-    **Returns:** where the floor is.
+    **Returns:** which cells are floor.
     """
     rows, cols = (height - 1) // 2, (width - 1) // 2
-    # A door leads south or east of a room; beyond the last row and column there are none.
+    # Each room has a door to the south and one to the east; in the last row and column there is
+    # none.
     weight, chance = jax.random.uniform(key, (2, 2, rows, cols))
     weight = weight.at[0, -1, :].set(jnp.inf).at[1, :, -1].set(jnp.inf)
     south, east = _spanning_tree(weight) | ((chance < loops) & (weight < jnp.inf))
@@ -34,7 +36,7 @@ def draw_maze(
 
 
 def _spanning_tree(weight: Float32[Array, "2 rows cols"]) -> Bool[Array, "2 rows cols"]:
-    """The doors of the lightest tree that joins all rooms."""
+    """The doors of the spanning tree with the smallest total weight."""
     _, rows, cols = weight.shape
 
     def join(_: Int[Array, ""], state: tuple[Array, Array]) -> tuple[Array, Array]:

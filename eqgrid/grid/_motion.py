@@ -1,4 +1,4 @@
-"""How bodies move, and what happens when they are in each other's way."""
+"""Movement of agents, and how collisions between them are resolved."""
 
 import abc
 import dataclasses
@@ -16,7 +16,7 @@ from ._world import direction_delta, get_cell
 
 
 class AbstractCollision(eqx.Module):
-    """What happens when bodies are in each other's way."""
+    """A rule that resolves collisions between agents."""
 
     @abc.abstractmethod
     def __call__(
@@ -25,20 +25,20 @@ class AbstractCollision(eqx.Module):
         new: Int8[Array, "agents 2"],
         active: Bool[Array, " agents"] | None,
     ) -> Int8[Array, "agents 2"]:
-        """Where everybody ends up.
+        """The positions of all agents after the step.
 
         **Arguments:**
 
-        - `old`: where they are.
-        - `new`: where they would be if nobody were in the way.
-        - `active`: who is in the way at all; `None` for everybody.
+        - `old`: `(row, col)` of each agent before the step.
+        - `new`: `(row, col)` of each agent after the step if there were no other agents.
+        - `active`: which agents can collide; `None` for all.
         """
 
 
 @final
 class JointCollision(AbstractCollision):
-    """If any two bodies would end in one cell, or any two would swap cells, all keep their
-    positions, bystanders too. Following a body into the cell that it leaves is allowed.
+    """If any two agents would enter the same cell or swap cells, no agent moves at all. An agent
+    may move into a cell that another agent leaves in the same step.
     """
 
     def __call__(
@@ -58,8 +58,8 @@ class JointCollision(AbstractCollision):
 
 @final
 class LocalCollision(AbstractCollision):
-    """Who would end in one cell with another body, or would swap cells with one, keeps its
-    position; so does, in turn, who would enter the cell of somebody who stays. All others move.
+    """An agent that would enter the same cell as another agent, or swap cells with one, stays where
+    it is. So does an agent that would enter the cell of an agent that stays. All others move.
     """
 
     def __call__(
@@ -75,7 +75,7 @@ class LocalCollision(AbstractCollision):
         wanted = _number(new)
         swaps = (wanted[:, None] == was[None, :]) & (was[:, None] == wanted[None, :]) & others
         stays = swaps.any(axis=1)
-        for _ in range(agents):  # who stays may stop one more in each round
+        for _ in range(agents):  # in each round, agents that stay may block further agents
             target = jnp.where(stays, was, wanted)
             meets = ((target[:, None] == target[None, :]) & others).any(axis=1)
             stays |= meets & (target != was)
@@ -84,11 +84,11 @@ class LocalCollision(AbstractCollision):
 
 @final
 class Go(AbstractPhase):
-    """Turns and moves all bodies at once. They enter walkable tiles on which nothing solid lies.
+    """Turns and moves all agents at once. They can enter walkable tiles without a solid object.
 
     **Arguments:**
 
-    - `collision`: what happens when bodies are in each other's way.
+    - `collision`: how collisions between agents are resolved.
     """
 
     collision: AbstractCollision
@@ -109,6 +109,6 @@ class Go(AbstractPhase):
 
 
 def _number(position: Int8[Array, "agents 2"]) -> Int16[Array, " agents"]:
-    """A number for every cell, no two alike: a grid has at most 127 columns."""
+    """A distinct number for every cell of a grid, which has at most 127 columns."""
     row, col = position[:, 0].astype(jnp.int16), position[:, 1].astype(jnp.int16)
     return row * 128 + col

@@ -1,4 +1,4 @@
-"""What the agents see: a view of the world, and planes, which any game has from its kinds."""
+"""Observations of grid worlds: the interface, and planes, which every game has by default."""
 
 import abc
 import functools
@@ -17,37 +17,38 @@ from ._layout import Layout
 from ._world import IDLE, Bodies, Cell, Direction, World, get_cell
 
 _TIMES = 256
-_BODIES = 2 * len(Direction)  # oneself and the others, each facing somewhere
+_BODIES = 2 * len(Direction)  # the agent itself or another one, in each direction
 
 
 class AbstractObservation(eqx.Module):
-    """A view of the world for every agent."""
+    """A function from the state to the observations of all agents."""
 
     @abc.abstractmethod
     def __call__(
         self, layout: Layout, world: World, steps_left: Int32[Array, ""]
     ) -> PyTree[Shaped[Array, "agents ..."]]:
-        """What every agent sees.
+        """The observation of every agent; each array has a leading `agents` axis.
 
         **Arguments:**
 
-        - `layout`: what is built where.
+        - `layout`: the tiles and parameters.
         - `world`: the state.
-        - `steps_left`: of the episode.
+        - `steps_left`: the remaining steps of the episode.
         """
 
 
 class Views(NamedTuple):
-    """Everything that a cell can look like to an agent, one entry each, as arrays: what a column of
-    `Planes` is made from.
+    """Every possible appearance of a cell to an agent, as arrays with one entry per appearance. It
+    is the input of a `Column` of `Planes`.
 
-    - `tile`: the number of the tile; -1 beyond the edge of the grid.
-    - `lying`, `held`: the codes of what lies here, and of what the agent who stands here holds.
+    - `tile`: the kind of tile; -1 outside the grid.
+    - `lying`, `held`: the codes of the object in the cell, and of the object held by the agent
+        there.
     - `timer`: as in `Cell`, at most 255.
-    - `own`, `other`: whether oneself, or another agent, stands here.
-    - `direction`: where whoever stands here faces; -1 where nobody does.
+    - `own`, `other`: whether the agent itself, or another agent, is in the cell.
+    - `direction`: the direction of the agent in the cell; -1 if there is none.
     - `last_steps`: whether the episode is about to end; see `Planes`.
-    - `kinds`: what the numbers mean.
+    - `kinds`: the kinds of the game.
     """
 
     tile: np.ndarray
@@ -62,37 +63,39 @@ class Views(NamedTuple):
 
     @property
     def there(self) -> np.ndarray:
-        """The codes of what lies here, or else is held here."""
+        """The code of the object in the cell, or else of the object held there."""
         return np.where(self.lying == NOTHING, self.held, self.lying)
 
     def is_tile(self, name: str) -> np.ndarray:
         return self.tile == self.kinds.tile(name)
 
     def variant(self, name: str, codes: np.ndarray) -> np.ndarray:
-        """Where codes are of this kind: their variant, counted from 1; 0 elsewhere."""
+        """The variant of each code of this kind, counted from 1; 0 for codes of other kinds."""
         first = self.kinds.code(name)
         (kind,) = (kind for kind in self.kinds.objects if kind.name == name)
         return np.where((codes >= first) & (codes < first + kind.variants), codes - first + 1, 0)
 
 
 Column: TypeAlias = Callable[[Views], np.ndarray]
-"""One plane: a number from 0 to 255 (or a truth value) for each of the views."""
+"""A function that computes one plane: an integer from 0 to 255, or a boolean, for each view."""
 
 
 @final
 class Planes(AbstractObservation):
-    """A grid of small numbers for every agent: `[agents, row, col, plane]`.
+    """Image-like observations for every agent: `agents rows cols planes`, as uint8.
 
-    What a cell shows depends on few things, so the numbers of every possible cell stand in a table,
-    and a step only looks them up: planes are most of the cost of a step.
+    A cell has a limited number of possible appearances. The planes of all of them are precomputed
+    in a table, and a step only looks them up, since computing observations is most of the cost of a
+    step.
 
     **Arguments:**
 
-    - `columns`: what the planes mark, in their order; by default each kind of tile and of object,
-        what is held, clocks, and who stands where and faces which way; see `plane_names`.
-    - `radius`: how far an agent sees, in cells, to every side: its window is `2 * radius + 1` wide
-        and has the agent in its middle. The whole grid unless given.
-    - `last_steps`: when fewer steps than this are left, `Views.last_steps` is true.
+    - `columns`: the functions that compute the planes, in order. By default there are planes for
+        each kind of tile and object, held objects, timers, and the positions and directions of
+        agents; see `plane_names`.
+    - `radius`: the range of sight in cells. The observation is then a square window,
+        `2 * radius + 1` cells wide and centred on the agent. By default it is the whole grid.
+    - `last_steps`: `Views.last_steps` is true when fewer steps than this are left.
     """
 
     columns: tuple[Column, ...] | None = eqx.field(static=True, default=None)
@@ -116,7 +119,7 @@ class Planes(AbstractObservation):
             outside = outside + late.astype(outside.dtype)
         rows = jnp.broadcast_to(rows, (world.num_agents, *rows.shape))
         row, col = world.bodies.position[:, 0], world.bodies.position[:, 1]
-        if world.bodies.active is not None:  # the others are put outside, where nothing is written
+        if world.bodies.active is not None:  # inactive agents are moved out of the grid and dropped
             row = jnp.where(world.bodies.active, row, jnp.int8(127))
         rows = rows.at[:, row, col].set(
             of_bodies, unique_indices=world.bodies.active is None, mode="drop"
@@ -129,8 +132,9 @@ class Planes(AbstractObservation):
 
 
 def plane_names(kinds: Kinds) -> tuple[str, ...]:
-    """The names of the planes that any game has, in their order. A plane of a kind with variants
-    has the number of the variant, counted from 1."""
+    """The names of the default planes, in order. The plane of a kind of object with variants
+    contains the variant, counted from 1.
+    """
     directions = [direction.name.lower() for direction in Direction]
     return (
         *("own", *(f"own_{x}" for x in directions)),
@@ -143,7 +147,7 @@ def plane_names(kinds: Kinds) -> tuple[str, ...]:
 
 
 def _default_planes(views: Views) -> list[np.ndarray]:
-    """The planes of `plane_names`."""
+    """The default planes, in the order of `plane_names`."""
     kinds = views.kinds
     facing = [views.direction == direction for direction in Direction]
     return [
@@ -161,11 +165,12 @@ def _default_planes(views: Views) -> list[np.ndarray]:
 
 
 class _Table:
-    """Which row of the table says what.
+    """The order of the rows of the look-up table of `Planes`, one per possible appearance of a
+    cell.
 
-    First what lies on each tile: `tile * codes + code`. Then agents on the tiles that they can
-    enter: `(body * under + what is under it) * codes + held`. Then tiles whose clock runs:
-    `(clock * codes + code) * _TIMES + time`. At last what is beyond the edge of the grid.
+    First come cells without an agent: `tile * codes + code`. Then agents on the tiles that they can
+    enter: `(body * under + contents under it) * codes + held`. Then tiles with a running timer:
+    `(clock * codes + code) * _TIMES + time`. The last row is outside the grid.
     """
 
     def __init__(self, kinds: Kinds):
@@ -182,7 +187,7 @@ class _Table:
         self.dtype = jnp.int16 if 2 * self.size <= np.iinfo(np.int16).max else jnp.int32
 
     def rows_of_cells(self, layout: Layout, cells: Cell) -> Integer[Array, "height width"]:
-        """Which row each cell shows when nobody stands in it."""
+        """The row of each cell, without the agents."""
         code = cells.object.astype(self.dtype)
         lying = layout.tiles.astype(self.dtype) * self.codes + code
         if not self.clocks or cells.timer is None:
@@ -195,7 +200,7 @@ class _Table:
         return jnp.where(cells.timer == IDLE, lying, running)
 
     def rows_of_bodies(self, layout: Layout, world: World) -> Integer[Array, "agents bodies"]:
-        """Which row each agent sees where a body stands."""
+        """The row that each agent observes in the cell of each body."""
         bodies = world.bodies
         others = (~np.eye(world.num_agents, dtype=bool)).astype(self.dtype) * len(Direction)
         body = others + bodies.direction[None].astype(self.dtype)
@@ -214,7 +219,7 @@ class _Table:
         return place * self.codes_under + cell.object.astype(self.dtype)
 
     def views(self) -> Views:
-        """What each row shows."""
+        """The appearance that belongs to each row."""
         place, code = np.divmod(np.arange(self.bodies_at), self.codes)
         cells = {"tile": place, "lying": code}
         body, held = np.divmod(np.arange(_BODIES * self.under * self.codes), self.codes)
@@ -249,7 +254,7 @@ class _Table:
 def _tabulate(
     kinds: Kinds, columns: tuple[Column, ...] | None, two_parts: bool
 ) -> UInt8[np.ndarray, "rows planes"]:
-    """The numbers of every view, and, in a second part, those of the last steps."""
+    """The planes of every appearance and, if `two_parts`, a second part for the last steps."""
     views = _Table(kinds).views()
     parts = [views]
     if two_parts:
@@ -272,7 +277,7 @@ def _window(
     radius: int,
     outside: Integer[Array, ""],
 ) -> Integer[Array, "side side"]:
-    """What is around a body: cut out of the row numbers, before any look-up."""
+    """The window around a body, cut out of the row numbers before the look-up."""
     edges = [(radius, radius, 0)] * 2
     padded = jax.lax.pad(rows, outside.astype(rows.dtype), edges)
     start: Any = tuple(body.position.astype(jnp.int32))

@@ -1,4 +1,4 @@
-"""What sprites draw with."""
+"""Pen: the drawing functions for sprites."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, final
@@ -8,15 +8,17 @@ Number: TypeAlias = int | float
 Point: TypeAlias = tuple[Number, Number]
 
 SMALLEST_NUMBER = 8
-"""The height in pixels below which a text is a smudge, so that none is drawn."""
+"""The smallest height in pixels of a readable text; smaller texts are not drawn."""
 
 
 @final
 class Pen:
-    """Draws a picture of one cell. Its unit of length is the side of the cell, `(0, 0)` is the top
-    left corner, and y points down. A colour is a name, `"#RRGGBB"` or `(red, green, blue, alpha)`.
+    """Draws the picture of one cell. The unit of length is the side of the cell, `(0, 0)` is the
+    upper left corner, and y points down. A colour is a name, `"#RRGGBB"` or
+    `(red, green, blue, alpha)`.
 
-    - `pixels`: the side of the cell in the picture, to leave out what would be too small.
+    - `pixels`: the side of the cell in the final picture, so that sprites can leave out small
+        details.
     """
 
     def __init__(self, draw: Any, font: Callable[[int], Any], unit: int, pixels: int):
@@ -88,12 +90,12 @@ class Pen:
         fill: Colour,
         width: Number,
     ) -> None:
-        """Degrees count clockwise from the right."""
+        """Draws an arc from `start` to `end`, in degrees clockwise from the right."""
         box = self._scale([(x - r, y - r), (x + r, y + r)])
         self._draw.arc(box, start, end, fill=fill, width=self._width(width))
 
     def pointer(self, dx: int, dy: int, colour: str) -> None:
-        """A disc on the floor with a tip towards the faced cell; `colour` is `"#RRGGBB"`."""
+        """Draws a disc on the floor with a tip towards the faced cell; `colour` is `"#RRGGBB"`."""
         red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
         self.disc(0.5, 0.5, 0.4, fill=(red, green, blue, 120))
         tip = [(0.3, -0.265), (0.485, 0.0), (0.3, 0.265)]
@@ -101,11 +103,11 @@ class Pen:
         self.shape(points, fill=colour)
 
     def can_write(self, height: Number) -> bool:
-        """Whether a text of this height would be large enough to read."""
+        """Whether a text of this height, in cells, is large enough to read."""
         return height * self.pixels >= SMALLEST_NUMBER
 
     def text(self, x: Number, y: Number, text: str, height: Number, *, fill: Colour) -> None:
-        """Centred; left out where it would be too small to read."""
+        """Draws a text centred at `(x, y)`, unless it would be too small to read."""
         if self.can_write(height):
             font = self._font(round(height * self._unit))
             place = (x * self._unit, y * self._unit)

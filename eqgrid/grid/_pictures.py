@@ -1,8 +1,8 @@
-"""Pictures and films, drawn with Pillow. `_render` imports this file where somebody looks at one.
+"""Pictures and films, drawn with Pillow. `_render` imports this module only when it is needed.
 
-A picture is a mosaic: everything in a cell is drawn inside that cell. So a cell's picture follows
-from a small tuple (`Look`), is drawn once, and is copied from then on. A film of 400 steps holds a
-few hundred different cells.
+A picture is a mosaic of cells, each drawn within its own square. The picture of a cell depends only
+on a small tuple (`Look`), so it is drawn once and then cached. A film of 400 steps has a few
+hundred different cells.
 """
 
 import functools
@@ -61,7 +61,7 @@ def _agents(world: World) -> dict[tuple[int, int], AgentLook]:
     numbered = len(bodies.position) > 2
     extras = jax.tree.leaves(bodies.extra)
     active = bodies.active
-    if active is None or not active.any():  # the last picture of an episode shows everybody
+    if active is None or not active.any():  # the last picture of an episode shows all agents
         active = np.ones(len(bodies.position), bool)
     return {
         (int(row), int(col)): AgentLook(
@@ -77,7 +77,7 @@ def _agents(world: World) -> dict[tuple[int, int], AgentLook]:
 
 
 def _looks(layout: Layout, world: World) -> list[Look]:
-    """The looks of all cells, row by row; every leaf is a NumPy array."""
+    """The looks of all cells in row-major order; all leaves of the arguments are NumPy arrays."""
     kinds, cells = layout.kinds, world.cells
     width = layout.tiles.shape[1]
     sides = _open_sides(layout.tiles.tobytes(), width, kinds.walkable)
@@ -98,7 +98,7 @@ def _looks(layout: Layout, world: World) -> list[Look]:
 def _mosaic(
     tiles: Sequence[UInt8[np.ndarray, "cell cell *channels"]], height: int, width: int
 ) -> UInt8[np.ndarray, "pixel_rows pixel_cols *channels"]:
-    """Puts tiles together, row by row."""
+    """Joins the pictures of cells, given in row-major order, to one picture."""
     stacked = np.stack(tiles)
     _, side, _, *channels = stacked.shape
     grid = stacked.reshape(height, width, side, side, *channels).swapaxes(1, 2)
@@ -112,7 +112,7 @@ def _bar_pixels(cell_pixels: int) -> int:
 def _fit(
     text: str, size: int, room: Number
 ) -> tuple[str, ImageFont.FreeTypeFont | ImageFont.ImageFont]:
-    """Shrinks a text until it fits, then shortens it."""
+    """Shrinks a text until it fits into `room` pixels, or else shortens it."""
     while size > 9 and _font(size).getlength(text) > room:
         size -= 1
     font = _font(size)
@@ -141,7 +141,7 @@ def _bar(time: int, caption: str | None, cell_pixels: int, width: int) -> Image.
 def draw(
     layout: Layout, world: World, cell_pixels: int, caption: str | None
 ) -> UInt8[np.ndarray, "pixel_rows pixel_cols 3"]:
-    """The picture of one world; every leaf is a NumPy array."""
+    """The picture of one world, RGB; all leaves of the arguments are NumPy arrays."""
     height, width = layout.tiles.shape
     tiles = [_tile(layout.kinds, look, cell_pixels) for look in _looks(layout, world)]
     bar = _bar(int(world.time), caption, cell_pixels, width * cell_pixels)
@@ -151,7 +151,7 @@ def draw(
 def pngs(
     layout: Layout, worlds: World, cell_pixels: int, captions: Sequence[str | None]
 ) -> list[bytes]:
-    """The pictures of worlds that lead with a time axis, as files; leaves are NumPy arrays."""
+    """The pictures of worlds with a leading time axis, as PNG files; leaves are NumPy arrays."""
     files = []
     for number, caption in enumerate(captions):
         file = io.BytesIO()
@@ -169,7 +169,7 @@ def gif(
     frames_per_second: Number,
     captions: Sequence[str | None],
 ) -> bytes:
-    """The GIF of worlds that lead with a time axis; every leaf is a NumPy array."""
+    """A GIF of worlds with a leading time axis; all leaves of the arguments are NumPy arrays."""
     frames = _frames(layout, worlds, cell_pixels, captions)
     file = io.BytesIO()
     frames[0].save(
@@ -192,7 +192,7 @@ def _frame(worlds: World, number: int) -> World:
 def _frames(
     layout: Layout, worlds: World, cell_pixels: int, captions: Sequence[str | None]
 ) -> list[Image.Image]:
-    """The pictures of a film, all in one palette."""
+    """The frames of a film, all with the same palette."""
     height, width = layout.tiles.shape
     times = [int(time) for time in worlds.time]
     looks = [_looks(layout, _frame(worlds, number)) for number in range(len(times))]
@@ -218,15 +218,15 @@ def _frames(
 
 
 def _palette(tiles: Sequence[UInt8[np.ndarray, "cell cell 3"]], bar: Image.Image) -> Image.Image:
-    """An image whose palette is that of the film.
+    """An image with the palette of the film.
 
-    A few of its 256 colours stay unused: Pillow marks with one what does not change in a frame.
+    A few of its 256 colours stay unused, since Pillow uses one to mark unchanged pixels of a frame.
     """
     pixels = np.concatenate(tiles).reshape(-1, 3)
     bar_pixels = np.resize(np.asarray(bar).reshape(-1, 3), (_PALETTE_SAMPLES // 20, 3))
-    stride = len(pixels) // _PALETTE_SAMPLES | 1  # odd: no column of a tile is left out
+    stride = len(pixels) // _PALETTE_SAMPLES | 1  # odd, so that no column of a cell is skipped
     sample = Image.fromarray(np.concatenate([pixels[::stride], bar_pixels])[None])
-    # Coverage keeps colours that are rare but matter, such as leaves; k-means then polishes.
+    # MAXCOVERAGE keeps rare but important colours, such as those of leaves; k-means refines them.
     reduced = sample.quantize(_FILM_COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=3)
     colours = reduced.getpalette() or []
     reduced.putpalette(colours + [0] * (768 - len(colours)))

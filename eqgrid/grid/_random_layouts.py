@@ -1,4 +1,4 @@
-"""Worlds whose layout is drawn anew for every episode."""
+"""Random layouts: environments with a new layout in every episode."""
 
 import abc
 import itertools
@@ -21,24 +21,24 @@ from ._observation import AbstractObservation
 from ._world import World
 
 _ATTEMPTS = 1024
-"""Layouts that are drawn at once."""
+"""The number of layouts that are sampled at once."""
 
 
 class AbstractLayouts(eqx.Module):
-    """Where layouts come from: all of one size, with the same kinds and number of agents."""
+    """A distribution of layouts, all with the same size, kinds and number of agents."""
 
     @abc.abstractmethod
     def __call__(self, key: PRNGKeyArray) -> Layout:
-        """Draws a layout."""
+        """Samples a layout."""
 
 
 @final
 class LayoutPool(AbstractLayouts):
-    """Draws one of the layouts in a batch, each with the same probability.
+    """Samples uniformly from a batch of layouts.
 
     **Arguments:**
 
-    - `layouts`: a batch: its arrays lead with one more axis. See `draw_layouts`, `stack_layouts`.
+    - `layouts`: a batch of layouts along a leading axis; see `draw_layouts` and `stack_layouts`.
     """
 
     layouts: Layout
@@ -49,16 +49,16 @@ class LayoutPool(AbstractLayouts):
 
 
 class AbstractGenerator(AbstractLayouts):
-    """Draws layouts at random, again and again until one can be used.
+    """Samples layouts by rejection: it repeats `attempt` until a layout is usable.
 
-    Let `check_generator` see that some can, when a generator is built.
+    Call `check_generator` when a generator is built, to be sure that this loop ends.
     """
 
     @abc.abstractmethod
     def attempt(self, key: PRNGKeyArray) -> tuple[Layout, Bool[Array, ""]]:
-        """Draws a layout.
+        """Samples a layout, which may be unusable.
 
-        **Returns:** the layout, and whether it can be used.
+        **Returns:** the layout, and whether it is usable.
         """
 
     def __call__(self, key: PRNGKeyArray) -> Layout:
@@ -73,10 +73,10 @@ class AbstractGenerator(AbstractLayouts):
 
 @final
 class SplitLayouts(AbstractGenerator):
-    """One of two parts of the layouts that are generated, which have none in common.
+    """A fixed split of generated layouts into two disjoint parts, for training and for testing.
 
-    The tiles, objects and starting cells of a layout decide on which side it is, by a hash: so what
-    is held out is never met in training, however many are drawn. A mirrored layout is another one.
+    A hash of the tiles, objects and initial positions of a layout decides to which part it belongs,
+    so a held-out layout is never sampled in training. A mirrored layout counts as a different one.
     """
 
     layouts: AbstractGenerator
@@ -86,11 +86,12 @@ class SplitLayouts(AbstractGenerator):
     def __init__(self, layouts: AbstractGenerator, held_out: bool, share: float | int = 0.1):
         """**Arguments:**
 
-        - `layouts`: what is split.
-        - `held_out`: whether to draw the layouts that are held out, or the others.
-        - `share`: the share that is held out.
+        - `layouts`: the generator to split.
+        - `held_out`: whether to sample from the held-out part, or from the other one.
+        - `share`: the fraction of layouts that are held out.
 
-        **Raises:** `ValueError` (a `LayoutError`) when there are too few layouts to be split.
+        **Raises:** `ValueError` when `share` is not between 0 and 1, and its subclass `LayoutError`
+        when there are too few different layouts to split.
         """
         needs = "Both parts need layouts, so share must be above 0 and below 1"
         self.layouts, self.share = layouts, as_number(share, float, lambda x: 0 < x < 1, needs)
@@ -103,30 +104,30 @@ class SplitLayouts(AbstractGenerator):
 
     def has(self, layout: Layout) -> Bool[Array, ""]:
         """Whether a layout is in this part."""
-        number = _hash(layout) >> 8  # 24 bits, which a float holds exactly
+        number = _hash(layout) >> 8  # 24 bits, which a float32 represents exactly
         return (number.astype(jnp.float32) < self.share * 2**24) == self.held_out
 
 
 def _hash(layout: Layout) -> UInt32[Array, ""]:
-    """A number that says which layout it is, equal for equal layouts."""
+    """A 32-bit hash of a layout's tiles, objects and initial positions."""
     parts = (layout.tiles, layout.start.cells.object, layout.start.bodies.position)
     numbers = jnp.concatenate([x.reshape(-1).astype(jnp.uint32) for x in parts])
     weights = np.random.default_rng(0).integers(2**32, size=numbers.size, dtype=np.uint32)
     number = jnp.sum((numbers + 1) * (weights | 1), dtype=jnp.uint32)
-    number = (number ^ (number >> 16)) * jnp.uint32(0x7FEB352D)  # so that the upper bits mix, too
+    number = (number ^ (number >> 16)) * jnp.uint32(0x7FEB352D)  # to mix the upper bits, too
     return (number ^ (number >> 15)) * jnp.uint32(0x846CA68B)
 
 
 def draw_layouts(layouts: AbstractGenerator, key: PRNGKeyArray, count: int) -> Layout:
-    """Draws many layouts at once, faster than one by one, for a `LayoutPool`. It cannot be traced.
+    """Samples many layouts at once, for a `LayoutPool`. It is fast, but cannot be traced.
 
     **Arguments:**
 
-    - `layouts`: what draws them.
+    - `layouts`: the generator.
     - `key`: the source of randomness.
-    - `count`: how many are wanted.
+    - `count`: the number of layouts.
 
-    **Returns:** a batch: its arrays lead with one more axis, of length `count`.
+    **Returns:** a batch of `count` layouts along a leading axis.
     """
     drawn, missing = [], count
     for number in itertools.count():
@@ -140,9 +141,9 @@ def draw_layouts(layouts: AbstractGenerator, key: PRNGKeyArray, count: int) -> L
 
 
 def check_ranges(ranges: Mapping[str, tuple[int, int]]) -> None:
-    """Refuses what is not the fewest and the most of something, which a generator draws between.
+    """Checks ranges `(minimum, maximum)` of counts from which a generator samples.
 
-    **Raises:** `LayoutError` with the name of the first such range.
+    **Raises:** `LayoutError` with the name of the first range that is not of this form.
     """
     for name, bounds in ranges.items():
         if not (isinstance(bounds, tuple) and len(bounds) == 2 and 0 <= bounds[0] <= bounds[1]):
@@ -152,16 +153,16 @@ def check_ranges(ranges: Mapping[str, tuple[int, int]]) -> None:
 
 
 def check_generator(layouts: AbstractGenerator, advice: str) -> Layout:
-    """Sees that a generator finds layouts at all.
+    """Checks that a generator finds usable layouts.
 
     **Arguments:**
 
     - `layouts`: the generator.
-    - `advice`: how the sentence of the error ends, such as `"ask for fewer walls"`.
+    - `advice`: the end of the error message, such as `"ask for fewer walls"`.
 
     **Returns:** one of the layouts.
 
-    **Raises:** `LayoutError` when none of many attempts can be used.
+    **Raises:** `LayoutError` when none of 1024 attempts is usable.
     """
     batch, usable = _attempts(layouts, jax.random.key(0))
     if not usable.any():
@@ -172,7 +173,7 @@ def check_generator(layouts: AbstractGenerator, advice: str) -> Layout:
 def _attempts(
     layouts: AbstractGenerator, key: PRNGKeyArray
 ) -> tuple[Layout, Bool[Array, " attempts"]]:
-    if isinstance(layouts, SplitLayouts):  # both parts share one compiled program
+    if isinstance(layouts, SplitLayouts):  # so that both parts share one compiled program
         batch, usable = _attempts(layouts.layouts, key)
         return batch, usable & _which_has(layouts, batch)
     return _attempt_many(layouts, key)
@@ -191,10 +192,10 @@ def _which_has(part: SplitLayouts, layouts: Layout) -> Bool[Array, " layouts"]:
 
 
 def stack_layouts(layouts: Sequence[Layout]) -> Layout:
-    """One batch of some layouts, each padded to the size of the largest.
+    """Stacks layouts along a new leading axis, each padded to the size of the largest.
 
-    **Raises:** `LayoutError` when there is none, or when their kinds, numbers of agents or
-    parameters differ in more than numbers.
+    **Raises:** `LayoutError` when there are no layouts, or when they differ in their kinds, number
+    of agents, or the shapes and dtypes of their parameters.
     """
     if not layouts:
         raise LayoutError("There is no layout to be stacked: give at least one.")
@@ -213,7 +214,7 @@ def _shapes(tree: PyTree) -> tuple[tuple[tuple[int, ...], str], ...]:
 
 @final
 class PlacedWorld(eqx.Module):
-    """The state of `RandomLayouts`: a layout, and the world in it."""
+    """The state of `RandomLayouts`: the layout of this episode, and the world."""
 
     layout: Layout
     world: World
@@ -221,12 +222,12 @@ class PlacedWorld(eqx.Module):
 
 @final
 class RandomLayouts(AbstractEnv):
-    """A world whose layout is drawn anew for every episode.
+    """A grid world that samples a new layout at every reset.
 
-    Where layouts are generated, a reset is expensive: let `AutoReset(env, lazy=True)` reset only
-    when an episode ends, or draw a `LayoutPool` beforehand.
+    Generating a layout makes a reset expensive: use `AutoReset(env, lazy=True)`, which resets only
+    when an episode ends, or sample a `LayoutPool` beforehand.
 
-    Its state is a `PlacedWorld`.
+    The state is a `PlacedWorld`.
     """
 
     env: GridWorld
@@ -235,11 +236,11 @@ class RandomLayouts(AbstractEnv):
     def __init__(self, env: GridWorld, layouts: AbstractLayouts):
         """**Arguments:**
 
-        - `env`: the world. Its own layout is used for nothing but its kinds and shapes.
-        - `layouts`: where the layouts come from.
+        - `env`: the grid world. Only the kinds and shapes of its own layout are used.
+        - `layouts`: the distribution of layouts.
 
-        **Raises:** `LayoutError` when the layouts do not fit the world: they need its size, kinds,
-        parameters and number of agents.
+        **Raises:** `LayoutError` when the layouts do not have the world's size, kinds, parameters
+        and number of agents.
         """
         self.env, self.layouts = env, layouts
         drawn = eqx.filter_eval_shape(self._draw, jax.random.key(0))
@@ -261,21 +262,21 @@ class RandomLayouts(AbstractEnv):
 
     @property
     def observation(self) -> AbstractObservation:
-        """What agents see."""
+        """The observation of the agents."""
         return self.env.observation
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of the grid."""
+        """The number of rows and columns of the grid."""
         return self.env.shape
 
     @property
     def event_names(self) -> tuple[str, ...]:
-        """The names of the columns of `info["events"]`."""
+        """The names along the last axis of `info["events"]`."""
         return self.env.event_names
 
     def with_observation(self, observation: AbstractObservation) -> "RandomLayouts":
-        """The same game in the same layouts, seen in another way."""
+        """This environment with another observation."""
         return RandomLayouts(self.env.with_observation(observation), self.layouts)
 
     def _draw(self, key: PRNGKeyArray) -> Layout:
@@ -299,7 +300,7 @@ class RandomLayouts(AbstractEnv):
     def render(
         self, state: PlacedWorld, *, cell_pixels: int = 64, caption: str | None = None
     ) -> UInt8[np.ndarray, "pixel_rows pixel_cols 3"]:
-        """A picture of one state; see `eqgrid.grid.render`."""
+        """Draws one state as an RGB image; see `eqgrid.grid.render`."""
         world = self.env.with_layout(state.layout)
         return world.render(state.world, cell_pixels=cell_pixels, caption=caption)
 
@@ -340,6 +341,6 @@ class RandomLayouts(AbstractEnv):
         return self.env.with_layout(first)
 
     def _repr_html_(self) -> str:
-        """The first steps of an episode with random actions, as a player in a notebook."""
+        """The first steps of an episode with random actions, as a player for notebooks."""
         layout = self._draw(jax.random.key(0))
         return self.env.with_layout(layout)._repr_html_()

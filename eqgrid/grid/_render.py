@@ -1,4 +1,4 @@
-"""Pictures and films of a world, for people: on concrete values, outside of any transformation."""
+"""Pictures and films of worlds. These functions need concrete arrays, so they cannot be traced."""
 
 import importlib
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from ._pen import Number
 from ._world import World
 
 SMALLEST_CELL = 16
-"""The fewest pixels per cell in which anything can be recognised."""
+"""The smallest side of a cell in pixels for which a picture is recognisable."""
 
 
 def _concrete(
     layout: Layout, worlds: World, cell_pixels: int, leading: int
 ) -> tuple[Layout, World]:
-    """Both as NumPy arrays, once it is sure that they can be drawn together."""
+    """Checks that the worlds fit the layout, and converts both to NumPy arrays."""
     if cell_pixels < SMALLEST_CELL:
         raise ValueError(
             f"`cell_pixels` must be at least {SMALLEST_CELL} to be recognisable, not {cell_pixels}."
@@ -42,17 +42,17 @@ def _concrete(
 def render(
     layout: Layout, world: World, *, cell_pixels: int = 64, caption: str | None = None
 ) -> UInt8[np.ndarray, "pixel_rows pixel_cols 3"]:
-    """Draws one world, with a slim bar below it that shows the time step.
+    """Draws one world as an image, with a bar below it that shows the time step.
 
     **Arguments:**
 
-    - `layout`: what is built where.
-    - `world`: what to draw; concrete arrays.
-    - `cell_pixels`: the side of a cell in pixels, at least 16; numbers are left out where they
-        would be too small to read.
-    - `caption`: a short text for the right of the bar, such as the score.
+    - `layout`: the layout of the world.
+    - `world`: the state to draw, with concrete arrays.
+    - `cell_pixels`: the side of a cell in pixels, at least 16; numbers are omitted where they would
+        be too small to read.
+    - `caption`: a short text on the right of the bar, such as the score.
 
-    **Returns:** the picture, RGB.
+    **Returns:** the image, RGB.
 
     **Raises:** `ValueError` when `cell_pixels` is too small, or the world does not fit the layout.
     """
@@ -68,15 +68,15 @@ def render_episode(
     frames_per_second: Number = 8,
     captions: Sequence[str] | None = None,
 ) -> bytes:
-    """Makes a film of one episode: an animated GIF that loops.
+    """Draws an episode as an animated GIF that loops.
 
     **Arguments:**
 
-    - `layout`: what is built where.
-    - `worlds`: what to draw, frame by frame: every array has a leading time axis.
+    - `layout`: the layout of the worlds.
+    - `worlds`: the states to draw, one per frame; every array has a leading time axis.
     - `cell_pixels`: the side of a cell in pixels, at least 16.
-    - `frames_per_second`: how fast it plays; a GIF counts in hundredths of a second, and viewers
-        slow down what is faster than 50 frames per second.
+    - `frames_per_second`: the playback speed, at most 100. A GIF stores delays in hundredths of a
+        second, and viewers slow down GIFs of more than 50 frames per second.
     - `captions`: a short text for every frame, such as the score.
 
     **Returns:** the GIF file, for `pathlib.Path.write_bytes`.
@@ -97,8 +97,8 @@ def film(
     frames_per_second: Number = 8,
     captions: Sequence[str] | None = None,
 ) -> Film:
-    """Makes a film that a notebook shows as a player; the arguments and errors are those of
-    `render_episode`.
+    """Draws an episode as a film, which a notebook displays as a player. The arguments and errors
+    are those of `render_episode`.
     """
     layout, worlds, shown = _check_film(layout, worlds, cell_pixels, frames_per_second, captions)
     return Film(_pictures().pngs(layout, worlds, cell_pixels, shown), frames_per_second)
@@ -125,5 +125,5 @@ def _check_film(
 
 
 def _pictures() -> ModuleType:
-    """Pillow is only imported where somebody looks at a picture."""
+    """The module that imports Pillow; it is imported only when a picture is drawn."""
     return importlib.import_module("._pictures", __package__)

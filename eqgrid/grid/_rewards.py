@@ -1,6 +1,6 @@
-"""Named events, what agents are paid for, and when their tasks are over.
+"""Events, rewards and termination.
 
-All of them read the finished step: what really happened, never what somebody wanted to do.
+All of them are computed from the finished step, so from what happened and not from the actions.
 """
 
 import abc
@@ -22,14 +22,14 @@ class AbstractEvents(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, step: Step) -> tuple[Bool[Array, " agents"], ...]:
-        """For whom each event has happened, in the order of `names`."""
+        """Whether each event has happened to each agent, in the order of `names`."""
 
 
 @final
 class RuleEvents(AbstractEvents):
-    """An event happens where a rule of its type has fired: `RuleEvents(arrival=Arrive)`.
+    """Events that happen when a rule of a given type fires, as in `RuleEvents(arrival=Arrive)`.
 
-    **Raises:** `ValueError`, in the first step, for an event whose rule no phase can fire.
+    **Raises:** `ValueError`, in the first step, when no phase has a rule of that type.
     """
 
     names: tuple[str, ...] = eqx.field(static=True)
@@ -50,25 +50,25 @@ class RuleEvents(AbstractEvents):
 
 
 class AbstractReward(eqx.Module):
-    """What each agent is paid for one step."""
+    """The reward of each agent for one step."""
 
     @abc.abstractmethod
     def __call__(self, step: Step) -> Float32[Array, " agents"]:
-        """The reward of every agent."""
+        """The reward of each agent."""
 
 
 @final
 class WeightedEventReward(AbstractReward):
-    """Every agent is paid for its own events, each by its weight.
+    """The weighted sum of each agent's own events.
 
     **Arguments:**
 
-    - `weights`: what each event is worth; those that are not named are worth nothing.
-    - `names`: the names of the game's events.
-    - `shared`: every agent is paid for the events of all.
+    - `weights`: the weight of each event by name; 0 for events that are not named.
+    - `names`: the names of the game's events, in order.
+    - `shared`: whether every agent gets the sum over all agents instead.
 
-    **Raises:** `ValueError` when there is no such event, or a weight is not finite. Weights that
-    are being traced are not looked at.
+    **Raises:** `ValueError` when there is no event of a name, or a weight is not finite. Traced
+    weights are not checked.
     """
 
     weights: Float32[Array, " events"]
@@ -90,7 +90,7 @@ class WeightedEventReward(AbstractReward):
         self.shared = shared
 
     def __call__(self, step: Step) -> Float32[Array, " agents"]:
-        # Added up event by event, in one kernel: a stack begins with a copy of each.
+        # Summed event by event, which is one kernel; stacking the events would copy each of them.
         paid = [x.astype(jnp.float32) * w for x, w in zip(step.happened, self.weights, strict=True)]
         own = sum(paid, start=jnp.zeros(step.world.num_agents, jnp.float32))
         return jnp.broadcast_to(own.sum(), own.shape) if self.shared else own
@@ -102,8 +102,8 @@ def _as_weight(name: str, weight: Real[ArrayLike, ""]) -> Float32[Array, ""]:
 
 
 class AbstractEnding(eqx.Module):
-    """When an agent's task is over."""
+    """When agents terminate."""
 
     @abc.abstractmethod
     def __call__(self, step: Step) -> Bool[Array, " agents"]:
-        """Whose task ends with this step. Once over, it stays over until the next episode."""
+        """Which agents terminate in this step; they stay so until the episode ends."""

@@ -1,4 +1,4 @@
-"""How an episode starts: a tuple of small changes to the layout's own start."""
+"""Random initial states: a tuple of small changes to the default initial state of a layout."""
 
 import abc
 import dataclasses
@@ -16,18 +16,18 @@ from ._world import Direction, World
 
 
 class AbstractStart(eqx.Module):
-    """Draws one thing about the start of an episode; another distribution is one more Module."""
+    """A random change to one part of the initial state."""
 
     @abc.abstractmethod
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        """The world with that one thing drawn anew."""
+        """The world with this part sampled anew."""
 
 
 def apply_starts(
     starts: tuple[AbstractStart, ...], key: PRNGKeyArray, layout: Layout, world: World
 ) -> World:
-    """Applies every start in order, each with a key of its own."""
-    # Without any start no key is used, so that nothing is drawn and nothing compiled for it.
+    """Applies all changes in order, each with its own key."""
+    # Without starts, the key is not split, so that nothing is compiled for it.
     keys = jax.random.split(key, len(starts)) if starts else ()
     for start, start_key in zip(starts, keys, strict=True):
         world = start(start_key, layout, world)
@@ -36,12 +36,12 @@ def apply_starts(
 
 @final
 class WithProbability(AbstractStart):
-    """Applies other starts in some episodes, and leaves the rest as they are.
+    """Applies other changes in a random share of the episodes.
 
     **Arguments:**
 
-    - `probability`: that an episode is changed.
-    - `starts`: what is then applied, in this order.
+    - `probability`: the probability that the changes are applied in an episode.
+    - `starts`: the changes, applied in this order.
     """
 
     probability: Float[Array, ""]
@@ -60,8 +60,7 @@ class WithProbability(AbstractStart):
 
 @final
 class RandomPositions(AbstractStart):
-    """Every agent starts in a floor cell in which nothing lies, uniformly among all ways to place
-    them."""
+    """Places the agents in distinct floor cells without objects, uniformly at random."""
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         height, width = layout.tiles.shape
@@ -77,7 +76,7 @@ class RandomPositions(AbstractStart):
 
 @final
 class RandomDirections(AbstractStart):
-    """Every agent faces one of the four directions, uniformly."""
+    """Turns every agent to one of the four directions, uniformly at random."""
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         uniform = jax.random.uniform(key, (world.num_agents,))

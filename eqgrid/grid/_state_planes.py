@@ -1,4 +1,4 @@
-"""The whole state of any game, for critics that are told everything in training."""
+"""The full state of any game as planes, for centralised critics in training."""
 
 from typing import final
 
@@ -13,17 +13,18 @@ from ._observation import AbstractObservation, Planes
 from ._world import World
 
 STEPS_UNIT = 100
-"""Steps per unit of the plane that tells how many are left."""
+"""Steps per unit in the plane of the remaining steps."""
 
 
 @final
 class StatePlanes(AbstractObservation):
-    """All that there is to know about a world, as planes: `[agents, row, col, plane]`.
+    """The full state of a world as planes: `agents height width planes`, as float32.
 
-    First come the planes that any game has (see `plane_names`), in which an agent finds itself and
-    the others. Then one plane for each of the others, in cyclic order, which marks where it is.
-    Then all else that the game keeps: for each cell, for each agent (oneself first) and for the
-    world, the last two equal in all cells; and the steps that are left, in units of `STEPS_UNIT`.
+    First come the default planes (see `plane_names`), which show an agent itself and the others.
+    Then there is one plane per other agent, in cyclic order, that marks its position. Then come all
+    further numbers of the game: those of each cell, those of each agent (the agent itself first),
+    and those of the world; the last two are constant planes. The last plane is the number of
+    remaining steps, in units of `STEPS_UNIT`.
     """
 
     def __call__(
@@ -54,7 +55,7 @@ class StatePlanes(AbstractObservation):
 
 
 def _numbers(extra: PyTree, places: tuple[int, ...]) -> Float32[Array, "*places numbers"]:
-    """Every number of some arrays that lead with `places`. Keys are no numbers."""
+    """All numbers of the arrays in `extra`, which lead with `places`; PRNG keys are left out."""
     leaves: list[Shaped[Array, "..."]] = [
         leaf
         for leaf in jax.tree.leaves(extra)
@@ -66,12 +67,12 @@ def _numbers(extra: PyTree, places: tuple[int, ...]) -> Float32[Array, "*places 
 
 @final
 class WithState(AbstractObservation):
-    """What agents see, with the state of the world beside it for their critics.
+    """The agents' observations, together with the state for their critics.
 
     **Arguments:**
 
-    - `local`: what every agent sees.
-    - `state`: what its critic is shown; `StatePlanes()` unless given.
+    - `local`: the observation of each agent.
+    - `state`: the input of its critic; `StatePlanes()` by default.
     """
 
     local: AbstractObservation

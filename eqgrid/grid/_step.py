@@ -1,4 +1,4 @@
-"""One step of a world: what its phases pass on, and what rewards, events and endings read."""
+"""Steps and phases: what phases pass on, and what rewards, events and endings are computed from."""
 
 import abc
 import dataclasses
@@ -18,16 +18,17 @@ from ._world import World
 
 @final
 class Step(eqx.Module):
-    """One step, as far as it has come.
+    """A step in progress, which each phase updates.
 
-    - `layout`: what is built where, and the parameters of the game.
-    - `action`: what everybody has chosen, as positions in `actions`.
-    - `key`: for what is random in this step; phases draw with keys folded from it.
-    - `before`: the world in which the step began.
-    - `world`: the world now.
-    - `turns`: the world as each agent found it when its turn came, in the order of the agents.
-    - `rules`, `fired`: the types of the rules so far, and for whom each has fired.
-    - `happened`: for whom each of the game's events has happened, once all phases are over.
+    - `layout`: the tiles, and the parameters of the game.
+    - `action`: the action of each agent, as indices into `actions`.
+    - `key`: the random key of this phase.
+    - `before`: the world at the beginning of the step.
+    - `world`: the current world.
+    - `actions`: the actions of the game.
+    - `turns`: the world before each agent's turn in `Interact`, in the order of the agents.
+    - `rules`, `fired`: the types of the rules so far, and for which agents each has fired.
+    - `happened`: for which agents each event of the game has happened, once all phases are done.
     """
 
     layout: Layout
@@ -42,11 +43,13 @@ class Step(eqx.Module):
     happened: tuple[Bool[Array, " agents"], ...] = ()
 
     def uses(self, *verbs: Use) -> Bool[Array, " agents"]:
-        """Who has chosen one of these verbs, or any verb at all where none is named."""
+        """Which agents have chosen one of these `Use` actions, or any `Use` action if none is
+        given.
+        """
         return chosen(self.actions, self.action, *(verbs or (Use,)))
 
     def by(self, *rules: type) -> Bool[Array, " agents"]:
-        """For whom a rule of one of these types has fired."""
+        """For which agents a rule of one of these types has fired."""
         columns = [
             fired
             for rule, fired in zip(self.rules, self.fired, strict=True)
@@ -66,15 +69,15 @@ class Step(eqx.Module):
         rule: type | None = None,
         fired: Bool[Array, " agents"] | None = None,
     ) -> "Step":
-        """The step after one more phase.
+        """The step after one more phase, for use in `AbstractPhase.__call__`.
 
         **Arguments:**
 
-        - `world`: what the phase leaves behind.
-        - `rule`, `fired`: what `by` shall find: the type of the rule, and for whom it has fired.
-            Both are given, or none.
+        - `world`: the world after the phase.
+        - `rule`, `fired`: the type of the phase's rule, and for which agents it has fired, for
+            `by`. Give both or neither.
 
-        **Raises:** `ValueError` when one of them is missing.
+        **Raises:** `ValueError` when only one of them is given.
         """
         if (rule is None) != (fired is None):
             raise ValueError(
@@ -89,17 +92,17 @@ class Step(eqx.Module):
 
 
 class AbstractPhase(eqx.Module):
-    """A part of a step, such as what agents do one after the other, how they move, or what they do
-    together. A game has a tuple of phases, in the order in which they happen.
+    """A part of a step, such as interactions one agent after the other, movement, or joint actions.
+    A game has a tuple of phases, in the order in which they are applied.
     """
 
     @abc.abstractmethod
     def __call__(self, step: Step) -> Step:
-        """The step with this phase done; see `Step.then`."""
+        """The step after this phase; see `Step.then`."""
 
 
 def run_phases(phases: tuple[AbstractPhase, ...], step: Step) -> Step:
-    """Goes through all phases, each with a key of its own."""
+    """Applies all phases in order, each with its own key."""
     key = step.key
     for number, phase in enumerate(phases):
         step = phase(dataclasses.replace(step, key=jax.random.fold_in(key, number)))

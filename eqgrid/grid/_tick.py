@@ -1,4 +1,4 @@
-"""What happens by itself, in every cell."""
+"""Ticks: changes that happen in every cell without an action of an agent."""
 
 import abc
 import dataclasses
@@ -13,22 +13,22 @@ from ._world import Cell
 
 
 class AbstractTick(eqx.Module):
-    """A rule for one cell."""
+    """A rule that updates one cell in every step, such as a timer that counts down."""
 
     @abc.abstractmethod
     def __call__(self, params: PyTree, tile: UInt8[Array, ""], cell: Cell) -> Cell:
-        """The cell one step later.
+        """The cell after the step.
 
         **Arguments:**
 
         - `params`: the parameters of the game.
-        - `tile`, `cell`: what is built into the cell, and what it holds.
+        - `tile`, `cell`: the kind of tile of the cell, and its contents.
         """
 
 
 @final
 class Tick(AbstractPhase):
-    """Applies every rule to every cell, in order."""
+    """The phase that applies every rule to every cell, in order."""
 
     rules: tuple[AbstractTick, ...]
 

@@ -1,7 +1,7 @@
-"""What the state of a world is made of: cells, bodies and the time.
+"""The state of a grid world: cells, bodies and time.
 
-A grid is a vmapped cell: write a rule for one cell or one body, and map it. What never changes
-during an episode (what is built where) is no state: it lives in `Layout`.
+Rules are written for one cell or one body, and mapped with `jax.vmap`. What is constant during an
+episode, such as the tiles, is not part of the state but of `Layout`.
 """
 
 from enum import IntEnum
@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Int, Int8, Int16, Int32, PyTree, Shaped, UInt
 
 
 class Direction(IntEnum):
-    """Where a body faces."""
+    """The direction that an agent faces."""
 
     NORTH = 0
     SOUTH = 1
@@ -23,17 +23,17 @@ class Direction(IntEnum):
 
 
 IDLE = -1
-"""The timer of a cell in which nothing goes on."""
+"""The timer of a cell in which nothing is running."""
 
 
 @final
 class Cell(eqx.Module):
-    """What one cell holds.
+    """The contents of a cell, or of all cells of a grid.
 
-    - `object`: the code of what lies here; see `Kinds`.
-    - `timer`: steps that are left of what goes on here, `IDLE` where nothing does, 0 where it is
-        done; `None` in games without clocks.
-    - `extra`: what else a game keeps for each cell.
+    - `object`: the code of the object in the cell; see `Kinds`.
+    - `timer`: the number of steps left; 0 when it has run out, `IDLE` when nothing is running;
+        `None` in games without timers.
+    - `extra`: further arrays of a game, with one entry per cell.
     """
 
     object: UInt8[Array, "*grid"]
@@ -42,9 +42,9 @@ class Cell(eqx.Module):
 
     @property
     def clock(self) -> Int16[Array, "*grid"]:
-        """The timer of a game with clocks.
+        """The timer, in a game that has timers.
 
-        **Raises:** `ValueError` in games without.
+        **Raises:** `ValueError` in a game without timers.
         """
         if self.timer is None:
             raise ValueError("There is no timer: give a kind of tile a `duration`.")
@@ -56,11 +56,11 @@ class Bodies(eqx.Module):
     """The bodies of the agents.
 
     - `position`: `(row, col)`, with row 0 at the top.
-    - `direction`: where each faces, as `Direction`s.
-    - `held`: the code of what each holds.
-    - `active`: whether each agent's task still goes on; `None` in games in which all end together.
-        Who is not active does nothing, is in nobody's way, and is not seen.
-    - `extra`: what else a game keeps for each agent.
+    - `direction`: the direction that each agent faces, as a `Direction`.
+    - `held`: the code of the object that each agent holds.
+    - `active`: which agents have not terminated; `None` in games in which agents do not terminate
+        one by one. An inactive agent does nothing, does not collide, and is not observed.
+    - `extra`: further arrays of a game, with one entry per agent.
     """
 
     position: Int8[Array, "*agents 2"]
@@ -72,10 +72,12 @@ class Bodies(eqx.Module):
 
 @final
 class World(eqx.Module):
-    """The whole state of an episode.
+    """The full state of an episode.
 
-    - `time`: steps since the reset.
-    - `extra`: what else a game keeps.
+    - `cells`: the contents of all cells.
+    - `bodies`: the bodies of all agents.
+    - `time`: the number of steps since the reset.
+    - `extra`: further arrays of a game.
     """
 
     cells: Cell
@@ -89,7 +91,7 @@ class World(eqx.Module):
 
 
 def direction_delta(direction: Int8[Array, "*bodies"]) -> Int8[Array, "*bodies 2"]:
-    """One step `(row, col)` in a direction, and none for what is no direction."""
+    """The `(row, col)` offset of one step in a direction; zero for an invalid direction."""
     south, north = direction == Direction.SOUTH, direction == Direction.NORTH
     east, west = direction == Direction.EAST, direction == Direction.WEST
     down = south.astype(jnp.int8) - north.astype(jnp.int8)

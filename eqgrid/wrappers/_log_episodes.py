@@ -17,7 +17,7 @@ from ._shaped_reward import ShapedReward
 
 @final
 class LogEpisodesState(AbstractWrapperState):
-    """The agents that have not terminated, the running sums of this episode, and the inner state."""
+    """The agents that have not terminated, the sums of this episode, and the inner state."""
 
     env_state: PyTree
     active: Bool[Array, " agents"]

@@ -40,9 +40,9 @@ class NormalizeObservation(AbstractVectorWrapper):
     so the policy and the learner use the same values. The result is floating-point, whatever the
     dtype of the observation. The mask of a `Masked` observation is not changed.
 
-    For evaluation, `freeze` the moments: `evaluation =
-    NormalizeObservation(other_envs).freeze(state)` normalises with the moments in `state` and never
-    updates them.
+    For evaluation, `freeze` the moments:
+    `evaluation = NormalizeObservation(other_envs).freeze(state)` normalises with the moments in
+    `state` and never updates them.
 
     **Arguments:**
 
@@ -104,7 +104,7 @@ class NormalizeObservation(AbstractVectorWrapper):
         raise ValueError("freeze needs the state of a NormalizeObservation; there is none in this.")
 
     def thaw(self) -> "NormalizeObservation":
-        """This wrapper with moments that are updated again; `reset` starts from the current ones."""
+        """This wrapper with moments that are updated again, from the current ones on."""
         return NormalizeObservation(self.env, self.epsilon, self.clip, moments=self.moments)
 
     def reset(
