@@ -1,3 +1,3 @@
-"""Adapters to other libraries. Each imports its library, so none is imported by `eqgrid` itself."""
+"""Adapters to other libraries, each imported only when it is used."""
 
 from ._adapters import __getattr__ as __getattr__

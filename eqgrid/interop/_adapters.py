@@ -1,4 +1,4 @@
-"""The adapters that are imported when they are first used, and the libraries that they need."""
+"""Lazy imports of the adapters, with a check of the libraries that they need."""
 
 import importlib
 import importlib.metadata
@@ -40,7 +40,7 @@ _EXTRAS = {
     "jumanji": "jumanji",
     "pyarrow": "trajectories",
 }
-"""Of all others it is `interop`."""
+"""The pip extra that installs each library; `interop` for libraries that are not listed."""
 
 TESTED = {
     "brax": ((0, 14), (0, 14)),
@@ -52,11 +52,11 @@ TESTED = {
     "pettingzoo": ((1, 25), (1, 27)),
     "pyarrow": ((18, 0), (26, 0)),
 }
-"""The oldest and the newest version of each library that the tests were run with."""
+"""The oldest and the newest version of each library that the tests have been run with."""
 
 
 def __getattr__(name: str) -> Any:
-    """Finds an adapter in its module, which imports the library of the adapter.
+    """Imports an adapter, and with it its library, when it is first used.
 
     **Raises:** `ImportError` when a library that it needs is not installed.
     """
@@ -68,7 +68,10 @@ def __getattr__(name: str) -> Any:
 
 
 def _check_version(adapter: str, library: str) -> None:
-    """Warns of a version that is older or newer than those of the tests."""
+    """Warns if the version of a library is outside the range of tested versions.
+
+    **Raises:** `ImportError` when the library is not installed.
+    """
     try:
         found = importlib.metadata.version(library)
     except importlib.metadata.PackageNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The adapter from Brax and MuJoCo Playground: `reset(rng)` and `step(state, action)` of bodies."""
+"""The adapter from Brax and MuJoCo Playground."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias, final, runtime_checkable
@@ -13,14 +13,14 @@ from .._spaces import AbstractSpace, Box
 from ._foreign import as_it_was_written, strongly_typed
 
 Observe: TypeAlias = Callable[[Any], PyTree]
-"""From an observation of Brax to what the agent sees."""
+"""A function from an observation of Brax to the observation of the agent."""
 
 _WRONG_WRAPPERS = ("AutoReset", "Vmap", "DomainRandomization")
 
 
 @runtime_checkable
 class BraxEnv(Protocol):
-    """What Brax and MuJoCo Playground have in common."""
+    """The interface that Brax and MuJoCo Playground share."""
 
     def reset(self, rng: Any) -> Any: ...
 
@@ -32,7 +32,9 @@ class BraxEnv(Protocol):
 
 @final
 class FromBrax(AbstractEnv):
-    """An environment of Brax as one of ours, with one agent: `from_brax`. Its state is Brax's."""
+    """A Brax environment as an `AbstractEnv` with one agent, made by `from_brax`. Its state is
+    that of Brax.
+    """
 
     env: BraxEnv = eqx.field(static=True)
     seen: Observe = eqx.field(static=True)
@@ -56,11 +58,12 @@ class FromBrax(AbstractEnv):
     def step(
         self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, PyTree]:
-        """`truncated` is true where `EpisodeWrapper` cut the episode: `info["truncation"]`.
+        """Steps the environment. `truncated` is true where Brax's `EpisodeWrapper` cut the episode,
+        according to `info["truncation"]`.
 
-        The key is not used: what is random in Brax follows from its state.
+        The key is not used: in Brax, randomness comes from the state.
         """
-        # Wrappers of Brax write into the dicts of a state: these are copies.
+        # Wrappers of Brax write into the dicts of a state, so they get copies.
         own = jax.tree.map(lambda x: x, state)
         with as_it_was_written():
             state = self.env.step(own, action[0])
@@ -80,21 +83,21 @@ class FromBrax(AbstractEnv):
 
 
 def from_brax(env: BraxEnv, *, observe: Observe | None = None) -> FromBrax:
-    """Makes an environment of Brax or MuJoCo Playground one of ours, for our wrappers and trainers.
+    """Converts an environment of Brax or MuJoCo Playground to an `AbstractEnv`.
 
-    It has one agent, and actions between -1 and 1. Its metrics become entries of `info`. An
-    environment as such never ends by itself, or only where the body falls: put our `TimeLimit`
-    around it, or give it with an `EpisodeWrapper` of Brax.
+    It has one agent, and actions between -1 and 1. The metrics of Brax become entries of `info`. A
+    plain Brax environment has no time limit, and ends at most where the body falls: wrap it in
+    `TimeLimit`, or pass it with Brax's `EpisodeWrapper`.
 
     **Arguments:**
 
-    - `env`: such as `brax.envs.get_environment("ant")` or
+    - `env`: a single environment, such as `brax.envs.get_environment("ant")` or
         `mujoco_playground.registry.load("CartpoleBalance")`.
-    - `observe`: what the agent sees of an observation: one array, or a PyTree of arrays. Unless
-        given, it is the observation, or of a dict the entry `"state"`.
+    - `observe`: a function from an observation of Brax to that of the agent: one array, or a PyTree
+        of arrays. By default it is the whole observation, or the entry `"state"` of a dict.
 
-    **Raises:** `ValueError` for many environments, for one that resets itself, or when the
-    observation is a dict without a `"state"`.
+    **Raises:** `ValueError` for a batch of environments, for an environment that resets itself, or
+    when the observation is a dict without an entry `"state"`.
 
     !!! example
 
@@ -107,7 +110,7 @@ def from_brax(env: BraxEnv, *, observe: Observe | None = None) -> FromBrax:
 
 
 def _check_plain(env: Any) -> None:
-    """**Raises:** `ValueError` for many environments, or one that resets itself."""
+    """**Raises:** `ValueError` for a batch of environments, or one that resets itself."""
     while env is not None:
         name = type(env).__name__
         if any(wrong in name for wrong in _WRONG_WRAPPERS):
@@ -119,7 +122,7 @@ def _check_plain(env: Any) -> None:
 
 
 def _default_observe(env: Any, seen: Any) -> Observe:
-    """**Raises:** `ValueError` when it is not clear what is seen."""
+    """**Raises:** `ValueError` when there is no default for this observation."""
     if not hasattr(seen, "keys"):
         return lambda observation: observation
     if "state" in seen:

@@ -1,4 +1,4 @@
-"""An episode that is stepped from Python: what the adapters to PettingZoo and Gymnasium share."""
+"""Stepping an episode from Python, for the adapters to PettingZoo and Gymnasium."""
 
 import functools
 from collections.abc import Sequence
@@ -23,8 +23,9 @@ Arrays: TypeAlias = tuple[Shaped[Array, "..."], ...]
 @final
 @dataclass(frozen=True)
 class Form:
-    """What there is of a tree but its arrays. It stands for the tree in every call of a compiled
-    program: looking through all Modules of an environment would take longer than its step.
+    """The static part of a PyTree: its structure, and its leaves that are not arrays. It is hashed
+    once and passed to compiled functions as a static argument, since flattening all Modules of an
+    environment would take longer than its step.
     """
 
     structure: Any
@@ -35,7 +36,7 @@ class Form:
         return self.hashed
 
     def join(self, arrays: Sequence[Shaped[Array, "..."]]) -> PyTree:
-        """The tree with these arrays."""
+        """The PyTree with these arrays as its array leaves."""
         left = iter(arrays)
         leaves = [next(left) if leaf is _ARRAY else leaf for leaf in self.rest]
         return jax.tree.unflatten(self.structure, leaves)
@@ -45,7 +46,7 @@ _ARRAY = object()
 
 
 def split(tree: PyTree) -> tuple[Arrays, Form]:
-    """The arrays of a tree, and all else."""
+    """Splits a PyTree into its arrays and its static part."""
     leaves, structure = jax.tree.flatten(tree)
     rest = tuple(_ARRAY if eqx.is_array(leaf) else leaf for leaf in leaves)
     return tuple(filter(eqx.is_array, leaves)), Form(structure, rest, hash((structure, rest)))
@@ -58,8 +59,9 @@ def _join(parts: tuple[Arrays, Form]) -> PyTree:
 
 @final
 class Episode:
-    """One environment, or a batch of them, with the state that the other library does not pass
-    around. A reset and a step are compiled once, also for further environments of the same form.
+    """A single or vector environment together with its current state, which Gymnasium and
+    PettingZoo do not pass around. `reset` and `step` are compiled once for all environments with
+    the same static part.
     """
 
     def __init__(self, env: AbstractEnv | AbstractVectorEnv):
@@ -67,7 +69,7 @@ class Episode:
         self._running: tuple[Arrays, Form] | None = None
 
     def __getstate__(self) -> tuple[PyTree, PyTree]:
-        """What is pickled and copied: whole trees, since their structure alone cannot be."""
+        """What is pickled and copied: whole PyTrees, since a tree structure cannot be pickled."""
         return _join(self._env), None if self._running is None else _join(self._running)
 
     def __setstate__(self, trees: tuple[PyTree, PyTree]) -> None:
@@ -75,11 +77,11 @@ class Episode:
         self._env, self._running = split(env), None if running is None else split(running)
 
     def reset(self, random: np.random.Generator) -> Shaped[np.ndarray, "..."]:
-        """Starts an episode, and gives its first observation.
+        """Starts an episode, and returns its first observation.
 
         **Arguments:**
 
-        - `random`: a number is drawn from it, which everything random in the episode follows from.
+        - `random`: the generator from which the seed of the episode is drawn.
         """
         number = random.integers(2**32, dtype=np.uint32)
         observation, running = _reset(*self._env, number)
@@ -87,7 +89,7 @@ class Episode:
         return to_numpy(observation)
 
     def step(self, action: Shaped[np.ndarray, "..."]) -> TimeStep:
-        """Advances by one action of every agent. The arrays of the timestep are jax's.
+        """Advances by one action of every agent. The arrays of the timestep are jax arrays.
 
         **Raises:** `gymnasium.error.ResetNeeded` before the first reset.
         """
@@ -99,7 +101,7 @@ class Episode:
 
     @property
     def state(self) -> PyTree:
-        """The state of the environment at the core.
+        """The state of the innermost environment, without the states of wrappers.
 
         **Raises:** `gymnasium.error.ResetNeeded` before the first reset.
         """
@@ -116,7 +118,8 @@ def _reset(arrays: Arrays, form: Form, number: Any) -> tuple[Shaped[Array, "..."
     return observation, (key, state)
 
 
-# Lighter than `eqx.filter_jit`, which has no use here: what is no array is in the forms.
+# Faster than `eqx.filter_jit`, which is not needed: everything that is not an array is in the
+# forms.
 @functools.partial(jax.jit, static_argnums=(1, 3))
 def _step(
     arrays: Arrays, form: Form, running: Arrays, running_form: Form, action: Any
@@ -128,7 +131,7 @@ def _step(
 
 
 def read_timestep(timestep: TimeStep) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-    """Observation, reward, terminated, truncated and info, in NumPy arrays."""
+    """Observation, reward, terminated, truncated and info, as NumPy arrays."""
     return to_numpy(
         (
             timestep.observation,
@@ -142,18 +145,18 @@ def read_timestep(timestep: TimeStep) -> tuple[Any, Any, Any, Any, dict[str, Any
 
 @final
 class Screen:
-    """Draws the states of one environment, as a `render_mode` says."""
+    """Draws the states of one environment according to a `render_mode`."""
 
     def __init__(
         self, env: AbstractEnv, mode: str | None, modes: Sequence[str] = ("rgb_array", "human")
     ):
         """**Arguments:**
 
-        - `env`: whose states are drawn, with or without wrappers.
-        - `mode`: how they are drawn.
-        - `modes`: what the adapter can do.
+        - `env`: the environment, with or without wrappers.
+        - `mode`: the `render_mode`.
+        - `modes`: the modes that the adapter supports.
 
-        **Raises:** `ValueError` when the environment cannot be drawn so.
+        **Raises:** `ValueError` when the environment does not support this mode.
         """
         core = unwrap(env)
         self._name, self._window = type(core).__name__, None
@@ -162,16 +165,16 @@ class Screen:
         if mode is not None and mode not in self.modes:
             known = " or ".join(map(repr, [*self.modes, None]))
             raise ValueError(f"{self._name} has no render_mode {mode!r} here: choose {known}.")
-        # Bodies say how long a step is; films of grids have this speed, too.
+        # MJX environments define the duration of a step; films of grids play at the same speed.
         self.frames_per_second = round(1 / float(getattr(core, "seconds_per_step", 0.125)))
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What PettingZoo and Gymnasium want to know."""
+        """The `metadata` that Gymnasium and PettingZoo expect."""
         return {"render_modes": self.modes, "render_fps": self.frames_per_second}
 
     def draw(self, state: PyTree) -> UInt8[np.ndarray, "rows columns 3"] | None:
-        """The picture, or nothing when it is shown in a window."""
+        """Draws a state: returns the picture, or shows it in a window and returns `None`."""
         if self.mode is None or self._render is None:
             raise ValueError("There is no render_mode: pass render_mode='rgb_array'.")
         picture = self._render(state)

@@ -1,4 +1,4 @@
-"""What the adapters to libraries that are written in JAX share."""
+"""Helpers for the adapters to libraries that are written in JAX."""
 
 import contextlib
 import dataclasses
@@ -20,13 +20,15 @@ from ..wrappers._nesting import check_single_env, contains_wrapper
 
 @contextlib.contextmanager
 def as_it_was_written() -> Iterator[None]:
-    """Other libraries mix types and ranks of arrays, which whoever uses ours may have forbidden."""
+    """Allows implicit promotion of dtypes and ranks, which other libraries rely on, even if the
+    user has forbidden it.
+    """
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
 
 
 def strongly_typed(world: PyTree) -> PyTree:
-    """Arrays whose types do not change from the first state to the next."""
+    """The same arrays without weak types, so that the dtypes of a state never change."""
     return jax.tree.map(lambda x: x if eqx.is_array(x) and _is_key(x) else _strong(x), world)
 
 
@@ -40,21 +42,22 @@ def _is_key(x: Array) -> bool:
 
 
 def typed(key: PRNGKeyArray) -> PRNGKeyArray:
-    """The key that scripts of other libraries make of plain numbers, with `jax.random.PRNGKey`."""
+    """A typed key, also from the raw keys of `jax.random.PRNGKey` that other libraries use."""
     return key if _is_key(key) else jax.random.wrap_key_data(key)
 
 
 def check_episodes(env: Any, usage: str) -> AbstractEnv:
-    """Lets one environment through whose episodes end.
+    """Checks that an adapter is given a single environment whose episodes end.
 
     **Arguments:**
 
-    - `env`: what an adapter was given.
-    - `usage`: how the adapter is called, such as `"to_gymnax(env)"`.
+    - `env`: the argument of the adapter.
+    - `usage`: how the adapter is called, such as `"to_gymnax(env)"`, for the message.
 
     **Returns:** `env`.
 
-    **Raises:** `ValueError` or `TypeError` for what is no single environment with episodes.
+    **Raises:** `ValueError` for a vector environment or for `AutoReset`; `TypeError` for anything
+    else.
     """
     env = check_single_env(env, usage)
     if contains_wrapper(env, AutoReset):
@@ -66,7 +69,7 @@ def check_episodes(env: Any, usage: str) -> AbstractEnv:
 
 @final
 class EarnedState(AbstractWrapperState):
-    """Whose task goes on, around the state of the environment."""
+    """The agents that have not terminated, and the inner state."""
 
     env_state: PyTree
     active: Bool[Array, " agents"]
@@ -74,12 +77,12 @@ class EarnedState(AbstractWrapperState):
 
 @final
 class Earned(AbstractWrapper):
-    """Pays nothing to an agent whose task is over: other libraries add up all rewards of an
-    episode, and ours only those until then (see `TimeStep`).
+    """Sets the reward of agents that have terminated to 0. Other libraries sum all rewards of an
+    episode, while in eqgrid rewards after termination do not count (see `TimeStep`).
 
     **Arguments:**
 
-    - `env`: one environment.
+    - `env`: a single environment.
     """
 
     env: AbstractEnv
@@ -103,17 +106,18 @@ class Earned(AbstractWrapper):
 
 
 def paid_until_over(env: AbstractEnv) -> AbstractEnv:
-    """`env` with `Earned` around it, if it has several agents. The task of one ends with its
-    episode."""
+    """`env` with `Earned` around it if it has several agents. A single agent terminates only
+    with its episode, so it needs none.
+    """
     return Earned(env) if env.num_agents > 1 else env
 
 
 class Sight(NamedTuple):
-    """What one agent sees.
+    """The observation of one agent.
 
-    - `shape`, `dtype`: of its observation.
-    - `low`, `high`: the bounds of its numbers. Whole numbers have those of their dtype, others have
-        none.
+    - `shape`, `dtype`: the shape and dtype of the array.
+    - `low`, `high`: the bounds of its values: those of the dtype for integers and booleans,
+        infinite for floats.
     """
 
     shape: tuple[int, ...]
@@ -123,13 +127,13 @@ class Sight(NamedTuple):
 
 
 def sight(env: AbstractEnv, library: str, *, masks: bool = False) -> Sight:
-    """What one agent of an environment sees.
+    """The shape, dtype and bounds of the observation of one agent.
 
     **Arguments:**
 
-    - `env`: one environment.
-    - `library`: which library is told, for the error message.
-    - `masks`: whether the mask of a `Masked` observation goes another way.
+    - `env`: a single environment.
+    - `library`: the name of the other library, for the error message.
+    - `masks`: whether to ignore the mask of a `Masked` observation, which is passed on separately.
 
     **Raises:** `ValueError` when an observation is not one array of numbers.
     """
@@ -149,7 +153,7 @@ def sight(env: AbstractEnv, library: str, *, masks: bool = False) -> Sight:
 
 
 def common_space(spaces: Sequence[AbstractSpace], name: str) -> AbstractSpace:
-    """The actions of every agent of an environment of another library.
+    """The action space that all agents of an environment of another library share.
 
     **Raises:** `ValueError` when they differ.
     """
@@ -162,16 +166,16 @@ def common_space(spaces: Sequence[AbstractSpace], name: str) -> AbstractSpace:
 
 
 def check_rows(rows: Sequence[Any], name: str, remedy: str, pad: bool) -> None:
-    """Makes sure that what the agents of an environment see can be in one array.
+    """Checks that the observations of all agents can be stacked in one array.
 
     **Arguments:**
 
-    - `rows`: the shape and dtype of what each agent sees.
-    - `name`: what the environment is called.
-    - `remedy`: what to do where an agent sees more than one array.
+    - `rows`: the shape and dtype of the observation of each agent.
+    - `name`: the name of the environment.
+    - `remedy`: the advice for agents that observe more than one array.
     - `pad`: whether vectors will be padded to the length of the longest.
 
-    **Raises:** `ValueError` when they cannot.
+    **Raises:** `ValueError` when they cannot be stacked.
     """
     if not all(isinstance(row, jax.ShapeDtypeStruct) for row in rows):
         raise ValueError(f"The agents of {name} see more than one array each: {remedy}.")
@@ -187,7 +191,7 @@ def check_rows(rows: Sequence[Any], name: str, remedy: str, pad: bool) -> None:
 
 
 def stack(rows: Sequence[Shaped[Array, "..."]], pad: bool) -> Shaped[Array, "agents ..."]:
-    """What all agents see, with shorter vectors padded with zeros where `pad` says so."""
+    """Stacks the observations of all agents; with `pad`, shorter vectors are padded with zeros."""
     if pad:
         longest = max(row.shape[0] for row in rows)
         rows = [jnp.pad(row, (0, longest - row.shape[0])) for row in rows]

@@ -20,9 +20,9 @@ from ._spaces import action_space, observation_space, read_action, to_numpy
 
 @final
 class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
-    """An environment of eqgrid with one agent as Gymnasium has it; made by `to_gymnasium`.
+    """An environment with one agent as a `gymnasium.Env`, made by `to_gymnasium`.
 
-    - `world`: the environment that is played.
+    - `world`: the wrapped environment of eqgrid.
     """
 
     def __init__(self, world: AbstractEnv, screen: Screen):
@@ -30,7 +30,7 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
         self._screen, self.render_mode, self.metadata = screen, screen.mode, screen.metadata
         self.action_space = action_space(world)
         self.observation_space = observation_space(world)
-        # With it, Gymnasium can build the environment again, as its checks do.
+        # Gymnasium uses the spec to build the environment again, as in its checks.
         name = f"eqgrid/{type(unwrap(world)).__name__}-v0"
         adapter = f"{__name__}:to_gymnasium"
         self.spec = EnvSpec(name, entry_point=adapter, kwargs={"env": world})
@@ -43,10 +43,10 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
 
         **Arguments:**
 
-        - `seed`: everything random follows from it, in the episodes after this one, too.
-        - `options`: are not used.
+        - `seed`: the seed of this episode and, until the next seed, of all later ones.
+        - `options`: not used.
 
-        **Returns:** what the agent sees, and an empty info.
+        **Returns:** the first observation, and an empty info.
         """
         super().reset(seed=seed)
         observation, self._over = self._episode.reset(self.np_random), False
@@ -56,11 +56,11 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Advances by one action.
 
-        **Returns:** observation, reward, terminated, truncated and info: the agent's row of the
-        entries of `TimeStep.info` that lead with `agents`, and the others as they are.
+        **Returns:** observation, reward, terminated, truncated and info. Entries of `TimeStep.info`
+        that lead with `agents` are given without that axis.
 
-        **Raises:** `gymnasium.error.ResetNeeded` when no episode is being played; `ValueError` for
-        an action that the agent cannot do.
+        **Raises:** `gymnasium.error.ResetNeeded` when no episode is running; `ValueError` for an
+        action outside the action space.
         """
         if self._over:
             raise gymnasium.error.ResetNeeded("No episode is being played: call reset() first.")
@@ -73,7 +73,7 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
         return observation[0], float(reward[0]), over, cut, info
 
     def render(self) -> UInt8[np.ndarray, "rows columns 3"] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The picture in the mode `rgb_array`; a window in the mode `human`."""
+        """Returns the picture in mode `rgb_array`, or shows it in a window in mode `human`."""
         return self._screen.draw(self._episode.state)
 
     def close(self) -> None:
@@ -87,10 +87,10 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
 
 @final
 class GymnasiumVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
-    """Many copies of an environment with one agent as Gymnasium has them; made by
+    """A batch of environments with one agent as a `gymnasium.vector.VectorEnv`, made by
     `to_gymnasium_vector`.
 
-    - `world`: the environments that are played.
+    - `world`: the wrapped vector environment of eqgrid.
     """
 
     def __init__(self, world: Vectorize, screen: Screen):
@@ -110,10 +110,10 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
 
         **Arguments:**
 
-        - `seed`: everything random follows from it, in the episodes after these, too.
-        - `options`: are not used.
+        - `seed`: the seed of these episodes and, until the next seed, of all later ones.
+        - `options`: not used.
 
-        **Returns:** what the agents see, and an empty info.
+        **Returns:** the first observations, and an empty info.
         """
         super().reset(seed=seed)
         return self._episode.reset(self.np_random)[:, 0], {}
@@ -121,15 +121,16 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
     def step(
         self, actions: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Advances every environment by one action. Where an episode ends, the next one begins in
+        """Advances every environment by one action. Where an episode ends, the next one starts in
         the same step.
 
         **Returns:** observations, rewards, terminated, truncated and infos. Where an episode ended,
         the observation is the first one of the next episode, and `infos["final_obs"]` and
-        `infos["final_info"]` are about the end, as in Gymnasium's own vector environments.
+        `infos["final_info"]` belong to the episode that ended, as in Gymnasium's vector
+        environments.
 
         **Raises:** `gymnasium.error.ResetNeeded` before the first reset; `ValueError` for actions
-        that the agents cannot do.
+        outside the action space.
         """
         actions = read_action(self.action_space, actions, "The batch")
         timestep = self._episode.step(actions[:, None])
@@ -155,12 +156,12 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
 
 
 def _of_one(value: Shaped[np.ndarray, "..."], axis: int) -> Any:
-    """The row of the only agent, where there is an axis of agents."""
+    """Removes the agents' axis, if the entry has one."""
     return value.take(0, axis) if value.shape[axis : axis + 1] == (1,) else value
 
 
 def _masked(infos: dict[str, Any], mask: Bool[np.ndarray, " envs"]) -> dict[str, Any]:
-    """Beside each entry, `_entry` says in which environments there is one; it is 0 elsewhere."""
+    """Adds to each entry a mask `_entry` of the environments that have it; it is 0 elsewhere."""
     masked = {}
     for name, value in infos.items():
         there = mask.reshape(-1, *[1] * (value.ndim - 1))
@@ -172,7 +173,7 @@ def _masked(infos: dict[str, Any], mask: Bool[np.ndarray, " envs"]) -> dict[str,
 def _at_an_end(
     infos: dict[str, Any], final: Shaped[np.ndarray, "envs ..."], ended: Bool[np.ndarray, " envs"]
 ) -> dict[str, Any]:
-    """What Gymnasium tells of a step on which some episodes ended."""
+    """The infos of a step in which some episodes ended, in the format of Gymnasium."""
     seen = np.full(len(ended), None, dtype=object)
     for i in np.flatnonzero(ended):
         seen[i] = final[i]
@@ -186,7 +187,7 @@ def to_gymnasium(
     max_cycles: int | None = None,
     render_mode: str | None = None,
 ) -> GymnasiumEnv:
-    """Shows an environment with one agent to Gymnasium, as an `Env`.
+    """Converts an environment with one agent to a `gymnasium.Env`.
 
     ```python
     from eqgrid import make
@@ -198,14 +199,15 @@ def to_gymnasium(
 
     **Arguments:**
 
-    - `env`: one environment, with any wrappers but `AutoReset`. Its observation must be one array.
-    - `max_cycles`: cuts an episode after so many steps, as `TimeLimit` does.
+    - `env`: a single environment, with any wrappers but `AutoReset`. Its observation must be one
+        array.
+    - `max_cycles`: the number of steps after which an episode is truncated, as by `TimeLimit`.
     - `render_mode`: `"rgb_array"`, `"human"` or `None`.
 
-    **Returns:** the environment for Gymnasium.
+    **Returns:** the Gymnasium environment.
 
-    **Raises:** `ValueError` when there are several agents, or Gymnasium cannot be shown such an
-    environment or pictures of it; `TypeError` when `env` is none.
+    **Raises:** `ValueError` when there are several agents, or when Gymnasium does not support the
+    environment's spaces or nesting, or `render_mode`; `TypeError` when `env` is not an environment.
     """
     world = _alone(prepare(env, "to_gymnasium(env)", max_cycles))
     return GymnasiumEnv(world, Screen(world, render_mode))
@@ -214,20 +216,21 @@ def to_gymnasium(
 def to_gymnasium_vector(
     env: AbstractEnv | AbstractVectorEnv, num_envs: int, *, render_mode: str | None = None
 ) -> GymnasiumVectorEnv:
-    """Shows many copies of an environment with one agent to Gymnasium, as a `VectorEnv`: one
-    compiled program steps all of them.
+    """Converts copies of an environment with one agent to a `gymnasium.vector.VectorEnv`. All
+    copies are stepped by one compiled function.
 
     **Arguments:**
 
-    - `env`: one environment. `AutoReset` is put around it, unless it is there already. Its
+    - `env`: a single environment. It is wrapped in `AutoReset` unless it already is. Its
         observation must be one array.
-    - `num_envs`: how many copies, at least 1.
+    - `num_envs`: the number of copies, at least 1.
     - `render_mode`: `"rgb_array"` or `None`.
 
-    **Returns:** the environments for Gymnasium.
+    **Returns:** the Gymnasium vector environment.
 
-    **Raises:** `ValueError` when there are several agents, there is no copy, or Gymnasium cannot be
-    shown such an environment or pictures of it; `TypeError` when `env` is none.
+    **Raises:** `ValueError` when there are several agents, when `num_envs` is below 1, or when
+    Gymnasium does not support the environment's spaces or `render_mode`; `TypeError` when `env` is
+    not an environment.
     """
     one = _alone(check_single_env(env, "to_gymnasium_vector(env)"))
     one = one if contains_wrapper(one, AutoReset) else AutoReset(one)

@@ -1,4 +1,4 @@
-"""gymnax, in both directions: our one-agent worlds for its trainers, and its worlds for ours."""
+"""The adapters to and from gymnax, for environments with one agent."""
 
 import math
 from typing import Any, final
@@ -22,18 +22,19 @@ from ._foreign import (
 )
 
 _TELLS_CUTS = hasattr(environment.Environment, "is_truncated")
-"""Since gymnax 1.0 an episode that is cut is told from one that ends."""
+"""Whether gymnax distinguishes truncation from termination, which it does since version 1.0."""
 
 _NO_LIMIT = 10**9
 
 
 @final
 class GymnaxState(eqx.Module):
-    """The state of one of our environments, with what gymnax asks a state for.
+    """The state of a `GymnaxEnv`, with the fields that gymnax expects.
 
-    - `world`: the state of the environment.
+    - `world`: the state of the wrapped environment.
     - `time`: the number of steps since the reset.
-    - `terminated`, `truncated`: whether the episode is over in this state, or was cut in it.
+    - `terminated`, `truncated`: whether the episode has terminated, or was truncated, in this
+        state.
     """
 
     world: PyTree
@@ -44,7 +45,7 @@ class GymnaxState(eqx.Module):
 
 @final
 class GymnaxEnv(environment.Environment):
-    """One of our environments, as an environment of gymnax: `to_gymnax`."""
+    """An environment of eqgrid as a gymnax environment, made by `to_gymnax`."""
 
     def __init__(self, env: AbstractEnv):
         super().__init__()
@@ -55,8 +56,8 @@ class GymnaxEnv(environment.Environment):
 
     @property
     def default_params(self) -> environment.EnvParams:
-        """Episodes have no limit but the environment's own. Another one can be put here, with
-        `replace(max_steps_in_episode=...)`.
+        """Parameters without a time limit, so that only that of the wrapped environment applies.
+        Set another one with `replace(max_steps_in_episode=...)`.
         """
         return environment.EnvParams(max_steps_in_episode=_NO_LIMIT)
 
@@ -70,7 +71,7 @@ class GymnaxEnv(environment.Environment):
     def step_env(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, key: PRNGKeyArray, state: GymnaxState, action: Any, params: environment.EnvParams
     ) -> tuple[Shaped[Array, "..."], GymnaxState, Array, Array, dict[Any, Any]]:
-        """One step, without a reset. Before gymnax 1.0, an episode that is cut is done."""
+        """One step, without a reset. Before gymnax 1.0, `done` is also true for truncation."""
         action = jnp.asarray(action)[None]
         timestep, world = self.env.step(typed(key), state.world, action)
         over = timestep.terminated[0]
@@ -92,7 +93,7 @@ class GymnaxEnv(environment.Environment):
         return state.terminated
 
     def is_terminal(self, state: GymnaxState, params: environment.EnvParams) -> Bool[Array, ""]:
-        """Whether the episode is over. Before gymnax 1.0, it also is when it was cut."""
+        """Whether the episode has terminated or, before gymnax 1.0, was truncated."""
         return (
             state.terminated if _TELLS_CUTS else state.terminated | self.is_truncated(state, params)
         )
@@ -103,7 +104,7 @@ class GymnaxEnv(environment.Environment):
 
     @property
     def num_actions(self) -> int:
-        """How many actions there are to choose from, or how many numbers an action has."""
+        """The number of discrete actions, or the number of entries of a continuous action."""
         does = self._does
         return does.n if isinstance(does, spaces.Discrete) else math.prod(does.shape)
 
@@ -115,17 +116,18 @@ class GymnaxEnv(environment.Environment):
 
 
 def to_gymnax(env: Any) -> GymnaxEnv:
-    """Makes one of our environments with one agent an environment of gymnax.
+    """Converts an environment with one agent to a gymnax environment.
 
-    Its `step` resets by itself, as gymnax's base class does. `info` has the entries of `info`, and
-    the `discount` that environments of gymnax have.
+    As usual in gymnax, `step` resets automatically. `info` has the entries of `TimeStep.info`, and
+    a `discount` as in gymnax's own environments.
 
     **Arguments:**
 
-    - `env`: one environment, with any wrappers but `AutoReset`; its observation is one array.
+    - `env`: a single environment, with any wrappers but `AutoReset`; its observation must be one
+        array.
 
-    **Raises:** `ValueError` when there are several agents, or gymnax has no such observation or
-    action; `TypeError` when `env` is no environment.
+    **Raises:** `ValueError` when there are several agents, or when gymnax does not support the
+    observation or the action space; `TypeError` when `env` is not an environment.
 
     !!! example
 
@@ -145,7 +147,7 @@ def to_gymnax(env: Any) -> GymnaxEnv:
 
 @final
 class FromGymnaxState(eqx.Module):
-    """The state of an environment of gymnax, and what its agent sees in it."""
+    """The state of a gymnax environment, and its observation."""
 
     world: PyTree
     observation: Shaped[Array, "1 ..."]
@@ -153,7 +155,7 @@ class FromGymnaxState(eqx.Module):
 
 @final
 class FromGymnax(AbstractEnv):
-    """An environment of gymnax as one of ours: `from_gymnax`."""
+    """A gymnax environment as an `AbstractEnv`, made by `from_gymnax`."""
 
     env: environment.Environment = eqx.field(static=True)
     params: PyTree
@@ -200,8 +202,8 @@ class FromGymnax(AbstractEnv):
     def _would_end_later_too(
         self, key: PRNGKeyArray, state: FromGymnaxState, action: Shaped[Array, "1 ..."]
     ) -> Bool[Array, "1"]:
-        """Whether the same step ends an episode that may be longer by one step. All but the end of
-        it is what the step has computed already, and the compiler does that once.
+        """Whether the same step would also end an episode whose limit is one step longer, and so
+        terminates it. The compiler merges the second computation of the step with the first.
         """
         limit = getattr(self.params, "max_steps_in_episode", None)
         if limit is None:
@@ -212,20 +214,21 @@ class FromGymnax(AbstractEnv):
 
 
 def from_gymnax(env: Any, params: PyTree | None = None) -> FromGymnax:
-    """Makes an environment of gymnax one of ours, for our wrappers and trainers.
+    """Converts a gymnax environment to an `AbstractEnv`.
 
     It calls `step_env`, which does not reset. An episode that reaches `max_steps_in_episode` is
-    cut, and the value of what follows is not 0; so it is with gymnax before 1.0, which does not
-    tell a cut from an end: the step is asked again whether it is over when a longer episode is
-    allowed. `info` is empty.
+    truncated, so what follows still has a value. Before version 1.0, gymnax does not distinguish
+    truncation from termination; the adapter then computes the step a second time with a longer
+    limit, and the episode has terminated if it is still done. `info` is empty.
 
     **Arguments:**
 
-    - `env`, `params`: such as `*gymnax.make("CartPole-v1")`. Two calls of `gymnax.make` give two
-        environments, which are compiled one by one. Without `params`, they are the default ones.
+    - `env`, `params`: such as `*gymnax.make("CartPole-v1")`; `params` are the environment's
+        defaults if omitted. Each call of `gymnax.make` returns another environment, which is
+        compiled again.
 
-    **Raises:** `ValueError` when `env` is a wrapper of gymnax, or has an observation or an action
-    that we do not have; `TypeError` when it is none of gymnax's.
+    **Raises:** `ValueError` when `env` is a gymnax wrapper, or when its observation or action space
+    is not supported; `TypeError` when it is not a gymnax environment.
 
     !!! example
 
@@ -247,7 +250,7 @@ def from_gymnax(env: Any, params: PyTree | None = None) -> FromGymnax:
 
 
 def _of_one(entry: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
-    """The only agent's row of an entry of `info`, if it has a row for each agent."""
+    """Removes the agents' axis of an entry of `info`, if it has one."""
     return entry[0] if entry.shape[:1] == (1,) else entry
 
 
@@ -260,7 +263,7 @@ def _their_space(space: AbstractSpace) -> Any:
 
 
 def _our_space(space: Any) -> AbstractSpace:
-    """**Raises:** `ValueError` for what is neither a number of choices nor a bounded box."""
+    """**Raises:** `ValueError` unless the space is `Discrete` or a bounded `Box`."""
     if isinstance(space, spaces.Discrete):
         return Discrete(int(space.n))
     if isinstance(space, spaces.Box):

@@ -1,4 +1,4 @@
-"""JaxMARL, in both directions: our worlds for its trainers, and its worlds for ours."""
+"""The adapters to and from JaxMARL."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -27,12 +27,12 @@ from ._foreign import (
 )
 
 ByAgent: TypeAlias = dict[str, Any]
-"""One entry for every agent: `agent_0`, `agent_1`, and so on."""
+"""A dict with one entry per agent: `agent_0`, `agent_1`, and so on."""
 
 
 @final
 class JaxmarlEnv(MultiAgentEnv):
-    """One of our environments, as an environment of JaxMARL: `to_jaxmarl`."""
+    """An environment of eqgrid as a JaxMARL environment, made by `to_jaxmarl`."""
 
     def __init__(self, env: AbstractEnv):
         super().__init__(env.num_agents)
@@ -51,7 +51,7 @@ class JaxmarlEnv(MultiAgentEnv):
     def step_env(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, key: PRNGKeyArray, state: PyTree, actions: ByAgent
     ) -> tuple[ByAgent, PyTree, ByAgent, ByAgent, ByAgent]:
-        """One step, without a reset. JaxMARL knows no cut episodes: they are done as others are."""
+        """One step, without a reset. JaxMARL has no truncation: truncated episodes are done."""
         action = jnp.stack([actions[agent] for agent in self.agents])
         timestep, state = self.env.step(typed(key), state, action)
         dones = self._split(timestep.terminated | timestep.done)
@@ -70,7 +70,7 @@ class JaxmarlEnv(MultiAgentEnv):
 
     @partial(jax.jit, static_argnums=(0,))
     def get_avail_actions(self, state: PyTree) -> ByAgent:
-        """The mask of a `Masked` observation; without one, every agent can always do everything."""
+        """The mask of a `Masked` observation by agent; all true without a mask."""
         space = self.env.action_space
         if not isinstance(space, Discrete):
             raise NotImplementedError("Only a choice among actions can be masked.")
@@ -93,23 +93,23 @@ class JaxmarlEnv(MultiAgentEnv):
         return {agent: array[i] for i, agent in enumerate(self.agents)}
 
     def _info(self, entry: Shaped[Array, "..."]) -> Any:
-        """An entry of `info` by agent, if it has a row for each."""
+        """An entry of `info` as a dict by agent, if it leads with `agents`."""
         return self._split(entry) if entry.shape[:1] == (self.num_agents,) else entry
 
 
 def to_jaxmarl(env: Any) -> MultiAgentEnv:
-    """Makes one of our environments an environment of JaxMARL.
+    """Converts an environment to a JaxMARL environment.
 
-    Its `step` resets by itself, as JaxMARL's base class does. `infos` has the entries of `info`;
-    those with a row for every agent are dicts by agent, so that JaxMARL's scripts for Overcooked
-    find `infos["shaped_reward"]["agent_0"]`. Who is done is paid nothing until all are. The state
-    of the environment itself is `eqgrid.unwrap_state(state)`.
+    As usual in JaxMARL, `step` resets automatically. `infos` has the entries of `TimeStep.info`;
+    those that lead with `agents` become dicts by agent, so that JaxMARL's scripts for Overcooked
+    find `infos["shaped_reward"]["agent_0"]`. Agents that are done get no reward until all are. The
+    state of the innermost environment is `eqgrid.unwrap_state(state)`.
 
     **Arguments:**
 
-    - `env`: one environment, with wrappers or without; its observation is one array.
+    - `env`: a single environment, with or without wrappers; its observation must be one array.
 
-    **Raises:** `ValueError` when JaxMARL has no such observation or action.
+    **Raises:** `ValueError` when JaxMARL does not support the observation or the action space.
 
     !!! example
 
@@ -123,7 +123,7 @@ def to_jaxmarl(env: Any) -> MultiAgentEnv:
 
 @final
 class FromJaxmarlState(eqx.Module):
-    """The state of an environment of JaxMARL, and what its agents see in it."""
+    """The state of a JaxMARL environment, and the observations of its agents."""
 
     world: PyTree
     observation: PyTree[Shaped[Array, "agents ..."]]
@@ -131,7 +131,7 @@ class FromJaxmarlState(eqx.Module):
 
 @final
 class FromJaxmarl(AbstractEnv):
-    """An environment of JaxMARL as one of ours: `from_jaxmarl`."""
+    """A JaxMARL environment as an `AbstractEnv`, made by `from_jaxmarl`."""
 
     env: MultiAgentEnv = eqx.field(static=True)
     pad: bool = eqx.field(static=True)
@@ -167,7 +167,7 @@ class FromJaxmarl(AbstractEnv):
     def step(
         self, key: PRNGKeyArray, state: FromJaxmarlState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, FromJaxmarlState]:
-        """`truncated` is true when everybody is done and the time of the environment is up."""
+        """Steps the environment. `truncated` is true when all agents are done at the time limit."""
         actions = {agent: action[i] for i, agent in enumerate(self.env.agents)}
         with as_it_was_written():
             seen, world, rewards, dones, infos = self.env.step_env(key, state.world, actions)
@@ -197,27 +197,29 @@ class FromJaxmarl(AbstractEnv):
         return stack([observations[agent] for agent in self.env.agents], self.pad)
 
     def _values(self, by_agent: Mapping[str, Any], dtype: Any) -> Shaped[Array, " agents"]:
-        """A number for every agent; those of JaxMARL are scalars, or arrays of one number."""
+        """One number per agent; those of JaxMARL are scalars, or arrays with one element."""
         return jnp.stack([jnp.asarray(by_agent[a], dtype).reshape(()) for a in self.env.agents])
 
 
 def from_jaxmarl(env: MultiAgentEnv, *, pad: bool = False, mask: bool = False) -> FromJaxmarl:
-    """Makes an environment of JaxMARL one of ours, for our wrappers and trainers.
+    """Converts a JaxMARL environment to an `AbstractEnv`.
 
-    It calls `step_env`, which does not reset. JaxMARL tells no end from a cut: where everybody is
-    done and the environment has a `max_steps` that its `step` has reached, the episode was cut, and
-    the value of what follows is not 0. An episode that ends in that very step counts as cut.
+    It calls `step_env`, which does not reset. JaxMARL does not distinguish truncation from
+    termination: where all agents are done and the `step` of the state has reached `max_steps` of
+    the environment, the episode counts as truncated, so what follows still has a value. This
+    includes an episode that terminates in that very step.
 
     **Arguments:**
 
-    - `env`: such as `jaxmarl.make("MPE_simple_spread_v3")`. Two calls of `jaxmarl.make` give two
-        environments, which are compiled one by one.
-    - `pad`: whether vectors that are longer for some agents than for others are padded with zeros
-        at the end; otherwise they are refused.
+    - `env`: such as `jaxmarl.make("MPE_simple_spread_v3")`. Each call of `jaxmarl.make` returns
+        another environment, which is compiled again.
+    - `pad`: whether observation vectors of different lengths are padded with zeros at the end;
+        otherwise different lengths are an error.
     - `mask`: whether observations are `Masked` with the environment's `get_avail_actions`.
 
-    **Raises:** `ValueError` when agents have different actions or observations, or such that we do
-    not have, when observations are no dict by agent, or when there are no masks.
+    **Raises:** `ValueError` when the agents' action spaces or observations differ or are not
+    supported, when the observations are not a dict by agent, or when `mask` is set but there are no
+    masks.
 
     !!! example
 
@@ -250,7 +252,7 @@ def _our_space(space: spaces.Space) -> AbstractSpace:
 
 
 def _check_masks(env: MultiAgentEnv, space: AbstractSpace) -> None:
-    """**Raises:** `ValueError` when there are no masks that fit the actions."""
+    """**Raises:** `ValueError` unless there are masks of the size of the action space."""
     try:
         with as_it_was_written():
             allowed = jax.eval_shape(

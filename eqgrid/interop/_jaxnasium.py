@@ -1,4 +1,4 @@
-"""jaxnasium, in both directions: our worlds for its algorithms, and its worlds for ours."""
+"""The adapters to and from jaxnasium."""
 
 from typing import Any, final
 
@@ -27,10 +27,10 @@ from ._foreign import (
 
 @final
 class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
-    """One of our environments, as an environment of jaxnasium: `to_jaxnasium`.
+    """An environment of eqgrid as a jaxnasium environment, made by `to_jaxnasium`.
 
-    With several agents, all it takes and gives are dicts with the entries `agent_0`, `agent_1`, and
-    so on; with one agent, they are the agent's own.
+    With several agents, observations, actions and rewards are dicts with the keys `agent_0`,
+    `agent_1`, and so on. With one agent, they are not dicts but those of the agent.
     """
 
     env: AbstractEnv
@@ -81,23 +81,24 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
         return by_agent if self._multi_agent else array[0]
 
     def _info(self, entry: Shaped[Array, "..."]) -> PyTree:
-        """An entry of `info` by agent, if it has a row for each."""
+        """An entry of `info` by agent, if it leads with `agents`."""
         return self._split(entry) if entry.shape[:1] == (len(self.agents),) else entry
 
 
 def to_jaxnasium(env: Any) -> JaxnasiumEnv:
-    """Makes one of our environments an environment of jaxnasium.
+    """Converts an environment to a jaxnasium environment.
 
-    Its `step` resets by itself, as jaxnasium's base class does. `info` has the entries of `info`;
-    those with a row for every agent are dicts by agent. Who is done is paid nothing until all are.
-    The state of the environment itself is `eqgrid.unwrap_state(state)`.
+    As usual in jaxnasium, `step` resets automatically. `info` has the entries of `TimeStep.info`;
+    those that lead with `agents` become dicts by agent. Agents that are done get no reward until
+    all are. The state of the innermost environment is `eqgrid.unwrap_state(state)`.
 
     **Arguments:**
 
-    - `env`: one environment, with any wrappers but `AutoReset`; its observation is one array.
+    - `env`: a single environment, with any wrappers but `AutoReset`; its observation must be one
+        array.
 
-    **Raises:** `ValueError` when jaxnasium has no such observation or action, `TypeError` when
-    `env` is no environment.
+    **Raises:** `ValueError` when jaxnasium does not support the observation or the action space,
+    `TypeError` when `env` is not an environment.
 
     !!! example
 
@@ -111,7 +112,7 @@ def to_jaxnasium(env: Any) -> JaxnasiumEnv:
 
 @final
 class FromJaxnasiumState(eqx.Module):
-    """The state of an environment of jaxnasium, and what its agents see in it."""
+    """The state of a jaxnasium environment, and the observations of its agents."""
 
     world: PyTree
     observation: Shaped[Array, "agents ..."]
@@ -119,7 +120,7 @@ class FromJaxnasiumState(eqx.Module):
 
 @final
 class FromJaxnasium(AbstractEnv):
-    """An environment of jaxnasium as one of ours: `from_jaxnasium`."""
+    """A jaxnasium environment as an `AbstractEnv`, made by `from_jaxnasium`."""
 
     env: jaxnasium.Environment
     pad: bool = eqx.field(static=True)
@@ -148,7 +149,9 @@ class FromJaxnasium(AbstractEnv):
     def step(
         self, key: PRNGKeyArray, state: FromJaxnasiumState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, FromJaxnasiumState]:
-        """`truncated` is true when everybody's episode is over and somebody's was cut."""
+        """Steps the environment. `truncated` is true when the episodes of all agents are over
+        and at least one of them was truncated.
+        """
         with as_it_was_written():
             theirs, world = self._step(key, state.world, self._actions(action))
             observation = self._stack(theirs.observation)
@@ -165,8 +168,8 @@ class FromJaxnasium(AbstractEnv):
     def _step(
         self, key: PRNGKeyArray, world: PyTree, actions: PyTree
     ) -> tuple[jaxnasium.TimeStep, PyTree]:
-        """A step that shows what it led to. Wrappers of jaxnasium only have a `step` that resets,
-        and leave what was seen before that in `info`.
+        """A step with the observation before any reset. Wrappers of jaxnasium have only a `step`
+        that resets, and put the observation before the reset into `info`.
         """
         if type(self.env).step is jaxnasium.Environment.step:
             return self.env.step_env(key, world, actions)
@@ -182,32 +185,33 @@ class FromJaxnasium(AbstractEnv):
         return stack(rows, self.pad)
 
     def _values(self, given: PyTree, dtype: Any) -> Shaped[Array, " agents"]:
-        """A number for every agent; one that is given for all of them is everybody's."""
+        """One number per agent; a number for all agents is repeated."""
         if jax.tree.structure(given) != self.env.agent_structure:
             return jnp.full(self.num_agents, given, dtype)
         return jnp.stack([jnp.asarray(x, dtype).reshape(()) for x in jax.tree.leaves(given)])
 
 
 def from_jaxnasium(env: Any, *, pad: bool = False) -> FromJaxnasium:
-    """Makes an environment of jaxnasium one of ours, for our wrappers and trainers.
+    """Converts a jaxnasium environment to an `AbstractEnv`.
 
-    The agents are in the order in which `jax.tree` has them. An agent that jaxnasium cuts before
-    the others goes on here until the episode of all is over. Masks of actions are left out, and
-    `info` is empty.
+    The agents are in the order of `jax.tree`. An agent that jaxnasium truncates before the others
+    continues here until the episodes of all agents are over. Action masks are dropped, and `info`
+    is empty.
 
-    An environment of jaxnasium itself is stepped with `step_env`, which does not reset. Wrappers,
-    also those around environments of other libraries, have a `step` that resets: the observation
-    before the reset is what the step led to here, and `AutoReset` then resets once more. The
-    `LogWrapper`, which `jaxnasium.make` adds, is taken off: `LogEpisodes` does what it does.
+    A plain jaxnasium environment is stepped with `step_env`, which does not reset. Wrappers of
+    jaxnasium, including those around environments of other libraries, have a `step` that resets:
+    the adapter then returns the observation before the reset, and `AutoReset` resets once more. The
+    `LogWrapper` that `jaxnasium.make` adds is removed, since `LogEpisodes` replaces it.
 
     **Arguments:**
 
     - `env`: such as `jaxnasium.make("CartPole-v1")`.
-    - `pad`: whether vectors that are longer for some agents than for others are padded with zeros
-        at the end; otherwise they are refused.
+    - `pad`: whether observation vectors of different lengths are padded with zeros at the end;
+        otherwise different lengths are an error.
 
-    **Raises:** `ValueError` when agents have different actions or observations, or such that we do
-    not have, and when `env` is a batch of environments; `TypeError` when it is none of jaxnasium's.
+    **Raises:** `ValueError` when the agents' action spaces or observations differ or are not
+    supported, and when `env` is a batch of environments; `TypeError` when it is not a jaxnasium
+    environment.
 
     !!! example
 
@@ -229,7 +233,7 @@ def from_jaxnasium(env: Any, *, pad: bool = False) -> FromJaxnasium:
 
 
 def _by_agent(env: jaxnasium.Environment, tree: PyTree) -> list[Any]:
-    """What there is in a tree for each agent."""
+    """The subtree of each agent."""
     return env.agent_structure.flatten_up_to(tree)
 
 
@@ -239,7 +243,7 @@ def _without_mask(observation: Any) -> Any:
 
 
 def _description(space: AbstractSpace) -> tuple[Any, ...]:
-    """A space in plain numbers, which can be compared while arrays are being traced.
+    """A space as plain numbers, which can be compared even while arrays are being traced.
 
     **Raises:** `ValueError` when jaxnasium has no such space.
     """
@@ -259,7 +263,7 @@ def _their_space(description: tuple[Any, ...]) -> jaxnasium.Space:
 
 
 def _our_space(space: Any) -> AbstractSpace:
-    """**Raises:** `ValueError` for what is neither a number of choices nor a bounded box."""
+    """**Raises:** `ValueError` unless the space is `Discrete` or a bounded `Box`."""
     if isinstance(space, jaxnasium.Discrete):
         return Discrete(int(space.n))
     if isinstance(space, jaxnasium.Box):

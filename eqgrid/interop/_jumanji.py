@@ -1,4 +1,4 @@
-"""The adapter from jumanji: its environments, of one agent or several, as ours."""
+"""The adapter from jumanji, for environments with one or several agents."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, final
@@ -18,7 +18,7 @@ from .._spaces import AbstractSpace, Box, Discrete
 from ._foreign import as_it_was_written, strongly_typed
 
 Observe: TypeAlias = Callable[[Any], PyTree]
-"""From an observation of jumanji to what agents see."""
+"""A function from an observation of jumanji to the observations of the agents."""
 
 _NOT_SEEN = ("action_mask", "step_count")
 _MOST_ACTIONS = 10_000
@@ -26,7 +26,7 @@ _MOST_ACTIONS = 10_000
 
 @final
 class FromJumanjiState(eqx.Module):
-    """The state of an environment of jumanji, what its agents see in it, and whose task is over."""
+    """The state of a jumanji environment, the observations, and which agents have terminated."""
 
     world: PyTree
     observation: PyTree[Shaped[Array, "agents ..."]]
@@ -35,7 +35,7 @@ class FromJumanjiState(eqx.Module):
 
 @final
 class FromJumanji(AbstractEnv):
-    """An environment of jumanji as one of ours: `from_jumanji`."""
+    """A jumanji environment as an `AbstractEnv`, made by `from_jumanji`."""
 
     env: Environment = eqx.field(static=True)
     seen: Observe = eqx.field(static=True)
@@ -59,7 +59,7 @@ class FromJumanji(AbstractEnv):
 
     @property
     def _several(self) -> bool:
-        """Whether arrays of jumanji lead with agents."""
+        """Whether the arrays of jumanji lead with an axis of agents."""
         return hasattr(self.env, "num_agents")
 
     def reset(
@@ -74,9 +74,10 @@ class FromJumanji(AbstractEnv):
     def step(
         self, key: PRNGKeyArray, state: FromJumanjiState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, FromJumanjiState]:
-        """A task is over where jumanji's discount is 0, and an episode that ends otherwise is cut.
+        """Steps the environment. An agent terminates where jumanji's discount is 0; an episode that
+        ends otherwise is truncated.
 
-        The key is not used: what is random in jumanji follows from its state.
+        The key is not used: in jumanji, randomness comes from the state.
         """
         with as_it_was_written():
             world, after = self.env.step(state.world, self._their_action(action))
@@ -112,32 +113,32 @@ class FromJumanji(AbstractEnv):
         return mask if self._several else mask.reshape(1, -1)
 
     def _by_agent(self, numbers: Any) -> Shaped[Array, " agents"]:
-        """A number for each agent, of one for each or one for all."""
+        """One number per agent; a number for all agents is repeated."""
         return jnp.broadcast_to(jnp.asarray(numbers), (self.num_agents,))
 
 
 def from_jumanji(
     env: Environment, *, observe: Observe | None = None, mask: bool = True
 ) -> FromJumanji:
-    """Makes an environment of jumanji one of ours, for our wrappers and trainers.
+    """Converts a jumanji environment to an `AbstractEnv`.
 
-    An environment with `num_agents` has as many agents, and any other one has one agent. A reward
-    or a discount that is one number is that of every agent. Several choices of one agent, such as
-    the rotation and the column of Tetris, are one `Discrete` action, in the order of
-    `numpy.ravel_multi_index`. A task is over where the discount is 0; an episode that ends with
-    another discount was cut, and the value of what follows is not 0.
+    An environment with `num_agents` has that many agents, and any other one has one agent. A scalar
+    reward or discount applies to every agent. Several choices of one agent, such as the rotation
+    and the column in Tetris, become one `Discrete` action, in the order of
+    `numpy.ravel_multi_index`. An agent terminates where the discount is 0; an episode that ends
+    with another discount is truncated, so what follows still has a value.
 
     **Arguments:**
 
-    - `env`: such as `jumanji.make("RobotWarehouse-v0")`. Two calls of `jumanji.make` give two
-        environments, which are compiled one by one.
-    - `observe`: what agents see of an observation of jumanji: one array, or a PyTree of arrays. In
-        an environment of several agents, each of its arrays leads with them. Unless given, it is
-        `agents_view`, or for one agent the only array beside `action_mask` and `step_count`.
+    - `env`: such as `jumanji.make("RobotWarehouse-v0")`. Each call of `jumanji.make` returns
+        another environment, which is compiled again.
+    - `observe`: a function from an observation of jumanji to those of the agents: one array, or a
+        PyTree of arrays. With several agents, each array must lead with them. By default it returns
+        `agents_view` or, for one agent, the only array besides `action_mask` and `step_count`.
     - `mask`: whether observations are `Masked` with jumanji's `action_mask`, where it has one.
 
-    **Raises:** `ValueError` when it is not clear what an agent sees, or when there are actions or
-    masks that we do not have.
+    **Raises:** `ValueError` when there is no default for the observation, or when the action space
+    or the mask is not supported.
 
     !!! example
 
@@ -150,7 +151,7 @@ def from_jumanji(
 
 
 def _check_plain(env: Environment) -> None:
-    """**Raises:** `ValueError` for many environments, or one that resets itself."""
+    """**Raises:** `ValueError` for a batch of environments, or one that resets itself."""
     while isinstance(env, Wrapper):
         if isinstance(env, AutoResetWrapper | VmapAutoResetWrapper | VmapWrapper):
             raise ValueError(
@@ -161,9 +162,10 @@ def _check_plain(env: Environment) -> None:
 
 
 def _actions(env: Environment, several: bool) -> tuple[AbstractSpace, tuple[int, ...] | None]:
-    """The actions of one agent, and the choices that each of them stands for, if it is for several.
+    """The action space of one agent and, if each action stands for several choices, the number of
+    options of each choice.
 
-    **Raises:** `ValueError` when they are neither a number of choices nor a bounded box.
+    **Raises:** `ValueError` unless the actions are discrete or a bounded box.
     """
     spec = env.action_spec
     if isinstance(spec, specs.DiscreteArray):
@@ -184,9 +186,9 @@ def _actions(env: Environment, several: bool) -> tuple[AbstractSpace, tuple[int,
 
 
 def _whole_observation(env: Environment, shown: Any, several: bool) -> Observe:
-    """What agents see unless somebody says.
+    """The default for `observe`.
 
-    **Raises:** `ValueError` when that is not clear.
+    **Raises:** `ValueError` when there is none for this observation.
     """
     if eqx.is_array_like(shown) or isinstance(shown, jax.ShapeDtypeStruct):
         fields: dict[str, Any] = {}
@@ -207,7 +209,7 @@ def _whole_observation(env: Environment, shown: Any, several: bool) -> Observe:
 
 
 def _check_rows(env: Environment, rows: PyTree[jax.ShapeDtypeStruct], num_agents: int) -> None:
-    """**Raises:** `ValueError` when what agents see does not lead with them."""
+    """**Raises:** `ValueError` unless all observations lead with the axis of agents."""
     for row in jax.tree.leaves(rows):
         if row.shape[:1] != (num_agents,):
             raise ValueError(
@@ -217,7 +219,7 @@ def _check_rows(env: Environment, rows: PyTree[jax.ShapeDtypeStruct], num_agents
 
 
 def _check_mask(env: Environment, space: AbstractSpace, mask: jax.ShapeDtypeStruct) -> None:
-    """**Raises:** `ValueError` when a mask does not have one number for each action."""
+    """**Raises:** `ValueError` unless a mask has one entry for each action."""
     if not isinstance(space, Discrete) or mask.shape[1:] != (space.n,):
         raise ValueError(
             f"The masks of {_name(env)} have the shape {mask.shape}, which does not fit its "

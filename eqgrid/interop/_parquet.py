@@ -1,4 +1,4 @@
-"""Tables as Parquet, which pandas, polars, DuckDB and many others read."""
+"""Tables as Parquet files, which pandas, polars, DuckDB and other tools read."""
 
 import io
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ import pyarrow.parquet as parquet
 
 
 def to_parquet(table: Mapping[str, Any]) -> bytes:
-    """The content of a Parquet file, with checksums.
+    """The bytes of a Parquet file, with checksums.
 
     **Arguments:**
 
-    - `table`: a sequence of texts, numbers or truth values for each column, in this order.
+    - `table`: the columns in order, each a sequence of strings, numbers or booleans.
     """
     buffer = io.BytesIO()
     parquet.write_table(pa.table(dict(table)), buffer, compression="zstd", write_page_checksum=True)
@@ -21,9 +21,9 @@ def to_parquet(table: Mapping[str, Any]) -> bytes:
 
 
 def from_parquet(content: bytes) -> dict[str, list[Any]]:
-    """The columns of a Parquet file.
+    """The columns of a Parquet file that is given as bytes.
 
-    **Raises:** `ValueError` when it is damaged, or no Parquet file.
+    **Raises:** `ValueError` when it is damaged, or not a Parquet file.
     """
     try:
         file = parquet.ParquetFile(io.BytesIO(content), page_checksum_verification=True)

@@ -1,4 +1,4 @@
-"""The adapter to PettingZoo: all agents act at once."""
+"""The adapter to PettingZoo's `ParallelEnv`, in which all agents act at once."""
 
 import copy
 from collections.abc import Iterable, Mapping
@@ -17,11 +17,12 @@ from ._spaces import action_space, observation_space, read_action
 
 @final
 class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
-    """An environment of eqgrid as PettingZoo has it; made by `to_pettingzoo`.
+    """An environment as a PettingZoo `ParallelEnv`, made by `to_pettingzoo`.
 
-    - `world`: the environment that is played.
+    - `world`: the wrapped environment of eqgrid.
     - `possible_agents`: `agent_0`, `agent_1`, ...; all dicts are in this order.
-    - `agents`: those whose task is not over; nobody before the first reset and after an episode.
+    - `agents`: the agents that have not terminated; empty before the first reset and after an
+        episode.
     """
 
     def __init__(self, world: AbstractEnv, screen: Screen):
@@ -31,7 +32,7 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
         self.metadata = screen.metadata | {"name": name, "is_parallelizable": True}
         self.possible_agents = [f"agent_{i}" for i in range(world.num_agents)]
         self.agents: list[str] = []
-        # One space for each agent, so that each has random numbers of its own.
+        # Each agent has its own copy of the spaces, so that they can be seeded separately.
         does, sees = action_space(world), observation_space(world)
         self.action_spaces = {name: copy.deepcopy(does) for name in self.possible_agents}
         self.observation_spaces: dict[str, Any] = {
@@ -41,11 +42,11 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
         self._random: np.random.Generator | None = None
 
     def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
-        """What an agent can do."""
+        """The action space of an agent."""
         return self.action_spaces[agent]
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
-        """What an agent sees."""
+        """The observation space of an agent."""
         return self.observation_spaces[agent]
 
     def reset(
@@ -55,10 +56,10 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
 
         **Arguments:**
 
-        - `seed`: everything random follows from it, in the episodes after this one, too.
-        - `options`: are not used.
+        - `seed`: the seed of this episode and, until the next seed, of all later ones.
+        - `options`: not used.
 
-        **Returns:** what every agent sees, and an empty info for each.
+        **Returns:** the first observation of every agent, and an empty info for each.
         """
         if seed is not None or self._random is None:
             self._random, _ = seeding.np_random(seed)
@@ -76,14 +77,15 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
         dict[str, bool],
         dict[str, dict[str, Any]],
     ]:
-        """Advances by one action of every agent in `agents`. Those whose task ends then are in the
-        returned dicts, and in none after that.
+        """Advances by one action of every agent in `agents`. Agents that terminate in this step are
+        in the returned dicts for the last time.
 
-        **Returns:** observations, rewards, terminations, truncations and infos. An info has the
-        entries of `TimeStep.info`: the agent's own row of those that lead with `agents`.
+        **Returns:** observations, rewards, terminations, truncations and infos. The info of an
+        agent has the entries of `TimeStep.info`; of those that lead with `agents`, it has the
+        agent's row.
 
-        **Raises:** `gymnasium.error.ResetNeeded` when no episode is being played; `ValueError` for
-        an action that is missing, that nobody can do, or of an unknown agent.
+        **Raises:** `gymnasium.error.ResetNeeded` when no episode is running; `ValueError` for an
+        action that is missing or outside the action space, or for an unknown agent.
         """
         if not self.agents:
             raise gymnasium.error.ResetNeeded("No episode is being played: call reset() first.")
@@ -102,7 +104,7 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
         )
 
     def render(self) -> UInt8[np.ndarray, "rows columns 3"] | None:
-        """The picture in the mode `rgb_array`; a window in the mode `human`."""
+        """Returns the picture in mode `rgb_array`, or shows it in a window in mode `human`."""
         return self._screen.draw(self._episode.state)
 
     def close(self) -> None:
@@ -114,7 +116,7 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
             self.render()
 
     def _read(self, actions: Mapping[str, Any]) -> Shaped[np.ndarray, "agents ..."]:
-        """The actions of all agents, in order; those whose task is over do anything."""
+        """The actions of all agents, in order, with an arbitrary one for agents that are done."""
         missing = [name for name in self.agents if name not in actions]
         unknown = [name for name in actions if name not in self.action_spaces]
         if missing or unknown:
@@ -152,7 +154,7 @@ def to_pettingzoo(
     max_cycles: int | None = None,
     render_mode: str | None = None,
 ) -> PettingZooEnv:
-    """Shows an environment to PettingZoo, as a `ParallelEnv`.
+    """Converts an environment to a PettingZoo `ParallelEnv`.
 
     ```python
     from eqgrid import make
@@ -164,15 +166,16 @@ def to_pettingzoo(
 
     **Arguments:**
 
-    - `env`: one environment, with any wrappers but `AutoReset`. Its observation must be one array.
-    - `max_cycles`: cuts an episode after so many steps, as `TimeLimit` does.
+    - `env`: a single environment, with any wrappers but `AutoReset`. Its observation must be one
+        array.
+    - `max_cycles`: the number of steps after which an episode is truncated, as by `TimeLimit`.
     - `render_mode`: `"rgb_array"`, `"human"` or `None`.
 
-    **Returns:** the environment for PettingZoo; `pettingzoo.utils.parallel_to_aec` makes its agents
-    act one after the other.
+    **Returns:** the PettingZoo environment; `pettingzoo.utils.parallel_to_aec` converts it to one
+    in which agents act one after the other.
 
-    **Raises:** `ValueError` when PettingZoo cannot be shown such an environment or pictures of it,
-    `TypeError` when `env` is none.
+    **Raises:** `ValueError` when PettingZoo does not support the environment's spaces or nesting,
+    or `render_mode`; `TypeError` when `env` is not an environment.
     """
     world = prepare(env, "to_pettingzoo(env)", max_cycles)
     return PettingZooEnv(world, Screen(world, render_mode))

@@ -1,4 +1,4 @@
-"""Spaces of Gymnasium, which PettingZoo uses as well, for our environments."""
+"""Conversion of spaces and actions for Gymnasium and PettingZoo, which share their spaces."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from .._spaces import Box, Discrete
 
 
 def action_space(env: AbstractEnv) -> gymnasium.spaces.Space[Any]:
-    """The actions of one agent.
+    """The Gymnasium action space of one agent.
 
     **Raises:** `ValueError` when Gymnasium has no such space.
     """
@@ -30,9 +30,10 @@ def action_space(env: AbstractEnv) -> gymnasium.spaces.Space[Any]:
 
 
 def observation_space(env: AbstractEnv) -> gymnasium.spaces.Box:
-    """What one agent sees. Whole numbers have the bounds of their dtype, others have none.
+    """The Gymnasium observation space of one agent. Integers are bounded by their dtype, booleans
+    by 0 and 1; floats are unbounded.
 
-    **Raises:** `ValueError` when an observation is not one array of numbers that NumPy has.
+    **Raises:** `ValueError` when an observation is not one array of a NumPy dtype.
     """
     shown, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
     bounds: dict[str, tuple[float, float]] = {"b": (0, 1), "f": (-np.inf, np.inf)}
@@ -52,13 +53,13 @@ def observation_space(env: AbstractEnv) -> gymnasium.spaces.Box:
 def read_action(
     space: gymnasium.spaces.Space[Any], action: Any, who: str
 ) -> Shaped[np.ndarray, "..."]:
-    """An action as an array of the space's dtype.
+    """Converts an action to an array of the space's dtype.
 
     **Arguments:**
 
-    - `space`: what it must be in.
-    - `action`: what somebody gave.
-    - `who`: whose it is, for the error message.
+    - `space`: the space of the action.
+    - `action`: the action.
+    - `who`: the agent, for the error message.
 
     **Raises:** `ValueError` when it is not in the space.
     """
@@ -72,5 +73,5 @@ def read_action(
 
 
 def to_numpy(tree: Any) -> Any:
-    """Every array as a NumPy array that whoever receives it may keep and change."""
+    """Copies every array to a writable NumPy array."""
     return jax.tree.map(np.array, jax.device_get(tree))

@@ -1,4 +1,4 @@
-"""A window that shows one picture after the other, with matplotlib."""
+"""A window that displays pictures with matplotlib."""
 
 import importlib
 import warnings
@@ -10,13 +10,14 @@ from jaxtyping import UInt8
 
 @final
 class Window:
-    """Opens with the first picture; once somebody closed it, it stays closed. Where matplotlib has
-    no display, nothing is shown, and a warning says so once.
+    """A window that displays one picture after another. It opens with the first picture, and does
+    not open again once it is closed. If matplotlib has no display, nothing is shown, and there is
+    one warning.
 
     **Arguments:**
 
-    - `title`: what is written above.
-    - `frames_per_second`: how long `show` waits after each picture.
+    - `title`: the title of the window.
+    - `frames_per_second`: the frame rate; `show` waits `1 / frames_per_second` seconds.
     """
 
     def __init__(self, title: str, frames_per_second: int):
@@ -26,13 +27,13 @@ class Window:
         self._shown = True
 
     def show(self, picture: UInt8[np.ndarray, "rows columns 3"]) -> None:
-        """Shows a picture, and waits."""
+        """Shows a picture, and waits for the duration of a frame."""
         pyplot = _pyplot()
         if self._figure is None:
             self._figure = self._open(pyplot, picture)
         if self._shown and pyplot.fignum_exists(self._figure.number):
             self._image.set_data(picture)
-            # Not `pyplot.pause`, which puts the window in front of all others every time.
+            # Not `pyplot.pause`, which raises the window above all others every time.
             self._figure.canvas.draw_idle()
             self._figure.canvas.start_event_loop(self._seconds)
 
@@ -59,5 +60,5 @@ class Window:
 
 
 def _pyplot() -> Any:
-    """matplotlib is only imported where somebody looks at a window."""
+    """matplotlib's pyplot, which is imported only when a window is used."""
     return importlib.import_module("matplotlib.pyplot")

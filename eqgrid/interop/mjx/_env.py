@@ -1,4 +1,4 @@
-"""An environment from a MuJoCo model, simulated by MJX."""
+"""MjxEnv: an environment from a MuJoCo model, simulated by MJX."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,26 +27,26 @@ from ._state import BodyState, Motion, any_promotion, read_state, write_state
 
 @final
 class MjxEnv(AbstractEnv):
-    """One agent that moves one MuJoCo model. Episodes end where an ending says so, and never by
-    themselves otherwise: put it into `TimeLimit`.
+    """A MuJoCo model that is controlled by one agent. Episodes end only by an ending; wrap it in
+    `TimeLimit`.
 
-    Actions are controls, one number for every actuator, and clipped to its `ctrlrange`. The keys of
-    `info` are the names of `rewards` and `measures`, with one number for the agent; `LogEpisodes`
-    sums them. Where the simulation is no longer finite, the last finite state stays, nothing is
-    paid, and the task is over.
+    An action has one number per actuator, clipped to the actuator's `ctrlrange`. The keys of `info`
+    are the names of `rewards` and `measures`, each with one number per agent; `LogEpisodes` can sum
+    them. If positions or velocities become non-finite, the state stays at the last finite one, the
+    reward is 0, and the agent terminates.
 
-    The model is an array leaf (masses, gravity, ...), so a batch of different models is a batch of
-    environments: `eqx.tree_at(lambda env: env.model.opt.gravity, env, ...)`.
+    The model consists of array leaves (masses, gravity, ...), so environments with different models
+    can be batched; change one with `eqx.tree_at(lambda env: env.model.opt.gravity, env, ...)`.
 
     **Arguments:**
 
     - `source`: an MJCF text, or the path of a file.
-    - `rewards`: what is paid in a step, by name; the reward is their sum.
-    - `measures`: what else is told in `info`, by name.
-    - `observation`: what is seen; all positions and velocities unless given.
-    - `starts`: changes of the model's own start, applied in this order.
-    - `endings`: the task is over when one of them says so.
-    - `substeps`: steps of the simulator in one step of the environment.
+    - `rewards`: the terms of the reward, by name; the reward is their sum.
+    - `measures`: further entries of `info`, by name.
+    - `observation`: the observation; all joint positions and velocities by default.
+    - `starts`: changes to the model's initial state, applied in this order.
+    - `endings`: the agent terminates when any of them is true.
+    - `substeps`: the number of simulator steps per environment step.
 
     **Raises:** `ValueError` when MuJoCo cannot read the model, MJX cannot simulate it, an actuator
     has no `ctrlrange`, or a name is given twice.
@@ -89,7 +89,7 @@ class MjxEnv(AbstractEnv):
 
     @property
     def seconds_per_step(self) -> Float[Array, ""]:
-        """How long a step takes in the simulated world."""
+        """The simulated duration of one environment step, in seconds."""
         return jnp.asarray(self.model.opt.timestep, float) * self.substeps
 
     def reset(self, key: PRNGKeyArray) -> tuple[Float[Array, "agents numbers"], BodyState]:
@@ -127,14 +127,14 @@ class MjxEnv(AbstractEnv):
 
         **Arguments:**
 
-        - `state`: what to draw; concrete arrays.
-        - `width`: of the picture, in pixels.
-        - `renderer`: `"opengl"`, `"side"` for a flat view from the side, or `"auto"` for OpenGL
-            where it works.
+        - `state`: the state to draw, with concrete arrays.
+        - `width`: the width of the picture in pixels.
+        - `renderer`: `"opengl"`, `"side"` for a flat side view, or `"auto"` for OpenGL where it
+            works.
 
         **Returns:** the picture, RGB.
 
-        **Raises:** `RuntimeError` when OpenGL is asked for and cannot be used.
+        **Raises:** `RuntimeError` when `renderer` is `"opengl"` and OpenGL cannot be used.
         """
         states = jax.tree.map(lambda x: np.asarray(x)[None], state)
         return draw_frames(load_model(self.source), states, width=width, renderer=renderer)[0]
@@ -148,18 +148,18 @@ class MjxEnv(AbstractEnv):
         captions: Sequence[str] | None = None,
         renderer: Renderer = "auto",
     ) -> bytes:
-        """Makes a film of one episode, as fast as it was: an animated GIF that loops.
+        """Draws an episode as an animated GIF that loops, in real time.
 
         **Arguments:**
 
-        - `states`: what to draw: every array leads with a time axis.
+        - `states`: the states to draw; every array has a leading time axis.
         - `width`, `renderer`: as in `render`.
-        - `frames_per_second`: about how many of the states are shown.
+        - `frames_per_second`: the approximate frame rate; states are skipped to reach it.
         - `captions`: a short text for every state, such as the score.
 
-        **Returns:** the bytes of the file.
+        **Returns:** the bytes of the GIF file.
 
-        **Raises:** `RuntimeError` when OpenGL is asked for and cannot be used.
+        **Raises:** `RuntimeError` when `renderer` is `"opengl"` and OpenGL cannot be used.
         """
         per_state = float(self.seconds_per_step)
         stride = max(1, round(1 / (frames_per_second * per_state)))
@@ -179,9 +179,9 @@ class MjxEnv(AbstractEnv):
 
 
 def load_model(source: str) -> MjModel:
-    """Reads an MJCF text, or the file that has it.
+    """Compiles a MuJoCo model from an MJCF text, or from the path of a file.
 
-    **Raises:** `ValueError` with one sentence when it cannot be read.
+    **Raises:** `ValueError` when MuJoCo cannot read it.
     """
     try:
         if source.lstrip().startswith("<"):
@@ -193,7 +193,7 @@ def load_model(source: str) -> MjModel:
 
 
 def _put(compiled: MjModel) -> tuple[mjx.Model, mjx.Data]:
-    """The model and the data of its start, as MJX has them."""
+    """The MJX model, and the MJX data of its initial state."""
     try:
         model = mjx.put_model(compiled, impl="jax")
     except NotImplementedError as error:
@@ -202,7 +202,7 @@ def _put(compiled: MjModel) -> tuple[mjx.Model, mjx.Data]:
 
 
 def _controls(compiled: MjModel) -> Box:
-    """What the actuators can be told."""
+    """The action space: the control range of every actuator."""
     free = [compiled.actuator(i).name or str(i) for i in np.flatnonzero(~_limited(compiled))]
     if free:
         raise ValueError(f"The actuator {free[0]!r} needs limits: give it a ctrlrange.")

@@ -1,4 +1,4 @@
-"""MuJoCo and MJX, or one sentence that says how to install them."""
+"""MuJoCo and MJX, imported with an error that explains how to install them."""
 
 import contextlib
 import importlib
@@ -6,7 +6,7 @@ import io
 from typing import Any, TypeAlias
 
 try:
-    # MJX prints which of its optional parts are missing. None of them is needed here.
+    # MJX prints which of its optional parts are missing, none of which is needed here.
     with contextlib.redirect_stdout(io.StringIO()):
         from mujoco import mjx as mjx
         from mujoco.mjx import Model as Model
@@ -16,10 +16,10 @@ except ImportError as error:
     ) from error
 
 mujoco: Any = importlib.import_module("mujoco")
-"""The C simulator. Its names are made when it is imported, so no type checker knows them."""
+"""The C simulator. It creates its names when it is imported, so type checkers cannot see them."""
 
 MjModel: TypeAlias = Any
 """A model of the C simulator, `mujoco.MjModel`."""
 
 MjData: TypeAlias = Any
-"""What the C simulator works out, `mujoco.MjData`."""
+"""The data of the C simulator, `mujoco.MjData`."""

@@ -1,7 +1,7 @@
-"""Pictures by MuJoCo's own renderer, from a process of its own.
+"""Pictures by MuJoCo's own renderer, in a separate process.
 
-OpenGL needs a driver that many machines lack, and a driver that fails may end the process that
-asked it. What draws a film at the end of a long run must not end the run.
+OpenGL needs a driver that many machines lack, and a failing driver may end its process. That must
+not end a training run that draws a film.
 """
 
 import os
@@ -29,17 +29,17 @@ def draw_with_opengl(
     lookat: Sequence[Sequence[float]],
     distance: float,
 ) -> list[UInt8[np.ndarray, "rows columns 3"]] | None:
-    """Draws states with MuJoCo's renderer. The variable `MUJOCO_GL` says which OpenGL is used; on
-    Linux it is `egl`, which needs no screen, unless it is set.
+    """Draws states with MuJoCo's renderer. The environment variable `MUJOCO_GL` selects the kind of
+    OpenGL; if it is not set, Linux uses `egl`, which needs no display.
 
     **Arguments:**
 
-    - `model`, `qpos`, `mocap_pos`: the model, and its states.
-    - `pixels`: columns and rows of a picture.
-    - `lookat`: the point in the middle of each picture.
-    - `distance`: of the camera, in metres.
+    - `model`, `qpos`, `mocap_pos`: the model and its states.
+    - `pixels`: the width and height of a picture.
+    - `lookat`: the point at the centre of each picture, in metres.
+    - `distance`: the distance of the camera in metres.
 
-    **Returns:** the pictures, or `None` where OpenGL cannot be used.
+    **Returns:** one picture per state, RGB, or `None` if OpenGL cannot be used.
     """
     env = dict(os.environ)
     if sys.platform == "linux":

@@ -1,5 +1,5 @@
-"""Draws what `_opengl.py` asks for: `python _opengl_worker.py FOLDER`. It imports nothing of the
-package, so that it starts without jax.
+"""The process that draws for `_opengl.py`: `python _opengl_worker.py FOLDER`. It does not import
+the package, so that it starts without jax.
 """
 
 import importlib
@@ -13,7 +13,7 @@ mujoco: Any = importlib.import_module("mujoco")
 
 
 def main(folder: Path) -> None:
-    """Reads `asked.npz` and `model.mjb`, and writes `answered.npy`."""
+    """Reads `model.mjb` and `asked.npz` in `folder`, and writes the pictures to `answered.npy`."""
     model = mujoco.MjModel.from_binary_path(str(folder / "model.mjb"))
     asked = np.load(folder / "asked.npz")
     columns, rows = asked["pixels"].tolist()

@@ -1,7 +1,7 @@
-"""What makes a task of a body: how it starts, what is seen, what is paid, and when it is over.
+"""The parts of an MJX task: initial states, observations, reward terms and endings.
 
-Each part reads the model and the state, and is one small Module; another task is another choice
-of parts. They are written for one body, and mapped over many.
+Each part is a small Module that takes the model and the state of one body; batches are mapped with
+`vmap`. Another task is another choice of parts.
 """
 
 import abc
@@ -18,46 +18,46 @@ from ._state import BodyState, Motion
 
 
 class AbstractBodyStart(eqx.Module):
-    """Draws one thing about the start of an episode."""
+    """A random change to one part of the initial state."""
 
     @abc.abstractmethod
     def __call__(self, key: PRNGKeyArray, model: Model, state: BodyState) -> BodyState:
-        """The state with that one thing drawn anew."""
+        """The state with this part changed."""
 
 
 class AbstractBodyObservation(eqx.Module):
-    """What is seen of a state."""
+    """A function from the state to an observation vector."""
 
     @abc.abstractmethod
     def __call__(self, model: Model, state: BodyState) -> Float[Array, " numbers"]:
-        """The numbers that are seen."""
+        """The observation."""
 
 
 class AbstractBodyMeasure(eqx.Module):
-    """A number that says something about one step: what is paid for it, or what is counted."""
+    """A number computed from one step: a term of the reward, or an entry of `info`."""
 
     @abc.abstractmethod
     def __call__(self, model: Model, motion: Motion) -> Float[Array, ""]:
-        """That number."""
+        """The number for one step."""
 
 
 class AbstractBodyEnding(eqx.Module):
-    """Decides when the task is over, other than by a time limit."""
+    """A condition under which the agent terminates."""
 
     @abc.abstractmethod
     def __call__(self, model: Model, state: BodyState) -> Bool[Array, ""]:
-        """Whether it is over in this state."""
+        """Whether the agent terminates in this state."""
 
 
 @final
 class NoisyStart(AbstractBodyStart):
-    """Adds uniform noise to all joint positions and velocities. It is for joints with one number
-    (hinges and slides): the orientation of a free or ball joint would lose its unit length.
+    """Adds uniform noise to all joint positions and velocities. Use it only for hinge and slide
+    joints: noise would break the unit norm of the orientation of a free or ball joint.
 
     **Arguments:**
 
     - `position`: the largest change of a position, in radians or metres.
-    - `velocity`: the largest change of a velocity, per second.
+    - `velocity`: the largest change of a velocity, in radians or metres per second.
     """
 
     position: Float[Array, ""]
@@ -77,12 +77,12 @@ class NoisyStart(AbstractBodyStart):
 
 @final
 class SetJoint(AbstractBodyStart):
-    """Starts with one joint elsewhere than the model says.
+    """Sets the initial position of one joint.
 
     **Arguments:**
 
-    - `joint`: which entry of the positions.
-    - `position`: where it starts, in radians or metres.
+    - `joint`: the index into `qpos`.
+    - `position`: the initial position, in radians or metres.
     """
 
     joint: int = eqx.field(static=True)
@@ -97,7 +97,7 @@ class SetJoint(AbstractBodyStart):
 
 @final
 class RandomGoal(AbstractBodyStart):
-    """Draws how far along the x axis the first mocap body is, uniformly.
+    """Samples the x position of the first mocap body uniformly.
 
     **Arguments:**
 
@@ -117,11 +117,11 @@ class RandomGoal(AbstractBodyStart):
 
 @final
 class Coordinates(AbstractBodyObservation):
-    """Positions and velocities of the joints as they are.
+    """The positions and velocities of all joints, unscaled.
 
     **Arguments:**
 
-    - `skip`: how many of the first positions are left out, as where the body is along a track that
+    - `skip`: the number of leading positions to leave out, such as the position along a track that
         looks the same everywhere.
     """
 
@@ -133,11 +133,11 @@ class Coordinates(AbstractBodyObservation):
 
 @final
 class Effort(AbstractBodyMeasure):
-    """What the actions cost: their mean square.
+    """The mean square of the actions, times a weight.
 
     **Arguments:**
 
-    - `weight`: what a mean square of 1 is worth; negative where effort shall cost.
+    - `weight`: the factor; negative to penalise large actions.
     """
 
     weight: Float[Array, ""]
@@ -151,11 +151,12 @@ class Effort(AbstractBodyMeasure):
 
 @final
 class Distance(AbstractBodyMeasure):
-    """How far one joint moved, with its sign: over an episode, the way from its start.
+    """The signed displacement of one joint in a step; its sum over an episode is the displacement
+    from the initial position.
 
     **Arguments:**
 
-    - `joint`: which entry of the positions.
+    - `joint`: the index into `qpos`.
     """
 
     joint: int = eqx.field(static=True, default=0)
@@ -166,11 +167,11 @@ class Distance(AbstractBodyMeasure):
 
 @final
 class OutOfRange(AbstractBodyEnding):
-    """The task is over when one joint's position leaves a range.
+    """The agent terminates when the position of one joint leaves a range.
 
     **Arguments:**
 
-    - `joint`: which entry of the positions.
+    - `joint`: the index into `qpos`.
     - `low`, `high`: the range, in radians or metres.
     """
 

@@ -1,4 +1,4 @@
-"""Pictures and films of a body: as OpenGL draws it where that works, else from the side."""
+"""Pictures and films of MuJoCo bodies, drawn with OpenGL where it works, or as a side view."""
 
 import dataclasses
 import io
@@ -15,11 +15,11 @@ from ._opengl import draw_with_opengl
 from ._state import BodyState
 
 Renderer: TypeAlias = Literal["auto", "opengl", "side"]
-"""Who draws: OpenGL, a flat view from the side with Pillow, or OpenGL where it works."""
+"""How to draw: with OpenGL, as a flat side view with Pillow, or with OpenGL where it works."""
 
 _SUPERSAMPLING = 3
-_COLOURS, _SAMPLED = 64, 8  # colours of a film, found in so many of its frames
-_MARGIN = 0.15  # metres around what is shown
+_COLOURS, _SAMPLED = 64, 8  # colours in a film's palette; frames from which they are chosen
+_MARGIN = 0.15  # metres around the body
 _SKY, _INK, _BAR, _BAR_TEXT = (250, 250, 252), (90, 94, 102), (52, 58, 70), (236, 239, 244)
 _CIRCLE = np.stack([f(np.linspace(0, 2 * np.pi, 24, endpoint=False)) for f in (np.cos, np.sin)], 1)
 _CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
@@ -28,13 +28,13 @@ _CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1
 @final
 @dataclasses.dataclass(frozen=True)
 class View:
-    """What part of the world a film shows, and how large.
+    """The part of the world that a film shows.
 
     **Arguments:**
 
-    - `left`: the x coordinate of the left border, for every frame.
-    - `bottom`, `width`, `height`: in metres.
-    - `pixels`: the size of the picture.
+    - `left`: the x coordinate of the left edge in each frame, in metres.
+    - `bottom`, `width`, `height`: the lower edge (a z coordinate) and the size, in metres.
+    - `pixels`: the width and height of the picture in pixels.
     """
 
     left: Float[np.ndarray, " frames"]
@@ -47,18 +47,18 @@ class View:
 def draw_frames(
     model: MjModel, states: BodyState, *, width: int, renderer: Renderer
 ) -> list[UInt8[np.ndarray, "rows columns 3"]]:
-    """Draws states.
+    """Draws states of a model.
 
     **Arguments:**
 
     - `model`: the model.
-    - `states`: what to draw: every array leads with a time axis.
-    - `width`: of a picture, in pixels.
-    - `renderer`: who draws.
+    - `states`: the states to draw; every array has a leading time axis.
+    - `width`: the width of a picture in pixels.
+    - `renderer`: how to draw.
 
-    **Returns:** a picture for each state.
+    **Returns:** one picture per state, RGB.
 
-    **Raises:** `RuntimeError` when OpenGL is asked for and cannot be used.
+    **Raises:** `RuntimeError` when `renderer` is `"opengl"` and OpenGL cannot be used.
     """
     qpos, mocap_pos = np.asarray(states.qpos, float), np.asarray(states.mocap_pos, float)
     places = [_place(model, *numbers) for numbers in zip(qpos, mocap_pos, strict=True)]
@@ -77,13 +77,13 @@ def write_gif(
     texts: Sequence[tuple[str, str]],
     seconds: float,
 ) -> bytes:
-    """Makes an animated GIF that loops.
+    """Makes an animated GIF that loops, and returns its bytes.
 
     **Arguments:**
 
     - `frames`: the pictures.
-    - `texts`: what stands on the left and on the right below each picture.
-    - `seconds`: how long each is shown; a GIF counts in hundredths of a second.
+    - `texts`: the texts on the left and on the right below each picture.
+    - `seconds`: the duration of a frame, at least 0.02; a GIF stores hundredths of a second.
     """
     images = [_with_bar(Image.fromarray(x), *text) for x, text in zip(frames, texts, strict=True)]
     some = images[:: max(1, len(images) // _SAMPLED)]
@@ -103,7 +103,7 @@ def write_gif(
 
 
 def _place(model: MjModel, qpos: Any, mocap_pos: Any) -> MjData:
-    """Where everything is in a state."""
+    """MuJoCo data with the positions of all geoms in a state."""
     data = mujoco.MjData(model)
     data.qpos[:], data.mocap_pos[:] = qpos, mocap_pos
     mujoco.mj_kinematics(model, data)
@@ -111,8 +111,8 @@ def _place(model: MjModel, qpos: Any, mocap_pos: Any) -> MjData:
 
 
 def _view(model: MjModel, places: Sequence[MjData], width: int) -> View:
-    """The part of the world that the body is in. Where its first joint has limits, the view stands
-    still; else it follows the body.
+    """The part of the world around the body. The view is fixed if the first joint has limits;
+    otherwise it follows the body.
     """
     moving = model.geom_bodyid == model.jnt_bodyid[0]
     stands_still = bool(model.jnt_limited[0])
@@ -134,7 +134,7 @@ def _view(model: MjModel, places: Sequence[MjData], width: int) -> View:
 
 
 def _camera(view: View) -> dict[str, Any]:
-    """The same for a camera in perspective, from so far that what is shown fits the picture."""
+    """The same view for a perspective camera, placed so far away that the view fits the picture."""
     centres = view.left + view.width / 2
     return {
         "pixels": view.pixels,
@@ -154,7 +154,7 @@ def _outlined(model: MjModel) -> list[int]:
 def _draw(
     model: MjModel, data: MjData, view: View, frame: int
 ) -> UInt8[np.ndarray, "rows columns 3"]:
-    """One state from the side: x to the right, z up, and what has a small y in front."""
+    """The side view of one state: x to the right, z up, and geoms with a smaller y in front."""
     columns, rows = (_SUPERSAMPLING * x for x in view.pixels)
     scale = columns / view.width
     image = Image.new("RGB", (columns, rows), _SKY)
@@ -180,7 +180,7 @@ def _draw_floor(
     z: float,
     colour: tuple[int, int, int],
 ) -> None:
-    """A floor with a mark at every metre, so that one sees how far a body came."""
+    """Draws the floor with a mark at every metre."""
     left, right = view.left[frame], view.left[frame] + view.width
     corners = np.array([[left, z], [right, z], [right, view.bottom], [left, view.bottom]])
     pen.polygon(on_paper(corners), fill=colour)
@@ -193,18 +193,18 @@ def _draw_floor(
 
 
 def _outline(model: MjModel, data: MjData, geom: int) -> Float[np.ndarray, "points 2"]:
-    """The corners of what a geom covers, seen from the side: those of the convex hull."""
+    """The corners of the convex hull of a geom in the side view."""
     points, radius = _points(model, geom)
     rotation = data.geom_xmat[geom].reshape(3, 3)
     flat = (data.geom_xpos[geom] + points @ rotation.T)[:, [0, 2]]
     if radius > 0:
         flat = (flat[:, None] + radius * _CIRCLE).reshape(-1, 2)
-    hull = ConvexHull(flat, qhull_options="QJ")  # also of what is seen from its edge
+    hull = ConvexHull(flat, qhull_options="QJ")  # QJ also allows flat geoms seen edge-on
     return flat[hull.vertices]
 
 
 def _points(model: MjModel, geom: int) -> tuple[Float[np.ndarray, "points 3"], float]:
-    """Points that a geom is the hull of, and how thick it is around them."""
+    """Points and a radius: the geom is the hull of spheres of this radius around the points."""
     kinds, kind, size = mujoco.mjtGeom, model.geom_type[geom], model.geom_size[geom]
     if kind == kinds.mjGEOM_SPHERE:
         return np.zeros((1, 3)), size[0]
@@ -232,7 +232,7 @@ def _colour(model: MjModel, geom: int) -> tuple[int, int, int]:
 
 
 def _with_bar(image: Image.Image, left: str, right: str) -> Image.Image:
-    """A picture with a bar below it, and a text on either side of the bar."""
+    """Adds a bar with two texts, left and right, below a picture."""
     height = 20
     whole = Image.new("RGB", (image.width, image.height + height), _BAR)
     whole.paste(image, (0, 0))

@@ -1,4 +1,4 @@
-"""Where a body is, and how it moved in one step."""
+"""The state of a MuJoCo body, and one step of it."""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,17 +13,17 @@ from ._library import mjx
 
 @final
 class BodyState(eqx.Module):
-    """All that the simulator must know to go on, in MuJoCo's own words. Everything else that it
-    works out follows from this and the model, so a state stays small.
+    """The part of MuJoCo's data that the simulator needs to continue, with MuJoCo's names. The rest
+    is recomputed from it and the model, which keeps states small.
 
     **Arguments:**
 
-    - `qpos`: the position of every joint.
-    - `qvel`: their velocities.
-    - `act`: what actuators with a memory remember.
-    - `warmstart`: the accelerations of the last step, from which the solver starts its search.
-    - `mocap_pos`: where the mocap bodies are. Nothing moves them during an episode, so they can
-        mark a goal.
+    - `qpos`: the positions of all joints.
+    - `qvel`: the velocities of all joints.
+    - `act`: the activations of actuators that have an internal state.
+    - `warmstart`: the accelerations of the last step, from which the solver starts.
+    - `mocap_pos`: the positions of the mocap bodies, in metres. The simulation does not move them,
+        so they can mark a goal.
     """
 
     qpos: Float[Array, " positions"]
@@ -35,13 +35,13 @@ class BodyState(eqx.Module):
 
 @final
 class Motion(eqx.Module):
-    """One finished step of an environment, which may be several steps of the simulator.
+    """One environment step, which may be several simulator steps.
 
     **Arguments:**
 
-    - `before`, `after`: the states.
-    - `action`: what the actuators were told.
-    - `seconds`: how long the step took in the simulated world.
+    - `before`, `after`: the states before and after the step.
+    - `action`: the controls of the actuators.
+    - `seconds`: the simulated duration of the step.
     """
 
     before: BodyState
@@ -51,12 +51,12 @@ class Motion(eqx.Module):
 
 
 def read_state(data: mjx.Data) -> BodyState:
-    """The part of MJX's data that the simulator needs to go on."""
+    """The part of MJX's data that is needed to continue the simulation."""
     return BodyState(data.qpos, data.qvel, data.act, data.qacc_warmstart, data.mocap_pos)
 
 
 def write_state(data: mjx.Data, state: BodyState) -> mjx.Data:
-    """MJX's data with a state in it. What follows from the state is not worked out yet."""
+    """MJX's data with a state written into it; dependent quantities are not recomputed."""
     return data.replace(
         qpos=state.qpos,
         qvel=state.qvel,
@@ -67,14 +67,14 @@ def write_state(data: mjx.Data, state: BodyState) -> mjx.Data:
 
 
 def body_positions(model: mjx.Model, state: BodyState) -> Float[Array, "bodies 3"]:
-    """Where the bodies of the model are, in metres; for observations and rewards of your own.
+    """The positions of the bodies of the model, in metres, for custom observations and rewards.
 
     **Arguments:**
 
-    - `model`: the model, as observations and rewards are given it.
-    - `state`: a state of it.
+    - `model`: the model, as it is passed to observations and rewards.
+    - `state`: a state of the model.
 
-    **Returns:** the origin of every body, in the order of the model, the world's own first.
+    **Returns:** the origin of every body, in the order of the model; the first is the world itself.
     """
     with any_promotion():
         return mjx.kinematics(model, write_state(mjx.make_data(model), state)).xpos
@@ -82,6 +82,6 @@ def body_positions(model: mjx.Model, state: BodyState) -> Float[Array, "bodies 3
 
 @contextlib.contextmanager
 def any_promotion() -> Iterator[None]:
-    """MJX mixes dtypes and ranks, which programs with strict settings would refuse."""
+    """Allows implicit promotion of dtypes and ranks, which MJX relies on."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
