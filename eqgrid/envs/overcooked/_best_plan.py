@@ -1,4 +1,4 @@
-"""The best return of a kitchen of two cooks, and a plan that earns it, by dynamic programming."""
+"""The optimal return of a kitchen with two cooks, and a plan with it, by dynamic programming."""
 
 import dataclasses
 import math
@@ -11,19 +11,20 @@ from jaxtyping import Int, UInt8
 from ._joint_model import JointModel
 
 Values: TypeAlias = UInt8[np.ndarray, "pairs objects"]
-"""The most that can still be earned from every joint state, in units of the model."""
+"""The largest return that is still possible from each joint state, in units of the model."""
 
-_LONGEST = 50  # steps between two layers that are kept
+_LONGEST = 50  # the largest number of steps between two stored layers
 
 
 @final
 class Layers:
-    """Some of the layers of a search, on disk: `layers[n]` are the values with `n` steps to go.
+    """Some of the value functions of a search, stored on disk: `layers[n]` are the values with `n`
+    steps to go.
 
     **Arguments:**
 
-    - `file`: an empty file to keep them in, open for writing and reading.
-    - `spacing`: every how many steps one is kept.
+    - `file`: an empty file in which they are stored, open for reading and writing.
+    - `spacing`: the number of steps between stored layers.
     """
 
     def __init__(self, model: JointModel, file: IO[bytes], spacing: int):
@@ -32,7 +33,10 @@ class Layers:
         self._kept: list[int] = []
 
     def offer(self, steps: int, values: Values) -> None:
-        """Keeps a layer if its turn has come. **Raises:** `OSError` when the disk is full."""
+        """Stores a layer if `steps` is a multiple of `spacing`.
+
+        **Raises:** `OSError` when the disk is full.
+        """
         if steps % self.spacing == 0:
             values.tofile(self._file)
             self._file.flush()
@@ -44,7 +48,7 @@ class Layers:
 
 
 def choose_spacing(model: JointModel, horizon: int, disk: float | int) -> int:
-    """Every how many steps a layer is kept, so that all of them take at most `disk` bytes.
+    """The number of steps between stored layers such that all of them take at most `disk` bytes.
 
     **Raises:** `ValueError` when they do not fit.
     """
@@ -65,14 +69,19 @@ def solve(
     layers: Layers | None = None,
     report: Callable[[int], None] = lambda steps: None,
 ) -> float:
-    """The best return from the start in `horizon` steps, by Bellman's equation over all states.
+    """The optimal return from the initial state in `horizon` steps, by Bellman's equation over all
+    joint states.
 
     **Arguments:**
 
-    - `layers`: keeps some of the layers, for `trace`.
-    - `report`: is called after each layer, with the number of steps to go.
+    - `model`: the joint model of the kitchen.
+    - `horizon`: the number of steps.
+    - `layers`: stores some of the layers, for `trace`.
+    - `report`: a callback that is called after each layer with the number of steps to go.
 
-    **Raises:** `ValueError` when returns are more than 255 units.
+    **Returns:** the optimal return of the team.
+
+    **Raises:** `ValueError` when returns exceed 150 units, and so might overflow a byte.
     """
     after = np.zeros((model.num_pairs, model.num_objects), np.uint8)
     before, stage = np.empty_like(after), np.empty_like(after)
@@ -82,7 +91,7 @@ def solve(
             _best_of(after, moves, stage[pair])
         for pair in range(model.num_pairs):
             _back_up(model, pair, after, stage, before[pair], spare)
-        if before.max() > 150:  # a step adds two soups at most, of 50 units each
+        if before.max() > 150:  # a step adds at most two soups of 50 units each
             raise ValueError("The returns are too large for the search: shorten the horizon.")
         if layers is not None:
             layers.offer(steps, before)
@@ -105,16 +114,19 @@ def _back_up(
     before: UInt8[np.ndarray, " objects"],
     spare: UInt8[np.ndarray, "2 objects"],
 ) -> None:
-    """Fills in the values of all states in one pair of poses: the best over all joint actions.
+    """Computes the values of all states with one pair of poses: the maximum over all joint actions.
 
-    Where cooks go does not depend on the objects, and what happens to the objects does not depend
-    on where cooks go. So the best over all places comes first, and is looked up once.
+    The next poses do not depend on the objects, and the next objects do not depend on the next
+    poses. So the maximum over next poses is taken first, and the objects are looked up once.
 
     **Arguments:**
 
-    - `after`: the values of the next step.
-    - `stage`: the best of them over the moves of the second cook, while the first one stays.
-    - `spare`: room for two rows.
+    - `model`: the joint model.
+    - `pair`: the index of the pair of poses.
+    - `after`: the values with one step less to go.
+    - `stage`: their maximum over the moves of the second cook, while the first one stays.
+    - `before`: the values to compute, which are written in place.
+    - `spare`: memory for two rows.
     """
     best, found = spare
     before[:] = 0
@@ -129,17 +141,17 @@ def _back_up(
             np.maximum(before, found, out=before)
 
 
-# The plan
+# The plan.
 
 
 @final
 @dataclasses.dataclass(frozen=True)
 class _Front:
-    """Joint states that can be reached in some number of steps.
+    """The joint states that can be reached in some number of steps.
 
-    - `key`: the number of each, in ascending order.
-    - `earned`: the most that was earned on a way to it.
-    - `parent`: the position in the front before of the state that it was reached from.
+    - `key`: the index of each state, in ascending order.
+    - `earned`: the largest reward that can be collected on a way to it, in units.
+    - `parent`: the position of its predecessor in the previous front.
     - `action`: the joint action, as `6 * first + second`.
     """
 
@@ -155,15 +167,19 @@ def trace(
     layers: Layers,
     report: Callable[[int], None] = lambda steps: None,
 ) -> Int[np.ndarray, "steps 2"]:
-    """A plan that earns the best return.
+    """Finds a plan with the optimal return.
 
-    From one layer that was kept to the next one, all states that can be reached are listed, and
-    the one is chosen whose value and what was earned on the way to it are the most together.
+    From each stored layer to the next one, it lists all states that can be reached, and chooses the
+    one with the largest sum of its value and the reward on the way to it.
 
     **Arguments:**
 
-    - `layers`: what `solve` kept.
-    - `report`: is called with the number of steps to go.
+    - `model`: the joint model of the kitchen.
+    - `horizon`: the number of steps.
+    - `layers`: the layers that `solve` stored.
+    - `report`: a callback that is called with the number of steps to go.
+
+    **Returns:** the actions of both cooks in each step.
     """
     pair, objects = model.start
     key, left, plan = pair * model.num_objects + objects, horizon, []
@@ -180,14 +196,16 @@ def trace(
 def _segment(
     model: JointModel, key: int, steps: int, top: Values | None, end: Values | None
 ) -> tuple[int, list[int]]:
-    """**Returns:** the state after so many steps, and the actions on the way to it."""
+    """**Returns:** the state after `steps` steps of an optimal plan, and the joint actions to
+    it.
+    """
     none = np.zeros(1, np.int64)
     fronts = [_Front(none + key, none, none, none)]
     most = None if top is None else int(_look_up(top, fronts[0].key)[0])
     for _ in range(steps):
         front = _advance(model, fronts[-1])
         if top is not None and most is not None:
-            # With fewer steps to go, a state is worth no more than in the layer above.
+            # A state is not worth more with fewer steps to go, so values from above are bounds.
             front = _select(front, front.earned + _look_up(top, front.key) >= most)
         fronts.append(front)
     last = fronts[-1]
@@ -209,7 +227,7 @@ def _select(front: _Front, kept: np.ndarray) -> _Front:
 
 
 def _advance(model: JointModel, front: _Front) -> _Front:
-    """All states a step later. Of several ways to one state, the one that has earned the most."""
+    """All states one step later; of several ways to a state, the one with the largest reward."""
     pairs, objects = np.divmod(front.key, model.num_objects)
     found: list[tuple[np.ndarray, ...]] = []
     for pair in np.unique(pairs):

@@ -1,4 +1,4 @@
-"""The numbers of the kitchen: tiles, items, and what is in a soup."""
+"""The numbers of Overcooked: kinds of tiles, items, and the contents of soups."""
 
 from enum import IntEnum
 
@@ -8,7 +8,7 @@ from jaxtyping import Array, ArrayLike, Bool, Shaped, UInt8
 
 
 class Tile(IntEnum):
-    """What is built into a cell. `WALL` is solid and does nothing: it pads a kitchen."""
+    """The kinds of tiles. `WALL` is solid and has no function: it pads a kitchen."""
 
     FLOOR = 0
     COUNTER = 1
@@ -21,10 +21,11 @@ class Tile(IntEnum):
 
 
 class Item(IntEnum):
-    """What lies in a cell or in a hand. A pot that holds any ingredient holds a `SOUP`.
+    """The kinds of items in a cell or held by a cook. A pot with any ingredient in it holds a
+    `SOUP`.
 
-    A soup is more than its kind: it has 16 codes, by what is in it; see `encode`. The code of
-    everything else is its `Item`.
+    Soups have 16 object codes, one for each contents; see `encode`. The code of any other item is
+    the value of its `Item`.
     """
 
     NOTHING = 0
@@ -35,20 +36,20 @@ class Item(IntEnum):
 
 
 class Ingredient(IntEnum):
-    """The position of an ingredient in contents, which say how many of each are in a soup."""
+    """The index of an ingredient in the contents of a soup, which count each ingredient."""
 
     ONION = 0
     TOMATO = 1
 
 
 MAX_INGREDIENTS = 3
-"""How many ingredients a soup has at most."""
+"""The largest number of ingredients in a soup."""
 
 RADIX = MAX_INGREDIENTS + 1
-"""The contents of a soup are the digits of a number: `RADIX * onions + tomatoes`."""
+"""The base in which the contents of a soup are encoded: `RADIX * onions + tomatoes`."""
 
 DIGIT = {Ingredient.ONION: np.uint8(RADIX), Ingredient.TOMATO: np.uint8(1)}
-"""What one ingredient adds to the code of a soup."""
+"""The amount that one ingredient adds to the code of a soup."""
 
 _SOUP = np.uint8(Item.SOUP)
 
@@ -56,12 +57,12 @@ _SOUP = np.uint8(Item.SOUP)
 def encode(
     item: Shaped[ArrayLike, "*#things"], contents: Shaped[ArrayLike, "*#things ingredients"]
 ) -> UInt8[Array, "*things"]:
-    """The code of an item, to which a soup adds `4 * onions + tomatoes`.
+    """The object codes of items; for a soup, `Item.SOUP + 4 * onions + tomatoes`.
 
     **Arguments:**
 
-    - `item`: an `Item` for each, or one for all.
-    - `contents`: how many of each `Ingredient` are in it, at most 3; only read for a `SOUP`.
+    - `item`: the `Item`s.
+    - `contents`: the number of each `Ingredient`, at most 3; only used for a `SOUP`.
     """
     item, contents = jnp.asarray(item, jnp.uint8), jnp.asarray(contents, jnp.uint8)
     soup = sum((contents[..., i] * digit for i, digit in DIGIT.items()), start=item)
@@ -69,35 +70,35 @@ def encode(
 
 
 def is_soup(code: UInt8[Array, "*things"]) -> Bool[Array, "*things"]:
-    """Whether codes are those of soups, and not of what a game has added to the kitchen."""
-    return code - _SOUP < np.uint8(RADIX**2)  # below the first soup, a byte starts over at 255
+    """Whether codes are soups; codes that another game adds to the kitchen are not."""
+    return code - _SOUP < np.uint8(RADIX**2)  # smaller codes wrap around to large bytes
 
 
 def item_of(code: Shaped[ArrayLike, "*things"]) -> UInt8[Array, "*things"]:
-    """The `Item` of a code; a code that a game has added to the kitchen stays as it is."""
+    """The `Item` of each code; codes that another game adds to the kitchen are unchanged."""
     code = jnp.asarray(code, jnp.uint8)
     return jnp.where(is_soup(code), _SOUP, code)
 
 
 def soup_index(code: UInt8[Array, "*things"]) -> UInt8[Array, "*things"]:
-    """The contents of a soup as one number, 0 for everything else. It is the flat index of a soup
-    in the tables of `Recipes`.
+    """The contents of each soup as one number, and 0 for other codes. It is the flat index of the
+    soup in the tables of `Recipes`.
     """
     return jnp.where(is_soup(code), code - _SOUP, np.uint8(0))
 
 
 def soup_size(code: UInt8[Array, "*things"]) -> UInt8[Array, "*things"]:
-    """How many ingredients are in a soup; 0 for everything else."""
+    """The number of ingredients in each soup; 0 for other codes."""
     index = soup_index(code)
     return index // np.uint8(RADIX) + index % np.uint8(RADIX)
 
 
 def soup_contents(code: Shaped[ArrayLike, "*things"]) -> UInt8[Array, "*things ingredients"]:
-    """How many of each `Ingredient` a soup is made of, else zeros."""
+    """The number of each `Ingredient` in each soup; zeros for other codes."""
     index = soup_index(jnp.asarray(code, jnp.uint8))
     return jnp.stack([index // np.uint8(RADIX), index % np.uint8(RADIX)], axis=-1)
 
 
 def contents_of(code: int) -> tuple[int, int]:
-    """The onions and tomatoes in a soup, without jax: for tables and pictures."""
+    """The onions and tomatoes in a soup as Python integers, for tables and pictures."""
     return divmod(max(code, Item.SOUP) - Item.SOUP, RADIX)

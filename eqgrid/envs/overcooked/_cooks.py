@@ -1,4 +1,4 @@
-"""Cooks that follow a script, to play with: one brings onions, one brings dishes, one does both."""
+"""Scripted cooks, as partners: one brings onions, one brings dishes, one does both."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,22 +18,22 @@ from ._ways import FAR, around, count_steps, label_regions
 
 CookRole: TypeAlias = Literal["greedy", "onion", "dish"]
 
-_TOLL = 4  # how many steps of a detour another cook in the way is worth
-_LEAD = 10  # a dish is fetched when a soup is ready in so many steps
-_PATIENCE = 6  # who has done nothing for so many steps is not expected to do anything
-_WAITING_AT = 2  # how far from a station a cook waits until it can be used
-_BOLDNESS = 0.5  # how probable a random move is where two cooks are in each other's way
+_TOLL = 4  # the cost of a cell that another cook occupies, in extra steps
+_LEAD = 10  # a dish is fetched when a soup will be ready in at most this many steps
+_PATIENCE = 6  # a cook that has been idle for this many steps is not expected to help
+_WAITING_AT = 2  # the distance from a station at which a cook waits until it can be used
+_BOLDNESS = 0.5  # the probability of a random move where two cooks block each other
 
 
 @final
 class CookMemory(eqx.Module):
-    """What a `ScriptedCook` remembers.
+    """The memory of a `ScriptedCook`.
 
     **Arguments:**
 
-    - `bodies`: the cooks before the last step.
-    - `idle`: for how many steps nothing about each cook has changed.
-    - `walked`: whether its own last action was a move to another cell.
+    - `bodies`: the bodies of all cooks before the last step.
+    - `idle`: the number of steps for which each cook's body has not changed.
+    - `walked`: whether the cook's own last action was a move to another floor cell.
     """
 
     bodies: Bodies
@@ -43,21 +43,22 @@ class CookMemory(eqx.Module):
 
 @final
 class ScriptedCook(AbstractPartner):
-    """A cook that goes to the nearest station that serves its role, by the shortest way.
+    """A scripted partner that goes to the nearest station for its role along a shortest path.
 
-    It makes soups of three onions, in the kitchen that it was built for, with both dynamics. What
-    it has no use for, and what it cannot bring to its place itself, it puts on a counter that
-    another cook can reach, if there is one. It fetches only what other cooks are not about to
-    bring. Where another cook is in its way, it goes around it, or makes a random move, so that two
-    scripts do not wait for each other for ever.
+    It cooks soups of three onions, in the kitchen that it was built for, with both dynamics. Items
+    that it cannot use, or cannot bring to their place itself, it puts on a counter that another
+    cook can reach, if there is one. It fetches only what other cooks are not about to bring. If
+    another cook blocks its path, it goes around it, or makes a random move, so that two scripted
+    cooks do not wait for each other for ever.
 
     **Arguments:**
 
-    - `tiles`: what is built where.
-    - `regions`: a number for every cell of the floor, equal where one can walk between two cells.
-    - `to_onions`, `to_dishes`: how many steps there are to the nearest dispenser, from every cell.
-    - `brings_onions`, `brings_dishes`: what the cook does. Who brings dishes delivers the soups.
-    - `bodies`: the cooks when an episode starts.
+    - `tiles`: the kinds of tiles of the kitchen.
+    - `regions`: a label for every floor cell, equal for cells that are connected.
+    - `to_onions`, `to_dishes`: the number of steps from every cell to the nearest dispenser.
+    - `brings_onions`, `brings_dishes`: the tasks of the cook. A cook that brings dishes also
+        delivers the soups.
+    - `bodies`: the bodies of all cooks in the initial state.
     """
 
     tiles: UInt8[Array, "height width"]
@@ -71,9 +72,9 @@ class ScriptedCook(AbstractPartner):
     def __init__(self, layout: str | Path | Layout, role: CookRole = "greedy"):
         """**Arguments:**
 
-        - `layout`: the kitchen, as `Overcooked` takes it.
-        - `role`: `"onion"` fills the pots, `"dish"` takes soups out of them and delivers them,
-            `"greedy"` does whatever is needed most.
+        - `layout`: the kitchen, in any form that `Overcooked` accepts.
+        - `role`: `"onion"` fills the pots, `"dish"` plates and delivers soups, `"greedy"` does
+            whatever is needed most.
 
         **Raises:** `ValueError` when there is no such layout or role.
         """
@@ -119,7 +120,7 @@ class ScriptedCook(AbstractPartner):
             _with_dish(self, look),
             _first(((True, look.serving, True), (True, look.handover, True))),
         )
-        chosen = _Errand(look.handover, jnp.asarray(True))  # of what cooks have no use for
+        chosen = _Errand(look.handover, jnp.asarray(True))  # for items that the cook cannot use
         known = (Item.NOTHING, Item.ONION, Item.DISH, Item.SOUP)
         for item, errand in zip(known, errands, strict=True):
             held = holds == item
@@ -137,8 +138,8 @@ class ScriptedCook(AbstractPartner):
         stuck: Bool[Array, ""],
         key: PRNGKeyArray,
     ) -> Int32[Array, ""]:
-        """The next action of the cook on its way."""
-        drawn = jax.random.uniform(key, (6,))  # one for every tie, whether to be bold, and where
+        """The next action of the cook towards its target."""
+        drawn = jax.random.uniform(key, (6,))  # 4 to break ties, 1 for boldness, 1 for a move
         others = jnp.arange(bodies.direction.shape[0]) != seat
         here, floor = bodies.position[seat], self.tiles == Tile.FLOOR
         row, col = bodies.position[:, 0], bodies.position[:, 1]
@@ -163,8 +164,8 @@ class ScriptedCook(AbstractPartner):
 
 @final
 class _Errand(eqx.Module):
-    """Where a cook goes: it stands next to one of `targets`, and interacts if it is time to; else
-    it waits nearby.
+    """The current goal of a cook: to stand next to one of `targets`, and to interact with it if
+    `now`; otherwise to wait nearby.
     """
 
     targets: Bool[Array, "height width"]
@@ -173,16 +174,16 @@ class _Errand(eqx.Module):
 
 @final
 class _Look(eqx.Module):
-    """What a cook knows of its kitchen. All cells are such that it can stand next to them.
+    """The state of the kitchen for one cook. All marked cells are ones that it can stand next to.
 
-    - `onions`, `dishes`: where to take one: dispensers, and counters on which one lies.
-    - `soups`: counters on which a soup lies.
-    - `serving`: where soups are delivered.
-    - `handover`: empty counters to which another cook can come, too.
-    - `pots`: all; `hungry` ones want onions; `unlit` ones must be started by hand; `ready` ones can
-        be emptied with a dish; `cooking` ones will be ready.
-    - `lacks_onions`, `lacks_dishes`: whether more are needed than others bring.
-    - `lacks_dishes_now`: whether one is needed that nobody else has, or could fetch.
+    - `onions`, `dishes`: where it can take one: dispensers, and counters with one on them.
+    - `soups`: counters with a soup on them.
+    - `serving`: serving hatches.
+    - `handover`: empty counters that another cook can reach, too.
+    - `pots`: all pots; `hungry` ones need onions, `unlit` ones must be started by hand, `ready`
+        ones can be plated, and `cooking` ones are not ready yet.
+    - `lacks_onions`, `lacks_dishes`: whether more are needed than other cooks bring.
+    - `lacks_dishes_now`: whether a dish is needed that no other cook has or could fetch.
     """
 
     onions: Bool[Array, "height width"]
@@ -214,10 +215,12 @@ def _look(
     hungry = pot & (clock == IDLE) & (size < MAX_INGREDIENTS)
     ready, cooking = pot & (clock == 0), pot & (clock > 0)
     reaches_pots = (pot & mine).any()
-    taken_from = counter & reaches_pots  # who cannot bring it to a pot has put it there for others
+    taken_from = counter & reaches_pots  # other cooks may have put items there to hand them over
 
     def supply(item: Item, steps: Int32[Array, "height width"]) -> tuple[Array, Array]:
-        """How many of an item others bring, and how many could go for one before this cook."""
+        """How many of an item other cooks bring, and how many could fetch one before this cook,
+        and at all.
+        """
         held = item_of(bodies.held)
         count = (others & (held == item)).sum() + jnp.where(
             reaches_pots, 0, (counter & (lies == item)).sum()
@@ -254,7 +257,7 @@ def _look(
 def _beside_others(
     cook: ScriptedCook, position: tuple[Array, Array], others: Bool[Array, " agents"]
 ) -> Bool[Array, "height width"]:
-    """The cells to which other cooks can come; all of them where there is one cook only."""
+    """The cells that other cooks can stand next to; all cells if there is only one cook."""
     if len(others) == 1:
         return jnp.ones(cook.tiles.shape, bool)
     regions = jnp.where(others, cook.regions[position], -2)
@@ -305,7 +308,7 @@ def _with_dish(cook: ScriptedCook, look: _Look) -> _Errand:
 def _first(
     choices: Sequence[tuple[Bool[Array, ""] | bool, Bool[Array, "height width"], bool]],
 ) -> _Errand:
-    """The first errand that is wanted, and for which there is any target."""
+    """The first errand whose condition is true and that has any target."""
     targets, now = jnp.zeros_like(choices[0][1]), jnp.asarray(False)
     for wanted, cells, at_once in reversed(choices):
         chosen = jnp.asarray(wanted) & cells.any()

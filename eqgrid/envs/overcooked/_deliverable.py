@@ -1,4 +1,4 @@
-"""A proof, in arrays, that the cooks of a kitchen can deliver a soup."""
+"""Sufficient conditions, as array operations, for a kitchen in which a soup can be delivered."""
 
 import jax
 import jax.numpy as jnp
@@ -10,17 +10,18 @@ from ._recipes import ALL_RECIPES
 
 
 def can_deliver(layout: Layout) -> Bool[Array, ""]:
-    """Whether a plan is found in which the cooks deliver a soup of three ingredients that pays.
+    """Whether a simple plan exists in which the cooks deliver a soup of three ingredients that
+    pays.
 
-    In such a plan one cook walks at a time while all others wait where they started, and it then
-    goes back: so nobody is ever in the way. Things are handed over on counters that two cooks can
-    touch. Cooks who can hand things on must together touch a serving hatch, a pot, dishes and
-    every ingredient of a recipe. Where no such plan is found, there may still be another one; see
-    `find_obstacle` for kitchens in which there is none.
+    In such a plan one cook walks at a time, and then returns to its initial cell, while all others
+    wait in theirs, so that cooks never block each other. Items are handed over on counters that two
+    cooks can reach. A group of cooks that can hand items over must together reach a serving hatch,
+    a pot, dishes and every ingredient of a recipe. If there is no such plan, there may still be
+    another one; `find_obstacle` recognises kitchens without any.
 
     **Arguments:**
 
-    - `layout`: the kitchen, with nothing on its counters.
+    - `layout`: the kitchen, with empty counters.
     """
     position = layout.start.bodies.position
     floor = layout.tiles == Tile.FLOOR
@@ -31,7 +32,7 @@ def can_deliver(layout: Layout) -> Bool[Array, ""]:
 
 
 def can_deliver_alone(layout: Layout) -> Bool[Array, ""]:
-    """Whether some cook could deliver a soup if there were no other cook."""
+    """Whether at least one cook could deliver a soup if there were no other cooks."""
     floor = layout.tiles == Tile.FLOOR
     walks = jax.vmap(lambda start: reach(floor, start))(layout.start.bodies.position)
     return _has_all(layout, jax.vmap(next_to)(walks)).any()
@@ -40,7 +41,7 @@ def can_deliver_alone(layout: Layout) -> Bool[Array, ""]:
 def _hand_on(
     touched: Bool[Array, "cooks height width"], counter: Bool[Array, "height width"]
 ) -> Bool[Array, "cooks height width"]:
-    """What each cook touches, or others who can hand it on to that cook, one after the other."""
+    """The cells that each cook can reach, or from which others can hand items over to it."""
     cooks = touched.shape[0]
     for _ in range(cooks - 1):
         meets = (touched[:, None] & touched[None] & counter[None, None]).any(axis=(-2, -1))
@@ -49,7 +50,7 @@ def _hand_on(
 
 
 def _has_all(layout: Layout, touched: Bool[Array, "cooks height width"]) -> Bool[Array, " cooks"]:
-    """Whether everything is touched that a soup needs."""
+    """Whether each cook can reach everything that a soup needs."""
 
     def has(tile: Tile) -> Bool[Array, " cooks"]:
         return (touched & (layout.tiles == tile)[None]).any(axis=(-2, -1))

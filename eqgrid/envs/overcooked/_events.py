@@ -1,4 +1,4 @@
-"""What is counted for every cook, and what a soup pays."""
+"""The events of Overcooked, and the reward for delivered soups."""
 
 from typing import final
 
@@ -26,9 +26,10 @@ EVENT_NAMES = (
     "soup_plating",
     "soup_delivery",
 )
-"""What is counted for every cook. A pick-up is from a dispenser or a counter (a soup's from a pot,
-too, which is also a plating); a drop is onto a counter; a start is by hand (`interactive`
-dynamics)."""
+"""The events that are counted for every cook. A pick-up is from a dispenser or a counter; that
+of a soup may also be from a pot, and is then also a plating. A drop is onto a counter. A
+cooking start is by hand (`interactive` dynamics).
+"""
 
 _ITEMS = {"onion": Item.ONION, "tomato": Item.TOMATO, "dish": Item.DISH, "soup": Item.SOUP}
 
@@ -57,11 +58,12 @@ class KitchenEvents(AbstractEvents):
 
 
 def dish_is_useful(step: Step) -> Bool[Array, " agents"]:
-    """Whether a dish would be of use to each of two cooks on its turn (not in other teams).
+    """Whether it would be useful for each cook to pick up a dish on its turn; false unless there
+    are exactly two cooks.
 
-    No dish lies on a counter and there are fewer dishes in hands than pots that are ready, cooking
-    or partly filled. Hands and counters are as the cook finds them, pots as they were before
-    anybody acted. Source: `is_dish_pickup_useful` of Overcooked-AI.
+    It is if no dish lies on a counter, and fewer dishes are held than there are pots that are
+    ready, cooking or partly filled. Hands and counters are those at the cook's turn, pots those
+    before the step. Source: `is_dish_pickup_useful` of Overcooked-AI.
     """
     if len(step.turns) != 2:
         return jnp.zeros(len(step.turns), bool)
@@ -80,7 +82,7 @@ def _fewer_dishes_than(number: Int32[Array, ""], world: World) -> Bool[Array, ""
 
 @final
 class SharedDeliveryReward(AbstractReward):
-    """Every cook is paid for every soup that anyone delivers: what its recipe is worth."""
+    """The value of every soup that any cook delivers, paid to every cook."""
 
     def __call__(self, step: Step) -> Float32[Array, " agents"]:
         soups = step.before.bodies.held

@@ -1,4 +1,4 @@
-"""What a cook sees as a short vector: `docs/features.md` names every number."""
+"""The feature-vector observation of Overcooked; `docs/features.md` lists all features."""
 
 from typing import final
 
@@ -25,10 +25,10 @@ from ...grid import (
 from ._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_contents
 
 TIME_UNIT = 20
-"""Steps per unit of the time that a pot still cooks: the default cook time."""
+"""Steps per unit of a pot's remaining time: the default cook time."""
 
 NEAREST_POTS = 2
-"""How many pots a cook sees, nearest first."""
+"""The number of pots in the features of a cook, nearest first."""
 
 _SOUP = ("soup_onions", "soup_tomatoes")
 _LYING = (Item.ONION, Item.TOMATO, Item.DISH, Item.SOUP)
@@ -37,7 +37,7 @@ _POT = ("exists", "row", "col", "onions", "tomatoes", "idle", "cooking", "ready"
 
 @final
 class HeldSoup(AbstractFeature):
-    """What is in the soup that the cook holds, in units of a full pot."""
+    """The contents of the soup that the cook holds, in units of a full pot."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return prefixed("own_held", _SOUP)
@@ -48,7 +48,7 @@ class HeldSoup(AbstractFeature):
 
 @final
 class FacedSoup(AbstractFeature):
-    """What is in the soup in the faced cell, and whether it cooks or is ready."""
+    """The contents of the soup in the faced cell, and whether it is cooking or ready."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return prefixed("faced", (*_SOUP, "cooking", "ready"))
@@ -62,8 +62,9 @@ class FacedSoup(AbstractFeature):
 
 @final
 class NearestOnCounters(AbstractFeature):
-    """For an empty counter, and for a counter with each item: whether there is one, and which way
-    the nearest one is."""
+    """For empty counters, and for counters with each item: whether there is one, and the offset
+    to the nearest one.
+    """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         places = ("empty_counter", *(f"counter_{item.name.lower()}" for item in _LYING))
@@ -77,7 +78,7 @@ class NearestOnCounters(AbstractFeature):
 
 @final
 class NearestPots(AbstractFeature):
-    """The nearest pots, and what is in them."""
+    """The offsets, contents and states of the nearest pots."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         pots = range(1, NEAREST_POTS + 1)
@@ -101,10 +102,10 @@ def _in_pots(contents: UInt8[Array, "*cells ingredients"]) -> Float32[Array, "*c
 
 
 def kitchen_features() -> Features:
-    """A short vector for every cook, with itself in the middle.
+    """The feature-vector observation of Overcooked, relative to each cook.
 
     Times are in units of `TIME_UNIT` steps, and ingredients in units of a full pot; the rest is as
-    in `Features`. `docs/features.md` names every number, and so does `Features.names`.
+    in `Features`. `docs/features.md` and `Features.names` list all features.
     """
     return Features(
         (

@@ -1,4 +1,4 @@
-"""Kitchens that are drawn, each with a plan by which a soup can be delivered."""
+"""Randomly generated kitchens in which a soup can be delivered."""
 
 import dataclasses
 from typing import final
@@ -39,12 +39,12 @@ _FEWEST_COLS = 5  # two rooms of one cell, side by side
 
 @final
 class GeneratedKitchens(AbstractGenerator):
-    """Draws kitchens of one size.
+    """Generates kitchens in a grid of fixed size.
 
-    Every inner cell is floor or, by chance, a counter. What cannot be walked to from one cell of
-    the room becomes a counter, too, and stations are spread over the counters that can be touched.
-    A kitchen is kept if `can_deliver` finds a plan for it; one of two rooms only if no cook could
-    do without the other room.
+    Every inner cell is floor or, at random, a counter. Cells that are not connected to
+    one random floor cell of their room become counters, too, and stations are spread over the
+    counters that can be reached from the floor. A kitchen is kept if `can_deliver` finds a plan for
+    it; a kitchen with two rooms only if no cook could deliver a soup without the other room.
     """
 
     height: int = eqx.field(static=True)
@@ -77,18 +77,19 @@ class GeneratedKitchens(AbstractGenerator):
         """**Arguments:**
 
         - `height`, `width`: rows and columns of the grid, borders included.
-        - `num_agents`: how many cooks there are; in two rooms they start left and right in turn.
-        - `smallest`: `(rows, cols)` of the smallest kitchen. Smaller ones than the grid stand at
-            its top left, with counters around. All fill the grid unless given.
-        - `two_rooms`: the share of kitchens with two rooms, whose cooks must pass things to each
-            other over counters.
+        - `num_agents`: the number of cooks; with two rooms they start left and right in turn.
+        - `smallest`: `(rows, cols)` of the smallest kitchen. A kitchen that is smaller than the
+            grid is at its upper left, with counters around it. By default all kitchens fill the
+            grid.
+        - `two_rooms`: the probability of a kitchen with two rooms, whose cooks must hand items over
+            on counters.
         - `walls`: the probability that an inner cell is a counter.
-        - `onions`, `tomatoes`, `dishes`, `pots`, `servings`: the fewest and the most stations of
-            each kind.
+        - `onions`, `tomatoes`, `dishes`, `pots`, `servings`: the smallest and the largest number of
+            stations of each kind.
         - `recipes`: as in `parse_kitchen`.
 
-        **Raises:** `ValueError` (a `LayoutError`) with one sentence for a request that contradicts
-        itself, or for which no kitchen is found.
+        **Raises:** `ValueError` (its subclass `LayoutError` for most arguments) when an argument is
+        invalid, when the arguments contradict each other, or when no usable kitchen is found.
         """
         ranges = (onions, tomatoes, dishes, pots, servings)
         smallest = (height, width) if smallest is None else smallest
@@ -110,7 +111,7 @@ class GeneratedKitchens(AbstractGenerator):
         )
 
     def attempt(self, key: PRNGKeyArray) -> tuple[Layout, Bool[Array, ""]]:
-        # All chance at once: each further draw would take a second to compile.
+        # All random numbers at once, since each further call would add a second of compile time.
         cells = self.height * self.width
         chance = jax.random.uniform(key, (4 * cells + 4 + len(_STATIONS),))
         grids = chance[: 4 * cells].reshape(4, self.height, self.width)
@@ -132,7 +133,7 @@ class GeneratedKitchens(AbstractGenerator):
         of_walls: Float[Array, "height width"],
         score: Float[Array, "height width"],
     ) -> tuple[Bool[Array, "2 height width"], Bool[Array, ""]]:
-        """The floor of the left and the right room, which may be one, and whether they are two."""
+        """The floor of the left and the right room, which may be equal, and whether they differ."""
         largest = jnp.asarray([self.height, self.width], jnp.int32)
         rows, cols = _whole(chance[:2], self.smallest, largest)
         middle = _whole(chance[2], jnp.asarray(2), jnp.maximum(cols - 3, 2))
@@ -147,7 +148,7 @@ class GeneratedKitchens(AbstractGenerator):
     def _place_cooks(
         self, rooms: Bool[Array, "2 height width"], score: Float[Array, "height width"]
     ) -> Int32[Array, "agents 2"]:
-        """Every cook in a cell of its own, left and right in turn."""
+        """`(row, col)` of every cook, in distinct cells, in the left and the right room in turn."""
         free, positions = rooms, []
         for cook in range(self.num_agents):
             row, col = _best(free[cook % 2], score)
@@ -168,7 +169,7 @@ class GeneratedKitchens(AbstractGenerator):
 def _whole(
     chance: Float[Array, "*shape"], low: Int32[Array, "*shape"], high: Int32[Array, "*shape"]
 ) -> Int32[Array, "*shape"]:
-    """Whole numbers from `low` to `high`, made of numbers from 0 to 1."""
+    """Maps numbers from 0 to 1 to integers from `low` to `high`, both included."""
     return low + jnp.floor(chance * (high - low + 1).astype(jnp.float32)).astype(jnp.int32)
 
 
@@ -178,7 +179,7 @@ def _put_stations(
     counts: Int32[Array, " stations"],
     score: Float[Array, "height width"],
 ) -> UInt8[Array, "height width"]:
-    """Stations in the places with the best scores, as many of each kind as `counts` says."""
+    """Puts stations into the places with the best scores; `counts` has the number of each kind."""
     ranked = jnp.where(places, score, -1.0).reshape(-1)
     rank = (ranked[:, None] < ranked[None, :]).sum(axis=1, dtype=jnp.int32).reshape(places.shape)
     kind = (rank[..., None] >= jnp.cumsum(counts)[None, None]).sum(axis=-1)
@@ -189,14 +190,14 @@ def _put_stations(
 def _one_room(
     floor: Bool[Array, "height width"], score: Float[Array, "height width"]
 ) -> Bool[Array, "height width"]:
-    """What can be walked to from one cell of the floor, the one with the best score."""
+    """The floor cells that are connected to the floor cell with the best score."""
     return reach(floor, jnp.stack(_best(floor, score))) & floor
 
 
 def _best(
     cells: Bool[Array, "height width"], score: Float[Array, "height width"]
 ) -> tuple[Array, ...]:
-    """The row and the column of the cell with the best score, which is positive."""
+    """The row and the column of the cell with the best score; scores must be positive."""
     return jnp.unravel_index(jnp.argmax(jnp.where(cells, score, -1.0)), cells.shape)
 
 
@@ -232,7 +233,7 @@ def _check_stations(ranges: tuple[tuple[int, int], ...], smallest: tuple[int, in
             "A soup needs onions or tomatoes, dishes, a pot and a serving hatch: ask for at least "
             "one of each."
         )
-    border = 2 * (smallest[0] + smallest[1]) - 8  # without its corners, which nobody can touch
+    border = 2 * (smallest[0] + smallest[1]) - 8  # without the corners, which are out of reach
     inner = (smallest[0] - 2) * (smallest[1] - 2) - 1
     if (fewest := sum(fewest for fewest, _ in ranges)) > border + inner:
         raise LayoutError(

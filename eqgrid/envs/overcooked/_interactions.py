@@ -1,7 +1,7 @@
-"""What happens between a cook's hand and the cell in front of it.
+"""The interaction rules of Overcooked: what a cook does to the cell that it faces.
 
-The rules are those of Overcooked-AI (Carroll et al., "On the Utility of Learning about Humans for
-Human-AI Coordination", NeurIPS 2019). At most one of them fires on any cell and hand.
+They are those of Overcooked-AI (Carroll et al., "On the Utility of Learning about Humans for
+Human-AI Coordination", NeurIPS 2019). At most one of them fires in a turn.
 """
 
 from typing import final
@@ -15,13 +15,13 @@ from ._recipes import look_up
 
 
 def _emptied(turn: Turn) -> Cell:
-    """The faced cell with nothing in it, and nothing going on."""
+    """The faced cell without an object and without a running timer."""
     return turn.cell_with(Item.NOTHING, timer=jnp.asarray(IDLE, jnp.int16))
 
 
 @final
 class PutDown(AbstractInteraction):
-    """Puts whatever is held on an empty counter."""
+    """Puts the held item on an empty counter."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.COUNTER) & (turn.cell.object == Item.NOTHING)
@@ -31,7 +31,7 @@ class PutDown(AbstractInteraction):
 
 @final
 class PickUp(AbstractInteraction):
-    """Takes whatever lies on a counter into an empty hand."""
+    """Picks up the item on a counter, with empty hands."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.COUNTER) & (turn.cell.object != Item.NOTHING)
@@ -41,11 +41,11 @@ class PickUp(AbstractInteraction):
 
 @final
 class Take(AbstractInteraction):
-    """Takes a new item from its dispenser into an empty hand. Nothing can be given back.
+    """Takes a new item from a dispenser, with empty hands. Items cannot be put back.
 
     **Arguments:**
 
-    - `dispenser`, `item`: the number of the tile, and the code of what it gives.
+    - `dispenser`, `item`: the kind of tile, and the code of the item that it dispenses.
     """
 
     dispenser: int = eqx.field(static=True)
@@ -58,7 +58,7 @@ class Take(AbstractInteraction):
 
 @final
 class AddIngredient(AbstractInteraction):
-    """Puts a held ingredient into a pot that has not been started and holds fewer than three."""
+    """Puts a held ingredient into a pot that is not cooking and holds fewer than three."""
 
     item: Item = eqx.field(static=True)
     ingredient: Ingredient = eqx.field(static=True)
@@ -72,7 +72,7 @@ class AddIngredient(AbstractInteraction):
 
 @final
 class StartCooking(AbstractInteraction):
-    """Starts, with an empty hand, a pot that holds at least one ingredient."""
+    """Starts a pot with at least one ingredient, with empty hands."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.POT) & (turn.body.held == Item.NOTHING)
@@ -83,7 +83,7 @@ class StartCooking(AbstractInteraction):
 
 @final
 class Plate(AbstractInteraction):
-    """Takes a ready soup out of its pot with a dish."""
+    """Takes a ready soup out of a pot, with a held dish."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.POT) & (turn.body.held == Item.DISH)
@@ -93,7 +93,7 @@ class Plate(AbstractInteraction):
 
 @final
 class Deliver(AbstractInteraction):
-    """Hands a soup over at the serving hatch."""
+    """Delivers a held soup at a serving hatch."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.SERVING) & is_soup(turn.body.held)

@@ -1,12 +1,13 @@
-"""A kitchen of two cooks as a decision problem over joint states, small enough to be solved.
+"""A kitchen with two cooks as a finite decision process over joint states.
 
-A joint state is a pair of poses and a set of objects: what both cooks hold, and what is in the pots
-and on some counters. All of it is found by asking the environment; no rule is written here twice.
+A joint state is a pair of poses and a set of objects: what both cooks hold, and the contents of the
+pots and of some counters. All transitions are computed by stepping the environment, so no rule is
+implemented twice.
 
-What a cook can do depends on where it looks only through the cell in front of it, and a move sets
-the direction whatever it was before. So directions that face nothing of use (the floor, a wall, a
-counter that is not in use) are one pose. Cooks are not exchanged for one another: in a step, the
-first acts before the second.
+A cook's direction matters only through the cell that it faces, and a move sets the direction
+whatever it was. So all directions that face nothing useful (floor, a wall, a counter that is not in
+use) are one pose. The two cooks are not interchangeable: in a step, the first one acts before the
+second.
 """
 
 import dataclasses
@@ -23,7 +24,7 @@ from ._contents import Item, Tile
 from ._joint_tables import Case, Code, Place, Pose, Rules, ahead, ask
 from ._overcooked import INTERACT, STAY
 
-_MOVES = 5  # the four directions, and to stay
+_MOVES = 5  # the four directions and stay, without interact
 _CHECKED = 4096
 _WHO = ((False, False), (False, True), (True, False), (True, True))
 
@@ -31,11 +32,11 @@ _WHO = ((False, False), (False, True), (True, False), (True, True))
 @final
 @dataclasses.dataclass(frozen=True)
 class Faced:
-    """What a cook faces, as far as it matters.
+    """The relevant part of what a cook faces.
 
-    - `tile`: the kind of tile; `Tile.FLOOR` stands for all that is of no use.
-    - `cell`: which of the cells with contents it is, from 0; -1 for what has none. A counter that
-        has none is relaxed.
+    - `tile`: the kind of tile; `Tile.FLOOR` stands for everything that is not useful.
+    - `cell`: the index of the cell among those whose contents are part of the state; -1 for other
+        cells. A counter with -1 is relaxed; see `JointModel`.
     """
 
     tile: int
@@ -52,12 +53,12 @@ _NOTHING = Faced(int(Tile.FLOOR))
 @final
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Where an action leads each set of objects. Sets that differ only in cells that are last and
-    that nothing happens to follow one another: they form a block, which is moved as one.
+    """The transitions of an action for all sets of objects. Sets that differ only in trailing cells
+    that the action does not change are consecutive: they form a block, which moves as a whole.
 
-    - `next`: the block that follows each block.
-    - `block`: how many sets of objects are in one.
-    - `reward`: soups that are paid for, in units; `None` for none at all.
+    - `next`: the next block of each block.
+    - `block`: the number of sets of objects in a block.
+    - `reward`: the reward of each block in units; `None` if it is always 0.
     """
 
     next: Int[np.ndarray, " blocks"]
@@ -68,15 +69,16 @@ class Table:
 @final
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """A kind of joint action from a pair of poses: who interacts, and where the others go.
+    """The joint actions from a pair of poses in which the same cooks interact.
 
-    - `interacts`: whether each cook does.
-    - `pairs`: the pairs of poses that it can lead to.
+    - `interacts`: whether each cook interacts.
+    - `pairs`: the possible next pairs of poses.
     - `actions`: a joint action for each of them.
-    - `tables`: what happens to the objects; several where a cook has a choice.
-    - `sources`: pairs of poses whose best value is that of `pairs`. If `staged`, not their own
-        values count, but the best of them over the moves of the second cook alone: few pairs of
-        poses are then looked at, not the products of the moves of both cooks.
+    - `tables`: the transitions of the objects; there are several where a relaxed counter offers a
+        choice.
+    - `sources`: pairs of poses whose largest value equals that of `pairs`. If `staged`, the values
+        of `sources` are first maximised over the moves of the second cook, so that fewer pairs are
+        looked up than the product of both cooks' moves.
     """
 
     interacts: tuple[bool, bool]
@@ -88,40 +90,41 @@ class Choice:
 
 
 def _walks(layout: Layout) -> list[list[Place]]:
-    """Where each cook can go when nobody is in its way."""
+    """The cells that each cook can reach if no other cook blocks it."""
     floor, positions = layout.tiles == Tile.FLOOR, layout.start.bodies.position
     found = [np.argwhere(np.asarray(reach(floor, start))) for start in positions]
     return [[(int(row), int(col)) for row, col in cells] for cells in found]
 
 
 def _touched(walks: Sequence[Sequence[Place]]) -> set[Place]:
-    """The cells that some cook can face."""
+    """The cells that at least one cook can face."""
     return {ahead((*place, way)) for walk in walks for place in walk for way in range(4)}
 
 
 def reachable_counters(layout: Layout) -> tuple[Place, ...]:
-    """`(row, col)` of all counters that some cook can face."""
+    """`(row, col)` of all counters that at least one cook can face."""
     tiles, touched = np.asarray(layout.tiles), _touched(_walks(layout))
     return tuple(sorted(place for place in touched if tiles[place] == Tile.COUNTER))
 
 
 @final
 class JointModel:
-    """All joint states of a kitchen of two cooks, and what every joint action makes of them.
+    """All joint states of a kitchen with two cooks, and the transitions between them.
 
     **Arguments:**
 
     - `env`: the kitchen.
-    - `counters`: `(row, col)` of the counters that cooks use.
-    - `relaxed`: for an upper bound. Any other counter then takes whatever a cook puts on it, pays
-        at once for a soup, and gives back an onion, a tomato or a dish at any time. Every plan in
-        the kitchen can be followed in this model and earns at least as much: who picks a soup up
-        from such a counter has been paid for it already and goes on with empty hands, and who
-        takes anything else finds it.
-    - `max_bytes`: the most memory that the model and a search in it may take.
+    - `counters`: `(row, col)` of the counters that cooks may use.
+    - `relaxed`: whether to relax the rules, for an upper bound on the return. All other counters
+        then accept any item, pay for a soup at once, and give an onion, a tomato or a dish at any
+        time. Every plan in the kitchen is possible in this model with at least the same return: a
+        cook that would pick up a soup from such a counter has already been paid for it and goes on
+        with empty hands, and any other item can be taken there.
+    - `max_bytes`: the memory that the model and a search in it may take.
 
-    **Raises:** `ValueError` with one sentence when there are not two cooks, a counter is none or
-    out of reach, the soups do not pay multiples of one value, or all this does not fit.
+    **Raises:** `ValueError` when there are not two cooks, when a position in `counters` is not a
+    counter or is out of reach, when the values of soups have no suitable common unit, or when the
+    search does not fit into `max_bytes`.
     """
 
     def __init__(
@@ -166,7 +169,7 @@ class JointModel:
 
     @property
     def num_bytes(self) -> int:
-        """The memory that a search takes, about: three arrays of values, and the tables."""
+        """The approximate memory of a search: three arrays of values, and the tables."""
         return 3 * self.num_states + 8 * self.num_objects * (4 * len(self.dims) + 40)
 
     def _check_counters(self, counters: Sequence[Place], relaxed: bool) -> None:
@@ -195,7 +198,7 @@ class JointModel:
             )
 
     def _find_unit(self) -> float:
-        """What every pay for a soup is a multiple of."""
+        """The greatest common divisor of the values of all soups."""
         serving = self.rules.once.get(Tile.SERVING)
         paid = [] if serving is None else [float(x) for x in serving.reward.ravel() if x]
         if any(x < 0 or x % 1 for x in paid):
@@ -209,7 +212,7 @@ class JointModel:
         return float(unit)
 
     def face(self, place: Place) -> Faced:
-        """What a cell is for a cook in front of it."""
+        """The relevant part of a cell for a cook that faces it."""
         tile = int(self._tiles[place])
         if place in self.cells:
             return Faced(tile, self.cells.index(place))
@@ -238,7 +241,7 @@ class JointModel:
         self._pair = {pair: number for number, pair in enumerate(self.pairs)}
 
     def _list_choices(self) -> list[list[Choice]]:
-        """All joint actions from each pair of poses, by who interacts."""
+        """The choices from each pair of poses, one for each set of cooks that interact."""
         actions = [(first, second) for first in range(_MOVES) for second in range(_MOVES)]
         nothing = (int(Item.NOTHING), int(Item.NOTHING))
         stand = [(self.poses[0][i], self.poses[1][j]) for i, j in self.pairs]
@@ -272,7 +275,7 @@ class JointModel:
         faces: tuple[Faced, Faced],
         led: dict[tuple[int, int], int],
     ) -> Choice:
-        """Who interacts does not move, just as if it stayed."""
+        """One choice; cooks that interact do not move, as if they stayed."""
         pairs: dict[int, tuple[int, int]] = {}
         for action, other in led.items():
             if all(a == STAY or not x for a, x in zip(action, interacts, strict=True)):
@@ -284,20 +287,20 @@ class JointModel:
         if not interacts[1]:
             first = (STAY,) if interacts[0] else range(_MOVES)
             stage = tuple({led[move, STAY]: None for move in first})
-            # Where cooks are in each other's way, one after the other is not both at once.
+            # If cooks block each other, moving one after the other may differ from moving at once.
             if {x for source in stage for x in self.second_moves[source]} == set(pairs):
                 sources, staged = stage, True
         return Choice(interacts, tuple(pairs), tuple(pairs.values()), tables, sources, staged)
 
     def pair_of(self, poses: Sequence[Sequence[int]]) -> int:
-        """The number of a pair of poses, each of which is `(row, col, direction)`."""
+        """The index of a pair of poses, each given as `(row, col, direction)`."""
         (row, col, way), (other_row, other_col, other_way) = poses
         first = self._number[0][row, col, way]
         return self._pair[first, self._number[1][other_row, other_col, other_way]]
 
     def _find_tables(self, faces: tuple[Faced, Faced]) -> tuple[Table, ...]:
-        """What happens when cooks interact with these. A relaxed counter gives what one likes, so
-        there is a table for each gift.
+        """The transitions of the objects when cooks interact with what they face. There is one
+        table for each item that a relaxed counter may give.
         """
         if faces not in self._tables:
             gifts = [self._gifts if face.is_relaxed else [0] for face in faces]
@@ -307,7 +310,7 @@ class JointModel:
 
     @property
     def _gifts(self) -> list[int]:
-        """The hands with what dispensers give: a relaxed counter gives it, too."""
+        """The indices in `rules.hands` of the items of dispensers, which relaxed counters give."""
         items = (Item.ONION, Item.TOMATO, Item.DISH)
         return [self.rules.hands.index(x) for x in items if x in self.rules.hands]
 
@@ -340,9 +343,9 @@ class JointModel:
         before: Sequence[np.ndarray],
         after: list[np.ndarray],
     ) -> np.ndarray | float:
-        """Puts into `after` what a cook does to what it faces.
+        """Applies the interaction of one cook, writing the result into `after`.
 
-        **Returns:** what is paid.
+        **Returns:** the reward.
         """
         if face == _NOTHING:
             return 0.0
@@ -359,10 +362,10 @@ class JointModel:
         after[cook] = once.hand[hand, content]
         return once.reward[hand, content]
 
-    # States
+    # States.
 
     def locate(self, world: World) -> tuple[int, int]:
-        """The number of the pair of poses, and that of the objects, in a state of the kitchen."""
+        """The index of the pair of poses, and that of the set of objects, in a state of `env`."""
         bodies, cells = world.bodies, world.cells
         poses = np.concatenate([bodies.position, np.asarray(bodies.direction)[:, None]], axis=1)
         held, objects, clock = (np.asarray(x) for x in (bodies.held, cells.object, cells.clock))
@@ -377,7 +380,7 @@ class JointModel:
         return int(np.ravel_multi_index((*hands, *inside), self.dims))
 
     def case(self, pair: int, objects: int, actions: tuple[int, int]) -> Case:
-        """A joint state and a joint action as the environment knows them."""
+        """A joint state and a joint action as a `Case` for the environment."""
         first, second, *inside = (int(x) for x in np.unravel_index(objects, self.dims))
         i, j = self.pairs[pair]
         places = zip(self.cells, self.rules.contents, inside, strict=True)
@@ -386,9 +389,9 @@ class JointModel:
         return Case((self.poses[0][i], self.poses[1][j]), hands, cells, actions)
 
     def check(self, number: int = _CHECKED, seed: int = 0) -> None:
-        """Compares transitions that are drawn at random with those of the environment.
+        """Compares randomly sampled transitions with those of the environment.
 
-        **Raises:** `RuntimeError` when one of them differs.
+        **Raises:** `RuntimeError` when any of them differs.
         """
         rng = np.random.default_rng(seed)
         drawn, cases = [], []

@@ -1,4 +1,4 @@
-"""What one or two cooks do to what they face, as small tables that the environment fills."""
+"""Tables of what one or two cooks do to the cells that they face, filled by the environment."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,10 +19,10 @@ Place: TypeAlias = tuple[int, int]
 """The row and the column of a cell."""
 
 Code: TypeAlias = tuple[int, int]
-"""What lies in a cell: the code of the object, and its timer."""
+"""The contents of a cell: the object code, and the timer."""
 
 Pose: TypeAlias = tuple[int, int, int]
-"""Where a cook stands, and where it looks: row, column and direction."""
+"""The pose of a cook: row, column and direction."""
 
 _BATCH = 512
 
@@ -30,7 +30,7 @@ _BATCH = 512
 @final
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A situation for two cooks, and what they do in it."""
+    """A joint state of two cooks, and their actions."""
 
     poses: tuple[Pose, Pose]
     hands: tuple[int, int]
@@ -41,7 +41,9 @@ class Case:
 @final
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """What the environment makes of cases, in NumPy arrays that lead with them."""
+    """The results of stepping the environment from cases, as NumPy arrays that lead with
+    `cases`.
+    """
 
     poses: Int[np.ndarray, "cases 2 3"]
     hands: UInt8[np.ndarray, "cases 2"]
@@ -73,8 +75,8 @@ def _step_all(
 
 
 def ask(env: GridWorld, cases: Sequence[Case]) -> Answers:
-    """Steps the environment once from each case. Cells that a case does not name are as they are
-    at the start of an episode.
+    """Steps the environment once from each case. Cells that a case does not name have their initial
+    contents.
     """
     batches = [_ask(env, cases[i : i + _BATCH]) for i in range(0, len(cases), _BATCH)]
     names = [field.name for field in dataclasses.fields(Answers)]
@@ -83,7 +85,7 @@ def ask(env: GridWorld, cases: Sequence[Case]) -> Answers:
 
 def _ask(env: GridWorld, cases: Sequence[Case]) -> Answers:
     start, number = env.layout.start, len(cases)
-    padded = [*cases, *[cases[-1]] * (_BATCH - number)]  # so that one size is compiled
+    padded = [*cases, *[cases[-1]] * (_BATCH - number)]  # so that only one size is compiled
     poses = np.asarray([case.poses for case in padded], np.int8)
     objects = np.repeat(np.asarray(start.cells.object)[None], _BATCH, axis=0)
     timers = np.repeat(np.asarray(start.cells.clock)[None], _BATCH, axis=0)
@@ -105,7 +107,7 @@ def _ask(env: GridWorld, cases: Sequence[Case]) -> Answers:
 
 
 def ahead(pose: Pose) -> Place:
-    """The cell that a cook faces."""
+    """The cell that a cook with this pose faces."""
     row, col = STEPS[pose[2]].tolist()
     return pose[0] + row, pose[1] + col
 
@@ -113,8 +115,8 @@ def ahead(pose: Pose) -> Place:
 @final
 @dataclasses.dataclass(frozen=True)
 class Once:
-    """What one cook does to what it faces, for each hand and each content of the cell, a step
-    later. What has no content has one column.
+    """The result of one cook's interaction, one step later, for each held item and each contents of
+    the faced cell. Cells without contents have one column.
     """
 
     hand: Int[np.ndarray, "hands contents"]
@@ -125,7 +127,9 @@ class Once:
 @final
 @dataclasses.dataclass(frozen=True)
 class Both:
-    """The same for two cooks who face one cell, where the first acts before the second."""
+    """The result when two cooks interact with the same cell, where the first acts before the
+    second.
+    """
 
     hands: tuple[Int[np.ndarray, "hands hands contents"], Int[np.ndarray, "hands hands contents"]]
     content: Int[np.ndarray, "hands hands contents"]
@@ -134,27 +138,28 @@ class Both:
 
 @final
 class Rules:
-    """All that can be in a hand or in a cell of a kitchen, and what interactions make of it.
+    """All items that can be held and all contents that cells can have, and the results of
+    interactions.
 
-    It is found by asking the environment: from what is there at the start, everything that an
+    They are found by stepping the environment: starting from the initial state, everything that an
     interaction or a step of time leads to is added until nothing new appears.
 
-    Soups that pay the same are one soup as soon as no ingredient can be added to them (in a hand,
-    on a counter, or in a pot that has been started): from then on they fit the same places for the
-    same time, so whatever cooks do next pays the same. This changes no value.
+    Soups with the same value are merged as soon as no ingredient can be added to them (when they
+    are held, on a counter, or in a pot that has been started). From then on they can be used in the
+    same places for the same time, so merging does not change any value.
 
     **Arguments:**
 
     - `env`: the kitchen.
-    - `floor`: where cooks may stand.
-    - `cells`: the pots and counters whose contents matter.
+    - `floor`: the cells that cooks can stand in.
+    - `cells`: the pots and counters whose contents are part of the state.
 
     **Attributes:**
 
-    - `hands`: the codes of what can be held; the position in it is the number of a hand.
-    - `contents`: the codes of what can be in each of `cells`.
-    - `waits`: the content of each cell a step later when nobody touches it.
-    - `once`, `both`: what one cook does to a cell or to a kind of tile; what two do to a cell.
+    - `hands`: the codes of all items that can be held; tables are indexed by the position in it.
+    - `contents`: the possible contents of each of `cells`.
+    - `waits`: by kind of tile, the contents one step later if no cook interacts.
+    - `once`, `both`: by kind of tile, the results of one cook's interaction, and of two cooks'.
     """
 
     def __init__(self, env: GridWorld, floor: Sequence[Place], cells: Sequence[Place]):
@@ -172,7 +177,7 @@ class Rules:
         self.contents = [self._of_tile[int(self._tiles[place])] for place in cells]
 
     def merge(self, place: Place, code: Code) -> Code:
-        """The code that stands for all that are worth the same in that cell."""
+        """The representative of all contents of this cell that have the same value."""
         thing, timer = code
         is_idle_in_pot = self._tiles[place] == Tile.POT and timer == IDLE
         return (thing if is_idle_in_pot else self.merge_held(thing)), timer
@@ -187,7 +192,7 @@ class Rules:
         return {int(self._tiles[place]) for place in places}
 
     def _faced_tiles(self, cells: Sequence[Place]) -> dict[int, list[Pose]]:
-        """Poses for each kind of tile: facing one cell of that kind, from all sides."""
+        """For each kind of tile, all poses that face one chosen cell of that kind."""
         useful = {Tile.ONION_DISPENSER, Tile.TOMATO_DISPENSER, Tile.DISH_DISPENSER, Tile.SERVING}
         found: dict[Place, list[Pose]] = {}
         for place in self._floor:
@@ -202,7 +207,7 @@ class Rules:
         return by_tile
 
     def _close(self, poses: dict[int, list[Pose]]) -> None:
-        """Fills the tables, again and again until they lead to nothing that is not in them."""
+        """Fills the tables repeatedly until they contain all items and contents they lead to."""
         size = -1
         while size != (size := self._size()):
             self.waits: dict[int, Int[np.ndarray, " contents"]] = {}
@@ -238,8 +243,8 @@ class Rules:
             self.both[tile] = Both((first, second), content, reward)
 
     def _tell(self, cases: list[Case], place: Place, tile: int) -> tuple[np.ndarray, ...]:
-        """The hands of both cooks and the content of a cell after each case, as numbers, and what
-        was earned.
+        """The indices of the items that both cooks hold and of the contents of a cell after each
+        case, and the rewards.
         """
         told = ask(self._env, cases)
         held = [[self.merge_held(int(x)) for x in hands] for hands in told.hands]

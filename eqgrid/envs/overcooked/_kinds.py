@@ -1,4 +1,4 @@
-"""What a kitchen is made of, in the order of `Tile` and `Item`."""
+"""The kinds of tiles and objects of Overcooked, in the order of `Tile` and `Item`."""
 
 from ...grid import Kind, Kinds
 from . import _sprites as sprites
@@ -36,4 +36,4 @@ KINDS = Kinds(
     ),
     agent_sprite=sprites.draw_cook,
 )
-"""The kinds of a kitchen. A game that adds to them appends its own, so that all numbers stay."""
+"""The kinds of Overcooked. Games that extend it append their own, so that all numbers stay."""

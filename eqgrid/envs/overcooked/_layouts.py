@@ -1,4 +1,4 @@
-"""Kitchens by name, from a text, and from files: plain text, or a reference `.layout` file."""
+"""Kitchens by name, from a text, or from files: plain text or Overcooked-AI's `.layout` files."""
 
 import ast
 import dataclasses
@@ -62,7 +62,7 @@ KITCHENS = {
         X  1   X
         XXXOOXXX""",
 }
-"""The five classic kitchens. All of them want soups of three onions."""
+"""The five classic kitchens. In all of them, only soups of three onions are ordered."""
 
 REFERENCE_NAMES = {
     "cramped_room": "cramped",
@@ -74,16 +74,16 @@ REFERENCE_NAMES = {
 
 
 def load_layout(layout: str | Path | Layout) -> Layout:
-    """A kitchen from whatever names or describes it.
+    """Loads a kitchen by name, text or path.
 
     **Arguments:**
 
-    - `layout`: a short or reference name, a layout's text (more than one line), which may be that
-        of a `.layout` file of Overcooked-AI, the path of a file with such a text, or a `Layout`,
-        which is returned.
+    - `layout`: a short name, a name in Overcooked-AI, a text of more than one line (a grid, or the
+        text of a `.layout` file of Overcooked-AI), the path of a file with such a text, or a
+        `Layout`, which is returned as it is.
 
-    **Raises:** `LayoutError` with one sentence when there is no such kitchen or file, or it is no
-    kitchen (see `parse_kitchen`).
+    **Raises:** `LayoutError` when there is no such kitchen or file, or when the text is invalid;
+    see `parse_kitchen`.
     """
     if isinstance(layout, Layout):
         return layout
@@ -118,13 +118,13 @@ def load_layout(layout: str | Path | Layout) -> Layout:
 
 @functools.cache
 def reference_layouts() -> dict[str, dict[str, Any]]:
-    """The layouts of Overcooked-AI by their names, as tables; see `layouts.toml`."""
+    """The layouts of Overcooked-AI by name, as the tables in `layouts.toml`."""
     text = (Path(__file__).parent / "layouts.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
 def _from_table(table: dict[str, Any]) -> Layout:
-    """The kitchen of a table in `layouts.toml`."""
+    """Builds a kitchen from a table of `layouts.toml`."""
     recipes = _with_bonus(
         table.get("bonus_factor", 2),
         orders=[_spelled(x) for x in table.get("orders", ())],
@@ -154,7 +154,9 @@ def _spelled(letters: str) -> Recipe:
 
 
 def _per_recipe(numbers: Any) -> Any:
-    """One number for all recipes, or those of a table: per ingredient, or per recipe."""
+    """One number for all recipes, or a dict by recipe, from numbers per ingredient or per
+    recipe.
+    """
     if not isinstance(numbers, dict):
         return numbers
     if set(numbers) == {"o", "t"}:
@@ -172,10 +174,11 @@ def parse_kitchen(
 
     **Arguments:**
 
-    - `text`: one row a line: `X` counter, `O` onions, `T` tomatoes, `D` dishes, `P` pot, `S`
-        serving, `#` wall, blank floor, and `1` to `9`, then `a` to `z`, for where the cooks start.
-    - `recipes`: all nine, worth 20 and cooked for 20 steps, unless given.
-    - `starts`: `(row, col)` of every cook, in place of the marks in the text.
+    - `text`: one row per line: `X` counter, `O` onion dispenser, `T` tomato dispenser, `D` dish
+        dispenser, `P` pot, `S` serving hatch, `#` wall, blank floor, and `1` to `9`, then `a` to
+        `z`, for the initial cells of the cooks.
+    - `recipes`: by default all nine, each worth 20 and cooked for 20 steps.
+    - `starts`: `(row, col)` of every cook, instead of the marks in the text.
 
     **Raises:** `LayoutError` as in `Layout.parse`.
     """
@@ -207,13 +210,14 @@ def _parse_text(text: str) -> Layout:
 
 def parse_reference(text: str) -> Layout:
     """Builds a kitchen from the text of a `.layout` file of Overcooked-AI: its grid, orders, bonus
-    orders, values, cook times and start. The bonus may be infinite, as in `tutorial_3`, which is
-    there to be compared with the reference.
+    orders, values, cook times and initial state. The bonus factor may be infinite, as in
+    `tutorial_3`; such a kitchen is only for comparison with the reference.
 
-    **Raises:** `LayoutError` when the text is no such file.
+    **Raises:** `LayoutError` when the text is not such a file.
     """
     try:
-        # The reference evaluates these files; all that is no literal in any of them is an infinity.
+        # The reference evaluates these files; the only expression that is no literal is an
+        # infinity.
         entries = ast.literal_eval(text.replace("float('inf')", "1e999"))
         grid = entries["grid"]
         if not isinstance(grid, str):
@@ -240,7 +244,7 @@ def _names(recipe: dict[str, Sequence[str]]) -> Recipe:
 
 
 def _with_bonus(factor: Any, **others: Any) -> Recipes:
-    """Recipes whose bonus factor may be infinite, which `Recipes` itself refuses."""
+    """Recipes whose bonus factor may be infinite, which `Recipes` itself does not accept."""
     if factor != np.inf:
         return Recipes(bonus_factor=factor, **others)
     infinite = jnp.asarray(np.inf, jnp.float32)
@@ -261,7 +265,9 @@ def _reference_recipes(entries: dict[str, Any]) -> Recipes:
 def _reference_numbers(
     entries: dict[str, Any], kind: str, per_recipe: str, for_all: str, orders: list[Recipe]
 ) -> Any:
-    """One number for all recipes or per recipe: the reference has three ways of giving them."""
+    """One number for all recipes, or one per recipe; the reference has three ways to specify
+    them.
+    """
     if entries.get(for_all):
         return entries[for_all]
     if entries.get(per_recipe):
@@ -290,7 +296,7 @@ _TURNED = {
 
 
 def _reference_start(layout: Layout, start_state: dict[str, Any]) -> World:
-    """The world of a reference state as a dictionary; positions there are `(x, y)`."""
+    """The world of a reference state, given as a dictionary with positions `(x, y)`."""
     tiles = np.asarray(layout.tiles)
     cells = layout.start.cells
     taken: set[tuple[int, int]] = set()
@@ -316,9 +322,9 @@ def _place(
     allowed: str,
     what: str,
 ) -> tuple[int, int]:
-    """A reference position as `(row, col)`, which is then taken.
+    """Converts a reference position to `(row, col)`, and adds it to `taken`.
 
-    **Raises:** `LayoutError` when nothing can be there.
+    **Raises:** `LayoutError` when the object or cook cannot be there.
     """
     height, width = tiles.shape
     col, row = position if len(position) == 2 else (-1, -1)
@@ -343,7 +349,7 @@ def _direction(orientation: Any) -> Direction:
 
 
 def _put(layout: Layout, cells: Cell, holder: dict[str, Any], at: tuple[int, int]) -> Cell:
-    """The cells with one more object of a reference state."""
+    """Adds one object of a reference state to the cells."""
     names = [ingredient["name"] for ingredient in holder.get("_ingredients") or ()]
     onions, tomatoes = names.count("onion"), names.count("tomato")
     is_soup, in_pot = holder["name"] == "soup", layout.tiles[at] == Tile.POT

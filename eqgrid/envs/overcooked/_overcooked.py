@@ -1,4 +1,4 @@
-"""Overcooked: a kitchen put together from parts of the grid engine."""
+"""Overcooked, composed of parts of the grid engine."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,27 +38,28 @@ REFERENCE_SHAPING = {
     "soup_plating": 5.0,
     "useful_dish_pickup": 3.0,
 }
-"""What the reference simulator pays for steps towards a soup (its `BASE_REW_SHAPING_PARAMS`)."""
+"""The shaping rewards of the reference simulator (its `BASE_REW_SHAPING_PARAMS`)."""
 
 TRAINING_SHAPING = {
     "onion_potting": 3.0,
     "tomato_potting": 3.0,
-    "soup_pickup": 3.0,  # plating is one
+    "soup_pickup": 3.0,  # includes plating
     "soup_drop": -3.0,
     "useful_dish_pickup": 3.0,
 }
-"""What a cook is paid by the command lines: who puts a soup down gives back what it was paid for.
-Cooks that keep it may learn to put every soup on a counter, which frees their hands for the next
-one, and never deliver any.
+"""The default shaping rewards of the command-line programs: dropping a soup costs the reward for
+picking it up. Without this penalty, cooks may learn to put every soup on a counter, which frees
+their hands for the next one, and never to deliver any.
 
-Source of the idea: a shaped reward that is a difference of potentials changes no best policy (Ng,
-Harada and Russell 1999, "Policy invariance under reward transformations")."""
+The idea comes from potential-based shaping, which does not change the optimal policies (Ng,
+Harada and Russell 1999, "Policy invariance under reward transformations").
+"""
 
 ACTIONS: tuple[Action, ...] = (*MOVES, Stay(), Use("interact"))
 """North, south, east, west, stay and interact."""
 
 STAY, INTERACT = 4, 5
-"""The numbers of two of the `ACTIONS`; those of the moves are directions."""
+"""The indices of two of the `ACTIONS`; those of the moves equal their `Direction`."""
 
 RULES: tuple[AbstractInteraction, ...] = (
     PutDown(),
@@ -71,15 +72,15 @@ RULES: tuple[AbstractInteraction, ...] = (
     Plate(),
     Deliver(),
 )
-"""What cooks do in both games."""
+"""The interaction rules that both dynamics share."""
 
 DYNAMICS: dict[str, tuple[AbstractPhase, ...]] = {
     "classic": (Interact(RULES), Go(JointCollision()), Tick((StartWhenFull(), Cook()))),
     "interactive": (Interact((*RULES, StartCooking())), Go(JointCollision()), Tick((Cook(),))),
 }
-"""The phases of both games: the one of 2019 and the one of 2020.
+"""The phases of a step by dynamics: those of Overcooked-AI from 2019 and from 2020.
 
-Source of the collisions: `OvercookedGridworld._handle_collisions` of Overcooked-AI."""
+Source of the collision rule: `OvercookedGridworld._handle_collisions` of Overcooked-AI."""
 
 
 def Overcooked(
@@ -91,27 +92,25 @@ def Overcooked(
     starts: tuple[AbstractStart, ...] = (),
     shaping: Mapping[str, Real[ArrayLike, ""]] = REFERENCE_SHAPING,
 ) -> GridWorld:
-    """Cooks share a kitchen and deliver soups.
+    """Builds an Overcooked environment, in which cooks share a kitchen and deliver soups.
 
     Every cook has six actions: go north, south, east or west, stay, interact; any other number
-    means stay. The reward is what the whole team earned by deliveries. An episode is cut, never
-    finished, after `horizon` steps.
+    means stay. All cooks get the same reward, the value of all soups that are delivered in the
+    step. Episodes do not terminate, but are truncated after `horizon` steps.
 
     **Arguments:**
 
-    - `layout`: the kitchen: a name, a text, a file or a `Layout`; see `load_layout`.
-    - `dynamics`: `"classic"`: a pot starts by itself when it holds three ingredients;
-        `"interactive"`: a cook with empty hands starts it, with one to three.
-    - `horizon`: steps in an episode.
-    - `observation`: `"planes"` or `"features96"`, both bit-equal to the reference's, `"features"`,
-        or a Module of your own.
-    - `starts`: what is random about the start of an episode, applied in this order; nothing by
-        default.
-    - `shaping`: what each event of `EVENT_NAMES` adds to the shaped reward of the cook that caused
-        it.
+    - `layout`: the kitchen: a name, a text, a path or a `Layout`; see `load_layout`.
+    - `dynamics`: `"classic"`: a pot with three ingredients starts by itself; `"interactive"`: a
+        cook with empty hands starts a pot with one to three ingredients.
+    - `horizon`: the number of steps in an episode.
+    - `observation`: `"planes"` or `"features96"`, both bitwise equal to those of Overcooked-AI,
+        `"features"`, or an `AbstractObservation` of your own.
+    - `starts`: random changes to the initial state, applied in this order; none by default.
+    - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the cook
+        that caused it.
 
-    **Raises:** `ValueError` (a `LayoutError` for the kitchen) with one sentence that says what to
-    do.
+    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
     if dynamics not in DYNAMICS:
         raise ValueError(f"There are no dynamics {dynamics!r}: choose {' or '.join(DYNAMICS)}.")

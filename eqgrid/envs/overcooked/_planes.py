@@ -1,11 +1,11 @@
-"""The reference's 26 planes, as columns of `Planes`."""
+"""The 26 planes of Overcooked-AI's lossless state encoding, as columns of `Planes`."""
 
 import numpy as np
 
 from ...grid import Column, Direction, Planes, Views
 
 LAST_STEPS = 40
-"""How many last steps the last plane marks, and one more."""
+"""The last plane is 1 when fewer steps than this are left."""
 
 
 def _own(direction: Direction) -> Column:
@@ -37,7 +37,7 @@ def _contents(views: Views) -> np.ndarray:
 
 
 def _waits(views: Views) -> np.ndarray:
-    """Whether this is a pot that has not been started."""
+    """Whether the cell is a pot that has not been started."""
     return views.is_tile("pot") & (views.timer < 0)
 
 
@@ -72,30 +72,31 @@ LOSSLESS_COLUMNS: tuple[Column, ...] = (
     _object("tomato"),
     lambda views: views.last_steps,
 )
-"""What each of the 26 planes marks; see `lossless_planes`. A game that adds to the kitchen may add
-columns of its own: `Planes((*LOSSLESS_COLUMNS, ...), last_steps=LAST_STEPS)`."""
+"""The columns of the 26 planes; see `lossless_planes`. Games that extend Overcooked may add
+columns: `Planes((*LOSSLESS_COLUMNS, ...), last_steps=LAST_STEPS)`.
+"""
 
 
 def lossless_planes(radius: int | None = None) -> Planes:
-    """The 26 planes of `lossless_state_encoding` in Overcooked-AI, here `[agents, row, col,
-    plane]`.
+    """The 26 planes of `lossless_state_encoding` in Overcooked-AI, here `agents rows cols planes`.
 
-    | plane | what it marks |
+    | plane | contents |
     |---|---|
-    | 0, 1 | where one is, where the others are |
-    | 2-5, 6-9 | the same by direction (north, south, east, west), one's own and the others' |
+    | 0, 1 | the position of the cook itself, and of the other cook |
+    | 2-5, 6-9 | the same by direction (north, south, east, west), for the cook and the other one |
     | 10-15 | pots, counters, onion, tomato and dish dispensers, serving hatches |
     | 16, 17 | onions and tomatoes in pots that have not been started |
-    | 18, 19 | onions and tomatoes in all other soups, held ones too |
+    | 18, 19 | onions and tomatoes in all other soups, including held ones |
     | 20 | steps until the soup in a pot is ready (at most 255) |
     | 21 | ready soups |
     | 22-24 | dishes, onions, tomatoes, on counters and in hands |
     | 25 | ones everywhere when fewer than 40 steps are left |
 
-    The reference knows two cooks only; with more, the planes of "the other" mark all others.
+    The reference supports two cooks only; with more, the planes of "the other cook" mark all
+    others.
 
     **Arguments:**
 
-    - `radius`: how far a cook sees, in cells; the whole kitchen unless given.
+    - `radius`: the range of sight in cells; the whole kitchen by default.
     """
     return Planes(LOSSLESS_COLUMNS, radius, last_steps=LAST_STEPS)

@@ -1,4 +1,4 @@
-"""The best plans that are known, as they are kept with the package, and what they earn."""
+"""The best known plans, which are stored with the package, and their returns."""
 
 import dataclasses
 import functools
@@ -16,20 +16,20 @@ from ...grid import GridWorld, World
 from ._layouts import REFERENCE_NAMES
 
 PLANS_FILE = Path(__file__).parent / "plans.json"
-"""Where the plans that are kept with the package are."""
+"""The path of the plans that are stored with the package."""
 
 
 @final
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What two cooks do from the start of an episode to its end, and what that earns.
+    """The actions of two cooks in one episode, and their return.
 
-    - `layout`, `dynamics`, `horizon`: where it is played.
+    - `layout`, `dynamics`, `horizon`: the environment.
     - `counters`: `(row, col)` of the counters that the search could use.
-    - `value`: what it earns: the best possible return with no other counters in use.
-    - `upper`: a proven upper bound of the return with all counters in use; `None` where there is
-        none. Where it is the value, the plan is the best of all.
-    - `actions`: the actions of each cook, as digits.
+    - `value`: the return of the plan, which is optimal if no other counters are used.
+    - `upper`: a proven upper bound on the return with all counters in use, or `None`. If it equals
+        `value`, the plan is optimal.
+    - `actions`: the actions of each cook, as a string of digits.
     """
 
     layout: str
@@ -42,13 +42,13 @@ class Plan:
 
     @classmethod
     def from_dict(cls, entries: dict[str, Any]) -> "Plan":
-        """Reads what `to_dict` wrote."""
+        """Builds a plan from the output of `to_dict`."""
         counters = tuple((row, col) for row, col in entries["counters"])
         first, second = entries["actions"]
         return cls(**{**entries, "counters": counters, "actions": (first, second)})
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain values, for JSON."""
+        """The plan as plain values, for JSON."""
         return dataclasses.asdict(self)
 
     @property
@@ -57,25 +57,25 @@ class Plan:
 
     @property
     def is_best(self) -> bool:
-        """Whether it is proven that nothing earns more."""
+        """Whether the plan is proven to be optimal."""
         return self.upper == self.value
 
     def joint_actions(self) -> Int32[Array, "steps 2"]:
-        """The actions for the environment."""
+        """The actions of both cooks in each step, as integers."""
         columns = [[int(digit) for digit in digits] for digits in self.actions]
         return jnp.asarray(np.asarray(columns, np.int32).T)
 
 
 @functools.cache
 def stored_plans() -> dict[tuple[str, str, int], Plan]:
-    """The plans that are kept with the package, by layout, dynamics and horizon."""
+    """The plans that are stored with the package, by layout, dynamics and horizon."""
     entries = json.loads(PLANS_FILE.read_text(encoding="utf-8"))
     plans = [Plan.from_dict(entry) for entry in entries]
     return {plan.key: plan for plan in plans}
 
 
 def best_known_return(layout: str, dynamics: str, horizon: int) -> float | None:
-    """What the stored plan of a kitchen, by either of its names, earns, if there is one."""
+    """The return of the stored plan for a kitchen, or `None`; `layout` may be either name of it."""
     plan = stored_plans().get((REFERENCE_NAMES.get(layout, layout), dynamics, horizon))
     return None if plan is None else plan.value
 
@@ -84,9 +84,9 @@ def best_known_return(layout: str, dynamics: str, horizon: int) -> float | None:
 def replay(
     env: GridWorld, actions: Int[Array, "steps agents"]
 ) -> tuple[PyTree[Shaped[Array, "..."]], Float32[Array, " steps"]]:
-    """Plays actions in a kitchen, from the layout's own start.
+    """Plays actions in a kitchen, from the default initial state of the layout.
 
-    **Returns:** the states before each step, and what the team earned in it.
+    **Returns:** the states before each step, and the team reward of each step.
     """
 
     def step(world: World, action: Int[Array, " agents"]) -> tuple[World, tuple[World, Array]]:

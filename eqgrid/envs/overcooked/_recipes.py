@@ -1,4 +1,4 @@
-"""What a soup is worth and how long it cooks, by what is in it."""
+"""Recipes: the values and cook times of soups by their contents."""
 
 from collections.abc import Iterable, Mapping
 from itertools import combinations_with_replacement
@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Float32, Int16, Shaped, UInt8
 from ._contents import MAX_INGREDIENTS, soup_index
 
 _SIZE = MAX_INGREDIENTS + 1
-_LARGEST = 1e30  # less than the largest float32, also after a bonus
+_LARGEST = 1e30  # below the largest float32, even times a bonus factor
 
 Number = float | int
 Recipe = tuple[str, ...]
@@ -27,14 +27,16 @@ ALL_RECIPES: tuple[Recipe, ...] = tuple(
 
 @final
 class Recipes(eqx.Module):
-    """Everything that depends on what is in a soup, as tables indexed `[onions, tomatoes]`.
+    """The properties of soups that depend on their contents, as tables indexed
+    `[onions, tomatoes]`.
 
-    All of it is array leaves, so that values and cook times can be varied or annealed.
+    All of them are array leaves, so that values and cook times can be varied or annealed.
 
-    - `value`: what a delivered soup pays.
-    - `cook_time`: how many steps it cooks.
+    - `value`: the reward for a delivered soup.
+    - `cook_time`: the number of steps that it cooks.
     - `ordered`: whether it pays at all.
     - `bonus`: whether it pays `bonus_factor` times its value.
+    - `bonus_factor`: the factor for bonus orders.
     """
 
     value: Float32[Array, "onions tomatoes"]
@@ -53,15 +55,15 @@ class Recipes(eqx.Module):
     ):
         """**Arguments:**
 
-        - `orders`: the recipes that pay; none means all nine.
-        - `bonus_orders`: the recipes that pay `bonus_factor` times their value; each must be
-            ordered.
-        - `values`, `cook_times`: one number for all recipes, or one for each; a recipe that is not
-            named is worth 20 and cooks for 20 steps.
+        - `orders`: the recipes that pay; all nine if empty.
+        - `bonus_orders`: the recipes that pay `bonus_factor` times their value; each must be in
+            `orders`.
+        - `values`, `cook_times`: one number for all recipes, or a dict by recipe; recipes that are
+            not in the dict are worth 20 and cook for 20 steps.
+        - `bonus_factor`: the factor for `bonus_orders`.
 
-        **Raises:** `ValueError` when a recipe does not exist, a bonus order is not ordered, a value
-        or the bonus factor is no finite number, or a cook time is no whole number between 1 and
-        1000 steps.
+        **Raises:** `ValueError` when a recipe is invalid, a bonus order is not ordered, a value or
+        the bonus factor is not a finite number, or a cook time is not an integer from 1 to 1000.
         """
         orders = tuple(orders) or ALL_RECIPES
         bonus_orders = tuple(bonus_orders)
@@ -80,7 +82,7 @@ class Recipes(eqx.Module):
         self.bonus_factor = jnp.asarray(bonus_factor, jnp.float32)
 
     def payoff(self, soup: UInt8[Array, ""]) -> Float32[Array, ""]:
-        """What delivering a soup, given as its code, pays the team."""
+        """The team's reward for delivering a soup, which is given as its code."""
         value = look_up(self.value, soup)
         factor = jnp.where(look_up(self.bonus, soup), self.bonus_factor, 1.0)
         return jnp.where(look_up(self.ordered, soup), value * factor, 0.0)
@@ -89,7 +91,7 @@ class Recipes(eqx.Module):
 def look_up(
     table: Shaped[Array, "onions tomatoes"], soup: UInt8[Array, "*soups"]
 ) -> Shaped[Array, "*soups"]:
-    """The entries of `table` for soups, given as codes."""
+    """The entries of a table for soups, which are given as codes."""
     return table.reshape(-1)[soup_index(soup)]
 
 

@@ -1,4 +1,4 @@
-"""The reference's vector for every cook, which recorded human policies were trained on."""
+"""The feature vector of Overcooked-AI, on which published human models were trained."""
 
 import functools
 from typing import final
@@ -27,39 +27,42 @@ from ._ways import FAR, STEPS, around, spread
 _HELD = (Item.ONION, Item.SOUP, Item.DISH, Item.TOMATO)
 _SOURCES = (Tile.ONION_DISPENSER, Tile.TOMATO_DISPENSER, Tile.DISH_DISPENSER, Tile.SERVING)
 _NOWHERE = -1
-_BATCH = 256  # cells from which distances are computed at once
+_BATCH = 256  # the number of cells from which distances are computed at once
 
 
 @final
 class ReferenceFeatures(AbstractObservation):
-    """The vector of `OvercookedGridworld.featurize_state` in Overcooked-AI, as `float32`: 96
-    numbers for two cooks.
+    """The feature vector of `OvercookedGridworld.featurize_state` in Overcooked-AI, as `float32`:
+    96 numbers for two cooks.
 
-    Every cook sees its own numbers, those of every other cook in their order, `(col, row)` from
-    itself to every other cook, and its own `(col, row)`. The numbers of one cook are:
+    The vector of a cook consists of its own features, those of every other cook in their order, the
+    `(col, row)` offset to every other cook, and its own `(col, row)`. The features of one cook are:
 
-    | numbers | what they say |
+    | numbers | meaning |
     |---|---|
-    | 4 | where it faces: north, south, east, west |
-    | 4 | what it holds: an onion, a soup, a dish, a tomato |
-    | 6 | `(col, row)` to the nearest dispenser of onions, tomatoes, dishes; zeros if it holds one |
-    | 2, 2 | zeros; onions and tomatoes in the soup that it holds |
+    | 4 | its direction: north, south, east, west |
+    | 4 | the held item: onion, soup, dish, tomato |
+    | 6 | `(col, row)` to the nearest dispenser of onions, tomatoes, dishes; 0 if it holds that item
+    |
+    | 2, 2 | zeros; onions and tomatoes in the held soup |
     | 2, 2 | `(col, row)` to the nearest serving hatch; zeros |
-    | 10 for each pot | see below; all zeros where no further pot can be reached |
+    | 10 per pot | see below; zeros if there is no further pot that can be reached |
     | 4 | whether there is no floor to the north, south, east, west |
 
-    The numbers of a pot, nearest first: whether it exists, is empty, is full or started, cooks, is
-    ready; its onions, its tomatoes, the steps until it is ready; `(col, row)` to it.
+    The features of a pot, nearest first, are: whether it exists, is empty, is full or started, is
+    cooking, is ready; its onions, its tomatoes, the steps until it is ready; and `(col, row)` to
+    it.
 
-    "Nearest" counts the steps and turns until the cook faces the tile, as if it were alone; of
-    equally near ones the first counts, row by row from the top left. What cannot be reached is
-    zeros. The zeros in the table are for what lies on counters: the planner that the reference
-    makes by default (`NO_COUNTERS_PARAMS`) finds no way to a counter. Policies were trained so.
+    "Nearest" is by the number of moves and turns until the cook faces the tile, as if there were no
+    other cooks; ties go to the first cell in row-major order. The features of something that cannot
+    be reached are 0. The zeros in the table stand for items on counters: the reference's default
+    planner (`NO_COUNTERS_PARAMS`) finds no path to a counter, and policies were trained with these
+    zeros.
 
-    - `tiles`: what is built where, in the layout that the table is for.
-    - `nearest`: a table of `(row, col)` of the nearest sources and pots, for every cell and
-        direction that a cook may have; -1 where there is none. In other layouts, as when they are
-        drawn for every episode, the same is searched for in every step, which takes longer.
+    - `tiles`: the tiles of the layout for which `nearest` was computed.
+    - `nearest`: a table of `(row, col)` of the nearest sources and pots for every position and
+        direction of a cook; -1 where there is none. In other layouts, as with a random layout per
+        episode, they are searched for in every step, which takes longer.
     """
 
     tiles: UInt8[Array, "*batch height width"]
@@ -68,11 +71,11 @@ class ReferenceFeatures(AbstractObservation):
     def __init__(self, layout: Layout, num_pots: int = 2):
         """**Arguments:**
 
-        - `layout`: where the cooks are.
-        - `num_pots`: how many pots a cook sees.
+        - `layout`: the kitchen.
+        - `num_pots`: the number of pots in the features of a cook.
 
         **Raises:** `ValueError` for a kitchen with one cook, for which the reference has no such
-        vector, and for a number of pots below 1.
+        vector, and for `num_pots` below 1.
         """
         if layout.num_agents < 2:
             raise ValueError(
@@ -99,7 +102,7 @@ class ReferenceFeatures(AbstractObservation):
     def _places(
         self, tiles: UInt8[Array, "height width"], bodies: Bodies
     ) -> Int8[Array, "agents places 2"]:
-        """Where the nearest sources and pots of each cook are."""
+        """`(row, col)` of the nearest sources and pots of each cook."""
         num_pots = self.nearest.shape[-2] - len(_SOURCES)
         if tiles.shape != self.tiles.shape:
             return _search(num_pots, tiles, self.nearest, bodies)
@@ -122,7 +125,7 @@ def _search(
     nearest: Int8[Array, "..."],
     bodies: Bodies,
 ) -> Int8[Array, "agents places 2"]:
-    """What the table would say if it were for these tiles."""
+    """The entries that the table would have for these tiles."""
 
     def of_cook(position: Int8[Array, "2"], direction: Int8[Array, ""]) -> Array:
         return _nearest(tiles, num_pots, position)[direction]
@@ -144,11 +147,11 @@ def _tabulate(
 def _nearest(
     tiles: UInt8[Array, "height width"], num_pots: int, position: Int8[Array, "2"]
 ) -> Int8[Array, "directions places 2"]:
-    """`(row, col)` of the sources and pots that are the nearest to one cell, by direction."""
+    """`(row, col)` of the nearest sources and pots from one cell, by direction."""
     height, width = tiles.shape
     costs = _costs(_steps_from(tiles == Tile.FLOOR, position)).astype(jnp.int32)
     number = jnp.arange(height * width, dtype=jnp.int32).reshape(1, height, width)
-    order = costs * (height * width) + number  # so no two are alike, and the first of equals wins
+    order = costs * (height * width) + number  # all differ, and of equal costs the first cell wins
     nowhere = np.int32(FAR * height * width)
     found = []
     for tile, count in (*((source, 1) for source in _SOURCES), (Tile.POT, num_pots)):
@@ -163,15 +166,15 @@ def _nearest(
 
 
 def _costs(steps: Int16[Array, "height width"]) -> Int16[Array, "directions height width"]:
-    """How many moves and turns it takes, for each direction in which a cook faces now, until it
-    stands beside a cell and faces it. A move ends facing its direction, and a move towards what is
-    solid only turns.
+    """The number of moves and turns, for each current direction of a cook, until it stands next to
+    each cell and faces it. A cook faces the direction of its last move, and a move towards a solid
+    cell only turns it.
 
     Source: `MotionPlanner.min_cost_to_feature` of Overcooked-AI, which adds the interaction.
 
     **Arguments:**
 
-    - `steps`: how many moves it takes to every cell of the floor.
+    - `steps`: the number of moves to every floor cell.
     """
     best = jnp.full((len(Direction), *steps.shape), FAR, jnp.int16)
     for facing, step in enumerate(STEPS):
@@ -187,7 +190,7 @@ def _costs(steps: Int16[Array, "height width"]) -> Int16[Array, "directions heig
 def _shift(
     steps: Int16[Array, "height width"], step: Int32[np.ndarray, "2"]
 ) -> Int16[Array, "height width"]:
-    """What is one `step` before each cell."""
+    """For each cell, the value of the cell one `step` before it."""
     height, width = steps.shape
     wide = jnp.pad(steps, 2, constant_values=FAR)
     row, col = (2 - step).tolist()
@@ -197,7 +200,7 @@ def _shift(
 def _steps_from(
     floor: Bool[Array, "height width"], position: Int8[Array, "2"]
 ) -> Int16[Array, "height width"]:
-    """How many moves it takes from a position to every cell of the floor."""
+    """The number of moves from a position to every floor cell."""
     first = jnp.full(floor.shape, FAR, jnp.int16).at[position[0], position[1]].set(0)
     return spread(floor, first, jnp.ones((), jnp.int16))
 
@@ -205,7 +208,7 @@ def _steps_from(
 def _see(
     layout: Layout, cells: Cell, body: Bodies, places: Int8[Array, "places 2"]
 ) -> Float32[Array, " numbers"]:
-    """The numbers of one cook."""
+    """The features of one cook."""
     here, place = body.position.astype(jnp.int32), places.astype(jnp.int32)
     exists = place[:, 0] != _NOWHERE
     way = jnp.where(exists[:, None], place - here[None], 0)[:, ::-1]
@@ -231,7 +234,7 @@ def _see(
 def _look_into(
     cells: Cell, pots: Int32[Array, "pots 2"], ways: Int32[Array, "pots 2"]
 ) -> Float32[Array, "pots 10"]:
-    """The numbers of pots."""
+    """The features of pots."""
     soup, timer = jax.vmap(get_cell, in_axes=(None, 0))((cells.object, cells.clock), pots)
     size, started = soup_size(soup), timer != IDLE
     full = started | (size == MAX_INGREDIENTS)
