@@ -1,4 +1,4 @@
-"""States of the reference simulator, as dictionaries, to worlds and back."""
+"""Conversion between worlds and states of Overcooked-AI, given as dictionaries."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,39 +21,42 @@ _ORIENTATIONS = {
 _ORIENTATION_OF = {direction: pair for pair, direction in _ORIENTATIONS.items()}
 _OBJECTS = {item.name.lower(): item for item in Item if item != Item.NOTHING}
 _OLD_COOK_TIME = 20
-"""From this number of steps on, a soup in the old form is ready."""
+"""The number of steps after which a soup in the old form is ready."""
 
 _Place = tuple[int, int]
 _CookTimes = Int16[np.ndarray, "onions tomatoes"]
 
 
 def world_from_reference(state: Mapping[str, Any], layout: Layout) -> World:
-    """The world that a state of Overcooked-AI describes.
+    """Converts a state of Overcooked-AI to a world.
 
-    A `World` has no orders, which belong to the layout, and does not know in which order things
-    were put somewhere. A soup that has cooked for longer than its time is ready, no more.
+    A `World` has no orders, which are part of the layout, and does not store in which order
+    ingredients were added. A soup that has cooked for longer than its cook time is simply ready.
 
     **Arguments:**
 
-    - `state`: what `OvercookedState.to_dict` gives, also after it was JSON, or the older form of
-        the recorded games of 2019: objects by their place, and soups with a `"state"`. Keys that
-        the reference does not read are not read here.
-    - `layout`: the kitchen that the state is of.
+    - `state`: the output of `OvercookedState.to_dict`, also after a round trip through JSON, or the
+        older form of the games recorded in 2019: objects by position, and soups with a `"state"`.
+        Keys that the reference ignores are ignored here, too.
+    - `layout`: the kitchen of the state.
 
-    **Raises:** `ValueError` with one sentence when a key is missing, something is where it cannot
-    be, or the cooks, orders or cook times are not those of the layout.
+    **Raises:** `ValueError` when a key is missing, an object or a cook is in an impossible place,
+    or the cooks, orders or cook times are not those of the layout.
     """
     return _as_world(_read_state(state, layout), layout)
 
 
 def worlds_from_reference(states: Sequence[Mapping[str, Any]], layout: Layout) -> World:
-    """Many states at once, such as a recorded game, which takes less time than one by one.
+    """Converts many states at once, such as a recorded game, which is faster than one by one.
 
-    **Arguments:** as of `world_from_reference`, but at least one state.
+    **Arguments:**
 
-    **Returns:** a world whose arrays lead with one more axis, as long as `states`.
+    - `states`: at least one state, in a form that `world_from_reference` accepts.
+    - `layout`: the kitchen of the states.
 
-    **Raises:** `ValueError` as `world_from_reference`, with the number of the state, from 0.
+    **Returns:** a world whose arrays have a leading axis of the length of `states`.
+
+    **Raises:** `ValueError` as `world_from_reference`, with the index of the state.
     """
     read = []
     for number, state in enumerate(states):
@@ -67,19 +70,19 @@ def worlds_from_reference(states: Sequence[Mapping[str, Any]], layout: Layout) -
 
 
 def world_to_reference(world: World, layout: Layout) -> dict[str, Any]:
-    """The state of Overcooked-AI that a world is, as `OvercookedState.to_dict` writes it.
+    """Converts a world to a state of Overcooked-AI, in the form of `OvercookedState.to_dict`.
 
-    Objects come row by row, and onions before tomatoes in a soup. When the reference reads such a
-    dictionary, a soup that has not been started gets the `"cook_time"` -1, and is ready as soon as
-    it is started: remove that key before the reference plays on.
+    Objects are in row-major order, and onions come before tomatoes in a soup. When the reference
+    loads such a dictionary, a soup that has not been started gets the `"cook_time"` -1, and is
+    ready as soon as it is started: remove that key before the reference continues from it.
 
     **Arguments:**
 
     - `world`: one world.
-    - `layout`: the kitchen that it is in, which has the orders and cook times.
+    - `layout`: its kitchen, which has the orders and cook times.
 
-    **Raises:** `ValueError` for a batch, and for what the reference does not know, such as an
-    object of another game.
+    **Raises:** `ValueError` for a batch, and for anything that the reference does not support, such
+    as an object of another game.
     """
     if world.time.ndim:
         raise ValueError("These are several worlds: write them by `worlds_to_reference`.")
@@ -87,11 +90,14 @@ def world_to_reference(world: World, layout: Layout) -> dict[str, Any]:
 
 
 def worlds_to_reference(worlds: World, layout: Layout) -> list[dict[str, Any]]:
-    """Many worlds at once, such as an episode, which takes less time than one by one.
+    """Converts many worlds at once, such as an episode, which is faster than one by one.
 
-    **Arguments:** as of `world_to_reference`, but arrays lead with one more axis.
+    **Arguments:**
 
-    **Raises:** `ValueError` as `world_to_reference`, and for any other number of axes.
+    - `worlds`: worlds along one leading axis.
+    - `layout`: their kitchen, which has the orders and cook times.
+
+    **Raises:** `ValueError` as `world_to_reference`, and for any other number of leading axes.
     """
     if worlds.time.ndim != 1:
         raise ValueError(f"Worlds need one more axis, but these have {worlds.time.ndim} more.")
@@ -100,7 +106,7 @@ def worlds_to_reference(worlds: World, layout: Layout) -> list[dict[str, Any]]:
 
 
 class _Arrays(NamedTuple):
-    """The arrays of a world, on the host."""
+    """The arrays of a world as NumPy arrays."""
 
     codes: UInt8[np.ndarray, "*batch height width"]
     timers: Int16[np.ndarray, "*batch height width"]
@@ -118,7 +124,7 @@ def _leaves(world: World) -> tuple[Any, ...]:
 
 
 def _as_world(arrays: _Arrays, layout: Layout) -> World:
-    """The start of a layout with other arrays, which may lead with one more axis."""
+    """The initial world of a layout with other arrays, which may have a leading axis."""
     return eqx.tree_at(_leaves, layout.start, tuple(map(jnp.asarray, arrays)))
 
 
@@ -155,7 +161,7 @@ def _counts(names: Sequence[str]) -> _Place:
 
 
 def _rank(recipe: Recipe) -> int:
-    """Where the reference puts a recipe in a list of orders; its `Recipe.__int__`."""
+    """The sort key of a recipe in the reference's lists of orders; its `Recipe.__int__`."""
     onions, tomatoes = _counts(recipe)
     number = onions + RADIX * tomatoes
     return number * (1 + RADIX**2) if onions and tomatoes else number
@@ -190,14 +196,14 @@ def _whole(number: Any, limit: int, what: str, least: int = 0) -> int:
 
 
 def _pair(pair: Any, what: str) -> _Place:
-    """Two numbers of the reference, which says `(col, row)`."""
+    """Two integers of the reference, such as a position `(col, row)`."""
     if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
         raise ValueError(f"{what} must be two numbers, but is {pair!r:.60}.")
     return _whole(pair[0], 2**31, what, -(2**31)), _whole(pair[1], 2**31, what, -(2**31))
 
 
 def _place(position: Any, shape: tuple[int, ...]) -> _Place:
-    """A position of the reference as `(row, col)`."""
+    """Converts a position of the reference to `(row, col)`."""
     col, row = _pair(position, "A position")
     if not (0 <= row < shape[0] and 0 <= col < shape[1]):
         raise ValueError(f"The position {(col, row)} is outside the grid of the layout.")
@@ -209,7 +215,9 @@ def _named(at: _Place) -> str:
 
 
 def _check_orders(state: Mapping[str, Any], layout: Layout) -> None:
-    """An older state has no orders, and none means all recipes to the reference."""
+    """Checks that the orders are those of the layout. States in the older form have no orders,
+    and an empty list means all recipes in the reference.
+    """
     for key, marks in (
         ("all_orders", np.asarray(layout.params.ordered)),
         ("bonus_orders", np.asarray(layout.params.bonus)),
@@ -229,7 +237,7 @@ def _check_orders(state: Mapping[str, Any], layout: Layout) -> None:
 def _read_player(
     player: Any, tiles: UInt8[np.ndarray, "height width"], times: _CookTimes
 ) -> tuple[_Place, Direction, int]:
-    """Where a player is, where it faces, and the code of what it holds."""
+    """The position and the direction of a player, and the code of the object that it holds."""
     at = _place(_get(player, "position", "A player"), tiles.shape)
     if tiles[at] != Tile.FLOOR:
         raise ValueError(f"The state has a player at {_named(at)}, where there is no floor.")
@@ -249,7 +257,7 @@ def _read_player(
 
 
 def _read_object(thing: Any, times: _CookTimes) -> tuple[int, int]:
-    """The code of an object, and the steps until it is ready."""
+    """The code of an object, and the steps until it is ready: `IDLE` if it is not cooking."""
     name = _get(thing, "name", "An object")
     if not isinstance(name, str) or name not in _OBJECTS:
         raise ValueError(
@@ -283,14 +291,14 @@ def _read_object(thing: Any, times: _CookTimes) -> tuple[int, int]:
 
 
 def _read_soup(soup: Mapping[str, Any]) -> tuple[list[Any], int]:
-    """What is in a soup, and for how long it has cooked."""
+    """The ingredients of a soup, and for how many steps it has cooked: `IDLE` if not started."""
     parts = _as_list(_get(soup, "_ingredients", "A soup"), "'_ingredients'")
     tick = _whole(soup.get("cooking_tick", IDLE), 2**31, "The 'cooking_tick' of a soup", IDLE)
     return [_get(part, "name", "An ingredient") for part in parts], tick
 
 
 def _read_old_soup(soup: Mapping[str, Any]) -> tuple[list[Any], int]:
-    """The same of a soup of 2019, which says 0 for one that has not been started."""
+    """The same for a soup in the form of 2019, where 0 steps mean that it is not started."""
     parts = _as_list(soup["state"], "'state' of a soup")
     if len(parts) != 3:
         raise ValueError(
@@ -303,7 +311,7 @@ def _read_old_soup(soup: Mapping[str, Any]) -> tuple[list[Any], int]:
 
 
 def _check_object(code: int, timer: int, at: _Place, tile: Tile | None) -> None:
-    """Refuses an object where it cannot be: on a tile, or in a hand (`None`)."""
+    """Checks that an object can be on a kind of tile, or in a hand (`tile` is `None`)."""
     is_soup = code >= Item.SOUP
     if tile not in (None, Tile.COUNTER, Tile.POT) or (tile == Tile.POT and not is_soup):
         raise ValueError(

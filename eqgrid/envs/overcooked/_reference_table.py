@@ -1,4 +1,4 @@
-"""Episodes in a kitchen as a table with the columns of Overcooked-AI's human data, and back."""
+"""Conversion between episodes and tables with the columns of Overcooked-AI's human data."""
 
 import itertools
 import json
@@ -27,26 +27,27 @@ def trajectories_to_reference(
     trial_ids: Sequence[str] | None = None,
     players: Sequence[Sequence[str]] | None = None,
 ) -> dict[str, list[Any]]:
-    """Episodes as the table in which Overcooked-AI keeps human games, one row for every step.
+    """Converts episodes to a table in the format of Overcooked-AI's human games, one row per step.
 
     The columns are `state`, `joint_action`, `reward`, `time_left`, `score`, `time_elapsed`,
     `cur_gameloop`, `layout`, `layout_name`, `trial_id`, `player_0_id`, ..., `player_0_is_human`,
-    ..., in this order. Texts are JSON as there; `score` counts the reward of the row, and
-    `cur_gameloop` begins with 1. Times are numbers of steps, since nobody plays by a clock, and no
-    player is human. Observations are left out: `env.observe` makes them of states.
+    ..., in this order. States, actions and layouts are JSON as in the reference; `score` includes
+    the reward of the row, and `cur_gameloop` starts at 1. Times are numbers of steps, since there
+    is no real time, and no player is human. Observations are left out: `env.observe` computes them
+    from states.
 
     Source: `src/human_aware_rl/static/human_data/README.md` of Overcooked-AI.
 
     **Arguments:**
 
     - `trajectories`: episodes in one kitchen.
-    - `layout`: that kitchen.
-    - `layout_name`: what to call it; the name that the reference has for it lets its programs
-        build it.
-    - `trial_ids`: a name for each episode; their numbers unless given.
+    - `layout`: the kitchen.
+    - `layout_name`: its name in the table; with the reference's own name, the reference can build
+        it.
+    - `trial_ids`: a name for each episode; its index by default.
     - `players`: the names of the players, for each episode.
 
-    **Raises:** `ValueError` when this is no kitchen, or the cooks are paid differently.
+    **Raises:** `ValueError` when the layout is not a kitchen, or the cooks' rewards differ.
     """
     _check_kitchen(layout)
     reward = np.asarray(trajectories.reward)
@@ -89,20 +90,21 @@ def trajectories_to_reference(
 def trajectories_from_reference(
     table: Mapping[str, Any], layout: Layout, *, layout_name: str | None = None
 ) -> Trajectories:
-    """The episodes in such a table: one that we wrote, or human games of Overcooked-AI.
+    """Converts a table in the format of Overcooked-AI's human games to episodes; the inverse of
+    `trajectories_to_reference`.
 
-    Every `trial_id` is an episode, and counts as cut after its last row. States are read as by
-    `world_from_reference`.
+    Every `trial_id` is an episode, which counts as truncated after its last row. States are
+    converted by `world_from_reference`.
 
     **Arguments:**
 
-    - `table`: a sequence for each column, such as a `DataFrame` of pandas. Needed are `state`,
-        `joint_action`, `reward`, `cur_gameloop`, `layout` and `trial_id`.
+    - `table`: a sequence for each column, such as a `DataFrame` of pandas. The columns `state`,
+        `joint_action`, `reward`, `cur_gameloop`, `layout` and `trial_id` are required.
     - `layout`: the kitchen.
-    - `layout_name`: read only the rows with this name, where there are several kitchens.
+    - `layout_name`: if given, only rows with this name are used, for tables with several kitchens.
 
-    **Raises:** `ValueError` with one sentence when a column is missing, a row cannot be read, or
-    the rows are not of this kitchen.
+    **Raises:** `ValueError` when a column is missing, a row is invalid, or the rows are not of this
+    kitchen.
     """
     _check_kitchen(layout)
     columns = _choose(table, layout_name)
@@ -131,17 +133,17 @@ def _check_kitchen(layout: Layout) -> None:
 
 
 def _steps(length: Int[np.ndarray, " episodes"]) -> Int[np.ndarray, " steps"]:
-    """The number of each step in its episode, from 1."""
+    """The number of each step within its episode, counted from 1."""
     return np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length) + 1
 
 
 def _grid(layout: Layout) -> list[list[str]]:
-    """What is built where, without cooks."""
+    """The characters of the tiles, row by row, without the cooks."""
     return [[KINDS.tiles[tile].char for tile in row] for row in np.asarray(layout.tiles).tolist()]
 
 
 def _choose(table: Mapping[str, Any], layout_name: str | None) -> dict[str, list[Any]]:
-    """The needed columns, and of them the rows with a name, if there is one.
+    """The required columns, restricted to the rows with `layout_name` if it is given.
 
     **Raises:** `ValueError` when a column is missing, or no row is left.
     """
@@ -169,7 +171,7 @@ def _parse(text: Any, row: int, what: str) -> Any:
 
 
 def _check_grid(text: Any, layout: Layout) -> None:
-    """Refuses rows of another kitchen; marks of cooks in the text do not count."""
+    """Checks that a row is of this kitchen; the marks of cooks in its grid are ignored."""
     grid = _parse(text, 0, "layout")
     rows = ["".join(map(str, row)) for row in grid] if isinstance(grid, list) else []
     plain = ["".join(" " if cell.isdigit() else cell for cell in row) for row in rows]
@@ -183,9 +185,9 @@ def _check_grid(text: Any, layout: Layout) -> None:
 def _order(
     trials: Sequence[Any], numbers: Sequence[Any]
 ) -> tuple[list[int], Int[np.ndarray, " episodes"]]:
-    """The rows in the order of their episodes, and how many each has.
+    """The rows grouped by episode and sorted by step, and the number of rows of each episode.
 
-    **Raises:** `ValueError` when an episode lacks a row.
+    **Raises:** `ValueError` when a row of an episode is missing or occurs twice.
     """
     rows_of: dict[Any, list[int]] = {}
     for row, trial in enumerate(trials):

@@ -1,4 +1,4 @@
-"""Whether the cooks of a kitchen can deliver any soup at all."""
+"""A necessary condition for a kitchen in which a soup can be delivered."""
 
 from collections.abc import Iterator
 
@@ -11,25 +11,26 @@ from ._recipes import ALL_RECIPES
 
 
 def find_obstacle(layout: Layout, dynamics: str) -> str | None:
-    """Says why nothing can ever be earned in a kitchen, if that is so.
+    """The reason why no soup can ever be delivered in a kitchen, if there is one.
 
-    Cooks walk on floor that is connected, and hand things to each other over counters and pots
-    that both can touch. Those who can hand things on must together reach a serving hatch, a pot,
-    dishes and every ingredient of some recipe that pays. The check is about what can be reached,
-    not about how long it takes or who is in the way.
+    Cooks walk on connected floor, and hand items over on counters and at pots that both can reach.
+    A group of cooks that can hand items over must together reach a serving hatch, a pot, dishes and
+    every ingredient of some recipe that pays. The check is only about reachability, not about time
+    or about cooks that block each other.
 
     **Arguments:**
 
-    - `layout`: the kitchen, with its own start.
-    - `dynamics`: as of `Overcooked`; in `"classic"` only soups of three ingredients are cooked.
+    - `layout`: the kitchen, with its default initial state.
+    - `dynamics`: as in `Overcooked`; with `"classic"`, only soups of three ingredients can be
+        cooked.
 
-    **Returns:** one sentence, or `None` where nothing stands in the way.
+    **Returns:** one sentence, or `None` if no obstacle is found.
     """
     tiles = np.asarray(layout.tiles)
     things = np.minimum(np.asarray(layout.start.cells.object), Item.SOUP)
     held = np.minimum(np.asarray(layout.start.bodies.held), Item.SOUP)
     if Item.SOUP in things or Item.SOUP in held:
-        return None  # it may be ready, and then only needs to be carried
+        return None  # it may be ready, and then only needs to be delivered
     recipes = _paying_recipes(layout, dynamics)
     if not recipes:
         return "No soup can be delivered: there is no order that pays and can be cooked."
@@ -54,11 +55,11 @@ def _paying_recipes(layout: Layout, dynamics: str) -> list[tuple[str, ...]]:
 
 
 def _teams(layout: Layout) -> Iterator[tuple[list[int], Bool[np.ndarray, "height width"]]]:
-    """The cooks who can hand things to each other, and the cells that they reach together."""
+    """The groups of cooks that can hand items over, and the cells that each group can reach."""
     tiles = np.asarray(layout.tiles)
     positions = np.asarray(layout.start.bodies.position)
     reached = [_reach(tiles == Tile.FLOOR, position) for position in positions]
-    # Cooks meet on floor, over a counter, or at a pot that one fills and another one empties.
+    # Cooks share floor, a counter, or a pot that one of them fills and another one empties.
     places = np.isin(tiles, (Tile.FLOOR, Tile.COUNTER, Tile.POT))
     left = set(range(len(reached)))
     while left:
@@ -75,7 +76,7 @@ def _teams(layout: Layout) -> Iterator[tuple[list[int], Bool[np.ndarray, "height
 def _reach(
     floor: Bool[np.ndarray, "height width"], position: Int[np.ndarray, "2"]
 ) -> Bool[np.ndarray, "height width"]:
-    """The floor that a cook can walk to, and all that can be touched from there."""
+    """The floor that is connected to a position, and all cells next to it."""
     reached = np.zeros_like(floor)
     reached[tuple(position)] = True
     while True:
@@ -90,7 +91,7 @@ def _reach(
 def _lacking(
     tiles: UInt8[np.ndarray, " cells"], items: set[int], recipes: list[tuple[str, ...]]
 ) -> list[str]:
-    """What a team misses among the tiles and things that it reaches."""
+    """The names of the things that a group needs but does not reach."""
     there = set(tiles.tolist())
     lacking = []
     if Tile.SERVING not in there:

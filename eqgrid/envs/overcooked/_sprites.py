@@ -1,4 +1,4 @@
-"""How a kitchen looks: a function for each kind, drawn with a `Pen`."""
+"""The sprites of Overcooked: one function for each kind, which draws with a `Pen`."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import numpy as np
 from ...grid import IDLE, NOTHING, AgentLook, Colour, Direction, Look, Number, Pen, Point, top_of
 from ._contents import MAX_INGREDIENTS, contents_of
 
-_COUNTDOWN = 0.3  # the height of its digits in cells
+_COUNTDOWN = 0.3  # the height of the digits in cells
 
 _FLOOR = ("#F3EADB", "#E9DDC9")
 _SKIN, _SKIN_EDGE = "#F7D3AE", "#9A6A42"
@@ -22,7 +22,7 @@ _READY, _COOKING = "#2FB45A", "#FF8A1F"
 _BROTH_ONION, _BROTH_TOMATO = (214, 158, 58), (205, 74, 44)
 
 
-# Things
+# Items.
 
 
 def _onion(pen: Pen, x: Number, y: Number, r: Number) -> None:
@@ -62,7 +62,7 @@ def _broth(onions: int, tomatoes: int) -> tuple[int, int, int]:
 
 
 def _ingredients(pen: Pen, x: Number, y: Number, r: Number, onions: int, tomatoes: int) -> None:
-    """The ingredients of a soup, side by side within a circle of radius `r`."""
+    """Draws the ingredients of a soup side by side in a circle of radius `r`."""
     draw = [_onion] * onions + [_tomato] * tomatoes
     ring = 0.0 if len(draw) == 1 else 0.5 * r
     for k, one in enumerate(draw):
@@ -89,11 +89,11 @@ def draw_dish(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> N
 
 
 def draw_soup(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-    """The variant of a soup is `4 * onions + tomatoes`."""
+    """Draws a soup, whose variant is `4 * onions + tomatoes`."""
     _soup(pen, x, y, radius * 1.12, *divmod(variant, MAX_INGREDIENTS + 1))
 
 
-# Tiles
+# Tiles.
 
 
 def _floor(pen: Pen, shade: int, open_sides: tuple[bool, bool, bool, bool]) -> None:
@@ -111,7 +111,7 @@ def _block(
     light: Colour,
     dark: Colour,
 ) -> None:
-    """A solid block seen slightly from the front."""
+    """Draws a solid block, seen slightly from the front."""
     top = top_of(open_sides)
     pen.box(0, 0, 1, 1, fill=dark)
     pen.box(0, 0, 1, top, fill=fill)
@@ -167,7 +167,7 @@ def _dish_stack(pen: Pen, y: Number) -> None:
 
 
 def _hatch(pen: Pen, open_sides: tuple[bool, bool, bool, bool]) -> None:
-    """Where soups are delivered: a bright counter with a bell on it."""
+    """Draws a serving hatch: a bright counter with a bell on it."""
     _block(pen, open_sides, fill="#3FA7A0", light="#7FD0C8", dark="#1F6963")
     top = top_of(open_sides)
     y = top / 2 + 0.02
@@ -222,7 +222,7 @@ def draw_wall(pen: Pen, look: Look) -> None:
     pen.box(0, 0, 1, 1, fill="#343A46")
 
 
-# Pots
+# Pots.
 
 
 def draw_pot(pen: Pen, look: Look) -> None:
@@ -284,7 +284,7 @@ def _tick(pen: Pen) -> None:
     pen.line([(0.735, 0.815), (0.79, 0.865), (0.885, 0.755)], fill="#FFFFFF", width=0.05)
 
 
-# Cooks
+# Cooks.
 
 
 def draw_cook(pen: Pen, agent: AgentLook, draw_held: Callable[..., None]) -> None:

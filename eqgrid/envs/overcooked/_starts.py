@@ -1,4 +1,4 @@
-"""What is random about the start of an episode in a kitchen."""
+"""Random initial states of Overcooked."""
 
 import dataclasses
 from typing import final
@@ -21,17 +21,17 @@ from ...grid import (
 from ._contents import MAX_INGREDIENTS, Item, Tile, encode, soup_size
 from ._recipes import look_up
 
-_INGREDIENTS = 0.75  # of what is no soup; the rest are dishes
+_INGREDIENTS = 0.75  # the share of ingredients among items that are not soups; the rest are dishes
 _HELD_SOUPS = 0.5
 _SOUP_NUMBERS = 1 + MAX_INGREDIENTS
 
 
 def _soups(uniform: Float[Array, "numbers *places"], layout: Layout) -> UInt8[Array, "*places"]:
-    """Soups of 1 to 3 ingredients that the kitchen dispenses, as codes.
+    """Random soups of 1 to 3 ingredients that the kitchen dispenses, as codes.
 
     **Arguments:**
 
-    - `uniform`: `_SOUP_NUMBERS` numbers for each soup, uniform between 0 and 1.
+    - `uniform`: `_SOUP_NUMBERS` uniform random numbers in [0, 1) for each soup.
     - `layout`: the kitchen.
     """
     size = 1 + jnp.floor(uniform[0] * MAX_INGREDIENTS).astype(jnp.uint8)
@@ -41,7 +41,7 @@ def _soups(uniform: Float[Array, "numbers *places"], layout: Layout) -> UInt8[Ar
 
 
 def _tomatoes(layout: Layout) -> Float[Array, ""]:
-    """The share of tomatoes in the ingredients that the kitchen dispenses."""
+    """The share of tomatoes among the ingredients that the kitchen dispenses."""
     has_onions = (layout.tiles == Tile.ONION_DISPENSER).any()
     has_tomatoes = (layout.tiles == Tile.TOMATO_DISPENSER).any()
     return jnp.where(has_tomatoes, jnp.where(has_onions, 0.5, 1.0), 0.0)
@@ -49,16 +49,16 @@ def _tomatoes(layout: Layout) -> Float[Array, ""]:
 
 @final
 class RandomHeld(AbstractStart):
-    """Every cook holds something with some probability: a soup, or else an onion (75%) or a dish.
+    """Gives each cook an item with some probability: a soup, or else an onion (75%) or a dish.
 
-    By default the shares are those of `get_random_start_state_fn` in Overcooked-AI: 60% onions, 20%
-    dishes, 20% soups. The soup's 1 to 3 ingredients are drawn from those that the kitchen
+    The default shares are those of `get_random_start_state_fn` in Overcooked-AI: 60% onions, 20%
+    dishes, 20% soups. The 1 to 3 ingredients of a soup are sampled from those that the kitchen
     dispenses.
 
     **Arguments:**
 
-    - `probability`: that a cook holds anything.
-    - `soups`: how much of what is held is a soup.
+    - `probability`: the probability that a cook holds an item.
+    - `soups`: the share of soups among held items.
     """
 
     probability: Float[Array, ""]
@@ -69,8 +69,8 @@ class RandomHeld(AbstractStart):
         self.soups = as_probability(soups)
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        # All random numbers of a start are drawn at once: each draw takes a third of a second to
-        # compile.
+        # All random numbers are sampled at once, since each call adds a third of a second of
+        # compile time.
         some, item, *soup = jax.random.uniform(key, (2 + _SOUP_NUMBERS, world.num_agents))
         kinds = jnp.asarray([Item.ONION, Item.DISH], jnp.uint8)
         simple = kinds[(item >= _INGREDIENTS * (1 - self.soups)).astype(jnp.int32)]
@@ -82,16 +82,16 @@ class RandomHeld(AbstractStart):
 
 @final
 class RandomPots(AbstractStart):
-    """Every pot holds 1 to 3 ingredients with some probability, and then cooks with the same one.
+    """Fills each pot with 1 to 3 ingredients with some probability, and starts it with the same
+    probability.
 
-    As in `get_random_start_state_fn` of Overcooked-AI, except that the ingredients are drawn from
-    those that the kitchen dispenses and that a soup that cooks may be anywhere between started and
-    ready.
+    As in `get_random_start_state_fn` of Overcooked-AI, except that ingredients are sampled from
+    those that the kitchen dispenses, and that the remaining time of a started soup is uniform.
 
     **Arguments:**
 
-    - `probability`: that a pot holds anything, and that what it holds is cooking.
-    - `full_only`: only pots of three ingredients may cook (the `classic` dynamics).
+    - `probability`: the probability that a pot is filled, and that a filled pot is cooking.
+    - `full_only`: whether only pots with three ingredients may cook, as in the `classic` dynamics.
     """
 
     probability: Float[Array, ""]
@@ -122,15 +122,15 @@ class RandomPots(AbstractStart):
 
 @final
 class RandomCounters(AbstractStart):
-    """Every empty counter between two cells of floor holds something with some probability: an
+    """Puts an item with some probability on each empty counter between two floor cells: an
     ingredient that the kitchen dispenses (75%), or a dish.
 
-    Over such a counter one cook can hand a thing to another. Who finds things there learns to take
-    them before anybody has learned to put them there.
+    Cooks can hand items over on such counters. With items there from the start, cooks learn to take
+    them even before any cook has learned to put them there.
 
     **Arguments:**
 
-    - `probability`: that such a counter holds anything.
+    - `probability`: the probability that such a counter holds an item.
     """
 
     probability: Float[Array, ""]
@@ -154,16 +154,16 @@ class RandomCounters(AbstractStart):
 def random_starts(
     probability: Real[ArrayLike, ""], *, full_only: bool = True, counters: Real[ArrayLike, ""] = 0
 ) -> tuple[AbstractStart, ...]:
-    """What starts an episode anywhere: other cells, directions, hands and pots, and things to hand
-    over if asked for, all at once.
+    """Random initial positions, directions, held items and pots and, optionally, items on counters,
+    all in the same episodes.
 
-    Half of what cooks hold are soups, so that they learn early what a delivery pays.
+    Half of the held items are soups, so that cooks learn early that deliveries are rewarded.
 
     **Arguments:**
 
-    - `probability`: that an episode is one of these; 0 for none at all.
+    - `probability`: the share of episodes with a random initial state; 0 for none.
     - `full_only`: as in `RandomPots`.
-    - `counters`: as in `RandomCounters`; 0 for none at all.
+    - `counters`: the probability in `RandomCounters`; 0 for no items on counters.
     """
     if probability == 0:
         return ()

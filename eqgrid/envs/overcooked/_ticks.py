@@ -1,4 +1,4 @@
-"""What happens in pots by itself, at the end of every step."""
+"""The ticks of Overcooked: changes in pots at the end of every step."""
 
 import dataclasses
 from typing import final
@@ -13,7 +13,7 @@ from ._recipes import Recipes, look_up
 
 @final
 class StartWhenFull(AbstractTick):
-    """A pot with three ingredients starts by itself: what makes `classic` dynamics classic."""
+    """Starts pots with three ingredients, in the `classic` dynamics."""
 
     def __call__(self, params: Recipes, tile: UInt8[Array, ""], cell: Cell) -> Cell:
         full = soup_size(cell.object) == MAX_INGREDIENTS
@@ -24,7 +24,7 @@ class StartWhenFull(AbstractTick):
 
 @final
 class Cook(AbstractTick):
-    """A soup that cooks comes one step closer to being ready."""
+    """Reduces the remaining time of soups that are cooking by one step."""
 
     def __call__(self, params: Recipes, tile: UInt8[Array, ""], cell: Cell) -> Cell:
         cooking = cell.clock > 0

@@ -1,4 +1,4 @@
-"""Shortest ways of cooks in a kitchen."""
+"""Shortest paths of cooks in a kitchen."""
 
 import functools
 
@@ -10,10 +10,10 @@ from jaxtyping import Array, Bool, Int, Int32, Shaped
 from ...grid import next_to
 
 FAR = 2**14
-"""More steps than any way has, as it is more than the cells of the largest layout."""
+"""Infinity for path lengths: more steps than the largest layout has cells."""
 
 STEPS = np.asarray([(-1, 0), (1, 0), (0, 1), (0, -1)], np.int32)
-"""`(row, col)` of one step in each `Direction`."""
+"""The `(row, col)` offset of one step in each `Direction`."""
 
 
 def count_steps(
@@ -21,15 +21,16 @@ def count_steps(
     targets: Bool[Array, "height width"],
     toll: Int32[Array, "height width"],
 ) -> Int32[Array, "height width"]:
-    """How many moves it takes, from every cell, until a cook stands next to one of some cells.
+    """The length of the shortest path from every cell to a cell next to a target.
 
     **Arguments:**
 
-    - `floor`: where cooks walk.
+    - `floor`: the cells that cooks can walk on.
     - `targets`: the cells that the cook wants to stand next to.
-    - `toll`: how many moves more it costs to enter each cell.
+    - `toll`: the extra cost of each cell, in moves.
 
-    **Returns:** 0 next to a target, and at least `FAR` where there is no way, or no floor.
+    **Returns:** the number of moves plus extra costs; 0 next to a target, and at least `FAR` for
+    cells that have no path or are not floor.
     """
     first = jnp.where(floor & next_to(targets), 0, FAR).astype(jnp.int32)
     return spread(floor, first, toll + 1)
@@ -40,15 +41,15 @@ def spread(
     first: Int[Array, "height width"],
     cost: Int[Array, "*grid"],
 ) -> Int[Array, "height width"]:
-    """The lowest number that gets to each cell of the floor by walking, step by step.
+    """The smallest number that reaches each floor cell along paths, by the Bellman-Ford algorithm.
 
     **Arguments:**
 
-    - `floor`: where cooks walk.
-    - `first`: the number that each cell begins with; `FAR` where there is none.
-    - `cost`: what is added when a cell is left.
+    - `floor`: the cells that cooks can walk on.
+    - `first`: the initial number of each cell; `FAR` where there is none.
+    - `cost`: the amount that is added when a path leaves each cell.
 
-    **Returns:** at least `FAR` where no number gets to, or no floor is.
+    **Returns:** the smallest numbers; at least `FAR` where none arrives, and outside the floor.
     """
 
     def further(state: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -62,8 +63,8 @@ def spread(
 
 
 def label_regions(floor: Bool[Array, "height width"]) -> Int32[Array, "height width"]:
-    """A number for every cell of the floor, equal where a cook can walk from one to the other; -1
-    elsewhere.
+    """Labels the connected regions of the floor: equal integers for connected cells, and -1 for
+    cells that are not floor.
     """
     height, width = floor.shape
     own = jnp.arange(height * width, dtype=jnp.int32).reshape(height, width)
@@ -74,6 +75,6 @@ def label_regions(floor: Bool[Array, "height width"]) -> Int32[Array, "height wi
 def around(
     grid: Shaped[Array, "height width"], position: Int[Array, "2"]
 ) -> Shaped[Array, " directions"]:
-    """What is in the four cells next to a position, by direction. The position is no border."""
+    """The values of the four cells next to a position, by direction; it must not be at the edge."""
     cells = position.astype(jnp.int32)[None] + STEPS
     return grid[cells[:, 0], cells[:, 1]]
