@@ -1,4 +1,4 @@
-"""The numbers of the kitchen: tiles, codes of things, and what is in a soup."""
+"""The numbers of OvercookedV2: kinds of tiles, object codes, and the contents of soups."""
 
 import functools
 from enum import IntEnum
@@ -21,15 +21,16 @@ INGREDIENTS = {
     "eggplant": "E",
     "kale": "K",
 }
-"""All ingredients, in their order, and what stands for a pile of each in the text of a layout."""
+"""All ingredients in order, with the character of a pile of each in the text of a layout."""
 
 MAX_INGREDIENTS = 3
-"""How many ingredients a soup has at most, and every recipe exactly."""
+"""The largest number of ingredients in a soup, and the number in every recipe."""
 
 
 class Tile(IntEnum):
-    """What is built into a cell. `WALL` is solid and does nothing: it pads a kitchen. Piles are
-    last: one of plates, and from `INGREDIENTS` on one of each ingredient."""
+    """The kinds of tiles. `WALL` is solid and has no function: it pads a kitchen. Piles come
+    last: one of plates, and then, from `INGREDIENTS` on, one of each ingredient.
+    """
 
     FLOOR = 0
     COUNTER = 1
@@ -43,25 +44,25 @@ class Tile(IntEnum):
 
 
 PLATE = 1
-"""The code of a plate."""
+"""The object code of a plate."""
 
 FIRST_INGREDIENT = 2
-"""The code of the first ingredient: things come in the order of their piles."""
+"""The object code of the first ingredient; the codes are in the order of the piles."""
 
 
 class Contents(NamedTuple):
-    """What is in each thing, for kitchens with some number of ingredients, as constant tables.
+    """Constant tables of the contents of objects, for kitchens with some number of ingredients.
 
-    A soup in a pot may hold one to three ingredients. In a hand or on a counter it is on a plate.
+    A soup in a pot has one to three ingredients. A soup in a hand or on a counter is on a plate.
 
-    - `recipes`: the ingredients of each soup, as sorted positions in `INGREDIENTS`; the codes of
-      soups are in this order.
-    - `amount`: how many of an ingredient (column, by its code) are in a thing (row); one in an
-      ingredient itself.
+    - `recipes`: the ingredients of each soup, as sorted indices into `INGREDIENTS`; the codes of
+        soups are in this order.
+    - `amount`: how many of an ingredient (column, by its code) are in an object (row); an
+        ingredient contains one of itself.
     - `first_soup`: the code of the first soup; all codes from here on are soups.
-    - `size`: how many ingredients are in a soup; 0 for all else.
-    - `mixed`: what comes of adding a thing (column) to what is in a pot (row); `NOTHING` where that
-      cannot be.
+    - `size`: the number of ingredients in a soup; 0 for other objects.
+    - `mixed`: the code after adding an object (column) to the contents of a pot (row); `NOTHING` if
+        that is impossible.
     """
 
     recipes: tuple[tuple[int, ...], ...]
@@ -71,13 +72,13 @@ class Contents(NamedTuple):
     mixed: UInt8[np.ndarray, "codes codes"]
 
     def soup(self, ingredients: tuple[int, ...]) -> int:
-        """The code of the soup of some ingredients, given as positions in `INGREDIENTS`."""
+        """The code of the soup with these ingredients, given as indices into `INGREDIENTS`."""
         return self.first_soup + self.recipes.index(tuple(sorted(ingredients)))
 
 
 @functools.cache
 def contents(num_ingredients: int) -> Contents:
-    """The tables of kitchens with the first `num_ingredients` of `INGREDIENTS`."""
+    """The tables for kitchens with the first `num_ingredients` of `INGREDIENTS`."""
     recipes = tuple(
         recipe
         for size in range(1, MAX_INGREDIENTS + 1)
@@ -100,5 +101,5 @@ def contents(num_ingredients: int) -> Contents:
 
 
 def contents_of(kinds: Kinds) -> Contents:
-    """The tables of the kitchens that are made of these kinds."""
+    """The tables for kitchens with these kinds."""
     return contents(kinds.num_tiles - Tile.INGREDIENTS)

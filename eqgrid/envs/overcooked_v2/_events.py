@@ -1,4 +1,4 @@
-"""What is counted for every cook."""
+"""The events of OvercookedV2."""
 
 from typing import final
 
@@ -37,10 +37,12 @@ EVENT_NAMES = (
     "wrong_delivery",
     "button_press",
 )
-"""What is counted for every cook. A pick-up is from a pile or a counter, a drop onto a counter; a
-start is by hand, or of a full pot that a random start had left cold. Right is what is ordered;
-useful is an ingredient of which the order wants more than the pot holds, and a plate from its pile
-while none lies on a counter and fewer are held than pots hold something."""
+"""The events that are counted for every cook. A pick-up is from a pile or a counter, a drop is
+onto a counter; a cooking start is by hand, or of a full pot that a random initial state had not
+started. "Right" means as ordered. "Useful" is an ingredient of which the order needs more than
+the pot holds, and a plate from its pile while no plate lies on a counter and fewer plates are
+held than pots are filled.
+"""
 
 
 @final
@@ -77,7 +79,7 @@ class KitchenEvents(AbstractEvents):
 
 
 def _faced(world: World, agent: int) -> UInt8[Array, ""]:
-    """What an agent faced when its turn came."""
+    """The object in the cell that an agent faced on its turn."""
     bodies = world.bodies
     target = bodies.position[agent] + direction_delta(bodies.direction[agent])
     return world.cells.object[target[0], target[1]]
@@ -89,14 +91,16 @@ def _is_wanted(
     soup: UInt8[Array, " agents"],
     recipe: UInt8[Array, ""],
 ) -> Bool[Array, " agents"]:
-    """Whether the recipe has more of an ingredient than the soup."""
+    """Whether the recipe has more of an ingredient than the soup has."""
     amount = jnp.asarray(table.amount)
     wanted = amount[jnp.broadcast_to(recipe, soup.shape), ingredient]
     return amount[soup, ingredient] < wanted
 
 
 def _plate_is_useful(step: Step) -> Bool[Array, " agents"]:
-    """Hands are as they were before anybody acted, all else as each cook finds it on its turn."""
+    """Whether it would be useful for each cook to pick up a plate on its turn. Hands are those
+    before the step, everything else is as at the cook's turn.
+    """
     held = (step.before.bodies.held == PLATE).sum(dtype=jnp.int32)
     pots = step.layout.tiles == Tile.POT
     useful = []

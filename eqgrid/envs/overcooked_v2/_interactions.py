@@ -1,8 +1,7 @@
-"""What happens between a cook's hand and the cell in front of it.
+"""The interaction rules of OvercookedV2: what a cook does to the cell that it faces.
 
-The rules are those of OvercookedV2 (Gessler et al., "OvercookedV2: Rethinking Overcooked for
-Zero-Shot Coordination", ICLR 2025) in JaxMARL 0.2.0. At most one of them fires on any cell and
-hand.
+They are those of OvercookedV2 (Gessler et al., "OvercookedV2: Rethinking Overcooked for Zero-Shot
+Coordination", ICLR 2025) in JaxMARL 0.2.0. At most one of them fires in a turn.
 """
 
 from typing import final
@@ -16,7 +15,7 @@ from ._contents import MAX_INGREDIENTS, PLATE, Tile, contents_of
 
 
 def _emptied(turn: Turn) -> Cell:
-    """The faced cell with nothing in it, and nothing going on."""
+    """The faced cell without an object and without a running timer."""
     return turn.cell_with(NOTHING, timer=jnp.asarray(IDLE, jnp.int16))
 
 
@@ -26,7 +25,7 @@ def _faces_idle_pot(turn: Turn) -> Bool[Array, ""]:
 
 @final
 class PutDown(AbstractInteraction):
-    """Puts whatever is held on an empty counter."""
+    """Puts the held object on an empty counter."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.COUNTER) & (turn.cell.object == NOTHING)
@@ -36,7 +35,7 @@ class PutDown(AbstractInteraction):
 
 @final
 class PickUp(AbstractInteraction):
-    """Takes whatever lies on a counter into an empty hand."""
+    """Picks up the object on a counter, with empty hands."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.COUNTER) & (turn.cell.object != NOTHING)
@@ -46,22 +45,23 @@ class PickUp(AbstractInteraction):
 
 @final
 class Take(AbstractInteraction):
-    """Takes a plate or an ingredient from its pile into an empty hand. Nothing can be given
-    back."""
+    """Takes a plate or an ingredient from its pile, with empty hands. Objects cannot be put
+    back.
+    """
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile >= Tile.PLATES) & (turn.body.held == NOTHING)
-        taken = turn.tile - jnp.uint8(Tile.PLATES - PLATE)  # things come in the order of piles
+        taken = turn.tile - jnp.uint8(Tile.PLATES - PLATE)  # codes are in the order of the piles
         return Outcome(fired, turn.cell, turn.body_with(taken))
 
 
 @final
 class AddIngredient(AbstractInteraction):
-    """Puts a held ingredient into a pot that has not been started and holds fewer than three.
+    """Puts a held ingredient into a pot that is not cooking and holds fewer than three.
 
     **Arguments:**
 
-    - `starts_full`: the third one starts the pot.
+    - `starts_full`: whether the third ingredient starts the pot.
     """
 
     starts_full: bool = eqx.field(static=True)
@@ -79,8 +79,9 @@ class AddIngredient(AbstractInteraction):
 
 @final
 class StartFull(AbstractInteraction):
-    """Starts, with anything in the hand, a pot that is full and has not been started. Only random
-    starts make such pots where the third ingredient starts them."""
+    """Starts a full pot that has not been started, whatever the cook holds. If the third
+    ingredient starts pots, only random initial states have such a pot.
+    """
 
     def __call__(self, turn: Turn) -> Outcome:
         size = jnp.asarray(contents_of(turn.layout.kinds).size)[turn.cell.object]
@@ -91,7 +92,7 @@ class StartFull(AbstractInteraction):
 
 @final
 class StartByHand(AbstractInteraction):
-    """Starts, with an empty hand, a pot that holds anything."""
+    """Starts a pot with at least one ingredient, with empty hands."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = _faces_idle_pot(turn) & (turn.cell.object != NOTHING)
@@ -102,7 +103,7 @@ class StartByHand(AbstractInteraction):
 
 @final
 class FillPlate(AbstractInteraction):
-    """Takes a ready soup out of its pot with a plate."""
+    """Takes a ready soup out of a pot, with a held plate."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.POT) & (turn.body.held == PLATE) & (turn.cell.clock == 0)
@@ -111,7 +112,7 @@ class FillPlate(AbstractInteraction):
 
 @final
 class Deliver(AbstractInteraction):
-    """Hands any soup over at the serving hatch."""
+    """Delivers any held soup at a serving hatch."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.SERVING) & (
@@ -122,8 +123,9 @@ class Deliver(AbstractInteraction):
 
 @final
 class PressButton(AbstractInteraction):
-    """Makes a button show the recipe for some steps, with an empty hand. It costs even while the
-    light is on."""
+    """Makes a button show the recipe for some steps, with empty hands. Pressing it costs reward
+    even while it shows the recipe.
+    """
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.BUTTON) & (turn.body.held == NOTHING)

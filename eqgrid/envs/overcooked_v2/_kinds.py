@@ -1,4 +1,4 @@
-"""What a kitchen is made of, in the order of `Tile` and of the codes of things."""
+"""The kinds of OvercookedV2, in the order of `Tile` and of the object codes."""
 
 import functools
 
@@ -20,7 +20,7 @@ def _button_time(menu: Menu, code: int) -> int:
 def kitchen_kinds(num_ingredients: int) -> Kinds:
     """The kinds of kitchens with the first `num_ingredients` of `INGREDIENTS`.
 
-    **Raises:** `ValueError` when there are not that many.
+    **Raises:** `ValueError` when `num_ingredients` is not between 1 and 9.
     """
     if not 1 <= num_ingredients <= len(INGREDIENTS):
         raise ValueError(

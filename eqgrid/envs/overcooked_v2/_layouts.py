@@ -1,4 +1,4 @@
-"""Kitchens by name and from a text."""
+"""Kitchens of OvercookedV2, by name or from a text."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -157,7 +157,7 @@ KITCHENS = {
         O  XMRMX  O
         XTXXXXXXXTX""",
 }
-"""The 23 kitchens of JaxMARL's OvercookedV2, under its names."""
+"""The 23 kitchens of JaxMARL's OvercookedV2, with its names."""
 
 _TWO_SOUPS = (_ONIONS, _TOMATOES)
 
@@ -190,7 +190,7 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "fun_coordination": (("onion", "onion", "carrot"), ("tomato", "tomato", "mushroom")),
     "more_fun_coordination": (("onion", "tomato", "tomato"), ("onion", "carrot", "carrot")),
 }
-"""What may be ordered in those of them in which it is not every soup of three."""
+"""The recipes of kitchens in which not every soup of three ingredients may be ordered."""
 
 
 def load_layout(
@@ -198,15 +198,16 @@ def load_layout(
     recipes: Sequence[Recipe] | None = None,
     num_ingredients: int | None = None,
 ) -> Layout:
-    """A kitchen from whatever names or describes it.
+    """Loads a kitchen by name or text.
 
     **Arguments:**
 
-    - `layout`: a name of `KITCHENS`, a text (more than one line), or a `Layout`.
-    - `recipes`: what may be ordered; those of the kitchen unless given.
+    - `layout`: a name of `KITCHENS`, a text of more than one line, or a `Layout`, which is returned
+        as it is.
+    - `recipes`: the recipes that may be ordered; by default those of the named kitchen.
     - `num_ingredients`: as in `parse_kitchen`.
 
-    **Raises:** `LayoutError` with one sentence when there is no such kitchen, or it is none.
+    **Raises:** `LayoutError` when there is no such kitchen, or the text is invalid.
     """
     if isinstance(layout, Layout):
         if recipes is not None or num_ingredients is not None:
@@ -234,16 +235,19 @@ def parse_kitchen(
 
     **Arguments:**
 
-    - `text`: one row a line: `X` counter, `P` pot, `D` plates, `S` serving, `R` recipe indicator,
-        `L` button with a light that shows the recipe, `#` wall, blank floor, a letter of
-        `INGREDIENTS` for a pile of it, and `1` to `9`, then `a` to `z`, for where the cooks start.
-    - `recipes`: what may be ordered: every soup of three that the piles allow unless given.
-    - `num_ingredients`: how many ingredients, in the order of `INGREDIENTS`, cooks can tell apart:
-        up to the last one that has a pile unless given. Kitchens with equal numbers can be batched.
-    - `starts`: `(row, col)` of every cook, in place of the marks in the text.
+    - `text`: one row per line: `X` counter, `P` pot, `D` plates, `S` serving hatch, `R` recipe
+        indicator, `L` button that shows the recipe for some steps, `#` wall, blank floor, a letter
+        of `INGREDIENTS` for a pile of it, and `1` to `9`, then `a` to `z`, for the initial cells of
+        the cooks.
+    - `recipes`: the recipes that may be ordered; by default every soup of three ingredients that
+        have a pile.
+    - `num_ingredients`: the number of ingredients, in the order of `INGREDIENTS`, that observations
+        distinguish; by default up to the last one that has a pile. Kitchens with equal numbers can
+        be batched.
+    - `starts`: `(row, col)` of every cook, instead of the marks in the text.
 
-    **Raises:** `LayoutError` as in `Layout.parse`, when no ingredient has a pile, and when nothing
-    shows which of the recipes is wanted.
+    **Raises:** `LayoutError` as in `Layout.parse`, when no ingredient has a pile, and when
+    `recipes` is not given and nothing in the kitchen shows the recipe.
     """
     piles = [name for name, char in INGREDIENTS.items() if char in text]
     if not piles:

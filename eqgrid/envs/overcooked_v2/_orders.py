@@ -1,4 +1,4 @@
-"""Which soup is wanted: what may be ordered, what is ordered now, and where that can be seen."""
+"""Orders: the recipes that may be ordered, the current one, and where it is shown."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ Recipe: TypeAlias = tuple[str, ...]
 
 @final
 class Menu(eqx.Module):
-    """What may be ordered in a kitchen, and how long things take: all of it array leaves.
+    """The recipes that may be ordered in a kitchen, and the durations, all as array leaves.
 
-    - `recipes`: the codes of the soups that may be ordered; the first `num_recipes` count, the rest
-      fills up.
-    - `num_ingredients`: random starts draw from so many of the first ingredients.
-    - `cook_time`: how many steps a soup cooks.
-    - `button_time`: how many steps a button shows the recipe, the one in which it is pressed
-      counted.
+    - `recipes`: the codes of the soups that may be ordered: the first `num_recipes` entries; the
+        rest is padding.
+    - `num_ingredients`: random initial states sample from this many of the first ingredients.
+    - `cook_time`: the number of steps that a soup cooks.
+    - `button_time`: the number of steps for which a button shows the recipe, including the one in
+        which it is pressed.
     """
 
     recipes: UInt8[Array, " recipes"]
@@ -47,13 +47,14 @@ class Menu(eqx.Module):
     ):
         """**Arguments:**
 
-        - `recipes`: what may be ordered.
-        - `num_ingredients`: how many ingredients the kinds of the kitchen have.
-        - `used_ingredients`: how many of them random starts draw from: all unless given.
-        - `cook_time`, `button_time`: in steps.
+        - `recipes`: the recipes that may be ordered.
+        - `num_ingredients`: the number of ingredients among the kinds of the kitchen.
+        - `used_ingredients`: how many of them random initial states sample from; all by default.
+        - `cook_time`, `button_time`: the durations in steps.
 
-        **Raises:** `ValueError` when there is no recipe, one is named twice, has not three
-        ingredients or one that the kitchen has not, or a time is not from 1 to 1000 steps.
+        **Raises:** `ValueError` when there are no recipes, when a recipe occurs twice, does not
+        have three ingredients or has one that is not in the kitchen, or when a duration is not from
+        1 to 1000 steps.
         """
         table, names = contents(num_ingredients), list(INGREDIENTS)[:num_ingredients]
         check_whole(cook_time=cook_time, button_time=button_time)
@@ -80,15 +81,15 @@ class Menu(eqx.Module):
         self.button_time = jnp.asarray(button_time, jnp.int16)
 
     def draw(self, key: PRNGKeyArray) -> UInt8[Array, ""]:
-        """One of the recipes, each as likely, as its code."""
+        """Samples one of the recipes uniformly, as its code."""
         return self.recipes[whole_number(jax.random.uniform(key), self.num_recipes)]
 
 
 @final
 class Order(eqx.Module):
-    """What is ordered: the `extra` of a world.
+    """The current order; it is the `extra` of a world.
 
-    - `recipe`: the code of the soup that is wanted.
+    - `recipe`: the code of the ordered soup.
     """
 
     recipe: UInt8[Array, ""]
@@ -100,10 +101,10 @@ def place_order(
     recipe: UInt8[Array, ""],
     served: UInt8[Array, ""] | int = NOTHING,
 ) -> World:
-    """The world with another order, and with everything that shows it.
+    """The world with another order, and with everything that shows it updated.
 
-    The recipe lies on every indicator, and on every button whose light is on. What is `served`, if
-    anything, lies in every serving hatch until the next step.
+    The recipe is the object on every indicator, and on every button that is lit. `served`, if it is
+    not `NOTHING`, is the object on every serving hatch until the next step.
     """
     tiles, cells = layout.tiles, world.cells
     lit = (tiles == Tile.INDICATOR) | ((tiles == Tile.BUTTON) & (cells.clock > 0))
@@ -116,7 +117,7 @@ def place_order(
 
 @final
 class DrawRecipe(AbstractStart):
-    """Every episode has one of the recipes, each as likely."""
+    """Samples the recipe of each episode uniformly."""
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         return place_order(layout, world, layout.params.draw(key))
@@ -124,11 +125,12 @@ class DrawRecipe(AbstractStart):
 
 @final
 class TakeOrder(AbstractPhase):
-    """Shows the order, and whether it has just been served.
+    """The phase that updates the order and what shows it, including whether it has just been
+    served.
 
     **Arguments:**
 
-    - `renews`: another recipe is drawn when the right soup has been delivered.
+    - `renews`: whether a new recipe is sampled after the delivery of the right soup.
     """
 
     renews: bool = eqx.field(static=True, default=False)
@@ -144,20 +146,21 @@ class TakeOrder(AbstractPhase):
 
 
 def is_right_delivery(step: Step) -> Bool[Array, " agents"]:
-    """Who has delivered the soup that was ordered."""
+    """Which agents have delivered the ordered soup."""
     return step.by(Deliver) & (step.before.bodies.held == step.before.extra.recipe)
 
 
 def whole_number(
     drawn: Float32[Array, "*shape"], below: Integer[ArrayLike, ""]
 ) -> Int32[Array, "*shape"]:
-    """Uniform numbers in [0, 1) as whole numbers below a bound. It is far cheaper than
-    `jax.random.randint`, which draws twice."""
+    """Converts uniform random numbers in [0, 1) to integers in [0, `below`). It is much cheaper
+    than `jax.random.randint`, which samples twice.
+    """
     return (drawn * jnp.asarray(below, jnp.float32)).astype(jnp.int32)
 
 
 def all_recipes(ingredients: Sequence[str]) -> tuple[Recipe, ...]:
-    """Every soup of three that can be made of some ingredients."""
+    """All recipes of three of the given ingredients."""
     chosen = [list(INGREDIENTS).index(name) for name in ingredients]
     soups = [x for x in contents(len(INGREDIENTS)).recipes if len(x) == MAX_INGREDIENTS]
     names = np.asarray(list(INGREDIENTS))

@@ -1,4 +1,4 @@
-"""OvercookedV2: a kitchen with several ingredients, orders, and partial sight."""
+"""OvercookedV2: Overcooked with several ingredients, orders, and partial observability."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -59,13 +59,13 @@ REFERENCE_SHAPING = {
     "right_plating": 5.0,
     "useful_plate_pickup": 3.0,
 }
-"""What JaxMARL pays for steps towards a soup (its `SHAPED_REWARDS`)."""
+"""The shaping rewards of JaxMARL (its `SHAPED_REWARDS`)."""
 
 DELIVERY_REWARD = 20.0
-"""What a soup pays that is what was ordered."""
+"""The reward for delivering the ordered soup."""
 
 BUTTON_COST = 5.0
-"""What pressing a button costs."""
+"""The cost of pressing a button, in units of reward."""
 
 _RULES: tuple[AbstractInteraction, ...] = (
     PutDown(),
@@ -94,28 +94,34 @@ def OvercookedV2(
     starts: Sequence[AbstractStart] = (),
     shaping: Mapping[str, Real[ArrayLike, ""]] = REFERENCE_SHAPING,
 ) -> GridWorld:
-    """Cooks share a kitchen, and deliver the soup that is ordered, which only some of them may see.
+    """Builds an OvercookedV2 environment, in which cooks share a kitchen and deliver the soup that
+    is ordered, which only some of them may observe.
 
-    Every cook has the six actions of `ACTIONS`; any other number means stay. The reward is what the
-    team earned. An episode is cut, never finished. Rules, pay and planes are those of JaxMARL.
+    Every cook has the six actions of `ACTIONS`; any other number means stay. All cooks get the same
+    reward, the sum of what all of them earned. Episodes do not terminate, but are truncated after
+    `horizon` steps. Rules, rewards and planes are those of JaxMARL.
 
     **Arguments:**
 
-    - `layout`, `recipes`: the kitchen, and what may be ordered in it; see `load_layout`.
-    - `view_radius`: how far a cook sees, in cells, to every side; everything unless given.
-    - `horizon`: steps in an episode.
-    - `start_by_hand`: an empty hand starts a pot, not the third ingredient.
-    - `negative_rewards`: a wrong soup costs as much as the right one pays.
-    - `sample_recipe_on_delivery`: after the right soup another recipe is drawn.
-    - `indicate_successful_delivery`: one more plane shows when that has just been delivered.
-    - `random_positions`: cooks start anywhere in their rooms, facing anywhere.
-    - `random_reset`: so they do, and hands, pots and counters may hold something.
-    - `permuted_ingredients`: every cook mistakes these for one another; see `PermuteIngredients`.
-    - `observation`: a Module of your own in place of `recipe_planes`.
-    - `starts`: what else is random about the start of an episode, applied last, in this order.
-    - `shaping`: what each of `EVENT_NAMES` adds to the shaped reward of the cook that caused it.
+    - `layout`, `recipes`: the kitchen, and the recipes that may be ordered; see `load_layout`.
+    - `view_radius`: the range of sight in cells, to every side; the whole kitchen by default.
+    - `horizon`: the number of steps in an episode.
+    - `start_by_hand`: whether a cook with empty hands starts a pot, instead of the third
+        ingredient.
+    - `negative_rewards`: whether a wrong soup costs as much as the right one pays.
+    - `sample_recipe_on_delivery`: whether a new recipe is sampled after the right soup.
+    - `indicate_successful_delivery`: whether one more plane shows that the right soup has just been
+        delivered.
+    - `random_positions`: whether cooks start in random cells of their rooms, in random directions.
+    - `random_reset`: the same, and hands, pots and counters may also hold random objects.
+    - `permuted_ingredients`: ingredients that are permuted in the observation of each cook; see
+        `PermuteIngredients`.
+    - `observation`: an `AbstractObservation` of your own, instead of `recipe_planes`.
+    - `starts`: further random changes to the initial state, applied last, in this order.
+    - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the cook
+        that caused it.
 
-    **Raises:** `ValueError` (a `LayoutError` for the kitchen) with one sentence.
+    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
     kitchen = load_layout(layout, recipes)
     kitchen = _with_meanings(kitchen) if permuted_ingredients else kitchen
@@ -177,7 +183,9 @@ def _num_ingredients(layout: Layout) -> int:
 
 
 def _with_meanings(layout: Layout) -> Layout:
-    """The kitchen with what each cook takes every ingredient for: itself, to begin with."""
+    """The kitchen with each cook's permutation of the ingredients in `Bodies.extra`, initially
+    the identity.
+    """
     shape = (layout.num_agents, _num_ingredients(layout))
     meant = jnp.broadcast_to(jnp.arange(shape[1], dtype=jnp.uint8)[None], shape)
     bodies = dataclasses.replace(layout.start.bodies, extra=meant)

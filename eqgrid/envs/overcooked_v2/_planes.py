@@ -1,4 +1,4 @@
-"""What the cooks see, as columns of `Planes`: the observation of JaxMARL's OvercookedV2."""
+"""The observation of JaxMARL's OvercookedV2, as columns of `Planes`."""
 
 import functools
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from ...grid import NOTHING, AbstractObservation, Column, Direction, Layout, Pla
 from ._contents import FIRST_INGREDIENT, INGREDIENTS, PLATE, contents_of
 
 _Codes: TypeAlias = Callable[[Views], np.ndarray]
-"""The codes of some of the things that are seen; `NOTHING` elsewhere."""
+"""A function that selects the object codes in some of the views, with `NOTHING` elsewhere."""
 
 _BODY = 1 + len(Direction) + 2
 _SIGNS = ("counter", "serving", "pot", "indicator", "button", "plate_pile")
@@ -39,7 +39,7 @@ def _held(column: Column) -> _Codes:
 
 
 def _lying(*names: str) -> _Codes:
-    """What lies on some kinds of tiles."""
+    """Selects the objects on some kinds of tiles."""
     return lambda views: np.where(
         np.any([views.is_tile(name) for name in names], axis=0), views.lying, NOTHING
     )
@@ -104,7 +104,7 @@ def recipe_columns(num_ingredients: int, served: bool = False) -> tuple[Column, 
         *(
             _never,
             _never,
-        ),  # a plate and a ready soup in the recipe, for which the reference has room
+        ),  # a plate and a ready soup in the recipe: two empty planes of the reference
         *(_amount(shown, i) for i in range(num_ingredients)),
         _time_left,
         *((_served,) if served else ()),
@@ -112,41 +112,42 @@ def recipe_columns(num_ingredients: int, served: bool = False) -> tuple[Column, 
 
 
 def recipe_planes(num_ingredients: int, radius: int | None = None, served: bool = False) -> Planes:
-    """The planes of JaxMARL's OvercookedV2, here `[agents, row, col, plane]`, for `n` ingredients.
+    """The planes of JaxMARL's OvercookedV2, here `agents rows cols planes`, for `n` ingredients.
 
-    | planes | what they mark |
+    | planes | contents |
     |---|---|
-    | 1 | where one is |
+    | 1 | the position of the cook itself |
     | 4 | the same by direction: north, south, east, west |
-    | 2 + n | what one holds: a plate, a ready soup, how many of each ingredient |
-    | 7 + n | the same of all others |
+    | 2 + n | what it holds: a plate, a ready soup, the amount of each ingredient |
+    | 7 + n | the same for all other cooks |
     | 6 | counters, serving hatches, pots, indicators, buttons, piles of plates |
     | n | piles of each ingredient |
-    | 2 + n | what lies on counters and in pots: a plate, a ready soup, how many of each |
-    | 2 + n | the recipe, on indicators and on buttons with light: two empty planes, how many |
+    | 2 + n | what is on counters and in pots: a plate, a ready soup, the amount of each ingredient
+    |
+    | 2 + n | the recipe, on indicators and lit buttons: two empty planes, the amount of each |
     | 1 | steps until the soup in a pot is ready |
-    | 1 | with `served`: hatches, if the right soup has just been delivered |
+    | 1 | with `served`: serving hatches, if the right soup has just been delivered |
 
     Source: `get_obs_default` of JaxMARL 0.2.0.
 
     **Arguments:**
 
-    - `num_ingredients`: how many ingredients the kinds of the kitchen have.
-    - `radius`: how far a cook sees, in cells; the whole kitchen unless given.
-    - `served`: whether deliveries are shown.
+    - `num_ingredients`: the number of ingredients among the kinds of the kitchen.
+    - `radius`: the range of sight in cells; the whole kitchen by default.
+    - `served`: whether successful deliveries are shown.
     """
     return Planes(recipe_columns(num_ingredients, served), radius)
 
 
 @final
 class PermutedPlanes(AbstractObservation):
-    """Planes in which every cook mistakes ingredients for one another, each in its own way.
+    """Planes in which the ingredients are permuted, differently for each cook.
 
-    A cook sees ingredient `extra[i]` of its body wherever it looks for ingredient `i`.
+    In the planes of ingredient `i`, a cook observes ingredient `extra[i]` of its body.
 
     **Arguments:**
 
-    - `planes`: those of `recipe_planes`.
+    - `planes`: the planes of `recipe_planes`.
     """
 
     planes: Planes
@@ -164,7 +165,7 @@ class PermutedPlanes(AbstractObservation):
 
 
 def _ingredient_blocks(num_ingredients: int) -> list[int]:
-    """Where the planes of all ingredients, one after the other, begin."""
+    """The index of the first plane of each block of planes for all ingredients."""
     n = num_ingredients
     own, other = _BODY, 2 * _BODY + n
     piles = 2 * (_BODY + n) + len(_SIGNS)

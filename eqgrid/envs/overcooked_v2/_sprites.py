@@ -1,4 +1,4 @@
-"""How a kitchen looks. What Overcooked has too looks as it does there."""
+"""The sprites of OvercookedV2. Kinds that Overcooked has, too, use the sprites of Overcooked."""
 
 import math
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _SPRITES = {kind.name: kind.sprite for kind in (*OVERCOOKED.tiles, *OVERCOOKED.o
 
 
 def _tile(name: str) -> Callable[[Pen, Look], None]:
-    """How Overcooked draws a kind of tile."""
+    """The sprite of Overcooked for a kind of tile."""
     sprite = _SPRITES[name]
     assert sprite is not None
     return sprite
@@ -39,7 +39,7 @@ draw_cook = OVERCOOKED.agent_sprite
 _draw_hatch, _draw_empty_pot = _tile("serving"), _tile("pot")
 
 
-# Ingredients
+# Ingredients.
 
 
 def _carrot(pen: Pen, x: Number, y: Number, r: Number) -> None:
@@ -70,7 +70,7 @@ def _mushroom(pen: Pen, x: Number, y: Number, r: Number) -> None:
 
 
 def _lettered(name: str) -> Draw:
-    """A disc with a leaf and the letter of an ingredient."""
+    """A sprite for an ingredient: a disc with a leaf and a letter."""
     fill, edge = _COLOURS[name]
 
     def draw(pen: Pen, x: Number, y: Number, r: Number) -> None:
@@ -82,7 +82,7 @@ def _lettered(name: str) -> Draw:
 
 
 def _known(name: str) -> Draw:
-    """An ingredient that Overcooked has, too."""
+    """The sprite of Overcooked for an ingredient."""
     sprite = _SPRITES[name]
     assert sprite is not None
     return lambda pen, x, y, r: sprite(pen, 0, x, y, r)
@@ -99,7 +99,7 @@ def _loose(draw: Draw) -> Callable[..., None]:
 
 def _pile(draw: Draw) -> Callable[[Pen, Look], None]:
     def draw_pile(pen: Pen, look: Look) -> None:
-        """An open crate, seen from the front."""
+        """Draws an open crate, seen from the front."""
         draw_counter(pen, look)
         y = look.middle
         crate = {"fill": "#5E3B1A", "edge": "#4A2D12", "width": 0.03, "round_by": 0.05}
@@ -114,17 +114,17 @@ def _pile(draw: Draw) -> Callable[[Pen, Look], None]:
 
 
 LOOSE = {name: _loose(draw) for name, draw in _DRAW.items()}
-"""How each ingredient is drawn."""
+"""The sprite of each ingredient."""
 
 PILES = {name: _pile(draw) for name, draw in _DRAW.items()}
-"""How the pile of each ingredient is drawn."""
+"""The sprite of the pile of each ingredient."""
 
 
-# Soups and pots
+# Soups and pots.
 
 
 def _broth(recipe: tuple[int, ...]) -> Colour:
-    """The mean colour of the ingredients."""
+    """The mean colour of the ingredients of a soup."""
     names = list(INGREDIENTS)
     hexes = [_COLOURS[names[i]][0] for i in recipe]
     sums = [sum(int(x[k : k + 2], 16) for x in hexes) for k in (1, 3, 5)]
@@ -132,7 +132,7 @@ def _broth(recipe: tuple[int, ...]) -> Colour:
 
 
 def _stew(pen: Pen, x: Number, y: Number, r: Number, recipe: tuple[int, ...]) -> None:
-    """Broth, and in it the ingredients, side by side."""
+    """Draws broth with the ingredients side by side in it."""
     names = list(INGREDIENTS)
     pen.disc(x, y, r, fill=_broth(recipe), edge="#6A4A1C", width=0.02)
     ring = 0.0 if len(recipe) == 1 else 0.5 * r
@@ -165,7 +165,7 @@ def _pot(num_ingredients: int) -> Callable[[Pen, Look], None]:
 
 
 def _badge(pen: Pen, steps: int) -> None:
-    """How many steps are left, and a tick for none."""
+    """Draws the number of steps that are left, or a tick for 0."""
     if steps == 0:
         pen.disc(0.81, 0.81, 0.165, fill="#2FB45A", edge="#FFFFFF", width=0.03)
         pen.line([(0.735, 0.815), (0.79, 0.865), (0.885, 0.755)], fill="#FFFFFF", width=0.05)
@@ -177,13 +177,13 @@ def _badge(pen: Pen, steps: int) -> None:
 
 
 SOUPS = {number: _soup(number) for number in range(1, len(INGREDIENTS) + 1)}
-"""How soups are drawn, by the number of ingredients of the kitchen."""
+"""The sprite of soups, by the number of ingredients of the kitchen."""
 
 POTS = {number: _pot(number) for number in range(1, len(INGREDIENTS) + 1)}
-"""How pots are drawn, by the number of ingredients of the kitchen."""
+"""The sprite of pots, by the number of ingredients of the kitchen."""
 
 
-# Signs
+# Signs.
 
 
 def _board(pen: Pen, look: Look, fill: Colour, edge: Colour) -> None:
@@ -193,12 +193,12 @@ def _board(pen: Pen, look: Look, fill: Colour, edge: Colour) -> None:
 
 
 def draw_indicator(pen: Pen, look: Look) -> None:
-    """A blackboard; the recipe is drawn on it."""
+    """Draws a blackboard; the recipe is the object on it."""
     _board(pen, look, "#2F4A40", "#E5BC85")
 
 
 def draw_button(pen: Pen, look: Look) -> None:
-    """A dark box with a red button; with the light on, the recipe is drawn on it."""
+    """Draws a dark box with a red button, or a bright board if it is lit."""
     if look.timer > 0:
         _board(pen, look, "#FFE9A8", "#C98F12")
         return
@@ -208,5 +208,5 @@ def draw_button(pen: Pen, look: Look) -> None:
 
 
 def draw_hatch(pen: Pen, look: Look) -> None:
-    """A soup that has just been served is drawn on it."""
+    """Draws a serving hatch; a soup that has just been served is the object on it."""
     _draw_hatch(pen, look)

@@ -1,4 +1,4 @@
-"""What is random about the start of an episode, with the shares of JaxMARL's OvercookedV2."""
+"""Random initial states of OvercookedV2, with the probabilities of JaxMARL."""
 
 import dataclasses
 import math
@@ -19,12 +19,12 @@ _IN_HANDS = (0.5, 0.1, 0.25, 0.15)
 _ON_COUNTERS = (0.5, 0.1, 0.3, 0.1)
 _IN_POTS = (0.4, 0.35, 0.15, 0.1)
 _NUMBERS = 3 + MAX_INGREDIENTS
-"""How many random numbers decide what is in one place."""
+"""The number of random numbers that decide the contents of one place."""
 
 
 @jax.jit
 def find_rooms(tiles: UInt8[Array, "height width"]) -> Int32[Array, "height width"]:
-    """A number for every room, the same in all floor cells that are joined; -1 elsewhere."""
+    """Labels the rooms: equal integers for connected floor cells, and -1 for other cells."""
     floor = tiles == Tile.FLOOR
     number = jnp.where(floor, jnp.arange(floor.size, dtype=jnp.int32).reshape(floor.shape), -1)
 
@@ -43,11 +43,11 @@ def find_rooms(tiles: UInt8[Array, "height width"]) -> Int32[Array, "height widt
 
 @final
 class RandomPlaces(AbstractStart):
-    """Every cook starts in any cell of its own room, facing any direction.
+    """Places each cook in a random cell of its room, in a random direction.
 
     **Arguments:**
 
-    - `layout`: the kitchen.
+    - `layout`: the kitchen, whose rooms are computed once.
     """
 
     rooms: Int32[Array, "height width"]
@@ -75,13 +75,13 @@ class RandomPlaces(AbstractStart):
 
 @final
 class RandomKitchen(AbstractStart):
-    """Besides random places, there may be something in every hand, on every counter and in every
-    pot: ingredients, plates, right soups, and in pots soups of any kind.
+    """Random places, and random objects in hands, on counters and in pots: ingredients, plates and
+    ordered soups, and in pots soups of any kind.
 
     **Arguments:**
 
     - `layout`: the kitchen.
-    - `full_only`: only pots of three ingredients cook.
+    - `full_only`: whether only pots with three ingredients cook.
     """
 
     places: RandomPlaces
@@ -111,7 +111,9 @@ class RandomKitchen(AbstractStart):
     def _draw_pots(
         self, layout: Layout, drawn: Float32[Array, "height width numbers"]
     ) -> tuple[Array, Array, Array]:
-        """What is in a pot, its timer, and whether there is anything at all, for every cell."""
+        """For every cell, as if it were a pot: the contents, the timer, and whether it is
+        filled.
+        """
         menu: Menu = layout.params
         state = _which(drawn[..., 0], _IN_POTS)
         number = whole_number(drawn[..., 1], MAX_INGREDIENTS)
@@ -130,7 +132,7 @@ class RandomKitchen(AbstractStart):
 def _draw_things(
     layout: Layout, drawn: Float32[Array, "*places numbers"], shares: Sequence[float]
 ) -> UInt8[Array, "*places"]:
-    """Nothing, a plate, an ingredient or a soup that may be ordered."""
+    """Random codes of nothing, a plate, an ingredient or a soup that may be ordered."""
     menu: Menu = layout.params
     which = _which(drawn[..., 0], shares)
     ingredient = FIRST_INGREDIENT + whole_number(drawn[..., 1], menu.num_ingredients)
@@ -141,19 +143,19 @@ def _draw_things(
 
 
 def _which(drawn: Float32[Array, "*places"], shares: Sequence[float]) -> Int32[Array, "*places"]:
-    """A position in `shares`, each with its probability."""
+    """Converts uniform random numbers to indices into `shares`, which has their probabilities."""
     bounds = np.cumsum(shares)[:-1]
     return sum(((drawn >= x).astype(jnp.int32) for x in bounds), start=jnp.zeros((), jnp.int32))
 
 
 @final
 class PermuteIngredients(AbstractStart):
-    """Every cook mistakes some ingredients for one another for a whole episode, each in its own
-    way; see `PermutedPlanes`.
+    """Permutes some ingredients in each cook's observation for a whole episode, independently for
+    each cook; see `PermutedPlanes`.
 
     **Arguments:**
 
-    - `ingredients`: which ones, as positions in `INGREDIENTS`.
+    - `ingredients`: the ingredients to permute, as indices into `INGREDIENTS`.
     """
 
     ingredients: tuple[int, ...] = eqx.field(static=True)
@@ -170,11 +172,11 @@ class PermuteIngredients(AbstractStart):
 
 @final
 class StartFrom(AbstractStart):
-    """Every episode starts in one of some worlds, each as likely.
+    """Starts each episode in one of the given worlds, uniformly at random.
 
     **Arguments:**
 
-    - `worlds`: every array leads with the number of worlds.
+    - `worlds`: the worlds, along a leading axis.
     """
 
     worlds: World

@@ -1,4 +1,4 @@
-"""What happens in pots and buttons by itself, in every step after the cooks have acted."""
+"""The ticks of OvercookedV2: changes in pots and buttons after the cooks have acted."""
 
 import dataclasses
 from typing import final
@@ -13,7 +13,7 @@ from ._orders import Menu
 
 @final
 class RunClocks(AbstractTick):
-    """A soup comes one step closer to being ready, and the light of a button to going out."""
+    """Reduces the remaining time of cooking soups and lit buttons by one step."""
 
     def __call__(self, params: Menu, tile: UInt8[Array, ""], cell: Cell) -> Cell:
         timer = cell.clock - (cell.clock > 0).astype(jnp.int16)
