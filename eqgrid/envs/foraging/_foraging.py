@@ -1,4 +1,4 @@
-"""Level-based foraging: a field put together from parts of the grid engine."""
+"""Level-based foraging, composed of parts of the grid engine."""
 
 import dataclasses
 import re
@@ -36,9 +36,9 @@ ACTIONS: tuple[Action, ...] = (
     Move(Direction.EAST),
     LOAD,
 )
-"""Stay, north, south, west, east and load."""
+"""Stay, north, south, west, east and load, in this order."""
 
-_MAX_SIDE = 125  # of a grid of 127 cells two are walls
+_MAX_SIDE = 125  # a grid has at most 127 cells per side, two of which are walls
 _ID = re.compile(
     r"(?:Foraging-)?(?P<grid>grid-)?(?:(?P<sight>\d+)s-)?(?P<rows>\d+)x(?P<cols>\d+)"
     r"-(?P<agents>\d+)p-(?P<food>\d+)f(?P<coop>-coop)?(?P<ind>-ind)?(?P<pen>-pen)?(?:-v3)?"
@@ -63,30 +63,34 @@ def Foraging(
     shaping: Mapping[str, Real[ArrayLike, ""]] | None = None,
     horizon: Int[ArrayLike, ""] = 50,
 ) -> GridWorld:
-    """Agents collect food in a field. Each has a level, and so has the food: agents beside it that
-    load it in the same step collect it if their levels add up to its own.
+    """Builds a level-based foraging environment, in which agents collect food in a field. Agents
+    and food have levels: agents next to food that load it in the same step collect it if the sum of
+    their levels is at least its level.
 
     Every agent has six actions: stay, go north, south, west or east, load; any other number means
-    stay. An episode starts in a random field, see `Spawn`, and is over when no food is left. The
+    stay. An episode starts in a random state, see `Spawn`, and ends when no food is left. The
     defaults are those of the environments of lbforaging 2.0.0; see `from_id`.
 
     **Arguments:**
 
-    - `size`: the rows and the columns of the field, or one number for both; walls surround it.
-    - `num_agents`, `num_food`: how many there are. There is less food where the field is full.
-    - `coop`: all food has the highest level, so that several agents must load it together.
-    - `min_agent_level`, `max_agent_level`: the levels of agents are between them.
-    - `min_food_level`, `max_food_level`: the levels of food are between them. Unless given, the
-        highest is what the three weakest agents (or all, if there are fewer) can load together.
-    - `sight`: how far agents see, in cells; the whole field unless given.
-    - `observation`: `"vector"` (a `VectorView`), `"grid"` (a `GridView`) or a Module of your own.
-    - `observe_levels`: whether the levels of agents are seen.
-    - `penalty`: what an agent loses by loading food for which those who load it are too weak.
-    - `normalize_reward`: all food of an episode is worth 1; see `LoadReward`.
-    - `shaping`: what each event, `"load"` or `"failed_load"`, adds to the shaped reward.
-    - `horizon`: steps in an episode, at most.
+    - `size`: the rows and columns of the field, or one number for both; walls surround it.
+    - `num_agents`, `num_food`: the numbers of agents and of food. There is less food if it does not
+        fit into the field.
+    - `coop`: whether all food has the highest level, so that several agents must load it together.
+    - `min_agent_level`, `max_agent_level`: the range of the agents' levels.
+    - `min_food_level`, `max_food_level`: the range of the food's levels. By default the highest is
+        what the three weakest agents (or all, if there are fewer) can load together.
+    - `sight`: the range of sight in cells; the whole field by default.
+    - `observation`: `"vector"` (a `VectorView`), `"grid"` (a `GridView`) or an
+        `AbstractObservation` of your own.
+    - `observe_levels`: whether the levels of agents are observed.
+    - `penalty`: the cost of loading food for which the loading agents are too weak.
+    - `normalize_reward`: whether all food of an episode is worth 1 in total; see `LoadReward`.
+    - `shaping`: the amount that each event, `"load"` or `"failed_load"`, adds to the shaping
+        reward.
+    - `horizon`: the largest number of steps in an episode.
 
-    **Raises:** `ValueError` with one sentence that says what to do.
+    **Raises:** `ValueError` when an argument is invalid.
     """
     rows, cols = size if isinstance(size, tuple) and len(size) == 2 else (size, size)
     check_whole(size=(rows, cols), num_agents=num_agents, num_food=num_food)
@@ -109,17 +113,17 @@ def Foraging(
 
 
 def from_id(name: str, **options: Any) -> GridWorld:
-    """The environment that lbforaging registers under this name.
+    """Builds the environment that lbforaging registers under this name.
 
     **Arguments:**
 
     - `name`: such as `"Foraging-2s-8x8-2p-2f-coop-v3"` or `"Foraging-grid-8x8-2p-2f-v3"`. The first
-        and the last part, `Foraging-` and `-v3`, may be left out: `"8x8-2p-2f-coop"`. As in
-        lbforaging's names, `2s` is how far agents see, `8x8` the size, `2p` the agents, `2f` the
-        food, `ind` food of level 1 and `pen` a penalty of 0.1.
-    - `options`: other options of `Foraging`; they count where both say something.
+        and the last part, `Foraging-` and `-v3`, may be omitted: `"8x8-2p-2f-coop"`. As in
+        lbforaging, `2s` is the range of sight, `8x8` the size, `2p` the number of agents, `2f` the
+        number of food, `ind` food of level 1 and `pen` a penalty of 0.1.
+    - `options`: other options of `Foraging`, which take precedence over the name.
 
-    **Raises:** `ValueError` when this is no such name.
+    **Raises:** `ValueError` when the name does not have this form.
     """
     found = _ID.fullmatch(name)
     if found is None:
@@ -158,7 +162,7 @@ def _build_levels(
 
 
 def _build_field(rows: int, cols: int, num_agents: int, levels: Levels) -> Layout:
-    """A field without food, the agents side by side; `Spawn` draws where everything starts."""
+    """A field without food, with the agents side by side; `Spawn` samples the initial state."""
     tiles = np.pad(np.full((rows, cols), FLOOR, np.uint8), 1, constant_values=WALL)
     places = np.stack(np.divmod(np.arange(num_agents), cols), axis=-1) + 1
     start = empty_world(KINDS, tiles.shape, places)

@@ -1,10 +1,10 @@
-"""What a field is made of."""
+"""The kinds of tiles and objects of level-based foraging."""
 
 from ...grid import Kind, Kinds
 from . import _sprites as sprites
 
 FLOOR, WALL = 0, 1
-"""The numbers of the tiles. The wall is only the border of the field."""
+"""The numbers of the kinds of tiles. The wall is only used as the border of the field."""
 
 MAX_LEVEL = 32
 """The highest level of food and of agents."""
@@ -18,5 +18,6 @@ KINDS = Kinds(
     objects=(Kind("food", solid=True, variants=MAX_LEVEL, sprite=sprites.draw_food),),
     agent_sprite=sprites.draw_forager,
 )
-"""The kinds of a field. Food is the only kind of object, so its code is its level: 1, 2, and so on.
-The level of an agent is all that is kept for it in `Bodies.extra`."""
+"""The kinds of level-based foraging. Food is the only kind of object, so its code is its level:
+1, 2, and so on. The level of an agent is the only entry of its `Bodies.extra`.
+"""

@@ -1,4 +1,4 @@
-"""What foragers do together: those beside one food load it, if they are strong enough."""
+"""Loading: agents next to the same food load it together if they are strong enough."""
 
 import dataclasses
 from typing import final
@@ -23,17 +23,17 @@ from ...grid import (
 
 LOAD = Use("load")
 
-_NOWHERE = 127  # no grid has such a row: nothing is written there
+_NOWHERE = 127  # a row outside every grid, where writes are dropped
 
 
 @final
 class Attempts(eqx.Module):
-    """What everybody tries to load in a step.
+    """The attempts of all agents to load food in a step.
 
-    - `food`: the level of the food beside an agent that loads; 0 where there is none, and for those
-        who do not load.
-    - `position`: where that food is.
-    - `strength`: the sum of the levels of all who load it.
+    - `food`: the level of the food that each agent tries to load; 0 if there is none next to it, or
+        if it does not load.
+    - `position`: `(row, col)` of that food.
+    - `strength`: the sum of the levels of all agents that try to load it.
     """
 
     food: Int32[Array, " agents"]
@@ -50,10 +50,11 @@ class Attempts(eqx.Module):
 
 
 def find_attempts(step: Step) -> Attempts:
-    """What everybody tries to load, in the world in which the step began: who loads does not move.
+    """Finds the attempts to load food in the world before the step, since loading agents do not
+    move.
 
-    Food is so far apart that an agent is never beside two. Were it, it would load the first one in
-    the order of `Direction`.
+    Food is so far apart that an agent is never next to two of them; otherwise it would load the
+    first one in the order of `Direction`.
 
     Source: the end of `ForagingEnv.step` of lbforaging.
     """
@@ -74,7 +75,7 @@ def find_attempts(step: Step) -> Attempts:
 
 @final
 class Load(AbstractPhase):
-    """Takes away the food that is beside foragers that load and whose levels add up to its own."""
+    """Removes food if the levels of the agents that load it sum up to at least its level."""
 
     def __call__(self, step: Step) -> Step:
         attempts, cells = find_attempts(step), step.world.cells
@@ -86,7 +87,9 @@ class Load(AbstractPhase):
 
 @final
 class LoadEvents(AbstractEvents):
-    """Whether an agent has loaded food, and whether it was, with all who helped, too weak to."""
+    """Whether each agent has loaded food, and whether its attempt failed as the agents were too
+    weak.
+    """
 
     names: tuple[str, ...] = eqx.field(static=True, default=("load", "failed_load"))
 
@@ -97,16 +100,17 @@ class LoadEvents(AbstractEvents):
 
 @final
 class LoadReward(AbstractReward):
-    """Who loads food together shares its level, in the proportion of their own levels.
+    """Distributes the level of loaded food among the agents that load it, in proportion to their
+    levels.
 
     Source: the end of `ForagingEnv.step` of lbforaging.
 
     **Arguments:**
 
-    - `penalty`: what an agent loses by loading food for which it was, with all who helped, too
-        weak.
-    - `normalize`: the levels of all food at the start of the episode, and so all that is paid in
-        it, come to 1. Otherwise an agent is paid its own level times that of the food.
+    - `penalty`: the cost of an attempt to load food for which the agents are too weak.
+    - `normalize`: whether rewards are divided by the sum of the levels of all food at the start, so
+        that all food of the episode is worth 1. Otherwise an agent gets its own level times that of
+        the food.
 
     **Raises:** `ValueError` when the penalty is negative or not finite.
     """
@@ -132,7 +136,7 @@ class LoadReward(AbstractReward):
 
 @final
 class NothingLeft(AbstractEnding):
-    """Everybody's task is over when no food is left."""
+    """All agents terminate when no food is left."""
 
     def __call__(self, step: Step) -> Bool[Array, " agents"]:
         left = (step.world.cells.object != NOTHING).any()

@@ -1,4 +1,4 @@
-"""How foragers get out of each other's way."""
+"""The collision rule of level-based foraging."""
 
 from typing import final
 
@@ -11,11 +11,11 @@ from ...grid import AbstractCollision
 
 @final
 class LoneClaim(AbstractCollision):
-    """Who alone claims a cell gets there; if several claim one, each of them stays where it is. Who
-    stays of its own accord claims its own cell.
+    """An agent moves into a cell if no other agent claims it; if several agents claim a cell, all
+    of them stay where they are. An agent that does not want to move claims its own cell.
 
-    So two may swap cells. And of three or more, one may enter the cell of another that wanted to
-    leave but could not: then both are in one cell until one of them leaves.
+    So two agents may swap cells. And with three or more, an agent may enter the cell of another one
+    that wanted to leave but could not: then both are in one cell until one of them leaves.
 
     Source: `ForagingEnv.step` of lbforaging.
     """

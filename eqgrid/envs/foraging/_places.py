@@ -1,4 +1,4 @@
-"""Marked cells by their number: without a loop over cells, and without sorting any."""
+"""Selecting marked cells by index, without a loop over cells and without sorting."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,14 +8,14 @@ from jaxtyping import Array, Bool, Int32
 def find_cell(
     in_rows: Int32[Array, " height"], marked: Bool[Array, "height width"], number: Int32[Array, ""]
 ) -> Int32[Array, "2"]:
-    """`(row, col)` of the marked cell with this number, counted from 0, row by row. Where there are
-    not so many, it is some cell, or the one after the last.
+    """`(row, col)` of the marked cell with a given index, in row-major order. If the index is too
+    large, it is an arbitrary cell, or out of range.
 
     **Arguments:**
 
-    - `in_rows`: how many are marked in each row.
-    - `marked`: which are.
-    - `number`: which one to find.
+    - `in_rows`: the number of marked cells in each row.
+    - `marked`: which cells are marked.
+    - `number`: the index of the cell to find.
     """
     row, number = _find(in_rows, number)
     col, _ = _find(marked[row].astype(jnp.int32), number)
@@ -25,8 +25,9 @@ def find_cell(
 def _find(
     counts: Int32[Array, " places"], number: Int32[Array, ""]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """In which place the thing with this number is, counted from 0 through all places, and which
-    number it has there."""
+    """The place that contains the item with a given index, counted through all places, and the
+    index of the item within its place.
+    """
     up_to = (counts[None, :] * np.tri(len(counts), dtype=np.int32)).sum(axis=1, dtype=jnp.int32)
     passed = up_to <= number
     before = jnp.where(passed, counts, 0).sum(dtype=jnp.int32)

@@ -1,4 +1,4 @@
-"""How an episode starts: where agents and food are, and their levels."""
+"""The random initial state of level-based foraging: positions and levels of agents and food."""
 
 import dataclasses
 from typing import final
@@ -14,23 +14,23 @@ from ._kinds import FLOOR
 from ._places import find_cell
 
 _LOWEST = 3
-"""The level of food goes up to what so many of the weakest agents can load together."""
+"""By default, food has at most the sum of the levels of this many of the weakest agents."""
 
 _APART = 3
-"""How many steps lie between two foods, at least."""
+"""The smallest Manhattan distance between two foods."""
 
 _EDGE = 2
-"""How many rows and columns at each side of the grid, with its walls, have no food."""
+"""The number of rows and columns on each side of the grid, walls included, without food."""
 
 
 @final
 class Levels(eqx.Module):
-    """Between which levels agents and food are drawn, uniformly, both bounds included.
+    """The ranges from which levels are sampled uniformly, both bounds included.
 
-    - `min_agent`, `max_agent`: of agents.
-    - `min_food`, `max_food`: of food. Where `max_food` is 0, food goes up to the sum of the levels
-        of the three weakest agents, which is the sum of all for two or three of them.
-    - `coop`: all food has the highest level.
+    - `min_agent`, `max_agent`: the levels of agents.
+    - `min_food`, `max_food`: the levels of food. If `max_food` is 0, the highest level of food is
+        the sum of the levels of the three weakest agents, or of all if there are fewer.
+    - `coop`: whether all food has the highest level.
     """
 
     min_agent: Int32[Array, ""]
@@ -42,18 +42,18 @@ class Levels(eqx.Module):
 
 @final
 class Spawn(AbstractStart):
-    """Puts agents of random levels anywhere in the field, and then food of random levels.
+    """Places agents with random levels anywhere in the field, and then food with random levels.
 
-    Food neither lies in the outermost cells of the field nor where an agent stands, and two foods
-    are at least three steps apart, so that no agent is ever beside two of them. Each is put,
-    uniformly, into one of the cells that are left; where none is, there is less food.
+    There is no food in the outermost cells of the field or in the cell of an agent, and two foods
+    are at least three steps apart, so that no agent is ever next to two of them. Each food is
+    placed uniformly at random in one of the remaining cells; if there are none, there is less food.
 
-    Source: `spawn_players` and `spawn_food` of lbforaging. It tries cells at random, until the
-    food is placed or it has tried 1000, which comes to the same unless it runs out of tries.
+    Source: `spawn_players` and `spawn_food` of lbforaging, which try random cells up to 1000 times.
+    The distribution is the same unless they run out of attempts.
 
     **Arguments:**
 
-    - `num_food`: how many foods there are.
+    - `num_food`: the number of foods.
     """
 
     num_food: int = eqx.field(static=True)
@@ -87,7 +87,9 @@ class Spawn(AbstractStart):
         floor: Bool[Array, "height width"],
         position: Int32[Array, "agents 2"],
     ) -> UInt8[Array, "height width"]:
-        """The objects: food one after the other, in what is left of the cells within the field."""
+        """The objects in all cells, with the food placed one after the other in the remaining
+        cells.
+        """
         free = _within(floor)[_EDGE:-_EDGE, _EDGE:-_EDGE]
         for here in position:
             free &= _steps_from(here - _EDGE, free.shape) > 0
@@ -97,40 +99,40 @@ class Spawn(AbstractStart):
             free &= _steps_from(here, free.shape) >= _APART
             row, col = here + _EDGE
             code = jnp.where(exists, level.astype(jnp.uint8), jnp.uint8(NOTHING))
-            objects = objects.at[row, col].max(code)  # where there was no cell, nothing changes
+            objects = objects.at[row, col].max(code)  # if there is no cell left, nothing changes
         return objects
 
 
 def lowest_of(num_agents: int) -> int:
-    """How many agents' levels limit the level of food."""
+    """The number of weakest agents whose levels limit the level of food."""
     return min(num_agents, _LOWEST)
 
 
 def _between(
     drawn: Float32[Array, " levels"], low: Int32[Array, ""], high: Int32[Array, ""]
 ) -> Int32[Array, " levels"]:
-    """Whole numbers from numbers in `[0, 1)`."""
+    """Converts numbers in `[0, 1)` to integers from `low` to `high`, both included."""
     return low + (drawn * (high - low + 1).astype(jnp.float32)).astype(jnp.int32)
 
 
 def _sum_of_lowest(levels: Int32[Array, " agents"]) -> Int32[Array, ""]:
-    """Of the three lowest levels, or of all where there are fewer."""
+    """The sum of the three lowest levels, or of all if there are fewer."""
     if len(levels) <= _LOWEST:
         return levels.sum(dtype=jnp.int32)
-    earlier = jnp.asarray(np.tri(len(levels), k=-1, dtype=bool))  # of equal ones the first counts
+    earlier = jnp.asarray(np.tri(len(levels), k=-1, dtype=bool))  # ties go to the first agent
     lower = levels[None, :] < levels[:, None]
     lower |= (levels[None, :] == levels[:, None]) & earlier
     return jnp.where(lower.sum(axis=1) < _LOWEST, levels, 0).sum(dtype=jnp.int32)
 
 
 def _within(floor: Bool[Array, "height width"]) -> Bool[Array, "height width"]:
-    """The floor that is not beside a wall."""
+    """The floor cells that are not next to a wall."""
     beside = [jnp.roll(floor, shift, axis) for shift in (-1, 1) for axis in (0, 1)]
     return floor & beside[0] & beside[1] & beside[2] & beside[3]
 
 
 def _steps_from(here: Int32[Array, "2"], shape: tuple[int, ...]) -> Int32[Array, "height width"]:
-    """The Manhattan distance of every cell."""
+    """The Manhattan distance from `here` to every cell."""
     rows, cols = (jnp.arange(side, dtype=jnp.int32) for side in shape)
     return jnp.abs(rows - here[0])[:, None] + jnp.abs(cols - here[1])[None, :]
 
@@ -138,29 +140,29 @@ def _steps_from(here: Int32[Array, "2"], shape: tuple[int, ...]) -> Int32[Array,
 def _draw_distinct(
     drawn: Float32[Array, " places"], free: Bool[Array, "height width"]
 ) -> Int32[Array, "places 2"]:
-    """Free cells, no two alike, from numbers in `[0, 1)`: each is drawn from those still left."""
+    """Converts numbers in `[0, 1)` to distinct free cells, each sampled from those that remain."""
     total = free.sum(dtype=jnp.int32)
-    taken: list[Int32[Array, ""]] = []  # as numbers among all free cells
-    left_before: list[Int32[Array, ""]] = []  # as numbers among those that are left without them
+    taken: list[Int32[Array, ""]] = []  # as indices among all free cells
+    left_before: list[Int32[Array, ""]] = []  # as indices among the free cells without those taken
     for number in drawn:
         place = _scale(number, total - len(taken))
         skipped = [(x <= place).astype(jnp.int32) for x in left_before]
         taken.append(sum(skipped, start=place))
         left_before = [x - sum((y < x).astype(jnp.int32) for y in taken) for x in taken]
     (cells,) = jnp.nonzero(free.reshape(-1), size=free.size, fill_value=0)
-    chosen = cells[jnp.stack(taken)]  # all episodes in one field look up the same table
+    chosen = cells[jnp.stack(taken)]  # the table is shared by all episodes in one field
     return jnp.stack(jnp.divmod(chosen, free.shape[1]), axis=-1).astype(jnp.int32)
 
 
 def _draw_cell(
     drawn: Float32[Array, ""], free: Bool[Array, "height width"]
 ) -> tuple[Int32[Array, "2"], Bool[Array, ""]]:
-    """One of the free cells, from a number in `[0, 1)`, and whether there is any."""
+    """Converts a number in `[0, 1)` to one of the free cells, and whether there is any."""
     in_rows = free.sum(axis=1, dtype=jnp.int32)
     total = in_rows.sum(dtype=jnp.int32)
     return find_cell(in_rows, free, _scale(drawn, total)), total > 0
 
 
 def _scale(drawn: Float32[Array, ""], total: Int32[Array, ""]) -> Int32[Array, ""]:
-    """A whole number below `total`, from one in `[0, 1)`."""
+    """Converts a number in `[0, 1)` to an integer below `total`."""
     return (drawn * total.astype(jnp.float32)).astype(jnp.int32)

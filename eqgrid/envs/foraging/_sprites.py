@@ -1,4 +1,4 @@
-"""How food and foragers look: both show their level."""
+"""The sprites of food and foragers, which show their levels."""
 
 from ...grid import AgentLook, Number, Pen
 
@@ -7,7 +7,7 @@ _LEAF, _LEAF_EDGE = "#3E9A45", "#1F5A26"
 
 
 def draw_food(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-    """An apple with its level."""
+    """Draws an apple with its level."""
     r = 1.25 * radius
     pen.line([(x, y - 0.6 * r), (x + 0.1 * r, y - 1.15 * r)], fill="#6B4A2B", width=0.14 * r)
     leaf = [(0.1, -0.85), (0.35, -1.15), (0.7, -1.1), (0.5, -0.85)]
@@ -17,7 +17,7 @@ def draw_food(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> N
 
 
 def draw_forager(pen: Pen, agent: AgentLook, draw_held: object) -> None:
-    """A head and shoulders in the agent's colour, with its level."""
+    """Draws head and shoulders in the agent's colour, with its level."""
     colour, dark = agent.colours
     pen.disc(0.5, 0.3, 0.18, fill=colour, edge=dark, width=0.03)
     pen.box(0.2, 0.42, 0.8, 0.92, fill=colour, edge=dark, width=0.03, round_by=0.22)

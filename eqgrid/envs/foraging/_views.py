@@ -1,4 +1,4 @@
-"""What foragers see: a vector, or a window of the field. Neither knows the border of walls."""
+"""The observations of lbforaging: a vector, or a window of the field. Walls are not observed."""
 
 from typing import Any, final
 
@@ -12,32 +12,32 @@ from ...grid import NOTHING, AbstractObservation, Layout, World, check_whole
 from ._kinds import FLOOR, MAX_LEVEL
 
 _NONE = (-1, -1, 0)
-_LEVELS = 256  # more than any level
-_EMPTY, _AGENTS = 1, MAX_LEVEL + 1  # in the cells of a window; between them is food, 0 is no field
+_LEVELS = 256  # larger than any level
+_EMPTY, _AGENTS = 1, MAX_LEVEL + 1  # codes of cells in a window: food in between, 0 outside
 
 
 @final
 class VectorView(AbstractObservation):
-    """The places and the levels of food and agents, as numbers: `[agents, numbers]`.
+    """The positions and levels of food and agents as a vector: `agents numbers`, as float32.
 
-    First `(row, col, level)` of all food that is seen, row by row from the top left; then the same
-    of oneself and of the others that are seen, in their order. What is not seen is left out, and
-    the rest of the food, and of the agents, is filled up with `(-1, -1, 0)`.
+    First come the `(row, col, level)` of all observed food in row-major order, then those of the
+    agent itself and of the other observed agents in their order. Entries that are not observed are
+    left out, and the end of the food and of the agents is padded with `(-1, -1, 0)`.
 
-    Rows and columns count from the first that one can see: as long as one is not more than `sight`
-    away from the top, and from the left, they are those of the field.
+    Rows and columns are counted from the first one that the agent can observe: if the agent is at
+    most `sight` cells away from the upper (left) edge, they are the rows (columns) of the field.
 
-    Source: `_make_obs` and `_make_gym_obs` of lbforaging. As there, food is seen up to `sight` rows
-    and columns away, but agents up to row and column `2 * sight`, as one counts them: near the top
-    or the left of a field they are seen from further away.
+    Source: `_make_obs` and `_make_gym_obs` of lbforaging. As there, food is observed up to `sight`
+    rows and columns away, but other agents up to row and column `2 * sight`, counted as above: near
+    the upper or left edge of the field, they are observed from further away.
 
     **Arguments:**
 
-    - `num_food`: how many foods there are at most.
-    - `sight`: how far an agent sees.
-    - `levels`: whether the levels of agents are seen; without them, agents are `(row, col)`.
+    - `num_food`: the largest number of foods.
+    - `sight`: the range of sight in cells.
+    - `levels`: whether the levels of agents are observed; without them, agents are `(row, col)`.
 
-    **Raises:** `ValueError` when the sight is not positive.
+    **Raises:** `ValueError` when `sight` is not positive.
     """
 
     num_food: int = eqx.field(static=True)
@@ -48,11 +48,11 @@ class VectorView(AbstractObservation):
         _check_sight(self.sight)
 
     def names(self, num_agents: int) -> tuple[str, ...]:
-        """The name of every number in the vector, in its order.
+        """The name of every number in the vector, in order.
 
         **Arguments:**
 
-        - `num_agents`: how many agents there are, the one that sees included.
+        - `num_agents`: the number of agents, including the observer.
         """
         of_agent = ("row", "col", "level") if self.levels else ("row", "col")
         foods = [f"food_{i + 1}_{x}" for i in range(self.num_food) for x in ("row", "col", "level")]
@@ -70,7 +70,7 @@ class VectorView(AbstractObservation):
         )
         entries = jnp.concatenate([position, bodies.extra[:, None]], axis=1)[own_first]
         foods = jnp.broadcast_to(foods, (agents, *foods.shape))
-        if self.sight < max(layout.tiles.shape) - 3:  # otherwise all is seen from everywhere
+        if self.sight < max(layout.tiles.shape) - 3:  # otherwise everything is in sight
             foods, entries = self._cut(foods, exists, entries, position)
         if not self.levels:
             entries = entries[..., :2]
@@ -84,7 +84,7 @@ class VectorView(AbstractObservation):
         entries: Int32[Array, "agents agents 3"],
         position: Int32[Array, "agents 2"],
     ) -> tuple[Int32[Array, "agents food 3"], Int32[Array, "agents agents 3"]]:
-        """What each agent sees of all, in the rows and columns that it counts."""
+        """The food and agents that each agent observes, with rows and columns as it counts them."""
         near = (jnp.abs(foods[..., :2] - position[:, None]) <= self.sight).all(axis=-1)
         hidden = position - jnp.minimum(position, self.sight)  # rows and columns before the first
         shift = jnp.pad(hidden, ((0, 0), (0, 1)))[:, None]
@@ -98,10 +98,11 @@ class VectorView(AbstractObservation):
 def _find_food(
     objects: UInt8[Array, "height width"], number: int
 ) -> tuple[Int32[Array, "food 3"], Bool[Array, " food"]]:
-    """Row and column in the field, and level, of every food, row by row; and whether it exists.
+    """The `(row, col, level)` of every food in row-major order, and whether it exists.
 
-    A number tells where a food is and its level. The least of them is the first food, the least of
-    all greater ones the second, so nothing is sorted, and nothing looked up.
+    Each food is encoded as one integer, with its cell and its level. The smallest one is the first
+    food, the smallest of those that are larger is the second, and so on; this needs neither sorting
+    nor gathering.
     """
     field = objects[1:-1, 1:-1].astype(jnp.int32)
     rows, cols = field.shape
@@ -119,7 +120,7 @@ def _find_food(
 
 
 def _keep(entries: Int32[Array, "n 3"], seen: Bool[Array, " n"]) -> Int32[Array, "n 3"]:
-    """What is seen, in its order, filled up with what stands for nothing."""
+    """Moves the observed entries to the front, in order, and pads the rest with `_NONE`."""
     nothing = np.asarray(_NONE, np.int32)
     before = np.tri(len(seen), k=-1, dtype=bool)
     rank = (seen[None, :] & before).sum(axis=1, dtype=jnp.int32)
@@ -132,19 +133,19 @@ def _keep(entries: Int32[Array, "n 3"], seen: Bool[Array, " n"]) -> Int32[Array,
 
 @final
 class GridView(AbstractObservation):
-    """A window of the field with oneself in the middle: `[agents, rows, cols, 3]`.
+    """A window of the field centred on the agent: `agents rows cols 3`, as uint8.
 
-    Its planes are the levels of agents, the levels of food, and where an agent could go: into cells
-    of the field in which there is neither. Where several agents are in one cell, the last counts.
+    Its planes are the levels of agents, the levels of food, and the free cells of the field, in
+    which there is neither. If several agents are in one cell, the last one counts.
 
     Source: `_make_gym_obs` of lbforaging, whose arrays are float32 and lead with the planes.
 
     **Arguments:**
 
-    - `sight`: how far an agent sees: the window has `2 * sight + 1` rows and columns.
-    - `levels`: whether the levels of agents are seen; without them, agents are 1.
+    - `sight`: the range of sight in cells: the window has `2 * sight + 1` rows and columns.
+    - `levels`: whether the levels of agents are observed; without them, agents are 1.
 
-    **Raises:** `ValueError` when the sight is not positive.
+    **Raises:** `ValueError` when `sight` is not positive.
     """
 
     sight: int = eqx.field(static=True)
@@ -169,7 +170,7 @@ class GridView(AbstractObservation):
         return jnp.stack([agents, food, (windows == _EMPTY).astype(jnp.uint8)], axis=-1)
 
     def _window(self, cells: UInt8[Array, "height width"], position: Any) -> Any:
-        padded = jnp.pad(cells, self.sight - 1)  # the border of walls is one more
+        padded = jnp.pad(cells, self.sight - 1)  # the walls are one more row of padding
         start = tuple(position.astype(jnp.int32) - 1)
         return jax.lax.dynamic_slice(padded, start, (2 * self.sight + 1,) * 2)
 
