@@ -1,4 +1,4 @@
-"""Mazes in which every agent can walk to every flag."""
+"""Randomly generated mazes in which every agent can reach every flag."""
 
 import dataclasses
 from typing import final
@@ -26,10 +26,10 @@ from ._goals import KINDS
 
 @final
 class GeneratedMazes(AbstractGenerator):
-    """Draws mazes of one size.
+    """Generates mazes of fixed size.
 
-    A maze is kept if all of its floor can be walked to from any of its cells, if there is room for
-    all agents and flags, and if it has a crossing, at which two agents can let each other pass.
+    A maze is kept if all of its floor is connected, if there is room for all agents and flags, and
+    if there is a crossing at which two agents can pass each other.
     """
 
     height: int = eqx.field(static=True)
@@ -43,13 +43,13 @@ class GeneratedMazes(AbstractGenerator):
     ):
         """**Arguments:**
 
-        - `height`, `width`: rows and columns of the grid, walls included; best odd.
-        - `num_agents`: how many agents there are.
-        - `loops`: the share of further doors that are open; with 0 there is one way from room to
-            room.
+        - `height`, `width`: rows and columns of the grid, walls included; preferably odd.
+        - `num_agents`: the number of agents.
+        - `loops`: the probability that each further door is open; with 0 there is exactly one path
+            between any two rooms.
 
-        **Raises:** `ValueError` (a `LayoutError`) with one sentence for a request that cannot be
-        drawn.
+        **Raises:** `ValueError` (its subclass `LayoutError` for most arguments) when an argument is
+        invalid, or no usable maze is found.
         """
         check_whole(height=height, width=width, num_agents=num_agents)
         if not (5 <= height <= 127 and 5 <= width <= 127):

@@ -1,4 +1,4 @@
-"""Goal seeking: every agent walks to a flag, and its task is then over."""
+"""Goal seeking: every agent walks to a flag, and then terminates."""
 
 import dataclasses
 from pathlib import Path
@@ -52,7 +52,7 @@ KINDS = Kinds(
         Kind("own_flag", variants=len(AGENT_CHARACTERS), sprite=draw_own_flag),
     ),
 )
-"""A shared flag is for whoever comes first; each variant of `own_flag` is for one agent."""
+"""A shared flag is for any agent; each variant of `own_flag` is for one agent."""
 
 SHARED = KINDS.code("flag")
 FIRST_OWN = KINDS.code("own_flag")
@@ -81,16 +81,16 @@ ROOMS = {
 """An empty room, and four rooms with doorways."""
 
 ACTIONS: tuple[Action, ...] = (*MOVES, Stay())
-"""North, south, east, west, and stay."""
+"""North, south, east, west and stay, in this order."""
 
 
 @final
 class RandomFlags(AbstractStart):
-    """Puts as many flags as agents on floor cells in which nobody stands, uniformly.
+    """Places one flag per agent on floor cells without agents, uniformly at random.
 
     **Arguments:**
 
-    - `shared`: whoever comes first takes a flag; otherwise each agent has its own.
+    - `shared`: whether any agent can take each flag; otherwise each agent has its own flag.
     """
 
     shared: bool = eqx.field(static=True)
@@ -108,7 +108,9 @@ class RandomFlags(AbstractStart):
 
 @final
 class Arrive(AbstractPhase):
-    """An agent that stands on a flag of its own, or on a shared one, takes it."""
+    """The phase in which agents take flags: an agent on its own flag, or on a shared one, takes
+    it.
+    """
 
     def __call__(self, step: Step) -> Step:
         world = step.world
@@ -125,13 +127,13 @@ class Arrive(AbstractPhase):
 
 
 def _under(world: World) -> UInt8[Array, " agents"]:
-    """What lies where each agent stands."""
+    """The object code in the cell of each agent."""
     return jnp.stack([get_cell(world.cells.object, place) for place in world.bodies.position])
 
 
 @final
 class Arrived(AbstractEnding):
-    """The task of an agent is over once it has a flag."""
+    """An agent terminates when it has taken a flag."""
 
     def __call__(self, step: Step) -> Bool[Array, " agents"]:
         return step.by(Arrive)
@@ -140,14 +142,14 @@ class Arrived(AbstractEnding):
 def _is_mine(
     codes: UInt8[Array, "*cells"], agent: Int32[Array, "*#cells"]
 ) -> Bool[Array, "*cells"]:
-    """Where a flag lies that this agent may take."""
+    """Whether each object is a flag that this agent may take."""
     codes = codes.astype(jnp.int32)
     return (codes == SHARED) | (codes == FIRST_OWN + agent)
 
 
 @final
 class WayToFlag(AbstractFeature):
-    """Whether there is a flag that this agent may take, and which way the nearest one is."""
+    """Whether there is a flag that the agent may take, and the offset to the nearest one."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return ("flag_exists", "flag_row", "flag_col")
@@ -159,7 +161,7 @@ class WayToFlag(AbstractFeature):
 
 @final
 class FlagPlanes(AbstractObservation):
-    """The planes of the kinds, and one more that marks the flags that an agent may take."""
+    """The default planes, and one more that marks the flags that an agent may take."""
 
     def __call__(
         self, layout: Layout, world: World, steps_left: Int32[Array, ""]
@@ -180,23 +182,23 @@ def Goals(
     horizon: Int[ArrayLike, ""] = 50,
     observation: Literal["features", "planes"] | AbstractObservation = "features",
 ) -> GridWorld:
-    """Agents walk to flags. Who reaches one is paid 1, and its task is over.
+    """Builds a goal-seeking environment: an agent that reaches a flag gets a reward of 1 and
+    terminates.
 
-    In every episode agents and flags are somewhere else. Agents get out of each other's way by
-    `LocalCollision`; who has arrived is in nobody's way.
+    The positions of agents and flags are random in every episode. Collisions are resolved by
+    `LocalCollision`; agents that have terminated do not collide.
 
     **Arguments:**
 
-    - `layout`: `"room"`, `"rooms"`, a text with `#` for walls, a file with one, or a `Layout` of
-        `KINDS`.
-    - `num_agents`: how many agents there are; as many as the layout marks unless given.
-    - `shared`: whoever comes first takes a flag; otherwise each agent has a flag of its own.
-    - `horizon`: steps in an episode.
-    - `observation`: `"features"`: `OwnPosition`, `WayToFlag`, `Around` and `Others`; `"planes"`; or
-        a Module of your own.
+    - `layout`: `"room"`, `"rooms"`, a text with `#` for walls, the path of a file with such a text,
+        or a `Layout` of `KINDS`.
+    - `num_agents`: the number of agents; by default the number of marks in the layout.
+    - `shared`: whether any agent can take each flag; otherwise each agent has its own flag.
+    - `horizon`: the number of steps after which an episode is truncated.
+    - `observation`: `"features"`: `OwnPosition`, `WayToFlag`, `Around` and `Others`; `"planes"`:
+        `FlagPlanes`; or an `AbstractObservation` of your own.
 
-    **Raises:** `ValueError` (a `LayoutError` for the layout) with one sentence that says what to
-    do.
+    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
     views: dict[str, AbstractObservation] = {
         "features": Features((OwnPosition(), WayToFlag(), Around(), Others())),

@@ -1,15 +1,15 @@
-"""How flags look."""
+"""The sprites of flags."""
 
 from ...grid import Number, Pen, agent_colours
 
 
 def draw_own_flag(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-    """In the colour of the agent whose flag it is."""
+    """Draws a flag in the colour of the agent that it belongs to."""
     _draw(pen, x, y, radius, *agent_colours(variant + 1))
 
 
 def draw_shared_flag(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-    """Grey: it is for whoever comes first."""
+    """Draws a grey flag, which any agent can take."""
     _draw(pen, x, y, radius, "#9AA1AC", "#4A515D")
 
 
