@@ -1,4 +1,4 @@
-"""The numbers of a rescue: tiles, things, and roles."""
+"""The numbers of search and rescue: kinds of tiles, objects and roles."""
 
 from enum import IntEnum
 
@@ -9,7 +9,7 @@ from ...grid import World
 
 
 class Tile(IntEnum):
-    """What is built into a cell."""
+    """The kinds of tiles."""
 
     FLOOR = 0
     WALL = 1
@@ -17,8 +17,9 @@ class Tile(IntEnum):
 
 
 class Thing(IntEnum):
-    """What lies in a cell or in a hand. Keys and green victims can be carried; an open door is all
-    that can be walked over."""
+    """The object codes. Only keys and green victims can be carried, and only an open door can
+    be walked over.
+    """
 
     NOTHING = 0
     GREEN_VICTIM = 1
@@ -36,34 +37,34 @@ class Thing(IntEnum):
 
 
 class Role(IntEnum):
-    """What an agent can do that others cannot: a medic heals, an engineer clears."""
+    """The role of an agent: only a medic can heal, and only an engineer can clear rubble."""
 
     MEDIC = 0
     ENGINEER = 1
 
 
 VICTIMS = (Thing.GREEN_VICTIM, Thing.YELLOW_VICTIM, Thing.RED_VICTIM)
-"""All victims, whatever their colour."""
+"""The codes of all victims, of any colour."""
 
 DOORS = (Thing.PURPLE_DOOR, Thing.BLUE_DOOR, Thing.ORANGE_DOOR)
 KEYS = (Thing.PURPLE_KEY, Thing.BLUE_KEY, Thing.ORANGE_KEY)
-"""The doors that are shut, and the key of each."""
+"""The codes of the closed doors and, in the same order, of their keys."""
 
 KEY_OF_DOOR = KEYS[0] - DOORS[0]
-"""What is added to the code of a door to have that of its key."""
+"""The difference between the code of a key and that of its door."""
 
 
 def is_key(code: UInt8[Array, "*things"]) -> Bool[Array, "*things"]:
-    """Whether these are keys."""
+    """Whether codes are keys."""
     return code >= KEYS[0]
 
 
 def is_victim(code: UInt8[Array, "*things"]) -> Bool[Array, "*things"]:
-    """Whether these are victims, of any colour."""
+    """Whether codes are victims, of any colour."""
     return (code >= VICTIMS[0]) & (code <= VICTIMS[-1])
 
 
 def victims_left(world: World) -> Int32[Array, ""]:
-    """How many victims still wait for their rescue, on the floor or in somebody's arms."""
+    """The number of victims that are not rescued yet, in cells or carried."""
     lying = is_victim(world.cells.object).sum(dtype=jnp.int32)
     return lying + is_victim(world.bodies.held).sum(dtype=jnp.int32)

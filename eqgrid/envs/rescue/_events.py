@@ -1,4 +1,4 @@
-"""What is counted for every rescuer, what a rescue pays, and when all is done."""
+"""The events, the reward and the termination of search and rescue."""
 
 from typing import final
 
@@ -24,9 +24,11 @@ EVENT_NAMES = (
     "red_reach",
     "red_leave",
 )
-"""What is counted for every rescuer. Lifting counts for all who lift; a clearing is one level of
-rubble; a drop is onto the floor. A rescuer reaches a red victim when it comes to face it with empty
-hands, and leaves it when it no longer does and has not lifted it."""
+"""The events that are counted for every rescuer. Lifting is counted for all who lift; a
+clearing is one level of rubble; a drop is onto the floor. A rescuer reaches a red victim when
+it starts to face it with empty hands, and leaves it when it stops to face it without having
+lifted it.
+"""
 
 
 @final
@@ -56,7 +58,7 @@ class RescueEvents(AbstractEvents):
 
 
 def _faces_red(world: World) -> Bool[Array, " agents"]:
-    """Who faces a red victim with empty hands."""
+    """Which rescuers face a red victim with empty hands."""
     bodies = world.bodies
     row, col = jnp.moveaxis(bodies.position + direction_delta(bodies.direction), -1, 0)
     return (world.cells.object[row, col] == Thing.RED_VICTIM) & (bodies.held == Thing.NOTHING)
@@ -64,7 +66,7 @@ def _faces_red(world: World) -> Bool[Array, " agents"]:
 
 @final
 class SharedRescueReward(AbstractReward):
-    """Everybody is paid 1 for every victim that anyone has rescued in this step."""
+    """1 for every victim that any rescuer has rescued in this step, paid to every rescuer."""
 
     def __call__(self, step: Step) -> Float32[Array, " agents"]:
         rescued = victims_left(step.before) - victims_left(step.world)
@@ -73,7 +75,7 @@ class SharedRescueReward(AbstractReward):
 
 @final
 class AllRescued(AbstractEnding):
-    """The task of all is over when no victim is left."""
+    """All rescuers terminate when no victim is left."""
 
     def __call__(self, step: Step) -> Bool[Array, " agents"]:
         return jnp.broadcast_to(victims_left(step.world) == 0, (step.world.num_agents,))

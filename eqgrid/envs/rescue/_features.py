@@ -1,4 +1,4 @@
-"""What a rescuer sees as a short vector of named numbers."""
+"""The feature-vector observation of search and rescue."""
 
 from typing import final
 
@@ -25,7 +25,7 @@ from ...grid import (
 from ._contents import DOORS, KEYS, VICTIMS, Role, Thing
 
 NEAREST_VICTIMS = 2
-"""How many victims of each colour a rescuer sees, nearest first."""
+"""The number of victims of each colour in the features, nearest first."""
 
 _ROLES = tuple(role.name.lower() for role in Role)
 _IN_THE_WAY = (Thing.RUBBLE, Thing.HIGH_RUBBLE, *DOORS, *KEYS)
@@ -33,7 +33,7 @@ _IN_THE_WAY = (Thing.RUBBLE, Thing.HIGH_RUBBLE, *DOORS, *KEYS)
 
 @final
 class Roles(AbstractFeature):
-    """Which role the rescuer has, and which ones the others have."""
+    """The role of the rescuer and those of the others, one-hot."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         who = ("own", *(f"other_{k}" for k in range(1, num_agents)))
@@ -44,12 +44,13 @@ class Roles(AbstractFeature):
 
 
 def rescue_features() -> Features:
-    """A short vector for every rescuer, with itself in the middle: where it stands and faces, its
-    role, what it holds, what is around it, which way the exit, victims, rubble, doors and keys are,
-    and all of the other rescuers.
+    """The feature-vector observation of search and rescue, relative to each rescuer: its position,
+    direction, role and held object, the cells around it, the offsets to the exit, victims, rubble,
+    doors and keys, and the features of all other rescuers.
 
-    It shows the whole site, through walls; the nearest two victims of each colour, and the nearest
-    one of everything else. Units are those of `Features`, and `Features.names` names every number.
+    It covers the whole site, regardless of walls: the nearest two victims of each colour, and the
+    nearest one of everything else. Units are those of `Features`, and `Features.names` lists all
+    features.
     """
     return Features(
         (

@@ -1,4 +1,4 @@
-"""Sites that are drawn, each with a plan by which every victim can be rescued."""
+"""Randomly generated sites in which every victim can be rescued."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -40,12 +40,12 @@ _RANGES = ("red", "green", "yellow", "rubble", "high_rubble", "doors")
 
 @final
 class GeneratedSites(AbstractGenerator):
-    """Draws sites of one size.
+    """Generates sites of fixed size.
 
-    A site is a maze with one exit in its border, and inside the exit a hall, in which the rescuers
-    start and nothing lies. Doors stand in corridors, each of another colour; their keys and all
-    other things lie anywhere outside the hall, red victims where two cells are beside them. A site
-    is kept if `can_rescue` finds a plan for it.
+    A site is a maze with one exit in its border and a hall next to the exit, in which the rescuers
+    start and no objects lie. Doors are in corridors, each of another colour; their keys and all
+    other objects are anywhere outside the hall, and red victims only where at least two cells next
+    to them are floor. A site is kept if `can_rescue` finds a plan for it.
     """
 
     height: int = eqx.field(static=True)
@@ -75,18 +75,22 @@ class GeneratedSites(AbstractGenerator):
     ):
         """**Arguments:**
 
-        - `height`, `width`: rows and columns of the grid, walls included; best odd.
-        - `num_agents`: how many rescuers there are.
-        - `roles`: `"medic"` or `"engineer"` for every rescuer; in turn unless given.
-        - `hall`: how far the hall reaches from the cell beside the exit, in cells. With 1 it has 6
+        - `height`, `width`: rows and columns of the grid, walls included; preferably odd.
+        - `num_agents`: the number of rescuers.
+        - `roles`: `"medic"` or `"engineer"` for every rescuer; by default medic and engineer in
+            turn.
+        - `hall`: the range of the hall from the cell next to the exit, in cells. With 1 it has 6
             cells or, in a corner, 4.
-        - `loops`: the share of further ways from room to room that is open; with 0 there is one.
-        - `green`, `yellow`, `red`: the fewest and the most victims of each colour.
-        - `rubble`, `high_rubble`: the fewest and the most of each. Without an engineer they stay.
-        - `doors`: the fewest and the most doors, each with its key; at most one of each colour.
+        - `loops`: the probability that each further door of the maze is open; with 0 there is one
+            path between any two rooms.
+        - `green`, `yellow`, `red`: the smallest and the largest number of victims of each colour.
+        - `rubble`, `high_rubble`: the smallest and the largest number of each. Without an engineer
+            they cannot be cleared.
+        - `doors`: the smallest and the largest number of doors, each with its key; at most one of
+            each colour.
 
-        **Raises:** `ValueError` (a `LayoutError` but for the roles) with one sentence for a request
-        that contradicts itself, or for which no site is found.
+        **Raises:** `ValueError` (its subclass `LayoutError` for most arguments) when an argument is
+        invalid, when the arguments contradict each other, or when no usable site is found.
         """
         ranges = (red, green, yellow, rubble, high_rubble, doors)
         check_whole(height=height, width=width, num_agents=num_agents, hall=hall)
@@ -106,7 +110,7 @@ class GeneratedSites(AbstractGenerator):
 
     def attempt(self, key: PRNGKeyArray) -> tuple[Layout, Bool[Array, ""]]:
         maze_key, chance_key = jax.random.split(key)
-        # All chance at once: each further draw would take a second to compile.
+        # All random numbers at once, since each further call would add a second of compile time.
         cells, ranges = self.height * self.width, len(_RANGES)
         chance = jax.random.uniform(chance_key, (3 * cells + ranges + len(DOORS),))
         grids = chance[: 3 * cells].reshape(3, self.height, self.width)
@@ -136,7 +140,7 @@ class GeneratedSites(AbstractGenerator):
     def _hall(
         self, row: Int32[Array, ""], col: Int32[Array, ""]
     ) -> tuple[Bool[Array, "height width"], Bool[Array, "height width"]]:
-        """The hall inside an exit, and the cell of it that is beside the exit."""
+        """The cells of the hall at an exit, and the one of them that is next to the exit."""
         rows, cols = jnp.arange(self.height)[:, None], jnp.arange(self.width)[None, :]
         gate_row, gate_col = jnp.clip(row, 1, self.height - 2), jnp.clip(col, 1, self.width - 2)
         away = jnp.maximum(jnp.abs(rows - gate_row), jnp.abs(cols - gate_col))
@@ -145,7 +149,7 @@ class GeneratedSites(AbstractGenerator):
 
     def _is_usable(self, layout: Layout) -> Bool[Array, ""]:
         position, objects = layout.start.bodies.position, layout.start.cells.object
-        # Where the hall has too few cells, somebody stands in the first corner of the border.
+        # If the hall has too few cells, a rescuer is placed in the first corner of the border.
         stands = (layout.tiles[position[:, 0], position[:, 1]] == Tile.FLOOR).all()
         things, doors, keys = (_count(objects, kinds) for kinds in (_THINGS, DOORS, KEYS))
         enough = (jnp.append(things, doors.sum()) >= self.fewest).all() & (doors == keys).all()
@@ -155,7 +159,7 @@ class GeneratedSites(AbstractGenerator):
 def _draw_exit(
     floor: Bool[Array, "height width"], score: Float[Array, "height width"]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Row and column of the best cell of the border beside floor."""
+    """The row and the column of the border cell with the best score among those next to floor."""
     border = jnp.ones_like(floor).at[1:-1, 1:-1].set(False)
     best = jnp.argmax(jnp.where(border & next_to(floor), score, -1.0))
     row, col = jnp.unravel_index(best, floor.shape)
@@ -169,9 +173,10 @@ def _put_things(
     colours: Int32[Array, "3"],
     score: Float[Array, "height width"],
 ) -> UInt8[Array, "height width"]:
-    """Doors in corridors, red victims where two can stand beside them, all else anywhere.
+    """Places doors in corridors, red victims where two rescuers can stand next to them, and all
+    other objects anywhere.
 
-    The order of `counts` is that of `_RANGES`. Doors have the first of the `colours`.
+    `counts` is in the order of `_RANGES`. The doors have the first of the `colours`.
     """
     reds, others, pairs = jnp.split(counts, [1, len(_THINGS)])
     pairs = (jnp.arange(len(DOORS)) < pairs).astype(jnp.int32)
@@ -192,7 +197,7 @@ def _fill(
     numbers: UInt8[Array, " kinds"],
     counts: Int32[Array, " kinds"],
 ) -> UInt8[Array, " cells"]:
-    """So many of each kind in the first of the places, one kind after the other."""
+    """Puts `counts` objects of each kind into the first places, one kind after the other."""
     rank = jnp.cumsum(places, dtype=jnp.int32) - 1
     which = (rank[:, None] >= jnp.cumsum(counts)[None, :]).sum(axis=1)
     numbers = jnp.append(numbers, jnp.uint8(Thing.NOTHING))
@@ -228,7 +233,7 @@ def _check_size(
         raise LayoutError(f"A site needs at least 1 rescuer, not {num_agents}.")
     if hall < 1:
         raise LayoutError(f"A hall reaches at least 1 cell from the exit, not {hall}.")
-    room = (height - 2) * (width - 2) - 1  # all but the cell beside the exit
+    room = (height - 2) * (width - 2) - 1  # without the cell next to the exit
     if (needed := num_agents + sum(fewest for fewest, _ in ranges)) > room:
         raise LayoutError(
             f"A site of {height} by {width} cells has room for {room} rescuers and things at most, "
@@ -237,7 +242,7 @@ def _check_size(
 
 
 def _check_roles(layout: Layout, yellow: tuple[int, int], red: tuple[int, int]) -> None:
-    """Refuses victims whom nobody can rescue."""
+    """Checks that the rescuers' roles and number suffice for yellow and red victims."""
     if yellow[1] and not (np.asarray(layout.start.bodies.extra) == Role.MEDIC).any():
         raise LayoutError(
             "Only a medic heals yellow victims: add one to the roles, or let yellow be (0, 0)."

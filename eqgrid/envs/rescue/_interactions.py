@@ -1,6 +1,7 @@
-"""What one rescuer does to the cell in front of it. The rules are eqgrid's own.
+"""The interaction rules of search and rescue, which are eqgrid's own: what one rescuer does to the
+cell that it faces.
 
-At most one of them fires on any cell, hand and verb.
+At most one of them fires in a turn.
 """
 
 from typing import final
@@ -11,15 +12,15 @@ from ...grid import AbstractInteraction, Outcome, Turn, Use
 from ._contents import DOORS, KEY_OF_DOOR, Role, Thing, Tile, is_key
 
 PICKUP = Use("pickup")
-"""Picks up what can be carried, puts down what is carried, and hands a victim over at an exit."""
+"""Picks up an object, puts down the held one, or brings a held victim out of an exit."""
 
 TOGGLE = Use("toggle")
-"""Clears rubble, opens a door, heals."""
+"""Clears rubble, opens a door, or heals a victim."""
 
 
 @final
 class PickUp(AbstractInteraction):
-    """Takes a key or a green victim into an empty hand."""
+    """Picks up a key or a green victim, with empty hands."""
 
     def __call__(self, turn: Turn) -> Outcome:
         lying = turn.cell.object
@@ -30,8 +31,9 @@ class PickUp(AbstractInteraction):
 
 @final
 class PutDown(AbstractInteraction):
-    """Puts what is carried on floor where nothing lies and nobody stands. A door is no such place,
-    open or not."""
+    """Puts the held object on a floor cell without an object and without an agent. This is not
+    possible on an open door.
+    """
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = turn.uses(PICKUP) & (turn.body.held != Thing.NOTHING)
@@ -41,7 +43,7 @@ class PutDown(AbstractInteraction):
 
 @final
 class CarryOut(AbstractInteraction):
-    """Brings a carried victim out of an exit: it is rescued."""
+    """Brings a carried victim out of an exit, and so rescues it."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = turn.uses(PICKUP) & (turn.tile == Tile.EXIT)
@@ -51,7 +53,7 @@ class CarryOut(AbstractInteraction):
 
 @final
 class Clear(AbstractInteraction):
-    """An engineer makes high rubble low, and takes low rubble away."""
+    """Turns high rubble into low rubble, or removes low rubble, if the agent is an engineer."""
 
     def __call__(self, turn: Turn) -> Outcome:
         high = turn.cell.object == Thing.HIGH_RUBBLE
@@ -63,7 +65,7 @@ class Clear(AbstractInteraction):
 
 @final
 class Open(AbstractInteraction):
-    """Opens a door for good with the key of its colour, which stays in the hand."""
+    """Opens a door permanently, with the held key of its colour. The key is not used up."""
 
     def __call__(self, turn: Turn) -> Outcome:
         lying = turn.cell.object
@@ -74,7 +76,7 @@ class Open(AbstractInteraction):
 
 @final
 class Heal(AbstractInteraction):
-    """A medic heals a yellow victim: it is a green one from then on."""
+    """Turns a yellow victim into a green one, if the agent is a medic."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = turn.uses(TOGGLE) & (turn.body.extra == Role.MEDIC)

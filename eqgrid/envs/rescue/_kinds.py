@@ -1,4 +1,4 @@
-"""What a site is made of, in the order of `Tile` and `Thing`."""
+"""The kinds of search and rescue, in the order of `Tile` and `Thing`."""
 
 from ...grid import Kind, Kinds
 from . import _sprites as sprites
@@ -25,4 +25,4 @@ KINDS = Kinds(
     ),
     agent_sprite=sprites.draw_rescuer,
 )
-"""The kinds of a site. A bracket that opens is a key; the one that closes it is its door."""
+"""The kinds of a site. An opening bracket is a key; the matching closing bracket is its door."""

@@ -1,4 +1,4 @@
-"""What rescuers do together in one step."""
+"""Lifting: what rescuers do together in one step."""
 
 import dataclasses
 from typing import final
@@ -12,8 +12,8 @@ from ._contents import Thing
 
 @final
 class Lift(AbstractPhase):
-    """Two or more rescuers with empty hands who face one red victim and use any verb in the same
-    step lift it out of the site at once: it is rescued.
+    """The phase in which red victims are rescued: two or more rescuers with empty hands who face
+    the same red victim, and use any `Use` action in the same step, lift it out of the site.
 
     The rule is eqgrid's own.
     """
@@ -27,7 +27,7 @@ class Lift(AbstractPhase):
         meets = (target[:, None] == target[None, :]).all(axis=-1) & lifts[None, :]
         others = ~np.eye(step.world.num_agents, dtype=bool)
         fired = lifts & (meets & others).any(axis=1)
-        # The smallest of several is written where somebody else faces the same cell.
+        # `min` decides between several writes if another agent faces the same cell.
         left = jnp.where(fired, jnp.uint8(Thing.NOTHING), jnp.uint8(255))
         objects = objects.at[row, col].min(left)
         cells = dataclasses.replace(step.world.cells, object=objects)

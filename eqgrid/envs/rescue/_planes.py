@@ -1,4 +1,4 @@
-"""What a rescuer sees: the planes that any game has, and the roles of all whom it sees."""
+"""The planes of search and rescue: the default planes, and those of the agents' roles."""
 
 import dataclasses
 from typing import final
@@ -20,10 +20,10 @@ from ._contents import Role
 from ._kinds import KINDS
 
 PLANE_NAMES = (*plane_names(KINDS), *(role.name.lower() for role in Role))
-"""The names of the planes of `RolePlanes`, in their order."""
+"""The names of the planes of `RolePlanes`, in order."""
 
-# Planes show what somebody holds. So a role is told with it: an engineer who holds `code` is shown
-# as one who holds `code + _CODES`.
+# `Planes` show the held object, so the role is encoded in it: an engineer who holds `code` is
+# passed on as one who holds `code + _CODES`.
 _CODES = KINDS.num_codes
 _AS_ENGINEER = Kind("as_engineer", variants=_CODES)
 _KINDS_AND_ROLES = dataclasses.replace(KINDS, objects=(*KINDS.objects, _AS_ENGINEER))
@@ -63,14 +63,14 @@ _COLUMNS: tuple[Column, ...] = (
 
 @final
 class RolePlanes(AbstractObservation):
-    """The default planes of the kinds, and one for each role: `PLANE_NAMES` has them all.
+    """The default planes, and one plane per role; `PLANE_NAMES` lists them.
 
-    A role's plane marks where anybody of that role stands, oneself too.
+    The plane of a role marks all rescuers with that role, including the agent itself.
 
     **Arguments:**
 
-    - `radius`: how far a rescuer sees, in cells, to every side, through walls; the whole site
-        unless it is a number.
+    - `radius`: the range of sight in cells, to every side and through walls; the whole site if it
+        is `None`.
     """
 
     planes: Planes

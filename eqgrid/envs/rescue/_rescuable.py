@@ -1,4 +1,4 @@
-"""A proof, in arrays, that the rescuers of a site can bring out every victim."""
+"""A sufficient condition, as array operations, for a site in which all victims can be rescued."""
 
 import jax
 import jax.numpy as jnp
@@ -9,30 +9,31 @@ from ._contents import DOORS, KEY_OF_DOOR, Role, Thing, Tile, is_victim
 
 
 def can_rescue(layout: Layout) -> Bool[Array, ""]:
-    """Whether a plan is found in which every victim is rescued.
+    """Whether a simple plan exists in which every victim is rescued.
 
-    In such a plan all rescuers wait where they started, and one walks at a time, or two for a red
-    victim, who go back when their work is done. They walk on cells that are connected to a cell
-    beside an exit without a step on anybody's start; every start must be next to these cells from
-    the beginning. So each of them can walk to each of these cells, and nobody is ever in the way.
-    What lies next to these cells goes, one thing after the other, and leaves more room to walk:
+    In such a plan all rescuers wait in their initial cells, and one of them walks at a time (or
+    two, for a red victim) and returns when its work is done. The walkable area consists of the
+    cells that are connected to a cell next to an exit without passing any initial cell; every
+    initial cell must be next to this area from the beginning. So every rescuer can reach every cell
+    of the area, and rescuers never block each other. Objects next to the area are removed one after
+    the other, which makes it larger:
 
-    - a green victim: somebody carries it to the exit;
-    - a yellow one, if there is a medic: it is healed, and carried out as well;
+    - a green victim: a rescuer carries it to the exit;
+    - a yellow victim, if there is a medic: it is healed, and then carried out as well;
     - rubble, high or low, if there is an engineer: it is cleared;
-    - a door, if the key of its colour lies next to these cells: somebody takes the key, opens the
-        door, and puts the key back where it lay, so that all hands are empty again;
-    - a red victim with two of these cells beside it, if there are two rescuers: the first walks to
-        the cell that is farther away for the second, who then takes a shortest way to the other
-        cell, which cannot lead over the farther one. After the lift the second goes back first.
+    - a door, if the key of its colour is next to the area: a rescuer takes the key, opens the door,
+        and puts the key back in its cell, so that all hands are empty again;
+    - a red victim with two cells of the area next to it, if there are two rescuers: the first one
+        walks to that of the two cells that is farther away for the second one, who then takes a
+        shortest path to the other cell, which cannot lead through the farther one. After the lift,
+        the second one returns first.
 
-    Keys stay where they are, and bar the way. Where no such plan is found, there may still be
-    another one; see `find_obstacle` for sites in which there is none. How many steps the plan takes
-    is not asked.
+    Keys stay where they are and block the way. If there is no such plan, there may still be another
+    one; `find_obstacle` recognises sites without any. The number of steps is not limited.
 
     **Arguments:**
 
-    - `layout`: the site, with its roles. Things lie on floor, and nobody starts where one lies.
+    - `layout`: the site, with its roles. Objects must be on floor, and no rescuer may start on one.
     """
     start, position = layout.start, layout.start.bodies.position
     homes = jnp.zeros(layout.tiles.shape, bool).at[position[:, 0], position[:, 1]].set(True)
@@ -66,7 +67,7 @@ def _gives_way(
     beside: Int32[Array, "height width"],
     roles: UInt8[Array, " agents"],
 ) -> Bool[Array, "height width"]:
-    """What can be taken away, where each cell can be faced from so many cells beside it."""
+    """Which objects can be removed, if each can be faced from `beside` cells of the area."""
     medic, engineer = (roles == Role.MEDIC).any(), (roles == Role.ENGINEER).any()
     gone = objects == Thing.GREEN_VICTIM
     gone |= (objects == Thing.YELLOW_VICTIM) & medic

@@ -1,4 +1,4 @@
-"""Search and rescue: a site put together from parts of the grid engine."""
+"""Search and rescue, composed of parts of the grid engine."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -39,11 +39,12 @@ SHAPING = {
     "red_reach": 0.3,
     "red_leave": -0.3,
 }
-"""What is paid for steps towards a rescue. Who drops something, or leaves a red victim, gives back
-what its pick-up, or coming, paid, so that nothing is earned by going round in circles."""
+"""The default shaping rewards for steps towards a rescue. Dropping an object, or leaving a red
+victim, costs what picking it up, or reaching it, has paid, so that cycles pay nothing.
+"""
 
 ACTIONS: tuple[Action, ...] = (Rotate("left"), Rotate("right"), Forward(), Stay(), PICKUP, TOGGLE)
-"""Turn left, turn right, go forward, stay, pick up or put down, and toggle."""
+"""Turn left, turn right, go forward, stay, pick up or put down, and toggle, in this order."""
 
 RULES: tuple[AbstractInteraction, ...] = (
     PickUp(),
@@ -53,10 +54,10 @@ RULES: tuple[AbstractInteraction, ...] = (
     Open(),
     Heal(),
 )
-"""What each rescuer does alone, one after the other."""
+"""The interaction rules, which each rescuer applies on its turn."""
 
 PHASES: tuple[AbstractPhase, ...] = (Interact(RULES), Lift(), Go(LocalCollision()))
-"""The phases of a step: what each does alone, what they lift together, and how they move."""
+"""The phases of a step: interactions one after the other, joint lifting, and movement."""
 
 
 def Rescue(
@@ -69,28 +70,27 @@ def Rescue(
     starts: tuple[AbstractStart, ...] = (),
     shaping: Mapping[str, Real[ArrayLike, ""]] = SHAPING,
 ) -> GridWorld:
-    """Medics and engineers look for victims, and bring all of them out.
+    """Builds a search-and-rescue environment, in which medics and engineers look for victims and
+    bring all of them out.
 
-    Every rescuer has six actions: turn left, turn right, go forward, stay, pick up or put down,
-    and toggle; any other number means stay. Everybody is paid 1 for every victim that anyone
-    rescues. The task of all is over when no victim is left; an episode is cut after `horizon`
+    Every rescuer has six actions: turn left, turn right, go forward, stay, pick up or put down, and
+    toggle; any other number means stay. All rescuers get a reward of 1 for every victim that any of
+    them rescues. They terminate when no victim is left, and an episode is truncated after `horizon`
     steps.
 
     **Arguments:**
 
     - `layout`: the site: `"small"`, `"large"`, a text or a `Layout`; see `parse_site`.
-    - `horizon`: steps in an episode.
-    - `radius`: how far a rescuer sees in planes, in cells, to every side; the whole site if it is
-        `None`.
-    - `observation`: `"planes"`, those of `RolePlanes`; `"features"`, those of `rescue_features`; or
-        a Module of your own.
-    - `roles`: `"medic"` or `"engineer"` for every rescuer; those of the layout unless given.
-    - `starts`: what is random about the start of an episode, applied in this order; nothing by
-        default.
-    - `shaping`: what each event of `EVENT_NAMES` adds to the shaped reward of the rescuer that
-        caused it.
+    - `horizon`: the number of steps after which an episode is truncated.
+    - `radius`: the range of sight in cells for `"planes"`; the whole site if it is `None`.
+    - `observation`: `"planes"`: `RolePlanes`; `"features"`: `rescue_features`; or an
+        `AbstractObservation` of your own.
+    - `roles`: `"medic"` or `"engineer"` for every rescuer; by default those of the layout.
+    - `starts`: random changes to the initial state, applied in this order; none by default.
+    - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the
+        rescuer that caused it.
 
-    **Raises:** `ValueError` (a `LayoutError` for the site) with one sentence that says what to do.
+    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
     site = load_site(layout)
     if roles is not None:

@@ -1,4 +1,4 @@
-"""Sites by name and from a text."""
+"""Sites for search and rescue, by name or from a text."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -41,18 +41,18 @@ SITES = {
         #   #   G .  (#
         ###############""",
 }
-"""Two sites: one for two rescuers with four victims, and one for four with ten."""
+"""Two sites: one for two rescuers with four victims, and one for four rescuers with ten."""
 
 
 def load_site(layout: str | Layout) -> Layout:
-    """A site from whatever names or describes it.
+    """Loads a site by name or text.
 
     **Arguments:**
 
-    - `layout`: a name of `SITES`, a site's text (more than one line), or a `Layout`, whose rescuers
-        have roles in turn if it has none.
+    - `layout`: a name of `SITES`, a text of more than one line, or a `Layout`; if it has no roles,
+        its rescuers are medic and engineer in turn.
 
-    **Raises:** `LayoutError` with one sentence when there is no such site, or it is no site.
+    **Raises:** `LayoutError` when there is no such site, or the text is invalid.
     """
     if isinstance(layout, Layout):
         if layout.kinds.objects[: len(KINDS.objects)] != KINDS.objects:
@@ -78,15 +78,15 @@ def parse_site(
 
     **Arguments:**
 
-    - `text`: one row a line: `#` wall, `E` exit, blank floor, `G`, `Y` and `R` green, yellow and
+    - `text`: one row per line: `#` wall, `E` exit, blank floor, `G`, `Y` and `R` green, yellow and
         red victims, `.` rubble and `:` high rubble, `(`, `[` and `<` the purple, blue and orange
         key and `)`, `]` and `>` their doors, `|` an open door, and `1` to `9`, then `a` to `z`, for
-        where the rescuers start.
-    - `roles`: of every rescuer; medic and engineer in turn unless given.
-    - `starts`: `(row, col)` of every rescuer, in place of the marks in the text.
+        the initial cells of the rescuers.
+    - `roles`: the role of every rescuer; by default medic and engineer in turn.
+    - `starts`: `(row, col)` of every rescuer, instead of the marks in the text.
 
-    **Raises:** `LayoutError` as in `Layout.parse`, when a rescuer would start on something, or when
-    there is no victim; `ValueError` as in `with_roles`.
+    **Raises:** `LayoutError` as in `Layout.parse`, when a rescuer would start on a solid object, or
+    when there is no victim; `ValueError` as in `with_roles`.
     """
     layout = Layout.parse(text, KINDS, None, starts)
     check_site(layout)
@@ -94,13 +94,14 @@ def parse_site(
 
 
 def with_roles(layout: Layout, roles: Sequence[RoleName] | None) -> Layout:
-    """A site with other roles.
+    """The site with other roles.
 
     **Arguments:**
 
+    - `layout`: the site.
     - `roles`: `"medic"` or `"engineer"` for every rescuer; in turn if it is `None`.
 
-    **Raises:** `ValueError` when there is no such role, or not one for each.
+    **Raises:** `ValueError` when there is no such role, or not one role per rescuer.
     """
     names = [role.name.lower() for role in Role]
     agents = layout.num_agents
@@ -115,9 +116,9 @@ def with_roles(layout: Layout, roles: Sequence[RoleName] | None) -> Layout:
 
 
 def check_site(layout: Layout) -> None:
-    """Refuses a start without a victim, or with a rescuer where something solid lies.
+    """Checks that there is a victim, and that no rescuer starts on a solid object.
 
-    **Raises:** `LayoutError` with one sentence. Arrays that are being traced are not looked at.
+    **Raises:** `LayoutError` if not. Traced arrays are not checked.
     """
     world = layout.start
     arrays = (world.cells.object, world.bodies.held, world.bodies.position)

@@ -1,4 +1,4 @@
-"""Whether the rescuers of a site can bring out every victim."""
+"""A necessary condition for a site in which all victims can be rescued."""
 
 from typing import NamedTuple
 
@@ -21,36 +21,36 @@ _WHY = {
 
 
 class _Team(NamedTuple):
-    """Rescuers who can walk to one another.
+    """Rescuers who can walk to each other.
 
-    - `agents`: their numbers.
-    - `floor`: where they can walk to.
+    - `agents`: their indices.
+    - `floor`: the cells that they can reach.
     """
 
     agents: list[int]
     floor: Bool[np.ndarray, "height width"]
 
     def stands_beside(self, place: tuple[int, int]) -> int:
-        """From how many cells next to this one they can face it."""
+        """The number of cells from which they can face a place."""
         row, col = place
         beside = np.pad(self.floor, 1)[row : row + 3, col : col + 3]
         return int(beside[0, 1]) + int(beside[2, 1]) + int(beside[1, 0]) + int(beside[1, 2])
 
 
 def find_obstacle(layout: Layout) -> str | None:
-    """Says why some victim can never be rescued, if that is so.
+    """The reason why a victim can never be rescued, if there is one.
 
-    Rescuers walk on floor that is connected, and may carry keys and victims out of the way. Step
-    by step they heal, lift, clear and open all that those who are next to it can, until nothing
-    more gives way. The check is about what can be reached, not about how long it takes or who is
-    in the way.
+    Rescuers walk on connected floor, and may carry keys and victims out of the way. Everything that
+    the rescuers next to it can heal, lift, clear or open is removed step by step, until nothing
+    changes. The check is only about reachability, not about time or about rescuers that block each
+    other.
 
     **Arguments:**
 
-    - `layout`: the site, with its own start and roles.
+    - `layout`: the site, with its default initial state and roles.
 
-    **Returns:** one sentence, which names a victim and what bars the way, or `None` where nothing
-    stands in the way.
+    **Returns:** one sentence that names a victim and what blocks the way, or `None` if no obstacle
+    is found.
     """
     start = layout.start
     tiles, positions = np.asarray(layout.tiles), np.asarray(start.bodies.position)
@@ -92,7 +92,7 @@ def _places(
 
 
 def _say(place: tuple[int, int], code: int) -> str:
-    """Why something stays where it is."""
+    """The reason why an object cannot be removed."""
     row, col = place
     name = KINDS.objects[code - 1].name.replace("_", " ")
     return _WHY[Thing(code)].format(f"{name} at row {row + 1}, column {col + 1}")
@@ -101,7 +101,9 @@ def _say(place: tuple[int, int], code: int) -> str:
 def _find_teams(
     free: Bool[np.ndarray, "height width"], positions: Int[np.ndarray, "agents 2"]
 ) -> list[_Team]:
-    """Everybody who can walk to one another, through what can be carried away."""
+    """The groups of rescuers who can walk to each other, through objects that can be carried
+    away.
+    """
     teams: list[_Team] = []
     for agent, position in enumerate(positions):
         for team in teams:
@@ -116,7 +118,7 @@ def _find_teams(
 def _reach(
     free: Bool[np.ndarray, "height width"], position: Int[np.ndarray, "2"]
 ) -> Bool[np.ndarray, "height width"]:
-    """The cells that can be walked to."""
+    """The cells that are reachable from a position."""
     reached = np.zeros_like(free)
     reached[tuple(position)] = True
     while True:
@@ -135,7 +137,7 @@ def _gives_way(
     held: UInt8[np.ndarray, " agents"],
     roles: UInt8[np.ndarray, " agents"],
 ) -> bool:
-    """Whether what lies here can be healed, lifted, cleared or opened."""
+    """Whether the object in this cell can be healed, lifted, cleared or opened."""
     code = int(objects[place])
     beside = [team for team in teams if team.stands_beside(place)]
     if code == Thing.RED_VICTIM:
@@ -155,7 +157,7 @@ def _stuck_victims(
     positions: Int[np.ndarray, "agents 2"],
     leaving: Bool[np.ndarray, "height width"],
 ) -> list[str]:
-    """Why each victim stays that cannot be rescued."""
+    """The reason for each victim that cannot be rescued."""
     stuck = [
         _say(place, int(objects[place]))
         for place in _places(objects, VICTIMS)

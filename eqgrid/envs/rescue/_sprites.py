@@ -1,4 +1,4 @@
-"""How a site looks: a function for each kind, drawn with a `Pen`."""
+"""The sprites of search and rescue: one function for each kind, which draws with a `Pen`."""
 
 import functools
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _GREEN_BLANKET, _YELLOW_BLANKET = ("#35A852", "#1A5A2B"), ("#F2C21B", "#8A6B05")
 _RED_BLANKET = ("#D8362F", "#7A1512")
 
 
-# Tiles
+# Tiles.
 
 
 def draw_floor(pen: Pen, look: Look) -> None:
@@ -30,7 +30,7 @@ def draw_wall(pen: Pen, look: Look) -> None:
 
 
 def draw_exit(pen: Pen, look: Look) -> None:
-    """A lit sign: somebody who runs to an open door."""
+    """Draws an illuminated exit sign: a person who runs to an open door."""
     pen.box(0, 0, 1, 1, fill="#0F5A32")
     pen.box(0.06, 0.06, 0.94, 0.94, fill="#18A058", edge="#BFF3D5", width=0.03, round_by=0.08)
     pen.box(0.62, 0.18, 0.86, 0.84, fill="#FFFFFF")
@@ -41,11 +41,11 @@ def draw_exit(pen: Pen, look: Look) -> None:
     pen.line([(0.2, 0.5), (0.27, 0.39), (0.4, 0.39), (0.54, 0.5)], fill="#FFFFFF", width=0.06)
 
 
-# Victims
+# Victims.
 
 
 def _victim(pen: Pen, x: Number, y: Number, r: Number, blanket: tuple[str, str]) -> None:
-    """Somebody who lies under a blanket, whose colour says how bad it is."""
+    """Draws a person under a blanket, whose colour is that of the victim."""
     fill, dark = blanket
     r = 1.2 * r
     width = max(0.018, 0.09 * r)
@@ -71,13 +71,13 @@ def draw_green_victim(pen: Pen, variant: int, x: Number, y: Number, radius: Numb
 
 
 def draw_yellow_victim(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-    """With a cross: a medic is needed."""
+    """Draws a yellow victim, with a cross, since it needs a medic."""
     _victim(pen, x, y, radius, _YELLOW_BLANKET)
     _cross(pen, x + 0.47 * radius, y + 0.06 * radius, 0.42 * radius, "#C8261E")
 
 
 def draw_red_victim(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-    """With a beam on top: it takes two."""
+    """Draws a red victim, with a beam and a 2, since it needs two rescuers."""
     _victim(pen, x, y, radius, _RED_BLANKET)
     beam = [(-0.5, 0.9), (-0.1, 1.1), (1.3, -0.8), (0.9, -1.0)]
     pen.shape(
@@ -96,7 +96,7 @@ def _cross(pen: Pen, x: Number, y: Number, r: Number, colour: str) -> None:
     pen.box(x - 0.34 * r, y - r, x + 0.34 * r, y + r, fill=colour)
 
 
-# Rubble
+# Rubble.
 
 
 def _stone(pen: Pen, x: Number, y: Number, r: Number) -> None:
@@ -124,7 +124,7 @@ def draw_high_rubble(pen: Pen, variant: int, x: Number, y: Number, radius: Numbe
         _stone(pen, x + dx * radius, y + dy * radius, size * radius)
 
 
-# Doors and keys
+# Doors and keys.
 
 
 def _door(
@@ -136,7 +136,7 @@ def _door(
     *,
     colours: tuple[str, str],
 ) -> None:
-    """Fills its cell: no radius is needed."""
+    """Draws a door, which fills its cell whatever the radius."""
     fill, dark = colours
     pen.box(0.02, 0.02, 0.98, 0.98, fill=dark, round_by=0.04)
     pen.box(0.1, 0.08, 0.9, 0.94, fill=fill, round_by=0.03)
@@ -175,18 +175,19 @@ draw_orange_key = functools.partial(_key, colours=_ORANGE)
 
 
 def draw_open_door(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-    """Posts to the left and right."""
+    """Draws an open door: posts on the left and on the right."""
     for left in (0.02, 0.86):
         pen.box(left, 0.02, left + 0.12, 0.98, fill="#8B6B45", edge="#54401F", round_by=0.03)
     pen.box(0.14, 0.42, 0.86, 0.58, fill=(139, 107, 69, 70))
 
 
-# Rescuers
+# Rescuers.
 
 
 def draw_rescuer(pen: Pen, agent: AgentLook, draw_held: Callable[..., None]) -> None:
-    """A jacket in the colour of the agent; a white cap with a cross is a medic's, and a yellow
-    helmet is an engineer's."""
+    """Draws a rescuer in a jacket of the agent's colour; a medic has a white cap with a cross,
+    an engineer a yellow helmet.
+    """
     colour, dark = agent.colours
     dx, dy = agent.step
     pen.pointer(dx, dy, colour)
