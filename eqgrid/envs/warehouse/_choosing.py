@@ -1,4 +1,4 @@
-"""How one of many cells is found by its rank, and how distinct ranks are drawn."""
+"""Selecting marked cells by rank, and sampling distinct ranks."""
 
 import jax
 import jax.numpy as jnp
@@ -8,15 +8,15 @@ from jaxtyping import Array, Bool, Int32, PRNGKeyArray
 def find_marked(
     marked: Bool[Array, "height width"], rank: Int32[Array, ""]
 ) -> tuple[Int32[Array, "2"], Int32[Array, ""]]:
-    """Finds a marked cell by its rank among them, row by row.
+    """Finds a marked cell by its rank among all marked cells in row-major order.
 
     **Arguments:**
 
     - `marked`: the cells to choose from.
-    - `rank`: from 0.
+    - `rank`: the rank of the cell, counted from 0.
 
-    **Returns:** its `(row, col)`, with a row below the grid where there are too few; and how many
-    marked cells there are.
+    **Returns:** its `(row, col)`, with a row below the grid if there are too few marked cells; and
+    the number of marked cells.
     """
     in_row = marked.sum(axis=1, dtype=jnp.int32)
     up_to = jnp.cumsum(in_row, dtype=jnp.int32)
@@ -28,16 +28,17 @@ def find_marked(
 
 
 def draw_distinct(key: PRNGKeyArray, count: int, total: Int32[Array, ""]) -> Int32[Array, " count"]:
-    """Draws different numbers below `total`, uniformly among all ordered choices.
+    """Samples distinct integers below `total`, uniformly among all ordered choices.
 
-    These are the first cards of a shuffle by swaps (Fisher and Yates): each place swaps with one
-    that is not before it. Following the swaps backwards says which card lies there, so the pack
-    itself is not needed.
+    They are the first `count` entries of a Fisher-Yates shuffle: each position is swapped with one
+    that is not before it. The entry at a position is found by following the swaps backwards, so the
+    array of all `total` entries is not needed.
 
     **Arguments:**
 
-    - `count`: how many, at most `total`.
-    - `total`: how many there are to choose from.
+    - `key`: the source of randomness.
+    - `count`: the number of integers, at most `total`.
+    - `total`: the upper bound, which is excluded.
     """
     places = jnp.arange(count, dtype=jnp.int32)
     swaps = jax.random.randint(key, (count,), places, total, jnp.int32)

@@ -1,4 +1,4 @@
-"""What happens at the goals: requested shelves are delivered, and others are requested."""
+"""Deliveries at the goals, and the requests that replace them."""
 
 import abc
 import dataclasses
@@ -15,26 +15,26 @@ from ._kinds import Load
 
 
 class AbstractRequestDraw(eqx.Module):
-    """Which shelf is requested in place of a delivered one."""
+    """The distribution of the shelf that is requested in place of a delivered one."""
 
     @abc.abstractmethod
     def __call__(
         self, key: PRNGKeyArray, num_goals: int, num_free: Int32[Array, ""]
     ) -> Int32[Array, " goals"]:
-        """The rank of the next shelf at each goal, should something be delivered there.
+        """For each goal, the rank of the shelf to request next if there is a delivery.
 
         **Arguments:**
 
-        - `key`: for what is random.
-        - `num_goals`: how many ranks are asked for.
-        - `num_free`: how many shelves are not requested. Those that stand come first, row by row,
-            then those that are carried, robot by robot.
+        - `key`: the source of randomness.
+        - `num_goals`: the number of goals.
+        - `num_free`: the number of shelves that are not requested. Ranks count standing shelves
+            first, in row-major order, and then carried ones, in the order of the robots.
         """
 
 
 @final
 class UniformRequestDraw(AbstractRequestDraw):
-    """Every shelf that is not requested is equally likely."""
+    """Samples uniformly from all shelves that are not requested."""
 
     def __call__(
         self, key: PRNGKeyArray, num_goals: int, num_free: Int32[Array, ""]
@@ -44,17 +44,18 @@ class UniformRequestDraw(AbstractRequestDraw):
 
 @final
 class Deliver(AbstractPhase):
-    """A requested shelf that a robot carries on a goal is delivered, and another shelf is requested
-    in its place at once. The goals come one after the other: what becomes requested by a delivery
-    at the first one may be delivered at the second one in the same step.
+    """The phase in which requested shelves are delivered by robots that carry them on a goal; each
+    of them is at once replaced by a request for another shelf. Goals are processed one after the
+    other: a shelf that is requested after a delivery at the first goal may be delivered at the
+    second one in the same step.
 
-    A robot that delivers is marked as one that has (`Bodies.extra`).
+    Robots that deliver are marked in `Bodies.extra`.
 
     Source: `Warehouse.step` of `rware` 2.0.0.
 
     **Arguments:**
 
-    - `draw`: which shelf is requested next.
+    - `draw`: the distribution of the next requested shelf.
     """
 
     draw: AbstractRequestDraw
@@ -71,7 +72,7 @@ class Deliver(AbstractPhase):
             there = (bodies.position == goal[None]).all(axis=1) & (held == Load.REQUESTED)
             happens = there.any()
             place, standing = find_marked(objects == Load.SHELF, rank)
-            row = jnp.where(happens, place[0], objects.shape[0])  # no such row: nothing is written
+            row = jnp.where(happens, place[0], objects.shape[0])  # writes to this row are dropped
             objects = objects.at[row, place[1]].set(jnp.uint8(Load.REQUESTED), mode="drop")
             becomes = happens & _is_ranked(held == Load.SHELF, rank - standing)
             held = jnp.where(becomes, jnp.uint8(Load.REQUESTED), held)
@@ -84,5 +85,5 @@ class Deliver(AbstractPhase):
 
 
 def _is_ranked(marked: Bool[Array, " agents"], rank: Int32[Array, ""]) -> Bool[Array, " agents"]:
-    """Which of the marked robots has this rank among them."""
+    """Which of the marked robots has this rank among the marked ones."""
     return marked & (jnp.cumsum(marked, dtype=jnp.int32) == rank + 1)

@@ -1,4 +1,4 @@
-"""How robots drive: who is blocked by a shelf, and who by other robots."""
+"""Movement of robots, which may be blocked by shelves and by other robots."""
 
 import dataclasses
 from typing import final
@@ -9,17 +9,18 @@ from jaxtyping import Array, Bool, Int8, Int32
 from ...grid import AbstractCollision, AbstractPhase, Step, direction_delta
 from ._kinds import Load
 
-_NONE = -1  # a number that is no action does nothing
+_NONE = -1  # not an action, so the robot does nothing
 
 
 @final
 class YieldToShelves(AbstractPhase):
-    """A robot that carries a shelf and faces a cell in which one stands does nothing if it wants to
-    drive. A shelf that another robot carries does not stand: there, the robots decide.
-
-    Turning and loading robots lose nothing, because the phase looks at `forward` alone.
+    """The phase that cancels the forward action of robots that carry a shelf and face a cell with a
+    standing shelf. Shelves that are carried by other robots do not count: those cells are left to
+    the collision rule. Other actions are not changed.
 
     **Arguments:**
+
+    - `forward`: the index of the forward action.
 
     - `forward`: the number of the action that drives.
     """
@@ -37,19 +38,19 @@ class YieldToShelves(AbstractPhase):
 
 @final
 class ChainCollision(AbstractCollision):
-    """Robots move in chains: the one in front enters an empty cell, each of the others the cell
-    that the one before it leaves.
+    """Robots move in chains: the first one enters an empty cell, and each of the others the cell
+    that the robot in front of it leaves.
 
-    Where several robots want one cell, the one with the longest chain behind it goes, and its
-    chain with it; all others stay. Of equally long chains the robot goes whose cell is named first
-    when robots say, in their order, where they stand and where they want to go. Four or more robots
-    that follow each other in a circle all move, and nobody else joins them; two that want to swap
-    cells, and whoever is behind them, stay.
+    If several robots want to enter the same cell, the one with the longest chain behind it moves,
+    with its chain; all others stay. For chains of equal length, the robot moves whose current cell
+    comes first in the list of the current and the wanted cell of each robot, in their order. Four
+    or more robots that follow each other in a cycle all move, and no other robot follows them; two
+    robots that want to swap cells stay, and so do those behind them.
 
     Source: `Warehouse.step` of `rware` 2.0.0, which keeps the cycle or the longest path of each
-    connected part of a graph of wishes. With four robots or more the reference lets the order of a
-    Python set choose between equally long chains in some of these graphs (a part with less than
-    half of the nodes); here it is always the order of the robots.
+    connected component of a graph of wanted moves. With four robots or more, the reference lets the
+    order of a Python set decide between chains of equal length in some of these graphs (components
+    with less than half of the nodes); here it is always the order of the robots.
     """
 
     def __call__(
@@ -62,7 +63,7 @@ class ChainCollision(AbstractCollision):
         moves = (old != new).any(axis=1)
         if active is not None:
             moves &= active
-        # follows[i, j]: i wants the cell of j; rivals[i, j]: both want one cell.
+        # follows[i, j]: i wants to enter the cell of j; rivals[i, j]: i and j want the same cell.
         follows = moves[:, None] & _equal(new, old)
         rivals = moves[:, None] & moves[None, :] & _equal(new, new)
         length = _chain_lengths(follows)
@@ -73,7 +74,7 @@ class ChainCollision(AbstractCollision):
         wins = moves & ~(rivals & better).any(axis=1)
         free = ~follows.any(axis=1)
         goes = wins & free
-        for _ in range(agents - 1):  # who follows one that goes
+        for _ in range(agents - 1):  # robots that follow a robot that moves
             goes = wins & (free | (follows & goes[None, :]).any(axis=1))
         goes |= _in_circle(follows)
         return jnp.where(goes[:, None], new, old)
@@ -86,8 +87,9 @@ def _equal(
 
 
 def _chain_lengths(follows: Bool[Array, "agents agents"]) -> Int32[Array, " agents"]:
-    """How many robots are in the longest chain behind each one, itself included. Numbers in
-    circles mean nothing."""
+    """The number of robots in the longest chain behind each robot, including itself. For robots
+    in cycles it is meaningless.
+    """
     length = jnp.ones(len(follows), jnp.int32)
     for _ in range(len(follows) - 1):
         length = 1 + jnp.where(follows, length[:, None], 0).max(axis=0)
@@ -95,14 +97,14 @@ def _chain_lengths(follows: Bool[Array, "agents agents"]) -> Int32[Array, " agen
 
 
 def _ranks(follows: Bool[Array, "agents agents"]) -> Int32[Array, " agents"]:
-    """When the cell of each robot is named first: by itself, or as what another one wants."""
+    """The position of each robot's current cell in the list of current and wanted cells."""
     agents = jnp.arange(len(follows), dtype=jnp.int32)
     wanted = jnp.where(follows, 2 * agents[:, None] + 1, 2 * len(follows)).min(axis=0)
     return jnp.minimum(2 * agents, wanted)
 
 
 def _in_circle(follows: Bool[Array, "agents agents"]) -> Bool[Array, " agents"]:
-    """Who is in a circle of four or more; on a grid, all circles have an even length."""
+    """Which robots are in a cycle of four or more; on a grid, all cycles have an even length."""
     circle = jnp.zeros(len(follows), bool)
     two = _compose(follows, follows)
     path = two

@@ -1,4 +1,4 @@
-"""What is counted for every robot, and when nothing has been delivered for too long."""
+"""The events of the warehouse, and the termination after too long without a delivery."""
 
 import dataclasses
 from typing import final
@@ -12,8 +12,9 @@ from ._deliveries import Deliver
 from ._kinds import Load
 
 EVENT_NAMES = ("load", "requested_load", "unload", "delivery", "put_back")
-"""What is counted for every robot: it takes a shelf on; that shelf is requested; it puts one down;
-it delivers one; it puts one down for the first time since it delivered."""
+"""The events that are counted for every robot: it picks up a shelf; that shelf is requested; it
+puts a shelf down; it delivers one; it puts a shelf down for the first time since its delivery.
+"""
 
 
 @final
@@ -40,7 +41,7 @@ class WarehouseEvents(AbstractEvents):
 
 @final
 class CountQuietSteps(AbstractPhase):
-    """Counts the steps since the last delivery, or the start, in `World.extra`."""
+    """The phase that counts the steps since the last delivery, or the reset, in `World.extra`."""
 
     def __call__(self, step: Step) -> Step:
         quiet = jnp.where(step.by(Deliver).any(), 0, step.world.extra + 1)
@@ -49,13 +50,13 @@ class CountQuietSteps(AbstractPhase):
 
 @final
 class NoDelivery(AbstractEnding):
-    """The task is over, for all robots, when nobody has delivered for so many steps.
+    """All robots terminate after a number of steps without a delivery.
 
     Source: `max_inactivity_steps` of `rware` 2.0.0.
 
     **Arguments:**
 
-    - `limit`: how many steps.
+    - `limit`: the number of steps.
     """
 
     limit: Int32[Array, ""]

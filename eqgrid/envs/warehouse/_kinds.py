@@ -1,4 +1,4 @@
-"""What a warehouse is made of, in the order of `Tile` and `Load`."""
+"""The kinds of tiles and objects of the warehouse, in the order of `Tile` and `Load`."""
 
 from enum import IntEnum
 
@@ -7,7 +7,7 @@ from . import _sprites as sprites
 
 
 class Tile(IntEnum):
-    """What is built into a cell. A robot can put a shelf down on a `RACK` only."""
+    """The kinds of tiles. A robot can put a shelf down only on a `RACK`."""
 
     CORRIDOR = 0
     RACK = 1
@@ -16,8 +16,9 @@ class Tile(IntEnum):
 
 
 class Load(IntEnum):
-    """The code of what stands in a cell, or of what a robot carries. Shelves have no names: all
-    that rules ask of one is whether it is requested."""
+    """The code of the shelf in a cell, or of the one that a robot carries. Shelves have no
+    identity: rules depend only on whether a shelf is requested.
+    """
 
     NOTHING = 0
     SHELF = 1

@@ -1,4 +1,4 @@
-"""Warehouses by size, and from a text."""
+"""Warehouses by size or from a text."""
 
 import dataclasses
 
@@ -10,26 +10,25 @@ from ...grid import Layout, LayoutError, check_named, check_whole, did_you_mean,
 from ._kinds import KINDS, Load, Tile
 
 COLUMN_HEIGHT = 8
-"""How many shelves stand in a column, one behind the other, in the sizes of `rware`."""
+"""The height in cells of a block of shelves in the sizes of `rware`."""
 
 SIZES = {"tiny": (1, 3), "small": (2, 3), "medium": (2, 5), "large": (3, 5)}
 """The rows and columns of blocks of shelves in each size; source: `rware/__init__.py`."""
 
-_MAX_SIDE = 125  # a grid has at most 127 rows and columns, and walls take two
+_MAX_SIDE = 125  # a grid has at most 127 cells per side, two of which are walls
 _CHARACTERS = {".": Tile.CORRIDOR, "x": Tile.RACK, "g": Tile.GOAL}
 
 
 def shelf_rows(rows: int, columns: int, column_height: int = COLUMN_HEIGHT) -> str:
-    """The text of a warehouse of blocks of shelves, each two cells wide, with corridors around
+    """The text of a warehouse with blocks of shelves, each two cells wide, and corridors around
     them. Two goals are in the middle of the lowest row, and the block above them is left out.
 
     **Arguments:**
 
-    - `rows`, `columns`: how many blocks there are below and beside each other; the number of
-        columns is odd.
-    - `column_height`: how many cells high each block is.
+    - `rows`, `columns`: the number of blocks in each direction; the number of columns must be odd.
+    - `column_height`: the height of each block in cells.
 
-    **Returns:** a text that `parse_warehouse` reads.
+    **Returns:** a text for `parse_warehouse`.
 
     **Raises:** `ValueError` when a number is below 1, or the number of columns is even.
     """
@@ -49,9 +48,14 @@ def shelf_rows(rows: int, columns: int, column_height: int = COLUMN_HEIGHT) -> s
 
 
 def load_warehouse(size: str, num_agents: int, num_requests: int) -> Layout:
-    """A warehouse by the name of its size, or from a text of more than one line.
+    """Loads a warehouse by size or text.
 
-    **Raises:** `LayoutError` when there is no such size; see `parse_warehouse`.
+    **Arguments:**
+
+    - `size`: a name of `SIZES`, or a text of more than one line.
+    - `num_agents`, `num_requests`: as in `parse_warehouse`.
+
+    **Raises:** `LayoutError` when there is no such size, and as in `parse_warehouse`.
     """
     check_named(size)
     check_whole(num_agents=num_agents, num_requests=num_requests)
@@ -66,20 +70,21 @@ def load_warehouse(size: str, num_agents: int, num_requests: int) -> Layout:
 
 
 def parse_warehouse(text: str, num_agents: int, num_requests: int) -> Layout:
-    """Builds a warehouse from its text, and a wall around it.
+    """Builds a warehouse from its text, and adds walls around it.
 
     **Arguments:**
 
-    - `text`: one row a line, as in `rware`: `x` is a rack with a shelf on it, `g` a goal and `.` a
-        corridor; capital letters mean the same, and blanks are dropped.
-    - `num_agents`: how many robots there are. Those of the layout's own start stand in the first
-        cells, row by row, and face north.
-    - `num_requests`: how many shelves are requested: the first ones, in the layout's own start.
+    - `text`: one row per line, as in `rware`: `x` is a rack with a shelf on it, `g` a goal and `.`
+        a corridor; capital letters are allowed, and blanks are ignored.
+    - `num_agents`: the number of robots. In the layout's default initial state, they are in the
+        first cells in row-major order, and face north.
+    - `num_requests`: the number of requested shelves. In the layout's default initial state, these
+        are the first ones in row-major order.
 
-    **Returns:** the layout; its `params` are the `(row, col)` of all goals, row by row.
+    **Returns:** the layout; its `params` are the `(row, col)` of all goals in row-major order.
 
-    **Raises:** `LayoutError` when rows are ragged, a character is unknown, there is no goal, or the
-    robots or requests are too few or too many.
+    **Raises:** `LayoutError` when rows have different lengths, a character is unknown, there is no
+    goal, or there are too few or too many robots or requests.
     """
     tiles = np.pad(_read(text), 1, constant_values=Tile.WALL)
     shelves, cells = np.argwhere(tiles == Tile.RACK), np.argwhere(tiles != Tile.WALL)

@@ -1,4 +1,4 @@
-"""How robots take shelves on, and put them down."""
+"""Picking shelves up, and putting them down."""
 
 import dataclasses
 from typing import final
@@ -11,8 +11,9 @@ from ._kinds import Load, Tile
 
 @final
 class ToggleLoad(AbstractPhase):
-    """A robot without a shelf takes on the one under which it is; a robot with a shelf puts it down
-    if it is on a rack, and then no longer counts as one that has delivered (`Bodies.extra`).
+    """The phase in which a robot without a shelf picks up the one in its cell, and a robot with a
+    shelf puts it down if it is on a rack; the latter is then no longer marked in `Bodies.extra` as
+    having delivered.
 
     Source: `Warehouse.step` of `rware` 2.0.0.
     """
@@ -24,7 +25,7 @@ class ToggleLoad(AbstractPhase):
         is_empty = bodies.held == Load.NOTHING
         takes = toggles & is_empty & (here != Load.NOTHING)
         puts = toggles & ~is_empty & (step.layout.tiles[row, col] == Tile.RACK)
-        swaps = takes | puts  # one of the two is nothing
+        swaps = takes | puts  # one of the two sides is empty
         objects = cells.object.at[row, col].set(jnp.where(swaps, bodies.held, here))
         bodies = dataclasses.replace(
             bodies, held=jnp.where(swaps, here, bodies.held), extra=bodies.extra & ~puts

@@ -1,4 +1,4 @@
-"""What a robot's sensors tell it, as one vector."""
+"""The observation of a robot's sensors, as one vector."""
 
 from typing import final
 
@@ -15,30 +15,32 @@ _ORDER = (Direction.NORTH, Direction.SOUTH, Direction.WEST, Direction.EAST)
 _DIRECTIONS = tuple(direction.name.lower() for direction in _ORDER)
 _PLACE = {direction: place for place, direction in enumerate(_ORDER)}
 _COLUMN = np.asarray([_PLACE[direction] for direction in Direction], np.uint8)
-"""Where each direction comes in the reference's order: up, down, left, right."""
+"""The index of each direction in the reference's order: up, down, left, right."""
 
-# What a cell tells is a byte, and its bits are the numbers, the lowest one first.
+# The features of a cell are encoded as the bits of a byte, from the lowest one on.
 _NUMBERS = 7
 _ROBOT, _FACES, _SHELF, _REQUESTED = (np.uint8(1 << bit) for bit in (0, 1, 5, 6))
 
 
 @final
 class Sensors(AbstractObservation):
-    """Where a robot is, and what is in the cells around it: `[agents, 8 + 7 * cells]` numbers.
+    """A robot's own state, and the contents of the cells around it: `agents numbers`, as float32,
+    with `8 + 7 * cells` numbers.
 
     A robot's own numbers come first: its column and row, counted from 0 within the walls; whether
-    it carries a shelf; where it faces (up, down, left or right); and whether it is off the racks.
-    Then, for each cell of the window around it, row by row, its own cell included: whether a robot
-    is there and where it faces (up where none is); whether a shelf is there, carried or not, and
-    whether it is requested. What is outside of the warehouse looks like an empty cell.
+    it carries a shelf; its direction, one-hot (up, down, left, right); and whether its cell is not
+    a rack. Then, for each cell of the window around it in row-major order, including its own:
+    whether there is a robot, and the robot's direction, one-hot (up if there is none); whether
+    there is a shelf, carried or not, and whether it is requested. Cells outside the warehouse are
+    encoded as empty cells.
 
     Source: the flattened observation of `rware` 2.0.0, without messages.
 
     **Arguments:**
 
-    - `radius`: how far the sensors reach, in cells, to every side.
+    - `radius`: the range of the sensors in cells, to every side.
 
-    **Raises:** `ValueError` when they reach no cell.
+    **Raises:** `ValueError` when the range is below 1.
     """
 
     radius: int = eqx.field(static=True, default=1)
@@ -49,7 +51,7 @@ class Sensors(AbstractObservation):
             raise ValueError(f"Sensors need a range of at least 1 cell, not {self.radius}.")
 
     def names(self) -> tuple[str, ...]:
-        """The name of every number in the vector, in its order."""
+        """The name of every number in the vector, in order."""
         own = ("col", "row", "carries", *(f"faces_{x}" for x in _DIRECTIONS), "off_rack")
         cell = ("robot", *(f"robot_faces_{x}" for x in _DIRECTIONS), "shelf", "requested")
         reach = range(-self.radius, self.radius + 1)
@@ -65,7 +67,7 @@ class Sensors(AbstractObservation):
         faces = jnp.asarray(_COLUMN)[bodies.direction]
         robots = _ROBOT | (_FACES << faces) | _shelf_bits(load)
         bits = (_shelf_bits(world.cells.object) | _FACES).at[row, col].set(robots)
-        # The wall around the warehouse is as good as one row of padding.
+        # The walls around the warehouse are one row of padding.
         bits = jnp.pad(bits, self.radius - 1, constant_values=_FACES)
         seen = _windows(bits, bodies.position, self.radius)[..., None]
         seen = (seen >> np.arange(_NUMBERS, dtype=np.uint8)[None, None, None]) & np.uint8(1)
@@ -87,7 +89,7 @@ def _shelf_bits(load: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells"]:
 def _windows(
     bits: UInt8[Array, "height width"], position: Int8[Array, "agents 2"], radius: int
 ) -> UInt8[Array, "agents side side"]:
-    """What is around each robot, where the padding is one cell thinner than the radius."""
+    """The window around each robot, where the padding is one cell thinner than the radius."""
     side = (2 * radius + 1,) * 2
     starts = position.astype(jnp.int32) - 1
     return jnp.stack([jax.lax.dynamic_slice(bits, tuple(start), side) for start in starts])

@@ -1,4 +1,4 @@
-"""How a warehouse looks: a function for each kind, drawn with a `Pen`."""
+"""The sprites of the warehouse: one function for each kind, which draws with a `Pen`."""
 
 from collections.abc import Callable
 
@@ -52,7 +52,9 @@ def draw_requested_shelf(pen: Pen, variant: int, x: Number, y: Number, radius: N
 
 
 def draw_robot(pen: Pen, agent: AgentLook, draw_held: Callable[..., None]) -> None:
-    """A robot under a shelf shows on top of it; a robot that carries one has it on its back."""
+    """Draws a robot: on top of a shelf in its cell, or with the shelf that it carries on its
+    back.
+    """
     colour, dark = agent.colours
     dx, dy = agent.step
     wide, high = (0.36, 0.3) if dx else (0.3, 0.36)

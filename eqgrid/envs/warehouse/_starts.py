@@ -1,4 +1,4 @@
-"""What is random about the start of an episode in a warehouse."""
+"""Random initial states of the warehouse."""
 
 import dataclasses
 from typing import final
@@ -15,8 +15,9 @@ from ._kinds import Load, Tile
 
 @final
 class RandomCells(AbstractStart):
-    """Every robot starts in a cell that is no wall, also under a shelf or on a goal, uniformly
-    among all ways to place them."""
+    """Places the robots in distinct cells that are not walls, uniformly at random. They may
+    start under a shelf or on a goal.
+    """
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         cells = _draw_cells(key, layout.tiles != Tile.WALL, world.num_agents)
@@ -26,11 +27,12 @@ class RandomCells(AbstractStart):
 
 @final
 class RandomRequests(AbstractStart):
-    """Shelves that stand are requested anew, uniformly among all choices.
+    """Requests shelves, uniformly at random among those that are not carried; earlier requests are
+    cleared.
 
     **Arguments:**
 
-    - `count`: how many.
+    - `count`: the number of requested shelves.
     """
 
     count: int = eqx.field(static=True)

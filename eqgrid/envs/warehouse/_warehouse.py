@@ -1,4 +1,4 @@
-"""The warehouse: robots that share corridors, put together from parts of the grid engine."""
+"""The robot warehouse, composed of parts of the grid engine."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -39,17 +39,17 @@ ACTIONS: tuple[Action, ...] = (
     Rotate("right"),
     Use("toggle_load"),
 )
-"""Stay, forward, turn left, turn right, and take a shelf on or put it down; as in `rware`."""
+"""Stay, forward, turn left, turn right, and pick up or put down a shelf; as in `rware`."""
 
 DIFFICULTIES = {"easy": 2.0, "normal": 1.0, "hard": 0.5}
-"""How many shelves are requested at any time, for each robot."""
+"""The number of shelves per robot that are requested at any time."""
 
 REWARDS: dict[str, tuple[dict[str, float | int], bool]] = {
     "individual": ({"delivery": 1.0}, False),
     "shared": ({"delivery": 1.0}, True),
     "two_stage": ({"delivery": 0.5, "put_back": 0.5}, False),
 }
-"""What each event pays, and whether everybody is paid for it."""
+"""The weight of each event in the reward, and whether the reward is shared by all robots."""
 
 
 def Warehouse(
@@ -67,28 +67,32 @@ def Warehouse(
     shaping: Mapping[str, Real[ArrayLike, ""]] | None = None,
     draw: AbstractRequestDraw | None = None,
 ) -> GridWorld:
-    """Robots share a warehouse, and bring the shelves that are requested to the goals.
+    """Builds a robot warehouse, in which robots bring requested shelves to the goals.
 
-    Every robot has five actions: stay, forward, turn left, turn right, and take a shelf on or put
-    it down. The rules are those of `rware` 2.0.0; `rware-small-4ag-hard-v2` is
+    Every robot has five actions: stay, forward, turn left, turn right, and pick up or put down a
+    shelf. The rules are those of `rware` 2.0.0; `rware-small-4ag-hard-v2` is
     `Warehouse("small", num_agents=4, difficulty="hard")`.
 
     **Arguments:**
 
     - `size`: `"tiny"`, `"small"`, `"medium"` or `"large"`, or a text; see `parse_warehouse`.
-    - `num_agents`: how many robots there are.
-    - `difficulty`, `num_requests`: how many shelves are requested at any time: 2, 1 or 0.5 for
-        each robot, or a number of your own.
-    - `reward`: `"individual"`: 1 for who delivers; `"shared"` (global in `rware`): 1 for everybody;
-        `"two_stage"`: 0.5 for who delivers, and 0.5 when it then puts the shelf on a rack.
-    - `horizon`, `max_quiet_steps`: steps in an episode, and without a delivery until it is over.
-    - `sensor_range`, `observation`: how far `Sensors` reach, or a Module of your own.
-    - `starts`: what is random about the start of an episode; unless given, everything, as in
-        `rware`: where the robots are, where they face, and which shelves are requested.
-    - `shaping`: what each event of `EVENT_NAMES` adds to the shaped reward of the robot.
-    - `draw`: which shelf is requested in place of a delivered one; any, unless given.
+    - `num_agents`: the number of robots.
+    - `difficulty`, `num_requests`: the number of shelves that are requested at any time: 2, 1 or
+        0.5 per robot, or a number of your own.
+    - `reward`: `"individual"`: 1 for the robot that delivers; `"shared"` (global in `rware`): 1 for
+        every robot; `"two_stage"`: 0.5 for the robot that delivers, and 0.5 when it then puts a
+        shelf on a rack.
+    - `horizon`, `max_quiet_steps`: the number of steps after which an episode is truncated, and the
+        number of steps without a delivery after which all robots terminate (never by default).
+    - `sensor_range`, `observation`: the range of `Sensors` in cells, or an `AbstractObservation` of
+        your own.
+    - `starts`: random changes to the initial state; by default, as in `rware`, positions,
+        directions and requests are random.
+    - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the robot
+        that caused it.
+    - `draw`: the distribution of the shelf that is requested after a delivery; uniform by default.
 
-    **Raises:** `ValueError` (`LayoutError` for the layout) with one sentence that says what to do.
+    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
     _check_choice("difficulty", difficulty, DIFFICULTIES)
     _check_choice("reward", reward, REWARDS)
