@@ -1,4 +1,4 @@
-"""CoGrid's environments by their ids: the nearest of our worlds, and what differs."""
+"""CoGrid's environments by id: the most similar environments of eqgrid, and the differences."""
 
 from typing import Any
 
@@ -60,9 +60,9 @@ COGRID_IDS = (
 
 
 def from_cogrid(name: str) -> tuple[str, dict[str, Any], str]:
-    """What one of `COGRID_IDS` is in our worlds.
+    """The environment of eqgrid that is most similar to one of `COGRID_IDS`.
 
-    **Returns:** the name of the world, the options for it, and in what it differs from CoGrid's.
+    **Returns:** its name, its options, and a description of the differences from CoGrid's.
     """
     kind, short = name.split("-")[:2]
     if name in _CLASSIC:

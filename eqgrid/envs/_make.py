@@ -1,4 +1,4 @@
-"""Environments by name."""
+"""`make`: environments by name."""
 
 import inspect
 import warnings
@@ -26,7 +26,7 @@ ENVIRONMENTS: dict[EnvName, Callable[..., GridWorld]] = {
     "rescue": Rescue,
     "goals": Goals,
 }
-"""What `make` knows: the constructor of each world."""
+"""The environments of `make`: the constructor for each name."""
 
 
 def make(name: EnvName | str, **options: Any) -> GridWorld:
@@ -34,11 +34,11 @@ def make(name: EnvName | str, **options: Any) -> GridWorld:
 
     **Arguments:**
 
-    - `name`: a key of `ENVIRONMENTS`; or an id of CoGrid's registry, which gives the nearest of our
-        worlds, and a warning that says what differs.
-    - `options`: what the world's own constructor takes.
+    - `name`: a key of `ENVIRONMENTS`; or an id of CoGrid's registry, which gives the most similar
+        environment, and a warning that lists the differences.
+    - `options`: the options of the environment's constructor.
 
-    **Raises:** `ValueError` when there is no such environment or option, or the constructor refuses
+    **Raises:** `ValueError` when there is no such environment or option, or the constructor rejects
     an option.
     """
     if name in COGRID_IDS:

@@ -1,4 +1,4 @@
-"""A biped that learns to stand, to walk, and to stop at a goal: three tasks of one world."""
+"""A planar biped with three tasks: to stand, to walk, and to stop at a goal."""
 
 from pathlib import Path
 from typing import final
@@ -26,24 +26,26 @@ _FULL_SPEED, _RADIUS = 1.0, 0.4
 
 
 def Biped(task: str = "balance") -> MjxEnv:
-    """A biped with six motors (hips, knees, ankles) that moves in a vertical plane, 50 steps per
-    second. All tasks have equal observations and actions, so a policy can go from one to the next.
+    """Builds an environment of a biped with six motors (hips, knees, ankles) that moves in a
+    vertical plane, with 50 steps per second. All tasks have the same observations and actions, so a
+    policy can be transferred from one to the next.
 
-    A step pays at most 1, in proportion to how upright the body is, and effort costs a little.
+    The task reward of a step is at most 1, in proportion to how upright the body is; a small cost
+    of effort is subtracted.
 
-    - `"balance"`: being upright is enough.
-    - `"walk"`: being upright is worth a fifth, the rest is paid for walking forward, in full from
-        1 metre per second.
-    - `"reach"`: the same for walking towards a flag 2 to 5 metres ahead, and in full for being
-        within 0.4 metres of it.
+    - `"balance"`: the reward is how upright the body is.
+    - `"walk"`: a fifth is for being upright, and the rest for walking forward, in full from 1 metre
+        per second on.
+    - `"reach"`: the same for walking towards a flag 2 to 5 metres ahead, and in full within 0.4
+        metres of it.
 
-    The task is over when the torso has sunk by 0.3 metres or leans by more than 1 radian. The
-    measures are `"distance"`, how far it came in the step, and `"at_goal"`, 1 where it is at the
-    flag.
+    The agent terminates when the torso has sunk by more than 0.3 metres or leans by more than 1
+    radian. The measures in `info` are `"distance"`, the distance walked in the step in metres, and
+    `"at_goal"`, 1 at the flag and 0 elsewhere.
 
     **Arguments:**
 
-    - `task`: what is paid. The flag of the other tasks has no meaning.
+    - `task`: the name of the task. The flag has no meaning except in `"reach"`.
 
     **Raises:** `ValueError` when there is no such task.
     """
@@ -62,8 +64,8 @@ def Biped(task: str = "balance") -> MjxEnv:
 
 @final
 class BodyAndGoal(AbstractBodyObservation):
-    """Height, pitch, the angles of six joints, all velocities, and how far ahead the goal is, in
-    metres, from -1 to 1 where it is further away.
+    """The height, the pitch, the angles of six joints, all velocities, and the offset to the goal
+    along x in metres, clipped to -1 to 1.
     """
 
     def __call__(self, model: Model, state: BodyState) -> Float[Array, " numbers"]:
@@ -81,7 +83,7 @@ class Balanced(AbstractBodyMeasure):
 
 @final
 class Walked(AbstractBodyMeasure):
-    """How upright the body is, and how fast it walks forward."""
+    """How upright the body is, times a factor from 0.2 to 1 for its forward speed."""
 
     def __call__(self, model: Model, motion: Motion) -> Float[Array, ""]:
         share = jnp.clip(_velocity(motion) / _FULL_SPEED, 0, 1)
@@ -90,7 +92,9 @@ class Walked(AbstractBodyMeasure):
 
 @final
 class Reached(AbstractBodyMeasure):
-    """How upright the body is, and how fast it walks towards the goal, or whether it is there."""
+    """How upright the body is, times a factor from 0.2 to 1 for its speed towards the goal; the
+    factor is 1 at the goal.
+    """
 
     def __call__(self, model: Model, motion: Motion) -> Float[Array, ""]:
         towards = _velocity(motion) * jnp.sign(_ahead(motion.before))
@@ -100,7 +104,7 @@ class Reached(AbstractBodyMeasure):
 
 @final
 class AtGoal(AbstractBodyMeasure):
-    """1 where the body is at the goal: summed over an episode, how many steps it was there."""
+    """1 at the goal, else 0; the sum over an episode is the number of steps at the goal."""
 
     def __call__(self, model: Model, motion: Motion) -> Float[Array, ""]:
         return _is_at_goal(motion).astype(float)
@@ -114,7 +118,7 @@ _REWARDS: dict[str, type[AbstractBodyMeasure]] = {
 
 
 def _upright(state: BodyState) -> Float[Array, ""]:
-    """1 for a body that stands, less where it leans, or where it has sunk by more than 0.1 m."""
+    """1 for an upright body; less if it leans, or if it has sunk by more than 0.1 metres."""
     height = jnp.clip((state.qpos[_Z] + 0.3) / 0.2, 0, 1)
     return height * jnp.cos(state.qpos[_PITCH])
 

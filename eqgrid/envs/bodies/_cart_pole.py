@@ -1,4 +1,4 @@
-"""A cart that balances a pole, or swings it up first."""
+"""A cart-pole with two tasks: to balance the pole, or to swing it up first."""
 
 from pathlib import Path
 from typing import final
@@ -23,16 +23,17 @@ _SLIDE, _HINGE = 0, 1
 
 
 def CartPole(task: str = "balance") -> MjxEnv:
-    """A pole on a cart, 50 steps per second. The action is a push, from -1 to 1, of 10 N.
+    """Builds a cart-pole environment, with 50 steps per second. The action is a force on the cart
+    from -10 N to 10 N, given as a number from -1 to 1.
 
-    To `"balance"`, the pole starts near the top, every step pays 1, and the task is over when the
-    pole leans by more than 0.2 radians or the cart is further than 1 metre from the middle. To
-    `"swing_up"`, it starts hanging, a step pays most where the pole is on top, the cart in the
-    middle and nothing turns, and no task is ever over.
+    In `"balance"`, the pole starts near the top, the reward is 1 per step, and the agent terminates
+    when the pole leans by more than 0.2 radians or the cart is more than 1 metre from the middle.
+    In `"swing_up"`, the pole starts hanging, the reward is largest when the pole is on top and at
+    rest with the cart in the middle, and the agent never terminates.
 
     **Arguments:**
 
-    - `task`: what is paid.
+    - `task`: the name of the task, `"balance"` or `"swing_up"`.
 
     **Raises:** `ValueError` when there is no such task.
     """
@@ -52,7 +53,7 @@ def CartPole(task: str = "balance") -> MjxEnv:
 
 @final
 class CartAndPole(AbstractBodyObservation):
-    """Where the cart is, where the pole points (sine and cosine), and both velocities."""
+    """The position of the cart, sine and cosine of the pole's angle, and both velocities."""
 
     def __call__(self, model: Model, state: BodyState) -> Float[Array, " numbers"]:
         angle = state.qpos[_HINGE]
@@ -61,7 +62,7 @@ class CartAndPole(AbstractBodyObservation):
 
 @final
 class NotFallen(AbstractBodyMeasure):
-    """1 for every step, since the task is over when the pole has fallen."""
+    """1 in every step, since the agent terminates when the pole has fallen."""
 
     def __call__(self, model: Model, motion: Motion) -> Float[Array, ""]:
         return jnp.ones(())
@@ -69,7 +70,7 @@ class NotFallen(AbstractBodyMeasure):
 
 @final
 class SwungUp(AbstractBodyMeasure):
-    """1 where the pole rests on top in the middle, and 0 where it hangs."""
+    """A number from 0 to 1: 1 when the pole is at rest on top in the middle, 0 when it hangs."""
 
     def __call__(self, model: Model, motion: Motion) -> Float[Array, ""]:
         place, angle = motion.after.qpos
