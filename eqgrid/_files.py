@@ -26,7 +26,7 @@ def read_regular_file(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> byte
     try:
         status = os.stat(path)
     except ValueError as error:
-        raise OSError(errno.EINVAL, "no file can have such a name", str(path)) from error
+        raise OSError(errno.EINVAL, "this is not a valid file name", str(path)) from error
     if not stat.S_ISREG(status.st_mode):
         says = "it is no file, but a folder, a pipe or a device"
         raise OSError(errno.EINVAL, says, str(path))

@@ -218,7 +218,7 @@ class OwnDirection(AbstractFeature):
 
 @final
 class OwnHeld(AbstractFeature):
-    """The kind of object that the agent holds, one-hot; the first entry means nothing."""
+    """The kind of object that the agent holds, one-hot; the first entry stands for none."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return prefixed("own_held", _object_names(kinds))
@@ -259,7 +259,7 @@ class FacedTile(AbstractFeature):
 
 @final
 class FacedObject(AbstractFeature):
-    """The kind of object in the faced cell, one-hot; the first entry means nothing."""
+    """The kind of object in the faced cell, one-hot; the first entry stands for none."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return prefixed("faced", _object_names(kinds))

@@ -211,8 +211,8 @@ def check_layout(layout: Layout) -> None:
             continue
         if (wrong := np.asarray(values)[np.asarray(values) >= count]).size:
             raise LayoutError(
-                f"The layout has a {what} with the number {wrong[0]}, but the last one that its "
-                f"kinds know is {count - 1}."
+                f"The layout has a {what} with the number {wrong[0]}, but the largest number of "
+                f"its kinds is {count - 1}."
             )
 
 

@@ -166,7 +166,7 @@ def check_generator(layouts: AbstractGenerator, advice: str) -> Layout:
     """
     batch, usable = _attempts(layouts, jax.random.key(0))
     if not usable.any():
-        raise LayoutError(f"None of {_ATTEMPTS} layouts that were drawn can be used: {advice}.")
+        raise LayoutError(f"None of {_ATTEMPTS} sampled layouts can be used: {advice}.")
     return jax.tree.map(lambda x: x[jnp.argmax(usable)], batch)
 
 
@@ -247,7 +247,7 @@ class RandomLayouts(AbstractEnv):
         own = eqx.filter_eval_shape(lambda: self.env.layout)
         if jax.tree.structure(drawn) != jax.tree.structure(own) or _shapes(drawn) != _shapes(own):
             raise LayoutError(
-                "The layouts that are drawn do not fit the world: they need its size "
+                "The sampled layouts do not fit the world: they need its size "
                 f"{self.env.layout.tiles.shape}, kinds, parameters and number of agents "
                 f"({self.env.num_agents})."
             )

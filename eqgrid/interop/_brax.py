@@ -128,6 +128,6 @@ def _default_observe(env: Any, seen: Any) -> Observe:
     if "state" in seen:
         return lambda observation: observation["state"]
     raise ValueError(
-        f"The observation of {type(env).__name__} is a dict of {', '.join(seen)}: say what the "
-        "agent sees with from_brax(env, observe=lambda observation: ...)."
+        f"The observation of {type(env).__name__} is a dict of {', '.join(seen)}: choose what "
+        "the agent observes with from_brax(env, observe=lambda observation: ...)."
     )

@@ -164,7 +164,7 @@ class Screen:
         self.mode, self.modes = mode, list(modes) if callable(self._render) else []
         if mode is not None and mode not in self.modes:
             known = " or ".join(map(repr, [*self.modes, None]))
-            raise ValueError(f"{self._name} has no render_mode {mode!r} here: choose {known}.")
+            raise ValueError(f"{self._name} does not support render_mode {mode!r}: choose {known}.")
         # MJX environments define the duration of a step; films of grids play at the same speed.
         self.frames_per_second = round(1 / float(getattr(core, "seconds_per_step", 0.125)))
 

@@ -159,7 +159,7 @@ def common_space(spaces: Sequence[AbstractSpace], name: str) -> AbstractSpace:
     """
     if not all(bool(eqx.tree_equal(spaces[0], other)) for other in spaces[1:]):
         raise ValueError(
-            f"The agents of {name} have different actions: take an environment in which all of "
+            f"The agents of {name} have different actions: use an environment in which all of "
             "them have the same."
         )
     return spaces[0]
@@ -178,16 +178,18 @@ def check_rows(rows: Sequence[Any], name: str, remedy: str, pad: bool) -> None:
     **Raises:** `ValueError` when they cannot be stacked.
     """
     if not all(isinstance(row, jax.ShapeDtypeStruct) for row in rows):
-        raise ValueError(f"The agents of {name} see more than one array each: {remedy}.")
+        raise ValueError(f"The agents of {name} observe more than one array each: {remedy}.")
     if len({row.dtype for row in rows}) > 1:
-        raise ValueError(f"The agents of {name} see numbers of different types.")
+        raise ValueError(f"The agents of {name} have observations of different dtypes.")
     if len({row.shape for row in rows}) > 1 and not pad:
         raise ValueError(
             f"The agents of {name} see {', '.join(str(row.shape) for row in rows)}: say "
             "pad=True to pad them with zeros."
         )
     if pad and any(len(row.shape) != 1 for row in rows):
-        raise ValueError(f"Only vectors are padded, but {name} shows {rows[0].shape}.")
+        raise ValueError(
+            f"Only vectors can be padded, but {name} has observations of shape {rows[0].shape}."
+        )
 
 
 def stack(rows: Sequence[Shaped[Array, "..."]], pad: bool) -> Shaped[Array, "agents ..."]:

@@ -24,8 +24,8 @@ def action_space(env: AbstractEnv) -> gymnasium.spaces.Space[Any]:
         low, high = np.asarray(space.low), np.asarray(space.high)
         return gymnasium.spaces.Box(low, high, dtype=low.dtype.type)
     raise ValueError(
-        f"The actions are of a {type(space).__name__}, but must be of a Discrete or a Box to be "
-        "offered to another library."
+        f"The actions are of a {type(space).__name__}, but must be of a Discrete or a Box for "
+        "another library."
     )
 
 
@@ -40,8 +40,8 @@ def observation_space(env: AbstractEnv) -> gymnasium.spaces.Box:
     if not isinstance(shown, jax.ShapeDtypeStruct) or np.dtype(shown.dtype).kind not in "biuf":
         what = getattr(shown, "dtype", type(shown).__name__)
         raise ValueError(
-            f"The observation is of {what}, but must be one array of NumPy's numbers to be shown "
-            "to another library: choose such an observation when you build the environment."
+            f"The observation is of {what}, but must be one array of a NumPy dtype for another "
+            "library: choose such an observation when you build the environment."
         )
     shape, dtype = shown.shape[1:], np.dtype(shown.dtype)
     if dtype.kind in "iu":

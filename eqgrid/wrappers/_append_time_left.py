@@ -50,7 +50,7 @@ class AppendTimeLeft(AbstractWrapper):
         self.env = check_single_env(env, "AppendTimeLeft(env, horizon)")
         if contains_wrapper(self.env, AutoReset):
             raise ValueError(
-                "AppendTimeLeft must be inside AutoReset, which begins its count anew: "
+                "AppendTimeLeft must be inside AutoReset, which restarts its count: "
                 "AutoReset(AppendTimeLeft(env, horizon))."
             )
         observation, _ = eqx.filter_eval_shape(self.env.reset, jax.random.key(0))

@@ -154,7 +154,7 @@ def _build_levels(
     _check_levels(1 if coop else low, strongest if high is None else high, "food")
     if high is None and not coop and low > weakest:
         raise ValueError(
-            f"Food of level {low} may be too much for agents that come to {weakest} together: "
+            f"Food of level {low} may be too much for agents whose levels sum up to {weakest}: "
             "lower min_food_level, raise min_agent_level, or give max_food_level."
         )
     bounds = (jnp.asarray(level, jnp.int32) for level in (*of_agents, low, high or 0))

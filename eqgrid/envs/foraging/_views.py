@@ -178,4 +178,4 @@ class GridView(AbstractObservation):
 def _check_sight(sight: int) -> None:
     check_whole(sight=sight)
     if sight < 1:
-        raise ValueError(f"Agents must see at least 1 cell far, not {sight}.")
+        raise ValueError(f"The range of sight must be at least 1 cell, not {sight}.")

@@ -85,7 +85,7 @@ def world_to_reference(world: World, layout: Layout) -> dict[str, Any]:
     as an object of another game.
     """
     if world.time.ndim:
-        raise ValueError("These are several worlds: write them by `worlds_to_reference`.")
+        raise ValueError("These are several worlds: use `worlds_to_reference`.")
     return _write_state(_Arrays(*map(np.asarray, _leaves(world))), layout)
 
 

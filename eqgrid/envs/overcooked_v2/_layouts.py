@@ -211,7 +211,9 @@ def load_layout(
     """
     if isinstance(layout, Layout):
         if recipes is not None or num_ingredients is not None:
-            raise LayoutError("A `Layout` has its recipes and ingredients: give them to its text.")
+            raise LayoutError(
+                "A `Layout` already has recipes and ingredients: pass them when it is parsed."
+            )
         return layout
     check_named(layout, Layout)
     if "\n" in layout.strip():

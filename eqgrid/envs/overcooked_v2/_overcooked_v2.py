@@ -174,7 +174,9 @@ def _choose_observation(
         planes = recipe_planes(_num_ingredients(layout), radius, served)
         return planes if layout.start.bodies.extra is None else PermutedPlanes(planes)
     if radius is not None or served:
-        raise ValueError("An `observation` of your own decides what is seen: give it no options.")
+        raise ValueError(
+            "A custom `observation` cannot be combined with options of the default planes."
+        )
     return own
 
 

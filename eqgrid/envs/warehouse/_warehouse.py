@@ -145,6 +145,6 @@ def _ending(max_quiet_steps: int) -> AbstractEnding:
     if max_quiet_steps < 1:
         raise ValueError(
             f"`max_quiet_steps` must be at least 1 step, not {max_quiet_steps}; leave it out for "
-            "episodes that only time ends."
+            "episodes that end by truncation only."
         )
     return NoDelivery(jnp.asarray(max_quiet_steps, jnp.int32))
