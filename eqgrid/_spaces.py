@@ -87,6 +87,7 @@ class Box(AbstractSpace):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape of one agent's action."""
         return self.low.shape
 
     def sample(self, key: PRNGKeyArray) -> Float[Array, "*shape"]:

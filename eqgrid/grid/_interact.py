@@ -37,6 +37,7 @@ class Turn(eqx.Module):
 
     @property
     def layout(self) -> Layout:
+        """The layout of the world."""
         return self.step.layout
 
     @property
@@ -46,6 +47,7 @@ class Turn(eqx.Module):
 
     @property
     def world(self) -> World:
+        """The world when it is this agent's turn."""
         return self.step.world
 
     @property

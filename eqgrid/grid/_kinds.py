@@ -93,6 +93,7 @@ class Kinds:
 
     @property
     def num_tiles(self) -> int:
+        """The number of kinds of tiles."""
         return len(self.tiles)
 
     @functools.cached_property

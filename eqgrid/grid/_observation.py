@@ -67,6 +67,7 @@ class Views(NamedTuple):
         return np.where(self.lying == NOTHING, self.held, self.lying)
 
     def is_tile(self, name: str) -> np.ndarray:
+        """Whether each cell has the kind of tile with this name."""
         return self.tile == self.kinds.tile(name)
 
     def variant(self, name: str, codes: np.ndarray) -> np.ndarray:

@@ -42,6 +42,7 @@ class Pen:
         edge: Colour | None = None,
         width: Number = 0.02,
     ) -> None:
+        """Draws an ellipse around `(x, y)` with the radii `rx` and `ry`; a disc by default."""
         ry = rx if ry is None else ry
         box = self._scale([(x - rx, y - ry), (x + rx, y + ry)])
         self._draw.ellipse(box, fill=fill, outline=edge, width=self._width(width) if edge else 0)
@@ -58,6 +59,9 @@ class Pen:
         width: Number = 0.02,
         round_by: Number = 0.0,
     ) -> None:
+        """Draws a rectangle with opposite corners `(x0, y0)` and `(x1, y1)`; `round_by` is the
+        radius of its corners.
+        """
         box = self._scale([(x0, y0), (x1, y1)])
         edge_width = self._width(width) if edge else 0
         self._draw.rounded_rectangle(box, round_by * self._unit, fill, edge, edge_width)
@@ -70,6 +74,7 @@ class Pen:
         edge: Colour | None = None,
         width: Number = 0.02,
     ) -> None:
+        """Draws a filled polygon with these corners."""
         scaled = self._scale(points)
         self._draw.polygon(scaled, fill=fill)
         if edge:
@@ -77,6 +82,7 @@ class Pen:
             self._draw.line(closed, fill=edge, width=self._width(width), joint="curve")
 
     def line(self, points: Iterable[Point], *, fill: Colour, width: Number) -> None:
+        """Draws a line through these points."""
         self._draw.line(self._scale(points), fill=fill, width=self._width(width), joint="curve")
 
     def arc(

@@ -42,10 +42,12 @@ class Attempts(eqx.Module):
 
     @property
     def succeed(self) -> Bool[Array, " agents"]:
+        """Which agents load food in this step."""
         return (self.food > 0) & (self.strength >= self.food)
 
     @property
     def fail(self) -> Bool[Array, " agents"]:
+        """Which agents try to load food, but are too weak."""
         return (self.food > 0) & (self.strength < self.food)
 
 

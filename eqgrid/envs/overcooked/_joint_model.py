@@ -44,6 +44,7 @@ class Faced:
 
     @property
     def is_relaxed(self) -> bool:
+        """Whether it is a counter whose rules are relaxed; see `JointModel`."""
         return self.tile == Tile.COUNTER and self.cell < 0
 
 
@@ -161,10 +162,12 @@ class JointModel:
 
     @property
     def num_pairs(self) -> int:
+        """The number of pairs of poses."""
         return len(self.pairs)
 
     @property
     def num_states(self) -> int:
+        """The number of joint states."""
         return self.num_pairs * self.num_objects
 
     @property

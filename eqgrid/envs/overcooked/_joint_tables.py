@@ -183,6 +183,7 @@ class Rules:
         return (thing if is_idle_in_pot else self.merge_held(thing)), timer
 
     def merge_held(self, thing: int) -> int:
+        """The representative of all held items that have the same value as this one."""
         soups = range(Item.SOUP + 1, Item.SOUP + RADIX**2)
         if thing not in soups:
             return thing

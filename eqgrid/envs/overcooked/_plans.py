@@ -53,6 +53,7 @@ class Plan:
 
     @property
     def key(self) -> tuple[str, str, int]:
+        """The layout, dynamics and horizon of the plan."""
         return self.layout, self.dynamics, self.horizon
 
     @property
