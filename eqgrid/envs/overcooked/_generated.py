@@ -81,8 +81,8 @@ class GeneratedKitchens(AbstractGenerator):
         - `smallest`: `(rows, cols)` of the smallest kitchen. A kitchen that is smaller than the
             grid is at its upper left, with counters around it. By default all kitchens fill the
             grid.
-        - `two_rooms`: the probability of a kitchen with two rooms, whose cooks must hand items over
-            on counters.
+        - `two_rooms`: the probability, before rejection, of a kitchen with two rooms, whose cooks
+            must hand items over on counters.
         - `walls`: the probability that an inner cell is a counter.
         - `onions`, `tomatoes`, `dishes`, `pots`, `servings`: the smallest and the largest number of
             stations of each kind.
