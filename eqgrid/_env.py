@@ -12,8 +12,7 @@ from ._spaces import AbstractSpace
 
 @final
 class TimeStep(eqx.Module):
-    """The result of one step of an environment. Batched environments add a leading `envs` axis to
-    every array.
+    """The result of one step of an environment; vector environments add a leading `envs` axis.
 
     The return of an episode is, for each agent, the sum of its rewards up to and including the step
     in which it terminates. Rewards after that, raw or shaped, are ignored until the next episode

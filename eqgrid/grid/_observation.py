@@ -166,8 +166,7 @@ def _default_planes(views: Views) -> list[np.ndarray]:
 
 
 class _Table:
-    """The order of the rows of the look-up table of `Planes`, one per possible appearance of a
-    cell.
+    """The order of the rows of the look-up table of `Planes`, one per appearance of a cell.
 
     First come cells without an agent: `tile * codes + code`. Then agents on the tiles that they can
     enter: `(body * under + contents under it) * codes + held`. Then tiles with a running timer:

@@ -43,9 +43,7 @@ class Step(eqx.Module):
     happened: tuple[Bool[Array, " agents"], ...] = ()
 
     def uses(self, *verbs: Use) -> Bool[Array, " agents"]:
-        """Which agents have chosen one of these `Use` actions, or any `Use` action if none is
-        given.
-        """
+        """Which agents have chosen one of these `Use` actions, or any of them if none is given."""
         return chosen(self.actions, self.action, *(verbs or (Use,)))
 
     def by(self, *rules: type) -> Bool[Array, " agents"]:

@@ -32,9 +32,7 @@ class BraxEnv(Protocol):
 
 @final
 class FromBrax(AbstractEnv):
-    """A Brax environment as an `AbstractEnv` with one agent, made by `from_brax`. Its state is
-    that of Brax.
-    """
+    """A Brax environment as an `AbstractEnv` with one agent, with Brax's state: `from_brax`."""
 
     env: BraxEnv = eqx.field(static=True)
     seen: Observe = eqx.field(static=True)

@@ -52,8 +52,7 @@ class Attempts(eqx.Module):
 
 
 def find_attempts(step: Step) -> Attempts:
-    """Finds the attempts to load food in the world before the step, since loading agents do not
-    move.
+    """Finds all attempts to load food in the world before the step; loading agents do not move.
 
     Food is so far apart that an agent is never next to two of them; otherwise it would load the
     first one in the order of `Direction`.
@@ -89,9 +88,7 @@ class Load(AbstractPhase):
 
 @final
 class LoadEvents(AbstractEvents):
-    """Whether each agent has loaded food, and whether its attempt failed as the agents were too
-    weak.
-    """
+    """Whether each agent has loaded food, and whether it has tried to but was too weak."""
 
     names: tuple[str, ...] = eqx.field(static=True, default=("load", "failed_load"))
 
@@ -102,8 +99,7 @@ class LoadEvents(AbstractEvents):
 
 @final
 class LoadReward(AbstractReward):
-    """Distributes the level of loaded food among the agents that load it, in proportion to their
-    levels.
+    """Shares the level of loaded food among the agents that load it, in proportion to theirs.
 
     Source: the end of `ForagingEnv.step` of lbforaging.
 

@@ -87,9 +87,7 @@ class Spawn(AbstractStart):
         floor: Bool[Array, "height width"],
         position: Int32[Array, "agents 2"],
     ) -> UInt8[Array, "height width"]:
-        """The objects in all cells, with the food placed one after the other in the remaining
-        cells.
-        """
+        """The objects in all cells, with food placed one after the other in the remaining cells."""
         free = _within(floor)[_EDGE:-_EDGE, _EDGE:-_EDGE]
         for here in position:
             free &= _steps_from(here - _EDGE, free.shape) > 0

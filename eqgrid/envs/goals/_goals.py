@@ -108,9 +108,7 @@ class RandomFlags(AbstractStart):
 
 @final
 class Arrive(AbstractPhase):
-    """The phase in which agents take flags: an agent on its own flag, or on a shared one, takes
-    it.
-    """
+    """The phase in which agents take flags: their own flag, or a shared one, in their cell."""
 
     def __call__(self, step: Step) -> Step:
         world = step.world
@@ -182,8 +180,7 @@ def Goals(
     horizon: Int[ArrayLike, ""] = 50,
     observation: Literal["features", "planes"] | AbstractObservation = "features",
 ) -> GridWorld:
-    """Builds a goal-seeking environment: an agent that reaches a flag gets a reward of 1 and
-    terminates.
+    """Builds a goal-seeking environment: agents that reach a flag get a reward of 1 and terminate.
 
     The positions of agents and flags are random in every episode. Collisions are resolved by
     `LocalCollision`; agents that have terminated do not collide.

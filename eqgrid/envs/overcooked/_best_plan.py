@@ -18,8 +18,7 @@ _LONGEST = 50  # the largest number of steps between two stored layers
 
 @final
 class Layers:
-    """Some of the value functions of a search, stored on disk: `layers[n]` are the values with `n`
-    steps to go.
+    """Some layers (value functions) of a search on disk: `layers[n]` has `n` steps to go.
 
     **Arguments:**
 
@@ -69,8 +68,7 @@ def solve(
     layers: Layers | None = None,
     report: Callable[[int], None] = lambda steps: None,
 ) -> float:
-    """The optimal return from the initial state in `horizon` steps, by Bellman's equation over all
-    joint states.
+    """The optimal return from the initial state in `horizon` steps, by Bellman's equation.
 
     **Arguments:**
 
@@ -196,9 +194,7 @@ def trace(
 def _segment(
     model: JointModel, key: int, steps: int, top: Values | None, end: Values | None
 ) -> tuple[int, list[int]]:
-    """**Returns:** the state after `steps` steps of an optimal plan, and the joint actions to
-    it.
-    """
+    """**Returns:** the state after `steps` steps of an optimal plan, and the actions to it."""
     none = np.zeros(1, np.int64)
     fronts = [_Front(none + key, none, none, none)]
     most = None if top is None else int(_look_up(top, fronts[0].key)[0])

@@ -21,8 +21,7 @@ class Tile(IntEnum):
 
 
 class Item(IntEnum):
-    """The kinds of items in a cell or held by a cook. A pot with any ingredient in it holds a
-    `SOUP`.
+    """The kinds of items in a cell or in a hand. A pot with any ingredient holds a `SOUP`.
 
     Soups have 16 object codes, one for each contents; see `encode`. The code of any other item is
     the value of its `Item`.

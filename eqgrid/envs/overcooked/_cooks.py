@@ -218,9 +218,7 @@ def _look(
     taken_from = counter & reaches_pots  # other cooks may have put items there to hand them over
 
     def supply(item: Item, steps: Int32[Array, "height width"]) -> tuple[Array, Array]:
-        """How many of an item other cooks bring, and how many could fetch one before this cook,
-        and at all.
-        """
+        """How many of an item others bring, and how many could fetch one: before this cook, all."""
         held = item_of(bodies.held)
         count = (others & (held == item)).sum() + jnp.where(
             reaches_pots, 0, (counter & (lies == item)).sum()

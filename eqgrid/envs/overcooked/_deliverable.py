@@ -10,8 +10,7 @@ from ._recipes import ALL_RECIPES
 
 
 def can_deliver(layout: Layout) -> Bool[Array, ""]:
-    """Whether a simple plan exists in which the cooks deliver a soup of three ingredients that
-    pays.
+    """Whether a simple plan exists that delivers a soup of three ingredients that pays.
 
     In such a plan one cook walks at a time, and then returns to its initial cell, while all others
     wait in theirs, so that cooks never block each other. Items are handed over on counters that two

@@ -41,9 +41,7 @@ class Case:
 @final
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """The results of stepping the environment from cases, as NumPy arrays that lead with
-    `cases`.
-    """
+    """The results of stepping the environment from cases, as arrays that lead with `cases`."""
 
     poses: Int[np.ndarray, "cases 2 3"]
     hands: UInt8[np.ndarray, "cases 2"]
@@ -75,9 +73,7 @@ def _step_all(
 
 
 def ask(env: GridWorld, cases: Sequence[Case]) -> Answers:
-    """Steps the environment once from each case. Cells that a case does not name have their initial
-    contents.
-    """
+    """Steps the environment once from each case. Other cells have their initial contents."""
     batches = [_ask(env, cases[i : i + _BATCH]) for i in range(0, len(cases), _BATCH)]
     names = [field.name for field in dataclasses.fields(Answers)]
     return Answers(*(np.concatenate([getattr(x, name) for x in batches]) for name in names))
@@ -127,9 +123,7 @@ class Once:
 @final
 @dataclasses.dataclass(frozen=True)
 class Both:
-    """The result when two cooks interact with the same cell, where the first acts before the
-    second.
-    """
+    """The result when two cooks interact with the same cell; the first acts before the second."""
 
     hands: tuple[Int[np.ndarray, "hands hands contents"], Int[np.ndarray, "hands hands contents"]]
     content: Int[np.ndarray, "hands hands contents"]
@@ -138,8 +132,7 @@ class Both:
 
 @final
 class Rules:
-    """All items that can be held and all contents that cells can have, and the results of
-    interactions.
+    """All items that can be held, all contents of cells, and the results of interactions.
 
     They are found by stepping the environment: starting from the initial state, everything that an
     interaction or a step of time leads to is added until nothing new appears.

@@ -154,9 +154,7 @@ def _spelled(letters: str) -> Recipe:
 
 
 def _per_recipe(numbers: Any) -> Any:
-    """One number for all recipes, or a dict by recipe, from numbers per ingredient or per
-    recipe.
-    """
+    """One number for all recipes, or a dict by recipe, also from numbers per ingredient."""
     if not isinstance(numbers, dict):
         return numbers
     if set(numbers) == {"o", "t"}:
@@ -265,9 +263,7 @@ def _reference_recipes(entries: dict[str, Any]) -> Recipes:
 def _reference_numbers(
     entries: dict[str, Any], kind: str, per_recipe: str, for_all: str, orders: list[Recipe]
 ) -> Any:
-    """One number for all recipes, or one per recipe; the reference has three ways to specify
-    them.
-    """
+    """One number for all recipes, or a dict by recipe; the reference has three ways for this."""
     if entries.get(for_all):
         return entries[for_all]
     if entries.get(per_recipe):

@@ -42,8 +42,7 @@ class ReferenceFeatures(AbstractObservation):
     |---|---|
     | 4 | its direction: north, south, east, west |
     | 4 | the held item: onion, soup, dish, tomato |
-    | 6 | `(col, row)` to the nearest dispenser of onions, tomatoes, dishes; 0 if it holds that item
-    |
+    | 6 | `(col, row)` to the nearest dispenser of onions, tomatoes, dishes; 0 if it holds one |
     | 2, 2 | zeros; onions and tomatoes in the held soup |
     | 2, 2 | `(col, row)` to the nearest serving hatch; zeros |
     | 10 per pot | see below; zeros if there is no further pot that can be reached |

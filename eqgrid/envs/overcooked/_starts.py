@@ -82,8 +82,7 @@ class RandomHeld(AbstractStart):
 
 @final
 class RandomPots(AbstractStart):
-    """Fills each pot with 1 to 3 ingredients with some probability, and starts it with the same
-    probability.
+    """Fills each pot with 1 to 3 ingredients, and starts it, each with some probability.
 
     As in `get_random_start_state_fn` of Overcooked-AI, except that ingredients are sampled from
     those that the kitchen dispenses, and that the remaining time of a started soup is uniform.

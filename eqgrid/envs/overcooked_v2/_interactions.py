@@ -45,9 +45,7 @@ class PickUp(AbstractInteraction):
 
 @final
 class Take(AbstractInteraction):
-    """Takes a plate or an ingredient from its pile, with empty hands. Objects cannot be put
-    back.
-    """
+    """Takes a plate or an ingredient from its pile, with empty hands. It cannot be put back."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile >= Tile.PLATES) & (turn.body.held == NOTHING)

@@ -125,8 +125,7 @@ class DrawRecipe(AbstractStart):
 
 @final
 class TakeOrder(AbstractPhase):
-    """The phase that updates the order and what shows it, including whether it has just been
-    served.
+    """The phase that updates the order and everything that shows it, and marks deliveries.
 
     **Arguments:**
 

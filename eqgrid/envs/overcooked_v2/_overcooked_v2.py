@@ -185,9 +185,7 @@ def _num_ingredients(layout: Layout) -> int:
 
 
 def _with_meanings(layout: Layout) -> Layout:
-    """The kitchen with each cook's permutation of the ingredients in `Bodies.extra`, initially
-    the identity.
-    """
+    """The kitchen with a permutation of ingredients per cook in `Bodies.extra`: the identity."""
     shape = (layout.num_agents, _num_ingredients(layout))
     meant = jnp.broadcast_to(jnp.arange(shape[1], dtype=jnp.uint8)[None], shape)
     bodies = dataclasses.replace(layout.start.bodies, extra=meant)

@@ -122,8 +122,7 @@ def recipe_planes(num_ingredients: int, radius: int | None = None, served: bool 
     | 7 + n | the same for all other cooks |
     | 6 | counters, serving hatches, pots, indicators, buttons, piles of plates |
     | n | piles of each ingredient |
-    | 2 + n | what is on counters and in pots: a plate, a ready soup, the amount of each ingredient
-    |
+    | 2 + n | what is on counters and in pots: a plate, a ready soup, the amount of each |
     | 2 + n | the recipe, on indicators and lit buttons: two empty planes, the amount of each |
     | 1 | steps until the soup in a pot is ready |
     | 1 | with `served`: serving hatches, if the right soup has just been delivered |

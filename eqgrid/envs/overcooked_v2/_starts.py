@@ -111,9 +111,7 @@ class RandomKitchen(AbstractStart):
     def _draw_pots(
         self, layout: Layout, drawn: Float32[Array, "height width numbers"]
     ) -> tuple[Array, Array, Array]:
-        """For every cell, as if it were a pot: the contents, the timer, and whether it is
-        filled.
-        """
+        """For every cell, as if it were a pot: contents, timer, and whether it is filled."""
         menu: Menu = layout.params
         state = _which(drawn[..., 0], _IN_POTS)
         number = whole_number(drawn[..., 1], MAX_INGREDIENTS)

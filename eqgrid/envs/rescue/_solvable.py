@@ -101,9 +101,7 @@ def _say(place: tuple[int, int], code: int) -> str:
 def _find_teams(
     free: Bool[np.ndarray, "height width"], positions: Int[np.ndarray, "agents 2"]
 ) -> list[_Team]:
-    """The groups of rescuers who can walk to each other, through objects that can be carried
-    away.
-    """
+    """The groups of rescuers who can walk to each other, through objects that can be moved."""
     teams: list[_Team] = []
     for agent, position in enumerate(positions):
         for team in teams:

@@ -52,9 +52,7 @@ def draw_requested_shelf(pen: Pen, variant: int, x: Number, y: Number, radius: N
 
 
 def draw_robot(pen: Pen, agent: AgentLook, draw_held: Callable[..., None]) -> None:
-    """Draws a robot: on top of a shelf in its cell, or with the shelf that it carries on its
-    back.
-    """
+    """Draws a robot: on top of a shelf in its cell, or below a shelf that it carries."""
     colour, dark = agent.colours
     dx, dy = agent.step
     wide, high = (0.36, 0.3) if dx else (0.3, 0.36)

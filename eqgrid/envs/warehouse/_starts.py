@@ -27,8 +27,7 @@ class RandomCells(AbstractStart):
 
 @final
 class RandomRequests(AbstractStart):
-    """Requests shelves, uniformly at random among those that are not carried; earlier requests are
-    cleared.
+    """Requests shelves uniformly at random among standing ones, in place of earlier requests.
 
     **Arguments:**
 

@@ -27,7 +27,9 @@ from ._state import BodyState, Motion, any_promotion, read_state, write_state
 
 @final
 class MjxEnv(AbstractEnv):
-    """A MuJoCo model that is controlled by one agent. Episodes end only by an ending; wrap it in
+    """A MuJoCo model that is controlled by one agent.
+
+    Episodes end by one of `endings`, or if the simulation diverges. Add a time limit with
     `TimeLimit`.
 
     An action has one number per actuator, clipped to the actuator's `ctrlrange`. The keys of `info`
