@@ -7,19 +7,19 @@ from .overcooked import KITCHENS, Recipes, parse_kitchen
 
 _COOK_TIME = 30
 _ONIONS, _TOMATOES = ("onion",) * 3, ("tomato",) * 3
-_THEIRS = "(there up, down, left, right, pick up or drop, toggle, no-op)"
+_THEIRS = "(in CoGrid: up, down, left, right, pick up or drop, toggle, no-op)"
 _KITCHEN = (
     f"actions are north, south, east, west, stay, interact {_THEIRS}; "
-    "the reward is 20 for a soup, and potting, plating and a useful dish are paid in "
-    "info['shaped_reward'], to the cook that did it (there potting and plating are in the reward); "
-    "no cook moves where two want one cell (there one does); cooks start at the marks of the "
-    "layout, facing north (there their directions, and in some kitchens their places, are drawn); "
-    "observations are the reference's planes"
+    "the reward is 20 for a soup, and info['shaped_reward'] has the rewards of each cook for "
+    "potting, plating and useful dishes (in CoGrid, those for potting and plating are in the "
+    "reward); if two cooks collide, no cook moves (in CoGrid, one of them does); cooks start at "
+    "the marks of the layout, facing north (in CoGrid, directions and, in some kitchens, positions "
+    "are random); observations are the planes of Overcooked-AI"
 )
 _V2 = (
     f"actions are right, down, left, up, stay, interact {_THEIRS}; "
-    "rules, pay and planes are those of JaxMARL's OvercookedV2, and the shaped reward is in "
-    "info['shaped_reward'] (there it is in the reward)"
+    "rules, rewards and planes are those of JaxMARL's OvercookedV2, and the shaping reward is in "
+    "info['shaped_reward'] (in CoGrid, it is part of the reward)"
 )
 _MIXED = """
     XPXPX
@@ -72,19 +72,19 @@ def from_cogrid(name: str) -> tuple[str, dict[str, Any], str]:
     if name == "Overcooked-CrampedMixedKitchen-V0":
         layout = _kitchen(_MIXED, [_ONIONS, _TOMATOES])
         differs = (
-            "both soups are always wanted (there orders come and expire, and cost when missed)"
+            "both soups are always ordered (in CoGrid, orders appear and expire, with a penalty)"
         )
         return "overcooked", {"layout": layout, "horizon": 4000}, f"{differs}; {_KITCHEN}"
     if name == "Overcooked-AsymmetricAdvantages-PartialObs-V0":
         options = {"layout": "asymm_advantages", "view_radius": 1, "horizon": 1000}
-        return "overcooked_v2", options, f"{_V2}; a soup cooks for 20 steps (there {_COOK_TIME})"
+        return "overcooked_v2", options, f"{_V2}; a soup cooks for 20 steps (CoGrid: {_COOK_TIME})"
     if kind == "OvercookedV2":
         view = {} if short == "CrampedRoomIndicator" else {"view_radius": 2}
         shared = {"recipes": (_ONIONS, _TOMATOES), "sample_recipe_on_delivery": True}
         return "overcooked_v2", {**_BENCHMARK[short], **view, **shared}, _V2
     differs = (
-        "sites, rules and pay are our own; actions are turn left, turn right, go forward, stay, "
-        f"pick up or put down, toggle {_THEIRS}"
+        "sites, rules and rewards are those of eqgrid; actions are turn left, turn right, go "
+        f"forward, stay, pick up or put down, toggle {_THEIRS}"
     )
     return "rescue", {"horizon": 1000}, differs
 
