@@ -38,7 +38,7 @@ def agent_colours(number: int) -> tuple[str, str]:
 
 
 class AgentLook(NamedTuple):
-    """Everything that the picture of an agent depends on.
+    """The inputs of an agent's picture, as a hashable tuple.
 
     - `number`: the number of the agent, counted from 1.
     - `direction`: the direction that it faces, as a `Direction`.
@@ -65,7 +65,7 @@ class AgentLook(NamedTuple):
 
 
 class Look(NamedTuple):
-    """Everything that the picture of one cell depends on.
+    """The inputs of a cell's picture, as a hashable tuple.
 
     - `tile`, `lying`: the kind of tile, and the code of the object on it.
     - `timer`, `duration`: the steps left on the timer, and its total number of steps.

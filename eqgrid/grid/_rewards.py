@@ -102,7 +102,7 @@ def _as_weight(name: str, weight: Real[ArrayLike, ""]) -> Float32[Array, ""]:
 
 
 class AbstractEnding(eqx.Module):
-    """When agents terminate."""
+    """A condition under which agents terminate."""
 
     @abc.abstractmethod
     def __call__(self, step: Step) -> Bool[Array, " agents"]:

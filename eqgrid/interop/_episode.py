@@ -193,15 +193,17 @@ class Screen:
 
 
 def prepare(env: Any, usage: str, max_cycles: int | None) -> AbstractEnv:
-    """The environment whose episodes an adapter shows.
+    """Checks the environment of an adapter, and adds a time limit if there is one.
 
     **Arguments:**
 
-    - `env`: one environment.
-    - `usage`: how the adapter is called, such as `"to_gymnasium(env)"`.
-    - `max_cycles`: the number of steps after which an episode is cut, unless it is `None`.
+    - `env`: the argument of the adapter.
+    - `usage`: how the adapter is called, such as `"to_gymnasium(env)"`, for the message.
+    - `max_cycles`: the number of steps after which an episode is truncated, or `None`.
 
-    **Raises:** `ValueError` or `TypeError` for what is no single environment with episodes.
+    **Returns:** `env`, in a `TimeLimit` if `max_cycles` is given.
+
+    **Raises:** as `check_episodes`.
     """
     env = check_episodes(env, usage)
     return env if max_cycles is None else TimeLimit(env, max_cycles)

@@ -218,7 +218,9 @@ def _look(
     taken_from = counter & reaches_pots  # other cooks may have put items there to hand them over
 
     def supply(item: Item, steps: Int32[Array, "height width"]) -> tuple[Array, Array]:
-        """How many of an item others bring, and how many could fetch one: before this cook, all."""
+        """The number of items that other cooks bring, and the numbers of other cooks that could
+        fetch one: before this cook, and in total.
+        """
         held = item_of(bodies.held)
         count = (others & (held == item)).sum() + jnp.where(
             reaches_pots, 0, (counter & (lies == item)).sum()
