@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from agents.runs import _program
-from agents.runs._command import exit_code_of
-from agents.runs._process import Process
+from agents.runs._command import Process, exit_code_of
 from agents.runs.many import _seeds, _sweep
 from agents.runs.settings._page import page
 

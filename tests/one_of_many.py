@@ -7,7 +7,7 @@ import itertools
 import os
 import signal
 
-from agents.runs._process import Process
+from agents.runs._command import Process
 from agents.runs.settings._page import page
 
 process = Process.listen()

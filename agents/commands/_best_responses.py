@@ -16,7 +16,7 @@ from agents.runs.folders._results import MAX_RESULT_BYTES, write_json
 from agents.runs.settings._experiment import Experiment, default_settings
 from agents.runs.settings._page import page
 from agents.runs.settings._training_partners import GivenPartners
-from agents.runs.single._start import draw
+from agents.runs.single._build import draw
 from agents.runs.worlds._worlds import default_world
 from eqgrid import AbstractPartner, OneOf, read_regular_text
 

@@ -16,8 +16,8 @@ from rich.text import Text
 from agents import Evaluation, evaluate, mixed_team, record_episodes, write_whole
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
-from agents.runs.display._episode import film_episode
 from agents.runs.display._errors import UsageError
+from agents.runs.display._film import film_episode
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._handed_on import shown_path
 from agents.runs.folders._results import open_results, write_json

@@ -15,16 +15,10 @@ from typing import Any, NoReturn
 
 import jax
 
-from agents import (
-    ProcessFailed,
-    fail,
-    gather,
-    is_first,
-)
+from agents import ProcessFailed, fail, gather, is_first
 from agents.runs.display._errors import RunError, UsageError, print_error, reason
 
-from ._command import FORESEEN
-from ._process import Process, unforeseen
+from ._command import FORESEEN, Process, explain, unforeseen
 
 BY_HAND = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 """What says who the processes are where no job scheduler does."""
@@ -36,12 +30,7 @@ _HEARTBEAT = 60
 """After how many seconds without a sign of life a process counts as lost."""
 
 
-def together(
-    process: Process,
-    settings: str,
-    work: Callable[[], int],
-    explain: Callable[[Exception], tuple[str, int]],
-) -> int:
+def together(process: Process, settings: str, work: Callable[[], int], memory: str) -> int:
     """Runs a program that other processes run, too, and ends it as they do.
 
     **Arguments:**
@@ -49,7 +38,7 @@ def together(
     - `process`: its signals.
     - `settings`: what has to be the same in all processes.
     - `work`: the program. What it raises of `FORESEEN` ends it in all processes.
-    - `explain`: the sentence for an error, and the exit code.
+    - `memory`: the flags that decide how much memory it needs.
 
     **Returns:** the exit code of process 0, or that of the first process that could not go on.
     Where another process was lost, this one ends at once.
@@ -61,22 +50,20 @@ def together(
     if not is_first():
         _be_silent()
     try:
-        code = _end_alike(settings, work, explain)
+        code = _end_alike(process, settings, work, memory)
     except BaseException as error:  # the others may wait for what will never come
         _leave(error)
     jax.distributed.shutdown()
     return code
 
 
-def _end_alike(
-    settings: str, work: Callable[[], int], explain: Callable[[Exception], tuple[str, int]]
-) -> int:
+def _end_alike(process: Process, settings: str, work: Callable[[], int], memory: str) -> int:
     try:
         try:
             _check_same(gather(settings))
             return gather(work())[0]
         except FORESEEN as error:
-            fail(explain(error))
+            fail(explain(error, process, memory))
     except ProcessFailed as failed:
         sentence, code = failed.about
         if is_first():

@@ -1,40 +1,20 @@
 """The program behind every experiment: settings in, a folder with results out."""
 
 import dataclasses
-import gc
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
-import jax
-from jax.sharding import Mesh
 from rich.console import Console
 from rich.markup import escape
 
-from agents import (
-    CheckpointError,
-    NonFiniteLoss,
-    check_even,
-    device_mesh,
-    gather,
-    is_first,
-    pick_run,
-    restore,
-    write_whole,
-)
+from agents import CheckpointError, NonFiniteLoss, gather, is_first, pick_run, restore, write_whole
 from agents.runs._metadata import read_metadata
 from agents.runs._run_files import is_complete
-from agents.runs.display._errors import (
-    Failures,
-    RunError,
-    UsageError,
-    warn,
-)
+from agents.runs.display._errors import Failures, RunError, UsageError
 from agents.runs.display._report import print_how_to_go_on, print_result, what_is_kept
-from agents.runs.folders._folder import folder_name, open_folder, reopen_folder, short_name
+from agents.runs.folders._folder import folder_name, locked, open_folder, short_name
 from agents.runs.folders._history import read_history
 from agents.runs.many._candidates import Candidates, stopped_early
 from agents.runs.many._seeds import run_seeds
@@ -43,21 +23,18 @@ from agents.runs.settings._config import parse
 from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._file import dump
 from agents.runs.settings._page import command_of
-from agents.runs.single._build import check_partners, remembers
+from agents.runs.single._build import shapes
 from agents.runs.single._conclusion import Conclusion
-from agents.runs.single._curriculum import Stage, stages, with_curriculum
-from agents.runs.single._display import open_console, open_display, print_preparations
-from agents.runs.single._evaluator import evaluated_metrics
+from agents.runs.single._curriculum import stages, with_curriculum
+from agents.runs.single._display import open_console, print_preparations
 from agents.runs.single._hooks import profiled
 from agents.runs.single._identity import check_same_run, check_updates, digests
-from agents.runs.single._policies import written_out
-from agents.runs.single._run import STOP_CODES, Plan, Run
-from agents.runs.single._training import Watchers, run_loggers, shapes, train_stages
+from agents.runs.single._run import STOP_CODES, Run, plan_stages
+from agents.runs.single._training import run_loggers, train_stages
 
 from ._cache import keep_compiled_programs
-from ._command import exit_code_of, explain
+from ._command import Process, exit_code_of
 from ._distributed import together
-from ._process import Process
 
 
 def run_experiment(experiment: type[Experiment]) -> None:
@@ -71,7 +48,6 @@ def run_experiment(experiment: type[Experiment]) -> None:
     - `experiment`: what a page defines.
     """
     process = Process.listen()
-    gc.freeze()  # what was imported stays until the end, so the collector need not look at it
     process.finish(run_command_line(experiment, process))
 
 
@@ -94,31 +70,26 @@ def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> 
     config = with_curriculum(parse(experiment, args))
     config = dataclasses.replace(config, partners=config.partners.found())
     if config.sweep is not None:
-        return run_sweep(config, process, lambda config: _plans(stages(config)))
+        return run_sweep(config, process)
     files = digests(config)  # before anything is built of them
     if not config.distributed:
         return _run(config, files, process)
-    return together(
-        process,
-        f"{dump(config)}\n{files}\nresume = {config.resume is not None}",
-        lambda: _run(config, files, process),
-        lambda error: explain(error, process, _MEMORY_SETTINGS),
-    )
+    settings = f"{dump(config)}\n{files}\nresume = {config.resume is not None}"
+    return together(process, settings, lambda: _run(config, files, process), _MEMORY_SETTINGS)
 
 
 def _run(config: Experiment, files: Mapping[str, str], process: Process) -> int:
     run_stages = stages(config)
-    plans = _plans(run_stages)
+    run = Run(config, run_stages, plan_stages(run_stages), process, Path(), files)
     process.begin()
     process.check()
-    run = Run(config, run_stages, plans, process, Path(), files)
     if config.num_seeds > 1:
         return run_seeds(run)
     if not is_first():
         return _follow(run)
     if config.resume is not None:
-        with reopen_folder(config.resume) as folder:
-            return _go_on(dataclasses.replace(run, folder=folder))
+        with locked(config.resume):
+            return _go_on(dataclasses.replace(run, folder=config.resume))
     name = folder_name(config.algorithm, config.env.title, config.seed)
     with open_folder(name, config.out, config.overwrite, dump(config)) as folder:
         return _begin(dataclasses.replace(run, folder=folder))
@@ -167,9 +138,7 @@ def _follow(run: Run) -> int:
     keep_compiled_programs()
     position = gather({})[0]
     run = dataclasses.replace(run, number=position.get("stage", 1) - 1)
-    console = Console(quiet=True)
-    watchers = Watchers(console, open_display(console), Failures(), (), ())
-    train_stages(run, watchers, position)
+    train_stages(run, position, Console(quiet=True), Failures())
     return 0  # what counts is the exit code of the first process
 
 
@@ -189,13 +158,12 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
             return stopped_early(console, candidates, stopped, failures)
         run = dataclasses.replace(run, state=pick_run(state, 0))
     agreed = gather(dict(position or {}))[0]
-    display = open_display(console)
     with run_loggers(run) as loggers, profiled(run.folder, run.config.profile) as profile:
-        watchers = Watchers(console, display, failures, loggers, profile)
         try:
-            run, progress, evaluator = train_stages(run, watchers, agreed)
+            trained = train_stages(run, agreed, console, failures, loggers, profile)
         except NonFiniteLoss as error:
             raise RunError(f"{error} {what_is_kept(run.folder)}") from error
+    run, progress, evaluator = trained
     stopped = STOP_CODES.get(progress.stopped or "", 0)
     if progress.stopped and progress.metrics is None:
         return stopped_early(console, candidates, progress.stopped, failures)
@@ -231,77 +199,3 @@ def _greet(run: Run) -> Console:
     run.history.print_abandoned(console)
     print_preparations(console, config, keep_compiled_programs())
     return console
-
-
-def _plans(run_stages: Sequence[Stage]) -> tuple[Plan, ...]:
-    """What follows from the settings of each stage.
-
-    **Raises:** `UsageError` when they cannot be built, or agents cannot go from one to the next.
-    """
-    if len(run_stages) == 1 and run_stages[0].gate is None:
-        return (_plan(run_stages[0]),)
-    plans = []
-    for number, stage in enumerate(run_stages, start=1):
-        try:
-            plans.append(_plan(stage))
-            _check_shapes(plans[0], plans[-1])
-        except UsageError as error:
-            raise UsageError(f"Stage {number} of the curriculum: {error}") from error
-    return tuple(plans)
-
-
-def _check_shapes(first: Plan, plan: Plan) -> None:
-    """**Raises:** `UsageError` when a policy for the first world does not fit into the other."""
-    seen = [eqx.filter_eval_shape(x.eval_env.reset, jax.random.key(0))[0] for x in (first, plan)]
-    spaces = [x.eval_env.action_space for x in (first, plan)]
-    if not eqx.tree_equal(*seen) or not eqx.tree_equal(*spaces):
-        raise UsageError(
-            "its agents see or do other things than those of the first stage: a policy can only go "
-            "on where the shapes of observations and the actions are the same."
-        )
-
-
-def _plan(stage: Stage) -> Plan:
-    """**Raises:** `UsageError` when the settings cannot be built."""
-    config = stage.config
-    try:
-        # A file is read once, so that the policy tells of the very layout that it learned in.
-        config = dataclasses.replace(config, env=written_out(config.env))
-        world, parts = config.env.build(train=False), stage.config.env.parts()
-        check_partners(config)
-        train_env = config.train_env()
-        totals = config.env.totals(world)
-        eval_env = config.eval_env(world, config.eval_episodes, tuple(totals))
-        config.learner().check(train_env, recurrent=remembers(config, train_env))
-        mesh = _mesh(config)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    if stage.gate is not None:
-        stage.gate.check(evaluated_metrics(totals))
-    if (obstacle := config.env.obstacle()) is not None and is_first():
-        warn(f"{obstacle} Training will end at a return of 0.")
-    steps_per_update = config.num_envs * config.ppo.rollout_length
-    return Plan(
-        config.env,
-        world,
-        parts,
-        train_env,
-        eval_env,
-        num_updates=math.ceil(config.total_steps / steps_per_update),
-        updates_per_block=max(1, config.eval_every // steps_per_update),
-        steps_per_update=steps_per_update,
-        mesh=mesh,
-    )
-
-
-def _mesh(config: Experiment) -> Mesh | None:
-    """The devices to train on, where there are several.
-
-    **Raises:** `ValueError` when there are not as many, or environments cannot be spread evenly.
-    """
-    if config.devices == 1 and not config.distributed:
-        return None
-    everywhere = config.distributed or config.devices == "all"
-    mesh = device_mesh(None if everywhere else int(config.devices))
-    check_even(config.num_envs, mesh)
-    return mesh

@@ -35,7 +35,7 @@ from agents.runs.folders._results import open_results, write_json
 from agents.runs.settings._experiment import default_settings
 from agents.runs.settings._flags import cli
 from agents.runs.settings._page import page
-from agents.runs.single._start import draw as draw_agents
+from agents.runs.single._build import draw as draw_agents
 
 PROGRAM = "python experiments/benchmarks/accelerator.py"
 

@@ -109,7 +109,7 @@ def test_a_world_without_events_is_evaluated(key):
     world = room()
     env = Vectorize(AutoReset(LogEpisodes(world, totals=("events",))), 2)
     totals = GoalsWorld().totals(world)
-    evaluator = Evaluator(env, key, time.perf_counter, (), totals)
+    evaluator = Evaluator(env, key, time.perf_counter, [], totals)
     policy = actor_critic(env, key)
     episodes = evaluate(policy, env, key)
     assert mean_totals(episodes, totals) == {}

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from agents.runs._process import Process
+from agents.runs._command import Process
 from agents.runs._program import run_command_line
 from agents.runs.settings._page import page
 

@@ -12,16 +12,15 @@ from command_lines import call
 from test_seeds import SEEDS, SMALL, files, result, rows
 
 from agents import StopTraining, evaluate, restore, train
-from agents.runs._process import Process
-from agents.runs._program import _plans
+from agents.runs._command import Process
 from agents.runs._run_files import CANDIDATES_FILE
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._config import parse
 from agents.runs.settings._page import page
 from agents.runs.single import _evaluator
+from agents.runs.single._build import draw
 from agents.runs.single._curriculum import stages
-from agents.runs.single._run import Run
-from agents.runs.single._start import draw
+from agents.runs.single._run import Run, plan_stages
 
 CANDIDATES = ("--candidates", "3", "--candidate-steps", "300")
 STEPS = 256
@@ -144,6 +143,6 @@ def test_what_does_not_go_with_candidates(flags, sentence):
 )
 def test_candidates_always_leave_something_to_learn(flags, updates, block):
     config = parse(page("ippo"), [*SMALL, *CANDIDATES, *flags])
-    run = Run(config, stages(config), _plans(stages(config)), Process(), Path(), {})
+    run = Run(config, stages(config), plan_stages(stages(config)), Process(), Path(), {})
     assert (run.candidate_updates, run.candidate_block) == (updates, block)
     assert run.candidate_updates < run.plan.num_updates

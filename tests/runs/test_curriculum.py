@@ -274,7 +274,7 @@ def test_nobody_passes_a_gate_without_learning(stage):
     if isinstance(world, GridWorld):
         stay = next(i for i, action in enumerate(world.actions) if isinstance(action, Stay))
         nothing, steps = jnp.full((env.num_envs, env.num_agents), stay), config.env.horizon
-    evaluator = Evaluator(env, jax.random.key(0), time.perf_counter, (), totals)
+    evaluator = Evaluator(env, jax.random.key(0), time.perf_counter, [], totals)
     for at_random in (False, True):
         episodes = play(env, nothing, jnp.array(at_random), steps)
         assert bool(episodes.finished.all())

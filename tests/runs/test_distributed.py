@@ -1,7 +1,6 @@
 """Several processes train one run: on this machine, each with two virtual devices."""
 
 import csv
-import functools
 import json
 import os
 import shutil
@@ -19,8 +18,8 @@ from safetensors.numpy import load_file
 
 from agents import ProcessFailed, TrainState, device_mesh, fail, from_first, gather, is_first
 from agents.files._checkpoint import pack, unpack
-from agents.runs import _command, _distributed
-from agents.runs._process import Process
+from agents.runs import _distributed
+from agents.runs._command import Process
 from agents.runs.display._errors import UsageError
 from agents.training import _processes, _train
 
@@ -201,15 +200,14 @@ def test_a_failure_of_one_is_heard_by_all(monkeypatch):
 
 def test_processes_with_other_settings_are_refused(monkeypatch, capsys):
     others_say(monkeypatch, '{"value": "seed = 1"}')
-    explain = functools.partial(_command.explain, process=Process(), memory="--width")
-    assert _distributed._end_alike("seed = 0", lambda: 0, explain) == 2
+    assert _distributed._end_alike(Process(), "seed = 0", lambda: 0, "--width") == 2
     said = capsys.readouterr().err
     assert said.startswith("error: Process 1 of 2 has other settings than process 0: start all")
 
 
 def test_what_another_process_cannot_do_is_said_by_the_first(monkeypatch, capsys):
     others_say(monkeypatch, '{"failed": ["There is no room.", 1]}')
-    assert _distributed._end_alike("", lambda: 0, lambda _: ("", 0)) == 1
+    assert _distributed._end_alike(Process(), "", lambda: 0, "--width") == 1
     assert capsys.readouterr().err == "error: process 1 of 2: There is no room.\n"
 
 

@@ -19,7 +19,7 @@ from agents import OutOfMemory, read_metadata
 from agents.runs import _cache, _program
 from agents.runs.display._report import what_is_kept
 from agents.runs.settings._page import page
-from agents.runs.single import _start
+from agents.runs.single import _build
 from agents.runs.single._evaluator import Evaluator
 
 ROOT = Path(__file__).parents[2]
@@ -398,7 +398,7 @@ def test_the_row_of_an_interrupted_block_is_written(program, monkeypatch, tmp_pa
 
 @pytest.mark.slow
 def test_a_signal_at_the_end_skips_what_takes_time(program, monkeypatch, tmp_path):
-    monkeypatch.setattr(program.Conclusion, "_interrupted_again", lambda _: True)
+    monkeypatch.setattr(program.Process, "interrupted_again", True)
     assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 0
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {
@@ -462,7 +462,7 @@ def test_a_process_that_ends_before_it_learns_leaves_no_folder(program, monkeypa
     def no_memory(*_):
         raise OutOfMemory(10**12, 10**9)
 
-    monkeypatch.setattr(_start, "check_memory", no_memory)
+    monkeypatch.setattr(_build, "check_memory", no_memory)
     assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 1
     assert not (tmp_path / "run").exists()
 

@@ -13,7 +13,7 @@ from agents import find_policy, read_metadata
 from agents.runs.display._errors import UsageError
 from agents.runs.settings import _config, _experiment, _file
 from agents.runs.settings._page import page
-from agents.runs.single import _build
+from agents.runs.single import _run
 from eqgrid import WithPartner, iter_wrappers
 
 SMALL = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--env.horizon", 8]
@@ -104,9 +104,9 @@ def test_partners_that_learned_another_game_are_refused(tmp_path):
     write_policy(tmp_path / "started", "--env.dynamics", "interactive")
     flags = ["--partners.share", "1", "--partners.policies", str(tmp_path / "started")]
     with pytest.raises(UsageError, match="the rules 'interactive', but this run with 'classic'"):
-        _build.check_partners(_config.parse(page("ippo"), flags))
+        _run.check_partners(_config.parse(page("ippo"), flags))
     with pytest.raises(UsageError, match="was trained in overcooked, but this run in goals"):
-        _build.check_partners(_config.parse(page("ippo"), [*flags, "--env.name", "goals"]))
+        _run.check_partners(_config.parse(page("ippo"), [*flags, "--env.name", "goals"]))
 
 
 @pytest.mark.slow

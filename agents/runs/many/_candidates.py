@@ -26,19 +26,23 @@ from agents import (
     save,
     train,
 )
+from agents.runs._command import NOTHING_LEARNED
 from agents.runs._metadata import IDENTITY, read_metadata
-from agents.runs._process import NOTHING_LEARNED
 from agents.runs._run_files import CANDIDATES_FILE
 from agents.runs.display._errors import Failures, RunError, UsageError, print_error
 from agents.runs.display._report import print_how_to_go_on
 from agents.runs.settings._page import command_of
-from agents.runs.single._build import stack_envs, stack_learners
+from agents.runs.single._build import (
+    shapes_together,
+    stack_envs,
+    stack_learners,
+    start_together,
+)
 from agents.runs.single._display import Summed, open_display
 from agents.runs.single._evaluator import EvaluatorOfMany
 from agents.runs.single._hooks import SAVE_SECONDS, OutOfTime
 from agents.runs.single._identity import check_same_run
 from agents.runs.single._run import STOP_CODES, Run
-from agents.runs.single._start import shapes_together, start_together
 from agents.runs.single._training import run_evaluator
 
 _ALL_HAVE_LEARNED = "all candidates have learned"

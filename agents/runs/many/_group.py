@@ -28,13 +28,17 @@ from agents import (
 from agents.runs._metadata import IDENTITY
 from agents.runs.display._errors import Failures
 from agents.runs.display._loggers import Logger
-from agents.runs.single._build import stack_envs, stack_learners
+from agents.runs.single._build import (
+    shapes_together,
+    stack_envs,
+    stack_learners,
+    start_together,
+)
 from agents.runs.single._conclusion import Conclusion
 from agents.runs.single._display import Display, Summed
 from agents.runs.single._evaluator import Evaluator, EvaluatorOfMany
 from agents.runs.single._hooks import SAVE_SECONDS, Forget, OutOfTime, profiled
 from agents.runs.single._run import Run
-from agents.runs.single._start import shapes_together, start_together
 from agents.runs.single._training import recording_hooks, run_evaluator, run_loggers
 
 

@@ -23,8 +23,8 @@ from agents.runs.display._report import print_how_to_go_on, what_is_kept
 from agents.runs.folders._folder import (
     cannot_be_written,
     folder_name,
+    locked,
     open_folder,
-    reopen_folder,
     short_name,
 )
 from agents.runs.folders._history import read_history
@@ -58,8 +58,8 @@ def run_seeds(whole: Run) -> int:
     """
     config = whole.config
     if config.resume is not None:
-        with reopen_folder(config.resume) as folder:
-            return _go_on(dataclasses.replace(whole, folder=folder))
+        with locked(config.resume):
+            return _go_on(dataclasses.replace(whole, folder=config.resume))
     name = folder_name(whole.algorithm, config.env.title, config.seed)
     text = dump(config)
     with open_folder(name, config.out, config.overwrite, text) as folder:

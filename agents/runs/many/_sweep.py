@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import json
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -26,8 +26,8 @@ from agents import (
     write_whole,
 )
 from agents.runs._cache import keep_compiled_programs
+from agents.runs._command import Process, Stopped
 from agents.runs._metadata import read_metadata
-from agents.runs._process import Process, Stopped
 from agents.runs.display._errors import Failures, UsageError
 from agents.runs.folders._folder import cannot_be_written, locked
 from agents.runs.folders._history import read_history
@@ -37,7 +37,7 @@ from agents.runs.settings._file import dump
 from agents.runs.single._curriculum import stages
 from agents.runs.single._display import open_console, open_display, print_preparations
 from agents.runs.single._identity import digests
-from agents.runs.single._run import STOP_CODES, Plan, Run
+from agents.runs.single._run import STOP_CODES, Plan, Run, plan_stages
 from eqgrid import read_regular_text
 
 from ._group import Group
@@ -96,18 +96,13 @@ class Program:
         return self.stopped is not None
 
 
-def run_sweep(
-    config: Experiment,
-    process: Process,
-    plans_of: Callable[[Experiment], tuple[Plan, ...]],
-) -> int:
+def run_sweep(config: Experiment, process: Process) -> int:
     """Trains with every point of a sweep, or with one of them.
 
     **Arguments:**
 
     - `config`: the settings that all points share, and the sweep.
     - `process`: its clock, and the signals that ask it to end.
-    - `plans_of`: what follows from the settings of a run.
 
     **Returns:** the exit code.
 
@@ -118,7 +113,7 @@ def run_sweep(
     folder = config.out or Path("runs") / f"{config.algorithm}-sweep-{config.sweep.stem}"
     points = _points(config, sweep, folder)
     groups = _groups(_chosen(points, config.sweep_index), sweep.at_once)
-    plans = [plans_of(group[0].config) for group in groups]
+    plans = [plan_stages(stages(group[0].config)) for group in groups]
     process.begin()
     process.check()
     _open(folder, config, sweep, points)

@@ -1,4 +1,4 @@
-"""What is made of a run at its end: evaluations, numbers, pictures and the last checkpoint."""
+"""The end of a run: evaluations, numbers, pictures and the last checkpoint."""
 
 import dataclasses
 import functools
@@ -8,13 +8,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
+import equinox as eqx
+import jax
 import numpy as np
 
-from agents import TrainProgress, restore, save, write_whole
-from agents.runs._metadata import read_metadata
+from agents import (
+    TrainProgress,
+    TrainState,
+    find_policy,
+    load_policy,
+    restore,
+    save,
+    save_policy,
+    trained_policy,
+    write_whole,
+)
+from agents.runs._metadata import IDENTITY, read_metadata
 from agents.runs._run_files import FILM_FILE
-from agents.runs.display._episode import film_episode
 from agents.runs.display._errors import Failures
+from agents.runs.display._film import film_episode
 from agents.runs.display._report import draw_curve, reached
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import write_json
@@ -22,9 +34,8 @@ from agents.runs.settings._file import dump
 from eqgrid.grid import RandomLayouts
 
 from ._curriculum import summary
-from ._evaluator import Evaluator, frozen
+from ._evaluator import Evaluator, frozen, team_returns
 from ._hooks import speed
-from ._policies import POLICY_FILE, Description, keep_best, keep_last
 from ._run import Run
 
 
@@ -44,34 +55,48 @@ class Conclusion:
     film: bool = True
 
     def conclude(self) -> dict[str, Any]:
-        """**Returns:** what is in `result.json`."""
+        """Writes all of it.
+
+        **Returns:** what is in `result.json`.
+        """
+        folder, state = self.run.folder, self.progress.state
         last = {"update": self.progress.updates, **self.evaluator.rows[-1]}
-        last |= Description(self.run)(self.progress.state)
-        self._save("last", self.progress.state, last)
-        settings = self.run.folder / "config.toml"
+        last |= self.run.describe(state)
+        self._save("last", state, last)
+        settings = folder / "config.toml"
         if not os.path.exists(settings):  # somebody removed it
             with self.failures.writing(settings):
                 write_whole(settings, dump(self.run.settings).encode())
         result = self._result()
-        with self.failures.writing(self.run.folder / "result.json"):
-            write_json(self.run.folder / "result.json", result)
+        with self.failures.writing(folder / "result.json"):
+            write_json(folder / "result.json", result)
         last |= {name: result[name] for name in ("eval_return_mean", "eval_return_std")}
-        self._save("last", self.progress.state, last)
-        with self.failures.writing(self.run.folder / POLICY_FILE):
-            if result["policy"] == "best":
-                keep_best(self.run)
-            else:
-                keep_last(self.run, self.progress.state, last)
-        if not self._interrupted_again():
+        self._save("last", state, last)
+        with self.failures.writing(folder / "policy.safetensors"):
+            self._save_policy(result["policy"], last)
+        if not self.run.process.interrupted_again:
             self._draw(result["optimum"])
         return result
 
-    def _interrupted_again(self) -> bool:
-        return self.run.process.interrupted_again
+    def _save_policy(self, which: str, metadata: dict[str, Any]) -> None:
+        """Writes the policy of the last state or of the best checkpoint into a file of its own, the
+        one that a person will use.
+
+        **Raises:** `CheckpointError` when the checkpoint cannot be read, or the policy written.
+        """
+        run, state = self.run, self.progress.state
+        if which == "best":
+            checkpoint = find_policy(run.folder, "best")
+            like = eqx.filter_eval_shape(run.config.policy, run.plan.train_env, jax.random.key(0))
+            policy, metadata = load_policy(checkpoint, like=like), read_metadata(checkpoint)
+        else:
+            policy = trained_policy(state.policy, run.plan.train_env, state.runner.env_state)
+        about = {name: value for name, value in metadata.items() if name != IDENTITY}
+        save_policy(run.folder / "policy.safetensors", policy, {**about, "checkpoint": which})
 
     def _result(self) -> dict[str, Any]:
         config, progress = self.run.config, self.progress
-        returns = self._play(progress, 1)
+        returns = self._play(progress.state, 1)
         row = self.evaluator.rows[-1]
         mean = row["eval_return_mean"] if returns is None else float(returns.mean())
         std = row["eval_return_std"] if returns is None else float(returns.std())
@@ -108,11 +133,11 @@ class Conclusion:
         """
         path = self.run.folder / "checkpoints" / "best.safetensors"
         best = {"best_return_mean": None, "best_return_std": None, "best_env_steps": None}
-        if self._interrupted_again() or not os.path.exists(path):
+        if self.run.process.interrupted_again or not os.path.exists(path):
             return best
         with self.failures.writing(path):
             state, metadata = restore(path, self.progress.state), read_metadata(path)
-            returns = self._play(dataclasses.replace(self.progress, state=state), 2)
+            returns = self._play(state, 2)
             if returns is not None:
                 mean, std = float(returns.mean()), float(returns.std())
                 best |= {"best_return_mean": mean, "best_return_std": std}
@@ -122,30 +147,27 @@ class Conclusion:
                 save(path, state, {**metadata, **again})
         return best
 
-    def _play(self, progress: TrainProgress, number: int) -> np.ndarray | None:
+    def _play(self, state: TrainState, number: int) -> np.ndarray | None:
         """The returns of the final episodes, or `None` when there is no time for them."""
-        if self._interrupted_again():
-            return None
-        repeats = math.ceil(self.run.config.final_episodes / self.run.config.eval_episodes)
-        state = progress.state
-        number += progress.num_updates  # no evaluation before had it
-        return self.evaluator.play(
-            state.policy, state.runner.env_state, number, repeats, self._interrupted_again
-        )
+        config, process = self.run.config, self.run.process
+        number += self.progress.num_updates  # no evaluation before had it
+        repeats = math.ceil(config.final_episodes / config.eval_episodes)
+        batches = self.evaluator.play(state, number, repeats)
+        returns = []
+        while not process.interrupted_again and (episodes := next(batches, None)) is not None:
+            returns.append(team_returns(episodes))
+        return np.concatenate(returns) if returns else None
 
     def _returns_in(self, worlds: Mapping[str, RandomLayouts]) -> dict[str, float]:
         """The mean returns in other worlds, by name."""
         means = {}
         for name, world in worlds.items():
-            if self._interrupted_again():
+            if self.run.process.interrupted_again:
                 break
             env = self.run.config.eval_env(world, self.run.config.eval_episodes)
-            evaluator = Evaluator(env, self.evaluator.key, self.evaluator.clock)
-            state = self.progress.state
-            returns = evaluator.play(
-                state.policy, state.runner.env_state, self.progress.num_updates
-            )
-            means[name] = float(returns.mean())
+            evaluator = dataclasses.replace(self.evaluator, env=env)
+            episodes = next(evaluator.play(self.progress.state, self.progress.num_updates))
+            means[name] = float(team_returns(episodes).mean())
         return means
 
     def _draw(self, optimum: float | None) -> None:
@@ -155,7 +177,7 @@ class Conclusion:
         )
         with self.failures.writing(self.run.folder / "curve.png"):
             draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum)
-        if self.film and config.env.has_film and not self._interrupted_again():
+        if self.film and config.env.has_film and not self.run.process.interrupted_again:
             self.draw_film(self.run.folder / FILM_FILE)
 
     def draw_film(self, path: Path) -> None:
@@ -167,7 +189,7 @@ class Conclusion:
             film = film_episode(state.policy, env, draw, self.run.keys[2], config.env.horizon)
             write_whole(path, film)
 
-    def _save(self, name: str, state: Any, metadata: dict[str, Any]) -> None:
+    def _save(self, name: str, state: TrainState, metadata: dict[str, Any]) -> None:
         path = self.run.folder / "checkpoints" / f"{name}.safetensors"
         with self.failures.writing(path):
             save(path, state, metadata)

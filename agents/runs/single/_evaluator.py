@@ -1,7 +1,7 @@
 """Evaluations during a run: episodes with the newest policy, whose results all hooks share."""
 
-import types
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import final
 
@@ -40,92 +40,67 @@ def mean_totals(
     return means
 
 
+def team_returns(episodes: Evaluation) -> Float[np.ndarray, " episodes"]:
+    """The return of each episode, as the mean over its agents."""
+    return np.asarray(episodes.episode_return).mean(axis=-1)
+
+
 @final
+@dataclasses.dataclass(frozen=True)
 class Evaluator:
-    """Plays episodes with the newest policy, with keys of its own and statistics held still."""
+    """Plays episodes with the newest policy, with keys of its own and fixed statistics.
+
+    **Arguments:**
+
+    - `env`: as many environments as episodes are to be played.
+    - `key`: the source of the evaluations' randomness.
+    - `clock`: seconds since the run started.
+    - `rows`: the results of the evaluations so far; new ones are appended.
+    - `totals`: what the environments sum in an episode, and the names of the numbers in it, as in
+        `AbstractWorldConfig.totals`.
+    """
 
     env: AbstractVectorEnv
     key: PRNGKeyArray
     clock: Callable[[], float]
-    rows: list[dict[str, float]]
-    totals: Mapping[str, Sequence[str]]
-
-    def __init__(
-        self,
-        env: AbstractVectorEnv,
-        key: PRNGKeyArray,
-        clock: Callable[[], float],
-        rows: Sequence[dict[str, float]] = (),
-        totals: Mapping[str, Sequence[str]] = types.MappingProxyType({}),
-    ):
-        """**Arguments:**
-
-        - `env`: as many environments as episodes are to be played.
-        - `key`: the source of the evaluations' randomness.
-        - `clock`: seconds since the run started.
-        - `rows`: what came of the evaluations so far.
-        - `totals`: what the environments sum in an episode, and what to call the numbers in it, as
-            `AbstractWorldConfig.totals` says.
-        """
-        self.env, self.key, self.clock, self.rows = env, key, clock, list(rows)
-        self.totals = totals
+    rows: list[dict[str, float]] = dataclasses.field(default_factory=list)
+    totals: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
     def __call__(self, progress: TrainProgress) -> dict[str, float]:
         """What `train` measures after every block."""
-        state = progress.state
-        key = self._keys(progress.updates, 1)[0]
-        return self.add(
-            progress, evaluate(state.policy, frozen(self.env, state.runner.env_state), key)
-        )
+        return self.add(progress, next(self.play(progress.state, progress.updates)))
 
     def add(self, progress: TrainProgress, episodes: Evaluation) -> dict[str, float]:
-        """Keeps what an evaluation came to."""
-        returns = np.asarray(episodes.episode_return).mean(axis=-1)
+        """Appends the result of an evaluation to the rows."""
+        returns = team_returns(episodes)
         row = {
             "env_steps": progress.env_steps,
             "wall_seconds": self.clock(),
             "eval_return_mean": float(returns.mean()),
             "eval_return_std": float(returns.std()),
             "eval_length_mean": float(np.asarray(episodes.episode_length).mean()),
-            **{
-                name: float(of_agents.sum())
-                for name, of_agents in mean_totals(episodes, self.totals).items()
-            },
         }
+        for name, of_agents in mean_totals(episodes, self.totals).items():
+            row[name] = float(of_agents.sum())
         self.rows.append(row)
         return row
 
-    def play(
-        self,
-        policy: ActorCritic,
-        env_state: PyTree,
-        number: int,
-        repeats: int = 1,
-        should_stop: Callable[[], bool] = lambda: False,
-    ) -> np.ndarray:
-        """The returns of `repeats` times as many episodes as there are environments.
+    def play(self, state: TrainState, number: int, repeats: int = 1) -> Iterator[Evaluation]:
+        """Batches of episodes, one in each environment.
 
         **Arguments:**
 
-        - `policy`: who plays.
-        - `env_state`: the state of the training environments, for the moments in it.
+        - `state`: with the policy, and the statistics that training has arrived at.
         - `number`: which evaluation this is; equal numbers play equal episodes.
-        - `should_stop`: asked after every batch of episodes; ends them when true.
+        - `repeats`: how many batches.
         """
-        env = frozen(self.env, env_state)
-        returns = []
-        for key in self._keys(number, repeats):
-            returns.append(np.asarray(evaluate(policy, env, key).episode_return))
-            if should_stop():
-                break
-        return np.concatenate(returns).mean(axis=-1)
-
-    def _keys(self, number: int, repeats: int) -> PRNGKeyArray:
-        return jax.random.split(jax.random.fold_in(self.key, number), repeats)
+        env = frozen(self.env, state.runner.env_state)
+        for key in jax.random.split(jax.random.fold_in(self.key, number), repeats):
+            yield evaluate(state.policy, env, key)
 
 
 def frozen(env: AbstractVectorEnv, env_state: PyTree) -> AbstractVectorEnv:
-    """`env` with the moments that training has arrived at, if it normalises at all."""
+    """`env` with the statistics that training has arrived at, if it normalises at all."""
     return env.freeze(env_state) if isinstance(env, NormalizeObservation) else env
 
 

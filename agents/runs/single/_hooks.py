@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 
 from agents import Metrics, StopTraining, TrainProgress, TrainState, save
-from agents.runs._process import Process
+from agents.runs._command import Process
 from agents.runs.display._errors import Failures
 from agents.runs.display._loggers import Logger
 from agents.runs.folders._history import History

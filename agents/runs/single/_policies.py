@@ -1,82 +1,21 @@
 """What the files of a run say of the policy in them, and what can be read from that."""
 
 import dataclasses
-import tomllib
 from pathlib import Path
 from typing import Any, Literal, final
 
 import equinox as eqx
 import jax
 
-from agents import (
-    ActorCritic,
-    CheckpointError,
-    TrainedPolicy,
-    TrainState,
-    describe_policy,
-    find_policy,
-    load_policy,
-    save_policy,
-    trained_policy,
-)
-from agents.runs._metadata import IDENTITY, read_metadata
+from agents import ActorCritic, CheckpointError, TrainedPolicy, find_policy, load_policy
+from agents.runs._metadata import read_metadata
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._experiment import Experiment
-from agents.runs.settings._file import config_from, dump, page_of, world_from
+from agents.runs.settings._file import config_from, page_of, world_from
 from agents.runs.settings._limits import check_limits
 from agents.runs.settings._page import SHIPPED, page
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen
 from eqgrid import read_regular_text
-
-from ._run import Run
-
-POLICY_FILE = "policy.safetensors"
-"""What the policy of a run is called in its folder, as `find_policy` looks for it."""
-
-
-@final
-class Description:
-    """What a checkpoint says of itself, so that it can be loaded without the run's folder."""
-
-    def __init__(self, run: Run):
-        self.run = run
-        self._known: dict[str, Any] | None = None
-
-    def __call__(self, state: TrainState) -> dict[str, Any]:
-        """The policy, the algorithm and the settings; they are the same in all states of a run."""
-        if self._known is None:
-            config = dataclasses.replace(self.run.config, env=portable(self.run.plan.settings))
-            settings = tomllib.loads(dump(config))
-            self._known = {
-                **describe_policy(state, self.run.plan.train_env),
-                "run": settings,
-                IDENTITY: self.run.identity,
-            }
-        return self._known
-
-
-def keep_last(run: Run, state: TrainState, metadata: dict[str, Any]) -> None:
-    """Writes the policy of the last state into a file of its own, the one that a person will use.
-
-    **Raises:** `CheckpointError` when it cannot be written.
-    """
-    policy = trained_policy(state.policy, run.plan.train_env, state.runner.env_state)
-    _keep(run, policy, metadata, "last")
-
-
-def keep_best(run: Run) -> None:
-    """The same with the policy of the best checkpoint.
-
-    **Raises:** `CheckpointError` when the checkpoint cannot be read, or the policy written.
-    """
-    checkpoint = find_policy(run.folder, "best")
-    like = eqx.filter_eval_shape(run.config.policy, run.plan.train_env, jax.random.key(0))
-    _keep(run, load_policy(checkpoint, like=like), read_metadata(checkpoint), "best")
-
-
-def _keep(run: Run, policy: TrainedPolicy, metadata: dict[str, Any], checkpoint: str) -> None:
-    about = {name: value for name, value in metadata.items() if name != IDENTITY}
-    save_policy(run.folder / POLICY_FILE, policy, {**about, "checkpoint": checkpoint})
 
 
 @final

@@ -11,48 +11,17 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from agents import (
-    Hook,
-    TrainProgress,
-    TrainState,
-    is_first,
-    train,
-    transfer,
-)
+from agents import Hook, TrainProgress, is_first, train, transfer
 from agents.runs.display._errors import Failures
 from agents.runs.display._loggers import Logger, open_loggers
 from agents.runs.settings._file import dump
 
+from ._build import shapes, start
 from ._curriculum import EndOfStage, StageEvaluator
-from ._display import Display
+from ._display import open_display
 from ._evaluator import Evaluator
-from ._hooks import (
-    SAVE_SECONDS,
-    Checkpoints,
-    EarlyStop,
-    Forget,
-    Log,
-    OutOfTime,
-)
-from ._policies import Description
+from ._hooks import SAVE_SECONDS, Checkpoints, EarlyStop, Forget, Log, OutOfTime
 from ._run import Run
-from ._start import shapes, start
-
-
-class Watchers(NamedTuple):
-    """What is called after every block of updates.
-
-    - `console`, `display`: a person.
-    - `failures`: what cannot be written.
-    - `loggers`: files and services.
-    - `more`: further hooks.
-    """
-
-    console: Console
-    display: Display
-    failures: Failures
-    loggers: Sequence[Logger]
-    more: Sequence[Hook]
 
 
 class Trained(NamedTuple):
@@ -63,24 +32,37 @@ class Trained(NamedTuple):
     evaluator: Evaluator
 
 
-def train_stages(run: Run, watchers: Watchers, position: Mapping[str, Any]) -> Trained:
+def train_stages(
+    run: Run,
+    position: Mapping[str, Any],
+    console: Console,
+    failures: Failures,
+    loggers: Sequence[Logger] = (),
+    more: Sequence[Hook] = (),
+) -> Trained:
     """Trains in one stage after another, until the run is over or is stopped.
 
     **Arguments:**
 
     - `run`: the run, in the stage that it begins or goes on with.
-    - `watchers`: who is told how it goes.
-    - `position`: what the checkpoint says that it goes on from; nothing for a new run.
+    - `position`: the metadata of the checkpoint that it goes on from; empty for a new run.
+    - `console`: where its progress is shown.
+    - `failures`: collects what cannot be written.
+    - `loggers`: where its numbers go.
+    - `more`: further hooks.
 
     **Raises:** what `train` does, and `Stopped` when a signal arrives before anything is learned.
     """
     done, measured = None, position
-    watchers.display.start(run.plan.num_updates * run.plan.steps_per_update)
+    display = open_display(console)
+    display.start(run.plan.num_updates * run.plan.steps_per_update)
     try:
         while True:
-            _announce(run, watchers.console)
+            _announce(run, console)
             evaluator = run_evaluator(run)
-            progress = _train(run, evaluator, watchers, measured, done and done.progress)
+            # Of several processes, the first one evaluates and writes.
+            hooks = [*_hooks(run, loggers, failures), *more, display] if is_first() else []
+            progress = _train(run, evaluator, hooks, measured, done and done.progress)
             if done is not None and progress.updates == done.progress.updates:
                 # Stopped before the first block of this stage, it is at the end of the one before.
                 stopped = dataclasses.replace(done.progress, stopped=progress.stopped)
@@ -89,7 +71,7 @@ def train_stages(run: Run, watchers: Watchers, position: Mapping[str, Any]) -> T
             reason = run.stage.ended(measured) if run.in_curriculum else None
             if reason is None or progress.stopped not in (None, reason):
                 return Trained(run, progress, evaluator)
-            watchers.console.print(
+            console.print(
                 f"stage {run.number + 1}: {reason}, after {progress.env_steps:,} steps",
                 highlight=False,
             )
@@ -99,7 +81,7 @@ def train_stages(run: Run, watchers: Watchers, position: Mapping[str, Any]) -> T
             run = _next_stage(done)
             measured = {"env_steps": progress.env_steps}
     finally:
-        watchers.display.stop()
+        display.stop()
 
 
 def _announce(run: Run, console: Console) -> None:
@@ -132,7 +114,7 @@ def run_loggers(run: Run) -> Iterator[list[Logger]]:
 def run_evaluator(run: Run) -> Evaluator:
     """What evaluates a run in its stage."""
     plan = run.plan
-    rows, totals = run.history.evaluations, run.config.env.totals(plan.world)
+    rows, totals = list(run.history.evaluations), run.config.env.totals(plan.world)
     return Evaluator(plan.eval_env, run.keys[1], run.seconds, rows, totals)
 
 
@@ -145,7 +127,7 @@ def recording_hooks(
 
     - `run`: the run.
     - `loggers`: where its numbers go.
-    - `failures`: is told what cannot be written.
+    - `failures`: collects what cannot be written.
     - `save_seconds`: between two checkpoints of the newest state; infinity for none of it.
     """
     return [
@@ -155,7 +137,7 @@ def recording_hooks(
             run.folder / "checkpoints",
             failures,
             run.history,
-            Description(run),
+            run.describe,
             keep_every=run.config.checkpoint_every,
             seconds=save_seconds,
         ),
@@ -165,26 +147,24 @@ def recording_hooks(
 def _train(
     run: Run,
     evaluator: Evaluator,
-    watchers: Watchers,
+    hooks: Sequence[Hook],
     measured: Mapping[str, Any],
     before: TrainProgress | None,
 ) -> TrainProgress:
-    """Trains in one stage; it is left at once when it was over already.
-
-    Of several processes, the first one evaluates and writes, and tells the others the numbers.
-    """
-    plan, state = run.plan, _state(run)
+    """Trains in one stage; it is left at once when it was over already."""
+    plan = run.plan
+    if not is_first():
+        state = shapes(run)  # the first process sends the state
+    else:
+        state = start(run, run.keys[0]) if run.state is None else run.state
     over = "stage" in measured and run.stage.ended(measured) is not None
-    begin = measured.get("env_steps", 0) - measured.get("stage_steps", 0)
-    passes = measured.get("gate_passes", 0)
-    staged = StageEvaluator(evaluator, run.stage, run.number + 1, begin, passes)
+    measure = evaluator
+    if run.in_curriculum:
+        begin = measured.get("env_steps", 0) - measured.get("stage_steps", 0)
+        passes = measured.get("gate_passes", 0)
+        measure = StageEvaluator(evaluator, run.stage, run.number + 1, begin, passes)
     if before is None:
         run.process.check()
-    hooks: Sequence[Hook] = ()
-    measure = None
-    if is_first():
-        hooks = (*_hooks(run, watchers), *watchers.more, watchers.display)
-        measure = staged if run.in_curriculum else evaluator
     progress = train(
         run.config.learner(),
         plan.train_env,
@@ -192,7 +172,7 @@ def _train(
         num_updates=measured["update"] if over else plan.num_updates,
         updates_per_block=plan.updates_per_block,
         mesh=plan.mesh,
-        measure=measure,
+        measure=measure if is_first() else None,
         hooks=hooks,
         should_stop=run.process.stop_reason,
         before=before,
@@ -202,18 +182,12 @@ def _train(
     return progress
 
 
-def _state(run: Run) -> TrainState:
-    """Where to begin; the shapes of it, in a process that is sent the state of the first one."""
-    if not is_first():
-        return shapes(run)
-    return start(run, run.keys[0]) if run.state is None else run.state
-
-
-def _hooks(run: Run, watchers: Watchers) -> list[Hook]:
+def _hooks(run: Run, loggers: Sequence[Logger], failures: Failures) -> list[Hook]:
+    """The hooks of a stage."""
     config = run.config
     number = run.number + 1 if run.in_curriculum else None
     hooks: list[Hook] = [
-        *recording_hooks(run, watchers.loggers, watchers.failures),
+        *recording_hooks(run, loggers, failures),
         EarlyStop(
             [row for row in run.history.evaluations if row.get("stage") == number],
             target=config.stop_at_return if run.is_last_stage else None,
