@@ -92,7 +92,7 @@ def test_results_that_come_to_nothing_leave_nothing(fails):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("out", ["None", "Path('mine')"])
-@pytest.mark.parametrize("opens", ["open_folder", "open_results_folder"])
+@pytest.mark.parametrize("opens", ["_folder.open_folder", "_results.open_results"])
 def test_of_processes_that_start_at_once_each_has_a_folder_or_none(tmp_path, opens, out):
     """Four processes, each of which opens 25 folders as soon as all of them are there."""
     script = f"""
@@ -100,14 +100,15 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
 from agents.runs.display._errors import RunError, UsageError
-from agents.runs.folders._folder import {opens}
+from agents.runs.folders import _folder, _results
 print("ready", flush=True)
 sys.stdin.readline()
 for i in range(25):
     try:
         out = {out}
-        more = (False, "seed = 1") if {opens!r} == "open_folder" else ()
-        with {opens}(f"race{{i}}", out and out / str(i), *more) as folder:
+        more = (False, "seed = 1") if {opens!r} == "_folder.open_folder" else ()
+        with {opens}(f"race{{i}}", out and out / str(i), *more) as opened:
+            folder = opened if more else opened[0]
             (folder / "metrics.csv").write_text("a row")
             print(folder)
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""Errors that are told to a person in one line."""
+"""Errors that are printed in one line."""
 
 import os
 import re
@@ -24,12 +24,20 @@ class PictureError(RunError):
 
 
 @contextmanager
-def as_usage_error() -> Iterator[None]:
-    """Around what raises `ValueError`, with one sentence, when it cannot do what was asked for."""
+def as_usage_error(before: str = "", of: type[Exception] = ValueError) -> Iterator[None]:
+    """Around what raises an error, with one sentence, when it cannot do what was asked for.
+
+    **Arguments:**
+
+    - `before`: what is put in front of the sentence.
+    - `of`: the kind of error.
+
+    **Raises:** `UsageError` instead.
+    """
     try:
         yield
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    except of as error:
+        raise UsageError(f"{before}{error}") from error
 
 
 def print_error(sentence: str, code: int) -> int:

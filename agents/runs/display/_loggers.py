@@ -37,8 +37,30 @@ class Logger(Protocol):
         ...
 
     def close(self) -> None:
-        """Ends what is still under way."""
-        ...
+        """Ends what is still under way; nothing unless a logger needs it."""
+
+
+def csv_text(rows: Sequence[Row], *, header: bool) -> str:
+    """Rows of a table, with a column for every key of a row, and with its header if wanted."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)))
+    if header:
+        writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def finite(row: Row) -> dict[str, Any]:
+    """A row with `None` in the place of numbers that are not finite, as JSON has none."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in row.items()
+    }
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    """The entries of a row that a picture can show: the finite ones."""
+    return {name: value for name, value in finite(row).items() if value is not None}
 
 
 @final
@@ -53,30 +75,18 @@ class Csv(Logger):
         self.path, self._lines = path, _Lines(path, written)
 
     def write(self, row: Row) -> None:
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, fieldnames=list(row))
-        if self._lines.empty:
-            writer.writeheader()
-        writer.writerow(row)
-        self._lines.add(text.getvalue())
-
-    def close(self) -> None:
-        pass
+        self._lines.add(csv_text([row], header=self._lines.empty))
 
 
 @final
 class JsonLines(Logger):
-    """An object on each line. A number that is not finite becomes `null`, as JSON knows none."""
+    """An object on each line."""
 
     def __init__(self, path: Path, written: bytes = b""):
         self.path, self._lines = path, _Lines(path, written)
 
     def write(self, row: Row) -> None:
-        finite = {name: value if _is_finite(value) else None for name, value in row.items()}
-        self._lines.add(json.dumps(finite) + "\n")
-
-    def close(self) -> None:
-        pass
+        self._lines.add(json.dumps(finite(row)) + "\n")
 
 
 @final
@@ -92,9 +102,8 @@ class TensorBoard(Logger):
         self._writer = _import("tensorboard").SummaryWriter(str(path), purge_step=first_step)
 
     def write(self, row: Row) -> None:
-        for name, value in row.items():
-            if _is_finite(value):
-                self._writer.add_scalar(name, value, row["env_steps"])
+        for name, value in _shown(row).items():
+            self._writer.add_scalar(name, value, row["env_steps"])
         self._writer.flush()
 
     def close(self) -> None:
@@ -133,7 +142,7 @@ class WeightsAndBiases(Logger):
             ) from error
 
     def write(self, row: Row) -> None:
-        self._run.log({k: v for k, v in row.items() if _is_finite(v)}, step=int(row["env_steps"]))
+        self._run.log(_shown(row), step=int(row["env_steps"]))
 
     def close(self) -> None:
         self._run.finish()
@@ -141,16 +150,15 @@ class WeightsAndBiases(Logger):
 
 @final
 class Labelled(Logger):
-    """Rows of one run in a log of several: each begins with what the run is called by."""
+    """Rows of one run in a log of several: each begins with the label of the run. Other runs write
+    into that log, too, so it stays open.
+    """
 
     def __init__(self, logger: Logger, label: Row):
         self.path, self._logger, self._label = logger.path, logger, label
 
     def write(self, row: Row) -> None:
         self._logger.write({**self._label, **row})
-
-    def close(self) -> None:
-        pass  # others write into it, too
 
 
 def check_installed(names: Sequence[LoggerName]) -> None:
@@ -193,7 +201,7 @@ def open_loggers(
 
 @final
 class _Lines:
-    """A file that grows by whole lines: where a line cannot be written, as on a full disk, nothing
+    """A file that grows by whole lines. Where a line cannot be written, as on a full disk, nothing
     of it stays in the file, and it is written together with the next one.
     """
 
@@ -223,9 +231,5 @@ class _Lines:
 
 
 def _import(name: str) -> Any:
-    """The library of a logger: only who asks for it waits for its import."""
+    """The library of a logger, which is imported when the logger is opened."""
     return importlib.import_module(_EXTRAS[name])
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))

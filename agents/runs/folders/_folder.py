@@ -35,38 +35,27 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
 
     **Raises:** `UsageError` when the folder is in use, `RunError` when it cannot be written.
     """
-    with _made_folder(name, out) as folder, locked(folder):
-        _check_free(folder, overwrite)
-        known = _of_wandb(folder)
-        _make_room(folder)
+    with made_folder(name, out) as folder, locked(folder):
+        with writing_into(folder):
+            if names_in(folder) and not overwrite:
+                raise UsageError(
+                    f"The folder {str(folder)!r} exists and is not empty: choose another --out, or "
+                    "add --overwrite to replace the run in it."
+                )
+            check_replaceable(folder)
+            known = _of_wandb(folder)
+            set_aside(folder)
         try:
-            _claim(folder, settings)
+            with writing_into(folder):
+                (folder / "checkpoints").mkdir(exist_ok=True)
+                write_whole(folder / SETTINGS_FILE, settings.encode())
             yield folder
         finally:
             _tidy(folder, known)
 
 
 @contextlib.contextmanager
-def open_results_folder(name: str, out: Path | None) -> Iterator[Path]:
-    """Makes a folder for results, which is removed when nothing was written into it.
-
-    **Arguments:**
-
-    - `name`: what a folder in `runs/` is called; a number is added when that one is taken.
-    - `out`: a folder that was asked for instead, new or empty; other processes are kept out of it.
-
-    **Raises:** `UsageError` when the folder is in use, `RunError` when it cannot be written.
-    """
-    with _made_folder(name, out) as folder, locked(folder) if out else contextlib.nullcontext():
-        if _names(folder):
-            raise UsageError(
-                f"The folder {str(folder)!r} exists and is not empty: choose another --out."
-            )
-        yield folder
-
-
-@contextlib.contextmanager
-def _made_folder(name: str, out: Path | None) -> Iterator[Path]:
+def made_folder(name: str, out: Path | None) -> Iterator[Path]:
     """Makes a folder, and removes it in the end if it is empty and was not there before.
 
     **Arguments:**
@@ -78,12 +67,11 @@ def _made_folder(name: str, out: Path | None) -> Iterator[Path]:
     """
     missing = [path for path in (out, *out.parents) if not os.path.lexists(path)] if out else []
     folder = out or _new_folder(name)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise UsageError(f"{str(out)!r} is no folder: choose another --out.") from None
-    except OSError as error:
-        raise cannot_be_written(folder, error) from error
+    with writing_into(folder):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise UsageError(f"{str(out)!r} is no folder: choose another --out.") from None
     try:
         yield folder
     finally:
@@ -92,28 +80,16 @@ def _made_folder(name: str, out: Path | None) -> Iterator[Path]:
                 path.rmdir()
 
 
-@contextlib.contextmanager
-def reopen_folder(folder: Path) -> Iterator[Path]:
-    """The folder of a run that goes on, with other processes kept out of it.
-
-    **Raises:** `UsageError` when the folder is in use.
-    """
-    with locked(folder):
-        yield folder
-
-
 def _new_folder(name: str) -> Path:
     """A folder in `runs/` that was not there before."""
     runs = Path("runs")
-    try:
+    with writing_into(runs):
         runs.mkdir(exist_ok=True)
         for number in itertools.count(1):
             folder = runs / (name if number == 1 else f"{name}-{number}")
             with contextlib.suppress(FileExistsError):
                 folder.mkdir()
                 return folder
-    except OSError as error:
-        raise cannot_be_written(runs, error) from error
     raise AssertionError("numbers do not end")
 
 
@@ -173,45 +149,27 @@ def short_name(layout: str) -> str:
     return name.encode()[:100].decode(errors="ignore") or "custom"
 
 
+@contextlib.contextmanager
+def writing_into(folder: Path) -> Iterator[None]:
+    """**Raises:** `RunError` when what is inside cannot write into the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_be_written(folder, error) from error
+
+
 def cannot_be_written(folder: Path, error: OSError) -> RunError:
+    """What to raise where a folder cannot be written."""
     return RunError(f"The folder {str(folder)!r} cannot be written: {reason(error)}.")
 
 
-def _check_free(folder: Path, overwrite: bool) -> None:
-    """**Raises:** `UsageError` when there is something in a folder that is to stay."""
-    if not _names(folder):
-        return
-    if not overwrite:
-        raise UsageError(
-            f"The folder {str(folder)!r} exists and is not empty: choose another --out, or add "
-            "--overwrite to replace the run in it."
-        )
-    try:
-        check_replaceable(folder)
-    except OSError as error:
-        raise cannot_be_written(folder, error) from error
+def names_in(folder: Path) -> set[str]:
+    """What is in a folder, without the lock.
 
-
-def _names(folder: Path) -> set[str]:
-    try:
+    **Raises:** `RunError` when it cannot be read.
+    """
+    with writing_into(folder):
         return {path.name for path in folder.iterdir()} - {_LOCK}
-    except OSError as error:
-        raise cannot_be_written(folder, error) from error
-
-
-def _make_room(folder: Path) -> None:
-    try:
-        set_aside(folder)
-    except OSError as error:
-        raise cannot_be_written(folder, error) from error
-
-
-def _claim(folder: Path, settings: str) -> None:
-    try:
-        (folder / "checkpoints").mkdir(exist_ok=True)
-        write_whole(folder / SETTINGS_FILE, settings.encode())
-    except OSError as error:
-        raise cannot_be_written(folder, error) from error
 
 
 def _of_wandb(folder: Path) -> set[Path]:

@@ -90,17 +90,24 @@ def read_history(folder: Path, position: Mapping[str, Any], identity: Mapping[st
 
     **Raises:** `OSError` when it cannot be read, `RunError` when it is no log of a run.
     """
-    path, updates = folder / "metrics.csv", position["update"]
-    abandoned = tuple(_abandoned(folder / "checkpoints", updates, identity))
+    updates = position["update"]
+    abandoned = dict(_abandoned(folder / "checkpoints", updates, identity))
     best = folder / "checkpoints" / "best.safetensors"
-    known = best not in dict(abandoned)
-    best_return = _best_return(best, position.get("stage")) if known else -np.inf
-    with _reading(folder / "metrics.jsonl") as rows:
-        json_rows = _read_json_rows(rows, updates)
-    with _reading(path):
-        text = read_regular_text(path, MAX_RESULT_BYTES) if path.exists() else ""
-        history = _parse(text, updates, best_return)
-    return dataclasses.replace(history, json_rows=json_rows, abandoned=abandoned)
+    with _reading(folder / "metrics.jsonl") as path:
+        json_rows = _read_json_rows(path, updates)
+    with _reading(folder / "metrics.csv") as path:
+        rows = _read_rows(path, updates)
+        evaluations = tuple(_evaluation(row) for row in rows)
+        train_seconds = float(rows[-1]["train_seconds"]) if rows else 0.0
+    return History(
+        rows=csv_bytes(rows),
+        json_rows=json_rows,
+        evaluations=evaluations,
+        best_return=-np.inf if best in abandoned else _best_return(best, position.get("stage")),
+        wall_seconds=evaluations[-1]["wall_seconds"] if evaluations else 0.0,
+        train_seconds=train_seconds,
+        abandoned=tuple(abandoned.items()),
+    )
 
 
 @contextlib.contextmanager
@@ -130,21 +137,14 @@ def _abandoned(
             yield path, path.with_name(name + ABANDONED)
 
 
-def _parse(text: str, updates: int, best_return: float) -> History:
+def _read_rows(path: Path, updates: int) -> list[dict[str, str]]:
+    """The whole rows of the log of a run, up to an update."""
+    text = read_regular_text(path, MAX_RESULT_BYTES) if path.exists() else ""
     header, *lines = text.splitlines(keepends=True) or [""]
     names = next(csv.reader([header]), [])
-    kept = [dict(zip(names, row, strict=True)) for row in _whole_rows(lines, len(names))]
-    kept = [row for row in kept if int(row["update"]) <= updates]
-    if not kept:
-        return History(best_return=best_return)
-    evaluations = [_evaluation(row) for row in kept]
-    return History(
-        rows=csv_bytes(kept),
-        evaluations=tuple(evaluations),
-        best_return=best_return,
-        wall_seconds=evaluations[-1]["wall_seconds"],
-        train_seconds=float(kept[-1]["train_seconds"]),
-    )
+    rows = csv.reader(line for line in lines if line.endswith("\n"))
+    whole = [dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names)]
+    return [row for row in whole if int(row["update"]) <= updates]
 
 
 def _evaluation(row: dict[str, str]) -> dict[str, float]:
@@ -159,10 +159,6 @@ def _read_json_rows(path: Path, updates: int) -> bytes:
     lines = read_regular_file(path).splitlines(keepends=True)
     whole = [line for line in lines if line.endswith(b"\n")]
     return b"".join(line for line in whole if json.loads(line)["update"] <= updates)
-
-
-def _whole_rows(lines: list[str], length: int) -> list[list[str]]:
-    return [row for row in csv.reader(x for x in lines if x.endswith("\n")) if len(row) == length]
 
 
 def _best_return(path: Path, stage: int | None) -> float:

@@ -1,10 +1,7 @@
 """Where the results of a command line go, and how they are written."""
 
 import contextlib
-import csv
-import io
 import json
-import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +11,10 @@ from typing import Any
 from rich.console import Console
 
 from agents import write_whole
+from agents.runs.display._errors import UsageError
+from agents.runs.display._loggers import csv_text, finite
 
-from ._folder import open_results_folder
+from ._folder import locked, made_folder, names_in
 
 MAX_RESULT_BYTES = 2**28
 """The largest result that is read again: 256 MiB."""
@@ -35,18 +34,19 @@ def open_results(name: str, out: Path | None) -> Iterator[tuple[Path, Console]]:
     **Raises:** `UsageError` when there is something in `out`, or another process writes into it,
     and `RunError` when it cannot be written.
     """
-    with open_results_folder(f"{name}-{time.strftime('%Y%m%d-%H%M%S')}", out) as folder:
+    new = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    with made_folder(new, out) as folder, locked(folder) if out else contextlib.nullcontext():
+        if names_in(folder):
+            raise UsageError(
+                f"The folder {str(folder)!r} exists and is not empty: choose another --out."
+            )
         # Where nobody looks at a terminal, no line is broken in two.
         yield folder, Console(width=None if sys.stdout.isatty() else 160, emoji=False)
 
 
 def write_json(path: Path, result: dict[str, Any]) -> None:
     """Writes a result; a number that is not finite becomes `null`, as JSON knows none."""
-    finite = {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in result.items()
-    }
-    write_whole(path, (json.dumps(finite, indent=2) + "\n").encode())
+    write_whole(path, (json.dumps(finite(result), indent=2) + "\n").encode())
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -56,9 +56,4 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def csv_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """The text of a table, with a column for every key of a row."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)))
-    if rows:
-        writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    return csv_text(rows, header=bool(rows)).encode()

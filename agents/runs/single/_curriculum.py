@@ -3,13 +3,12 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, final
 
 from beartype.door import is_bearable
 
 from agents import PARTS, Part, StopTraining, TrainProgress
-from agents.runs.display._errors import UsageError
+from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.settings._config import check
 from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._file import fill, read_toml
@@ -79,18 +78,18 @@ class Stage:
 
     @property
     def end(self) -> str:
-        """Says when it ends."""
+        """When it ends, in words."""
         ends = [] if self.gate is None else [f"until {self.gate}"]
         if self.steps is not None:
             ends.append(f"{'at most' if ends else 'for'} {self.steps:,} steps")
         return ", ".join(ends) or "to the end of the run"
 
     def ended(self, measured: Mapping[str, float | int]) -> str | None:
-        """Says why it is over, or nothing when it goes on.
+        """Why it is over, in words, or `None` when it goes on.
 
         **Arguments:**
 
-        - `measured`: what the last evaluation said, `gate_passes` and `stage_steps` included.
+        - `measured`: the row of the last evaluation, with `gate_passes` and `stage_steps`.
         """
         if self.gate is not None and measured["gate_passes"] >= self.gate.evaluations:
             return "its gate is passed"
@@ -164,13 +163,8 @@ def with_curriculum(config: Experiment) -> Experiment:
     """
     if config.curriculum is None:
         return config
-    tables = _read(config.curriculum)
-    return dataclasses.replace(config, stage=tuple(tables))
-
-
-def _read(path: Path) -> list[dict[str, Any]]:
-    try:
-        file = read_toml(path)
+    with as_usage_error(f"The curriculum {str(config.curriculum)!r} ", UsageError):
+        file = read_toml(config.curriculum)
         tables = file.pop("stage", None)
         if not tables or not is_bearable(tables, list[dict[str, Any]]):
             raise UsageError("has no stages: write a table [[stage]] for each.")
@@ -179,9 +173,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
                 f"has {next(iter(file))!r} beside its stages: a curriculum has tables [[stage]] "
                 "only. A file with other settings is given to --config, and may have stages, too."
             )
-    except UsageError as error:
-        raise UsageError(f"The curriculum {str(path)!r} {error}") from error
-    return tables
+    return dataclasses.replace(config, stage=tuple(tables))
 
 
 def stages(config: Experiment) -> tuple[Stage, ...]:
@@ -194,10 +186,8 @@ def stages(config: Experiment) -> tuple[Stage, ...]:
         return (Stage("", plain),)
     found = []
     for number, table in enumerate(config.stage, start=1):
-        try:
+        with as_usage_error(f"Stage {number} of the curriculum: ", UsageError):
             found.append(_stage(plain, table, number, last=number == len(config.stage)))
-        except UsageError as error:
-            raise UsageError(f"Stage {number} of the curriculum: {error}") from error
     return tuple(found)
 
 
@@ -236,12 +226,12 @@ def _gate(table: _Table) -> Gate:
 def summary(
     stages: Sequence[Stage], rows: Sequence[Mapping[str, float | int]]
 ) -> list[dict[str, Any]]:
-    """What came of each stage that was begun, for `result.json`; nothing without a curriculum.
+    """The result of each stage that was begun, for `result.json`; nothing without a curriculum.
 
     **Arguments:**
 
     - `stages`: those of the run.
-    - `rows`: what its evaluations said.
+    - `rows`: the results of its evaluations.
     """
     found = []
     for number, stage in enumerate(stages, start=1):

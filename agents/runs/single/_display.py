@@ -20,7 +20,8 @@ class Display(Protocol):
 
     def start(self, total_steps: int) -> None: ...
     def __call__(self, progress: TrainProgress) -> None: ...
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Removes what only makes sense while agents learn; nothing unless there is such."""
 
 
 def open_console() -> Console:
@@ -107,9 +108,6 @@ class LogDisplay(Display):
             highlight=False,
         )
 
-    def stop(self) -> None:
-        pass
-
 
 @final
 class Summed:
@@ -125,14 +123,13 @@ class Summed:
         self.display, self.number, self.num_updates = display, number, num_updates
 
     def __call__(self, progress: TrainProgress) -> None:
-        if self.num_updates is not None:
-            steps = progress.env_steps // progress.updates * self.num_updates
-            progress = dataclasses.replace(
-                progress, num_updates=self.num_updates, num_env_steps=steps
-            )
-        names = ("env_steps", "num_env_steps", "env_steps_before")
-        self.display(
-            dataclasses.replace(
-                progress, **{name: self.number * getattr(progress, name) for name in names}
-            )
+        num_updates = self.num_updates or progress.num_updates
+        steps_per_update = self.number * (progress.env_steps // progress.updates)
+        summed = dataclasses.replace(
+            progress,
+            num_updates=num_updates,
+            env_steps=self.number * progress.env_steps,
+            num_env_steps=steps_per_update * num_updates,
+            env_steps_before=self.number * progress.env_steps_before,
         )
+        self.display(summed)

@@ -37,7 +37,7 @@ class Log:
         """**Arguments:**
 
         - `loggers`: where rows go.
-        - `failures`: is told what cannot be written.
+        - `failures`: collects what cannot be written.
         - `train_seconds`: how long the run had trained before this process.
         """
         self.loggers, self.failures, self.train_seconds = loggers, failures, train_seconds
@@ -187,9 +187,9 @@ class Checkpoints:
         """**Arguments:**
 
         - `folder`: where `last.safetensors`, `best.safetensors` and `step-....safetensors` go.
-        - `failures`: is told what cannot be written.
-        - `history`: tells how good the best state was so far, and how far the run was.
-        - `describe`: what a checkpoint says of the policy in it.
+        - `failures`: collects what cannot be written.
+        - `history`: with the return of the best state so far, and the steps that were made.
+        - `describe`: the entries about its policy, which are the same for all states.
         - `keep_every`: environment steps between two checkpoints that stay.
         - `seconds`: between two checkpoints of the newest state; infinity for none of it.
         """
@@ -197,6 +197,7 @@ class Checkpoints:
         self.keep_every, self.env_steps = keep_every, history.env_steps
         self.seconds, self.due = seconds, 0.0 if np.isfinite(seconds) else np.inf
         self.best_return = history.best_return
+        self.description: dict[str, Any] | None = None
 
     def __call__(self, progress: TrainProgress) -> None:
         mean = progress.measured["eval_return_mean"]
@@ -215,8 +216,10 @@ class Checkpoints:
         """**Returns:** whether it was written."""
         path = self.folder / f"{name}.safetensors"
         with self.failures.writing(path):
+            if self.description is None:
+                self.description = self.describe(progress.state)
             metadata = {"update": progress.updates, **progress.measured}
-            save(path, progress.state, {**metadata, **self.describe(progress.state)})
+            save(path, progress.state, metadata | self.description)
             return True
         return False
 

@@ -1,15 +1,17 @@
 """What the files of a run say of the policy in them, and what can be read from that."""
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, final
 
 import equinox as eqx
 import jax
 
-from agents import ActorCritic, CheckpointError, TrainedPolicy, find_policy, load_policy
+from agents import CheckpointError, TrainedPolicy, find_policy, load_policy
 from agents.runs._metadata import read_metadata
-from agents.runs.display._errors import UsageError
+from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._file import config_from, page_of, world_from
 from agents.runs.settings._limits import check_limits
@@ -74,8 +76,15 @@ def read_policy(
             "saved it: evaluate it in Python, with agents.evaluate."
         )
     experiment = _experiment_of(path, settings, own_page)
-    policy = load_policy(path, like=_built_by(path, settings, experiment))
-    config = _config_of(path, settings, experiment)
+    with _settings_of(path):
+        config = config_from(settings, experiment)
+        with as_usage_error("cannot be used: ", UsageError):
+            check_limits(config)
+    like = None
+    if page_of(settings) is not None:  # whose networks are not described in the file
+        env = config.eval_env(config.env.build(train=False), 1)
+        like = eqx.filter_eval_shape(config.policy, env, jax.random.key(0))
+    policy = load_policy(path, like=like)
     if layout is not None:
         config = config_from(_in_layout(settings, layout), experiment)
     elif files := config.env.layout_files:
@@ -107,19 +116,6 @@ def _experiment_of(
     return page(settings["algorithm"])
 
 
-def _built_by(
-    path: Path, settings: dict[str, Any], experiment: type[Experiment]
-) -> ActorCritic | None:
-    """The networks, without their numbers, that a page of one's own builds; nothing for ours, which
-    a policy file describes.
-    """
-    if page_of(settings) is None:
-        return None
-    config = _config_of(path, settings, experiment)
-    env = config.eval_env(config.env.build(train=False), 1)
-    return eqx.filter_eval_shape(config.policy, env, jax.random.key(0))
-
-
 def world_of(path: Path) -> AbstractWorldConfig | None:
     """The settings of the world that a policy was trained in, if its file says so.
 
@@ -128,26 +124,19 @@ def world_of(path: Path) -> AbstractWorldConfig | None:
     settings = read_metadata(path).get("run")
     if settings is None:
         return None
-    try:
+    with _settings_of(path):
         env = world_from(settings)
         check_limits(env, "--env.")
-    except UsageError as error:
-        raise CheckpointError(f"The settings in the policy {str(path)!r} {error}") from error
     return env
 
 
-def _config_of(path: Path, settings: dict[str, Any], experiment: type[Experiment]) -> Experiment:
-    """**Raises:** `CheckpointError` when the settings are not those of a run."""
-    where = f"The settings in the policy {str(path)!r}"
+@contextlib.contextmanager
+def _settings_of(path: Path) -> Iterator[None]:
+    """**Raises:** `CheckpointError` when the settings in a policy file are not those of a run."""
     try:
-        config = config_from(settings, experiment)
+        yield
     except UsageError as error:
-        raise CheckpointError(f"{where} {error}") from error
-    try:
-        check_limits(config)
-    except UsageError as error:
-        raise CheckpointError(f"{where} cannot be used: {error}") from error
-    return config
+        raise CheckpointError(f"The settings in the policy {str(path)!r} {error}") from error
 
 
 def portable(env: AbstractWorldConfig) -> AbstractWorldConfig:

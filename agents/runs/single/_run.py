@@ -69,11 +69,9 @@ def plan_stages(stages: Sequence[Stage]) -> tuple[Plan, ...]:
         return (_plan(stages[0]),)
     plans = []
     for number, stage in enumerate(stages, start=1):
-        try:
+        with as_usage_error(f"Stage {number} of the curriculum: ", UsageError):
             plans.append(_plan(stage))
             _check_shapes(plans[0], plans[-1])
-        except UsageError as error:
-            raise UsageError(f"Stage {number} of the curriculum: {error}") from error
     return tuple(plans)
 
 
