@@ -10,13 +10,12 @@ _MAX_BYTES = 2**30
 
 
 def keep_compiled_programs() -> str:
-    """Makes jax keep what it compiles, unless its own settings already say where, or not to.
+    """Makes jax keep compiled programs in a folder, unless its own settings name one, or turn its
+    cache off. The programs that were used least recently are removed first when it is full.
 
-    What was used least recently goes first when there is no more room.
-
-    **Returns:** where that is, for people.
+    **Returns:** a sentence about where that is.
     """
-    # `jax.config` does not tell a type checker which settings it has.
+    # The settings of `jax.config` have no types.
     settings: Any = jax.config
     if not settings.jax_enable_compilation_cache:
         return "compiled programs are not kept: jax is told not to"

@@ -1,4 +1,4 @@
-"""How every command line begins and ends: clock, output, signals, one sentence about an error."""
+"""The start and the end of every command line: clock, output, signals, errors and exit codes."""
 
 import contextlib
 import gc
@@ -31,13 +31,13 @@ class Process:
     A signal never raises anything: an exception between two arbitrary instructions can be swallowed
     by a callback of the garbage collector, print a traceback, or leave a library half-way. While
     nothing has been begun, the first signal ends the process at once; afterwards it is remembered,
-    and the program asks for it where it can end.
+    and the program checks for it where it can end.
     """
 
     def __init__(self, message: str = "nothing was begun") -> None:
         """**Arguments:**
 
-        - `message`: what is said when a signal ends the process at once.
+        - `message`: printed when a signal ends the process at once.
         """
         self.message = message
         self.started = time.perf_counter()
@@ -77,7 +77,7 @@ class Process:
     @contextlib.contextmanager
     def with_default_signals(self) -> Iterator[None]:
         """Around a call that waits and cannot be interrupted: a signal ends the process at once, as
-        if it did not listen.
+        if there were no handlers.
         """
         for number in self._listening:
             signal.signal(number, signal.SIG_DFL)
@@ -126,26 +126,26 @@ class Process:
 
 
 FORESEEN = (UsageError, RunError, Stopped, OutOfMemory, NonFiniteLoss, CheckpointError, OSError)
-"""What ends a program in an orderly way, between two computations."""
+"""The errors that end a program between two computations, with a sentence for each."""
 
 
 def run_command(
     run: Callable[[Sequence[str]], None], message: str = "what was measured before is kept"
 ) -> None:
-    """Runs a command line, says in one line why it cannot be done, and ends the process. A signal
-    ends it at once.
+    """Runs a command line, prints a foreseen error as one line, and ends the process. A signal ends
+    it at once.
 
     **Arguments:**
 
-    - `run`: the program, called with what a person has typed.
-    - `message`: what is said when a signal ends it.
+    - `run`: the program, called with the arguments of the command line.
+    - `message`: printed when a signal ends it.
     """
     process = Process.listen(message)
     process.finish(exit_code_of(lambda: run(sys.argv[1:]), process, "--episodes"))
 
 
 def exit_code_of(run: Callable[[], int | None], process: Process, memory: str) -> int:
-    """Runs a program, and says in one line why it cannot be done.
+    """Runs a program, and prints a foreseen error as one line.
 
     **Arguments:**
 
@@ -153,8 +153,8 @@ def exit_code_of(run: Callable[[], int | None], process: Process, memory: str) -
     - `process`: its signals.
     - `memory`: the flags that decide how much memory it needs.
 
-    **Returns:** the exit code: what the program gives, or 0; 1 when something went wrong and 2 when
-    something wrong was asked; 130 after a Ctrl-C, and 128 and its number after another signal.
+    **Returns:** the exit code: what the program returns, or 0; 1 when a run failed and 2 for wrong
+    arguments; 130 after a Ctrl-C, and 128 plus its number after another signal.
     """
     try:
         return run() or 0
@@ -207,8 +207,8 @@ def _open_missing_streams() -> None:
 
 @final
 class _Output:
-    """A stream that drops its output when its reader is gone or its disk is full: a run
-    must not end because its terminal did.
+    """A stream that drops its output when its reader is gone or its disk is full, so that a run
+    does not end with its terminal.
     """
 
     def __init__(self, stream: Any):

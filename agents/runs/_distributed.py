@@ -1,7 +1,7 @@
 """Several processes, on one host or on many, that train one run.
 
-All of them run the same program. Process 0 also evaluates, writes all files and speaks to people;
-the others learn, and end with its exit code.
+All of them run the same program. Process 0 also evaluates, writes all files and prints; the others
+only train, and end with its exit code.
 """
 
 import contextlib
@@ -21,13 +21,13 @@ from agents.runs.display._errors import RunError, UsageError, print_error, reaso
 from ._command import FORESEEN, Process, explain, unforeseen
 
 BY_HAND = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
-"""What says who the processes are where no job scheduler does."""
+"""The environment variables that identify the processes where no job scheduler does."""
 
 _WAIT = 300
 """How many seconds processes wait for the others to start."""
 
 _HEARTBEAT = 60
-"""After how many seconds without a sign of life a process counts as lost."""
+"""After how many seconds without a heartbeat a process counts as lost."""
 
 
 def together(process: Process, settings: str, work: Callable[[], int], memory: str) -> int:
@@ -43,8 +43,8 @@ def together(process: Process, settings: str, work: Callable[[], int], memory: s
     **Returns:** the exit code of process 0, or that of the first process that could not go on.
     Where another process was lost, this one ends at once.
 
-    **Raises:** `UsageError` when it is not known who the processes are, `RunError` when they do not
-    find each other.
+    **Raises:** `UsageError` when the processes cannot be identified, `RunError` when they cannot
+    connect.
     """
     _join(process)
     if not is_first():
@@ -89,7 +89,7 @@ def _check_same(settings: Sequence[str]) -> None:
 
 
 def _leave(error: BaseException) -> NoReturn:
-    """Ends this process without a word to the others, which notice it."""
+    """Ends this process at once; the others notice it by its missing heartbeat."""
     who = f"process {jax.process_index()} of {jax.process_count()}"
     line = next(iter(str(error).splitlines()), "")
     if os.environ.get("EQGRID_TRACEBACK"):
@@ -112,7 +112,7 @@ def _leave(error: BaseException) -> NoReturn:
 def _join(process: Process) -> None:
     """Finds the other processes.
 
-    **Raises:** `UsageError` when it is not known who they are, `RunError` when they are not found.
+    **Raises:** `UsageError` when they cannot be identified, `RunError` when they are not found.
     """
     # jax's own handler of a SIGTERM would take the place of ours.
     jax.config.update("jax_enable_preemption_service", False)
@@ -165,7 +165,7 @@ def _known_by_hand() -> dict[str, Any]:
 
 
 def _check_free(port: int) -> None:
-    """**Raises:** `UsageError` when a port is taken, on which jax would end without a word."""
+    """**Raises:** `UsageError` when a port is taken: jax would end the process without an error."""
     try:
         socket.create_server(("", port)).close()
     except OSError as error:
@@ -177,7 +177,9 @@ def _check_free(port: int) -> None:
 
 @contextlib.contextmanager
 def _patience() -> Iterator[None]:
-    """Ends the process when the others do not come: jax, which waits, cannot be interrupted."""
+    """Ends the process when the others do not connect in time: jax cannot be interrupted while it
+    waits.
+    """
 
     def give_up() -> None:
         print_error(

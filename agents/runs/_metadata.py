@@ -1,4 +1,4 @@
-"""What the checkpoints of runs say of themselves, checked when it is read."""
+"""The metadata in the checkpoints of runs, checked when they are read."""
 
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -10,7 +10,7 @@ import agents
 from agents import CheckpointError
 
 IDENTITY = "identity"
-"""What a checkpoint calls the settings that make a run that run."""
+"""The entry of the metadata with the settings that identify a run."""
 
 _Count = Annotated[int, Meta(ge=0, le=2**62)]
 

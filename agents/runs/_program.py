@@ -52,7 +52,10 @@ def run_experiment(experiment: type[Experiment]) -> None:
 
 
 def run_command_line(experiment: type[Experiment], process: Process) -> int:
-    """The same in a process that listens already; as `exit_code_of`."""
+    """The same in a process whose signals are handled already.
+
+    **Returns:** the exit code.
+    """
     args = sys.argv[1:]
     return exit_code_of(lambda: run(experiment, args, process), process, _MEMORY_SETTINGS)
 
@@ -96,7 +99,7 @@ def _run(config: Experiment, files: Mapping[str, str], process: Process) -> int:
 
 
 def _go_on(run: Run) -> int:
-    """Reads all that is needed before anything in the folder is touched."""
+    """Goes on with a run. All that is needed is read before anything in the folder is changed."""
     checkpoint = run.folder / "checkpoints" / "last.safetensors"
     candidates = Candidates((run,), run.folder, run.identity)
     if candidates.path.exists() and not checkpoint.exists():
@@ -131,9 +134,8 @@ def _go_on(run: Run) -> int:
 
 
 def _follow(run: Run) -> int:
-    """What the other processes do where there are several: they learn.
-
-    They read nothing from the folder of the run, and write nothing into it.
+    """Trains in a process that is not the first one. It reads nothing from the folder of the run,
+    and writes nothing into it.
     """
     keep_compiled_programs()
     position = gather({})[0]
@@ -143,12 +145,14 @@ def _follow(run: Run) -> int:
 
 
 def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
-    """Trains, concludes, and says where everything is.
+    """Trains, concludes, and prints where everything is.
 
     **Arguments:**
 
     - `run`: the run.
-    - `position`: what the checkpoint says that it goes on from, if it does.
+    - `position`: the metadata of the checkpoint that it goes on from, if it does.
+
+    **Returns:** the exit code.
     """
     console, failures = _greet(run), Failures()
     candidates = Candidates((run,), run.folder, run.identity)

@@ -1,4 +1,4 @@
-"""The files that a run writes, by name: whatever has another name is not ours."""
+"""The files that a run writes, by name."""
 
 import os
 import re
@@ -32,7 +32,7 @@ _FOLDERS = ("checkpoints", "tensorboard", "trace")
 
 
 def is_complete(folder: Path, film: bool = True) -> bool:
-    """Whether a run has written all its files; a film is one of them unless told otherwise."""
+    """Whether a run has written all its files, with or without a film."""
     names = (name for name in _FILES if film or name != FILM_FILE)
     return all(os.path.lexists(folder / name) for name in names)
 

@@ -149,7 +149,7 @@ def test_the_order_of_hooks_does_not_matter(tmp_path):
             _hooks.Checkpoints(
                 folder / "checkpoints", failures, History(), lambda _: {}, keep_every=200
             ),
-            _hooks.EarlyStop((), target=0.7, patience=None, max_kl=None),
+            _hooks.EarlyStop([], target=0.7, patience=None, max_kl=None),
         ]
         stops = []
         for update, mean in enumerate((0.5, 0.2, 0.8), start=1):
@@ -219,7 +219,7 @@ def test_a_kill_between_two_writes_loses_no_checkpoint(tmp_path, monkeypatch, wr
 )
 def test_what_ends_a_run_early(settings, stops_after, says):
     all_off = {"target": None, "patience": None, "max_kl": None}
-    stop = _hooks.EarlyStop((), **all_off | settings)
+    stop = _hooks.EarlyStop([], **all_off | settings)
     returns, kl = (0.5, 1.5, 2.0, 1.9, 2.0, 0.1), (0.01, 0.02, 0.01, 0.06, 0.01, 0.01)
     for update in range(1, 7):
         now = progress(update, mean=returns[update - 1], kl=kl[update - 1])
@@ -232,8 +232,7 @@ def test_what_ends_a_run_early(settings, stops_after, says):
 
 
 def test_patience_remembers_what_came_before_a_resume():
-    before = [{"eval_return_mean": 3.0}, {"eval_return_mean": 1.0}]
-    stop = _hooks.EarlyStop(before, target=None, patience=2, max_kl=None)
+    stop = _hooks.EarlyStop([3.0, 1.0], target=None, patience=2, max_kl=None)
     with pytest.raises(StopTraining, match="no better for 2"):
         stop(progress(3, mean=2.0))
 

@@ -41,13 +41,13 @@ def as_usage_error(before: str = "", of: type[Exception] = ValueError) -> Iterat
 
 
 def print_error(sentence: str, code: int) -> int:
-    """Says what is wrong, and gives the exit code back."""
+    """Prints an error, and returns the exit code."""
     print(f"error: {_one_line(sentence)}", file=sys.stderr)
     return code
 
 
 def warn(sentence: str) -> None:
-    """Says what is unlikely to be meant, and goes on."""
+    """Prints a warning about what is unlikely to be meant."""
     print(f"warning: {_one_line(sentence)}", file=sys.stderr)
 
 
@@ -69,8 +69,9 @@ def system_error(error: OSError) -> str:
 
 @final
 class Failures:
-    """What could not be written. One file that fails stops neither the run nor the other files: it
-    is said at once, tried again with the next one of its kind, and said again at the end.
+    """What could not be written. One file that fails stops neither the run nor the other files: a
+    warning is printed at once, the next file of its kind is tried as usual, and an error is printed
+    at the end.
     """
 
     def __init__(self) -> None:
@@ -93,7 +94,7 @@ class Failures:
             self._sentences.pop(path, None)
 
     def report(self) -> bool:
-        """Says what could not be written in the end, a line each.
+        """Prints what could not be written in the end, a line each.
 
         **Returns:** whether there was anything.
         """

@@ -1,7 +1,6 @@
-"""The door to matplotlib.
+"""Pictures with matplotlib, which is imported when the first one is drawn.
 
-It takes long to import, and is imported when the first picture is drawn: by then the numbers of a
-run are written.
+Its import takes long; by then the numbers of a run are written.
 """
 
 import importlib
@@ -54,8 +53,8 @@ def write_figure(path: Path, figure: "Figure", dpi: int = 150) -> None:
 def _matplotlib(name: str) -> Any:
     """A module of matplotlib.
 
-    Its import also reads settings of the person who runs the program, so it may raise anything.
-    That must not take a finished run along.
+    Its import also reads settings of the user, so it may raise anything, and that must not end a
+    finished run.
     """
     try:
         return importlib.import_module(f"matplotlib.{name}")

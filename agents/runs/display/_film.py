@@ -26,7 +26,7 @@ def film_episode(
 
     **Arguments:**
 
-    - `policy`: who plays.
+    - `policy`: plays the episode.
     - `env`: the world in one environment (`num_envs=1`), as the policy must be shown it.
     - `draw`: draws states, with what was earned before each of them.
     - `key`: the source of randomness.
@@ -50,7 +50,7 @@ def record(
 
     **Arguments:**
 
-    - `policy`: who plays, drawing from its distribution.
+    - `policy`: plays, drawing from its distribution.
     - `env`: one environment (`num_envs=1`).
 
     **Returns:** the states before each step, the reward of each step (the mean over agents), and

@@ -112,7 +112,7 @@ class TensorBoard(Logger):
 
 @final
 class WeightsAndBiases(Logger):
-    """A run of Weights & Biases. Its own environment variables say where it goes, such as
+    """A run of Weights & Biases. Its own environment variables set where it goes, such as
     `WANDB_PROJECT`, and `WANDB_MODE=offline`.
     """
 

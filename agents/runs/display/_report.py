@@ -1,4 +1,4 @@
-"""What is left of a run for a person to look at: numbers and pictures."""
+"""The report of a run: numbers in the terminal, and pictures."""
 
 import itertools
 import math
@@ -48,7 +48,7 @@ def draw_curve(
     path: Path, evaluations: Sequence[dict[str, float]], title: str, optimum: float | None
 ) -> None:
     """Draws the evaluation return (mean and one standard deviation) against env steps, as a PNG.
-    Where there are several stages, a line says where each begins.
+    Where there are several stages, a line marks where each begins.
     """
     evaluations = [row for row in evaluations if math.isfinite(row["eval_return_mean"])]
     steps = np.asarray([row["env_steps"] for row in evaluations])
@@ -106,20 +106,20 @@ def finish_curve(
 
 
 def print_how_to_go_on(console: Console, command: str, folder: Path) -> None:
-    """Says the command that goes on with a run that was stopped."""
+    """Prints the command that goes on with a run that was stopped."""
     command = f"{command} --resume {shlex.quote(str(folder))}"
     console.print(f"to go on: {escape(command)}", highlight=False, soft_wrap=True)
 
 
 def what_is_kept(folder: Path) -> str:
-    """Says which checkpoints a run has left whose loss is no longer a number."""
+    """A sentence about the checkpoints of a run whose loss is no longer a number."""
     if any((folder / "checkpoints").glob("*.safetensors")):
         return f"The checkpoints in {str(folder)!r} are from before."
     return "There was no checkpoint yet, so nothing is kept."
 
 
 def print_result(console: Console, result: dict[str, Any], folder: Path) -> None:
-    """Prints the numbers of a run and says where its files are."""
+    """Prints the numbers of a run and where its files are."""
     of_optimum = share_of_optimum(result)
     best, mean = result["best_return_mean"], result["eval_return_mean"]
     facts: dict[str, str | None] = {

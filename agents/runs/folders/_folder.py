@@ -117,7 +117,7 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
             f"Another process is writing into the folder {str(folder)!r}: choose another one."
         ) from None
     except (OSError, NotImplementedError):
-        pass  # a file system without locks, or one that will be said to be read-only
+        pass  # a file system without locks, or one that is read-only
     try:
         yield
     finally:
@@ -173,7 +173,7 @@ def names_in(folder: Path) -> set[str]:
 
 
 def _of_wandb(folder: Path) -> set[Path]:
-    """What Weights & Biases has in the folder, where nobody knows which files it writes."""
+    """The files of Weights & Biases in the folder, whose names are not known."""
     there = folder / "wandb"
     return set() if there.is_symlink() or not there.is_dir() else {there, *there.rglob("*")}
 

@@ -1,4 +1,4 @@
-"""What is handed on to others says nothing of the folders of whoever made it."""
+"""Texts in files that are handed on to others, without the folders of the person who wrote them."""
 
 import os
 import re
@@ -7,8 +7,8 @@ from typing import Any
 
 
 def shown_path(path: str | Path) -> str:
-    """A path below the current folder, relative to it; of any other path, the name. So it is with
-    each of several paths that commas separate.
+    """A path below the current folder, relative to it; of any other path, the name. Paths that
+    commas separate are treated one by one.
     """
     if not os.path.exists(path) and "," in str(path):
         return ",".join(shown_path(part.strip()) for part in str(path).split(","))
@@ -30,5 +30,5 @@ def without_folders(value: Any) -> Any:
 
 
 def escape_markdown(text: str) -> str:
-    """A text of others in one line of Markdown, without headings, links or HTML in it."""
+    """A text from elsewhere as one line of Markdown, without headings, links or HTML in it."""
     return re.sub(r"([\\`*_{}\[\]<>()#!|&~$])", r"\\\1", " ".join(text.split()))

@@ -25,7 +25,7 @@ _EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std
 _STAGE = ("stage", "stage_steps", "gate_passes")
 """The columns that a curriculum adds."""
 _OF_A_CHECKPOINT = {"update", "env_steps", "eval_return_mean"}
-"""What the best checkpoint, and those that stay, say of themselves."""
+"""The entries that the best checkpoint, and those that stay, must have."""
 
 
 @final
@@ -37,7 +37,7 @@ class History:
 
     - `rows`: the whole rows of `metrics.csv` up to the checkpoint, and its header.
     - `json_rows`: those of `metrics.jsonl`, if there is one.
-    - `evaluations`: what came of the evaluations in them.
+    - `evaluations`: the results of the evaluations in them.
     - `best_return`: the return that the best checkpoint was chosen by.
     - `wall_seconds`, `train_seconds`: how long all of it took.
     - `abandoned`: checkpoints that do not belong to it, and what they are called from now on.
@@ -63,7 +63,7 @@ class History:
             write_whole(folder / "metrics.jsonl", self.json_rows)
 
     def print_abandoned(self, console: Console) -> None:
-        """Says which checkpoints do not count any more."""
+        """Prints which checkpoints do not count any more."""
         for path, new in self.abandoned:
             console.print(
                 f"{path.name} is not from the steps that this run goes on from: it is kept as "
@@ -85,8 +85,8 @@ def read_history(folder: Path, position: Mapping[str, Any], identity: Mapping[st
     **Arguments:**
 
     - `folder`: the folder of the run.
-    - `position`: what the checkpoint of that state says.
-    - `identity`: what checkpoints of this run say of it.
+    - `position`: the metadata of the checkpoint of that state.
+    - `identity`: the entry of its checkpoints about this run.
 
     **Raises:** `OSError` when it cannot be read, `RunError` when it is no log of a run.
     """
@@ -129,7 +129,7 @@ def _abandoned(
         try:
             metadata = read_metadata(path)
         except CheckpointError:
-            continue  # there is none, or it is damaged, which is said to whoever reads it
+            continue  # there is none, or it is damaged, which is an error where it is used
         of_this_run = metadata.get(IDENTITY) == identity and metadata.keys() >= _OF_A_CHECKPOINT
         if not of_this_run or metadata["update"] > updates:
             steps = metadata.get("env_steps", 0)

@@ -10,14 +10,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from agents.runs._run_files import (
-    OLDER,
-    SETTINGS_FILE,
-    has_learned,
-    links,
-    own_files,
-    seed_folders,
-)
+from agents.runs._run_files import OLDER, SETTINGS_FILE, has_learned, links, own_files, seed_folders
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._file import is_written_by_a_run
 

@@ -40,12 +40,12 @@ def open_results(name: str, out: Path | None) -> Iterator[tuple[Path, Console]]:
             raise UsageError(
                 f"The folder {str(folder)!r} exists and is not empty: choose another --out."
             )
-        # Where nobody looks at a terminal, no line is broken in two.
+        # Lines are wrapped in terminals only.
         yield folder, Console(width=None if sys.stdout.isatty() else 160, emoji=False)
 
 
 def write_json(path: Path, result: dict[str, Any]) -> None:
-    """Writes a result; a number that is not finite becomes `null`, as JSON knows none."""
+    """Writes a result; a number that is not finite becomes `null`, as JSON has none."""
     write_whole(path, (json.dumps(finite(result), indent=2) + "\n").encode())
 
 

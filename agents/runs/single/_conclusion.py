@@ -42,8 +42,8 @@ from ._run import Run
 @final
 @dataclasses.dataclass(frozen=True)
 class Conclusion:
-    """The end of a run, in an order in which the most precious comes first: the last state, the
-    numbers, the pictures. Each is written for itself, so that one that fails takes no other along.
+    """The end of a run. The last state is written first, then the numbers, then the pictures. A
+    file that cannot be written does not stop the others.
 
     A signal that arrives now skips the evaluations and the pictures that are still to come.
     """
@@ -129,7 +129,7 @@ class Conclusion:
 
     def _best(self) -> dict[str, Any]:
         """The best checkpoint, read back and evaluated again: that it was the best of many
-        evaluations was partly luck, which does not come back.
+        evaluations was partly luck.
         """
         path = self.run.folder / "checkpoints" / "best.safetensors"
         best = {"best_return_mean": None, "best_return_std": None, "best_env_steps": None}

@@ -67,7 +67,7 @@ class Stage:
     - `config`: the settings of the run, with those of the stage in their place.
     - `gate`: what ends it.
     - `steps`: environment steps after which it ends in any case.
-    - `keep`: what is taken along from the stage before.
+    - `keep`: which parts of the state are kept from the stage before.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Stage:
 
 @final
 class StageEvaluator:
-    """Evaluations in a run with a curriculum: the rows also say the stage and its steps."""
+    """Evaluations in a run with a curriculum: the rows also have the stage and its steps."""
 
     def __init__(
         self, evaluator: Evaluator, stage: Stage, number: int, begin: int, gate_passes: int = 0

@@ -1,4 +1,4 @@
-"""What a person sees while agents learn: a bar in a terminal, lines in a file."""
+"""The display of a run in training: a bar in a terminal, lines in a file."""
 
 import dataclasses
 import sys
@@ -35,7 +35,7 @@ def print_preparations(console: Console, config: Experiment, programs: str) -> N
 
     **Arguments:**
 
-    - `programs`: what `keep_compiled_programs` says.
+    - `programs`: the sentence of `keep_compiled_programs`.
     """
     if config.config is not None:
         console.print(f"settings: {escape(str(config.config))}", highlight=False)
@@ -65,7 +65,7 @@ class LiveBar(Display):
             TextColumn("left"),
             TimeRemainingColumn(compact=True),
             console=console,
-            redirect_stderr=False,  # where that goes is up to whoever started the program
+            redirect_stderr=False,  # it may go elsewhere than the bar
         )
 
     def start(self, total_steps: int) -> None:

@@ -28,8 +28,8 @@ def mean_totals(
     **Arguments:**
 
     - `episodes`: those that were played.
-    - `totals`: what was summed in them, and what to call the numbers in it, as
-        `AbstractWorldConfig.totals` says.
+    - `totals`: what was summed in them, and the names of the numbers in it, as in
+        `AbstractWorldConfig.totals`.
     """
     means = {}
     for name, columns in totals.items():

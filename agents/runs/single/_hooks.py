@@ -94,26 +94,22 @@ class Forget:
 
 
 @final
+@dataclasses.dataclass
 class EarlyStop:
-    """Ends a run that has reached its target, no longer gets better, or moves too far."""
+    """Ends a run that has reached its target, no longer gets better, or moves too far.
 
-    def __init__(
-        self,
-        evaluations: Sequence[dict[str, float]],
-        *,
-        target: float | None,
-        patience: int | None,
-        max_kl: float | None,
-    ):
-        """**Arguments:**
+    **Arguments:**
 
-        - `evaluations`: those that were made before this process.
-        - `target`: the mean return of an evaluation that is enough.
-        - `patience`: how many evaluations in a row may bring no new best one.
-        - `max_kl`: the largest mean of `approx_kl` in a block, in nats.
-        """
-        self.target, self.patience, self.max_kl = target, patience, max_kl
-        self.returns = [row["eval_return_mean"] for row in evaluations]
+    - `returns`: the mean returns of the evaluations before this process; new ones are appended.
+    - `target`: the mean return of an evaluation that is enough.
+    - `patience`: how many evaluations in a row may bring no new best one.
+    - `max_kl`: the largest mean of `approx_kl` in a block, in nats.
+    """
+
+    returns: list[float]
+    target: float | None
+    patience: int | None
+    max_kl: float | None
 
     def __call__(self, progress: TrainProgress) -> None:
         self.returns.append(progress.measured["eval_return_mean"])

@@ -1,7 +1,7 @@
-"""What makes a run that run: its settings, and what is in the files that they name.
+"""The identity of a run: its settings, and checksums of the files that they name.
 
-Every checkpoint has it. A `config.toml` and the file of a kitchen can be edited between two
-commands, so a run that goes on is compared with its checkpoint, which tells what it learned in.
+Every checkpoint stores it. A `config.toml` and the file of a kitchen can be edited between two
+commands, so a run that goes on is compared with its checkpoint.
 """
 
 import hashlib
@@ -26,12 +26,12 @@ _MOST_NAMES, _LARGEST_FILE = 8, 2**30
 
 
 def identity(config: Experiment, files: Mapping[str, str]) -> dict[str, Any]:
-    """What a checkpoint says of the run that it belongs to.
+    """The entry of a checkpoint about the run that it belongs to.
 
     **Arguments:**
 
     - `config`: the settings of the whole run.
-    - `files`: what `digests` said of them before anything was built.
+    - `files`: the `digests` of their files, taken before anything was built.
     """
     fixed = dict(_settings(config))
     for flag in OF_THE_PROCESS:
@@ -65,11 +65,11 @@ def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, 
     **Arguments:**
 
     - `folder`: the folder of the run.
-    - `metadata`: what its checkpoint says.
-    - `now`: what `identity` says of its settings and files now.
+    - `metadata`: those of its checkpoint.
+    - `now`: the `identity` of its settings and files now.
 
     **Raises:** `UsageError` with the names of what differs, and `CheckpointError` when the
-    checkpoint does not tell.
+    checkpoint does not have them.
     """
     before = metadata.get(IDENTITY)
     if (
@@ -96,7 +96,7 @@ def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, 
 
 
 def check_updates(folder: Path, metadata: Mapping[str, Any], updates: int) -> None:
-    """**Raises:** `CheckpointError` when a checkpoint says something else than its state."""
+    """**Raises:** `CheckpointError` when the metadata of a checkpoint contradict its state."""
     if metadata["update"] != updates:
         raise CheckpointError(
             f"The checkpoint of the run {str(folder)!r} says that it is of update "

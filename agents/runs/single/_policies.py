@@ -1,4 +1,4 @@
-"""What the files of a run say of the policy in them, and what can be read from that."""
+"""Policies that are read from the files of runs, with the settings that they were trained with."""
 
 import contextlib
 import dataclasses
@@ -27,7 +27,7 @@ class SavedPolicy:
 
     **Arguments:**
 
-    - `name`: what a person called it by.
+    - `name`: the name that it was given on the command line.
     - `path`: its file.
     - `policy`: ready to act.
     - `metadata`: what else is in the file.
@@ -70,7 +70,7 @@ def read_policy(
     metadata = read_metadata(path)
     settings = metadata.get("run")
     if settings is None:
-        load_policy(path)  # a damaged file is said to be one
+        load_policy(path)  # which refuses a damaged file
         raise UsageError(
             f"The policy {str(path)!r} does not say what it was trained in, since no command line "
             "saved it: evaluate it in Python, with agents.evaluate."
@@ -117,7 +117,7 @@ def _experiment_of(
 
 
 def world_of(path: Path) -> AbstractWorldConfig | None:
-    """The settings of the world that a policy was trained in, if its file says so.
+    """The settings of the world that a policy was trained in, if its file has them.
 
     **Raises:** `CheckpointError` when the file is damaged, or the settings are.
     """
@@ -150,7 +150,7 @@ def portable(env: AbstractWorldConfig) -> AbstractWorldConfig:
 
 def written_out(env: AbstractWorldConfig) -> AbstractWorldConfig:
     """The settings of a world with the text of a layout in the place of the path of its file, if
-    text says all that is in the file.
+    the text describes the same world.
     """
     layout = getattr(env, "layout", None)
     if not isinstance(layout, str) or "\n" in layout:

@@ -147,9 +147,9 @@ class Run:
 
     - `settings`: those of the whole run.
     - `stages`, `plans`: its stages, at least one, and what follows from their settings.
-    - `process`: its clock, and the signals that ask it to end.
+    - `process`: its clock and its signals.
     - `folder`: where it writes.
-    - `files`: what `digests` said of the files that its settings name.
+    - `files`: the `digests` of the files that its settings name.
     - `state`: where to go on from, of a run that is resumed.
     - `history`: what it did before this process.
     - `number`: which stage it is in, from 0.
@@ -172,7 +172,7 @@ class Run:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What its checkpoints say of it, whatever its settings file says later."""
+        """The entry of its checkpoints about its settings and their files."""
         return identity(self.settings, self.files)
 
     def describe(self, state: TrainState) -> dict[str, Any]:

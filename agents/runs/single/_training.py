@@ -25,7 +25,7 @@ from ._run import Run
 
 
 class Trained(NamedTuple):
-    """What came of it: the run in its last stage, how far it is, and its evaluations."""
+    """A run after training: in its last stage, with its progress and its evaluations."""
 
     run: Run
     progress: TrainProgress
@@ -186,10 +186,11 @@ def _hooks(run: Run, loggers: Sequence[Logger], failures: Failures) -> list[Hook
     """The hooks of a stage."""
     config = run.config
     number = run.number + 1 if run.in_curriculum else None
+    rows = run.history.evaluations
     hooks: list[Hook] = [
         *recording_hooks(run, loggers, failures),
         EarlyStop(
-            [row for row in run.history.evaluations if row.get("stage") == number],
+            [row["eval_return_mean"] for row in rows if row.get("stage") == number],
             target=config.stop_at_return if run.is_last_stage else None,
             patience=config.patience if run.is_last_stage else None,
             max_kl=config.max_kl,
