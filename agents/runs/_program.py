@@ -125,7 +125,7 @@ def _go_on(run: Run) -> int:
             f"The run {str(run.folder)!r} is complete, with {steps:,} steps: add a larger "
             "--total-steps to go on."
         )
-    if complete and run.in_curriculum and run.is_last_stage and run.stage.ended(position):
+    if complete and run.is_last_stage and run.stage.ended(position):
         raise UsageError(f"The run {str(run.folder)!r} is complete: its last stage has ended.")
     history = read_history(run.folder, position, run.identity)
     write_whole(run.folder / "config.toml", dump(run.settings).encode())

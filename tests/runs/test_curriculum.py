@@ -139,6 +139,7 @@ def test_a_budget_ends_a_stage_and_says_that_its_gate_was_not_passed():
     ]
     assert Stage("a", page("ippo")(), None, 1000).ended(rows[1]) == "its 1,000 steps are spent"
     assert Stage("a", page("ippo")()).ended(rows[1]) is None
+    assert Stage("a", page("ippo")(), gate, 1000).ended({}) is None, "nothing is measured yet"
     end = Stage("a", page("ippo")(), dataclasses.replace(gate, evaluations=3), 1000).end
     assert end == (
         "until event_soup_delivery is at most 1 in 3 evaluations in a row, at most 1,000 steps"

@@ -89,11 +89,12 @@ class Stage:
 
         **Arguments:**
 
-        - `measured`: the row of the last evaluation, with `gate_passes` and `stage_steps`.
+        - `measured`: the row of the last evaluation, with `gate_passes` and `stage_steps`; without
+            them before the first evaluation in the stage.
         """
-        if self.gate is not None and measured["gate_passes"] >= self.gate.evaluations:
+        if self.gate is not None and measured.get("gate_passes", 0) >= self.gate.evaluations:
             return "its gate is passed"
-        if self.steps is not None and measured["stage_steps"] >= self.steps:
+        if self.steps is not None and measured.get("stage_steps", 0) >= self.steps:
             unless = ", without passing its gate" if self.gate is not None else ""
             return f"its {self.steps:,} steps are spent{unless}"
         return None

@@ -125,13 +125,13 @@ class EarlyStop:
 
 @final
 class OutOfTime:
-    """Ends a run in time for a job's limit."""
+    """Ends a run in time for a job's limit, if it has one."""
 
-    def __init__(self, process: Process, max_hours: float):
+    def __init__(self, process: Process, max_hours: float | None):
         self.process, self.max_hours = process, max_hours
 
     def __call__(self, _: TrainProgress) -> None:
-        if self.process.seconds() >= 3600 * self.max_hours:
+        if self.max_hours is not None and self.process.seconds() >= 3600 * self.max_hours:
             raise StopTraining(f"stopped after {self.max_hours:g} hours")
 
 

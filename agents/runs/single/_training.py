@@ -68,7 +68,7 @@ def train_stages(
                 stopped = dataclasses.replace(done.progress, stopped=progress.stopped)
                 return done._replace(progress=stopped)
             measured = progress.measured or measured
-            reason = run.stage.ended(measured) if run.in_curriculum else None
+            reason = run.stage.ended(measured)
             if reason is None or progress.stopped not in (None, reason):
                 return Trained(run, progress, evaluator)
             console.print(
@@ -157,7 +157,7 @@ def _train(
         state = shapes(run)  # the first process sends the state
     else:
         state = start(run, run.keys[0]) if run.state is None else run.state
-    over = "stage" in measured and run.stage.ended(measured) is not None
+    over = run.stage.ended(measured) is not None
     measure = evaluator
     if run.in_curriculum:
         begin = measured.get("env_steps", 0) - measured.get("stage_steps", 0)
@@ -184,10 +184,9 @@ def _train(
 
 def _hooks(run: Run, loggers: Sequence[Logger], failures: Failures) -> list[Hook]:
     """The hooks of a stage."""
-    config = run.config
+    config, rows = run.config, run.history.evaluations
     number = run.number + 1 if run.in_curriculum else None
-    rows = run.history.evaluations
-    hooks: list[Hook] = [
+    return [
         *recording_hooks(run, loggers, failures),
         EarlyStop(
             [row["eval_return_mean"] for row in rows if row.get("stage") == number],
@@ -195,10 +194,9 @@ def _hooks(run: Run, loggers: Sequence[Logger], failures: Failures) -> list[Hook
             patience=config.patience if run.is_last_stage else None,
             max_kl=config.max_kl,
         ),
+        OutOfTime(run.process, config.max_hours),
+        EndOfStage(run.stage),
     ]
-    if config.max_hours is not None:
-        hooks.append(OutOfTime(run.process, config.max_hours))
-    return [*hooks, EndOfStage(run.stage)] if run.in_curriculum else hooks
 
 
 def _next_stage(done: Trained) -> Run:
