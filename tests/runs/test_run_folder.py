@@ -348,12 +348,12 @@ def test_a_folder_that_is_written_into_is_left_alone(run, overwrite):
         (mine / "result.json").write_text("new")
         with pytest.raises(Exception, match=r"Another process is writing into the folder 'mine'"):
             run("mine", overwrite=overwrite)
-        with pytest.raises(Exception, match=r"Another process"), _folder.reopen_folder(mine):
+        with pytest.raises(Exception, match=r"Another process"), _folder.locked(mine):
             pass
         assert (mine / "result.json").read_text() == "new"
     assert "run.lock" not in {path.name for path in mine.iterdir()}
-    with _folder.reopen_folder(mine) as again:
-        assert again == mine
+    with _folder.locked(mine):
+        assert (mine / "run.lock").exists()
 
 
 def test_only_a_run_that_learned_nothing_is_discarded(run):

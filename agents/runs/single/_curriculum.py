@@ -89,8 +89,8 @@ class Stage:
 
         **Arguments:**
 
-        - `measured`: the row of the last evaluation, with `gate_passes` and `stage_steps`; without
-            them before the first evaluation in the stage.
+        - `measured`: the row of the last evaluation; without `gate_passes` and `stage_steps` before
+            the first one of the stage.
         """
         if self.gate is not None and measured.get("gate_passes", 0) >= self.gate.evaluations:
             return "its gate is passed"
@@ -234,18 +234,14 @@ def summary(
     - `stages`: those of the run.
     - `rows`: the results of its evaluations.
     """
-    found = []
-    for number, stage in enumerate(stages, start=1):
-        of_stage = [row for row in rows if row.get("stage") == number]
-        if of_stage:
-            last = of_stage[-1]
-            found.append(
-                {
-                    "name": stage.name,
-                    "env_steps": int(last["env_steps"]),
-                    "stage_steps": int(last["stage_steps"]),
-                    "eval_return_mean": last["eval_return_mean"],
-                    "ended": stage.ended(last) or "with the run",
-                }
-            )
-    return found
+    last = {int(row["stage"]) - 1: row for row in rows if "stage" in row}
+    return [
+        {
+            "name": stages[i].name,
+            "env_steps": int(row["env_steps"]),
+            "stage_steps": int(row["stage_steps"]),
+            "eval_return_mean": row["eval_return_mean"],
+            "ended": stages[i].ended(row) or "with the run",
+        }
+        for i, row in last.items()
+    ]
