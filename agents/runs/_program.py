@@ -13,23 +13,28 @@ from agents import CheckpointError, NonFiniteLoss, gather, is_first, pick_run, r
 from agents.runs._metadata import read_metadata
 from agents.runs._run_files import is_complete
 from agents.runs.display._errors import Failures, RunError, UsageError
-from agents.runs.display._report import print_how_to_go_on, print_result, what_is_kept
+from agents.runs.display._report import print_result, what_is_kept
 from agents.runs.folders._folder import folder_name, locked, open_folder, short_name
 from agents.runs.folders._history import read_history
-from agents.runs.many._candidates import Candidates, stopped_early
-from agents.runs.many._seeds import run_seeds
+from agents.runs.many._candidates import (
+    candidates_of,
+    choose,
+    forget,
+    still_learn,
+    stopped_early,
+)
+from agents.runs.many._seeds import resume_seeds, run_seeds
 from agents.runs.many._sweep import run_sweep
 from agents.runs.settings._config import parse
 from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._file import dump
-from agents.runs.settings._page import command_of
 from agents.runs.single._build import shapes
-from agents.runs.single._conclusion import Conclusion
+from agents.runs.single._conclusion import Conclusion, finish
 from agents.runs.single._curriculum import stages, with_curriculum
 from agents.runs.single._display import open_console, print_preparations
 from agents.runs.single._hooks import profiled
 from agents.runs.single._identity import check_same_run, check_updates, digests
-from agents.runs.single._run import STOP_CODES, Run, plan_stages
+from agents.runs.single._run import Run, plan_stages
 from agents.runs.single._training import run_loggers, train_stages
 
 from ._cache import keep_compiled_programs
@@ -86,24 +91,22 @@ def _run(config: Experiment, files: Mapping[str, str], process: Process) -> int:
     run = Run(config, run_stages, plan_stages(run_stages), process, Path(), files)
     process.begin()
     process.check()
-    if config.num_seeds > 1:
-        return run_seeds(run)
     if not is_first():
         return _follow(run)
     if config.resume is not None:
         with locked(config.resume):
-            return _go_on(dataclasses.replace(run, folder=config.resume))
+            run = dataclasses.replace(run, folder=config.resume)
+            return resume_seeds(run) if config.num_seeds > 1 else _go_on(run)
     name = folder_name(config.algorithm, config.env.title, config.seed)
     with open_folder(name, config.out, config.overwrite, dump(config)) as folder:
-        return _begin(dataclasses.replace(run, folder=folder))
+        run = dataclasses.replace(run, folder=folder)
+        return run_seeds(run) if config.num_seeds > 1 else _begin(run)
 
 
 def _go_on(run: Run) -> int:
     """Goes on with a run. All that is needed is read before anything in the folder is changed."""
     checkpoint = run.folder / "checkpoints" / "last.safetensors"
-    candidates = Candidates((run,), run.folder, run.identity)
-    if candidates.path.exists() and not checkpoint.exists():
-        candidates.check()
+    if still_learn(candidates_of(run, (run,)), checkpoint):
         write_whole(run.folder / "config.toml", dump(run.settings).encode())
         return _begin(run)
     position = read_metadata(checkpoint)
@@ -155,11 +158,11 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
     **Returns:** the exit code.
     """
     console, failures = _greet(run), Failures()
-    candidates = Candidates((run,), run.folder, run.identity)
+    candidates = candidates_of(run, (run,))
     if run.state is None and run.candidate_updates > 0:
-        state, stopped = candidates.choose(console, failures)
+        state, stopped = choose(candidates, console, failures)
         if state is None:
-            return stopped_early(console, candidates, stopped, failures)
+            return stopped_early(candidates, stopped, console, failures)
         run = dataclasses.replace(run, state=pick_run(state, 0))
     agreed = gather(dict(position or {}))[0]
     with run_loggers(run) as loggers, profiled(run.folder, run.config.profile) as profile:
@@ -168,20 +171,15 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
         except NonFiniteLoss as error:
             raise RunError(f"{error} {what_is_kept(run.folder)}") from error
     run, progress, evaluator = trained
-    stopped = STOP_CODES.get(progress.stopped or "", 0)
     if progress.stopped and progress.metrics is None:
-        return stopped_early(console, candidates, progress.stopped, failures)
+        return stopped_early(candidates, progress.stopped, console, failures)
     if progress.stopped:
         console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
     result = Conclusion(run, progress, evaluator, failures).conclude()
-    candidates.forget(run.folder / "checkpoints" / "last.safetensors", failures)
+    forget(candidates, run.folder / "checkpoints" / "last.safetensors", failures)
     print_result(console, result, run.folder)
-    if progress.stopped:
-        print_how_to_go_on(console, command_of(type(run.settings)), run.folder)
-    if failures.report():
-        return 1
-    return stopped or (run.process.exit_code if run.process.first else 0)
+    return finish(run, progress.stopped, console, failures)
 
 
 def _greet(run: Run) -> Console:

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, load_policy
 from agents.evaluation._statistics import bootstrap_interval
 from agents.runs.folders import _folder
-from agents.runs.many import _group
+from agents.runs.many import _group, _hooks
 from agents.runs.settings._file import dump
 from agents.runs.settings._page import page
 from agents.runs.single import _evaluator
@@ -185,7 +185,7 @@ def test_a_loss_that_is_no_number_names_its_seed(tmp_path, monkeypatch, capsys):
 )
 def test_runs_end_together(target, patience, returns, ends):
     rows = [[{"eval_return_mean": x} for x in own] for own in returns]
-    hook = _group._EndTogether(
+    hook = _hooks.EndTogether(
         [SimpleNamespace(rows=own) for own in rows], target=target, patience=patience
     )
     if not ends:

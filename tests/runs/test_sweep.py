@@ -15,7 +15,7 @@ from command_lines import call_and_hear
 from agents import NonFiniteLoss, OutOfMemory
 from agents.runs.folders._folder import locked
 from agents.runs.many import _group, _sweep
-from agents.runs.many._sweep_file import settings_of
+from agents.runs.many._points import Point, groups_of, settings_of
 from agents.runs.settings._page import page
 from agents.runs.single import _evaluator
 
@@ -95,9 +95,9 @@ def program(tmp_path):
     return _sweep.Program(tmp_path, None, console, _sweep.Failures())
 
 
-def make_points(folder: Path, settings) -> list[_sweep.Point]:
+def make_points(folder: Path, settings) -> list[Point]:
     return [
-        _sweep.Point(i, own, settings_of(page("ippo")(), own), folder / f"point-{i:04}", {})
+        Point(i, own, settings_of(page("ippo")(), own), folder / f"point-{i:04}", {})
         for i, own in enumerate(settings)
     ]
 
@@ -109,7 +109,7 @@ def test_what_is_an_array_is_trained_together(tmp_path):
         for gamma in (0.9, 0.99)
         for num_envs in (8, 16)
     ]
-    groups = _sweep._groups(make_points(tmp_path, settings), 3)
+    groups = groups_of(make_points(tmp_path, settings), 3)
     assert [[point.index for point in group] for group in groups] == [
         [0, 2, 4],
         [6],

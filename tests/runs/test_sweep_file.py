@@ -5,7 +5,8 @@ import math
 import pytest
 
 from agents.runs.display._errors import UsageError
-from agents.runs.many._sweep_file import read_sweep, settings_of
+from agents.runs.many._points import settings_of
+from agents.runs.many._sweep_file import read_sweep
 from agents.runs.settings._page import page
 
 

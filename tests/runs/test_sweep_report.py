@@ -5,17 +5,17 @@ import csv
 import pytest
 from rich.console import Console
 
-from agents.runs.many._sweep_report import Row, draw_sweep, print_points, write_table
+from agents.runs.many._report import draw_sweep, print_points, table_row, write_table
 
 
 @pytest.fixture
 def rows():
     scores = {(0.1, 0): 1.0, (0.1, 1): 4.0, (0.2, 0): 3.0, (0.2, 1): 3.5, (0.3, 0): 9.0}
     rows = [
-        Row(i, {"rate": rate, "seed": seed}, {"eval_return_mean": score, "env_steps": 7})
+        table_row(i, {"rate": rate, "seed": seed}, {"eval_return_mean": score, "env_steps": 7})
         for i, ((rate, seed), score) in enumerate(scores.items())
     ]
-    return [*rows, Row(5, {"rate": 0.3, "seed": 1}, {"not_finite": 12})]
+    return [*rows, table_row(5, {"rate": 0.3, "seed": 1}, {"not_finite": 12})]
 
 
 def test_every_point_has_its_rank(rows, tmp_path):
@@ -42,9 +42,9 @@ def test_seeds_are_one_row(rows):
 
 
 def test_a_picture(rows, tmp_path):
-    rows[0].settings["env.layout"] = "ring"
+    rows[0]["env.layout"] = "ring"
     for row in rows[1:]:
-        row.settings["env.layout"] = "cramped"
+        row["env.layout"] = "cramped"
     draw_sweep(tmp_path / "sweep.png", rows, "eval_return_mean")
     draw_sweep(tmp_path / "nothing.png", rows[-1:], "eval_return_mean")
     for name in ("sweep.png", "nothing.png"):

@@ -1,33 +1,26 @@
 """Runs that one compiled program trains together.
 
-They are equal but for their seeds, the real numbers of `PPO` and the shaped reward. Each of them
-has a folder of its own, in which it leaves what it would leave if it were alone, but for the film.
+They differ in their seeds, the real numbers of `PPO` and the shaped reward alone. Each has a folder
+of its own, with the files that it would have if it were trained alone, but for the film.
 """
 
 import contextlib
 import dataclasses
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray, Shaped
+from rich.console import Console
 
-from agents import (
-    Hook,
-    StopTraining,
-    TrainProgress,
-    TrainState,
-    pick_run,
-    save,
-    train,
-)
+from agents import Hook, TrainProgress, TrainState, restore, train, write_whole
 from agents.runs._metadata import IDENTITY
 from agents.runs.display._errors import Failures
-from agents.runs.display._loggers import Logger
+from agents.runs.display._loggers import Labelled, Logger
+from agents.runs.folders._folder import writing_into
+from agents.runs.folders._history import read_history
+from agents.runs.settings._file import dump
 from agents.runs.single._build import (
     shapes_together,
     stack_envs,
@@ -35,11 +28,14 @@ from agents.runs.single._build import (
     start_together,
 )
 from agents.runs.single._conclusion import Conclusion
-from agents.runs.single._display import Display, Summed
+from agents.runs.single._display import Summed, open_display
 from agents.runs.single._evaluator import Evaluator, EvaluatorOfMany
-from agents.runs.single._hooks import SAVE_SECONDS, Forget, OutOfTime, profiled
+from agents.runs.single._hooks import Forget, OutOfTime, profiled
+from agents.runs.single._identity import check_updates
 from agents.runs.single._run import Run
 from agents.runs.single._training import recording_hooks, run_evaluator, run_loggers
+
+from ._hooks import ALL_HAVE_ENDED, EndTogether, KeepState, OfOneRun, progress_of
 
 
 @final
@@ -49,65 +45,122 @@ class Group:
 
     **Arguments:**
 
-    - `runs`: each with its settings, its folder and its history; all of them share a plan.
-    - `folder`: where the files of all of them together are.
+    - `whole`: what they share: the plan, the process, and the folder for files of all of them.
+    - `runs`: each with its settings, its folder and its history.
     - `checkpoint`: the file of their newest state.
-    - `identity`: what it says of all runs together.
     - `state`: where to go on from: the states of all runs in one.
+    - `about`: further entries of the checkpoint's metadata.
     """
 
+    whole: Run
     runs: tuple[Run, ...]
-    folder: Path
     checkpoint: Path
-    identity: Mapping[str, Any]
     state: TrainState | None = None
+    about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
-        """What the folders of the runs are called."""
+        """The names of the runs' folders."""
         return [run.folder.name for run in self.runs]
 
-    def train(
-        self, display: Display, failures: Failures, more: Mapping[int, Sequence[Logger]]
-    ) -> "Trained":
+    def resumed(self, position: Mapping[str, Any]) -> "Group":
+        """The same runs with their newest state, and with what they did before it.
+
+        **Arguments:**
+
+        - `position`: the metadata of the checkpoint.
+
+        **Raises:** `CheckpointError`, and what `read_history` does.
+        """
+        state = restore(self.checkpoint, shapes_together(self.runs, len(self.runs)))
+        check_updates(self.whole.folder, position, int(state.updates[0]))
+        runs = tuple(
+            dataclasses.replace(run, history=read_history(run.folder, position, run.identity))
+            for run in self.runs
+        )
+        return dataclasses.replace(self, runs=runs, state=state)
+
+    def open_folders(self, console: Console, whose: str) -> None:
+        """Makes the folder of each run, with its settings and its logs so far, and prints from
+        where the runs go on, if they do.
+
+        **Raises:** `RunError` when a folder cannot be written.
+        """
+        if self.state is not None:
+            steps = int(self.state.updates[0]) * self.whole.plan.steps_per_update
+            console.print(f"going on after {steps:,} steps of {whose}", highlight=False)
+        for run in self.runs:
+            with writing_into(run.folder):
+                run.folder.mkdir(exist_ok=True)
+                write_whole(run.folder / "config.toml", dump(run.config).encode())
+                if self.state is not None:
+                    run.history.write_into(run.folder)
+            run.history.print_abandoned(console)
+
+    def train(self, console: Console, failures: Failures, log: Logger | None = None) -> "Trained":
         """Trains all runs to their end, or until they are stopped.
 
         **Arguments:**
 
-        - `display`: is told of all runs together.
-        - `failures`: is told what cannot be written.
-        - `more`: where else the rows of a run go, by its place in `runs`.
+        - `console`: where the progress of all runs together is shown.
+        - `failures`: collects what cannot be written.
+        - `log`: where the rows of all runs go, beside the folder of each.
 
-        **Raises:** `NonFiniteLoss`, `OutOfMemory`, `RunError`.
+        **Raises:** what `train_blocks` does, and `RunError` when a log cannot be opened.
         """
+        config, plan = self.whole.config, self.whole.plan
         evaluators = [run_evaluator(run) for run in self.runs]
-        first, process = self.runs[0], self.runs[0].process
         with contextlib.ExitStack() as stack:
-            hooks: list[Hook] = [Forget(self.folder, failures)]
+            hooks: list[Hook] = [Forget(self.whole.folder, failures)]
             for i, run in enumerate(self.runs):
-                loggers = [*stack.enter_context(run_loggers(run)), *more.get(i, ())]
+                loggers = stack.enter_context(run_loggers(run))
+                if log is not None:
+                    loggers = [*loggers, Labelled(log, {"seed": run.config.seed})]
                 # The newest state is kept elsewhere, for all runs together.
                 own = recording_hooks(run, loggers, failures, save_seconds=np.inf)
-                hooks.append(_OfOneRun(i, evaluators[i], own))
-            hooks += [_KeepState(self, failures), _end_together(first, evaluators)]
-            hooks.append(Summed(display, len(self.runs)))
-            if first.config.max_hours is not None:
-                hooks.append(OutOfTime(process, first.config.max_hours))
-            hooks += stack.enter_context(profiled(self.folder, first.config.profile))
-            progress = self._train(evaluators, hooks, display)
+                hooks.append(OfOneRun(i, evaluators[i], own))
+            target, patience = config.stop_at_return, config.patience
+            hooks.append(EndTogether(evaluators, target=target, patience=patience))
+            hooks += stack.enter_context(profiled(self.whole.folder, config.profile))
+            judge = EvaluatorOfMany(evaluators)
+            lengths = plan.num_updates, plan.updates_per_block
+            progress = self.train_blocks(console, failures, judge, hooks, *lengths)
         return Trained(self, progress, evaluators, failures)
 
-    def _train(
-        self, evaluators: Sequence[Evaluator], hooks: Sequence[Hook], display: Display
+    def train_blocks(
+        self,
+        console: Console,
+        failures: Failures,
+        evaluator: EvaluatorOfMany,
+        hooks: Sequence[Hook],
+        num_updates: int,
+        updates_per_block: int,
     ) -> TrainProgress:
-        plan, process = self.runs[0].plan, self.runs[0].process
-        display.start(plan.num_updates * plan.steps_per_update * len(self.runs))
+        """Trains all runs in one compiled program, and keeps their newest state.
+
+        **Arguments:**
+
+        - `console`, `failures`: as in `train`.
+        - `evaluator`: evaluates all runs after every block of updates.
+        - `hooks`: called after every block, before the hooks that every group has.
+        - `num_updates`: how many updates the runs have when they end, as the display shows it.
+        - `updates_per_block`: how many updates there are between two evaluations.
+
+        **Raises:** `NonFiniteLoss`, `OutOfMemory`, and `Stopped` when a signal arrives before
+        anything is learned.
+        """
+        plan, process = self.whole.plan, self.whole.process
+        configs, display = [run.config for run in self.runs], open_display(console)
+        about = {"runs": self.names, IDENTITY: self.whole.identity, **self.about}
+        keep = KeepState(self.checkpoint, about, failures)
+        shown = Summed(display, len(configs), num_updates)
+        limit = OutOfTime(process, self.whole.config.max_hours)
+        display.start(num_updates * plan.steps_per_update * len(configs))
         try:
             state = self.state
             if state is None:
-                state = start_together(self.runs, self._keys)
+                state = start_together(self.runs, jnp.stack([run.keys[0] for run in self.runs]))
             process.check()
-            configs = [run.config for run in self.runs]
             env, env_axes = stack_envs(plan.train_env, configs)
             progress = train(
                 stack_learners(configs),
@@ -115,37 +168,28 @@ class Group:
                 state,
                 env_axes=env_axes,
                 num_updates=plan.num_updates,
-                updates_per_block=plan.updates_per_block,
-                measure=EvaluatorOfMany(evaluators),
-                hooks=hooks,
+                updates_per_block=updates_per_block,
+                measure=evaluator,
+                hooks=[*hooks, keep, shown, limit],
                 should_stop=process.stop_reason,
                 donate=True,
             )
             process.training_ended()
-            return progress
         finally:
             display.stop()
-
-    def like(self) -> TrainState:
-        """The shapes of the states of all runs in one, for `restore`."""
-        return shapes_together(self.runs, len(self.runs))
-
-    @property
-    def _keys(self) -> Shaped[PRNGKeyArray, " runs"]:
-        return jnp.stack([run.keys[0] for run in self.runs])
+        if progress.metrics is not None:
+            keep.save(progress)
+        return progress
 
 
 @final
-@dataclasses.dataclass(frozen=True)
-class Trained:
+class Trained(NamedTuple):
     """Runs after their last block.
 
-    **Arguments:**
-
     - `group`: the runs.
-    - `progress`: how far all of them are.
+    - `progress`: the progress of all of them.
     - `evaluators`: with the evaluations of each run.
-    - `failures`: is told what cannot be written.
+    - `failures`: collects what cannot be written.
     """
 
     group: Group
@@ -154,111 +198,12 @@ class Trained:
     failures: Failures
 
     @property
-    def nothing_learned(self) -> bool:
-        """Whether they were stopped before their first block was over."""
-        return self.progress.metrics is None
-
-    @property
     def is_over(self) -> bool:
         """Whether they have come to their end, and were not stopped before it."""
-        return self.progress.stopped in (None, _ENDED)
-
-    def keep(self) -> None:
-        """Writes the newest state of all runs, so that they can go on together."""
-        _save_state(self.group, self.progress, self.failures)
-
-    def conclude(self) -> list[dict[str, Any]]:
-        """Writes into each run's folder what it leaves at its end, but for the film.
-
-        **Returns:** what is in the `result.json` of each.
-        """
-        self.keep()
-        return [self.conclusion(i).conclude() for i in range(len(self.group.runs))]
+        return self.progress.stopped in (None, ALL_HAVE_ENDED)
 
     def conclusion(self, run: int) -> Conclusion:
         """The end of one of the runs."""
-        progress = _progress_of(self.progress, run, self.evaluators[run])
-        return Conclusion(
-            self.group.runs[run],
-            progress,
-            self.evaluators[run],
-            self.failures,
-            film=False,
-        )
-
-
-_ENDED = "all runs have reached their return, or are no longer better"
-
-
-def _progress_of(progress: TrainProgress, run: int, evaluator: Evaluator) -> TrainProgress:
-    """How far one of the runs is."""
-    return dataclasses.replace(
-        progress,
-        state=pick_run(progress.state, run),
-        metrics=jax.tree.map(lambda x: x[:, run], progress.metrics),
-        measured=evaluator.rows[-1],
-    )
-
-
-@final
-class _OfOneRun:
-    """Calls the hooks of one run with its own progress."""
-
-    def __init__(self, run: int, evaluator: Evaluator, hooks: Sequence[Hook]):
-        self.run, self.evaluator, self.hooks = run, evaluator, hooks
-
-    def __call__(self, progress: TrainProgress) -> None:
-        own = _progress_of(progress, self.run, self.evaluator)
-        for hook in self.hooks:
-            hook(own)
-
-
-@final
-class _KeepState:
-    """Keeps the newest state of all runs, so that they can go on together."""
-
-    def __init__(self, group: Group, failures: Failures, seconds: float = SAVE_SECONDS):
-        self.group, self.failures = group, failures
-        self.seconds, self.due = seconds, 0.0
-
-    def __call__(self, progress: TrainProgress) -> None:
-        if time.perf_counter() >= self.due:
-            _save_state(self.group, progress, self.failures)
-            self.due = time.perf_counter() + self.seconds
-
-
-def _save_state(group: Group, progress: TrainProgress, failures: Failures) -> None:
-    about = {"update": progress.updates, "env_steps": progress.env_steps, "runs": group.names}
-    about |= {IDENTITY: group.identity}
-    with failures.writing(group.checkpoint):
-        save(group.checkpoint, progress.state, about)
-
-
-@final
-class _EndTogether:
-    """Ends runs when each of them has reached its target, or no longer gets better."""
-
-    def __init__(
-        self, evaluators: Sequence[Evaluator], *, target: float | None, patience: int | None
-    ):
-        """**Arguments:**
-
-        - `evaluators`: those of the runs.
-        - `target`, `patience`: as in `EarlyStop`.
-        """
-        self.evaluators, self.target, self.patience = evaluators, target, patience
-
-    def __call__(self, _: TrainProgress) -> None:
-        returns = [[row["eval_return_mean"] for row in x.rows] for x in self.evaluators]
-        if all(self._has_ended(x) for x in returns):
-            raise StopTraining(_ENDED)
-
-    def _has_ended(self, returns: Sequence[float]) -> bool:
-        since_best = len(returns) - 1 - int(np.argmax(returns))
-        reached = self.target is not None and max(returns) >= self.target
-        return reached or (self.patience is not None and since_best >= self.patience)
-
-
-def _end_together(run: Run, evaluators: Sequence[Evaluator]) -> _EndTogether:
-    config = run.config
-    return _EndTogether(evaluators, target=config.stop_at_return, patience=config.patience)
+        evaluator = self.evaluators[run]
+        progress = progress_of(self.progress, run, evaluator)
+        return Conclusion(self.group.runs[run], progress, evaluator, self.failures, film=False)

@@ -8,76 +8,36 @@ again, so that a sweep goes on when it is called again, and several processes sh
 import contextlib
 import dataclasses
 import json
-import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from rich.console import Console
 from rich.markup import escape
 
-from agents import (
-    PPO,
-    CheckpointError,
-    Hyperparameter,
-    NonFiniteLoss,
-    OutOfMemory,
-    restore,
-    write_whole,
-)
+from agents import CheckpointError, NonFiniteLoss, OutOfMemory, StopTraining, write_whole
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import Process, Stopped
 from agents.runs._metadata import read_metadata
 from agents.runs.display._errors import Failures, UsageError
 from agents.runs.folders._folder import cannot_be_written, locked
-from agents.runs.folders._history import read_history
 from agents.runs.folders._results import MAX_RESULT_BYTES, write_json
 from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._file import dump
 from agents.runs.single._curriculum import stages
-from agents.runs.single._display import open_console, open_display, print_preparations
-from agents.runs.single._identity import digests
-from agents.runs.single._run import STOP_CODES, Plan, Run, plan_stages
+from agents.runs.single._display import open_console, print_preparations
+from agents.runs.single._hooks import OutOfTime
+from agents.runs.single._run import Plan, Run, plan_stages
 from eqgrid import read_regular_text
 
 from ._group import Group
-from ._sweep_file import Sweep, read_sweep, settings_of
-from ._sweep_report import Row, draw_sweep, print_points, write_table
+from ._points import Point, groups_of, points_of
+from ._report import draw_sweep, print_points, table_row, write_table
+from ._sweep_file import Sweep, read_sweep
 
 
 @final
 @dataclasses.dataclass(frozen=True)
-class Point:
-    """One combination of settings.
-
-    **Arguments:**
-
-    - `index`: which one, counted from 0.
-    - `settings`: what it has of its own.
-    - `config`: all its settings.
-    - `folder`: where its run is.
-    - `files`: what `digests` said of the files that its settings name.
-    """
-
-    index: int
-    settings: dict[str, Any]
-    config: Experiment
-    folder: Path
-    files: dict[str, str]
-
-    def result(self) -> dict[str, Any] | None:
-        """What its run came to, or `None` where it is not complete."""
-        try:
-            result = json.loads(read_regular_text(self.folder / "result.json", MAX_RESULT_BYTES))
-        except (OSError, ValueError):
-            return None
-        # The curve is the last file that is written.
-        complete = "not_finite" in result or (self.folder / "curve.png").exists()
-        return result if complete else None
-
-
-@final
-@dataclasses.dataclass
 class Program:
     """What all points of a sweep share."""
 
@@ -85,15 +45,6 @@ class Program:
     process: Process
     console: Console
     failures: Failures
-    stopped: str | None = None
-
-    def must_end(self, max_hours: float | None) -> bool:
-        """Whether no further points may be begun."""
-        if self.stopped is None and self.process.first is not None:
-            self.stopped = "interrupted"
-        if self.stopped is None and max_hours and self.process.seconds() >= 3600 * max_hours:
-            self.stopped = f"stopped after {max_hours:g} hours"
-        return self.stopped is not None
 
 
 def run_sweep(config: Experiment, process: Process) -> int:
@@ -106,33 +57,41 @@ def run_sweep(config: Experiment, process: Process) -> int:
 
     **Returns:** the exit code.
 
-    **Raises:** what `run_command_line` turns into a sentence.
+    **Raises:** the errors that `run_command_line` prints.
     """
     assert config.sweep is not None
     sweep = read_sweep(config.sweep)
     folder = config.out or Path("runs") / f"{config.algorithm}-sweep-{config.sweep.stem}"
-    points = _points(config, sweep, folder)
-    groups = _groups(_chosen(points, config.sweep_index), sweep.at_once)
+    points = points_of(config, sweep, folder)
+    chosen = _chosen(points, config.sweep_index)
+    groups = groups_of(chosen, sweep.at_once)
     plans = [plan_stages(stages(group[0].config)) for group in groups]
     process.begin()
     process.check()
     _open(folder, config, sweep, points)
-    program = Program(folder, process, open_console(), Failures())
-    _greet(program, config, points, groups)
-    for group, own in zip(groups, plans, strict=True):
-        if not program.must_end(config.max_hours):
+    program, stopped = Program(folder, process, open_console(), Failures()), None
+    which = f"{len(chosen)} points" if len(chosen) > 1 else f"point {chosen[0].index}"
+    programs = "1 program" if len(groups) == 1 else f"{len(groups)} programs"
+    program.console.print(
+        f"[bold]{config.algorithm}[/], a sweep: {which} in {programs}, writing to "
+        f"{escape(str(folder))}",
+        highlight=False,
+    )
+    print_preparations(program.console, config, keep_compiled_programs())
+    try:
+        for group, own in zip(groups, plans, strict=True):
+            process.check()
+            OutOfTime(process, config.max_hours)()
             _train(program, group, own)
+    except (Stopped, StopTraining) as error:
+        stopped = process.stop_reason() or str(error)
     with locked(folder, seconds=60):
         _gather(program, points, sweep)
-    return _end(program, config)
-
-
-def _points(config: Experiment, sweep: Sweep, folder: Path) -> list[Point]:
-    points = []
-    for i, own in enumerate(sweep.points):
-        whole = settings_of(config, own)
-        points.append(Point(i, own, whole, folder / f"point-{i:04}", digests(whole)))
-    return points
+    if stopped is not None:
+        program.console.print(f"{stopped}; to go on, give the same command again", highlight=False)
+    if program.failures.report():
+        return 1
+    return process.exit_code if process.first else 0
 
 
 def _chosen(points: list[Point], index: int | None) -> list[Point]:
@@ -143,25 +102,6 @@ def _chosen(points: list[Point], index: int | None) -> list[Point]:
             f"--sweep.index {index} is no point of the sweep: it has {len(points)}, counted from 0."
         )
     return [points[index]]
-
-
-def _groups(points: Sequence[Point], at_once: int) -> list[list[Point]]:
-    """Points that one compiled program can train together."""
-    alike: dict[str, list[Point]] = {}
-    for point in points:
-        alike.setdefault(dump(_without_leaves(point.config)), []).append(point)
-    return [
-        group[i : i + at_once] for group in alike.values() for i in range(0, len(group), at_once)
-    ]
-
-
-def _without_leaves(config: Experiment) -> Experiment:
-    """The settings, with equal ones in place of those that are arrays in a compiled program."""
-    hints = typing.get_type_hints(PPO)
-    leaves = {name: getattr(PPO(), name) for name, hint in hints.items() if hint == Hyperparameter}
-    ppo = dataclasses.replace(config.ppo, **leaves)
-    own = {name: getattr(type(config), name) for name in config.in_one_program}
-    return dataclasses.replace(config, seed=0, ppo=ppo, **own)
 
 
 def _open(folder: Path, config: Experiment, sweep: Sweep, points: Sequence[Point]) -> None:
@@ -179,47 +119,42 @@ def _open(folder: Path, config: Experiment, sweep: Sweep, points: Sequence[Point
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder, seconds=60):
-            there = {path.name for path in folder.iterdir()} - {"run.lock"}
-            if there and any(_text(folder / name) != text for name, text in files.items()):
-                raise UsageError(
-                    f"The folder {str(folder)!r} holds something else than this sweep with these "
-                    "settings and these files: choose another --out."
-                )
-            for name, text in {} if there else files.items():
+            if {path.name for path in folder.iterdir()} - {"run.lock"}:
+                _check_same(folder, files)
+                return
+            for name, text in files.items():
                 write_whole(folder / name, text.encode())
     except OSError as error:
         raise cannot_be_written(folder, error) from error
 
 
-def _text(path: Path) -> str | None:
-    return read_regular_text(path, MAX_RESULT_BYTES) if path.is_file() else None
-
-
-def _greet(
-    program: Program, config: Experiment, points: Sequence[Point], groups: Sequence[Sequence[Point]]
-) -> None:
-    chosen = sum(map(len, groups))
-    which = f"{len(points)} points" if chosen > 1 else f"point {groups[0][0].index}"
-    programs = "1 program" if len(groups) == 1 else f"{len(groups)} programs"
-    program.console.print(
-        f"[bold]{config.algorithm}[/], a sweep: {which} in {programs}, writing to "
-        f"{escape(str(program.folder))}",
-        highlight=False,
-    )
-    print_preparations(program.console, config, keep_compiled_programs())
+def _check_same(folder: Path, files: dict[str, str]) -> None:
+    for path, text in ((folder / name, text) for name, text in files.items()):
+        if not path.is_file() or read_regular_text(path, MAX_RESULT_BYTES) != text:
+            raise UsageError(
+                f"The folder {str(folder)!r} holds something else than this sweep with these "
+                "settings and these files: choose another --out."
+            )
 
 
 def _train(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:
     """Trains those of the points that are not complete, and that no other process trains."""
     with contextlib.ExitStack() as stack:
         waiting = [[point for point in points if _is_free(program, point, stack)]]
-        while waiting and program.stopped is None:
+        while waiting:
             together = waiting.pop(0)
             try:
                 if together:
                     _train_together(program, together, plans)
             except NonFiniteLoss as error:
-                _write_failed(program, together.pop(error.run or 0), error.update)
+                point = together.pop(error.run or 0)
+                program.console.print(
+                    f"point {point.index}: the loss of update {error.update} is not a finite "
+                    "number; the others begin again without it",
+                    highlight=False,
+                )
+                with program.failures.writing(point.folder / "result.json"):
+                    write_json(point.folder / "result.json", {"not_finite": error.update})
                 waiting.insert(0, together)
             except OutOfMemory:
                 half = len(together) // 2
@@ -244,77 +179,39 @@ def _is_free(program: Program, point: Point, stack: contextlib.ExitStack) -> boo
 
 
 def _train_together(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:
+    """**Raises:** `Stopped` and `StopTraining` when the points are stopped before their end."""
     numbers = ", ".join(str(point.index) for point in points)
     what = "points" if len(points) > 1 else "point"
     program.console.print(f"training {what} {numbers}", highlight=False)
     group = _group(program, points, plans)
-    try:
-        trained = group.train(open_display(program.console), program.failures, {})
-    except Stopped:
-        program.stopped = "interrupted"
-        return
-    if trained.is_over:
-        trained.conclude()
-        group.checkpoint.unlink(missing_ok=True)
-        return
-    program.stopped = trained.progress.stopped
-    if not trained.nothing_learned:
-        trained.keep()
+    group.open_folders(program.console, "each")
+    trained = group.train(program.console, program.failures)
+    if not trained.is_over:
+        raise StopTraining(trained.progress.stopped)
+    for i in range(len(points)):
+        trained.conclusion(i).conclude()
+    group.checkpoint.unlink(missing_ok=True)
 
 
 def _group(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -> Group:
     """The runs of the points, as far as they are."""
     runs = tuple(
-        Run(
-            point.config,
-            stages(point.config),
-            plans,
-            program.process,
-            point.folder,
-            point.files,
-        )
-        for point in points
+        Run(x.config, stages(x.config), plans, program.process, x.folder, x.files) for x in points
     )
-    for run in runs:
-        write_whole(run.folder / "config.toml", dump(run.config).encode())
+    whole = dataclasses.replace(runs[0], folder=program.folder)
     checkpoint = program.folder / "checkpoints" / f"{runs[0].folder.name}.safetensors"
-    group = Group(runs, program.folder, checkpoint, runs[0].identity)
-    try:
+    group = Group(whole, runs, checkpoint)
+    with contextlib.suppress(CheckpointError):  # there is none, as nothing was learned
         position = read_metadata(checkpoint)
-        if position.get("runs") != group.names:
-            return group
-        state = restore(checkpoint, group.like())
-    except CheckpointError:  # there is none, as nothing was learned
-        return group
-    updates = int(state.updates[0])
-    runs = tuple(
-        dataclasses.replace(run, history=read_history(run.folder, position, run.identity))
-        for run in runs
-    )
-    for run in runs:
-        run.history.write_into(run.folder)
-        run.history.print_abandoned(program.console)
-    program.console.print(
-        f"going on after {updates * runs[0].plan.steps_per_update:,} steps of each"
-    )
-    return dataclasses.replace(group, runs=runs, state=state)
-
-
-def _write_failed(program: Program, point: Point, update: int) -> None:
-    """Keeps that a loss was not finite: that is a result, too."""
-    program.console.print(
-        f"point {point.index}: the loss of update {update} is not a finite number; the others "
-        "begin again without it",
-        highlight=False,
-    )
-    with program.failures.writing(point.folder / "result.json"):
-        write_json(point.folder / "result.json", {"not_finite": update})
+        if position.get("runs") == group.names:
+            return group.resumed(position)
+    return group
 
 
 def _gather(program: Program, points: Sequence[Point], sweep: Sweep) -> None:
     """Ranks the points that are complete."""
     results = [(point, point.result()) for point in points]
-    rows = [Row(x.index, x.settings, result) for x, result in results if result is not None]
+    rows = [table_row(x.index, x.settings, result) for x, result in results if result is not None]
     if not rows:
         return
     folder, failures = program.folder, program.failures
@@ -328,14 +225,3 @@ def _gather(program: Program, points: Sequence[Point], sweep: Sweep) -> None:
         highlight=False,
         soft_wrap=True,
     )
-
-
-def _end(program: Program, config: Experiment) -> int:
-    if program.stopped is not None:
-        program.console.print(
-            f"{program.stopped}; to go on, give the same command again", highlight=False
-        )
-    if program.failures.report():
-        return 1
-    stopped = STOP_CODES.get(program.stopped or "", 0)
-    return program.process.exit_code if program.process.first else stopped

@@ -11,6 +11,7 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import numpy as np
+from rich.console import Console
 
 from agents import (
     TrainProgress,
@@ -27,16 +28,17 @@ from agents.runs._metadata import IDENTITY, read_metadata
 from agents.runs._run_files import FILM_FILE
 from agents.runs.display._errors import Failures
 from agents.runs.display._film import film_episode
-from agents.runs.display._report import draw_curve, reached
+from agents.runs.display._report import draw_curve, print_how_to_go_on, reached
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import write_json
 from agents.runs.settings._file import dump
+from agents.runs.settings._page import command_of
 from eqgrid.grid import RandomLayouts
 
 from ._curriculum import summary
 from ._evaluator import Evaluator, frozen, team_returns
 from ._hooks import speed
-from ._run import Run
+from ._run import STOP_CODES, Run
 
 
 @final
@@ -193,3 +195,23 @@ class Conclusion:
         path = self.run.folder / "checkpoints" / f"{name}.safetensors"
         with self.failures.writing(path):
             save(path, state, metadata)
+
+
+def finish(run: Run, stopped: str | None, console: Console, failures: Failures) -> int:
+    """Prints how to go on with a run that was stopped, and what could not be written.
+
+    **Arguments:**
+
+    - `run`: the run.
+    - `stopped`: why it was stopped, if it was.
+    - `console`: where the command that goes on with it is printed.
+    - `failures`: what could not be written.
+
+    **Returns:** the exit code.
+    """
+    if stopped:
+        print_how_to_go_on(console, command_of(type(run.settings)), run.folder)
+    if failures.report():
+        return 1
+    by_signal = run.process.exit_code if run.process.first else 0
+    return STOP_CODES.get(stopped or "", by_signal)

@@ -130,7 +130,7 @@ class OutOfTime:
     def __init__(self, process: Process, max_hours: float | None):
         self.process, self.max_hours = process, max_hours
 
-    def __call__(self, _: TrainProgress) -> None:
+    def __call__(self, _: TrainProgress | None = None) -> None:
         if self.max_hours is not None and self.process.seconds() >= 3600 * self.max_hours:
             raise StopTraining(f"stopped after {self.max_hours:g} hours")
 
