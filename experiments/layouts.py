@@ -20,8 +20,8 @@ from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.folders._results import open_results
 from agents.runs.settings._flags import read_flags, value_after
 from agents.runs.settings._limits import Seed
-from agents.runs.worlds._generated import NAME as GENERATED
-from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen, default_world
+from agents.runs.worlds._generated import GENERATED, AbstractDrawnWorld
+from agents.runs.worlds._worlds import Kitchen, default_world
 from eqgrid.grid import Layout, draw_layouts, render
 
 
@@ -29,7 +29,7 @@ from eqgrid.grid import Layout, draw_layouts, render
 class Config:
     """Draws layouts for a world, and leaves a sheet of pictures and a file with their texts."""
 
-    env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
+    env: AbstractDrawnWorld = dataclasses.field(default_factory=Kitchen)
     count: Annotated[int, Meta(ge=1, le=10_000)] = 24
     """How many layouts are drawn."""
     seed: Seed = 0
@@ -60,10 +60,11 @@ def sheet(layouts: Sequence[Layout], cell_pixels: int) -> Image.Image:
 
 def run(args: Sequence[str]) -> None:
     """**Raises:** `UsageError`, `OSError`."""
-    world: Any = default_world(value_after("--env.name", args))
-    if not hasattr(world, "generated"):
+    world = default_world(value_after("--env.name", args))
+    if not isinstance(world, AbstractDrawnWorld):
         raise UsageError(f"No layouts are drawn for {world.name}; see --env.generated in --help.")
-    default = Config(env=dataclasses.replace(world, layout=GENERATED))
+    own: Any = world
+    default = Config(env=dataclasses.replace(own, layout=GENERATED))
     config = read_flags(default, args, "experiments/layouts.py")
     config.env.check()
     with as_usage_error():

@@ -40,7 +40,7 @@ def toys(monkeypatch):
     module.make = Clock  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, "toys", module)
     monkeypatch.setattr(interop, "from_toys", lambda env: env, raising=False)
-    library = _foreign.Library("Toys", "toys", "from_toys", lambda _: NAMES, build)
+    library = _foreign.Library("Toys", "toys", lambda _: NAMES, build)
     monkeypatch.setitem(_foreign.LIBRARIES, "toys", library)
 
 

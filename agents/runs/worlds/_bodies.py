@@ -4,7 +4,7 @@ import dataclasses
 import importlib
 import importlib.util
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import PyTree
 
@@ -33,35 +33,25 @@ class BodyWorld(AbstractWorldConfig):
     """Bring observations to mean 0 and variance 1."""
     normalize_reward: bool = True
     """Learn from rewards in units of their returns' spread."""
+    run_settings: ClassVar[RunSettings] = {
+        "ppo": PPO(rollout_length=64, learning_rate=1e-3, entropy_coefficient=0.003),
+        "total_steps": 2_000_000,
+        "num_envs": 128,
+    }
+    has_shaped_reward = False
+    threshold = 50
 
     @property
     def title(self) -> str:
         return f"{self.model}-{self.task}"
 
     @property
-    def run_settings(self) -> RunSettings:
-        ppo = PPO(
-            rollout_length=64,
-            learning_rate=1e-3,
-            entropy_coefficient=0.003,
-        )
-        return {"ppo": ppo, "total_steps": 2_000_000, "num_envs": 128}
-
-    @property
     def has_images(self) -> bool:
-        return False
-
-    @property
-    def has_shaped_reward(self) -> bool:
         return False
 
     @property
     def optimum(self) -> float | None:
         return float(self.horizon) if self.title == "cartpole-balance" else None
-
-    @property
-    def threshold(self) -> float:
-        return 50
 
     def check(self) -> None:
         if importlib.util.find_spec("mujoco") is None:
@@ -86,7 +76,7 @@ class BodyWorld(AbstractWorldConfig):
 
 
 def _bodies() -> Any:
-    """The bodies, which import MuJoCo: only who asks for them waits for it.
+    """The bodies, imported on first use, since MuJoCo is slow to import.
 
     **Raises:** `UsageError` when a part of MuJoCo is missing.
     """

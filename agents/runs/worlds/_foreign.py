@@ -1,14 +1,14 @@
 """The worlds of other libraries: `--env.name jaxmarl:MPE_simple_spread_v3`.
 
-Another library becomes one more entry in `LIBRARIES`.
+A further library is one more entry in `LIBRARIES`.
 """
 
 import dataclasses
 import functools
 import importlib
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, final
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, final
 
 import equinox as eqx
 import jax
@@ -30,17 +30,15 @@ class Library:
 
     **Arguments:**
 
-    - `title`: what the library calls itself.
-    - `module`: what is imported of it.
-    - `adapter`: the function of `eqgrid.interop` that makes one of its environments ours.
-    - `names`: the names of its environments, asked of the module.
-    - `build`: from the module, a name and keyword arguments to an environment behind the adapter.
+    - `title`: its name for people.
+    - `module`: the module that is imported; `from_` and the name of its package is the adapter.
+    - `names`: from the module to the names of its environments.
+    - `build`: from the module, a name and keyword arguments to an adapted environment.
     - `horizon`: the steps of an episode, where its environments have no limit of their own.
     """
 
     title: str
     module: str
-    adapter: str
     names: Callable[[Any], Iterable[str]]
     build: Callable[[Any, str, dict[str, Any]], AbstractEnv]
     horizon: int | None = None
@@ -51,7 +49,7 @@ class Library:
         **Raises:** `UsageError` when it is not installed.
         """
         try:
-            getattr(interop, self.adapter)  # looks at versions, too
+            getattr(interop, f"from_{self.module.partition('.')[0]}")  # looks at versions, too
             return importlib.import_module(self.module)
         except ImportError as error:
             raise UsageError(str(error)) from error
@@ -67,38 +65,33 @@ LIBRARIES = {
     "jaxmarl": Library(
         "JaxMARL",
         "jaxmarl",
-        "from_jaxmarl",
         lambda jaxmarl: jaxmarl.registered_envs,
         _build_jaxmarl,
     ),
     "gymnax": Library(
         "gymnax",
         "gymnax",
-        "from_gymnax",
         lambda gymnax: gymnax.registered_envs,
         lambda gymnax, name, options: interop.from_gymnax(*gymnax.make(name, **options)),
     ),
     "jaxnasium": Library(
         "jaxnasium",
         "jaxnasium",
-        "from_jaxnasium",
         lambda jaxnasium: jaxnasium.registry.registered_envs,
         lambda jaxnasium, name, options: interop.from_jaxnasium(jaxnasium.make(name, **options)),
     ),
     "jumanji": Library(
         "jumanji",
         "jumanji",
-        "from_jumanji",
         lambda jumanji: sorted(jumanji.registered_environments()),
         lambda jumanji, name, options: interop.from_jumanji(jumanji.make(name, **options)),
     ),
     "brax": Library(
         "Brax",
         "brax.envs",
-        "from_brax",
         lambda envs: envs._envs,
         lambda envs, name, options: interop.from_brax(envs.get_environment(name, **options)),
-        horizon=1000,  # as long as brax.envs.create lets them last
+        horizon=1000,  # the default of brax.envs.create
     ),
 }
 """Every library, by what stands before the colon in the name of a world."""
@@ -109,24 +102,22 @@ class ForeignWorld(AbstractWorldConfig):
     """The environment of another library, and how an episode goes."""
 
     name: str
-    """The library, a colon, and what it calls the environment."""
+    """The library, a colon, and its name for the environment."""
     options: tuple[str, ...] = ()
     """Arguments for the library's own make, such as num_agents=5."""
     horizon: Horizon | None = None
-    """Cut episodes after so many steps; none: they last as long as they do there (Brax: 1000)."""
+    """Cut episodes after so many steps; none: as the library does (Brax: 1000)."""
     normalize_observation: bool = True
     """Bring observations to mean 0 and variance 1."""
     normalize_reward: bool = False
     """Learn from rewards in units of their returns' spread."""
+    # The scale of rewards is unknown, so critics predict standardised returns.
+    run_settings: ClassVar[RunSettings] = {"ppo": PPO(normalize_values=True)}
+    has_film = False
 
     @property
     def title(self) -> str:
         return self.name.partition(":")[2]
-
-    @property
-    def run_settings(self) -> RunSettings:
-        """Nothing in them depends on how large rewards are, which nobody knows here."""
-        return {"ppo": PPO(normalize_values=True)}
 
     @property
     def has_images(self) -> bool:
@@ -138,12 +129,8 @@ class ForeignWorld(AbstractWorldConfig):
         return jnp.issubdtype(self._made().observation.dtype, jnp.floating)
 
     @property
-    def has_shaped_reward(self) -> bool:
+    def has_shaped_reward(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return "shaped_reward" in self._made().info
-
-    @property
-    def has_film(self) -> bool:
-        return False
 
     def remarks(self) -> tuple[str, ...]:
         title, padded = self._library().title, getattr(self._made().world, "pad", False)
@@ -152,9 +139,6 @@ class ForeignWorld(AbstractWorldConfig):
 
     def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
         return {}
-
-    def draw(self, world: AbstractEnv, states: PyTree, scores: Sequence[float]) -> bytes:
-        raise NotImplementedError("Environments of other libraries are not drawn.")
 
     def check(self) -> None:
         self._made()
@@ -178,8 +162,8 @@ class ForeignWorld(AbstractWorldConfig):
 
 
 def foreign_world(name: str) -> ForeignWorld:
-    """The settings of an environment of another library that nobody has changed: real-valued
-    observations are normalised.
+    """The default settings of an environment of another library: real-valued observations are
+    normalised.
 
     **Raises:** `UsageError` when there is no such environment, or its library is not installed.
     """
@@ -190,7 +174,7 @@ def foreign_world(name: str) -> ForeignWorld:
 @final
 @dataclasses.dataclass(frozen=True)
 class _Made:
-    """An environment, what its agents see (the first array of it), and what is in its `info`."""
+    """An environment, the first array of its observation, and the entries of its `info`."""
 
     world: AbstractEnv
     observation: jax.ShapeDtypeStruct
@@ -199,7 +183,7 @@ class _Made:
 
 @functools.lru_cache(maxsize=16)
 def _make(library: Library, name: str, options: tuple[str, ...]) -> _Made:
-    """One and the same environment for the same words: another one would be compiled anew."""
+    """The environment of a name, built once: another object would be compiled again."""
     module = library.load()
     names = list(library.names(module))
     if name not in names:
@@ -216,7 +200,7 @@ def _make(library: Library, name: str, options: tuple[str, ...]) -> _Made:
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """A keyword argument: its value is read as in a settings file, and is a text otherwise."""
+    """A keyword argument, whose value is read as TOML, or else is a text."""
     key, equals, value = text.partition("=")
     if not equals or not key.isidentifier():
         raise UsageError(f"--env.options takes name=value, such as num_agents=5, but got {text!r}.")

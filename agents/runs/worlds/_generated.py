@@ -1,7 +1,8 @@
-"""Layouts that are drawn anew for every episode: their settings, as flags, and their worlds."""
+"""Worlds whose layouts may be drawn anew for every episode: their settings, as flags."""
 
+import abc
 import dataclasses
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import jax
 from msgspec import Meta
@@ -11,38 +12,48 @@ from eqgrid.envs.goals import GeneratedMazes
 from eqgrid.envs.overcooked import GeneratedKitchens
 from eqgrid.envs.rescue import GeneratedSites
 from eqgrid.grid import (
-    AbstractGenerator,
     GridWorld,
+    Layout,
     LayoutPool,
     RandomLayouts,
     SplitLayouts,
     draw_layouts,
 )
 
-from ._world_config import NumAgents
+from ._world_config import AbstractWorldConfig, NumAgents
 
-NAME = "generated"
-"""What `--env.layout` is told for layouts that are drawn."""
+GENERATED = "generated"
+"""The value of `--env.layout` for layouts that are drawn."""
 
 HELD_OUT = 256
-"""Layouts for evaluations, the same for every seed, none of which is met in training."""
+"""Layouts for evaluations, the same for every seed, none of which occurs in training."""
 
 _Pool: TypeAlias = Annotated[int, Meta(ge=0, le=2**20)]
 _Side: TypeAlias = Annotated[int, Meta(ge=3, le=127)]
 _Number: TypeAlias = Annotated[int, Meta(ge=0, le=1000)]
 _AtLeastOne: TypeAlias = Annotated[int, Meta(ge=1, le=100)]
 
+Generator: TypeAlias = GeneratedKitchens | GeneratedMazes | GeneratedSites
+
 
 @dataclasses.dataclass(frozen=True)
-class KitchenSettings:
-    """How kitchens are drawn, with --env.layout generated."""
+class GridSettings:
+    """The settings that all kinds of drawn layouts have."""
 
     pool: _Pool = 16_384
     """Layouts that are drawn for training; 0 draws a new one for every episode."""
-    height: _Side = 5
+    height: _Side = 9
     """Rows of the grid."""
     width: _Side = 9
     """Columns of the grid."""
+
+
+@dataclasses.dataclass(frozen=True)
+class KitchenSettings(GridSettings):
+    """How kitchens are drawn, with --env.layout generated."""
+
+    height: _Side = 5
+    """Rows of the grid."""
     smallest_height: _Side = 4
     """Rows of the smallest kitchen."""
     smallest_width: _Side = 5
@@ -82,15 +93,9 @@ class KitchenSettings:
 
 
 @dataclasses.dataclass(frozen=True)
-class MazeSettings:
+class MazeSettings(GridSettings):
     """How mazes are drawn, with --env.layout generated."""
 
-    pool: _Pool = 16_384
-    """Layouts that are drawn for training; 0 draws a new one for every episode."""
-    height: _Side = 9
-    """Rows of the grid."""
-    width: _Side = 9
-    """Columns of the grid."""
     loops: float = 0.3
     """Share of further doors that are open."""
 
@@ -100,15 +105,9 @@ class MazeSettings:
 
 
 @dataclasses.dataclass(frozen=True)
-class SiteSettings:
+class SiteSettings(GridSettings):
     """How sites are drawn, with --env.layout generated."""
 
-    pool: _Pool = 16_384
-    """Layouts that are drawn for training; 0 draws a new one for every episode."""
-    height: _Side = 9
-    """Rows of the grid."""
-    width: _Side = 9
-    """Columns of the grid."""
     num_agents: NumAgents = 2
     """How many rescuers there are."""
     loops: float = 0.3
@@ -142,26 +141,50 @@ class SiteSettings:
         )
 
 
-def with_drawn_layouts(
-    env: GridWorld, layouts: AbstractGenerator, pool: int, *, train: bool
-) -> RandomLayouts:
-    """A world with another layout in every episode.
+class AbstractDrawnWorld(AbstractWorldConfig):
+    """The settings of a world whose layout has a name, or is drawn anew for every episode."""
 
-    **Arguments:**
+    # A docstring of these fields would be the help of the flags in place of the worlds' own.
+    generated: Any  # a `GridSettings` with a method `build`
+    random_starts: float = 0.0
 
-    - `env`: the world.
-    - `layouts`: what draws the layouts.
-    - `pool`: how many are drawn before training; with 0, every episode draws a new one.
-    - `train`: whether it is for training, or for evaluations in layouts that are held out.
-    """
-    part = SplitLayouts(layouts, held_out=not train)
-    if train and pool == 0:
-        return RandomLayouts(env, part)
-    count = pool if train else HELD_OUT
-    return RandomLayouts(env, LayoutPool(draw_layouts(part, jax.random.key(0), count)))
+    @abc.abstractmethod
+    def build_in(self, layout: str | Layout, *, train: bool) -> GridWorld:
+        """The world in one layout.
 
+        **Raises:** `LayoutError` with one sentence.
+        """
 
-def check_generated(layout: str, settings: object) -> None:
-    """**Raises:** `UsageError` when settings are changed that nothing reads."""
-    if layout != NAME and settings != type(settings)():
-        raise UsageError(f"--env.generated.* says how layouts are drawn: add --env.layout {NAME}.")
+    @property
+    def has_slow_resets(self) -> bool:
+        return self.random_starts > 0 or (self.layout == GENERATED and self.generated.pool == 0)
+
+    def generator(self) -> Generator | None:
+        """What draws layouts, where the layout is `generated`.
+
+        **Raises:** `LayoutError` with one sentence.
+        """
+        return self.generated.build() if self.layout == GENERATED else None
+
+    def build(self, *, train: bool) -> GridWorld | RandomLayouts:
+        """The world in its layout; or with another one in every episode, drawn from those for
+        training or from those that are held out for evaluations.
+        """
+        if (layouts := self.generator()) is None:
+            return self.build_named(train=train)
+        world = self.build_in(layouts.example, train=train)
+        layouts = SplitLayouts(layouts, held_out=not train)
+        if train and self.generated.pool == 0:
+            return RandomLayouts(world, layouts)
+        count = self.generated.pool if train else HELD_OUT
+        return RandomLayouts(world, LayoutPool(draw_layouts(layouts, jax.random.key(0), count)))
+
+    def build_named(self, *, train: bool) -> GridWorld | RandomLayouts:
+        """The world in the layout that has a name."""
+        return self.build_in(self.layout, train=train)
+
+    def check(self) -> None:
+        if self.layout != GENERATED and self.generated != type(self.generated)():
+            raise UsageError(
+                f"--env.generated.* says how layouts are drawn: add --env.layout {GENERATED}."
+            )

@@ -1,4 +1,4 @@
-"""What every world of the command lines says of itself."""
+"""The interface that the settings of every world have."""
 
 import abc
 import dataclasses
@@ -11,7 +11,7 @@ from msgspec import Meta
 from agents import PPO
 from agents.runs.display._errors import UsageError
 from eqgrid import AbstractEnv
-from eqgrid.grid import AbstractGenerator, GridWorld, RandomLayouts
+from eqgrid.grid import GridWorld, RandomLayouts
 
 Horizon: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 """Length of an episode, in steps."""
@@ -20,7 +20,7 @@ Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 
 
 class RunSettings(TypedDict, total=False):
-    """Settings of a run that some world wants otherwise than `Config` has them."""
+    """Settings of a run whose defaults a world may replace."""
 
     ppo: PPO
     total_steps: int
@@ -31,26 +31,38 @@ class RunSettings(TypedDict, total=False):
 
 
 class AbstractWorldConfig(abc.ABC):
-    """Which world, and how an episode goes."""
+    """The settings of a world: which one it is, and how an episode goes.
+
+    What is the same for all settings of a world is a class attribute; what depends on them is a
+    property or a method.
+    """
 
     name: Any
     layout: Any
-    horizon: Any  # a number of steps, or none where that is up to the world
+    horizon: Any  # a number of steps, or None where the world itself ends its episodes
     observation: Any
     normalize_observation: bool
     normalize_reward: bool = False
     only_in_training: ClassVar[tuple[str, ...]] = ()
-    """The settings that evaluations know nothing of."""
+    """The settings that only training depends on."""
+    run_settings: ClassVar[RunSettings] = {}
+    """The defaults of a run in this world, where they are not those of `Experiment`."""
+    has_shaped_reward: ClassVar[bool] = True
+    """Whether there is a reward for steps towards the goal, which fades."""
+    has_film: ClassVar[bool] = True
+    """Whether an episode can be drawn."""
+    threshold: ClassVar[float] = 0.1
+    """The step between the return thresholds of `result.json`."""
 
     def as_judged(self) -> "AbstractWorldConfig":
-        """The same game, with the defaults of what only training knows."""
+        """The same settings, with the defaults of those that only training depends on."""
         own: Any = self
         defaults = {field.name: field.default for field in dataclasses.fields(own)}
         return dataclasses.replace(own, **{name: defaults[name] for name in self.only_in_training})
 
     @property
     def title(self) -> str:
-        """What a run is called by: the name of the layout, or what stands for it."""
+        """The name of the layout, or what stands for it; runs are named after it."""
         return self.layout
 
     @abc.abstractmethod
@@ -61,13 +73,8 @@ class AbstractWorldConfig(abc.ABC):
         """
 
     @property
-    def run_settings(self) -> RunSettings:
-        """The defaults of a run in this world, where they are not those of `Config`."""
-        return {}
-
-    @property
     def rules(self) -> str | None:
-        """Which of several sets of rules is played, where there are several."""
+        """The name of the rules, where the world has several sets of them."""
         return None
 
     @property
@@ -81,40 +88,18 @@ class AbstractWorldConfig(abc.ABC):
         return self.observation == "planes"
 
     @property
-    def has_shaped_reward(self) -> bool:
-        """Whether there is pay for steps towards the goal, which fades."""
-        return True
-
-    @property
-    def has_film(self) -> bool:
-        """Whether an episode can be drawn."""
-        return True
-
-    @property
     def has_slow_resets(self) -> bool:
-        """Whether resets cost much, and episodes end together."""
+        """Whether a reset is slow, so that it is better made only when an episode ends."""
         return False
 
     @property
     def optimum(self) -> float | None:
-        """The best return that is known."""
-        return None
-
-    @property
-    def threshold(self) -> float:
-        """The step between the return thresholds of `result.json`."""
-        return 0.1
-
-    def generator(self) -> AbstractGenerator | None:
-        """What draws layouts, where the layout is `generated`.
-
-        **Raises:** `ValueError` with one sentence.
-        """
+        """The best known return."""
         return None
 
     def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
-        """What is summed in every evaluated episode: the names of entries of `info`, and what the
-        log calls the numbers in each.
+        """What is summed in every evaluated episode: the names of entries of `info`, and the
+        columns of the log for the numbers in each.
         """
         assert isinstance(world, GridWorld | RandomLayouts)
         return {"events": tuple(f"event_{name}" for name in world.event_names)}
@@ -126,7 +111,7 @@ class AbstractWorldConfig(abc.ABC):
 
         - `world`: what `build` gave.
         - `states`: its states, which lead with a time axis.
-        - `scores`: what was earned before each state.
+        - `scores`: the return before each state.
         """
         assert isinstance(world, GridWorld | RandomLayouts)
         return world.render_episode(
@@ -140,19 +125,19 @@ class AbstractWorldConfig(abc.ABC):
         return {}
 
     def zero_shot(self) -> dict[str, RandomLayouts]:
-        """Worlds that were not trained in, by name, in which the final policy is judged, too."""
+        """Worlds outside of training, by name, in which the final policy is evaluated, too."""
         return {}
 
     def remarks(self) -> tuple[str, ...]:
-        """What a person is told before a run begins, a sentence each."""
+        """Sentences that are printed before a run begins."""
         return ()
 
     def obstacle(self) -> str | None:
-        """Says why nothing can be earned, if that is so."""
+        """The reason why no reward can be earned, if there is one."""
         return None
 
     def check(self) -> None:  # noqa: B027 (most worlds need none)
-        """**Raises:** `UsageError` for numbers that are out of range."""
+        """**Raises:** `UsageError` when the settings cannot go together."""
 
 
 def files_among(layouts: Iterable[str], names: Container[str]) -> tuple[str, ...]:
@@ -163,11 +148,11 @@ def files_among(layouts: Iterable[str], names: Container[str]) -> tuple[str, ...
 def check_same_game(
     name: str, world: AbstractWorldConfig, other_name: str, other_world: AbstractWorldConfig
 ) -> None:
-    """Refuses a team that learned different games, in whatever layouts.
+    """Refuses a team whose policies were trained in different games; layouts may differ.
 
     **Arguments:**
 
-    - `name`, `other_name`: what a person calls the two who are to play together.
+    - `name`, `other_name`: what a person calls the two policies.
     - `world`, `other_world`: what each of them was trained in.
 
     **Raises:** `UsageError` when the worlds or their rules differ.
