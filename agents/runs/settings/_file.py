@@ -1,19 +1,17 @@
 """Settings files (TOML): the keys are the flags, the tables their prefixes."""
 
-import contextlib
 import dataclasses
 import difflib
-import math
 import reprlib
 import tomllib
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import msgspec
 import tomli_w
-from beartype.door import is_bearable
 
 from agents import Hyperparameter
 from agents.runs.display._errors import UsageError, reason
@@ -21,19 +19,18 @@ from agents.runs.worlds._worlds import WORLDS, AbstractWorldConfig, Kitchen, def
 from eqgrid import MAX_TEXT_BYTES, read_regular_text
 
 from ._experiment import Experiment, default_settings
-from ._limits import check_limits as check_limits
 from ._page import SHIPPED, command_of, file_of, is_shipped, page
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Experiment)
 TUNED = "tuned"
 _PAGE = "page"
-"""What settings files call the page that wrote them, where it is none of eqgrid's."""
+"""The key for the page that wrote a settings file, where it is none of eqgrid's."""
 _NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
 _NOT_IN_FILE += ("sweep", "sweep_index", "distributed")
 _COMMON = {"env", "ppo", "partners", "seed", "total_steps", "num_envs", "eval_every"}
 _MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
-"""Of a `config.toml`, which has all settings, and stages in more words than their own file."""
+"""Limit for a `config.toml`, which has all settings and the stages of a curriculum."""
 
 
 def load(path: Path, experiment: type[E]) -> E:
@@ -42,7 +39,7 @@ def load(path: Path, experiment: type[E]) -> E:
     **Arguments:**
 
     - `path`: the file.
-    - `experiment`: who asks; a file that another algorithm wrote is refused.
+    - `experiment`: what is run; a file that another algorithm wrote is refused.
 
     **Raises:** `UsageError` when the file is missing, malformed or another algorithm's, or has an
     unknown key or a value of a wrong type.
@@ -52,9 +49,7 @@ def load(path: Path, experiment: type[E]) -> E:
         table = read_toml(path, _MAX_SETTINGS_BYTES)
         written_by = table.get("algorithm", own)
         if written_by != own and written_by not in SHIPPED:
-            raise UsageError(
-                f"has {reprlib.repr(written_by)} for 'algorithm', which must be {own!r}."
-            )
+            raise _wrong("algorithm", written_by, repr(own))
         if written_by != own:
             raise UsageError(
                 f"is for {written_by}: use {command_of(page(written_by)).removeprefix('python ')}, "
@@ -66,8 +61,8 @@ def load(path: Path, experiment: type[E]) -> E:
 
 
 def is_written_by_a_run(path: Path) -> bool:
-    """Whether a file is what `dump` writes: every setting of a run, and nothing else. Of a page of
-    one's own, whose settings are not known, all those that every experiment has.
+    """Whether a file is what `dump` writes: every setting of a run, and nothing else. For a page of
+    one's own, whose settings are not known, whether it has those of every experiment.
     """
     try:
         table = read_toml(path, _MAX_SETTINGS_BYTES)
@@ -85,7 +80,9 @@ def is_written_by_a_run(path: Path) -> bool:
 def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
     """**Raises:** `UsageError` with half a sentence, to follow the name of the file."""
     try:
-        return tomllib.loads(_read_text(path, max_bytes))
+        return tomllib.loads(read_regular_text(path, max_bytes))
+    except OSError as error:
+        raise UsageError(f"cannot be read: {reason(error)}.") from error
     except RecursionError as error:
         raise UsageError("is nested too deeply.") from error
     except ValueError as error:
@@ -100,17 +97,18 @@ def config_from(table: dict[str, Any], experiment: type[E]) -> E:
     """
     about = ("algorithm", _PAGE, *(("config",) if table.get("config") == TUNED else ()))
     own = {key: value for key, value in table.items() if key not in about}
-    config = fill(default_settings(experiment, _world_in(own, experiment)), own, "")
+    world = _world_in(own, experiment().env)
+    config = fill(default_settings(experiment, world), own, "")
     return dataclasses.replace(config, config=Path(TUNED)) if "config" in about else config
 
 
 def world_from(table: dict[str, Any]) -> AbstractWorldConfig:
-    """The settings of the world in such a table, whatever else there is in it.
+    """The settings of the world in such a table; the rest of it is not read.
 
     **Raises:** as `config_from`.
     """
     own = table.get("env", {})
-    default = _world_in(table) or Kitchen()
+    default = _world_in(table, Kitchen())
     return fill(default, own, "env.") if isinstance(own, dict) else default
 
 
@@ -119,38 +117,23 @@ def page_of(table: Mapping[str, Any]) -> str | None:
     return table.get(_PAGE)
 
 
-def _world_in(
-    table: dict[str, Any], experiment: type[Experiment] | None = None
-) -> AbstractWorldConfig | None:
+def _world_in(table: dict[str, Any], default: AbstractWorldConfig) -> AbstractWorldConfig:
+    """The default settings of the world that a table names; `default` where it names none."""
     env = table.get("env")
-    name = env.get("name") if isinstance(env, dict) else None
-    if experiment is not None and name == experiment().env.name:
-        return None
-    if isinstance(name, str) and ":" in name:
-        with _half_a_sentence():
-            return default_world(name)
-    if name is not None and not (isinstance(name, str) and name in WORLDS):
-        raise UsageError(
-            f"has {reprlib.repr(name)} for 'env.name', which must be one of "
-            f"{', '.join(map(repr, WORLDS))}."
-        )
-    return None if name is None else default_world(name)
-
-
-@contextlib.contextmanager
-def _half_a_sentence() -> Iterator[None]:
-    """Around what says in a whole sentence why a settings file cannot be used."""
+    name = env.get("name", default.name) if isinstance(env, dict) else default.name
+    if name == default.name:
+        return default
+    if not isinstance(name, str) or (":" not in name and name not in WORLDS):
+        raise _wrong("env.name", name, f"one of {', '.join(map(repr, WORLDS))}")
     try:
-        yield
+        return default_world(name)
     except UsageError as error:
         raise UsageError(f"cannot be used: {error}") from error
 
 
-def _read_text(path: Path, max_bytes: int) -> str:
-    try:
-        return read_regular_text(path, max_bytes)
-    except OSError as error:
-        raise UsageError(f"cannot be read: {reason(error)}.") from error
+def _wrong(key: str, value: object, what: str) -> UsageError:
+    """Half a sentence for a value that a key of a settings file cannot have."""
+    return UsageError(f"has {reprlib.repr(value)} for {key!r}, which must be {what}.")
 
 
 def fill(default: T, table: dict[str, Any], prefix: str) -> T:
@@ -160,65 +143,57 @@ def fill(default: T, table: dict[str, Any], prefix: str) -> T:
 
     - `default`: a dataclass.
     - `table`: values by the names of fields; a table for a field that is a dataclass.
-    - `prefix`: what the table is called in the file, with a dot behind it.
+    - `prefix`: the name of the table in the file, followed by a dot.
 
     **Raises:** `UsageError` with half a sentence for an unknown key or a value of a wrong type.
     """
-    return _fill(default, table, prefix)
-
-
-def _fill(default: Any, table: dict[str, Any], prefix: str) -> Any:
-    hints = typing.get_type_hints(type(default))
-    names = [field.name for field in dataclasses.fields(default) if field.name not in _NOT_IN_FILE]
-    changes = {}
+    config: Any = default
+    hints = typing.get_type_hints(type(config))
+    names = [field.name for field in dataclasses.fields(config) if field.name not in _NOT_IN_FILE]
+    changes: dict[str, Any] = {}
     for key, value in table.items():
         if key not in names:
             near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
             known = f"did you mean {prefix + near[0]!r}?" if near else f"known: {', '.join(names)}."
             raise UsageError(f"has an unknown key {reprlib.repr(prefix + key)}; {known}")
-        old = getattr(default, key)
-        hint = float if hints[key] == Hyperparameter else hints[key]
-        if dataclasses.is_dataclass(old) and isinstance(value, dict):
-            changes[key] = _fill(old, value, f"{prefix}{key}.")
-            continue
-        if hint in (float, float | None) and type(value) is int:
-            value = float(value) if abs(value) < 10**300 else math.inf
-        if typing.get_origin(hint) is tuple and isinstance(value, list):
-            value = tuple(value)
-        if not is_bearable(value, hint) or (hint is int and type(value) is bool):
-            raise UsageError(
-                f"has {reprlib.repr(table[key])} for {prefix + key!r}, which must be "
-                f"{_type_name(hint)}."
-            )
-        changes[key] = value
-    return _rebuild(default, changes)
-
-
-def _rebuild(default: Any, changes: dict[str, Any]) -> Any:
+        old = getattr(config, key)
+        nested = dataclasses.is_dataclass(old)
+        hint = dict if nested else float if hints[key] == Hyperparameter else hints[key]
+        try:
+            changes[key] = msgspec.convert(value, hint)
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:
+            raise _wrong(prefix + key, value, _type_name(hint)) from error
+        if nested:
+            changes[key] = fill(old, changes[key], f"{prefix}{key}.")
     try:
-        return dataclasses.replace(default, **changes)
+        return dataclasses.replace(config, **changes)
     except ValueError as error:
         raise UsageError(f"cannot be used: {error}") from error
 
 
 def _type_name(hint: Any) -> str:
-    """What a value of a settings file must be, in words; TOML has none for `None`."""
+    """A type in words; `None` is left out, since TOML has no word for it."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if dataclasses.is_dataclass(hint) or hint is AbstractWorldConfig or origin is dict:
-        return "a table"
     if origin is Literal:
         return "one of " * (len(args) > 1) + ", ".join(map(repr, args))
     if origin is tuple:
         return f"a list, of which each entry is {_type_name(args[0])}"
     if origin in (typing.Union, types.UnionType):
         return " or ".join(_type_name(arg) for arg in args if arg is not type(None))
-    return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}.get(
-        hint, str(hint)
-    )
+    return _TYPE_NAMES.get(origin or hint, str(hint))
+
+
+_TYPE_NAMES: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    dict: "a table",
+}
 
 
 def _in_toml(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The fields of a dataclass that a file can hold: all but none, and functions of a page."""
+    """The fields of a dataclass that a file can hold: all but `None` and functions."""
     return {name: value for name, value in fields if value is not None and not callable(value)}
 
 
