@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agents.runs._shipped import shipped
-from agents.runs.display._errors import UsageError
+from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.display._loggers import check_installed
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen, default_world
 from eqgrid.envs.overcooked import REFERENCE_NAMES
@@ -13,20 +13,18 @@ from eqgrid.envs.overcooked import REFERENCE_NAMES
 from ._experiment import Experiment, default_settings
 from ._file import TUNED, load
 from ._flags import cli, value_after
-from ._limits import LARGEST_SEED, check_limits as check_limits, flags
+from ._limits import LARGEST_SEED, check_limits, flags
 from ._page import command_of
 
 E = TypeVar("E", bound=Experiment)
 
 CONFIGS = shipped("configs")
-"""Settings that were found for a kitchen, a file for each, which `--config tuned` asks for."""
+"""The files for `--config tuned`: settings that were tuned for one kitchen each."""
 _LARGEST_COUNT = 2**31 - 1
 OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience", "--max-kl")
 OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "--devices")
 OF_THE_PROCESS += ("--distributed",)
-"""What may change when a run goes on: where it ends, and what is kept of it."""
-_WITHOUT_CANDIDATES = ("--curriculum", "--sweep", "--devices", "--distributed")
-"""What has no candidates."""
+"""The flags that may change when a run goes on: where it ends, and what is kept of it."""
 
 
 def parse(experiment: type[E], args: Sequence[str]) -> E:
@@ -35,14 +33,14 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
     **Raises:** `UsageError` with one sentence for what is unknown, malformed or out of range.
     """
     named, run = value_after("--config", args), value_after("--resume", args)
-    default = default_settings(experiment, _world(experiment, value_after("--env.name", args)))
-    # A first look, for the files with settings: what else is wrong will be said by the second.
-    if named == TUNED:
-        default = load(_tuned(experiment, args), experiment)
-    elif named is not None:
-        default = load(Path(named), experiment)
     if run is not None:
         default = load(Path(run) / "config.toml", experiment)
+    elif named is not None:
+        path = _tuned(experiment, args) if named == TUNED else Path(named)
+        default = load(path, experiment)
+    else:
+        world = _world(experiment, value_after("--env.name", args))
+        default = default_settings(experiment, world)
     config = cli(default, args, command_of(experiment), experiment.__doc__ or "")
     check(config)
     if run is not None:
@@ -51,7 +49,7 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
 
 
 def _tuned(experiment: type[Experiment], args: Sequence[str]) -> Path:
-    """The file with the settings that were found for the kitchen that a command line names.
+    """The file with the settings that were tuned for the kitchen of a command line.
 
     **Raises:** `UsageError` when there is none.
     """
@@ -68,17 +66,17 @@ def _tuned(experiment: type[Experiment], args: Sequence[str]) -> Path:
     return found[name]
 
 
-def _world(experiment: type[Experiment], name: str | None) -> AbstractWorldConfig | None:
-    """The world of a name, which may be that of the page itself; nothing where none is named.
+def _world(experiment: type[Experiment], name: str | None) -> AbstractWorldConfig:
+    """The default settings of the world of a name, or of the page's own world.
 
     **Raises:** `UsageError` when there is no such world.
     """
-    known = name is None or name == experiment().env.name
-    return None if known else default_world(name)
+    own = experiment().env
+    return own if name in (None, own.name) else default_world(name)
 
 
 def changed_by_world(config: Experiment) -> str:
-    """The defaults that the world of a run has of its own, as flags, as far as it keeps to them."""
+    """The defaults of a run that its world replaces, as flags; without those that were changed."""
     plain = dict(flags(type(config)(env=config.env)))
     own = dict(flags(default_settings(type(config), config.env)))
     now = dict(flags(config))
@@ -87,7 +85,7 @@ def changed_by_world(config: Experiment) -> str:
 
 
 def _check_resumed(before: Experiment, config: Experiment) -> None:
-    """Refuses what would make another run of it. Only its length may change."""
+    """Refuses settings that a run that goes on cannot change."""
     halved = 2 * before.candidate_steps > before.total_steps
     if before.candidates > 1 and halved and config.total_steps != before.total_steps:
         raise UsageError(
@@ -110,20 +108,15 @@ def check(config: Experiment) -> None:
     check_installed(config.log)
     config.env.check()
     config.partners.check()
-    try:
+    with as_usage_error():
         config.check()
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    try:
-        config.env.title.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise UsageError(
-            f"--env.layout {config.env.title!r} cannot be stored, since its name is no UTF-8: "
-            "rename the file."
-        ) from error
     _check_counts(config)
-    _check_candidates(config)
-    _check_many(config)
+    if config.candidates > 1 and config.resume is None:  # more devices may be given to go on
+        _check_candidates(config)
+    if config.sweep_index is not None and config.sweep is None:
+        raise UsageError("--sweep.index is a point of a sweep: add --sweep FILE.toml.")
+    if config.num_seeds > 1 or config.sweep is not None:
+        _check_many(config)
     if config.distributed and config.devices not in (1, "all"):
         raise UsageError(
             "--distributed trains on all devices of all processes: leave out --devices, or say "
@@ -132,26 +125,20 @@ def check(config: Experiment) -> None:
 
 
 def _check_candidates(config: Experiment) -> None:
-    """Refuses candidates where they are not supported. A resumed run may have more devices."""
-    if config.candidates == 1 or config.resume is not None:
-        return
-    others = (
-        config.curriculum is not None or bool(config.stage),
-        config.sweep is not None,
-        config.devices != 1,
-        config.distributed,
-    )
-    for flag, given in zip(_WITHOUT_CANDIDATES, others, strict=True):
+    """Refuses candidates where they are not supported."""
+    others = {
+        "--curriculum": config.curriculum is not None or bool(config.stage),
+        "--sweep": config.sweep is not None,
+        "--devices": config.devices != 1,
+        "--distributed": config.distributed,
+    }
+    for flag, given in others.items():
         if given:
             raise UsageError(f"--candidates cannot be given with {flag}: leave one of them out.")
 
 
 def _check_many(config: Experiment) -> None:
     """Refuses what is not supported where many runs are trained together."""
-    if config.sweep_index is not None and config.sweep is None:
-        raise UsageError("--sweep.index is a point of a sweep: add --sweep FILE.toml.")
-    if config.num_seeds == 1 and config.sweep is None:
-        return
     flag = "--num-seeds" if config.sweep is None else "--sweep"
     if config.sweep is not None and config.num_seeds > 1:
         raise UsageError("--num-seeds cannot be given with --sweep: add a list of seeds to it.")

@@ -1,4 +1,4 @@
-"""Command lines: flags from the fields of a dataclass, and one sentence for what is wrong."""
+"""Command lines: flags from the fields of a dataclass, and errors of one sentence."""
 
 import contextlib
 import io
@@ -14,13 +14,13 @@ import tyro.constructors
 from agents import Hyperparameter
 from agents.runs.display._errors import UsageError
 
-from ._limits import check_limits as check_limits
+from ._limits import check_limits
 
 T = TypeVar("T")
 
 
 def value_after(flag: str, args: Sequence[str]) -> str | None:
-    """What a command line says for a flag, if anything."""
+    """The value of a flag on a command line, if there is one."""
     found = None  # as with every flag, the last one counts
     for i, arg in enumerate(args):
         if arg == flag and i + 1 < len(args):
@@ -50,7 +50,7 @@ def _hyperparameter(
 
 
 def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
-    """`tyro.cli`, with its box of an error made one sentence.
+    """`tyro.cli`, whose box with an error becomes one sentence.
 
     **Raises:** `UsageError`.
     """
@@ -84,7 +84,7 @@ def _check_paths(kind: type, args: Sequence[str]) -> None:
 
 
 def _must_be(found: re.Match[str]) -> str:
-    """For a flag that takes values of several kinds, such as `{None}|FLOAT` or `INT|{all}`."""
+    """The sentence for a flag with values of several types, such as `{None}|FLOAT`."""
     flag, kinds, value = found.groups()
     kinds = sorted(kinds.split("|"), key=lambda kind: kind == "{None}")  # it comes last
     words = [_KINDS.get(kind, kind.strip("{}")) for kind in kinds]
@@ -105,7 +105,7 @@ _PLAIN_WORDS: tuple[tuple[str, Any], ...] = (
 
 
 def _one_sentence(box: str) -> str:
-    # The box is drawn with lines or, where a terminal knows ASCII alone, with dashes and bars.
+    # The box is drawn with lines or, where a terminal has ASCII alone, with dashes and bars.
     lines = [line.strip(" │╭╮╰╯|+") for line in box.splitlines()]
     parts = re.split(r" ?[─-]{5,} ?", " ".join(line for line in lines[1:] if line))
     parts = [part for part in parts if part]
@@ -114,13 +114,10 @@ def _one_sentence(box: str) -> str:
         sentence, found = re.subn(pattern, plain, sentence)
         if found:
             return f"{sentence}."
-    near = re.findall(r"--[\w.-]+", parts[1]) if "Perhaps" in "".join(parts[1:2]) else []
-    hint = (
-        f"; did you mean {' or '.join(dict.fromkeys(near))}?"
-        if near
-        else "; --help lists all flags."
-    )
-    return sentence + hint
+    if len(parts) > 1 and parts[1].startswith("Perhaps"):
+        near = dict.fromkeys(re.findall(r"--[\w.-]+", parts[1]))
+        return f"{sentence}; did you mean {' or '.join(near)}?"
+    return f"{sentence}; --help lists all flags."
 
 
 def read_flags(default: T, args: Sequence[str], page: str) -> T:
@@ -129,7 +126,7 @@ def read_flags(default: T, args: Sequence[str], page: str) -> T:
     **Arguments:**
 
     - `default`: the settings that no flag changes; the docstring of their class describes the page.
-    - `args`: what was typed.
+    - `args`: the command line.
     - `page`: the path of the page, such as `experiments/report.py`.
 
     **Raises:** `UsageError` with one sentence for what is unknown, malformed or out of range.

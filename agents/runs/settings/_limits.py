@@ -1,4 +1,4 @@
-"""Ranges of settings, which stand on their fields: `Annotated[int, Meta(ge=1, le=1024)]`."""
+"""Ranges of settings, in the annotations of their fields: `Annotated[int, Meta(ge=1, le=1024)]`."""
 
 import dataclasses
 import operator
@@ -12,7 +12,7 @@ from msgspec import Meta
 from agents.runs.display._errors import UsageError
 
 LARGEST_SEED = 2**32 - 1
-"""What a jax key holds."""
+"""The largest seed of a JAX key."""
 Seed: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST_SEED)]
 _SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of 32 bits
 _DEFAULTS = {int: Meta(ge=-(2**31), le=2**31 - 1), float: Meta()}
@@ -56,7 +56,7 @@ def flags(config: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _ranges(hint: Any) -> Iterator[Meta]:
-    """What the annotation of a field says of its range, or of those of its entries."""
+    """The ranges in the annotation of a field, or in that of its entries."""
     for part in typing.get_args(hint):
         if isinstance(part, Meta):
             yield part
