@@ -2,7 +2,7 @@
 
 python experiments/body.py --env.model biped
 
-This page is the whole experiment: its settings, the world with its wrappers, and the networks.
+This page is the whole experiment: its settings, the world with its wrappers, the networks, and PPO.
 Change anything here; folders, checkpoints, --resume, many seeds, sweeps, loggers and films come
 with `run_experiment`.
 """
@@ -15,7 +15,7 @@ from typing import Annotated
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
-from agents import MLP, ActorCritic, LocalObservation, Precision, actor_critic
+from agents import MLP, PPO, ActorCritic, LocalObservation, Precision, actor_critic, gae
 from agents.runs import AbstractWorldConfig, BodyWorld, Experiment, run_experiment
 from eqgrid import (
     AbstractEnv,
@@ -43,7 +43,7 @@ class Body(Experiment):
     precision: Precision = "float32"
     """What hidden layers compute with; bfloat16 is for accelerators."""
     time_left: bool = False
-    """Tell the body the share of the episode that is left."""
+    """Append the share of the episode that is left to observations."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
         return AppendTimeLeft(world, self.env.horizon) if self.time_left else world
@@ -65,6 +65,10 @@ class Body(Experiment):
     def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
         network = functools.partial(MLP, width=self.width, precision=self.precision)
         return actor_critic(env, key, network=network, view=LocalObservation())
+
+    def learner(self) -> PPO:
+        # The numbers of PPO are flags; how advantages are estimated is a function.
+        return dataclasses.replace(self.ppo, advantage=gae)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 python experiments/ippo.py --env.layout cramped
 
-This page is the whole experiment: its settings, the world with its wrappers, the networks and what
-critics are shown. Change anything here; folders, checkpoints, --resume, many seeds, sweeps, loggers
-and films come with `run_experiment`.
+This page is the whole experiment: its settings, the world with its wrappers, the networks, what
+critics see, and PPO. Change anything here; folders, checkpoints, --resume, many seeds, sweeps,
+loggers and films come with `run_experiment`.
 """
 
 import dataclasses
@@ -15,7 +15,17 @@ from typing import Annotated, Literal
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
-from agents import CNN, GRU, MLP, ActorCritic, LocalObservation, Precision, actor_critic
+from agents import (
+    CNN,
+    GRU,
+    MLP,
+    PPO,
+    ActorCritic,
+    LocalObservation,
+    Precision,
+    actor_critic,
+    gae,
+)
 from agents.runs import Experiment, run_experiment
 from eqgrid import (
     AbstractEnv,
@@ -50,9 +60,9 @@ class IPPO(Experiment):
     precision: Precision = "float32"
     """What hidden layers compute with; bfloat16 is for accelerators."""
     agent_id: bool = False
-    """Tell each agent which one it is."""
+    """Append the agent's number, one-hot, to its observation."""
     time_left: bool = False
-    """Tell agents the share of the episode that is left."""
+    """Append the share of the episode that is left to observations."""
     shaping: Annotated[float, Meta(ge=0)] = 1.0
     """Weight of the shaped reward at the start."""
     shaping_steps: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 2_000_000
@@ -89,6 +99,10 @@ class IPPO(Experiment):
             network = functools.partial(GRU, width=self.width, encoder=network)
         shared = self.parameters == "shared"
         return actor_critic(env, key, network=network, view=LocalObservation(), shared=shared)
+
+    def learner(self) -> PPO:
+        # The numbers of PPO are flags; how advantages are estimated is a function.
+        return dataclasses.replace(self.ppo, advantage=gae)
 
     def check(self) -> None:
         for name in ("shaping", "shaping_steps"):

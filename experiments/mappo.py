@@ -1,11 +1,11 @@
-"""Multi-agent PPO (Yu et al. 2022): a critic sees what all agents see, its own agent first, or the
-state of the world.
+"""Multi-agent PPO (Yu et al. 2022): a critic sees the observations of all agents, its own first, or
+the state of the world.
 
 python experiments/mappo.py --env.layout cramped
 
-This page is the whole experiment: its settings, the world with its wrappers, the networks and what
-critics are shown. Change anything here; folders, checkpoints, --resume, many seeds, sweeps, loggers
-and films come with `run_experiment`.
+This page is the whole experiment: its settings, the world with its wrappers, the networks, what
+critics see, and PPO. Change anything here; folders, checkpoints, --resume, many seeds, sweeps,
+loggers and films come with `run_experiment`.
 """
 
 import dataclasses
@@ -20,11 +20,13 @@ from agents import (
     CNN,
     GRU,
     MLP,
+    PPO,
     ActorCritic,
     GlobalState,
     JointObservation,
     Precision,
     actor_critic,
+    gae,
 )
 from agents.runs import Experiment, run_experiment
 from eqgrid import (
@@ -61,11 +63,11 @@ class MAPPO(Experiment):
     precision: Precision = "float32"
     """What hidden layers compute with; bfloat16 is for accelerators."""
     critic: Literal["joint", "state"] = "joint"
-    """Critics see what all agents see, or the state of the world."""
+    """Critics see the observations of all agents, or the state of the world."""
     agent_id: bool = False
-    """Tell each agent which one it is."""
+    """Append the agent's number, one-hot, to its observation."""
     time_left: bool = False
-    """Tell agents the share of the episode that is left."""
+    """Append the share of the episode that is left to observations."""
     shaping: Annotated[float, Meta(ge=0)] = 1.0
     """Weight of the shaped reward at the start."""
     shaping_steps: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 2_000_000
@@ -77,7 +79,7 @@ class MAPPO(Experiment):
         return AppendAgentId(world) if self.agent_id else world
 
     def with_state(self, world: AbstractEnv) -> AbstractEnv:
-        """The world with its state beside what agents see, where critics are shown it."""
+        """The world with its state beside the observations, where critics see it."""
         if self.critic == "joint":
             return world
         if not isinstance(world, GridWorld | RandomLayouts):
@@ -112,6 +114,10 @@ class MAPPO(Experiment):
         shared = self.parameters == "shared"
         view = JointObservation() if self.critic == "joint" else GlobalState()
         return actor_critic(env, key, network=network, view=view, shared=shared)
+
+    def learner(self) -> PPO:
+        # The numbers of PPO are flags; how advantages are estimated is a function.
+        return dataclasses.replace(self.ppo, advantage=gae)
 
     def check(self) -> None:
         for name in ("shaping", "shaping_steps"):

@@ -105,13 +105,7 @@ CHANGES = {
     ),
     "another network": (NETWORK, "network=network,", "network=Linear,"),
     "another critic input": (CRITIC_INPUT, "view=LocalObservation()", "view=Others()"),
-    "another advantage": (
-        LEARNER,
-        "    def check(self)",
-        "    def learner(self):\n"
-        "        return dataclasses.replace(self.ppo, advantage=monte_carlo)\n\n"
-        "    def check(self)",
-    ),
+    "another advantage": (LEARNER, "advantage=gae", "advantage=monte_carlo"),
 }
 """What is defined in a copy, and a line of the page with what takes its place."""
 

@@ -1,4 +1,4 @@
-"""What an experiment is: settings, and methods that build the parts of a run from them."""
+"""An experiment: settings, and methods that build the parts of a run from them."""
 
 import abc
 import dataclasses
@@ -26,16 +26,16 @@ _Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 
 @dataclasses.dataclass(frozen=True)
 class Experiment(abc.ABC):
-    """The settings that every experiment has, which are its flags, and what it builds from them.
+    """The settings of an experiment, which are its flags, and the parts that it builds from them.
 
-    A page such as `experiments/ippo.py` is one: it adds settings of its own as fields, and says in
-    methods which world, wrappers and networks they stand for. `run_experiment` does the rest.
+    A page such as `experiments/ippo.py` is a subclass: it adds settings of its own as fields, and
+    methods that build the environments, the networks and the learner. `run_experiment` runs it.
     """
 
     algorithm: ClassVar[str]
     """Its name, for people and for files."""
     in_one_program: ClassVar[tuple[str, ...]] = ()
-    """Real or whole numbers that are arrays of the training environments: runs that differ in
+    """Settings that are numbers in the arrays of the training environments: runs that differ in
     nothing else are trained by one compiled program, and each stage of a curriculum may have its
     own."""
 
@@ -99,7 +99,7 @@ class Experiment(abc.ABC):
 
     @abc.abstractmethod
     def observe(self, world: AbstractEnv) -> AbstractEnv:
-        """The world as agents see it, without anything that only critics are shown."""
+        """The world with the observations of agents, without what only critics see."""
 
     @abc.abstractmethod
     def train_env(self) -> AbstractVectorEnv:
@@ -112,7 +112,7 @@ class Experiment(abc.ABC):
     def eval_env(
         self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
     ) -> AbstractVectorEnv:
-        """The environments of evaluations, with nothing but the reward of the game.
+        """The environments of evaluations, with the reward of the game alone.
 
         **Arguments:**
 
@@ -123,10 +123,10 @@ class Experiment(abc.ABC):
 
     @abc.abstractmethod
     def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
-        """Draws the networks of actor and critic, and says what the critic is shown."""
+        """The networks of actor and critic, drawn anew, and what the critic sees."""
 
     def learner(self) -> PPO:
-        """The algorithm: PPO as the settings say, unless a page replaces parts of it."""
+        """The algorithm: PPO with the settings of the run; a page may replace parts of it."""
         return self.ppo
 
     def check(self) -> None:  # noqa: B027 (most pages need none)
@@ -142,8 +142,8 @@ def default_settings(experiment: type[E], env: AbstractWorldConfig | None = None
     **Arguments:**
 
     - `experiment`: what is run.
-    - `env`: in which world, if not in the one that it has by default. What the world has defaults
-        for that the experiment does not know is left out.
+    - `env`: the world, if not the default one of the experiment. Its `run_settings` replace the
+        experiment's defaults, where the experiment has such a setting.
     """
     world: Any = experiment().env if env is None else env
     names = {field.name for field in dataclasses.fields(experiment)}

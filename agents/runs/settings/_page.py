@@ -30,7 +30,7 @@ def page(algorithm: str) -> type[Experiment]:
 
 
 def load_page(path: Path) -> type[Experiment]:
-    """The experiment of a page of one's own. Its code is run, so only a person may name it.
+    """The experiment of a page of one's own. Its code is run, so a file must never name it.
 
     **Raises:** `UsageError` when there is no such file, or it does not define one experiment.
     """
@@ -66,8 +66,8 @@ def file_of(experiment: type[Experiment]) -> Path:
 
 
 def is_shipped(experiment: type[Experiment]) -> bool:
-    """Whether its page is one of eqgrid's or an exact copy, so that other programs can build its
-    parts again without being given the page.
+    """Whether its page is one of eqgrid's or an exact copy, so that its parts can be built again
+    without the page.
     """
     if experiment.algorithm not in SHIPPED:
         return False
@@ -76,7 +76,7 @@ def is_shipped(experiment: type[Experiment]) -> bool:
 
 
 def command_of(experiment: type[Experiment]) -> str:
-    """How a person runs its page."""
+    """The command that runs its page."""
     path = file_of(experiment)
     if path.parent.name == "pages" and is_shipped(experiment):
         return f"eqgrid-{experiment.algorithm}"

@@ -13,16 +13,16 @@ from eqgrid import AbstractEnv, OneOf, WithPartner
 
 @dataclasses.dataclass(frozen=True)
 class PartnerSettings:
-    """With whom agents learn, beside themselves."""
+    """Partners that act for one of the agents in a share of the training episodes."""
 
     share: Share = 0.0
     """Share of training episodes in which a partner acts for one of the agents."""
     policies: tuple[str, ...] = ()
-    """Runs, whose checkpoints all count, or policy files; the agents themselves if none."""
+    """Runs, with all their checkpoints, or policy files; the agents themselves if none."""
     least_noise: Share = 0.0
     """Smallest share of a partner's actions that are random."""
     most_noise: Share = 0.0
-    """Largest share; each episode draws one in between."""
+    """Largest share; every episode draws one between the two."""
 
     def check(self) -> None:
         """**Raises:** `UsageError` for settings that contradict one another, or that do nothing."""
@@ -44,7 +44,7 @@ class PartnerSettings:
 
         **Arguments:**
 
-        - `world`: as the agents are shown it, before any `NormalizeObservation`.
+        - `world`: with the observations of the agents, before any `NormalizeObservation`.
 
         **Raises:** `UsageError` when a policy does not fit into it, and `CheckpointError` when one
         cannot be read.
@@ -62,8 +62,8 @@ class PartnerSettings:
         )
 
     def found(self) -> "PartnerSettings":
-        """The same settings with the file of every policy that takes part in place of folders, so
-        that a run goes on with the very same ones.
+        """The same settings with the file of every policy in place of folders, so that a run that
+        goes on has the same partners.
 
         **Raises:** `CheckpointError` when there is none in a folder.
         """
@@ -81,7 +81,7 @@ class PartnerSettings:
 
 @dataclasses.dataclass(frozen=True)
 class GivenPartners(PartnerSettings):
-    """Partners that a program gives, one of whom takes part in every episode."""
+    """Partners from Python, one of whom takes part in every episode."""
 
     given: OneOf | None = None
 
@@ -90,8 +90,8 @@ class GivenPartners(PartnerSettings):
 
 
 def _files_of(path: Path) -> list[Path]:
-    """A policy file alone, or all checkpoints of a run, or of each of its seeds. Of those after
-    equally many steps, such as the best and the last one, one is taken.
+    """A policy file alone, or all checkpoints of a run, or of each of its seeds; one of those after
+    equally many steps, such as the best and the last one.
     """
     if not path.is_dir():
         return [find_policy(path)]
