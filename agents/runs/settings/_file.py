@@ -95,11 +95,13 @@ def config_from(table: dict[str, Any], experiment: type[E]) -> E:
 
     **Raises:** `UsageError` with half a sentence for an unknown key or a value of a wrong type.
     """
-    about = ("algorithm", _PAGE, *(("config",) if table.get("config") == TUNED else ()))
-    own = {key: value for key, value in table.items() if key not in about}
+    own = {key: value for key, value in table.items() if key not in ("algorithm", _PAGE)}
+    tuned = own.get("config") == TUNED
+    if tuned:
+        del own["config"]
     world = _world_in(own, experiment().env)
     config = fill(default_settings(experiment, world), own, "")
-    return dataclasses.replace(config, config=Path(TUNED)) if "config" in about else config
+    return dataclasses.replace(config, config=Path(TUNED)) if tuned else config
 
 
 def world_from(table: dict[str, Any]) -> AbstractWorldConfig:
