@@ -20,7 +20,7 @@ _LOG_STD_RANGE = (-5.0, 2.0)
 
 @runtime_checkable
 class ActionDistribution(Protocol):
-    """What a head makes: a PyTree that knows how likely a choice is. distrax has many."""
+    """A distribution of choices, as a PyTree, such as those of distrax."""
 
     def log_prob(self, value: Any, /) -> Any:
         """The logarithm of the probability, or of the density, of choices."""

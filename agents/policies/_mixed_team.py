@@ -1,15 +1,16 @@
-"""One team of several trained policies, to see how they play together."""
+"""One team of several trained policies, for cross-play."""
 
 from collections.abc import Sequence
 from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree, Shaped
+from jaxtyping import Array, Float
 
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork
 from ._trained_policy import TrainedPolicy
+from ._types import AgentArrays
 from ._views import LocalObservation
 
 
@@ -36,31 +37,28 @@ def mixed_team(policies: Sequence[TrainedPolicy]) -> ActorCritic:
             )
         if not eqx.tree_equal(policy.action_space, policies[0].action_space):
             raise ValueError("The policies of one team need the same actions, but they differ.")
-    unique: list[TrainedPolicy] = []
-    seats = []
-    for policy in policies:
-        number = next((i for i, known in enumerate(unique) if known is policy), len(unique))
-        unique += [policy] if number == len(unique) else []
-        seats.append(number)
-    actor = _MixedActor(num_agents=len(seats), policies=tuple(unique), seats=tuple(seats))
+    unique = list({id(policy): policy for policy in policies}.values())
+    numbers = {id(policy): number for number, policy in enumerate(unique)}
+    seats = tuple(numbers[id(policy)] for policy in policies)
+    actor = _MixedActor(num_agents=len(seats), policies=tuple(unique), seats=seats)
     critic = _NoCritic(num_agents=len(seats))
     return ActorCritic(actor, critic, LocalObservation(), policies[0].actor_critic.head)
 
 
 @final
 class _MixedActor(AbstractMultiAgentNetwork):
-    """The numbers that every agent chooses by, from the policy in its seat."""
+    """The outputs of every agent's own policy; `seats` has the number of its policy."""
 
     num_agents: int = eqx.field(static=True)
     policies: tuple[TrainedPolicy, ...]
     seats: tuple[int, ...] = eqx.field(static=True)
 
-    def initial_carry(self) -> PyTree[Shaped[Array, "agents ..."]]:
+    def initial_carry(self) -> AgentArrays:
         return tuple(policy.initial_carry() for policy in self.policies)
 
     def __call__(
-        self, x: PyTree[Shaped[Array, "agents ..."]], carry: PyTree[Shaped[Array, "agents ..."]]
-    ) -> tuple[Float[Array, "agents out"], PyTree[Shaped[Array, "agents ..."]]]:
+        self, x: AgentArrays, carry: AgentArrays
+    ) -> tuple[Float[Array, "agents out"], AgentArrays]:
         players = zip(self.policies, carry, strict=True)
         outputs = [policy.unmasked_outputs(x, c) for policy, c in players]
         chosen_by = jnp.stack([outputs[who][0][seat] for seat, who in enumerate(self.seats)])
@@ -69,14 +67,12 @@ class _MixedActor(AbstractMultiAgentNetwork):
 
 @final
 class _NoCritic(AbstractMultiAgentNetwork):
-    """Expects nothing."""
+    """Values that are 0."""
 
     num_agents: int = eqx.field(static=True)
 
     def initial_carry(self) -> None:
         return None
 
-    def __call__(
-        self, x: PyTree[Shaped[Array, "agents ..."]], carry: None
-    ) -> tuple[Float[Array, "agents out"], None]:
+    def __call__(self, x: AgentArrays, carry: None) -> tuple[Float[Array, "agents out"], None]:
         return jnp.zeros((self.num_agents, 1)), carry

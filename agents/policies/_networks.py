@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
+from ._types import Arrays, ArraysOverTime
+
 _HIDDEN_SCALE = math.sqrt(2)
 
 Precision: TypeAlias = Literal["float32", "bfloat16"]
@@ -18,16 +20,14 @@ Precision: TypeAlias = Literal["float32", "bfloat16"]
 
 
 class AbstractNetwork(eqx.Module):
-    """What one agent computes in one step. A feed-forward network's carry is `None`."""
+    """The network of one agent, for one step. A feed-forward network's carry is `None`."""
 
     @abc.abstractmethod
-    def initial_carry(self) -> PyTree[Shaped[Array, "..."]]:
+    def initial_carry(self) -> Arrays:
         """What the network remembers when an episode starts; `None` when it remembers nothing."""
 
     @abc.abstractmethod
-    def __call__(
-        self, x: PyTree[Shaped[Array, "..."]], carry: PyTree[Shaped[Array, "..."]]
-    ) -> tuple[Float[Array, " out"], PyTree[Shaped[Array, "..."]]]:
+    def __call__(self, x: Arrays, carry: Arrays) -> tuple[Float[Array, " out"], Arrays]:
         """Reads one input.
 
         **Arguments:**
@@ -39,10 +39,7 @@ class AbstractNetwork(eqx.Module):
         """
 
     def unroll(
-        self,
-        x: PyTree[Shaped[Array, "time ..."]],
-        carry: PyTree[Shaped[Array, "..."]],
-        start: Bool[Array, " time"],
+        self, x: ArraysOverTime, carry: Arrays, start: Bool[Array, " time"]
     ) -> Float[Array, "time out"]:
         """Reads a sequence of inputs, as PPO does with what it learns from.
 
@@ -53,7 +50,7 @@ class AbstractNetwork(eqx.Module):
 
         - `x`: what one agent sees, step by step.
         - `carry`: what the network remembers before the first step.
-        - `start`: where an episode starts: there the network forgets.
+        - `start`: where an episode starts: there the carry is reset.
 
         **Returns:** the outputs.
         """
@@ -62,29 +59,26 @@ class AbstractNetwork(eqx.Module):
 
 def unroll(
     step: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]],
-    initial_carry: PyTree[Shaped[Array, "..."]],
-    x: PyTree[Shaped[Array, "time ..."]],
-    carry: PyTree[Shaped[Array, "..."]],
+    initial_carry: Arrays,
+    x: ArraysOverTime,
+    carry: Arrays,
     start: Bool[Array, " time"],
-) -> PyTree[Shaped[Array, "time ..."]]:
+) -> ArraysOverTime:
     """The outputs of one step after the other, with the initial carry where an episode starts."""
     if carry is None:
         return jax.vmap(lambda seen: step(seen, None)[0])(x)
 
     def scan_step(carry: PyTree, now: tuple[PyTree, Bool[Array, ""]]) -> tuple[PyTree, PyTree]:
         seen, starts = now
-        output, carry = step(seen, begin_anew(initial_carry, carry, starts))
+        output, carry = step(seen, reset_carry(initial_carry, carry, starts))
         return carry, output
 
     return jax.lax.scan(scan_step, carry, (x, start))[1]
 
 
-def begin_anew(
-    initial_carry: PyTree[Shaped[Array, "..."]],
-    carry: PyTree[Shaped[Array, "..."]],
-    start: Bool[Array, "*batch"],
-) -> PyTree[Shaped[Array, "..."]]:
-    """The carry, with the initial one where an episode starts; its leaves lead with `batch`."""
+def reset_carry(initial_carry: Arrays, carry: Arrays, start: Bool[Array, "*batch"]) -> Arrays:
+    """The carry, with the initial one where an episode starts. Its leaves lead with the axes of
+    `start`."""
 
     def choose(initial: Shaped[Array, "..."], now: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
         mask = start.reshape(start.shape + (1,) * (now.ndim - start.ndim))

@@ -5,7 +5,7 @@ from typing import final
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from eqgrid import AbstractVectorEnv, split_mask
 
@@ -17,8 +17,9 @@ from ._heads import (
     head_for,
     mask_logits,
 )
-from ._networks import MLP, AbstractNetwork, begin_anew
+from ._networks import MLP, AbstractNetwork
 from ._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
+from ._types import AgentArrays, AgentArraysOverTime, Shapes
 from ._views import AbstractCriticInput, LocalObservation
 
 _ACTOR_SCALE = 0.01
@@ -44,7 +45,7 @@ class ActorCritic(eqx.Module):
     view: AbstractCriticInput
     head: AbstractActionHead = CategoricalHead()
 
-    def initial_carry(self) -> PyTree[Shaped[Array, "agents ..."]]:
+    def initial_carry(self) -> AgentArrays:
         """What the agents remember when an episode starts; `None` when they remember nothing."""
         return _join_carry(self.actor.initial_carry(), self.critic.initial_carry())
 
@@ -59,10 +60,8 @@ class ActorCritic(eqx.Module):
         return _remembers(self.critic)
 
     def __call__(
-        self,
-        observation: PyTree[Shaped[Array, "agents ..."]],
-        carry: PyTree[Shaped[Array, "agents ..."]],
-    ) -> tuple[ActionDistribution, Float[Array, " agents"], PyTree[Shaped[Array, "agents ..."]]]:
+        self, observation: AgentArrays, carry: AgentArrays
+    ) -> tuple[ActionDistribution, Float[Array, " agents"], AgentArrays]:
         """Takes one step.
 
         **Arguments:**
@@ -81,10 +80,7 @@ class ActorCritic(eqx.Module):
         return self.head.distribution(output), value[:, 0], _join_carry(actor_carry, critic_carry)
 
     def unroll(
-        self,
-        observation: PyTree[Shaped[Array, "time agents ..."]],
-        carry: PyTree[Shaped[Array, "agents ..."]],
-        start: Bool[Array, " time"],
+        self, observation: AgentArraysOverTime, carry: AgentArrays, start: Bool[Array, " time"]
     ) -> tuple[ActionDistribution, Float[Array, "time agents"]]:
         """Takes many steps.
 
@@ -92,7 +88,7 @@ class ActorCritic(eqx.Module):
 
         - `observation`: what every agent sees, step by step.
         - `carry`: what every agent remembers before the first step.
-        - `start`: where an episode starts: there they forget.
+        - `start`: where an episode starts: there the carry is reset.
 
         **Returns:** the distributions of the agents' choices, and their values.
         """
@@ -103,11 +99,7 @@ class ActorCritic(eqx.Module):
         output = jax.vmap(mask_logits)(output, action_mask)
         return jax.vmap(self.head.distribution)(output), value[..., 0]
 
-    def value(
-        self,
-        observation: PyTree[Shaped[Array, "agents ..."]],
-        carry: PyTree[Shaped[Array, "agents ..."]],
-    ) -> Float[Array, " agents"]:
+    def value(self, observation: AgentArrays, carry: AgentArrays) -> Float[Array, " agents"]:
         """What every agent expects to earn from here on, discounted."""
         seen, _ = split_mask(observation)
         value, _ = self.critic(self.view(seen), _split_carry(carry)[1])
@@ -155,25 +147,9 @@ def actor_critic(
     return ActorCritic(actor, critic, view, head)
 
 
-def reset_carry(
-    policy: ActorCritic, carry: PyTree[Shaped[Array, "..."]], start: Bool[Array, "..."]
-) -> PyTree[Shaped[Array, "..."]]:
-    """Forgets where an episode starts.
-
-    **Arguments:**
-
-    - `policy`: whose carry it is.
-    - `carry`: what the agents remember; leaves lead with `batch agents`.
-    - `start`: where an episode starts.
-
-    **Returns:** the carry with the initial carry in those places.
-    """
-    return begin_anew(policy.initial_carry(), carry, start)
-
-
 def _team(
     network: Callable[..., AbstractNetwork],
-    x: PyTree[jax.ShapeDtypeStruct],
+    x: Shapes,
     out_size: int,
     final_scale: float,
     shared: bool,

@@ -3,11 +3,12 @@
 from typing import final
 
 import equinox as eqx
-from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, PRNGKeyArray, Shaped
 
 from eqgrid import AbstractPartner, Seen
 
 from ._trained_policy import TrainedPolicy, choose_actions
+from ._types import AgentArrays
 
 
 @final
@@ -24,12 +25,12 @@ class PolicyPartner(AbstractPartner):
     policy: TrainedPolicy
     greedy: bool = eqx.field(static=True, default=False)
 
-    def initial_carry(self) -> PyTree[Shaped[Array, "agents ..."]]:
+    def initial_carry(self) -> AgentArrays:
         """The policy remembers something for every agent; only what its seat remembers counts."""
         return self.policy.initial_carry()
 
     def __call__(
-        self, seen: Seen, carry: PyTree[Shaped[Array, "agents ..."]], key: PRNGKeyArray
-    ) -> tuple[Shaped[Array, "..."], PyTree[Shaped[Array, "agents ..."]]]:
+        self, seen: Seen, carry: AgentArrays, key: PRNGKeyArray
+    ) -> tuple[Shaped[Array, "..."], AgentArrays]:
         output, carry = self.policy.outputs(seen.observation, carry)
         return choose_actions(self.policy, output, key, self.greedy)[seen.seat], carry

@@ -7,9 +7,10 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree, Shaped
+from jaxtyping import Array, Bool, Float
 
 from ._networks import AbstractNetwork, unroll
+from ._types import AgentArrays, AgentArraysOverTime
 
 
 class AbstractMultiAgentNetwork(eqx.Module):
@@ -18,23 +19,20 @@ class AbstractMultiAgentNetwork(eqx.Module):
     num_agents: eqx.AbstractVar[int]
 
     @abc.abstractmethod
-    def initial_carry(self) -> PyTree[Shaped[Array, "agents ..."]]:
+    def initial_carry(self) -> AgentArrays:
         """What the agents remember when an episode starts; `None` when they remember nothing."""
 
     @abc.abstractmethod
     def __call__(
-        self, x: PyTree[Shaped[Array, "agents ..."]], carry: PyTree[Shaped[Array, "agents ..."]]
-    ) -> tuple[Float[Array, "agents out"], PyTree[Shaped[Array, "agents ..."]]]:
+        self, x: AgentArrays, carry: AgentArrays
+    ) -> tuple[Float[Array, "agents out"], AgentArrays]:
         """Reads one input per agent.
 
         **Returns:** one output per agent, and what they remember next.
         """
 
     def unroll(
-        self,
-        x: PyTree[Shaped[Array, "time agents ..."]],
-        carry: PyTree[Shaped[Array, "agents ..."]],
-        start: Bool[Array, " time"],
+        self, x: AgentArraysOverTime, carry: AgentArrays, start: Bool[Array, " time"]
     ) -> Float[Array, "time agents out"]:
         """Reads a sequence of inputs, and forgets where an episode starts."""
         return unroll(self, self.initial_carry(), x, carry, start)
@@ -61,21 +59,18 @@ class SharedParameters(AbstractMultiAgentNetwork):
                 f"A team needs at least 1 agent, but got num_agents={self.num_agents}."
             )
 
-    def initial_carry(self) -> PyTree[Shaped[Array, "agents ..."]]:
+    def initial_carry(self) -> AgentArrays:
         return jax.tree.map(
             lambda x: jnp.broadcast_to(x, (self.num_agents, *x.shape)), self.network.initial_carry()
         )
 
     def __call__(
-        self, x: PyTree[Shaped[Array, "agents ..."]], carry: PyTree[Shaped[Array, "agents ..."]]
-    ) -> tuple[Float[Array, "agents out"], PyTree[Shaped[Array, "agents ..."]]]:
+        self, x: AgentArrays, carry: AgentArrays
+    ) -> tuple[Float[Array, "agents out"], AgentArrays]:
         return jax.vmap(self.network)(x, carry)
 
     def unroll(
-        self,
-        x: PyTree[Shaped[Array, "time agents ..."]],
-        carry: PyTree[Shaped[Array, "agents ..."]],
-        start: Bool[Array, " time"],
+        self, x: AgentArraysOverTime, carry: AgentArrays, start: Bool[Array, " time"]
     ) -> Float[Array, "time agents out"]:
         return jax.vmap(self.network.unroll, in_axes=(1, 0, None), out_axes=1)(x, carry, start)
 
@@ -103,19 +98,16 @@ class IndependentParameters(AbstractMultiAgentNetwork):
         self.networks = eqx.combine(stacked, rest[0])
         self.num_agents = len(networks)
 
-    def initial_carry(self) -> PyTree[Shaped[Array, "agents ..."]]:
+    def initial_carry(self) -> AgentArrays:
         return eqx.filter_vmap(type(self.networks).initial_carry)(self.networks)
 
     def __call__(
-        self, x: PyTree[Shaped[Array, "agents ..."]], carry: PyTree[Shaped[Array, "agents ..."]]
-    ) -> tuple[Float[Array, "agents out"], PyTree[Shaped[Array, "agents ..."]]]:
+        self, x: AgentArrays, carry: AgentArrays
+    ) -> tuple[Float[Array, "agents out"], AgentArrays]:
         return eqx.filter_vmap(type(self.networks).__call__)(self.networks, x, carry)
 
     def unroll(
-        self,
-        x: PyTree[Shaped[Array, "time agents ..."]],
-        carry: PyTree[Shaped[Array, "agents ..."]],
-        start: Bool[Array, " time"],
+        self, x: AgentArraysOverTime, carry: AgentArrays, start: Bool[Array, " time"]
     ) -> Float[Array, "time agents out"]:
         axes = (eqx.if_array(0), 1, 0, None)
         mapped = eqx.filter_vmap(type(self.networks).unroll, in_axes=axes, out_axes=1)

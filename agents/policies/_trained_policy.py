@@ -1,5 +1,6 @@
-"""A policy that is ready to act: parameters, frozen moments, and what it expects to be shown."""
+"""A policy that is ready to act: parameters, frozen moments, and the shapes of observations."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -19,7 +20,6 @@ from eqgrid import (
     ObservationAndState,
     RunningMoments,
     contains_wrapper,
-    iter_wrappers,
     map_observation,
     split_mask,
 )
@@ -27,6 +27,7 @@ from eqgrid import (
 from ._heads import mask_logits
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork, IndependentParameters
+from ._types import AgentArrays, Shapes
 from ._views import GlobalState
 
 
@@ -45,9 +46,7 @@ class Normalization(eqx.Module):
     epsilon: Float[Array, ""]
     clip: Float[Array, ""]
 
-    def __call__(
-        self, observation: PyTree[Shaped[Array, "agents ..."]], *, local: bool
-    ) -> PyTree[Shaped[Array, "agents ..."]]:
+    def __call__(self, observation: AgentArrays, *, local: bool) -> AgentArrays:
         """Normalises an observation of all agents.
 
         **Arguments:**
@@ -93,7 +92,7 @@ class TrainedPolicy(eqx.Module):
         self,
         actor_critic: ActorCritic,
         action_space: AbstractSpace,
-        observation: PyTree[jax.ShapeDtypeStruct],
+        observation: Shapes,
         normalization: Normalization | None = None,
     ):
         self.actor_critic = actor_critic
@@ -104,7 +103,7 @@ class TrainedPolicy(eqx.Module):
         self._expected = (structure, *leaves)
 
     @property
-    def observation(self) -> PyTree[jax.ShapeDtypeStruct]:
+    def observation(self) -> Shapes:
         """The shapes and dtypes of an observation of all agents, before it is normalised."""
         structure, *leaves = self._expected
         return jax.tree.unflatten(structure, leaves)
@@ -114,18 +113,18 @@ class TrainedPolicy(eqx.Module):
         """For how many agents the policy acts."""
         return self.actor_critic.actor.num_agents
 
-    def initial_carry(self) -> PyTree[Shaped[Array, "agents ..."]]:
+    def initial_carry(self) -> AgentArrays:
         """What the actors remember when an episode starts; `None` when they remember nothing."""
         return self.actor_critic.actor.initial_carry()
 
     def act(
         self,
         observation: PyTree[Shaped[Array | np.ndarray, "agents ..."]],
-        carry: PyTree[Shaped[Array, "agents ..."]],
+        carry: AgentArrays,
         key: PRNGKeyArray | None,
         *,
         greedy: bool = False,
-    ) -> tuple[Shaped[Array, "agents ..."], PyTree[Shaped[Array, "agents ..."]]]:
+    ) -> tuple[Shaped[Array, "agents ..."], AgentArrays]:
         """Chooses the action of every agent. It is compiled at the first call.
 
         **Arguments:**
@@ -146,10 +145,8 @@ class TrainedPolicy(eqx.Module):
         return _act(self, observation, carry, key, greedy)
 
     def outputs(
-        self,
-        observation: PyTree[Shaped[Array, "agents ..."]],
-        carry: PyTree[Shaped[Array, "agents ..."]],
-    ) -> tuple[Float[Array, "agents out"], PyTree[Shaped[Array, "agents ..."]]]:
+        self, observation: AgentArrays, carry: AgentArrays
+    ) -> tuple[Float[Array, "agents out"], AgentArrays]:
         """What actions are chosen by; the arguments and errors are those of `act`.
 
         **Returns:** for every agent the numbers that `actor_critic.head` makes a distribution of,
@@ -163,10 +160,8 @@ class TrainedPolicy(eqx.Module):
         return mask_logits(output, action_mask), carry
 
     def unmasked_outputs(
-        self,
-        seen: PyTree[Shaped[Array, "agents ..."]],
-        carry: PyTree[Shaped[Array, "agents ..."]],
-    ) -> tuple[Float[Array, "agents out"], PyTree[Shaped[Array, "agents ..."]]]:
+        self, seen: AgentArrays, carry: AgentArrays
+    ) -> tuple[Float[Array, "agents out"], AgentArrays]:
         """What `outputs` gives before any mask: `seen` is an observation without one."""
         expected, hides_state = self._shown_to_actors()
         expected, _ = split_mask(expected)
@@ -227,11 +222,13 @@ class TrainedPolicy(eqx.Module):
                 f"reorder needs each agent from 0 to {self.num_agents - 1} once, but got "
                 f"{list(agents)}."
             )
-        networks = (self.actor_critic.actor, self.actor_critic.critic)
-        reordered = tuple(_reorder(network, jnp.asarray(agents)) for network in networks)
-        return eqx.tree_at(lambda p: (p.actor_critic.actor, p.actor_critic.critic), self, reordered)
+        return eqx.tree_at(
+            lambda p: (p.actor_critic.actor, p.actor_critic.critic),
+            self,
+            replace_fn=functools.partial(_reorder, jnp.asarray(agents)),
+        )
 
-    def _shown_to_actors(self) -> tuple[PyTree[jax.ShapeDtypeStruct], bool]:
+    def _shown_to_actors(self) -> tuple[Shapes, bool]:
         """What actors read, and whether that leaves out the state of the world."""
         if isinstance(self.actor_critic.view, GlobalState):
             return _local(self.observation), True
@@ -278,53 +275,36 @@ def trained_policy(
 
 
 def assemble(policy: ActorCritic, env: AbstractVectorEnv, env_state: PyTree) -> TrainedPolicy:
-    """What `trained_policy` gives, with the very arrays that it is given."""
-    normalization, outside = None, []
-    for wrapper in iter_wrappers(env):
-        outside.append(wrapper)
-        if isinstance(wrapper, NormalizeObservation):
-            _check_outside(outside)
-            frozen = wrapper if wrapper.frozen else _freeze(wrapper, env_state)
-            normalization = Normalization(frozen.moments, frozen.epsilon, frozen.clip)
-            env = wrapper.env
-            break
-    return TrainedPolicy(policy, env.action_space, _observation_of(env), normalization)
-
-
-def _check_outside(wrappers: Sequence[Any]) -> None:
-    """Refuses what may change observations after they were normalised, which a policy that
-    normalises them itself would not do again.
-
-    **Arguments:**
-
-    - `wrappers`: from the outermost one to `NormalizeObservation`.
-    """
-    for wrapper in wrappers:
-        if not isinstance(wrapper, NormalizeObservation | NormalizeReward):
-            name = type(wrapper).__name__
+    """The result of `trained_policy`, with the given arrays in place of copies."""
+    if not contains_wrapper(env, NormalizeObservation):
+        return TrainedPolicy(policy, env.action_space, _observation_of(env))
+    while not isinstance(env, NormalizeObservation):
+        if not isinstance(env, NormalizeReward):
+            name = type(env).__name__
             raise ValueError(
                 f"There is a {name} around NormalizeObservation, and a trained policy cannot "
                 f"repeat what it does to observations: use NormalizeObservation({name}(...))."
             )
-
-
-def _freeze(wrapper: NormalizeObservation, env_state: PyTree) -> NormalizeObservation:
-    if env_state is None:
-        raise ValueError(
-            "The observations are normalised, with moments that are in the state of the "
-            "environments: pass env_state, such as run.state.runner.env_state."
-        )
-    return wrapper.freeze(env_state)
+        env = env.env
+    if not env.frozen:
+        if env_state is None:
+            raise ValueError(
+                "The observations are normalised, with moments that are in the state of the "
+                "environments: pass env_state, such as run.state.runner.env_state."
+            )
+        env = env.freeze(env_state)
+    normalization = Normalization(env.moments, env.epsilon, env.clip)
+    return TrainedPolicy(policy, env.action_space, _observation_of(env.env), normalization)
 
 
 @eqx.filter_jit
 def _act(
     policy: TrainedPolicy,
-    observation: PyTree[Shaped[Array, "agents ..."]],
-    carry: PyTree[Shaped[Array, "agents ..."]],
+    observation: AgentArrays,
+    carry: AgentArrays,
     key: PRNGKeyArray | None,
     greedy: bool,
-) -> tuple[Shaped[Array, "agents ..."], PyTree[Shaped[Array, "agents ..."]]]:
+) -> tuple[Shaped[Array, "agents ..."], AgentArrays]:
     output, carry = policy.outputs(observation, carry)
     return choose_actions(policy, output, key, greedy), carry
 
@@ -344,7 +324,7 @@ def choose_actions(
     return head.action(head.choose(distribution, noise), space)
 
 
-def _observation_of(env: AbstractEnv | AbstractVectorEnv) -> PyTree[jax.ShapeDtypeStruct]:
+def _observation_of(env: AbstractEnv | AbstractVectorEnv) -> Shapes:
     """The shapes and dtypes of what all agents of one environment see."""
     shown, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
     skipped = 1 if isinstance(env, AbstractVectorEnv) else 0
@@ -367,14 +347,14 @@ def _local(observation: PyTree) -> PyTree:
 
 
 def _reorder(
-    network: AbstractMultiAgentNetwork, agents: Int[Array, " agents"]
+    agents: Int[Array, " agents"], network: AbstractMultiAgentNetwork
 ) -> AbstractMultiAgentNetwork:
     if not isinstance(network, IndependentParameters):
         return network
     return jax.tree.map(lambda x: x[agents] if eqx.is_array(x) else x, network)
 
 
-def _check_arrays(what: str, given: PyTree, expected: PyTree[jax.ShapeDtypeStruct]) -> None:
+def _check_arrays(what: str, given: PyTree, expected: Shapes) -> None:
     """Compares shapes, and dtypes as JAX will have them: NumPy's 64 bits become 32."""
     arrays = all(isinstance(x, jax.Array | np.ndarray) for x in jax.tree.leaves(given))
     if not arrays or _named(given) != _named(expected):
@@ -385,9 +365,7 @@ def _check_arrays(what: str, given: PyTree, expected: PyTree[jax.ShapeDtypeStruc
         )
 
 
-def _check_shown(
-    shown: PyTree[jax.ShapeDtypeStruct], expected: PyTree[jax.ShapeDtypeStruct]
-) -> None:
+def _check_shown(shown: Shapes, expected: Shapes) -> None:
     if _named(shown) != _named(expected):
         raise ValueError(
             f"The policy reads observations {_text(expected)}, but the environment shows "

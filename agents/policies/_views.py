@@ -1,4 +1,4 @@
-"""What actors and critics are shown. This is the only difference between IPPO and MAPPO."""
+"""The inputs of actors and critics. They are the only difference between IPPO and MAPPO."""
 
 import abc
 from typing import final
@@ -6,24 +6,22 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree, Shaped
+from jaxtyping import Array, Shaped
 
 from eqgrid import ObservationAndState
+
+from ._types import AgentArrays
 
 
 class AbstractCriticInput(eqx.Module):
     """From what the agents see to what their critics see."""
 
     @abc.abstractmethod
-    def local(
-        self, observation: PyTree[Shaped[Array, "agents ..."]]
-    ) -> PyTree[Shaped[Array, "agents ..."]]:
+    def local(self, observation: AgentArrays) -> AgentArrays:
         """What the actors are shown of an observation."""
 
     @abc.abstractmethod
-    def __call__(
-        self, observation: PyTree[Shaped[Array, "agents ..."]]
-    ) -> PyTree[Shaped[Array, "agents ..."]]:
+    def __call__(self, observation: AgentArrays) -> AgentArrays:
         """Builds the critics' inputs.
 
         **Arguments:**
@@ -38,14 +36,10 @@ class AbstractCriticInput(eqx.Module):
 class LocalObservation(AbstractCriticInput):
     """A critic sees what its agent sees: IPPO (de Witt et al. 2020)."""
 
-    def local(
-        self, observation: PyTree[Shaped[Array, "agents ..."]]
-    ) -> PyTree[Shaped[Array, "agents ..."]]:
+    def local(self, observation: AgentArrays) -> AgentArrays:
         return observation
 
-    def __call__(
-        self, observation: PyTree[Shaped[Array, "agents ..."]]
-    ) -> PyTree[Shaped[Array, "agents ..."]]:
+    def __call__(self, observation: AgentArrays) -> AgentArrays:
         return observation
 
 
@@ -57,14 +51,10 @@ class JointObservation(AbstractCriticInput):
     their last axis: the features of a vector, the channels of an image.
     """
 
-    def local(
-        self, observation: PyTree[Shaped[Array, "agents ..."]]
-    ) -> PyTree[Shaped[Array, "agents ..."]]:
+    def local(self, observation: AgentArrays) -> AgentArrays:
         return observation
 
-    def __call__(
-        self, observation: PyTree[Shaped[Array, "agents ..."]]
-    ) -> PyTree[Shaped[Array, "agents ..."]]:
+    def __call__(self, observation: AgentArrays) -> AgentArrays:
         return jax.tree.map(_join, observation)
 
 
@@ -76,10 +66,10 @@ class GlobalState(AbstractCriticInput):
     The observation must be an `ObservationAndState`; see `eqgrid.grid.WithState`.
     """
 
-    def local(self, observation: ObservationAndState) -> PyTree[Shaped[Array, "agents ..."]]:
+    def local(self, observation: ObservationAndState) -> AgentArrays:
         return observation.local
 
-    def __call__(self, observation: ObservationAndState) -> PyTree[Shaped[Array, "agents ..."]]:
+    def __call__(self, observation: ObservationAndState) -> AgentArrays:
         return observation.state
 
 

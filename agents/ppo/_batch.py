@@ -1,5 +1,6 @@
-"""What is learned from: a rollout, cut into sequences, of which minibatches are made."""
+"""Training batches: a rollout, cut into sequences, and minibatches of these."""
 
+import dataclasses
 import functools
 from typing import final
 
@@ -13,47 +14,28 @@ from ._rollout import Rollout
 
 @final
 class Batch(eqx.Module):
-    """All sequences of a rollout: `chunk` consecutive steps of one environment each.
+    """Sequences of a rollout: `chunk` consecutive steps of one environment each.
+
+    The first two axes are `sequences chunk` in the batch of a whole rollout, and `chunk sequences`
+    in a minibatch, as its replay needs them.
 
     **Arguments:**
 
-    - `observation`: what the agents saw.
-    - `carry`: what the agents remembered when their sequence started.
-    - `advantage`: how much better each action was than its agent's average one.
-    - `target`: what the critic should have expected.
+    - `carry`: the memory of the agents before the first step of their sequence.
+    - `advantage`: the estimated advantage of each action.
+    - `target`: the regression target of the critic.
     - the others are as in `Rollout`.
     """
 
-    observation: PyTree[Shaped[Array, "sequences chunk ..."]]
+    observation: PyTree[Shaped[Array, "first second ..."]]
     carry: PyTree[Shaped[Array, "sequences agents ..."]]
-    start: Bool[Array, "sequences chunk"]
-    active: Bool[Array, "sequences chunk agents"]
-    choice: Shaped[Array, "sequences chunk agents ..."]
-    log_prob: Float[Array, "sequences chunk agents"]
-    value: Float[Array, "sequences chunk agents"]
-    advantage: Float[Array, "sequences chunk agents"]
-    target: Float[Array, "sequences chunk agents"]
-
-
-@final
-class Minibatch(eqx.Module):
-    """Some sequences of a `Batch`, their steps first, as a replay needs them.
-
-    **Arguments:**
-
-    - `observation`: what the agents saw.
-    - the others are as in `Batch`.
-    """
-
-    observation: PyTree[Shaped[Array, "chunk sequences agents ..."]]
-    carry: PyTree[Shaped[Array, "sequences agents ..."]]
-    start: Bool[Array, "chunk sequences"]
-    active: Bool[Array, "chunk sequences agents"]
-    choice: Shaped[Array, "chunk sequences agents ..."]
-    log_prob: Float[Array, "chunk sequences agents"]
-    value: Float[Array, "chunk sequences agents"]
-    advantage: Float[Array, "chunk sequences agents"]
-    target: Float[Array, "chunk sequences agents"]
+    start: Bool[Array, "first second"]
+    active: Bool[Array, "first second agents"]
+    choice: Shaped[Array, "first second agents ..."]
+    log_prob: Float[Array, "first second agents"]
+    value: Float[Array, "first second agents"]
+    advantage: Float[Array, "first second agents"]
+    target: Float[Array, "first second agents"]
 
 
 def cut_rollout(
@@ -108,38 +90,17 @@ def shuffle(
     return rows.astype(jnp.int32).reshape(num_epochs * num_minibatches, -1)
 
 
-def minibatch(batch: Batch, rows: Int[Array, " sequences"]) -> Minibatch:
-    """Picks sequences of a batch.
-
-    **Arguments:**
-
-    - `batch`: where to pick.
-    - `rows`: which sequences.
-
-    **Returns:** those sequences, their steps first.
-    """
+def minibatch(batch: Batch, rows: Int[Array, " sequences"]) -> Batch:
+    """Picks sequences of a batch by their rows, and moves their steps to the front."""
     picked = jax.tree.map(lambda x: x.at[rows].get(mode="promise_in_bounds"), batch)
-    return Minibatch(
-        observation=jax.tree.map(_steps_first, picked.observation),
-        carry=picked.carry,
-        start=_steps_first(picked.start),
-        active=_steps_first(picked.active),
-        choice=_steps_first(picked.choice),
-        log_prob=_steps_first(picked.log_prob),
-        value=_steps_first(picked.value),
-        advantage=_steps_first(picked.advantage),
-        target=_steps_first(picked.target),
-    )
+    steps_first = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), picked)
+    return dataclasses.replace(steps_first, carry=picked.carry)
 
 
 def _cut(chunk: int, x: Shaped[Array, "time envs ..."]) -> Shaped[Array, "sequences chunk ..."]:
     length, num_envs, *rest = x.shape
     x = x.reshape(length // chunk, chunk, num_envs, *rest)
     return jnp.moveaxis(x, 1, 2).reshape(-1, chunk, *rest)
-
-
-def _steps_first(x: Shaped[Array, "sequences chunk ..."]) -> Shaped[Array, "chunk sequences ..."]:
-    return jnp.moveaxis(x, 1, 0)
 
 
 def nearest_divisors(wanted: int, total: int) -> str:

@@ -1,8 +1,9 @@
 """Proximal policy optimisation, for feed-forward and recurrent agents alike."""
 
+import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Annotated, Any, TypeAlias, final
+from typing import Annotated, Any, NamedTuple, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -18,7 +19,7 @@ from agents.policies._heads import ActionDistribution
 from agents.policies._policy import ActorCritic
 from eqgrid import AbstractVectorEnv, RunningMoments
 
-from ._batch import Batch, Minibatch, cut_rollout, minibatch, nearest_divisors, shuffle
+from ._batch import Batch, cut_rollout, minibatch, nearest_divisors, shuffle
 from ._gae import AdvantageEstimator, gae
 from ._rollout import Rollout, collect_rollout
 from ._runner import RunnerState, init_runner
@@ -30,9 +31,27 @@ Hyperparameter: TypeAlias = float | Float[Array, "..."]
 """A number, or an array of it: a vector is a sweep, for `eqx.filter_vmap`."""
 
 
-def _number(default: float) -> Any:
+class _Range(NamedTuple):
+    """The numbers that a setting may have, and how an error names them."""
+
+    words: str
+    contains: Callable[[Any], Any]
+
+
+_POSITIVE = _Range("above 0", lambda x: x > 0)
+_NOT_NEGATIVE = _Range("at least 0", lambda x: x >= 0)
+_AT_LEAST_ONE = _Range("at least 1", lambda x: x >= 1)
+_SHARE = _Range("between 0 and 1", lambda x: (x >= 0) & (x <= 1))
+
+
+def _count(default: int, limits: _Range) -> Any:
+    """A field for a whole number, which decides shapes."""
+    return eqx.field(default=default, static=True, metadata={"range": limits})
+
+
+def _number(default: float, limits: _Range) -> Any:
     """A field for a `Hyperparameter`: whole numbers and NumPy's scalars become a `float`."""
-    return eqx.field(default=default, converter=_as_float)
+    return eqx.field(default=default, converter=_as_float, metadata={"range": limits})
 
 
 def _as_float(x: Any) -> Any:
@@ -53,7 +72,7 @@ class TrainState(eqx.Module):
     - `opt_state`: what the optimiser remembers.
     - `value_moments`: of the critics' targets so far, where values are normalised: critics then
         predict standardised returns.
-    - `runner`: where the environments stand, moments and episode statistics included.
+    - `runner`: the state of the environments, moments and episode statistics included.
     - `key`: the source of all randomness from here on.
     - `updates`: how many updates were made.
     """
@@ -109,58 +128,58 @@ class PPO(eqx.Module):
     whole numbers and the switches decide shapes and branches, so they are static.
     """
 
-    rollout_length: Annotated[int, Meta(ge=1, le=2**20)] = eqx.field(default=128, static=True)
+    rollout_length: Annotated[int, Meta(ge=1, le=2**20)] = _count(128, _AT_LEAST_ONE)
     """Steps per environment and update."""
-    num_epochs: Annotated[int, Meta(ge=1, le=2**20)] = eqx.field(default=4, static=True)
+    num_epochs: Annotated[int, Meta(ge=1, le=2**20)] = _count(4, _AT_LEAST_ONE)
     """Passes over the rollout per update."""
-    num_minibatches: Annotated[int, Meta(ge=1, le=2**24)] = eqx.field(default=8, static=True)
+    num_minibatches: Annotated[int, Meta(ge=1, le=2**24)] = _count(8, _AT_LEAST_ONE)
     """Gradient steps per epoch."""
-    learning_rate: Hyperparameter = _number(1e-3)
+    learning_rate: Hyperparameter = _number(1e-3, _POSITIVE)
     """Step size of Adam."""
     anneal_learning_rate: bool = eqx.field(default=True, static=True)
     """Lower it linearly, to 0 at the last gradient step."""
-    critic_learning_rate: Hyperparameter = _number(0.0)
+    critic_learning_rate: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
     """Step size of the critic (0: that of the actor)."""
-    gamma: Hyperparameter = _number(0.99)
+    gamma: Hyperparameter = _number(0.99, _SHARE)
     """Discount factor."""
-    gae_lambda: Hyperparameter = _number(0.95)
+    gae_lambda: Hyperparameter = _number(0.95, _SHARE)
     """Decay of the advantage's trace per step."""
-    clip_epsilon: Hyperparameter = _number(0.2)
+    clip_epsilon: Hyperparameter = _number(0.2, _POSITIVE)
     """How far the policy ratio may leave 1."""
-    value_clip: Hyperparameter = _number(0.0)
+    value_clip: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
     """How far a value may leave its old one (0: no limit)."""
     normalize_values: bool = eqx.field(default=False, static=True)
     """Critics predict standardised returns."""
-    huber_delta: Hyperparameter = _number(0.0)
+    huber_delta: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
     """Larger errors count linearly (0: none do); in rewards, or deviations."""
-    target_kl: Hyperparameter = _number(0.0)
+    target_kl: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
     """Stop learning from a rollout above this KL divergence, in nats (0: never)."""
-    entropy_coefficient: Hyperparameter = _number(0.01)
+    entropy_coefficient: Hyperparameter = _number(0.01, _NOT_NEGATIVE)
     """Weight of the entropy bonus at the start, per nat."""
-    entropy_coefficient_end: Hyperparameter = _number(0.0)
+    entropy_coefficient_end: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
     """The same at the end, reached linearly."""
-    value_coefficient: Hyperparameter = _number(0.5)
+    value_coefficient: Hyperparameter = _number(0.5, _NOT_NEGATIVE)
     """Weight of the critic's loss."""
-    max_grad_norm: Hyperparameter = _number(0.5)
+    max_grad_norm: Hyperparameter = _number(0.5, _POSITIVE)
     """Maximum global norm of the gradient."""
     normalize_advantages: bool = eqx.field(default=True, static=True)
     """Subtract their mean, divide by their deviation."""
-    advantage_std_offset: Hyperparameter = _number(1e-8)
+    advantage_std_offset: Hyperparameter = _number(1e-8, _NOT_NEGATIVE)
     """Added to that deviation, in rewards; a large one damps noise."""
-    chunk_length: Annotated[int, Meta(ge=0, le=2**20)] = eqx.field(default=0, static=True)
+    chunk_length: Annotated[int, Meta(ge=0, le=2**20)] = _count(0, _NOT_NEGATIVE)
     """Steps of a recurrent replay (0: the whole rollout)."""
     advantage: AdvantageEstimator = eqx.field(default=gae, static=True)
     """Estimates advantages. Code replaces it; it has no flag."""
 
     def __check_init__(self):
-        """**Raises:** `ValueError` when a setting has no meaning."""
-        for name in ("rollout_length", "num_epochs", "num_minibatches"):
-            _require(self, name, getattr(self, name) >= 1, "at least 1")
-        _require(self, "chunk_length", self.chunk_length >= 0, "at least 0")
-        for name, (holds, what) in _RANGES.items():
+        """`init` checks settings that are traced.
+
+        **Raises:** `ValueError` when a setting is out of its range.
+        """
+        for name, limits in _ranges().items():
             number = getattr(self, name)
-            if not isinstance(number, Tracer):  # `init` checks those
-                _require(self, name, bool(np.all(holds(np.asarray(number)))), what)
+            if not isinstance(number, Tracer) and not np.all(limits.contains(np.asarray(number))):
+                raise ValueError(f"{name} must be {limits.words}, but it is {number}.")
 
     def with_arrays(self) -> "PPO":
         """The same with arrays for all its real numbers, which a compiled program takes as inputs.
@@ -213,20 +232,11 @@ class PPO(eqx.Module):
         self.check(env, state.policy.recurrent)
         key, collect_key, learn_key = jax.random.split(state.key, 3)
         rollout, runner = collect_rollout(
-            state.policy,
-            env,
-            state.runner,
-            collect_key,
-            self.rollout_length,
+            state.policy, env, state.runner, collect_key, self.rollout_length
         )
+        learner = (state.policy, state.opt_state, state.value_moments)
         policy, opt_state, moments, metrics = self.learn(
-            state.policy,
-            state.opt_state,
-            state.value_moments,
-            rollout,
-            learn_key,
-            state.updates,
-            num_updates=num_updates,
+            *learner, rollout, learn_key, state.updates, num_updates=num_updates
         )
         return TrainState(policy, opt_state, moments, runner, key, state.updates + 1), metrics
 
@@ -259,14 +269,9 @@ class PPO(eqx.Module):
         batch, next_moments = self.batch(policy, rollout, value_moments)
         rows = shuffle(key, len(batch.value), self.num_epochs, self.num_minibatches)
         parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
-        step = functools.partial(
-            _gradient_step,
-            self,
-            self.optimiser(num_updates),
-            rest,
-            functools.partial(minibatch, batch),
-            self.entropy_coefficient_at(updates, num_updates),
-        )
+        optimiser = self.optimiser(num_updates)
+        entropy_coefficient = self.entropy_coefficient_at(updates, num_updates)
+        step = functools.partial(_gradient_step, self, optimiser, rest, batch, entropy_coefficient)
         learner = (parameters, opt_state, jnp.zeros((), dtype=bool))
         (parameters, opt_state, _), losses = jax.lax.scan(step, learner, rows)
         steps_per_update = self.num_epochs * self.num_minibatches
@@ -368,7 +373,7 @@ class PPO(eqx.Module):
     def check(self, env: AbstractVectorEnv, recurrent: bool):
         """Checks that a rollout of `env` can be kept and cut as the settings say.
 
-        **Raises:** `ValueError` that says why not; it names the nearest settings that work.
+        **Raises:** `ValueError` that names the nearest settings that work.
         """
         num_envs = env.num_envs
         chunk = self._chunk(self.rollout_length, recurrent)
@@ -393,7 +398,7 @@ class PPO(eqx.Module):
 
 
 def replay(
-    policy: ActorCritic, batch: Minibatch
+    policy: ActorCritic, batch: Batch
 ) -> tuple[ActionDistribution, Float[Array, "chunk sequences agents"]]:
     """Computes again what the agents would do, and expect, in a minibatch.
 
@@ -404,7 +409,7 @@ def replay(
 
 
 def ppo_loss(
-    policy: ActorCritic, batch: Minibatch, ppo: PPO, entropy_coefficient: float | Float[Array, ""]
+    policy: ActorCritic, batch: Batch, ppo: PPO, entropy_coefficient: float | Float[Array, ""]
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
     """The loss of a minibatch (Schulman et al. 2017, equations 7 and 9), over the steps that
     something is learned from.
@@ -447,19 +452,19 @@ def _gradient_step(
     ppo: PPO,
     optimiser: optax.GradientTransformation,
     rest: ActorCritic,
-    pick: Callable[[Int[Array, " sequences"]], Minibatch],
+    batch: Batch,
     entropy_coefficient: Float[Array, ""],
     state: _Learner,
     rows: Int[Array, " sequences"],
 ) -> tuple[_Learner, dict[str, Float[Array, ""]]]:
-    """One step of the optimiser. The parameters are the floating-point arrays of a policy,
-    and `rest` is the same policy without them. Once the policy has moved as far as it should, it
-    stays as it is, and so does what the optimiser remembers, but for its counts: the schedule of
-    the learning rate goes on.
+    """One step of the optimiser. The parameters are the floating-point arrays of a policy, and
+    `rest` is the same policy without them. Above `target_kl`, neither the parameters nor the
+    moments of the optimiser change any more; its counts do, since the schedule of the learning rate
+    goes on.
     """
     parameters, opt_state, far = state
-    gradient, parts = jax.grad(_loss_of, has_aux=True)(
-        parameters, rest, pick(rows), ppo, entropy_coefficient
+    gradient, parts = eqx.filter_grad(ppo_loss, has_aux=True)(
+        eqx.combine(parameters, rest), minibatch(batch, rows), ppo, entropy_coefficient
     )
     grad_norm = optax.tree.norm(gradient)
     # Optax raises a Python float to an int32 power, which strict promotion refuses.
@@ -484,16 +489,6 @@ def _no_leaf(_: PyTree) -> Int[Array, ""]:
 def _first_bad_leaf(gradient: PyTree[Float[Array, "..."]]) -> Int[Array, ""]:
     bad = jnp.stack([~jnp.isfinite(x).all() for x in jax.tree.leaves(gradient)])
     return jnp.where(bad.any(), jnp.argmax(bad), -1).astype(jnp.int32)
-
-
-def _loss_of(
-    parameters: PyTree[Float[Array, "..."]],
-    rest: ActorCritic,
-    batch: Minibatch,
-    ppo: PPO,
-    entropy_coefficient: Float[Array, ""],
-) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-    return ppo_loss(eqx.combine(parameters, rest), batch, ppo, entropy_coefficient)
 
 
 def _in_rewards(value: Float[Array, "..."], moments: RunningMoments) -> Float[Array, "..."]:
@@ -540,37 +535,17 @@ def _share_done(made: ArrayLike, total: int | Int[Array, ""]) -> Float[Array, ""
     return jnp.where(last > 0, jnp.minimum(share, 1.0), 0.0)
 
 
-_POSITIVE = (lambda x: x > 0, "above 0")
-_NOT_NEGATIVE = (lambda x: x >= 0, "at least 0")
-_A_SHARE = (lambda x: (x >= 0) & (x <= 1), "between 0 and 1")
-
-_RANGES: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "learning_rate": _POSITIVE,
-    "max_grad_norm": _POSITIVE,
-    "critic_learning_rate": _NOT_NEGATIVE,
-    "huber_delta": _NOT_NEGATIVE,
-    "target_kl": _NOT_NEGATIVE,
-    "clip_epsilon": _POSITIVE,
-    "gamma": _A_SHARE,
-    "gae_lambda": _A_SHARE,
-    "value_clip": _NOT_NEGATIVE,
-    "value_coefficient": _NOT_NEGATIVE,
-    "advantage_std_offset": _NOT_NEGATIVE,
-    "entropy_coefficient": _NOT_NEGATIVE,
-    "entropy_coefficient_end": _NOT_NEGATIVE,
-}
-
-
-def _require(ppo: PPO, name: str, holds: bool, what: str):
-    if not holds:
-        raise ValueError(f"{name} must be {what}, but it is {getattr(ppo, name)}.")
-
-
 def _check_traced(ppo: PPO, parameters: PyTree) -> PyTree:
-    """Passes parameters on, unless a setting that only the running program knows has no meaning."""
-    traced = {x: y for x, y in _RANGES.items() if isinstance(getattr(ppo, x), Tracer)}
+    """Passes parameters on, unless a traced setting is out of its range when the program runs."""
+    traced = {x: y for x, y in _ranges().items() if isinstance(getattr(ppo, x), Tracer)}
     if not traced:
         return parameters
-    wrong = jnp.stack([~jnp.all(holds(getattr(ppo, x))) for x, (holds, _) in traced.items()])
-    sentences = [f"{name} must be {what}." for name, (_, what) in traced.items()]
+    wrong = jnp.stack([~jnp.all(y.contains(getattr(ppo, x))) for x, y in traced.items()])
+    sentences = [f"{name} must be {limits.words}." for name, limits in traced.items()]
     return eqx.branched_error_if(parameters, jnp.any(wrong), jnp.argmax(wrong), sentences)
+
+
+def _ranges() -> dict[str, _Range]:
+    """The ranges of the settings, by the names of their fields."""
+    fields = dataclasses.fields(PPO)
+    return {x.name: x.metadata["range"] for x in fields if "range" in x.metadata}

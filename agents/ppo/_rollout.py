@@ -1,4 +1,4 @@
-"""Acting in many environments, and what is remembered of it."""
+"""Rollouts: steps of the agents in many environments, and their values."""
 
 import functools
 from typing import final
@@ -8,13 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
-from agents.policies._policy import ActorCritic, reset_carry
-from eqgrid import (
-    REPLACED,
-    AbstractVectorEnv,
-    TimeStep,
-    batched_cond,
-)
+from agents.policies._networks import reset_carry
+from agents.policies._policy import ActorCritic
+from agents.policies._types import EnvArrays
+from eqgrid import REPLACED, AbstractVectorEnv, TimeStep, batched_cond
 
 from ._runner import Decision, RunnerState, step_runner
 
@@ -36,7 +33,7 @@ class Rollout(eqx.Module):
         the final observation, before the reset; it means nothing where the agent's task was over.
     - `reward`, `terminated`: what each agent earned, and whether its task was over.
     - `done`: whether the episode was over.
-    - `info`: what `LogEpisodes` says about finished episodes, if it is there: `episode_...`.
+    - `info`: the entries `episode_...` of `LogEpisodes` on finished episodes, if it is there.
     """
 
     observation: PyTree[Shaped[Array, "time envs ..."]]
@@ -53,26 +50,6 @@ class Rollout(eqx.Module):
     info: dict[str, Shaped[Array, "time envs ..."]]
 
 
-@final
-class _Transition(eqx.Module):
-    """One step of a rollout. `final_value` is the value of the final observation where an episode
-    was cut, and means nothing elsewhere; the other fields are as in `Rollout`.
-    """
-
-    observation: PyTree[Shaped[Array, "envs ..."]]
-    carry: PyTree[Shaped[Array, "envs agents ..."]]
-    start: Bool[Array, " envs"]
-    active: Bool[Array, "envs agents"]
-    choice: Shaped[Array, "envs agents ..."]
-    log_prob: Float[Array, "envs agents"]
-    value: Float[Array, "envs agents"]
-    final_value: Float[Array, "envs agents"]
-    reward: Float[Array, "envs agents"]
-    terminated: Bool[Array, "envs agents"]
-    done: Bool[Array, " envs"]
-    info: dict[str, Shaped[Array, "envs ..."]]
-
-
 def collect_rollout(
     policy: ActorCritic,
     env: AbstractVectorEnv,
@@ -86,59 +63,41 @@ def collect_rollout(
 
     - `policy`: chooses the actions, by drawing from its distribution.
     - `env`: the environments; they must reset themselves.
-    - `runner`: where everything stands.
+    - `runner`: the state before the first step.
     - `key`: the source of randomness.
     - `length`: how many steps to take in each environment.
 
-    **Returns:** what happened, and where everything stands now.
+    **Returns:** the rollout, and the state after it.
     """
     noise_key, env_key = jax.random.split(key)
     shape = (length, env.num_envs, env.num_agents)
     noise = policy.head.noise(noise_key, env.action_space, shape)
     env_keys = jax.random.split(env_key, length)
-    runner, steps = jax.lax.scan(
-        functools.partial(_interact, policy, env),
-        runner,
-        (noise, env_keys),
-    )
+    interact = functools.partial(_interact, policy, env)
+    runner, steps = jax.lax.scan(interact, runner, (noise, env_keys))
     if not policy.has_recurrent_critic:
-        steps = eqx.tree_at(lambda s: s.value, steps, _ask_critic(policy, env.num_envs, steps))
-    return _joined(policy, steps, runner), runner
-
-
-def _joined(policy: ActorCritic, steps: _Transition, runner: RunnerState) -> Rollout:
-    """The rollout of steps that lead with `time`, after which everything stands as in `runner`."""
-    carry = reset_carry(policy, runner.carry, runner.start)
+        steps["value"] = _values(policy, env.num_envs, steps["observation"], steps["carry"])
+    carry = reset_carry(policy.initial_carry(), runner.carry, runner.start)
     last_value = jax.vmap(policy.value)(runner.observation, carry)
-    later_value = jnp.concatenate([steps.value[1:], last_value[None]])
-    return Rollout(
-        observation=steps.observation,
-        carry=steps.carry,
-        start=steps.start,
-        active=steps.active,
-        choice=steps.choice,
-        log_prob=steps.log_prob,
-        value=steps.value,
-        next_value=jnp.where(steps.done[:, :, None], steps.final_value, later_value),
-        reward=steps.reward,
-        terminated=steps.terminated,
-        done=steps.done,
-        info=steps.info,
-    )
+    later_value = jnp.concatenate([steps["value"][1:], last_value[None]])
+    final_value = steps.pop("final_value")
+    next_value = jnp.where(steps["done"][:, :, None], final_value, later_value)
+    return Rollout(next_value=next_value, **steps), runner
 
 
-def _ask_critic(
-    policy: ActorCritic, num_envs: int, steps: _Transition
+def _values(
+    policy: ActorCritic,
+    num_envs: int,
+    observation: PyTree[Shaped[Array, "time envs ..."]],
+    carry: PyTree[Shaped[Array, "time envs agents ..."]],
 ) -> Float[Array, "time envs agents"]:
-    """The values of all steps. Many steps at once are one large product; the small ones of the
-    scan, then unused, vanish.
+    """The values of all steps. Many steps at once are one large product; XLA removes the small
+    products inside the scan, which are then unused.
     """
     # About 8,192 environments, or one step: what a network reads takes four bytes a number.
     batch_size = max(1, min(16, 2**13 // num_envs))
     return jax.lax.map(
-        lambda step: jax.vmap(policy.value)(*step),
-        (steps.observation, steps.carry),
-        batch_size=batch_size,
+        lambda step: jax.vmap(policy.value)(*step), (observation, carry), batch_size=batch_size
     )
 
 
@@ -147,37 +106,41 @@ def _interact(
     env: AbstractVectorEnv,
     runner: RunnerState,
     step_inputs: tuple[Float[Array, "envs agents ..."], PRNGKeyArray],
-) -> tuple[RunnerState, _Transition]:
+) -> tuple[RunnerState, dict[str, PyTree[Shaped[Array, "envs ..."]]]]:
+    """One step of the scan.
+
+    **Returns:** the next state of the runner, and the step by the names of the fields of `Rollout`.
+    In place of `next_value` there is `final_value`: the value of the final observation where an
+    episode was cut, which means nothing elsewhere.
+    """
     noise, env_key = step_inputs
     decision, timestep, next_runner = step_runner(policy, env, runner, noise, env_key)
     final_value = _final_value(policy, env, env_key, runner, decision, timestep)
-    transition = _Transition(
-        observation=runner.observation,
-        carry=decision.carry,
-        start=runner.start,
-        active=_learned_from(runner, timestep),
-        choice=decision.choice,
-        log_prob=decision.log_prob,
-        value=decision.value,
-        final_value=final_value,
-        reward=timestep.reward,
-        terminated=timestep.terminated,
-        done=timestep.done,
-        info=_logged(timestep.info),
-    )
-    return next_runner, transition
+    step = {
+        "observation": runner.observation,
+        "carry": decision.carry,
+        "start": runner.start,
+        "active": _learned_from(runner, timestep),
+        "choice": decision.choice,
+        "log_prob": decision.log_prob,
+        "value": decision.value,
+        "final_value": final_value,
+        "reward": timestep.reward,
+        "terminated": timestep.terminated,
+        "done": timestep.done,
+        "info": _logged(timestep.info),
+    }
+    return next_runner, step
 
 
 def _learned_from(runner: RunnerState, timestep: TimeStep) -> Bool[Array, "envs agents"]:
-    """Whose task was not over, and who took the action that was chosen for them: `WithPartner` says
-    whose was replaced.
-    """
+    """Whose task was not over, and whose action was not replaced by `WithPartner`."""
     replaced = timestep.info.get(REPLACED)
     return runner.active if replaced is None else runner.active & ~replaced
 
 
 def _logged(info: dict[str, Shaped[Array, "envs ..."]]) -> dict[str, Shaped[Array, "envs ..."]]:
-    """What `LogEpisodes` says of ended episodes. Other entries of `info` are not stored."""
+    """The entries of `LogEpisodes` on ended episodes. Other entries of `info` are not stored."""
     if not {"episode_done", "episode_return", "episode_length"} <= set(info):
         return {}
     return {name: value for name, value in info.items() if name.startswith("episode_")}
@@ -211,7 +174,7 @@ def _step_again(
     key: PRNGKeyArray,
     env_state: PyTree,
     action: Shaped[Array, "envs agents ..."],
-    carry: PyTree[Shaped[Array, "envs agents ..."]],
+    carry: EnvArrays,
 ) -> Float[Array, "envs agents"]:
     timestep, _ = env.step(key, env_state, action)
     return jax.vmap(policy.value)(timestep.final_observation, carry)

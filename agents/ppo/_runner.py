@@ -8,59 +8,61 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
 from agents.policies._heads import ActionDistribution
-from agents.policies._policy import ActorCritic, reset_carry
+from agents.policies._networks import reset_carry
+from agents.policies._policy import ActorCritic
+from agents.policies._types import EnvArrays
 from eqgrid import (
     AbstractSpace,
     AbstractVectorEnv,
-    AbstractWrapper,
     AutoReset,
     TimeStep,
     Vectorize,
+    contains_wrapper,
     unwrap,
 )
 
 
 @final
 class RunnerState(eqx.Module):
-    """Where the environments, and the agents in them, stand between two steps.
+    """The state of the environments and of the agents in them, between two steps.
 
     **Arguments:**
 
     - `env_state`: the state of the environments.
-    - `observation`: what every agent sees.
-    - `carry`: what every agent remembers.
+    - `observation`: the observation of every agent.
+    - `carry`: the memory of every agent.
     - `start`: whether `observation` is the first one of an episode.
     - `active`: whose task is not over.
     """
 
     env_state: PyTree
-    observation: PyTree[Shaped[Array, "envs agents ..."]]
-    carry: PyTree[Shaped[Array, "envs agents ..."]]
+    observation: EnvArrays
+    carry: EnvArrays
     start: Bool[Array, " envs"]
     active: Bool[Array, "envs agents"]
 
 
 @final
 class Decision(eqx.Module):
-    """What the agents decided in one step.
+    """The decisions of the agents in one step.
 
     **Arguments:**
 
-    - `carry`: what they remembered when they decided: the initial carry where an episode started.
-    - `distribution`: from which their choices were taken.
-    - `choice`, `log_prob`: what was taken, and its log-probability.
-    - `action`: what it means in the environments.
-    - `value`: what they expected to earn.
-    - `next_carry`: what they remember in the next step.
+    - `carry`: their memory before the step: the initial carry where an episode started.
+    - `distribution`: the distribution of their choices.
+    - `choice`, `log_prob`: the choices, and their log-probabilities.
+    - `action`: the actions that the choices stand for in the environments.
+    - `value`: the values of the observations.
+    - `next_carry`: their memory after the step.
     """
 
-    carry: PyTree[Shaped[Array, "envs agents ..."]]
+    carry: EnvArrays
     distribution: ActionDistribution
     choice: Shaped[Array, "envs agents ..."]
     action: Shaped[Array, "envs agents ..."]
     log_prob: Float[Array, "envs agents"]
     value: Float[Array, "envs agents"]
-    next_carry: PyTree[Shaped[Array, "envs agents ..."]]
+    next_carry: EnvArrays
 
 
 def init_runner(policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> RunnerState:
@@ -72,7 +74,7 @@ def init_runner(policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) 
     - `env`: the environments.
     - `key`: the source of randomness.
 
-    **Returns:** where everything stands before the first step.
+    **Returns:** the state before the first step.
 
     **Raises:** `ValueError` when the environments do not start over by themselves.
     """
@@ -97,16 +99,17 @@ def act(
 
     **Arguments:**
 
-    - `policy`: decides.
+    - `policy`: the policy of the agents.
     - `action_space`: that of the environments.
-    - `runner`: what the agents see and remember. Where an episode starts, they forget.
+    - `runner`: the observations and the memory of the agents, which is reset where an episode
+        starts.
     - `noise`: the random numbers that decide which actions are drawn, as
         `policy.head.noise(key, action_space, (num_envs, num_agents))` makes them.
     - `greedy`: take the most probable choice, instead of drawing one.
 
-    **Returns:** what they decided.
+    **Returns:** the decisions.
     """
-    carry = reset_carry(policy, runner.carry, runner.start)
+    carry = reset_carry(policy.initial_carry(), runner.carry, runner.start)
     distribution, value, next_carry = jax.vmap(policy)(runner.observation, carry)
     head = policy.head
     choice = head.most_probable(distribution) if greedy else head.choose(distribution, noise)
@@ -138,8 +141,7 @@ def step_runner(
     - `env`: the environments; they must reset themselves.
     - `key`: the source of randomness of the environments.
 
-    **Returns:** what the agents decided, what the environments answered, and where everything
-    stands now.
+    **Returns:** the decisions, the time step of the environments, and the next state.
     """
     decision = act(policy, env.action_space, runner, noise, greedy=greedy)
     timestep, env_state = env.step(key, runner.env_state, decision.action)
@@ -150,15 +152,9 @@ def step_runner(
 
 
 def _check_resets(env: AbstractVectorEnv) -> None:
-    core = unwrap(env)
-    if not isinstance(core, Vectorize):
-        return  # custom vector environments are assumed to reset themselves
-    one = core.env
-    while isinstance(one, AbstractWrapper):
-        if isinstance(one, AutoReset):
-            return
-        one = one.env
-    raise ValueError(
-        "Agents act beyond the end of an episode, so their environments must start over by "
-        "themselves: Vectorize(AutoReset(env), num_envs)."
-    )
+    core = unwrap(env)  # custom vector environments are assumed to reset themselves
+    if isinstance(core, Vectorize) and not contains_wrapper(core.env, AutoReset):
+        raise ValueError(
+            "Agents act beyond the end of an episode, so their environments must start over by "
+            "themselves: Vectorize(AutoReset(env), num_envs)."
+        )
