@@ -10,6 +10,7 @@ from typing import Any, TypedDict, TypeVar, final
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 from jaxtyping import PyTree
 from safetensors import SafetensorError
@@ -18,14 +19,13 @@ from safetensors.numpy import load, save as serialize
 from eqgrid import MAX_FILE_BYTES, read_regular_file
 
 from ._files import write_whole
-from ._schema import check_schema
 
 _T = TypeVar("_T")
 _FORMAT = "eqgrid checkpoint 1"
 
 
 class _About(TypedDict):
-    """What a checkpoint says of itself.
+    """The description of a checkpoint in its header.
 
     - `metadata`: what `save` was given.
     - `leaves`: the dtype and the shape of every array, by its name.
@@ -75,15 +75,21 @@ def restore(path: str | Path, like: _T) -> _T:
     **Arguments:**
 
     - `path`: the file of the checkpoint.
-    - `like`: a state of the same kind: arrays, or their shapes as `eqx.filter_eval_shape` gives
-        them, tell what to expect; what is no array is taken from it.
+    - `like`: a state of the same kind, with arrays, or their shapes as `eqx.filter_eval_shape`
+        gives them. What is no array is taken from it.
 
     **Returns:** `like` with the arrays of the checkpoint.
 
     **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged, or does not fit.
     """
     about, data = read(Path(path))
-    _check_fit(Path(path), about["leaves"], describe_leaves(like))
+    try:
+        check_fit(about["leaves"], describe_leaves(like))
+    except ValueError as error:
+        raise CheckpointError(
+            f"The checkpoint {str(path)!r} is of another kind of run: {error}. Use the settings "
+            f"that it was saved with."
+        ) from error
     try:
         return _fill(about, data, like)
     except ValueError as error:
@@ -96,6 +102,18 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
     **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged.
     """
     return read(Path(path))[0]["metadata"]
+
+
+def check_schema(value: Any, kind: Any) -> Any:
+    """Reads a value that JSON can hold as a type, such as a `msgspec.Struct` or a `TypedDict`.
+
+    **Raises:** `ValueError` with half a sentence that names the entry that does not fit.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"its metadata do not fit: {reason:.200}") from error
 
 
 def pack(state: PyTree) -> bytes:
@@ -113,20 +131,20 @@ def _fill(about: _About, data: dict[str, np.ndarray], like: _T) -> _T:
 
 
 def _serialize(state: PyTree, metadata: dict[str, Any]) -> bytes:
-    leaves = _named_leaves(state)
+    leaves = named_leaves(state)
     about: _About = {
         "format": _FORMAT,
         "metadata": metadata,
         "leaves": describe_leaves(state),
-        "keys": {n: str(jax.random.key_impl(x)) for n, x in leaves.items() if _is_key(x)},
+        "keys": {n: str(jax.random.key_impl(x)) for n, x in leaves.items() if is_key(x)},
     }
     text = json.dumps(about, sort_keys=True)
-    data = {name: _to_numpy(leaf) for name, leaf in leaves.items()}
+    data = {name: to_numpy(leaf) for name, leaf in leaves.items()}
     return serialize(data, {"about": text, "sha256": _digest(text, data)})
 
 
 def read(path: Path) -> tuple[_About, dict[str, np.ndarray]]:
-    """What is said about a checkpoint, and its arrays, both as they were written.
+    """The description of a checkpoint, and its arrays, both as they were written.
 
     **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged.
     """
@@ -181,17 +199,16 @@ def _digest(about: str, data: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _check_fit(path: Path, found: dict[str, str], expected: dict[str, str]) -> None:
+def check_fit(found: dict[str, str], expected: dict[str, str], prefix: str = "") -> None:
+    """**Raises:** `ValueError` with half a sentence that names the first array that differs."""
     for name in [*expected, *found]:
         there, here = found.get(name, "nothing"), expected.get(name, "nothing")
         if there != here:
-            raise CheckpointError(
-                f"The checkpoint {str(path)!r} is of another kind of run: at {name} it holds "
-                f"{there}, but {here} is needed. Use the settings that it was saved with."
-            )
+            raise ValueError(f"at {prefix}{name} it holds {there}, but {here} is needed")
 
 
-def _named_leaves(tree: PyTree) -> dict[str, Any]:
+def named_leaves(tree: PyTree) -> dict[str, Any]:
+    """The arrays of a tree by their names in a file."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     arrays = (jax.Array, jax.ShapeDtypeStruct, np.ndarray, np.generic)
     return {jax.tree_util.keystr(where): leaf for where, leaf in leaves if isinstance(leaf, arrays)}
@@ -199,20 +216,21 @@ def _named_leaves(tree: PyTree) -> dict[str, Any]:
 
 def describe_leaves(tree: PyTree) -> dict[str, str]:
     """The dtype and the shape of every array, by its name in a file."""
-    return {name: _describe(leaf) for name, leaf in _named_leaves(tree).items()}
+    return {name: _describe(leaf) for name, leaf in named_leaves(tree).items()}
 
 
 def _describe(leaf: Any) -> str:
     return f"{leaf.dtype}{list(leaf.shape)}"
 
 
-def _is_key(leaf: Any) -> bool:
+def is_key(leaf: Any) -> bool:
+    """Whether an array holds typed random keys."""
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _to_numpy(leaf: Any) -> np.ndarray:
+def to_numpy(leaf: Any) -> np.ndarray:
     """The numbers of a leaf; bits, where NumPy has no name for their type (bfloat16 and such)."""
-    numbers = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+    numbers = np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
     if numbers.dtype.isbuiltin != 1:
         numbers = numbers.view(f"u{numbers.dtype.itemsize}")
     return np.ascontiguousarray(numbers).reshape(numbers.shape)

@@ -1,4 +1,4 @@
-"""A policy as JSON can tell of it: which of our classes it is made of, and how they were built."""
+"""The description of a policy in JSON: its classes, and the arguments that they were built with."""
 
 import functools
 import importlib.metadata
@@ -8,14 +8,16 @@ from typing import Any, get_args
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
-from jaxtyping import Array, PyTree, Shaped
+from jaxtyping import PyTree
 
 from agents.policies._heads import AbstractActionHead, check_mask, head_for
 from agents.policies._networks import CNN, GRU, MLP, AbstractNetwork
 from agents.policies._policy import ActorCritic
 from agents.policies._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
 from agents.policies._trained_policy import TrainedPolicy
+from agents.policies._types import AgentArrays, Shapes
 from agents.policies._views import (
     AbstractCriticInput,
     GlobalState,
@@ -32,49 +34,43 @@ from eqgrid import (
     split_mask,
 )
 
+from ._checkpoint import check_schema
 from ._policy_schema import (
     Activation,
     BoxTable,
+    CNNTable,
     CustomTable,
     DiscreteTable,
     GRUTable,
-    MLPTable,
     NetworkTable,
-    ObservationTable,
     PolicyTable,
     TeamName,
 )
-from ._schema import check_schema
 
 FORMAT = "eqgrid policy 1"
 
-ACTIVATIONS: dict[Activation, Callable] = {
-    "tanh": jnp.tanh,
-    "relu": jax.nn.relu,
-    "gelu": jax.nn.gelu,
-    "silu": jax.nn.silu,
-    "elu": jax.nn.elu,
-    "softplus": jax.nn.softplus,
-    "leaky_relu": jax.nn.leaky_relu,
-    "sigmoid": jax.nn.sigmoid,
-}
+ACTIVATIONS: dict[Activation, Callable] = {x: getattr(jax.nn, x) for x in get_args(Activation)}
 _VIEWS: dict[str, type[AbstractCriticInput]] = {
-    "LocalObservation": LocalObservation,
-    "JointObservation": JointObservation,
-    "GlobalState": GlobalState,
+    view.__name__: view for view in (LocalObservation, JointObservation, GlobalState)
 }
+_OBSERVATIONS: dict[str, Callable[..., PyTree]] = {
+    "local_and_state": ObservationAndState,
+    "masked": Masked,
+    "dict": dict,
+}
+"""Observations whose parts have names."""
 
 
 def describe(policy: TrainedPolicy, parameters: str, moments: str) -> dict[str, Any]:
-    """What a file says of the policy in it.
+    """The description of a policy for its file.
 
     **Arguments:**
 
     - `policy`: the policy.
-    - `parameters`, `moments`: how the names of their arrays in the file begin.
+    - `parameters`, `moments`: the prefixes of the names of their arrays in the file.
 
-    **Raises:** `ValueError` when something of it has no name that a file could say, or is larger
-    than a file may say.
+    **Raises:** `ValueError` when a part of the policy has no name in the schema, or is larger than
+    the schema allows.
     """
     actor_critic, normalization = policy.actor_critic, policy.normalization
     description = {
@@ -106,7 +102,7 @@ def build_like(
     table: PolicyTable,
     networks: Mapping[str, Callable[..., AbstractNetwork]],
     like: ActorCritic | None = None,
-) -> tuple[ActorCritic, AbstractSpace, PyTree[jax.ShapeDtypeStruct], PyTree[RunningMoments]]:
+) -> tuple[ActorCritic, AbstractSpace, Shapes, PyTree[RunningMoments]]:
     """Builds what a file describes, with shapes in place of arrays.
 
     **Arguments:**
@@ -123,7 +119,9 @@ def build_like(
     """
     space = _space_from_json(table.action_space)
     observation = eqx.filter_eval_shape(
-        functools.partial(_observation_from_json, table.observation, table.num_agents)
+        functools.partial(
+            _observation_from_json, msgspec.to_builtins(table.observation), table.num_agents
+        )
     )
     check_mask(space, observation)
     seen, _ = split_mask(observation)
@@ -221,7 +219,7 @@ def _choices(network: MLP | CNN) -> dict[str, str]:
 def _team_from_json(
     table: NetworkTable,
     networks: Mapping[str, Callable[..., AbstractNetwork]],
-    x: PyTree[jax.ShapeDtypeStruct],
+    x: Shapes,
     out_size: int,
 ) -> AbstractMultiAgentNetwork:
     num_agents = jax.tree.leaves(x)[0].shape[0]
@@ -255,52 +253,36 @@ def _network_from_json(
     if isinstance(table, GRUTable):
         encoder = _network_from_json(table.encoder, networks)
         return functools.partial(GRU, width=table.width, encoder=encoder)
-    choices: dict[str, Any] = {
-        "width": table.width,
-        "depth": table.depth,
-        "activation": ACTIVATIONS[table.activation],
-        "precision": table.precision,
-    }
-    if isinstance(table, MLPTable):
-        return functools.partial(MLP, **choices)
-    return functools.partial(CNN, features=table.features, **choices)
+    choices = msgspec.structs.asdict(table) | {"activation": ACTIVATIONS[table.activation]}
+    del choices["team"]
+    return functools.partial(CNN if isinstance(table, CNNTable) else MLP, **choices)
 
 
-def _observation_to_json(observation: PyTree[jax.ShapeDtypeStruct]) -> dict[str, Any]:
-    """The shape and the dtype of what one agent sees, for every array."""
+def _observation_to_json(observation: Shapes) -> dict[str, Any]:
+    """The shape and the dtype of what one agent observes, for every array."""
     if isinstance(observation, jax.ShapeDtypeStruct):
         return {"shape": list(observation.shape[1:]), "dtype": str(observation.dtype)}
-    if isinstance(observation, ObservationAndState):
-        parts = {"local": observation.local, "state": observation.state}
-        return {"local_and_state": {k: _observation_to_json(x) for k, x in parts.items()}}
-    if isinstance(observation, Masked):
-        parts = {"observation": observation.observation, "action_mask": observation.action_mask}
-        return {"masked": {k: _observation_to_json(x) for k, x in parts.items()}}
-    if type(observation) is dict:
-        return {"dict": {name: _observation_to_json(x) for name, x in observation.items()}}
     if type(observation) is tuple:
         return {"tuple": [_observation_to_json(x) for x in observation]}
+    for kind, build in _OBSERVATIONS.items():
+        if type(observation) is build:
+            parts = observation if build is dict else vars(observation)
+            return {kind: {name: _observation_to_json(x) for name, x in parts.items()}}
     raise ValueError(
         f"A file holds observations that are arrays, or dicts and tuples of arrays, but the "
         f"environment shows a {type(observation).__name__}."
     )
 
 
-def _observation_from_json(
-    table: ObservationTable, num_agents: int
-) -> PyTree[Shaped[Array, "agents ..."]]:
+def _observation_from_json(table: dict[str, Any], num_agents: int) -> AgentArrays:
+    """Reads a table that `ObservationTable` has checked."""
+    if "shape" in table:
+        return jnp.zeros((num_agents, *table["shape"]), table["dtype"])
     read = functools.partial(_observation_from_json, num_agents=num_agents)
-    if table.local_and_state is not None:
-        return ObservationAndState(
-            read(table.local_and_state.local), read(table.local_and_state.state)
-        )
-    if table.masked is not None:
-        return Masked(read(table.masked.observation), read(table.masked.action_mask))
-    if table.named is not None:
-        return {name: read(x) for name, x in table.named.items()}
-    if table.numbered is not None:
-        return tuple(read(x) for x in table.numbered)
-    return jnp.zeros((num_agents, *(table.shape or ())), table.dtype)
+    kind, parts = next(iter(table.items()))
+    if kind == "tuple":
+        return tuple(read(part) for part in parts)
+    return _OBSERVATIONS[kind](**{name: read(part) for name, part in parts.items()})
 
 
 def _version(name: str) -> str:

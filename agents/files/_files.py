@@ -22,7 +22,7 @@ def write_whole(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            error.filename = str(path)  # a full disk is told without any name
+            error.filename = str(path)  # the error of a full disk has no file name
         raise
     _flush_folder(path.parent)
 

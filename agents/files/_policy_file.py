@@ -1,4 +1,4 @@
-"""Policies on disk: one safetensors file that says what is in it, and runs no code when loaded."""
+"""Policies on disk: one safetensors file with a description of the policy. Loading runs no code."""
 
 import functools
 import math
@@ -22,16 +22,15 @@ from eqgrid import (
     RunningMoments,
 )
 
-from ._checkpoint import CheckpointError, describe_leaves, pick, read, save
+from ._checkpoint import CheckpointError, check_fit, check_schema, describe_leaves, pick, read, save
 from ._description import build_like, describe
 from ._policy_schema import PolicyTable
-from ._schema import check_schema
 
 POLICY_FILE = "policy.safetensors"
 """What the policy of a run is called in its folder."""
 
 _DO_NOT_FIT = (ValueError, TypeError, ArithmeticError, AttributeError, RecursionError)
-"""What our own classes raise when names and numbers that fit one by one do not fit together."""
+"""Exceptions of eqgrid's own classes for names and numbers that are valid, but not together."""
 
 
 def save_policy(
@@ -62,8 +61,8 @@ def load_policy(
 ) -> TrainedPolicy:
     """Reads a policy, ready to act.
 
-    No code of the file is run, and nothing is imported for it: it says the names of classes and
-    functions, and those are looked up among ours.
+    No code of the file is run, and nothing is imported for it: the names of classes and functions
+    in it are looked up among those of eqgrid.
 
     **Arguments:**
 
@@ -76,7 +75,7 @@ def load_policy(
 
     **Returns:** the policy that was saved.
 
-    **Raises:** `CheckpointError` when there is none, or it is damaged, or holds what is not known.
+    **Raises:** `CheckpointError` when there is none, or it is damaged, or has an unknown part.
     """
     path = find_policy(path, which)
     about, data = read(path)
@@ -115,13 +114,10 @@ def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) 
     folder = Path(path)
     if not folder.is_dir():
         return folder
-    names = {which: f"checkpoints/{which}.safetensors"} if which else {}
-    names = names or {
-        "policy": POLICY_FILE,
-        "best": "checkpoints/best.safetensors",
-        "last": "checkpoints/last.safetensors",
-    }
-    for name in names.values():
+    names = [POLICY_FILE, "checkpoints/best.safetensors", "checkpoints/last.safetensors"]
+    if which:
+        names = [f"checkpoints/{which}.safetensors"]
+    for name in names:
         if (folder / name).is_file():
             return folder / name
     inside = sorted(str(x.parent) for x in folder.glob(f"*/{POLICY_FILE}"))
@@ -131,7 +127,7 @@ def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) 
         )
     raise CheckpointError(
         f"There is no policy in the folder {str(path)!r}, which would be "
-        f"{' or '.join(names.values())}: name a file, or the folder of a run."
+        f"{' or '.join(names)}: name a file, or the folder of a run."
     )
 
 
@@ -163,12 +159,7 @@ def _fill(about: Mapping[str, Any], data: dict[str, Any], begin: str, like: PyTr
     **Raises:** `ValueError` with half a sentence when they are not those that are needed, or not
     all of their numbers are finite.
     """
-    found = _below(begin, about["leaves"])
-    expected = describe_leaves(like)
-    for name in [*expected, *found]:
-        there, here = (x.get(name, "nothing") for x in (found, expected))
-        if there != here:
-            raise ValueError(f"at {begin}{name} it holds {there}, but {here} is needed")
+    check_fit(_below(begin, about["leaves"]), describe_leaves(like), begin)
     take = functools.partial(pick, _below(begin, about["keys"]), _below(begin, data))
     filled = jax.tree_util.tree_map_with_path(take, like)
     for where, leaf in jax.tree_util.tree_leaves_with_path(filled):

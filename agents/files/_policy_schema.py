@@ -1,4 +1,4 @@
-"""The schema of what a policy file says of its policy: names and numbers within bounds."""
+"""The schema of the description in a policy file: names and numbers within bounds."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -25,34 +25,30 @@ class _Table(Struct, forbid_unknown_fields=True):
     """A table of the file."""
 
 
-class _Network(_Table, tag_field="network"):
-    """A network; one for all agents also says who has its parameters."""
+class _Network(_Table, tag_field="network", kw_only=True):
+    """A network. That of all agents also has a `team`, which says who has its parameters."""
 
     team: TeamName | None = None
 
 
-class MLPTable(_Network, kw_only=True, tag="MLP"):
+class MLPTable(_Network, tag="MLP"):
     width: _Width
     depth: _Depth
     activation: Activation
     precision: Precision
 
 
-class CNNTable(_Network, kw_only=True, tag="CNN"):
+class CNNTable(MLPTable, tag="CNN"):
     features: _Width
-    width: _Width
-    depth: _Depth
-    activation: Activation
-    precision: Precision
 
 
-class CustomTable(_Network, kw_only=True, tag="custom"):
-    """A class that is not ours."""
+class CustomTable(_Network, tag="custom"):
+    """A class that is not one of eqgrid's."""
 
     name: _Name
 
 
-class GRUTable(_Network, kw_only=True, tag="GRU"):
+class GRUTable(_Network, tag="GRU"):
     width: _Width
     encoder: MLPTable | CNNTable | CustomTable
 
@@ -83,8 +79,8 @@ class MaskedTable(_Table):
     action_mask: "ObservationTable"
 
 
-class ObservationTable(_Table):
-    """What one agent sees: an array, or one of the other four."""
+class ObservationTable(_Table, omit_defaults=True):
+    """The observation of one agent: an array, or one of the other four."""
 
     shape: _Shape | None = None
     dtype: DtypeName | None = None

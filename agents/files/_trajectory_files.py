@@ -15,6 +15,7 @@ from jaxtyping import Array, PyTree, Shaped
 
 from eqgrid import AbstractEnv, Trajectories, interop, read_regular_file, unwrap_state
 
+from ._checkpoint import is_key, named_leaves, to_numpy
 from ._files import write_whole
 
 _DAMAGED = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError, NotImplementedError)
@@ -34,7 +35,7 @@ def save_trajectories(path: str | Path, trajectories: Trajectories) -> None:
 
     **Raises:** `OSError` when it cannot be written.
     """
-    arrays = {name: _plain(leaf) for name, leaf in _named(trajectories).items()}
+    arrays = {name: to_numpy(leaf) for name, leaf in _named(trajectories).items()}
     write_whole(Path(path), _to_npz(arrays))
 
 
@@ -44,7 +45,7 @@ def load_trajectories(path: str | Path, env: AbstractEnv) -> Trajectories:
     **Arguments:**
 
     - `path`: the file.
-    - `env`: one environment, as the agents were shown it: it says which arrays there must be.
+    - `env`: one environment, with the observations of the agents. The arrays must fit it.
 
     **Raises:** `ValueError` with one sentence when the file is damaged, or of another world;
     `OSError` when it cannot be read.
@@ -55,10 +56,10 @@ def load_trajectories(path: str | Path, env: AbstractEnv) -> Trajectories:
     steps, episodes = len(arrays["action"]), len(arrays["length"])
     observed = any(name.startswith("observation") for name in arrays)
     like = eqx.filter_eval_shape(_expected, env, steps, episodes, observed=observed)
-    expected = _named(like)
-    for name in [*expected, *arrays]:
-        _check_array(str(path), name, arrays.get(name), expected.get(name))
-    read = [_as_leaf(arrays[name], leaf) for name, leaf in expected.items()]
+    stored = _named(eqx.filter_eval_shape(_with_numbers, like))
+    for name in [*stored, *arrays]:
+        _check_array(str(path), name, arrays.get(name), stored.get(name))
+    read = [_as_leaf(arrays[name], leaf) for name, leaf in _named(like).items()]
     return jax.tree.unflatten(jax.tree.structure(like), read)
 
 
@@ -68,7 +69,7 @@ def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
 
     **Arguments:**
 
-    - `path`: the file, which is replaced when all is written; its suffix says which of the two.
+    - `path`: the file, which is replaced when all is written; its suffix decides which of the two.
     - `table`: a sequence of texts, numbers or truth values for each column.
 
     **Raises:** `ValueError` for any other suffix, `ImportError` without pyarrow, and `OSError` when
@@ -129,22 +130,18 @@ def _as_column(array: np.ndarray) -> list[Any]:
 
 def _named(tree: PyTree) -> dict[str, Any]:
     """The arrays of a tree by their names, in the order of its leaves."""
-    leaves = jax.tree.leaves_with_path(tree)
-    return {jax.tree_util.keystr(path).lstrip("."): leaf for path, leaf in leaves}
+    return {name.lstrip("."): leaf for name, leaf in named_leaves(tree).items()}
 
 
-def _plain(leaf: Shaped[Array, "..."]) -> np.ndarray:
-    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+def _with_numbers(tree: PyTree) -> PyTree:
+    """The tree with the numbers of random keys in place of the keys."""
+    return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, tree)
 
 
 def _as_leaf(array: np.ndarray, like: Any) -> Shaped[Array, "..."]:
-    if _is_key(like):
+    if is_key(like):
         return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(like))
     return jnp.asarray(array)
-
-
-def _is_key(leaf: Any) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def _check_array(path: str, name: str, found: Any, expected: Any) -> None:
@@ -154,17 +151,12 @@ def _check_array(path: str, name: str, found: Any, expected: Any) -> None:
         raise ValueError(
             f"The file {path!r} is of another world, or an older one: it {says} {name!r}."
         )
-    shape, dtype = _plain_shape(expected)
+    shape, dtype = expected.shape, expected.dtype
     if (found.shape, found.dtype) != (shape, dtype):
         raise ValueError(
             f"The file {path!r} is of another world: its {name!r} is {found.dtype}{found.shape}, "
             f"but here it would be {dtype}{shape}."
         )
-
-
-def _plain_shape(leaf: Any) -> tuple[tuple[int, ...], np.dtype]:
-    plain = eqx.filter_eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
-    return plain.shape, np.dtype(plain.dtype)
 
 
 def _expected(env: AbstractEnv, steps: int, episodes: int, *, observed: bool) -> Trajectories:
