@@ -25,14 +25,14 @@ class OutOfMemory(Exception):
 def check_memory(program: Any) -> None:
     """Compares what a program that `eqx.filter_jit` compiled allocates with what is free.
 
-    A CPU hands out memory that it does not have, and the system then ends the process without a
-    word: so it is asked beforehand.
+    A CPU hands out memory that it does not have, and the system then ends the process without an
+    error. So the need is compared beforehand.
 
     **Raises:** `OutOfMemory`.
     """
     analysis = program.compiled.memory_analysis()
     if analysis is None:
-        return  # some backends do not tell
+        return  # some backends have no such analysis
     needed = analysis.temp_size_in_bytes + analysis.output_size_in_bytes
     needed -= analysis.alias_size_in_bytes  # what is donated is there already
     free = _free_memory()

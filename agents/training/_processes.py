@@ -1,7 +1,7 @@
 """Several processes that train one run together, and what they have to agree on.
 
-All of them run the same program, and meet in the calls of this module. What depends on a clock, a
-signal or a file is said by one of them and heard by all. With one process, nothing is sent.
+All of them run the same program, and wait for each other in the calls of this module. What depends
+on a clock, a signal or a file is sent by one of them to all. With one process, nothing is sent.
 """
 
 import json
@@ -30,7 +30,7 @@ class ProcessFailed(Exception):
     **Arguments:**
 
     - `number`: which one.
-    - `about`: what it said.
+    - `about`: the value that it gave to `fail`.
     """
 
     def __init__(self, number: int, about: Any):
@@ -39,12 +39,12 @@ class ProcessFailed(Exception):
 
 
 def is_first() -> bool:
-    """Whether this is process 0, which writes and speaks for all."""
+    """Whether this is process 0, which writes and reports for all."""
     return jax.process_index() == 0
 
 
 def gather(value: Any) -> list[Any]:
-    """Lets every process know what each of them says.
+    """Sends a value of each process to all of them.
 
     All processes have to call it, and wait for each other in it.
 

@@ -44,19 +44,21 @@ def check_even(num_envs: int, mesh: Mesh) -> None:
         )
 
 
-def replicate(tree: _T, mesh: Mesh) -> _T:
+def replicate(tree: _T, mesh: Mesh | None) -> _T:
     """Puts arrays on every device, whole. Under `jit`, it is a sharding constraint.
 
     **Arguments:**
 
     - `tree`: arrays, and anything else, which stays as it is.
-    - `mesh`: the devices, as `device_mesh` gives them.
+    - `mesh`: the devices, as `device_mesh` gives them. Without them, nothing is moved.
     """
+    if mesh is None:
+        return tree
     whole = NamedSharding(mesh, PartitionSpec())
     return jax.tree.map(lambda x: _place(x, whole), tree)
 
 
-def spread(tree: _T, num_envs: int, mesh: Mesh) -> _T:
+def spread(tree: _T, num_envs: int, mesh: Mesh | None) -> _T:
     """Gives every device its share of arrays whose first axis is that of the environments, and the
     others whole. What is computed does not depend on it, but for the order of sums.
 
@@ -64,8 +66,10 @@ def spread(tree: _T, num_envs: int, mesh: Mesh) -> _T:
 
     - `tree`: as for `replicate`.
     - `num_envs`: how many environments there are.
-    - `mesh`: the devices, as `device_mesh` gives them.
+    - `mesh`: as for `replicate`.
     """
+    if mesh is None:
+        return tree
     whole, shared = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), (_AXIS,)))
     return jax.tree.map(lambda x: _place(x, shared if _leads_with(x, num_envs) else whole), tree)
 

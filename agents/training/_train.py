@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast, final
+from typing import Any, NamedTuple, TypeAlias, cast, final
 
 import equinox as eqx
 import jax
@@ -23,17 +23,15 @@ from ._processes import from_first, gather, spans_processes, whole
 from ._runs import num_runs
 from ._sharding import check_even, replicate, spread
 
-_T = TypeVar("_T")
-
 
 @final
 @dataclasses.dataclass(frozen=True)
 class TrainProgress:
-    """How far a run is, as its hooks see it between two blocks.
+    """The progress of a run between two blocks, for its hooks.
 
     **Arguments:**
 
-    - `state`: the newest state. Where `train` was told to `donate`, the next block consumes its
+    - `state`: the newest state. With the `donate` of `train`, the next block consumes its
         arrays, so a hook saves or copies what it keeps.
     - `metrics`: how every update of the last block went (NumPy arrays, one entry per update), or
         `None` before the first block. Of many runs, their second axis is that of the runs.
@@ -42,8 +40,8 @@ class TrainProgress:
     - `env_steps_before`: how many of them were made before `train` was called.
     - `wall_seconds`: since `train` was called; `compile_seconds` and `train_seconds` are what
         compiling and running blocks took of it.
-    - `measured`: what the `measure` of `train` said after the last block, by name.
-    - `stopped`: why the run ended early, as `should_stop` or a hook said, or `None`.
+    - `measured`: the result of the `measure` of `train` after the last block, by name.
+    - `stopped`: the reason of `should_stop` or of a hook to end the run early, or `None`.
     """
 
     state: TrainState
@@ -53,9 +51,9 @@ class TrainProgress:
     env_steps: int
     num_env_steps: int
     env_steps_before: int
-    wall_seconds: float
-    compile_seconds: float
-    train_seconds: float
+    wall_seconds: float = 0.0
+    compile_seconds: float = 0.0
+    train_seconds: float = 0.0
     measured: Mapping[str, float | int] = dataclasses.field(default_factory=dict)
     stopped: str | None = None
 
@@ -118,8 +116,8 @@ def train(
     The last block is shorter than the others where they do not divide the run.
 
     Signals are left alone: a Ctrl-C raises `KeyboardInterrupt`, as it does in any Python program.
-    A program that wants to lose no update installs a handler that remembers the signal, and says so
-    in `should_stop`.
+    A program that must not lose an update installs a handler that stores the signal, and returns a
+    text from `should_stop`.
 
     Many runs are trained together, in one compiled program, when `state` was made by
     `eqx.filter_vmap` of `init_train_state`: every array of it then has an axis of the runs in
@@ -141,14 +139,14 @@ def train(
     - `measure`: called after every block, before the hooks, which find what it returns in
         `progress.measured`: the place for evaluations.
     - `hooks`: all of them are called in order after every block, also when one stops the run.
-    - `should_stop`: asked before the first block, and after the hooks of every block; a text ends
-        the run, and says why.
+    - `should_stop`: called before the first block, and after the hooks of every block; a text ends
+        the run, and is the reason.
     - `before`: what an earlier call returned whose run this one goes on with, in other environments
         (see `transfer`): its seconds are counted on.
     - `env_axes`: for many runs, which arrays of `env` have an axis of the runs, as the `in_axes` of
         `eqx.filter_vmap`; none of them unless given.
     - `donate`: let every block write over the arrays of the state that it goes on from, those of
-        `state` included. It saves the memory of one state, and nobody can read the older one.
+        `state` included. It saves the memory of one state; the older one can no longer be read.
 
     **Returns:** how far the run came, with its last state.
 
@@ -157,9 +155,7 @@ def train(
     """
     if spans_processes(mesh):
         state = from_first(state)
-    progress = _nothing_yet(ppo, env, state, num_updates)
-    if before is not None:
-        progress = _counted_on(progress, before)
+    progress = _begin(ppo, env, state, num_updates, before)
     start = time.perf_counter()
     begin = start - progress.wall_seconds
     left = num_updates - progress.updates
@@ -183,8 +179,7 @@ def train(
         mesh=mesh,
         env_axes=env_axes,
     )
-    if mesh is not None:
-        settings, state = replicate(settings, mesh), _spread(state, env.num_envs, mesh)
+    settings, state = replicate(settings, mesh), _spread(state, env.num_envs, mesh)
     block = _compile(settings, state, donate)
     compiled = progress.compile_seconds + time.perf_counter() - start
     progress = dataclasses.replace(progress, compile_seconds=compiled)
@@ -193,7 +188,7 @@ def train(
         state, progress = _advance(block, settings, state, progress, begin)
         if measure is not None:
             progress = dataclasses.replace(progress, measured=measure(progress))
-        progress = _tell(hooks, progress)
+        progress = _call_hooks(hooks, progress)
         progress = _agree(progress, should_stop(), mesh)
     return dataclasses.replace(progress, wall_seconds=time.perf_counter() - begin)
 
@@ -302,10 +297,8 @@ def _run_block(
     _, one = jax.eval_shape(update, arrays)
     metrics = jax.tree.map(lambda x: jnp.zeros((settings.length, *x.shape), x.dtype), one)
     arrays, metrics = jax.lax.fori_loop(0, count, step, (arrays, metrics))
-    state = eqx.combine(arrays, rest)
-    if settings.mesh is not None:
-        state = _spread(state, settings.env.num_envs, settings.mesh)
-    return state, _everywhere(metrics, settings.mesh)
+    state = _spread(eqx.combine(arrays, rest), settings.env.num_envs, settings.mesh)
+    return state, replicate(metrics, settings.mesh)
 
 
 def _update(settings: _Settings, state: TrainState) -> tuple[TrainState, Metrics]:
@@ -325,23 +318,19 @@ def _if_vector(x: PyTree) -> int | None:
     return 0 if eqx.is_array(x) and x.ndim else None
 
 
-_run_block_keeping = eqx.filter_jit(_run_block)
-_run_block_donating = eqx.filter_jit(_run_block, donate="all-except-first")
-
-
 def _compile(settings: _Settings, state: TrainState, donate: bool) -> Any:
     """Compiles a block, or finds the one that another run with equal shapes has compiled.
 
     **Raises:** `OutOfMemory` when it needs more memory than there is.
     """
-    inputs = (settings, state, _everywhere(_count(1), settings.mesh))
+    inputs = (settings, state, replicate(_count(1), settings.mesh))
     leaves, structure = jax.tree.flatten(inputs)
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) if eqx.is_array(x) else x for x in leaves]
     key = (donate, structure, *shapes)
     if key not in _compiled_blocks:
         while len(_compiled_blocks) >= _MOST_BLOCKS:
             del _compiled_blocks[next(iter(_compiled_blocks))]  # the oldest
-        run_block = _run_block_donating if donate else _run_block_keeping
+        run_block = eqx.filter_jit(_run_block, donate="all-except-first" if donate else "none")
         _compiled_blocks[key] = cast(Any, run_block).lower(*inputs).compile()
     check_memory(_compiled_blocks[key])
     return _compiled_blocks[key]
@@ -351,12 +340,16 @@ _MOST_BLOCKS = 8
 _compiled_blocks: dict[Any, Any] = {}
 
 
-def _nothing_yet(
-    ppo: PPO, env: AbstractVectorEnv, state: TrainState, num_updates: int
+def _begin(
+    ppo: PPO,
+    env: AbstractVectorEnv,
+    state: TrainState,
+    num_updates: int,
+    before: TrainProgress | None,
 ) -> TrainProgress:
     updates = int(np.asarray(state.updates).flat[0])
     steps_per_update = ppo.rollout_length * env.num_envs
-    return TrainProgress(
+    progress = TrainProgress(
         state=state,
         metrics=None,
         updates=updates,
@@ -364,20 +357,11 @@ def _nothing_yet(
         env_steps=updates * steps_per_update,
         num_env_steps=num_updates * steps_per_update,
         env_steps_before=updates * steps_per_update,
-        wall_seconds=0.0,
-        compile_seconds=0.0,
-        train_seconds=0.0,
     )
-
-
-def _counted_on(progress: TrainProgress, before: TrainProgress) -> TrainProgress:
-    return dataclasses.replace(
-        progress,
-        env_steps_before=before.env_steps_before,
-        wall_seconds=before.wall_seconds,
-        compile_seconds=before.compile_seconds,
-        train_seconds=before.train_seconds,
-    )
+    if before is None:
+        return progress
+    counted_on = ("env_steps_before", "wall_seconds", "compile_seconds", "train_seconds")
+    return dataclasses.replace(progress, **{name: getattr(before, name) for name in counted_on})
 
 
 def _advance(
@@ -390,7 +374,7 @@ def _advance(
     """**Returns:** the next state, where it was trained, and how far the run is."""
     block_begin = time.perf_counter()
     count = min(settings.length, old.num_updates - old.updates)
-    state, metrics = block(settings, state, _everywhere(_count(count), settings.mesh))
+    state, metrics = block(settings, state, replicate(_count(count), settings.mesh))
     metrics = jax.tree.map(lambda x: np.asarray(x)[:count], metrics)
     end = time.perf_counter()
     _check_finite(metrics, old.updates, state)
@@ -407,21 +391,17 @@ def _advance(
     )
 
 
-def _spread(state: TrainState, num_envs: int, mesh: Mesh) -> TrainState:
+def _spread(state: TrainState, num_envs: int, mesh: Mesh | None) -> TrainState:
     """The environments of a run, spread over devices, with everything else on all of them."""
     runner = spread(state.runner, num_envs, mesh)
     return dataclasses.replace(replicate(state, mesh), runner=runner)
-
-
-def _everywhere(tree: _T, mesh: Mesh | None) -> _T:
-    return tree if mesh is None else replicate(tree, mesh)
 
 
 def _count(number: int) -> Int[Array, ""]:
     return jnp.asarray(np.int32(number))  # from NumPy: from an `int`, it compiles a conversion
 
 
-def _tell(hooks: Sequence[Hook], progress: TrainProgress) -> TrainProgress:
+def _call_hooks(hooks: Sequence[Hook], progress: TrainProgress) -> TrainProgress:
     """Calls every hook, also when one stops the run, and keeps the first reason to stop."""
     reasons = []
     for hook in hooks:
@@ -438,13 +418,13 @@ def _agree(progress: TrainProgress, asked: str | None, mesh: Mesh | None) -> Tra
 
     **Arguments:**
 
-    - `asked`: what `should_stop` said in this process.
+    - `asked`: the result of `should_stop` in this process.
     """
     own = {"asked": asked, "stopped": progress.stopped, "measured": progress.measured}
-    said = gather(own) if spans_processes(mesh) else [own]
-    reasons = [each[kind] for kind in ("asked", "stopped") for each in said]
+    reports = gather(own) if spans_processes(mesh) else [own]
+    reasons = [each[kind] for kind in ("asked", "stopped") for each in reports]
     stopped = next((reason for reason in reasons if reason), None)
-    return dataclasses.replace(progress, measured=said[0]["measured"], stopped=stopped)
+    return dataclasses.replace(progress, measured=reports[0]["measured"], stopped=stopped)
 
 
 def _check_finite(metrics: Metrics, updates: int, state: TrainState):

@@ -1,9 +1,8 @@
 """Goes on with a run in other environments, as the stages of a curriculum do."""
 
 import dataclasses
-import functools
-from collections.abc import Collection, Iterator
-from typing import Any, Literal, TypeAlias
+from collections.abc import Collection
+from typing import Literal, TypeAlias, get_args
 
 import equinox as eqx
 from jaxtyping import Array, PyTree, Shaped
@@ -20,7 +19,7 @@ from eqgrid import (
 Part: TypeAlias = Literal["parameters", "optimizer", "moments", "shaping"]
 """A part of a run that can be taken along or left behind."""
 
-PARTS: tuple[Part, ...] = ("parameters", "optimizer", "moments", "shaping")
+PARTS: tuple[Part, ...] = get_args(Part)
 
 _WRAPPERS: dict[type[AbstractWrapperState], tuple[Part, str]] = {
     NormalizeObservationState: ("moments", "moments"),
@@ -88,22 +87,12 @@ def _shapes(tree: PyTree) -> PyTree:
 
 def _with_parts(old: PyTree, new: PyTree, keep: Collection[Part]) -> PyTree:
     """The state `new` of a stack of wrappers, with the parts that are kept of `old`."""
-    for depth, (one, other) in enumerate(zip(_layers(old), _layers(new), strict=False)):
-        part, name = _WRAPPERS.get(type(other), (None, ""))
-        if part in keep and type(one) is type(other):
-            where = functools.partial(_field, depth=depth, name=name)
-            # It builds no Module anew: a batch of states has other shapes than one.
-            new = eqx.tree_at(where, new, getattr(one, name))
+    if not (isinstance(old, AbstractWrapperState) and isinstance(new, AbstractWrapperState)):
+        return new
+    # `tree_at` calls no `__init__`, which would check the shapes of one environment.
+    inner = _with_parts(old.env_state, new.env_state, keep)
+    new = eqx.tree_at(lambda state: state.env_state, new, inner)
+    part, name = _WRAPPERS.get(type(new), (None, ""))
+    if part in keep and type(old) is type(new):
+        new = eqx.tree_at(lambda state: getattr(state, name), new, getattr(old, name))
     return new
-
-
-def _layers(state: PyTree) -> Iterator[AbstractWrapperState]:
-    while isinstance(state, AbstractWrapperState):
-        yield state
-        state = state.env_state
-
-
-def _field(state: Any, *, depth: int, name: str) -> PyTree:
-    for _ in range(depth):
-        state = state.env_state
-    return getattr(state, name)
