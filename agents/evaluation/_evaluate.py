@@ -1,4 +1,4 @@
-"""How much a policy earns."""
+"""The returns of a policy in whole episodes."""
 
 import functools
 from typing import final
@@ -10,7 +10,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from agents.policies._policy import ActorCritic
-from agents.ppo._runner import RunnerState, init_runner, step_runner
+from agents.ppo._runner import Decision, RunnerState, init_runner, step_runner
 from eqgrid import (
     AbstractVectorEnv,
     LogEpisodes,
@@ -24,7 +24,7 @@ from eqgrid import (
 
 @final
 class Evaluation(eqx.Module):
-    """What a number of episodes came to.
+    """The returns, lengths and totals of a number of episodes.
 
     **Arguments:**
 
@@ -117,14 +117,13 @@ def _play(
         totals=_empty_totals(env),
         finished=jnp.zeros(env.num_envs, dtype=bool),
     )
-    watch = _EvalState(runner, key, jnp.zeros((), dtype=jnp.int32), nothing)
-    arrays, rest = eqx.partition(watch, eqx.is_array)
-    arrays = jax.lax.while_loop(
-        functools.partial(_unfinished, max_steps),
-        functools.partial(_step, policy, env, greedy, rest),
-        arrays,
-    )
-    return eqx.combine(arrays, rest)
+
+    def unfinished(state: _EvalState) -> Bool[Array, ""]:
+        return ~state.result.finished.all() & (state.steps < max_steps)
+
+    step = functools.partial(_step, policy, env, greedy)
+    start = _EvalState(runner, key, jnp.zeros((), dtype=jnp.int32), nothing)
+    return jax.lax.while_loop(unfinished, step, start)
 
 
 def _empty_totals(env: AbstractVectorEnv) -> dict[str, Shaped[Array, "episodes ..."]]:
@@ -134,39 +133,52 @@ def _empty_totals(env: AbstractVectorEnv) -> dict[str, Shaped[Array, "episodes .
     return jax.tree.map(lambda x: jnp.zeros((env.num_envs, *x.shape), x.dtype), one)
 
 
-def _unfinished(max_steps: int, watch: _EvalState) -> Bool[Array, ""]:
-    return ~watch.result.finished.all() & (watch.steps < max_steps)
-
-
 def _step(
-    policy: ActorCritic, env: AbstractVectorEnv, greedy: bool, rest: _EvalState, arrays: _EvalState
+    policy: ActorCritic, env: AbstractVectorEnv, greedy: bool, state: _EvalState
 ) -> _EvalState:
-    watch = eqx.combine(arrays, rest)
-    key, noise_key, env_key = jax.random.split(watch.key, 3)
-    noise = policy.head.noise(noise_key, env.action_space, (env.num_envs, env.num_agents))
-    _, timestep, runner = step_runner(policy, env, watch.runner, noise, env_key, greedy=greedy)
+    keys = jax.random.split(state.key, 3)
+    _, timestep, runner = step_episodes(policy, env, state.runner, keys[1:], greedy)
     if "episode_return" not in timestep.info:
         raise ValueError(
             "evaluate needs to be told what an episode came to: put LogEpisodes around the "
             "environment, Vectorize(AutoReset(LogEpisodes(env)), num_episodes)."
         )
-    watch = _EvalState(runner, key, watch.steps + 1, _with_ended(watch.result, timestep))
-    return eqx.filter(watch, eqx.is_array)
+    return _EvalState(runner, keys[0], state.steps + 1, _with_ended(state.result, timestep))
+
+
+def step_episodes(
+    policy: ActorCritic,
+    env: AbstractVectorEnv,
+    runner: RunnerState,
+    keys: Shaped[PRNGKeyArray, " 2"],
+    greedy: bool,
+) -> tuple[Decision, TimeStep, RunnerState]:
+    """One step of the episodes in all environments, for evaluations, recordings and films.
+
+    **Arguments:**
+
+    - `policy`, `env`, `greedy`: as in `evaluate`.
+    - `runner`: the state of the episodes and of the agents in them.
+    - `keys`: the randomness of the actions, and that of the environments.
+
+    **Returns:** as `step_runner`.
+    """
+    noise = policy.head.noise(keys[0], env.action_space, (env.num_envs, env.num_agents))
+    return step_runner(policy, env, runner, noise, keys[1], greedy=greedy)
 
 
 def _with_ended(result: Evaluation, timestep: TimeStep) -> Evaluation:
-    """Takes in the first episodes that ended with this step."""
+    """The results, with those of the first episodes that ended in this step."""
     first = timestep.done & ~result.finished
-    # A loop needs the dtypes that it started with, whatever those of the environment are.
-    episode_return = timestep.info["episode_return"].astype(result.episode_return.dtype)
-    episode_length = timestep.info["episode_length"].astype(result.episode_length.dtype)
-    totals = {
-        name: eqx.filter_vmap(jnp.where)(first, timestep.info[f"episode_{name}"], old)
-        for name, old in result.totals.items()
-    }
-    return Evaluation(
-        episode_return=jnp.where(first[:, None], episode_return, result.episode_return),
-        episode_length=jnp.where(first, episode_length, result.episode_length),
-        totals=totals,
-        finished=result.finished | first,
+    ended = Evaluation(
+        episode_return=timestep.info["episode_return"],
+        episode_length=timestep.info["episode_length"],
+        totals={name: timestep.info[f"episode_{name}"] for name in result.totals},
+        finished=timestep.done,
     )
+
+    def replace(old: Shaped[Array, "..."], new: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+        # A loop needs the dtypes that it started with, whatever those of the environment are.
+        return jax.vmap(jnp.where)(first, new.astype(old.dtype), old)
+
+    return jax.tree.map(replace, result, ended)

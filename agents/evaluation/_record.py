@@ -1,20 +1,19 @@
 """Episodes of a policy, recorded step by step."""
 
-import functools
 from typing import Any, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
 
 from agents.policies._policy import ActorCritic
-from agents.ppo._runner import RunnerState, init_runner, step_runner
+from agents.ppo._runner import RunnerState, init_runner
 from agents.training._memory import check_memory
 from eqgrid import AbstractVectorEnv, Trajectories, unwrap_state
 
-from ._evaluate import check_frozen
+from ._evaluate import check_frozen, step_episodes
 
 
 def record_episodes(
@@ -40,9 +39,11 @@ def record_episodes(
     **Raises:** `ValueError` as `evaluate`, and `OutOfMemory` before anything is played.
     """
     check_frozen(env)
-    program = cast(Any, _play).lower(policy, env, key, greedy, max_steps).compile()
+    key, init_key = jax.random.split(key)
+    inputs = (policy, env, init_key, _keys_of_steps(key, max_steps), greedy)
+    program = cast(Any, record_steps).lower(*inputs).compile()
     check_memory(program)
-    rows, done, final = program(policy, env, key, greedy, max_steps)
+    rows, done, final = program(*inputs)
     ended = np.asarray(done)
     if not ended.any(axis=0).all():
         raise ValueError(
@@ -57,40 +58,46 @@ def record_episodes(
     return Trajectories(**rows, length=jnp.asarray(length, jnp.int32), final_observation=last)
 
 
+def _keys_of_steps(key: PRNGKeyArray, max_steps: int) -> Shaped[PRNGKeyArray, "steps 2"]:
+    """The keys that `evaluate` splits off, step by step."""
+
+    def split(key: PRNGKeyArray, _: None) -> tuple[PRNGKeyArray, Shaped[PRNGKeyArray, " 2"]]:
+        keys = jax.random.split(key, 3)
+        return keys[0], keys[1:]
+
+    return jax.lax.scan(split, key, length=max_steps)[1]
+
+
 @eqx.filter_jit
-def _play(
-    policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray, greedy: bool, max_steps: int
-) -> PyTree:
-    """All steps of all environments, which lead with `[steps, envs]`.
-
-    **Returns:** what `Trajectories` has a row of for every step, whether an episode was then over,
-    and what the agents saw at its end.
-    """
-    key, init_key = jax.random.split(key)
-    runner = init_runner(policy, env, init_key)
-    arrays, rest = eqx.partition(runner, eqx.is_array)
-    step = functools.partial(_step, policy, env, greedy, rest)
-    return jax.lax.scan(step, (key, arrays), None, length=max_steps)[1]
-
-
-def _step(
+def record_steps(
     policy: ActorCritic,
     env: AbstractVectorEnv,
+    init_key: PRNGKeyArray,
+    keys: Shaped[PRNGKeyArray, "steps 2"],
     greedy: bool,
-    rest: RunnerState,
-    at: tuple[PRNGKeyArray, RunnerState],
-    _: None,
-) -> PyTree:
-    runner = eqx.combine(at[1], rest)
-    key, noise_key, env_key = jax.random.split(at[0], 3)
-    noise = policy.head.noise(noise_key, env.action_space, (env.num_envs, env.num_agents))
-    decision, timestep, after = step_runner(policy, env, runner, noise, env_key, greedy=greedy)
-    row = {
-        "state": unwrap_state(runner.env_state),
-        "observation": runner.observation,
-        "action": decision.action,
-        "reward": timestep.earned(runner.active),
-        "terminated": timestep.terminated,
-        "truncated": timestep.truncated,
-    }
-    return (key, eqx.filter(after, eqx.is_array)), (row, timestep.done, timestep.final_observation)
+) -> tuple[dict[str, PyTree], Bool[Array, "steps envs"], PyTree]:
+    """Plays a number of steps in each environment, from the start of an episode.
+
+    **Arguments:**
+
+    - `policy`, `env`, `greedy`: as in `evaluate`.
+    - `init_key`: the randomness of the first reset.
+    - `keys`: the randomness of the actions and of the environments in every step.
+
+    **Returns:** the fields of `Trajectories` that have a row for every step, whether an episode
+    ended with the step, and the final observations; all lead with `[steps, envs]`.
+    """
+
+    def step(runner: RunnerState, keys: Shaped[PRNGKeyArray, " 2"]) -> tuple[RunnerState, Any]:
+        decision, timestep, after = step_episodes(policy, env, runner, keys, greedy)
+        row = {
+            "state": unwrap_state(runner.env_state),
+            "observation": runner.observation,
+            "action": decision.action,
+            "reward": timestep.earned(runner.active),
+            "terminated": timestep.terminated,
+            "truncated": timestep.truncated,
+        }
+        return after, (row, timestep.done, timestep.final_observation)
+
+    return jax.lax.scan(step, init_runner(policy, env, init_key), keys)[1]
