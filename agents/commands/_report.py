@@ -1,4 +1,4 @@
-"""The program behind `report.py`: one table and one picture of runs, and a film of each row."""
+"""The command `report.py`: one table and one picture of runs, and a film of each row."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -8,19 +8,17 @@ from typing import Annotated
 import tyro
 
 from agents import write_whole
-from agents.commands._results_table import (
-    as_markdown,
-    copy_films,
-    draw_all,
-    find_runs,
-    rows_of,
-    write_seeds,
-    write_table,
-)
+from agents.evaluation._statistics import align_curves, bootstrap_interval, interquartile_mean
 from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError
-from agents.runs.folders._results import open_results
-from agents.runs.settings._flags import cli
+from agents.runs.display._figure import label_thousands, new_figure, write_figure
+from agents.runs.folders._results import open_results, write_csv
+from agents.runs.settings._flags import read_flags
+from eqgrid import read_regular_file
+
+from ._results_table import Row, find_runs, rows_of
+
+_COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,29 +31,102 @@ class Config:
     """Folder of the results; a new one in runs/ if none."""
 
 
+def report_command() -> None:
+    """Runs the command line, and ends the process."""
+    run_command(run)
+
+
 def run(args: Sequence[str]) -> None:
     """**Raises:** `UsageError`, `OSError`."""
-    config = cli(Config(), args, "python experiments/report.py", Config.__doc__ or "")
+    config = read_flags(Config(), args, "experiments/report.py")
     if not config.runs:
         raise UsageError("Name the folders of runs; --help says more.")
     rows = rows_of(find_runs(config.runs))
     with open_results("report", config.out) as (folder, console):
-        console.print(as_markdown(rows), highlight=False, markup=False, soft_wrap=True)
-        write_whole(folder / "report.md", as_markdown(rows).encode())
-        write_table(folder / "report.csv", rows)
-        write_seeds(folder / "seeds.csv", rows)
+        table = as_markdown(rows)
+        console.print(table, highlight=False, markup=False, soft_wrap=True)
+        write_whole(folder / "report.md", table.encode())
+        write_csv(folder / "report.csv", [row.numbers() for row in rows])
+        write_csv(folder / "seeds.csv", [seed for row in rows for seed in row.seeds()])
         draw_all(folder / "curves.png", rows)
-        films = copy_films(folder, rows)
         files = {
-            "table": "report.md",
-            "numbers": "report.csv",
-            "each seed": "seeds.csv",
-            "curves": "curves.png",
+            "report.md": "table",
+            "report.csv": "numbers",
+            "seeds.csv": "each seed",
+            "curves.png": "curves",
+            **dict.fromkeys(copy_films(folder, rows), "film"),
         }
-        for what, name in (*files.items(), *(("film", name) for name in films)):
+        for name, what in files.items():
             console.print(f"{what}  {folder / name}", highlight=False, markup=False, soft_wrap=True)
 
 
-def report_command() -> None:
-    """Runs the command line, and ends the process."""
-    run_command(run)
+def copy_films(folder: Path, rows: Sequence[Row]) -> list[str]:
+    """Copies a film of every row that has one: that of seeds that were trained together, which is
+    of the one in the middle, or else that of the best run.
+
+    **Returns:** the names of the copies.
+    """
+    names = []
+    for row in rows:
+        best = max(row.runs, key=lambda run: run.score)
+        films = [around / "episode.gif" for around in (row.folder, best.folder)]
+        film = next((film for film in films if film.is_file()), None)
+        if film is not None:
+            names.append("-".join(x for x in row.names.values() if x != "mlp") + ".gif")
+            write_whole(folder / names[-1], read_regular_file(film))
+    return names
+
+
+def _kind(row: Row) -> str:
+    """What tells the rows of one layout apart."""
+    algorithm, network = row.names["algorithm"], row.names["network"]
+    return algorithm if network == "mlp" else f"{algorithm} {network}"
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """The table for people."""
+    titles = ("kitchen", "", "seeds", "mean", "interquartile mean (95 % interval)", "worst")
+    titles += ("of the best known", "cross-play", "held-out partners", "steps", "minutes")
+    lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
+    for row in rows:
+        x = row.numbers()
+        share = "" if not x["optimum"] else f"{x['mean'] / x['optimum']:.0%} of {x['optimum']:g}"
+        what = x["algorithm"].upper() + ("" if x["network"] == "mlp" else f", {x['network']}")
+        crossplay, held_out = (
+            "" if x[name] is None else f"{x[name]:.1f}" for name in ("crossplay", "held_out")
+        )
+        lines.append(
+            f"| `{x['layout']}` | {what} | {x['seeds']} | {x['mean']:.1f} | {x['iqm']:.1f} "
+            f"({x['low']:.1f} to {x['high']:.1f}) | {x['worst']:.1f} | {share} "
+            f"| {crossplay} | {held_out} "
+            f"| {x['env_steps'] / 1e6:.1f} million | {x['minutes']:.1f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def draw_all(path: Path, rows: Sequence[Row]) -> None:
+    """Draws the curves of every layout side by side, as a PNG: for each row the interquartile mean
+    over its seeds, and the interval around it as a band.
+    """
+    layouts = list(dict.fromkeys(row.names["layout"] for row in rows))
+    kinds = list(dict.fromkeys(_kind(row) for row in rows))
+    figure = new_figure(3.4 * len(layouts) + 0.6, 3.2)
+    for number, layout in enumerate(layouts, 1):
+        axes = figure.add_subplot(1, len(layouts), number)
+        for row in (row for row in rows if row.names["layout"] == layout):
+            steps, scores = align_curves([run.curve for run in row.runs])
+            low, high = bootstrap_interval(scores)
+            colour = _COLOURS[kinds.index(_kind(row)) % len(_COLOURS)]
+            axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
+            axes.plot(steps, interquartile_mean(scores), color=colour, label=_kind(row))
+            if row.optimum is not None:
+                axes.axhline(row.optimum, color="#888888", linestyle="--", linewidth=1)
+        axes.set_title(layout, loc="left")
+        axes.set_ylabel("return of an episode" if number == 1 else "")
+        axes.set_xlabel("environment steps")
+        label_thousands(axes)
+        low, high = axes.get_ylim()
+        axes.set_ylim(min(low, 0), high + 0.05 * (high - low))
+        axes.grid(alpha=0.25)
+        axes.legend(loc="lower right", frameon=False)
+    write_figure(path, figure, dpi=120)
