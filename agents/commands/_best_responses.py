@@ -1,13 +1,14 @@
-"""Best responses to held-out partners: what can be earned with each, as far as PPO finds out."""
+"""Best responses to held-out partners, trained with PPO: how much can be earned with each."""
 
 import dataclasses
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, TypedDict, final
+from typing import Annotated, Any, TypedDict, final
 
 import jax
 import msgspec
+from msgspec import Meta
 
 from agents import PolicyPartner, train, trained_policy
 from agents.runs.display._errors import UsageError, reason
@@ -27,11 +28,11 @@ _EPISODES = 128
 
 
 class _Entry(TypedDict):
-    """What the best response to a partner earns in each seat, how it was trained, and which partner
-    that was.
+    """The returns of the best response to a partner in each seat, the steps and the seed of its
+    training, and a digest of the partner.
     """
 
-    returns: list[float]
+    returns: Annotated[list[float], Meta(min_length=2, max_length=2)]
     steps: int
     seed: int
     partner: str
@@ -52,8 +53,8 @@ class BestResponses:
         self.path = file.with_suffix(".best-responses.json")
         env = config.env.as_judged()
         rules = f" ({env.rules})" if env.rules else ""
-        told = _digest(", ".join(map(str, (repr(env), *_told(config).values()))))
-        self.world = f"{env.name}, {short_name(env.title)}{rules}, {env.horizon} steps, {told}"
+        details = _digest(", ".join(map(str, (repr(env), *_observation_flags(config).values()))))
+        self.world = f"{env.name}, {short_name(env.title)}{rules}, {env.horizon} steps, {details}"
         self._worlds = self._read()
 
     def _read(self) -> dict[str, dict[str, _Entry]]:
@@ -72,8 +73,8 @@ class BestResponses:
         )
 
     def returns(self, partner: HeldOut) -> list[float] | None:
-        """What the best response to a partner earns, by its own seat; `None` if it is not known, or
-        was found when the partner was described otherwise.
+        """The return of the best response to a partner, by its own seat; `None` if it is not known,
+        or if the description of the partner has changed since.
         """
         entry = self._worlds.get(self.world, {}).get(partner.name)
         if entry is None or entry["partner"] != _digest(repr(partner)):
@@ -81,7 +82,7 @@ class BestResponses:
         return entry["returns"]
 
     def keep(self, partner: HeldOut, returns: list[float], steps: int, seed: int) -> None:
-        """Writes what a best response earned."""
+        """Writes the returns of a best response into the file."""
         found = self._worlds.setdefault(self.world, {})
         digest = _digest(repr(partner))
         found[partner.name] = _Entry(returns=returns, steps=steps, seed=seed, partner=digest)
@@ -89,24 +90,24 @@ class BestResponses:
 
 
 def _digest(text: str) -> str:
-    """A short name for a text: equal ones have equal names."""
+    """A short hash of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def training_settings(config: Experiment, steps: int) -> Experiment:
-    """The settings that best responses are trained with: those of the world, in which agents are
-    shown what they are in `config`, and what only training knows has its defaults. Where the world
-    normalises observations by default, the best response does so for itself.
+    """The settings that best responses are trained with: the world and the observations of
+    `config`, and the defaults for settings that only training has. Observations are normalised
+    where that is the default of the world.
     """
     env: Any = config.env.as_judged()
     normalize = default_world(env.name).normalize_observation
     env = dataclasses.replace(env, normalize_observation=normalize)
-    own = {"shaping_steps": max(1, steps // 2), **_told(config)}
+    own = {"shaping_steps": max(1, steps // 2), **_observation_flags(config)}
     return dataclasses.replace(default_settings(page("ippo"), env), **own)
 
 
-def _told(config: Experiment) -> dict[str, bool]:
-    """What the page of a policy tells its agents beside what the world does."""
+def _observation_flags(config: Experiment) -> dict[str, bool]:
+    """The settings of a page that add something to the observations of its world."""
     return {name: getattr(config, name, False) for name in ("agent_id", "time_left")}
 
 
@@ -119,7 +120,7 @@ def train_best_response(
     **Arguments:**
 
     - `config`: the settings of the world, of two agents.
-    - `partner`: who acts for the other agent, in training and when the response is judged.
+    - `partner`: acts for the other agent, in training and in the episodes that are judged.
     - `steps`: how many steps the agent learns from. The shaped reward fades in the first half.
     - `seed`: of everything that is random.
 

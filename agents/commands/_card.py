@@ -1,4 +1,4 @@
-"""A model card: the page that says what a policy is, in the layout of the Hugging Face hub."""
+"""A model card: the page that describes a policy, in the format of the Hugging Face hub."""
 
 import json
 import shlex
@@ -18,21 +18,21 @@ _PICTURES = {
 
 
 def write_card(folder: Path, saved: SavedPolicy, evaluation: dict[str, Any], results: Path) -> None:
-    """Writes a folder that can be handed on as it is: the policy, `README.md`, numbers, pictures.
+    """Writes a folder to share with others: the policy, `README.md`, numbers and pictures.
 
     **Arguments:**
 
-    - `folder`: where to; it is made if needed.
+    - `folder`: the folder, which is made if needed.
     - `saved`: the policy.
-    - `evaluation`: what is in `evaluation.json`.
+    - `evaluation`: the contents of `evaluation.json`.
     - `results`: the folder with that file and the film.
 
     **Raises:** `OSError` or `CheckpointError` when it cannot be written.
     """
-    sources = {
-        "episode.gif": results / "episode.gif",
-        "curve.png": _run_folder(saved.path) / "curve.png",
-    }
+    folder_of_policy = saved.path.parent
+    is_checkpoint = folder_of_policy.name == "checkpoints"
+    run = folder_of_policy.parent if is_checkpoint else folder_of_policy
+    sources = {"episode.gif": results / "episode.gif", "curve.png": run / "curve.png"}
     shown = {name: what for name, what in _PICTURES.items() if sources[name].is_file()}
     text = _front_matter(saved, evaluation) + _body(saved, evaluation, shown)
     content = text.encode(errors="backslashreplace")
@@ -45,12 +45,8 @@ def write_card(folder: Path, saved: SavedPolicy, evaluation: dict[str, Any], res
     write_whole(folder / "README.md", content)
 
 
-def _run_folder(path: Path) -> Path:
-    return path.parent.parent if path.parent.name == "checkpoints" else path.parent
-
-
 def _front_matter(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
-    """What the hub reads. JSON is YAML, so that no name needs a rule of its own."""
+    """The metadata for the hub, in YAML. Values are written as JSON, which is YAML, too."""
     env, layout = saved.config.env, short_name(evaluation["layout"])
     metrics = [
         {
@@ -61,24 +57,16 @@ def _front_matter(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
         }
         for result in evaluation["results"]
     ]
-    name = _title(saved, evaluation)
-    index = {
-        "name": name,
-        "results": [
-            {
-                "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
-                "dataset": {"name": f"{env.name}, {layout}", "type": f"{env.name}-{layout}"},
-                "metrics": metrics,
-            }
-        ],
-    }
-    tags = ["reinforcement-learning", "multi-agent", "jax", "equinox", env.name, _algorithm(saved)]
+    task = {"type": "reinforcement-learning", "name": "reinforcement-learning"}
+    dataset = {"name": f"{env.name}, {layout}", "type": f"{env.name}-{layout}"}
+    scores = {"task": task, "dataset": dataset, "metrics": metrics}
+    algorithm = saved.config.algorithm
     entries = {
         "library_name": "eqgrid",
         "pipeline_tag": "reinforcement-learning",
-        "tags": tags,
+        "tags": [task["type"], "multi-agent", "jax", "equinox", env.name, algorithm],
         "metrics": ["mean_reward"],
-        "model-index": [index],
+        "model-index": [{"name": _title(saved, evaluation), "results": [scores]}],
     }
     lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in entries.items()]
     return "---\n" + "\n".join(lines) + "\n---\n\n"
@@ -86,11 +74,7 @@ def _front_matter(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
 
 def _title(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
     layout = short_name(evaluation["layout"])
-    return f"{_algorithm(saved).upper()} in {saved.config.env.name}, {layout}"
-
-
-def _algorithm(saved: SavedPolicy) -> str:
-    return str(saved.metadata["run"].get("algorithm", "ppo"))
+    return f"{saved.config.algorithm.upper()} in {saved.config.env.name}, {layout}"
 
 
 def _body(saved: SavedPolicy, evaluation: dict[str, Any], shown: dict[str, str]) -> str:
@@ -117,7 +101,7 @@ def _body(saved: SavedPolicy, evaluation: dict[str, Any], shown: dict[str, str])
 
 
 def _command(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
-    """What plays the same episodes in the folder of the card."""
+    """The command that plays the same episodes, in the folder of the card."""
     flags = ["--episodes", str(evaluation["episodes"]), "--seed", str(evaluation["seed"])]
     if saved.config.env.title != saved.trained_in().title:
         flags += ["--layout", evaluation["layout"]]
@@ -125,10 +109,9 @@ def _command(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
 
 
 def _scores(evaluation: dict[str, Any]) -> str:
-    rows = ["| team | actions | return | steps |", "|---|---|---|---|"]
-    for result in evaluation["results"]:
-        score = f"{result['return_mean']:.2f} ± {result['return_std']:.2f}"
-        rows.append(
-            f"| {result['team']} | {result['actions']} | {score} | {result['length_mean']:.1f} |"
-        )
-    return "\n".join(rows)
+    rows = [
+        f"| {x['team']} | {x['actions']} | {x['return_mean']:.2f} ± {x['return_std']:.2f} "
+        f"| {x['length_mean']:.1f} |"
+        for x in evaluation["results"]
+    ]
+    return "\n".join(["| team | actions | return | steps |", "|---|---|---|---|", *rows])

@@ -1,15 +1,14 @@
-"""The program behind `crossplay.py`: policies in, the matrix of their returns out."""
+"""The command `crossplay.py`: the returns of every pair of policies, as a matrix."""
 
 import dataclasses
 import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import jax
 import numpy as np
-import tyro
 from jaxtyping import Float
 from msgspec import Meta
 from rich.console import Console
@@ -20,7 +19,6 @@ from agents import PolicyPartner
 from agents.evaluation._statistics import bootstrap_crossplay
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
-from agents.runs._run_files import seed_folders
 from agents.runs.display._errors import UsageError
 from agents.runs.display._figure import new_figure, write_figure
 from agents.runs.display._table import print_paths, print_table
@@ -28,26 +26,19 @@ from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import open_results, write_csv, write_json
 from agents.runs.settings._flags import read_flags
 from agents.runs.settings._limits import Seed
-from agents.runs.settings._page import load_page
-from agents.runs.single._policies import SavedPolicy, read_policy
 
-from ._common_world import common_world
 from ._games import play_all, score_rows
-from ._lineups import different_names
+from ._policies import PolicyFlags, common_world, different_names
 
 _LARGEST_TABLE = 12
 
 
 @dataclasses.dataclass(frozen=True)
-class Config:
-    """Plays every trained policy with every other one, in both orders, and leaves a matrix."""
+class Config(PolicyFlags):
+    """Plays every trained policy with every other one, in both orders, and leaves a matrix. The
+    folder of a run with many seeds stands for all of its seeds.
+    """
 
-    policies: tyro.conf.Positional[
-        Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
-    ] = ()
-    """Folders of runs (of one seed or of many), policy files or checkpoints."""
-    which: Literal["policy", "best", "last"] = "policy"
-    """Of a folder: policy.safetensors, or a checkpoint."""
     layout: str | None = None
     """Another layout than the one trained in."""
     episodes: Annotated[int, Meta(ge=2, le=2**14)] = 128
@@ -56,10 +47,6 @@ class Config:
     """Take the most probable actions, instead of drawing them."""
     seed: Seed = 0
     """Seed of everything that is random."""
-    page: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
-    """The page that trained them, where it is one of your own; its code is run."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; a new one in runs/ if none."""
 
 
 def crossplay_command() -> None:
@@ -68,18 +55,17 @@ def crossplay_command() -> None:
 
 
 def run(args: Sequence[str]) -> None:
-    """**Raises:** what `run_command` turns into a sentence."""
+    """**Raises:** the errors that `run_command` prints as one sentence."""
     started = time.perf_counter()
     config = read_flags(Config(), args, "experiments/crossplay.py")
-    _check(config)
-    policies = read_all(config.policies, config.which, config.layout, config.page)
+    policies = config.read_all_seeds(config.layout)
     if len(policies) < 2:
         raise UsageError("Cross-play needs at least two policies: name more runs or files.")
     settings, world = common_world(policies, config.layout)
-    title = settings.env.title
-    with open_results(f"crossplay-{short_name(title)}", config.out) as (folder, console):
+    title = short_name(settings.env.title)
+    with open_results(f"crossplay-{title}", config.out) as (folder, console):
         console.print(
-            f"{len(policies)} policies in [bold]{escape(short_name(title))}[/], {config.episodes} "
+            f"{len(policies)} policies in [bold]{escape(title)}[/], {config.episodes} "
             "episodes of every pair, in each order",
             highlight=False,
         )
@@ -87,51 +73,29 @@ def run(args: Sequence[str]) -> None:
         partners = [PolicyPartner(saved.policy, config.greedy) for saved in policies]
         keys = jax.random.split(jax.random.key(config.seed), config.episodes)
         returns = play_all(settings.observe(world), partners, keys)
+        matrix = returns.mean(axis=-1)
         result = {
             "command": shlex.join(["python", "experiments/crossplay.py", *args]),
             "world": settings.env.name,
-            "layout": title,
+            "layout": settings.env.title,
             "policies": [str(saved.path) for saved in policies],
             "actions": "greedy" if config.greedy else "drawn",
             "episodes": config.episodes,
             "seed": config.seed,
-            **summary(returns.mean(axis=-1)),
+            **summary(matrix),
             "wall_seconds": round(time.perf_counter() - started, 2),
         }
         names = different_names([saved.name for saved in policies])
-        _print(console, names, returns.mean(axis=-1), result)
-        rows = score_rows(returns, first=names, second=names)
-        write_csv(folder / "crossplay.csv", rows)
+        _print(console, names, matrix, result)
+        write_csv(folder / "crossplay.csv", score_rows(returns, first=names, second=names))
         write_json(folder / "crossplay.json", result)
-        draw_matrix(folder / "matrix.png", names, returns.mean(axis=-1), short_name(title))
+        draw_matrix(folder / "matrix.png", names, matrix, title)
         files = ("crossplay.json", "crossplay.csv", "matrix.png")
         print_paths(console, [folder / name for name in files])
 
 
-def _check(config: Config) -> None:
-    """**Raises:** `UsageError` for flags that are out of range."""
-    if not config.policies:
-        raise UsageError("Name the folders of runs, or policy files; --help says more.")
-
-
-def read_all(
-    paths: Sequence[Path],
-    which: Literal["policy", "best", "last"],
-    layout: str | None,
-    own_page: Path | None,
-) -> list[SavedPolicy]:
-    """Reads policies; a folder with many seeds stands for the folders of its seeds.
-
-    **Raises:** as `read_policy`.
-    """
-    checkpoint = None if which == "policy" else which
-    runs = [run for path in paths for run in seed_folders(path) or [path]]
-    own = None if own_page is None else load_page(own_page)
-    return [read_policy(run, checkpoint, layout, own) for run in runs]
-
-
 def summary(matrix: Float[np.ndarray, "first second"]) -> dict[str, Any]:
-    """What the matrix says.
+    """The means of self-play and of cross-play.
 
     **Arguments:**
 
@@ -184,13 +148,10 @@ def _print(
         rows = zip(labels, matrix, strict=True)
         cells = [[label, *(f"{mean:.1f}" for mean in row)] for label, row in rows]
         print_table(console, ("first seat", *labels), cells)
-    for name, what in (
-        ("self_play", "self-play"),
-        ("cross_play", "cross-play"),
-        ("gap", "gap"),
-    ):
+    for name in ("self_play", "cross_play", "gap"):
         ends = result[f"{name}_interval"]
         interval = "" if ends is None else f" (95 % interval {ends[0]:.1f} to {ends[1]:.1f})"
+        what = name.replace("_", "-")
         console.print(f"{what:10} [bold]{result[name]:.1f}[/]{interval}", highlight=False)
 
 

@@ -21,11 +21,11 @@ def play_with(
     **Arguments:**
 
     - `env`: one environment.
-    - `partners`: the one who is judged, and then the others.
-    - `keys`: the randomness of each episode; the same with everybody.
+    - `partners`: the one that is judged, and then the others.
+    - `keys`: the randomness of each episode; the same for all teams.
 
-    **Returns:** the return (the mean over the agents) of every episode, by the seat of the one who
-    is judged. The partner has all other seats.
+    **Returns:** the return (the mean over the agents) of every episode, by the seat of the one that
+    is judged. The other partner has all other seats.
     """
     own = np.eye(env.num_agents, dtype=bool)
     others = np.arange(1, len(partners))[:, None, None]
@@ -58,8 +58,8 @@ def play_teams(
     **Arguments:**
 
     - `env`: one environment.
-    - `partners`: all who play.
-    - `teams`: which of them acts for each agent.
+    - `partners`: the partners of all teams.
+    - `teams`: the number of the partner that acts for each agent.
     - `keys`: the randomness of each episode; the same for all teams.
 
     **Returns:** the return (the mean over the agents) of every episode.
@@ -70,12 +70,12 @@ def play_teams(
 @eqx.filter_jit
 def _play(
     env: AbstractEnv,
-    everybody: OneOf,
+    one_of: OneOf,
     teams: Int[Array, "rows columns agents"],
     keys: PRNGKeyArray,
 ) -> Float[Array, "rows columns episodes"]:
     def game(numbers: Int[Array, " agents"], key: PRNGKeyArray) -> Float[Array, ""]:
-        team = [everybody.pick(number) for number in numbers]
+        team = [one_of.pick(number) for number in numbers]
         return play(env, team, key).episode_return.mean()
 
     games = jax.vmap(jax.vmap(game, in_axes=(None, 0)), in_axes=(0, None))
@@ -91,7 +91,7 @@ def score_rows(
     **Arguments:**
 
     - `returns`: of every episode.
-    - `names`: for every axis but the last one, what its entries are called.
+    - `names`: the names of the entries of every axis but the last one.
     """
     low, high = interval_of_mean(returns)
     numbers = {"mean": returns.mean(-1), "std": returns.std(-1), "low": low, "high": high}

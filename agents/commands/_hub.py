@@ -13,12 +13,12 @@ def upload(folder: Path, repo: str, client: Any = None) -> str:
 
     **Arguments:**
 
-    - `folder`: what `write_card` wrote.
+    - `folder`: the folder that `write_card` wrote.
     - `repo`: the repository, such as `name/cooks`.
-    - `client`: what has `create_repo` and `upload_folder`; that of huggingface_hub unless given,
+    - `client`: has `create_repo` and `upload_folder`; that of huggingface_hub unless given,
         with the token that `hf auth login` keeps.
 
-    **Returns:** where it is now.
+    **Returns:** the address of the folder.
 
     **Raises:** `UsageError` when the extra is missing, `RunError` when the hub refuses.
     """
@@ -36,5 +36,5 @@ def upload(folder: Path, repo: str, client: Any = None) -> str:
 def _client() -> Any:
     if importlib.util.find_spec("huggingface_hub") is None:
         raise UsageError("--upload needs huggingface_hub: pip install 'eqgrid[hub]'.")
-    # Only here, since it is an extra that hardly anybody needs.
+    # Imported late, since it comes with an extra that few people install.
     return importlib.import_module("huggingface_hub").HfApi()

@@ -1,10 +1,10 @@
-"""The program behind `partners.py`: policies and held-out partners in, their returns out."""
+"""The command `partners.py`: the returns of policies with held-out partners."""
 
 import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import jax
 import numpy as np
@@ -28,27 +28,21 @@ from agents.runs.settings._flags import read_flags
 from eqgrid import AbstractPartner
 
 from ._best_responses import BestResponses, train_best_response
-from ._common_world import common_world
-from ._crossplay import read_all
 from ._games import play_with, score_rows
 from ._heldout import HELD_OUT, HeldOut, build_partners, read_held_out
-from ._lineups import different_names
+from ._policies import PolicyFlags, common_world, different_names
 
 
 @dataclasses.dataclass(frozen=True)
-class Config:
-    """Plays trained policies with held-out partners, in every seat, and leaves their returns."""
+class Config(PolicyFlags):
+    """Plays trained policies with held-out partners, in every seat, and leaves their returns. The
+    folder of a run with many seeds stands for all of its seeds.
+    """
 
-    policies: tyro.conf.Positional[
-        Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
-    ] = ()
-    """Folders of runs (of one seed or of many), policy files or checkpoints."""
     partners: Annotated[Path, tyro.conf.arg(metavar="FILE")] = HELD_OUT
     """The file that describes the partners."""
     scripts_only: bool = False
     """Leave out the partners that are trained policies."""
-    which: Literal["policy", "best", "last"] = "policy"
-    """Of a folder: policy.safetensors, or a checkpoint."""
     episodes: Annotated[int, Meta(ge=2, le=2**14)] = 64
     """Episodes with every partner, in each seat."""
     train_best_responses: bool = False
@@ -57,10 +51,6 @@ class Config:
     """How many steps a best response learns from."""
     greedy: bool = False
     """Take the most probable actions, instead of drawing them."""
-    page: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
-    """The page that trained them, where it is one of your own; its code is run."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; a new one in runs/ if none."""
 
 
 def partners_command() -> None:
@@ -69,44 +59,39 @@ def partners_command() -> None:
 
 
 def run(args: Sequence[str]) -> None:
-    """**Raises:** what `run_command` turns into a sentence."""
+    """**Raises:** the errors that `run_command` prints as one sentence."""
     config = read_flags(Config(), args, "experiments/partners.py")
-    _check(config)
     held_out, seed = read_held_out(config.partners)
     held_out = [x for x in held_out if x.kind != "policy" or not config.scripts_only]
     if not held_out:
         raise UsageError("No partner is left: all of them are policies, so omit --scripts-only.")
-    policies = read_all(config.policies, config.which, None, config.page)
+    policies = config.read_all_seeds()
     settings, world = common_world(policies)
-    title, env = settings.env.title, settings.observe(world)
+    title, env = short_name(settings.env.title), settings.observe(world)
     partners = build_partners(held_out, config.partners, settings.env, env)
     best = BestResponses(config.partners, settings)
     if config.train_best_responses and env.num_agents != 2:
         raise UsageError(
             "Best responses are for worlds of two agents: omit --train-best-responses."
         )
-    with open_results(f"partners-{short_name(title)}", config.out) as (folder, console):
+    with open_results(f"partners-{title}", config.out) as (folder, console):
         console.print(
-            f"{len(partners)} held-out partners in [bold]{escape(short_name(title))}[/], "
+            f"{len(partners)} held-out partners in [bold]{escape(title)}[/], "
             f"{config.episodes} episodes with each in every seat",
             highlight=False,
         )
         keep_compiled_programs()
         if config.train_best_responses:
-            _train(console, config, settings, best, held_out, partners, seed)
+            for known, partner in zip(held_out, partners, strict=True):
+                _train(console, config, settings, best, known, partner, seed)
         keys = jax.random.split(jax.random.key(seed), config.episodes)
-        returns = np.stack(
-            [
-                play_with(env, [PolicyPartner(x.policy, config.greedy), *partners], keys)
-                for x in policies
-            ]
-        )
-        names = different_names([saved.name for saved in policies])
+        judged = [PolicyPartner(saved.policy, config.greedy) for saved in policies]
+        returns = np.stack([play_with(env, [own, *partners], keys) for own in judged])
         scores = returns.mean(axis=(0, 3))
         result = {
             "command": shlex.join(["python", "experiments/partners.py", *args]),
             "world": settings.env.name,
-            "layout": title,
+            "layout": settings.env.title,
             "policies": [str(saved.path) for saved in policies],
             "partners_file": str(config.partners),
             "actions": "greedy" if config.greedy else "drawn",
@@ -114,17 +99,12 @@ def run(args: Sequence[str]) -> None:
             "seed": seed,
             **summary(held_out, scores, best),
         }
-        _print(console, held_out, returns, result)
+        _print(console, scores, result)
+        names = different_names([saved.name for saved in policies])
         seats = {"partner": [x.name for x in held_out], "seat": range(env.num_agents)}
         write_csv(folder / "partners.csv", score_rows(returns, policy=names, **seats))
         write_json(folder / "partners.json", result)
         print_paths(console, [folder / "partners.json", folder / "partners.csv"])
-
-
-def _check(config: Config) -> None:
-    """**Raises:** `UsageError` for flags that are out of range."""
-    if not config.policies:
-        raise UsageError("Name the folder of a run, or a policy file; --help says more.")
 
 
 def _train(
@@ -132,18 +112,17 @@ def _train(
     config: Config,
     settings: Experiment,
     best: BestResponses,
-    held_out: Sequence[HeldOut],
-    partners: Sequence[AbstractPartner],
+    held_out: HeldOut,
+    partner: AbstractPartner,
     seed: int,
 ) -> None:
-    """Trains the best responses that are not known yet, and keeps each as soon as it is there."""
-    for known, partner in zip(held_out, partners, strict=True):
-        if best.returns(known) is None:
-            steps = config.best_response_steps
-            returns = train_best_response(settings, partner, steps, seed)
-            best.keep(known, returns, steps, seed)
-            said = ", ".join(f"{x:.1f}" for x in returns)
-            console.print(f"best response to {escape(known.name)}: {said}", highlight=False)
+    """Trains the best response to one partner, unless it is known, and writes what it earns."""
+    if best.returns(held_out) is not None:
+        return
+    returns = train_best_response(settings, partner, config.best_response_steps, seed)
+    best.keep(held_out, returns, config.best_response_steps, seed)
+    means = ", ".join(f"{x:.1f}" for x in returns)
+    console.print(f"best response to {escape(held_out.name)}: {means}", highlight=False)
 
 
 def summary(
@@ -151,7 +130,7 @@ def summary(
     scores: Float[np.ndarray, "partners seats"],
     best: BestResponses,
 ) -> Mapping[str, Any]:
-    """What the scores say.
+    """The returns with all partners, and their shares in those of best responses.
 
     **Arguments:**
 
@@ -165,9 +144,8 @@ def summary(
     """
     shares: dict[str, float | None] = {}
     for partner, own in zip(partners, scores, strict=True):
-        known = best.returns(partner)
-        earns = known is not None and len(known) == len(own) and sum(known) > 0
-        shares[partner.name] = float(own.sum() / sum(known)) if known and earns else None
+        total = sum(best.returns(partner) or ())
+        shares[partner.name] = float(own.sum() / total) if total > 0 else None
     found = np.asarray([share for share in shares.values() if share is not None])
     return {
         **_middle("return", scores.mean(axis=1)),
@@ -185,22 +163,17 @@ def _middle(name: str, scores: Float[np.ndarray, " partners"]) -> dict[str, Any]
 
 
 def _print(
-    console: Console,
-    partners: Sequence[HeldOut],
-    returns: Float[np.ndarray, "runs partners seats episodes"],
-    result: Mapping[str, Any],
+    console: Console, scores: Float[np.ndarray, "partners seats"], result: Mapping[str, Any]
 ) -> None:
-    means = returns.mean(axis=(0, 3))
-    shares = [result["proximities"][partner.name] for partner in partners]
     rows = [
         [
-            Text(partner.name),
+            Text(name),
             *(f"{mean:.1f}" for mean in own),
             "not known" if share is None else f"{share:.2f}",
         ]
-        for partner, own, share in zip(partners, means, shares, strict=True)
+        for (name, share), own in zip(result["proximities"].items(), scores, strict=True)
     ]
-    seats = [f"return in seat {seat}" for seat in range(means.shape[1])]
+    seats = [f"return in seat {seat}" for seat in range(scores.shape[1])]
     print_table(console, ("partner", *seats, "of best response"), rows)
     for name, digits in (("return", 1), ("proximity", 2)):
         if result[f"{name}_iqm"] is not None:

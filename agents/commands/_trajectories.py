@@ -1,8 +1,7 @@
 """All episodes of an evaluation, step by step, in one file."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +9,9 @@ import jax.numpy as jnp
 from agents import OutOfMemory, save_trajectories, write_table
 from agents.runs.display._errors import RunError, UsageError
 from eqgrid import AbstractEnv, Trajectories, interop
-from eqgrid.envs.overcooked import KINDS, REFERENCE_NAMES, trajectories_to_reference
-from eqgrid.grid import GridWorld, Layout
+from eqgrid.envs.overcooked import REFERENCE_NAMES, trajectories_to_reference
+
+from ._policies import kitchen_layout
 
 _FLAG = "--trajectories"
 
@@ -32,8 +32,8 @@ def check_file(path: Path) -> None:
 
 
 def check_world(path: Path, world: AbstractEnv) -> None:
-    """**Raises:** `UsageError` for a table of what is no kitchen."""
-    if path.suffix == ".parquet" and _kitchen(world) is None:
+    """**Raises:** `UsageError` for a table of episodes in another world than one kitchen."""
+    if path.suffix == ".parquet" and kitchen_layout(world) is None:
         raise UsageError(
             f"Only episodes in one kitchen are written as a table: name a .npz file for {_FLAG}."
         )
@@ -44,7 +44,7 @@ def write_episodes(
     world: AbstractEnv,
     title: str,
     teams: Sequence[tuple[str, Sequence[str]]],
-    play: Callable[[int], Trajectories],
+    episodes: Iterable[Trajectories],
 ) -> None:
     """Writes the episodes of all teams: of a kitchen as a table with the columns of Overcooked-AI's
     human games, of other worlds as arrays.
@@ -52,51 +52,29 @@ def write_episodes(
     **Arguments:**
 
     - `path`: the file.
-    - `world`, `title`: where they played, and what that is called.
-    - `teams`: the name of each team, and who has which seat in it.
-    - `play`: gives the episodes of a team, by its number.
+    - `world`, `title`: the world in which they were played, and the name of its layout.
+    - `teams`: the name of each team, and the policy in each of its seats.
+    - `episodes`: those of each team. They may be played during the iteration.
 
     **Raises:** `RunError` without the memory for it, and `OSError` when it cannot be written.
     """
     try:
-        recorded = [play(number) for number in range(len(teams))]
+        recorded = list(episodes)
     except OutOfMemory as error:
         raise RunError(f"{error}: lower --episodes, or leave out {_FLAG}.") from error
-    layout = _kitchen(world)
+    joined = jax.tree.map(lambda *x: jnp.concatenate(x), *recorded)
+    layout = kitchen_layout(world)
     if layout is None:
-        save_trajectories(path, jax.tree.map(lambda *x: jnp.concatenate(x), *recorded))
-    else:
-        write_table(path, _join(_tables(layout, title, teams, recorded)))
-
-
-def _kitchen(world: AbstractEnv) -> Layout | None:
-    """The layout of a kitchen, if this is one."""
-    if isinstance(world, GridWorld) and world.layout.kinds == KINDS:
-        return world.layout
-    return None
-
-
-def _tables(
-    layout: Layout,
-    title: str,
-    teams: Sequence[tuple[str, Sequence[str]]],
-    recorded: Sequence[Trajectories],
-) -> Iterable[dict[str, list[Any]]]:
-    names = {short: name for name, short in REFERENCE_NAMES.items()}
-    for (name, seats), episodes in zip(teams, recorded, strict=True):
-        count = len(episodes.length)
-        yield trajectories_to_reference(
-            episodes,
-            layout,
-            layout_name=names.get(title, title),
-            trial_ids=[f"{name}, episode {number + 1}" for number in range(count)],
-            players=[seats] * count,
-        )
-
-
-def _join(tables: Iterable[dict[str, list[Any]]]) -> dict[str, list[Any]]:
-    first, *others = tables
-    for table in others:
-        for name, column in table.items():
-            first[name] += column
-    return first
+        save_trajectories(path, joined)
+        return
+    labels = [
+        (f"{name}, episode {number + 1}", seats)
+        for (name, seats), own in zip(teams, recorded, strict=True)
+        for number in range(len(own.length))
+    ]
+    trial_ids, players = zip(*labels, strict=True)
+    layout_name = {short: name for name, short in REFERENCE_NAMES.items()}.get(title, title)
+    table = trajectories_to_reference(
+        joined, layout, layout_name=layout_name, trial_ids=trial_ids, players=players
+    )
+    write_table(path, table)

@@ -110,7 +110,7 @@ def test_intervals_hold_the_mean_as_often_as_they_say():
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        ((), "Name the folders of runs"),
+        ((), "Name the folder of a run"),
         (("a",), "at least two policies"),
         (("a", "b", "--episodes", 1), "--episodes must be at least 2"),
         (("a", "nowhere"), "nowhere"),

@@ -38,8 +38,7 @@ from agents import (
     trained_policy,
 )
 from agents.commands import _evaluation, _hub
-from agents.commands._common_world import judging_env
-from agents.commands._lineups import lineups
+from agents.commands._policies import judging_env, lineups
 from agents.commands._trajectories import check_file, write_episodes
 from agents.files import _checkpoint, _files
 from agents.runs.display._errors import RunError, UsageError
@@ -172,7 +171,7 @@ def test_episodes_in_a_kitchen_are_written_as_a_table(tmp_path):
         length=jnp.array([8]),
     )
     teams = [("team 1, drawn", ["a", "b"]), ("team 1, greedy", ["a", "c"])]
-    write_episodes(tmp_path / "x.npz", kitchen, "cramped", teams, lambda number: games)
+    write_episodes(tmp_path / "x.npz", kitchen, "cramped", teams, [games, games])
     table = read_table(tmp_path / "x.npz")
     assert set(table["layout_name"]) == {"cramped_room"}
     assert table["player_1_id"] == ["b"] * 8 + ["c"] * 8
@@ -182,11 +181,12 @@ def test_episodes_in_a_kitchen_are_written_as_a_table(tmp_path):
 
 
 def test_episodes_that_do_not_fit_into_memory_are_one_line(tmp_path, monkeypatch):
-    def play(number):
+    def play():
         raise OutOfMemory(2 * 10**9, 10**9)
+        yield
 
     with pytest.raises(RunError, match=r"needs 2.0 GB .*: lower --episodes, or leave out"):
-        write_episodes(tmp_path / "x.npz", make("goals"), "room", [("team 1", ["a"])], play)
+        write_episodes(tmp_path / "x.npz", make("goals"), "room", [("team 1", ["a"])], play())
 
 
 def test_the_extra_for_tables_is_named_where_it_is_missing(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from safetensors.numpy import save as save_arrays
 
 from agents import MLP, CheckpointError, actor_critic, load_policy, save_policy, trained_policy
 from agents.commands._card import _body, _front_matter
-from agents.commands._common_world import common_world
+from agents.commands._policies import common_world
 from agents.files import _checkpoint
 from agents.files._policy_schema import PolicyTable
 from agents.runs._metadata import _Metadata

@@ -1,0 +1,197 @@
+"""The saved policies that a command names, the teams that they form, and the world they share."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, final
+
+import tyro
+
+from agents import CheckpointError, IndependentParameters, TrainedPolicy
+from agents.runs._run_files import seed_folders
+from agents.runs.display._errors import UsageError
+from agents.runs.folders._folder import short_name
+from agents.runs.settings._experiment import Experiment
+from agents.runs.settings._page import load_page
+from agents.runs.single._policies import SavedPolicy, read_policy
+from agents.runs.worlds._world_config import check_same_game
+from eqgrid import AbstractEnv, AbstractVectorEnv, AutoReset, LogEpisodes, Vectorize, unwrap
+from eqgrid.envs.overcooked import KINDS
+from eqgrid.grid import GridWorld, Layout
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicyFlags:
+    """Which policies are read, and where the results go."""
+
+    policies: tyro.conf.Positional[
+        Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
+    ] = ()
+    """Folders of runs, policy files or checkpoints."""
+    which: Literal["policy", "best", "last"] = "policy"
+    """Of a folder: policy.safetensors, or a checkpoint."""
+    page: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
+    """The page that trained them, where it is one of your own; its code is run."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the results; a new one in runs/ if none."""
+
+    def read(self, layout: str | None = None) -> list[SavedPolicy]:
+        """Reads the policies.
+
+        **Arguments:**
+
+        - `layout`: the layout that they play in, if it is not the one that they were trained in.
+
+        **Raises:** `UsageError` when no policy is named, and as `read_policy`.
+        """
+        if not self.policies:
+            raise UsageError("Name the folder of a run, or a policy file; --help says more.")
+        checkpoint = None if self.which == "policy" else self.which
+        own_page = None if self.page is None else load_page(self.page)
+        return [read_policy(path, checkpoint, layout, own_page) for path in self.policies]
+
+    def read_all_seeds(self, layout: str | None = None) -> list[SavedPolicy]:
+        """As `read`; the folder of a run with many seeds stands for the folders of its seeds."""
+        runs = tuple(run for path in self.policies for run in seed_folders(path) or [path])
+        return dataclasses.replace(self, policies=runs).read(layout)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Lineup:
+    """The policies of one team.
+
+    **Arguments:**
+
+    - `seats`: the name of the policy of every agent.
+    - `policies`: the policy of every agent.
+    """
+
+    seats: tuple[str, ...]
+    policies: tuple[TrainedPolicy, ...]
+
+
+def lineups(policies: Sequence[SavedPolicy]) -> list[Lineup]:
+    """The teams that are evaluated: every policy in every seat.
+
+    One policy plays with itself; where its agents have parameters of their own, these change
+    places, too. Several policies play together, each of them once in every seat.
+
+    **Raises:** `UsageError` unless there is one policy, or one for each agent.
+    """
+    num_agents = policies[0].policy.num_agents
+    turns = [[(i + shift) % num_agents for i in range(num_agents)] for shift in range(num_agents)]
+    if len(policies) == 1:
+        return _own_lineups(policies[0], turns)
+    if len(policies) != num_agents:
+        raise UsageError(
+            f"A team has {num_agents} agents: give one policy, which then plays with itself, or "
+            f"{num_agents} of them, but not {len(policies)}."
+        )
+    names = different_names([saved.name for saved in policies])
+    return [
+        Lineup(tuple(names[i] for i in turn), tuple(policies[i].policy for i in turn))
+        for turn in turns
+    ]
+
+
+def _own_lineups(saved: SavedPolicy, turns: list[list[int]]) -> list[Lineup]:
+    policy, num_agents = saved.policy, saved.policy.num_agents
+    if not isinstance(policy.actor_critic.actor, IndependentParameters):
+        return [Lineup((saved.name,) * num_agents, (policy,) * num_agents)]
+    return [
+        Lineup(
+            tuple(f"{saved.name} (agent {i})" for i in turn), (policy.reorder(turn),) * num_agents
+        )
+        for turn in turns
+    ]
+
+
+def different_names(names: list[str]) -> list[str]:
+    """The names, with a number behind each that occurs more than once."""
+    return [f"{name} ({i + 1})" if names.count(name) > 1 else name for i, name in enumerate(names)]
+
+
+def common_world(
+    policies: Sequence[SavedPolicy], layout: str | None = None
+) -> tuple[Experiment, AbstractEnv]:
+    """Builds the world that all policies were trained in, to play in it.
+
+    **Arguments:**
+
+    - `policies`: at least one. They normalise for themselves, and act without the state of the
+        world that critics are shown.
+    - `layout`: the layout that the policies were read with, if it is another one than the one
+        trained in.
+
+    **Returns:** the settings of the first policy, and the world before anything is appended to its
+    observations.
+
+    **Raises:** `UsageError` when the worlds differ, when there is no such layout, or when a policy
+    does not fit into it; `CheckpointError` when the first policy's own settings
+    are of no world, or of one that it does not fit into.
+    """
+    _check_same_world(policies)
+    first: Any = policies[0].config.env
+    env: Any = dataclasses.replace(first, normalize_observation=False)
+    settings = dataclasses.replace(policies[0].config, env=env)
+    try:
+        env.check()
+        world = _in_layout(policies[0], settings.env.build(train=False), layout)
+        shown = settings.observe(world)
+    except (ValueError, UsageError) as error:
+        if layout is None:
+            where = f"The world of the policy {str(policies[0].path)!r} cannot be built"
+            raise CheckpointError(f"{where}: {error}") from error
+        raise UsageError(str(error)) from error
+    for saved in policies:
+        try:
+            saved.policy.check(shown)
+        except ValueError as error:
+            own = layout is None and saved is policies[0]
+            raise (CheckpointError if own else UsageError)(
+                f"{saved.name!r} cannot act in {env.name}, {short_name(env.title)}: {error}"
+            ) from error
+    return settings, world
+
+
+def judging_env(
+    settings: Experiment, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
+) -> AbstractVectorEnv:
+    """Many environments of a world, in which policies normalise observations for themselves.
+
+    **Arguments:**
+
+    - `settings`, `world`: as `common_world` gave them.
+    - `num_envs`: how many.
+    - `totals`: the entries of `info` that are summed over each episode.
+    """
+    return Vectorize(AutoReset(LogEpisodes(settings.observe(world), totals)), num_envs)
+
+
+def kitchen_layout(env: AbstractEnv) -> Layout | None:
+    """The layout of a world that is one kitchen of Overcooked; `None` for all others."""
+    world = unwrap(env)
+    if isinstance(world, GridWorld) and world.layout.kinds == KINDS:
+        return world.layout
+    return None
+
+
+def _check_same_world(policies: Sequence[SavedPolicy]) -> None:
+    first = policies[0].config.env
+    for other in policies[1:]:
+        check_same_game(repr(policies[0].name), first, repr(other.name), other.config.env)
+        if other.config.env.title != first.title:
+            raise UsageError(
+                f"{policies[0].name!r} was trained in {short_name(first.title)}, but "
+                f"{other.name!r} in {short_name(other.config.env.title)}: choose with --layout."
+            )
+
+
+def _in_layout(saved: SavedPolicy, world: AbstractEnv, layout: str | None) -> AbstractEnv:
+    """The world of a policy in one layout. If the policy was trained in many layouts, and this is
+    one of them, the layout is padded to the size of the largest.
+    """
+    if layout is None or (trained := saved.trained_in()).layout_files:
+        return world
+    return (trained.parts() | trained.zero_shot()).get(layout, world)
