@@ -1,45 +1,42 @@
-"""Held-out partners, described in a file of settings, so that others can use the same ones."""
+"""Held-out partners, described in a TOML file, so that everybody can use the same ones."""
 
 import dataclasses
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, final, get_args
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, final, get_args
 
-from agents import PolicyPartner
+from msgspec import Meta
+
+from agents import PolicyPartner, TrainedPolicy
 from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._folder import short_name
-from agents.runs.settings._file import read_toml
+from agents.runs.settings._file import fill, read_toml
+from agents.runs.settings._limits import Seed, check_limits
 from agents.runs.single._policies import read_policy
-from agents.runs.worlds._world_config import AbstractWorldConfig, check_same_game
-from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner, RandomPartner, StayPartner, unwrap
-from eqgrid.envs.overcooked import KINDS, STAY, ScriptedCook
-from eqgrid.grid import GridWorld, Layout
+from agents.runs.worlds._world_config import AbstractWorldConfig, Share, check_same_game
+from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner, RandomPartner, StayPartner
+from eqgrid.envs.overcooked import STAY, ScriptedCook
+
+from ._policies import kitchen_layout
+
+T = TypeVar("T")
 
 HELD_OUT = shipped("heldout/kitchens.toml")
 """The set that comes with eqgrid."""
 
 Kind: TypeAlias = Literal["stay", "random", "greedy", "onion", "dish", "policy"]
 
-_KEYS = {
-    "name": str,
-    "kind": str,
-    "noise": (int, float),
-    "algorithm": str,
-    "seed": int,
-    "steps": int,
-}
-
 
 @final
 @dataclasses.dataclass(frozen=True)
 class HeldOut:
-    """A partner, as it is described in a file.
+    """The description of a partner in a file.
 
     **Arguments:**
 
-    - `name`: what a person calls it.
+    - `name`: the name of the partner, which is also that of the folder of its policy.
     - `kind`: a script, or `"policy"`.
     - `noise`: the probability with which an action is replaced by a random one.
     - `algorithm`, `seed`, `steps`: how a policy is trained.
@@ -47,9 +44,9 @@ class HeldOut:
 
     name: str
     kind: Kind
-    noise: float = 0.0
-    algorithm: str = "ippo"
-    seed: int = 0
+    noise: Share = 0.0
+    algorithm: Literal["ippo", "mappo"] = "ippo"
+    seed: Seed = 0
     steps: int = 0
 
     def folder(self, file: Path, layout: str) -> Path:
@@ -67,6 +64,14 @@ class HeldOut:
         return shlex.join(["python", f"experiments/{self.algorithm}.py", *flags])
 
 
+@dataclasses.dataclass(frozen=True)
+class _File:
+    """The contents of a file of partners."""
+
+    seed: Seed = 0
+    partner: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1)] = ()
+
+
 def read_held_out(file: Path) -> tuple[list[HeldOut], int]:
     """Reads a file of partners.
 
@@ -74,50 +79,47 @@ def read_held_out(file: Path) -> tuple[list[HeldOut], int]:
 
     **Raises:** `UsageError` with one sentence when the file cannot be used.
     """
+    where = f"The file of partners {str(file)!r}"
     try:
-        settings = read_toml(file)
+        table = read_toml(file)
     except UsageError as error:
-        raise UsageError(f"The file of partners {str(file)!r} {error}") from error
-    seed, entries = settings.get("seed", 0), settings.get("partner", [])
-    if set(settings) - {"seed", "partner"} or not (_is_seed(seed) and _are_tables(entries)):
-        raise UsageError(
-            f"The file of partners {str(file)!r} must have tables [[partner]], and perhaps a "
-            "`seed` from 0 to 4294967295, and nothing else."
-        )
-    partners = [_read_entry(file, entry) for entry in entries]
+        raise UsageError(f"{where} {error}") from error
+    contents = _fill(_File(), table, where)
+    partners = [_read_entry(file, entry) for entry in contents.partner]
     names = [partner.name for partner in partners]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"The file of partners {str(file)!r} has two partners {name!r}.")
-    return partners, seed
-
-
-def _is_seed(seed: Any) -> bool:
-    return type(seed) is int and 0 <= seed < 2**32  # what a jax key holds
-
-
-def _are_tables(entries: Any) -> bool:
-    return isinstance(entries, list) and entries != [] and all(type(x) is dict for x in entries)
+            raise UsageError(f"{where} has two partners {name!r}.")
+    return partners, contents.seed
 
 
 def _read_entry(file: Path, entry: dict[str, Any]) -> HeldOut:
     where = f"In the file of partners {str(file)!r}, the partner {entry.get('name')!r:.60}"
-    for key, value in entry.items():
-        if key not in _KEYS:
-            raise UsageError(f"{where} has the key {key!r:.60}: known are {', '.join(_KEYS)}.")
-        if isinstance(value, bool) or not isinstance(value, _KEYS[key]):
-            raise UsageError(f"{where} has a {key} of the wrong type: {value!r:.60}.")
-    if "name" not in entry or "/" in entry["name"] or entry["name"] in ("", ".", ".."):
+    partner = _fill(HeldOut("", "stay"), entry, where)
+    if "/" in partner.name or partner.name in ("", ".", ".."):
         raise UsageError(f"{where} needs a `name` that can be the name of a folder.")
-    if entry.get("kind") not in get_args(Kind):
+    if "kind" not in entry:
         raise UsageError(f"{where} needs a `kind`: one of {', '.join(get_args(Kind))}.")
-    if not 0 <= entry.get("noise", 0) <= 1:
-        raise UsageError(f"{where} needs a `noise` between 0 and 1.")
-    if entry["kind"] == "policy" and (
-        entry.get("algorithm", "ippo") not in ("ippo", "mappo") or entry.get("steps", 0) < 1
-    ):
-        raise UsageError(f"{where} needs `steps`, and ippo or mappo as its `algorithm`.")
-    return HeldOut(**entry)
+    if partner.kind == "policy" and partner.steps < 1:
+        raise UsageError(f"{where} needs `steps`, for how long its policy is trained.")
+    return partner
+
+
+def _fill(default: T, table: dict[str, Any], where: str) -> T:
+    """Puts the entries of a table in the place of fields.
+
+    **Raises:** `UsageError`, in which `where` names the table, for an unknown key, and for a value
+    of a wrong type or out of range.
+    """
+    try:
+        filled = fill(default, table, "")
+    except UsageError as error:
+        raise UsageError(f"{where} {error}") from error
+    try:
+        check_limits(filled, "")
+    except UsageError as error:
+        raise UsageError(f"{where} cannot be used: {error}") from error
+    return filled
 
 
 def build_partners(
@@ -150,23 +152,18 @@ def _build(
         return RandomPartner(env.action_space)
     if partner.kind == "policy":
         return PolicyPartner(_read(partner, file, world, env))
-    kitchen = _kitchen(partner, env)
-    if partner.kind == "stay":
-        return StayPartner(STAY)
-    return ScriptedCook(kitchen, partner.kind)
-
-
-def _kitchen(partner: HeldOut, env: AbstractEnv) -> Layout:
-    world = unwrap(env)
-    if not isinstance(world, GridWorld) or world.layout.kinds != KINDS:
+    kitchen = kitchen_layout(env)
+    if kitchen is None:
         raise UsageError(
             f"The partner {partner.name!r} is a cook, for one kitchen of the world overcooked: "
             "name runs that were trained in one, or other --partners."
         )
-    return world.layout
+    return StayPartner(STAY) if partner.kind == "stay" else ScriptedCook(kitchen, partner.kind)
 
 
-def _read(partner: HeldOut, file: Path, world: AbstractWorldConfig, env: AbstractEnv) -> Any:
+def _read(
+    partner: HeldOut, file: Path, world: AbstractWorldConfig, env: AbstractEnv
+) -> TrainedPolicy:
     folder = partner.folder(file, short_name(world.title))
     if not folder.exists():
         raise UsageError(

@@ -152,17 +152,29 @@ def test_a_damaged_file_of_best_responses(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("partner = 3", "must have tables"),
-        ("seed = 1", "must have tables"),
-        ("seed = -1\n" + STAY, "must have tables"),
+        (
+            "partner = 3",
+            "has 3 for 'partner', which must be a list, of which each entry is a table",
+        ),
+        ("seed = 1", "partner must not be empty"),
+        ("seed = -1\n" + STAY, "seed must be at least 0 and at most 4294967295"),
         ("a = [", "is no TOML"),
         (STAY + STAY, "two partners 'stay'"),
-        (STAY + "noise = 2", "a `noise` between 0 and 1"),
-        (STAY + "noise = true", "a noise of the wrong type: True"),
-        (STAY + "speed = 2", "has the key 'speed': known are name, kind"),
+        (STAY + "noise = 2", "noise must be at least 0 and at most 1, but is 2"),
+        (STAY + "noise = true", "has True for 'noise', which must be a number"),
+        (STAY + "speed = 2", "has an unknown key 'speed'; did you mean 'seed'?"),
+        (STAY + "weight = 2", "has an unknown key 'weight'; known: name, kind"),
         ('[[partner]]\nname = "a/b"\nkind = "stay"', "the name of a folder"),
-        ('[[partner]]\nname = "a"\nkind = "cat"', "needs a `kind`: one of stay, random"),
+        (
+            '[[partner]]\nname = "a"\nkind = "cat"',
+            "has 'cat' for 'kind', which must be one of 'stay', 'random'",
+        ),
         ('[[partner]]\nname = "a"\nkind = "policy"', "needs `steps`"),
+        ('[[partner]]\nname = "a"', "needs a `kind`: one of stay, random"),
+        (
+            '[[partner]]\nname = "a"\nkind = "policy"\nalgorithm = "dqn"',
+            "has 'dqn' for 'algorithm', which must be one of 'ippo', 'mappo'",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used(tmp_path, text, sentence):
