@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import jax
+import psutil
 
 from agents import CheckpointError, NonFiniteLoss, OutOfMemory
 from agents.runs.display._errors import RunError, UsageError, print_error, system_error
@@ -50,6 +51,8 @@ class Process:
     def listen(cls, message: str = "nothing was begun") -> "Process":
         """Makes output safe, and installs handlers for the signals that are not ignored."""
         process = cls(message)
+        # The clock counts the imports, too, which came before this line.
+        process.started -= max(0.0, time.time() - psutil.Process().create_time())
         # Silences the log messages of matplotlib and XLA.
         logging.getLogger("matplotlib").setLevel(logging.ERROR)
         if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in (None, "1"):  # which jax sets itself
@@ -67,7 +70,7 @@ class Process:
         return process
 
     def seconds(self) -> float:
-        """Since the process started, without the start of the interpreter itself."""
+        """Seconds since the operating system started the process, imports included."""
         return time.perf_counter() - self.started
 
     def begin(self) -> None:

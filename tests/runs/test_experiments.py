@@ -119,6 +119,20 @@ def finished(tmp_path_factory) -> Path:
     return out
 
 
+@pytest.mark.slow
+def test_the_clock_of_a_run_counts_its_imports():
+    code = """
+import time
+before = time.perf_counter()
+from agents.runs._command import Process
+imports = time.perf_counter() - before
+print(imports, Process.listen().seconds())
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    imports, seconds = map(float, done.stdout.split())
+    assert seconds >= imports > 0
+
+
 def test_a_run_leaves_all_its_files(finished):
     names = {
         str(path.relative_to(finished)) for path in finished.rglob("*") if path.parent == finished
