@@ -38,7 +38,7 @@ class FinishedRun(msgspec.Struct, frozen=True):
 
     - `folder`: where it is.
     - `settings`: those that it was trained with.
-    - `network`: the kind of its network.
+    - `network`: the kind of its network; empty where the page has no such setting.
     - `curve`: the return of every evaluation, by the steps before it.
     - all others: entries of its `result.json`.
     """
@@ -165,7 +165,7 @@ def _read(folder: Path) -> FinishedRun:
         found = {
             "folder": folder,
             "settings": own,
-            "network": own["network"],
+            "network": own.get("network", ""),
             "curve": {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows},
         }
         return msgspec.convert({**json.loads(result), **found}, FinishedRun)

@@ -128,6 +128,15 @@ def test_nothing_is_written_into_a_folder_that_is_not_empty(runs, tmp_path):
             _report.run([str(runs), "--out", str(taken)])
 
 
+def test_a_page_need_not_have_a_choice_of_networks(tmp_path, capsys):
+    write_run(tmp_path / "run", "body", 0, 100.0)
+    settings = tmp_path / "run" / "config.toml"
+    settings.write_text(settings.read_text().replace('network = "mlp"\n', ""))
+    _report.run([str(tmp_path / "run"), "--out", str(tmp_path / "out")])
+    with (tmp_path / "out" / "report.csv").open(newline="") as file:
+        assert [row["network"] for row in csv.DictReader(file)] == [""]
+
+
 def test_no_runs_are_one_sentence(tmp_path):
     with pytest.raises(UsageError, match="Name the folders of runs"):
         _report.run([])
