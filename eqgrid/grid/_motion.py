@@ -37,8 +37,8 @@ class AbstractCollision(eqx.Module):
 
 @final
 class JointCollision(AbstractCollision):
-    """If any two agents would enter the same cell or swap cells, no agent moves at all. An agent
-    may move into a cell that another agent leaves in the same step.
+    """If any two agents would be in the same cell after the step, or would swap cells, no agent
+    moves at all. An agent may move into a cell that another agent leaves in the same step.
     """
 
     def __call__(
@@ -85,6 +85,7 @@ class LocalCollision(AbstractCollision):
 @final
 class Go(AbstractPhase):
     """Turns and moves all agents at once. They can enter walkable tiles without a solid object.
+    Agents also turn where they cannot move.
 
     **Arguments:**
 

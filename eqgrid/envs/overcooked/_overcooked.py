@@ -80,7 +80,8 @@ DYNAMICS: dict[str, tuple[AbstractPhase, ...]] = {
 }
 """The phases of a step by dynamics: those of Overcooked-AI from 2019 and from 2020.
 
-Source of the collision rule: `OvercookedGridworld._handle_collisions` of Overcooked-AI."""
+If two cooks would collide, no cook moves (`JointCollision`). Source of this rule:
+`OvercookedGridworld._handle_collisions` of Overcooked-AI."""
 
 
 def Overcooked(
