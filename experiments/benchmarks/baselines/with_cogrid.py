@@ -3,11 +3,13 @@
 Its resets are expensive, so they are computed only on steps on which an episode ends.
 """
 
+# pyright: reportMissingImports=false
+
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from cogrid.envs import registry  # pyright: ignore[reportMissingImports]
+from cogrid.envs import registry
 
 NAMES = {
     "cramped": "Overcooked-CrampedRoom-V0",

@@ -1,12 +1,12 @@
 """JaxMARL's Overcooked, as its users run it: `vmap(env.step)`, which resets by itself."""
 
+# pyright: reportMissingImports=false
+
 from typing import Any
 
 import jax
-import jaxmarl  # pyright: ignore[reportMissingImports]
-from jaxmarl.environments.overcooked import (  # pyright: ignore[reportMissingImports]
-    overcooked_layouts,
-)
+import jaxmarl
+from jaxmarl.environments.overcooked import overcooked_layouts
 
 LAYOUTS = {
     "cramped": "cramped_room",

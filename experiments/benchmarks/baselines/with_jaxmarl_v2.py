@@ -1,8 +1,10 @@
 """JaxMARL's OvercookedV2: in its own kitchens, and, with its wider observation, in the five."""
 
+# pyright: reportMissingImports=false
+
 from typing import Any
 
-import jaxmarl  # pyright: ignore[reportMissingImports]
+import jaxmarl
 from with_jaxmarl import LAYOUTS, wrap
 
 

@@ -3,22 +3,16 @@
 Of its observations only what agents see is kept, as here, and not which actions are allowed.
 """
 
+# pyright: reportMissingImports=false
+
 from typing import Any
 
 import jax
-from jumanji.environments.routing.lbf.env import (  # pyright: ignore[reportMissingImports]
-    LevelBasedForaging,
-)
-from jumanji.environments.routing.lbf.generator import (  # pyright: ignore[reportMissingImports]
-    RandomGenerator as FieldGenerator,
-)
-from jumanji.environments.routing.robot_warehouse.env import (  # pyright: ignore[reportMissingImports]
-    RobotWarehouse,
-)
-from jumanji.environments.routing.robot_warehouse.generator import (  # pyright: ignore[reportMissingImports]
-    RandomGenerator as WarehouseGenerator,
-)
-from jumanji.wrappers import VmapAutoResetWrapper  # pyright: ignore[reportMissingImports]
+from jumanji.environments.routing.lbf import generator as field_generators
+from jumanji.environments.routing.lbf.env import LevelBasedForaging
+from jumanji.environments.routing.robot_warehouse import generator as warehouse_generators
+from jumanji.environments.routing.robot_warehouse.env import RobotWarehouse
+from jumanji.wrappers import VmapAutoResetWrapper
 
 SIZES = {"tiny": (1, 3)}
 """Rows and columns of blocks of shelves."""
@@ -39,7 +33,7 @@ def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
 
 
 def _foraging(size: int, num_agents: int, num_food: int, horizon: int, observation: str) -> Any:
-    generator = FieldGenerator(
+    generator = field_generators.RandomGenerator(
         grid_size=size, fov=size, num_agents=num_agents, num_food=num_food, max_agent_level=2
     )
     return LevelBasedForaging(generator, time_limit=horizon, grid_observation=observation == "grid")
@@ -49,7 +43,7 @@ def _warehouse(
     size: str, num_agents: int, num_requests: int, sensor_range: int, horizon: int
 ) -> Any:
     rows, columns = SIZES[size]
-    generator = WarehouseGenerator(
+    generator = warehouse_generators.RandomGenerator(
         shelf_rows=rows,
         shelf_columns=columns,
         column_height=8,
