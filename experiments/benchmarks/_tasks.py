@@ -1,4 +1,4 @@
-"""What `throughput.py` measures: each world with its settings, and who else has such a world."""
+"""The worlds that `throughput.py` measures, their settings, and the libraries that have them."""
 
 import dataclasses
 from typing import Any, Literal, TypeAlias
@@ -10,6 +10,8 @@ PEERS: dict[Peer, str] = {
     "cogrid": "CoGrid (JAX)",
     "jumanji": "jumanji",
 }
+NAMES: dict[str, str] = {"eqgrid": "eqgrid", **PEERS}
+"""What each library is called in tables and errors."""
 TaskName: TypeAlias = Literal[
     "all",
     "overcooked",
@@ -24,10 +26,10 @@ TaskName: TypeAlias = Literal[
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A world that all libraries are asked for.
+    """A world that is measured in every library that has it.
 
-    - `options`: the settings of eqgrid's constructor; peers are given the same under their names.
-    - `peers`: who has such a world.
+    - `options`: the arguments of eqgrid's constructor; peers get the same under their names.
+    - `peers`: the other libraries that have the world.
     """
 
     world: str

@@ -4,8 +4,12 @@ python experiments/benchmarks/learning_speed.py --peers peers/bin/python --jaxma
 """
 
 import dataclasses
+import functools
+import itertools
 import json
+import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -16,15 +20,18 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from throughput import Count
 
 from agents.runs._command import run_command
 from agents.runs.display._errors import RunError, UsageError
+from agents.runs.display._table import print_table
 from agents.runs.folders._results import open_results, write_json
-from agents.runs.settings._flags import cli
+from agents.runs.settings._flags import read_flags
 from eqgrid import read_regular_text
 
-HERE = Path(__file__).parent
+PAGES = Path(__file__).parents[1]
+JAXMARL_SCRIPT = Path(__file__).parent / "baselines" / "jaxmarl_ippo.py"
+NO_CACHE = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
 THRESHOLDS = (200, 220)
 MATCHED = {
     "--env.observation": "planes",
@@ -35,32 +42,29 @@ MATCHED = {
     "--width": "64",
     "--eval-every": "500000",
 }
-"""What makes network and batch those of JaxMARL's script; and few evaluations."""
-
-
-PROGRAM = "python experiments/benchmarks/learning_speed.py"
+"""The network and batch of JaxMARL's script, and few evaluations."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
     """Measures training steps per second and the time until returns of 200 and 220."""
 
-    repeats: int = 3
+    repeats: Count = 3
     """How often everything is run, in turn, each time with another seed."""
     peers: Annotated[Path | None, tyro.conf.arg(metavar="PYTHON")] = None
     """Interpreter that has JaxMARL; see docs/performance.md."""
     jaxmarl: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Checkout of JaxMARL's repository, for its script."""
-    peer_steps: int = 1_500_000
+    peer_steps: Count = 1_500_000
     """Steps after which that script is stopped."""
-    total_steps: int = 4_000_000
+    total_steps: Count = 4_000_000
     """Length of our runs with the defaults, in steps."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; a new one in runs/ if none."""
 
 
 def ours(folder: Path, flags: dict[str, str], cache: Path, seed: int) -> dict[str, Any]:
-    """Trains with us, in a process of its own.
+    """Trains with `ippo.py`, in a process of its own.
 
     **Arguments:**
 
@@ -75,19 +79,25 @@ def ours(folder: Path, flags: dict[str, str], cache: Path, seed: int) -> dict[st
     """
     env = os.environ | {"XDG_CACHE_HOME": str(cache)}
     for name in ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE"):
-        env.pop(name, None)  # where programs are kept, and whether, is up to the line above
-    command = [
-        sys.executable,
-        str(HERE.parent / "ippo.py"),
-        "--out",
-        str(folder),
-        "--seed",
-        str(seed),
-    ]
-    _run("ippo.py", [*command, *(part for flag in flags.items() for part in flag)], env)
+        env.pop(name, None)  # they would decide where programs are kept, and whether
+    flags = {**flags, "--out": str(folder), "--seed": str(seed)}
+    _run("ippo.py", [sys.executable, str(PAGES / "ippo.py"), *itertools.chain(*flags.items())], env)
     result = json.loads(read_regular_text(folder / "result.json"))
     seconds = {x: result["reached"].get(str(x), {}).get("wall_seconds") for x in THRESHOLDS}
     return {"steps_per_second": result["steps_per_second"], "seconds": seconds}
+
+
+def single_file(total_steps: int, seed: int) -> dict[str, Any]:
+    """Trains with `single_file_ppo.py`, whose network and batch are the defaults of `ippo.py`.
+
+    **Returns:** the median of the steps per second of all updates. It prints no seconds.
+
+    **Raises:** `RunError` when the run fails.
+    """
+    command = [sys.executable, str(PAGES / "single_file_ppo.py"), "--total-steps", str(total_steps)]
+    lines = _run("single_file_ppo.py", [*command, "--seed", str(seed)], NO_CACHE)
+    speeds = [float(x.replace(",", "")) for x in re.findall(r"([\d,]+) steps/s", lines)]
+    return {"steps_per_second": statistics.median(speeds)}
 
 
 def theirs(config: Config, seed: int) -> dict[str, Any]:
@@ -98,11 +108,9 @@ def theirs(config: Config, seed: int) -> dict[str, Any]:
 
     **Raises:** `RunError` when the script fails.
     """
-    script = str(HERE / "baselines" / "jaxmarl_ippo.py")
-    command = [str(config.peers), "-W", "ignore", script]
-    env = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
+    command = [str(config.peers), "-W", "ignore", str(JAXMARL_SCRIPT)]
     command += [str(config.jaxmarl), str(config.peer_steps), str(seed)]
-    lines = _run("JaxMARL's script", command, env)
+    lines = _run("JaxMARL's script", command, NO_CACHE)
     rows = [json.loads(line) for line in lines.splitlines() if line.startswith("{")]
     if len(rows) < 2:
         raise RunError("JaxMARL's script made fewer than two updates: raise --peer-steps.")
@@ -125,87 +133,86 @@ def _run(name: str, command: Sequence[str], env: dict[str, str]) -> str:
     return done.stdout
 
 
-def measure(config: Config, folder: Path, console: Console) -> dict[str, list[dict[str, Any]]]:
-    """All runs by their names, each as often as is asked for, in turn.
-
-    The first run with the defaults finds no compiled programs, the second one finds those of the
-    first. What fails is an `error` in its run. The results so far are written after every run.
-
-    **Raises:** `RunError` when nothing could be measured.
+def list_runs(config: Config, folder: Path, seed: int) -> dict[str, Callable[[], dict[str, Any]]]:
+    """The runs with one seed, by their names. The first run with the defaults finds no compiled
+    programs, the second one finds those of the first.
     """
     defaults = {"--total-steps": str(config.total_steps)}
     matched = MATCHED | {"--total-steps": str(min(1_500_000, config.total_steps))}
-    runs: dict[str, Callable[[int], dict[str, Any]]] = {
-        "eqgrid, network and batch of JaxMARL": lambda seed: ours(
-            folder / f"matched-{seed}", matched, folder / f"cache-matched-{seed}", seed
+    cache = folder / f"cache-{seed}"
+    runs = {
+        "eqgrid, network and batch of JaxMARL": functools.partial(
+            ours, folder / f"matched-{seed}", matched, folder / f"cache-matched-{seed}", seed
         ),
-        "eqgrid, its defaults": lambda seed: ours(
-            folder / f"first-{seed}", defaults, folder / f"cache-{seed}", seed
+        "eqgrid, its defaults": functools.partial(
+            ours, folder / f"first-{seed}", defaults, cache, seed
         ),
-        "eqgrid, its defaults, a second time": lambda seed: ours(
-            folder / f"second-{seed}", defaults, folder / f"cache-{seed}", seed
+        "eqgrid, its defaults, a second time": functools.partial(
+            ours, folder / f"second-{seed}", defaults, cache, seed
         ),
+        "single_file_ppo.py": functools.partial(single_file, config.total_steps, seed),
     }
     if config.peers is not None:
-        runs["JaxMARL ippo_ff_overcooked"] = lambda seed: theirs(config, seed)
-    results: dict[str, list[dict[str, Any]]] = {name: [] for name in runs}
+        runs["JaxMARL ippo_ff_overcooked"] = functools.partial(theirs, config, seed)
+    return runs
+
+
+def measure(config: Config, folder: Path, console: Console) -> dict[str, list[dict[str, Any]]]:
+    """All runs by their names, in turn, once with each seed.
+
+    What fails is an `error` in its run. The results so far are written after every run.
+
+    **Raises:** `RunError` when nothing could be measured.
+    """
+    results: dict[str, list[dict[str, Any]]] = {}
     for seed in range(config.repeats):
-        for name, one in runs.items():
+        for name, one in list_runs(config, folder, seed).items():
             console.print(f"seed {seed}  {name}", highlight=False)
             try:
-                results[name].append(one(seed))
+                result = one()
             except RunError as error:
                 console.print(f"[red]{escape(str(error))}[/]", highlight=False)
-                results[name].append({"error": str(error)})
+                result = {"error": str(error)}
+            results.setdefault(name, []).append(result)
             write_json(folder / "learning_speed.json", results)
-    if not any("seconds" in run for runs in results.values() for run in runs):
-        errors = dict.fromkeys(run["error"] for runs in results.values() for run in runs)
+    every = [run for runs in results.values() for run in runs]
+    if all("error" in run for run in every):
+        errors = dict.fromkeys(run["error"] for run in every)
         raise RunError(f"Nothing could be measured: {'; '.join(errors)}")
     return results
 
 
-def print_table(console: Console, results: dict[str, list[dict[str, Any]]]) -> None:
-    table = Table(title="medians (and all runs)")
-    table.add_column("")
-    table.add_column("training steps per second", justify="right")
-    for threshold in THRESHOLDS:
-        table.add_column(f"seconds from start to {threshold}", justify="right")
+def print_results(console: Console, results: dict[str, list[dict[str, Any]]]) -> None:
+    """Prints the medians of all runs that did not fail."""
+    lines = []
     for name, every in results.items():
         runs = [run for run in every if "error" not in run]
-        if not runs:
-            table.add_row(name, *["failed"] * (1 + len(THRESHOLDS)))
-            continue
-        speeds = [run["steps_per_second"] for run in runs]
-        times = [[run["seconds"][x] for run in runs] for x in THRESHOLDS]
-        table.add_row(name, _numbers(speeds, 0), *(_numbers(x, 1) for x in times))
-    console.print(table)
+        speeds = _numbers([run["steps_per_second"] for run in runs], 0) if runs else "failed"
+        times = [[run["seconds"][x] for run in runs if "seconds" in run] for x in THRESHOLDS]
+        lines.append((name, speeds, *(_numbers(x, 1) for x in times)))
+    seconds = [f"seconds from start to {threshold}" for threshold in THRESHOLDS]
+    header = ["", "training steps per second", *seconds]
+    print_table(console, header, lines, title="medians (and all runs)")
 
 
 def _numbers(values: Sequence[float | None], digits: int) -> str:
+    if not values:
+        return ""
     every = ", ".join("never" if x is None else f"{x:,.{digits}f}" for x in values)
-    median = statistics.median(float("inf") if x is None else x for x in values)
-    bold = "never" if median == float("inf") else f"{median:,.{digits}f}"
+    median = statistics.median(math.inf if x is None else x for x in values)
+    bold = "never" if median == math.inf else f"{median:,.{digits}f}"
     return f"[bold]{bold}[/] ({every})"
 
 
 def run(args: Sequence[str]) -> None:
     """**Raises:** `UsageError`, `RunError`, `OSError`."""
-    config = cli(
-        Config(), args, "python experiments/benchmarks/learning_speed.py", Config.__doc__ or ""
-    )
-    if min(config.repeats, config.total_steps) < 1:
-        raise UsageError("--repeats and --total-steps must be at least 1.")
+    config = read_flags(Config(), args, "experiments/benchmarks/learning_speed.py")
     if (config.peers is None) != (config.jaxmarl is None):
         raise UsageError("--peers and --jaxmarl go together: an interpreter and a checkout.")
     with open_results("learning-speed", config.out) as (folder, console):
-        results = measure(config, folder.absolute(), console)
-        print_table(console, results)
+        print_results(console, measure(config, folder.absolute(), console))
         console.print(f"numbers  {folder / 'learning_speed.json'}")
 
 
-def main() -> None:
-    run_command(run)
-
-
 if __name__ == "__main__":
-    main()
+    run_command(run)

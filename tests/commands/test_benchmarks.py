@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+import _worker
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -54,7 +55,7 @@ def run(monkeypatch, script, *args):
     monkeypatch.setattr(_command.Process, "listen", _command.Process)
     monkeypatch.setattr(sys, "argv", [script, *map(str, args)])
     with pytest.raises(SystemExit) as stop:
-        module.main()
+        _command.run_command(module.run)
     return stop.value.code
 
 
@@ -143,7 +144,7 @@ def test_more_cooks_stand_on_free_cells_of_their_own(baselines):
 
 
 @pytest.mark.slow
-def test_a_worker_answers_in_lines_and_survives_what_does_not_fit(baselines, tmp_path):
+def test_a_worker_answers_in_json_and_survives_what_does_not_fit(baselines):
     worker, _ = baselines
     case = {"spec": SPEC, "mode": "stored", "num_envs": 2, "num_steps": 16}
     requests = [
@@ -151,10 +152,8 @@ def test_a_worker_answers_in_lines_and_survives_what_does_not_fit(baselines, tmp
         {"do": "start", "what": case | {"max_bytes": 1e6}},
         {"do": "run"},
     ]
-    with (tmp_path / "answers").open("w+") as answers:
-        worker.serve("eqgrid", map(json.dumps, requests), answers)
-        answers.seek(0)
-        about, refused, report, timed = map(json.loads, answers)
+    answers = worker.serve("eqgrid", map(json.dumps, requests))
+    about, refused, report, timed = map(json.loads, map(json.dumps, answers))
     assert about["jax"] == jax.__version__
     assert "8 steps do not fit" in refused["error"]
     assert report["state_bytes"] == 72
@@ -175,11 +174,16 @@ ONE = ["--num-envs", "1", "--modes", "dynamics"]
         ("throughput", ["--worlds", "kitchens"], 2, "worlds"),
         ("throughput", ["--worlds", "goals", "--cooks", "3"], 2, "are about overcooked"),
         ("throughput", ["--worlds"], 2, "--worlds must not be empty"),
-        ("throughput", ["--max-gib", "nan"], 2, "--max-gib must be above 0, but is nan"),
+        ("throughput", ["--max-gib", "nan"], 2, "--max-gib must be a finite number, but is nan"),
         ("throughput", ["--max-gib", "-1"], 2, "--max-gib must be above 0, but is -1"),
         ("throughput", ["--cooks", "0"], 2, "--cooks must be at least 1"),
         ("throughput", ["--cooks", "9", *ONE], 1, "9 cooks do not fit onto the 6 free cells"),
-        ("throughput", ["--random-starts", "2"], 2, "--random-starts is a share"),
+        (
+            "throughput",
+            ["--random-starts", "2"],
+            2,
+            "--random-starts must be at least 0 and at most 1",
+        ),
         ("throughput", ["--layout", "nowhere"], 2, "nowhere"),
         ("throughput", ["--layout", "no/file.layout"], 2, "no/file.layout"),
         ("throughput", ["--layout", "mixed", "--peers", "python"], 2, "leave out --peers"),
@@ -187,9 +191,9 @@ ONE = ["--num-envs", "1", "--modes", "dynamics"]
         ("throughput", ["--peers", "/bin/false", *ONE], 1, "JaxMARL overcooked ended"),
         ("learning_speed", ["--peers", "python"], 2, "--peers and --jaxmarl go together"),
         ("learning_speed", ["--repeats", "0"], 2, "must be at least 1"),
-        ("accelerator", ["--seeds", "0"], 2, "must be at least 1"),
-        ("accelerator", ["--num-envs"], 2, "--num-envs must be at least 1"),
-        ("accelerator", ["--copy-gib", "nan"], 2, "--copy-gib must be a number above 0"),
+        ("accelerator", ["--seeds", "0"], 2, "--seeds must be at least 1"),
+        ("accelerator", ["--num-envs"], 2, "--num-envs must not be empty"),
+        ("accelerator", ["--copy-gib", "nan"], 2, "--copy-gib must be a finite number, but is nan"),
     ],
 )
 def test_bad_usage_is_one_line(monkeypatch, capsys, tmp_path, script, args, code, says):
@@ -220,7 +224,7 @@ for line in sys.stdin:
           flush=True)
 """
     )
-    monkeypatch.setattr(throughput_script, "WORKER", script)
+    monkeypatch.setattr(_worker, "WORKER", script)
     return throughput_script
 
 
@@ -261,11 +265,19 @@ def test_what_jaxmarls_script_says_is_understood(learning, tmp_path):
     assert learning.theirs(config, 3) == {"steps_per_second": 500, "seconds": {200: 7.0, 220: None}}
 
 
+@pytest.mark.slow
+def test_the_single_file_says_how_fast_it_is(learning):
+    found = learning.single_file(total_steps=3 * 64 * 128, seed=0)
+    assert list(found) == ["steps_per_second"]
+    assert found["steps_per_second"] > 0
+
+
 def test_one_run_that_fails_costs_no_other(learning, monkeypatch, tmp_path, capsys):
     def ours(folder, flags, cache, seed):
         return {"steps_per_second": 100.0 + seed, "seconds": {200: 3.0 + seed, 220: None}}
 
     monkeypatch.setattr(learning, "ours", ours)
+    monkeypatch.setattr(learning, "single_file", lambda *_: {"steps_per_second": 50.0})
     python = fake_python(tmp_path, "raise SystemExit('error: no [/JaxMARL] here')")
     config = learning.Config(repeats=2, peers=python, jaxmarl=Path("there"))
     results = learning.measure(config, tmp_path, Console())
@@ -278,11 +290,12 @@ def test_one_run_that_fails_costs_no_other(learning, monkeypatch, tmp_path, caps
     failed = results["JaxMARL ippo_ff_overcooked"]
     assert failed == [{"error": "JaxMARL's script failed: no [/JaxMARL] here"}] * 2
     capsys.readouterr()
-    learning.print_table(Console(width=200), results)
+    learning.print_results(Console(width=200), results)
     printed = capsys.readouterr().out
     assert "failed" in printed
     assert "3.5 (3.0, 4.0)" in printed
     assert "never (never, never)" in printed
+    assert "50 (50, 50)" in printed
     assert "inf" not in printed
 
 
@@ -296,17 +309,17 @@ class Stub:
     """A library in no process: JaxMARL runs out of memory, CoGrid's process dies."""
 
     def __init__(self, library, python, share):
-        self.library = library
+        self.library = self.name = library
         self.about = {"device": "another" if str(python) == "elsewhere" else "one", "jax": "1"}
 
     def ask(self, do, what=None):
         if self.library == "cogrid":
-            raise throughput_script.RunError("gone")
+            return {"error": "gone"}
         if do == "start":
             return {"num_steps": what["num_steps"], "trace_seconds": 1.0, "compile_seconds": 1.0}
         return {"error": "out of memory"} if self.library == "jaxmarl" else {"seconds": 2.0}
 
-    def stop(self):
+    def close(self):
         pass
 
 

@@ -1,6 +1,6 @@
 """eqgrid: a world, or a batch that mixes five kitchens, each padded to the size of the largest."""
 
-import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from eqgrid import AutoReset
+from eqgrid import AbstractEnv, AutoReset
 from eqgrid.envs import make
 from eqgrid.envs.overcooked import (
     KITCHENS,
@@ -27,15 +27,26 @@ def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
         worlds = _build_kitchens(**options, num_agents=spec["num_agents"])
     else:
         worlds = [make(world, **options)]
-    envs = [AutoReset(env, lazy=spec["lazy_resets"]) for env in worlds]
-    _, rest = eqx.partition(envs[0], eqx.is_array)
+    return batch([AutoReset(env, lazy=spec["lazy_resets"]) for env in worlds], num_envs)
+
+
+def batch(envs: Sequence[AbstractEnv], num_envs: int) -> tuple[Any, Any, Any]:
+    """Environments side by side: as many of one, or of several that differ in arrays, in turn."""
+    static = eqx.filter(envs[0], eqx.is_array, inverse=True)
     arrays = [eqx.filter(env, eqx.is_array) for env in envs]
     params, axis = arrays[0], None
     if len(envs) > 1:
         turn = np.arange(num_envs) % len(envs)
         params, axis = jax.tree.map(lambda *xs: jnp.stack(xs)[turn], *arrays), 0
-    batch = _Batch(rest, axis)
-    return params, batch.reset, batch.step
+
+    def reset(params: Any, key: jax.Array) -> Any:
+        return eqx.combine(params, static).reset(key)[1]
+
+    def step(params: Any, key: jax.Array, state: Any, action: jax.Array) -> Any:
+        timestep, state = eqx.combine(params, static).step(key, state, action)
+        return timestep.observation, timestep.reward, state
+
+    return params, jax.vmap(reset, (axis, 0)), jax.vmap(step, (axis, 0, 0, 0))
 
 
 def _build_kitchens(
@@ -49,27 +60,6 @@ def _build_kitchens(
         Overcooked(layout.pad(height, width), observation=observation, starts=starts)
         for layout in layouts
     ]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Batch:
-    """A batch of one world, or of as many kitchens as environments."""
-
-    rest: Any
-    axis: int | None
-
-    def reset(self, params: Any, keys: jax.Array) -> Any:
-        return jax.vmap(self._reset, (self.axis, 0))(params, keys)
-
-    def step(self, params: Any, keys: jax.Array, states: Any, actions: jax.Array) -> Any:
-        return jax.vmap(self._step, (self.axis, 0, 0, 0))(params, keys, states, actions)
-
-    def _reset(self, params: Any, key: jax.Array) -> Any:
-        return eqx.combine(params, self.rest).reset(key)[1]
-
-    def _step(self, params: Any, key: jax.Array, state: Any, action: jax.Array) -> Any:
-        timestep, state = eqx.combine(params, self.rest).step(key, state, action)
-        return timestep.observation, timestep.reward, state
 
 
 def _with_cooks(layout: Layout, number: int) -> Layout:

@@ -1,16 +1,18 @@
-"""One library in a process of its own: compiles rollouts and times them when told to.
+"""One library in a process of its own: compiles rollouts and times them on request.
 
 `throughput.py` starts one of these for each library, each in the interpreter that has that library,
-and speaks to it in lines of JSON over its standard input and output. Only jax is imported here.
+and exchanges lines of JSON with it over its standard input and output. Only jax is imported here.
 """
 
 import importlib
 import json
 import os
+import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -95,8 +97,8 @@ class Stopwatch:
         self.program = lowered.compile()
         self.report = {
             "num_steps": num_steps,
-            "trace_seconds": traced - started,
-            "compile_seconds": time.perf_counter() - traced,
+            "trace_seconds": round(traced - started, 4),
+            "compile_seconds": round(time.perf_counter() - traced, 4),
             "state_bytes": _bytes(self.states) / num_envs,
             "kept_bytes": _bytes(self.memory) / num_envs / num_steps,
         }
@@ -119,40 +121,34 @@ def _device() -> str:
     kind = jax.devices()[0].device_kind
     if kind != "cpu":
         return kind
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            models = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
-    except OSError:
-        models = []
-    return f"{models[0] if models else 'a CPU'}, {os.cpu_count()} cores"
+    info = Path("/proc/cpuinfo")
+    text = info.read_text(encoding="utf-8") if info.exists() else ""
+    model = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
+    return f"{model[1] if model else 'a CPU'}, {os.cpu_count()} cores"
 
 
-def serve(library: str, requests: Any, answers: Any) -> None:
-    """Answers requests until there are no more: `start` compiles, `run` times, both once each."""
-
-    def answer(what: dict[str, Any]) -> None:
-        print(json.dumps(what), file=answers, flush=True)
-
+def serve(library: str, requests: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Answers requests, which are lines of JSON: `start` compiles a rollout, `run` times it."""
     module = importlib.import_module(f"with_{library}")
-    answer({"device": _device(), "jax": jax.__version__})
-    watch = None
+    yield {"device": _device(), "jax": jax.__version__}
+    watch: Any = None
     for line in requests:
         request = json.loads(line)
         try:
             if request["do"] == "start":
                 watch = None  # frees the memory of the last one
                 watch = Stopwatch(module, **request["what"])
-                answer(watch.report)
-            elif watch is None:
-                answer({"error": "nothing was started"})
+                answer = watch.report
             else:
-                answer({"seconds": watch.run()})
+                answer = {"seconds": watch.run()}
         except Exception as error:  # such as: out of memory; the next case may do
-            answer({"error": (str(error).strip() or type(error).__name__).splitlines()[0]})
+            answer = {"error": (str(error).strip() or type(error).__name__).splitlines()[0]}
+        yield answer
 
 
 if __name__ == "__main__":
     # What a library prints is no answer.
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    output = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    serve(sys.argv[1], sys.stdin, answers)
+    for answer in serve(sys.argv[1], sys.stdin):
+        print(json.dumps(answer), file=output, flush=True)
