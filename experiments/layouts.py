@@ -80,9 +80,5 @@ def run(args: Sequence[str]) -> None:
             console.print(f"{what}  {escape(str(folder / name))}", highlight=False)
 
 
-def main() -> None:
-    run_command(run)
-
-
 if __name__ == "__main__":
-    main()
+    run_command(run)

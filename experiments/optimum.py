@@ -17,6 +17,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 import tyro
+from msgspec import Meta
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -25,7 +26,7 @@ from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import RunError, UsageError, as_usage_error
 from agents.runs.folders._results import open_results, write_json
-from agents.runs.settings._flags import cli
+from agents.runs.settings._flags import read_flags
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid.envs.overcooked import (
     KITCHENS,
@@ -51,19 +52,19 @@ _GIB = 2**30
 class Config:
     """Finds the best possible return of a kitchen with two cooks, by dynamic programming."""
 
-    layout: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="LAYOUT")]]
+    layout: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="LAYOUT")]] = "cramped"
     """cramped, asymmetric, ring, forced, circuit, another name, or a file."""
     dynamics: Literal["classic", "interactive"] = "classic"
     """A full pot starts by itself, or a cook starts it."""
-    horizon: int = 400
+    horizon: Annotated[int, Meta(ge=1, le=10_000)] = 400
     """Length of the episode, in steps."""
     counters: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ROW,COL ...")] = ()
     """Counters that cooks may use, each as row,column, counted from 0; or all."""
     upper: bool = False
     """Also find a bound that nothing exceeds, whatever counters are used."""
-    memory_gib: float = 4.0
+    memory_gib: Annotated[float, Meta(gt=0)] = 4.0
     """Most memory for the values of the joint states, in GiB."""
-    disk_gib: float = 16.0
+    disk_gib: Annotated[float, Meta(gt=0)] = 16.0
     """Most room for values that are kept on the disk while it runs, in GiB."""
     no_film: bool = False
     """Draw no film."""
@@ -91,32 +92,36 @@ def read_counters(config: Config, env: GridWorld) -> tuple[tuple[int, int], ...]
 
 @contextmanager
 def _progress(console: Console, what: str, steps: int) -> Iterator[Callable[[int], None]]:
-    """A bar, or ten lines where nobody looks at a terminal, and what to tell how many steps are
-    done.
+    """Yields a function of the number of steps that are done, which moves a bar in a terminal and
+    prints ten lines elsewhere.
     """
-    if not console.is_terminal:
-        begin = time.perf_counter()
-        yield lambda done: _say(console, what, done, steps, time.perf_counter() - begin)
-        return
+    begin = time.perf_counter()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    live = console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=not live) as bar:
         task = bar.add_task(what, total=steps)
-        yield lambda done: bar.update(task, completed=done)
 
+        def report(done: int) -> None:
+            bar.update(task, completed=done)
+            if not live and done % max(1, steps // 10) == 0:
+                seconds = time.perf_counter() - begin
+                console.print(f"{what}: {done} of {steps} steps, {seconds:.0f} s", highlight=False)
 
-def _say(console: Console, what: str, done: int, steps: int, seconds: float) -> None:
-    if done % max(1, steps // 10) == 0:
-        console.print(f"{what}: {done} of {steps} steps, {seconds:.0f} s", highlight=False)
+        yield report
 
 
 def search(
-    config: Config, env: GridWorld, folder: Path, console: Console
+    config: Config,
+    env: GridWorld,
+    counters: tuple[tuple[int, int], ...],
+    folder: Path,
+    console: Console,
 ) -> tuple[Plan, dict[str, object]]:
     """Searches for the best plan, replays it, and measures what that took.
 
     **Raises:** `UsageError` when the search does not fit; `RunError` when the replay differs.
     """
-    begin, counters = time.perf_counter(), read_counters(config, env)
+    begin = time.perf_counter()
     build = functools.partial(JointModel, env, counters, max_bytes=config.memory_gib * _GIB)
     uses_all = set(counters) == set(reachable_counters(env.layout))
     room = min(config.disk_gib * _GIB, 0.9 * shutil.disk_usage(folder).free)
@@ -137,9 +142,7 @@ def search(
             plan = trace(model, config.horizon, layers, lambda n: report(config.horizon - n))
     digits = ("".join(map(str, plan[:, 0])), "".join(map(str, plan[:, 1])))
     upper = value if uses_all else None
-    found = Plan(
-        _name(config.layout), config.dynamics, config.horizon, counters, value, upper, digits
-    )
+    found = Plan(config.layout, config.dynamics, config.horizon, counters, value, upper, digits)
     earned = float(np.asarray(replay(env, found.joint_actions())[1]).sum())
     if earned != value:
         raise RunError(f"The plan earns {earned:g} in the environment, not {value:g}.")
@@ -153,12 +156,8 @@ def search(
     return found, {"joint_states": model.num_states, "seconds": seconds, "memory_gib": memory}
 
 
-def _name(layout: str) -> str:
-    return REFERENCE_NAMES.get(layout, layout)
-
-
 def describe(plan: Plan) -> str:
-    """One sentence about what is known now."""
+    """One sentence about what a plan earns, and what is proven about that."""
     where = f"{plan.layout}, {plan.dynamics} rules, {plan.horizon} steps"
     if plan.is_best:
         return f"{where}: {plan.value:g} is the best possible return"
@@ -169,7 +168,7 @@ def describe(plan: Plan) -> str:
 
 
 def store(plan: Plan) -> bool:
-    """Keeps a plan with the package, unless the one there says as much.
+    """Keeps a plan with the package, unless the stored one earns as much with as low a bound.
 
     **Returns:** whether it was kept.
     """
@@ -190,23 +189,20 @@ def store(plan: Plan) -> bool:
 
 def run(args: Sequence[str]) -> None:
     """**Raises:** `UsageError`, `RunError`, `OSError`."""
-    what = "python experiments/optimum.py"
-    config = cli(Config("cramped"), args, what, Config.__doc__ or "")
-    if not 1 <= config.horizon <= 10_000:
-        raise UsageError("--horizon must be at least 1 and at most 10,000.")
-    if not (config.memory_gib > 0 and config.disk_gib > 0):
-        raise UsageError("--memory-gib and --disk-gib must be above 0.")
-    if config.store and _name(config.layout) not in (*KITCHENS, *reference_layouts()):
+    config = read_flags(Config(), args, "experiments/optimum.py")
+    layout = REFERENCE_NAMES.get(config.layout, config.layout)
+    config = dataclasses.replace(config, layout=layout)
+    if config.store and layout not in (*KITCHENS, *reference_layouts()):
         raise UsageError("--store keeps plans of layouts with a name: leave it out.")
-    kitchen = Kitchen(layout=config.layout, dynamics=config.dynamics, horizon=config.horizon)
+    kitchen = Kitchen(layout=layout, dynamics=config.dynamics, horizon=config.horizon)
     with as_usage_error():
         env = kitchen.build(train=False)
     if not isinstance(env, GridWorld):
         raise UsageError("A plan is searched in one kitchen: name one layout.")
-    read_counters(config, env)
+    counters = read_counters(config, env)
     keep_compiled_programs()
     with open_results("optimum", config.out) as (folder, console):
-        plan, took = search(config, env, folder, console)
+        plan, took = search(config, env, counters, folder, console)
         console.print(describe(plan), highlight=False, soft_wrap=True)
         write_json(folder / "plan.json", {**plan.to_dict(), **took})
         console.print(f"plan  {folder / 'plan.json'}", highlight=False, soft_wrap=True)
@@ -219,9 +215,5 @@ def run(args: Sequence[str]) -> None:
             console.print("kept with the package" if store(plan) else "no better than the one kept")
 
 
-def main() -> None:
-    run_command(run)
-
-
 if __name__ == "__main__":
-    main()
+    run_command(run)

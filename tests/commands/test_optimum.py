@@ -30,7 +30,7 @@ def run(monkeypatch, *args):
     monkeypatch.setattr(optimum, "keep_compiled_programs", lambda: "")
     monkeypatch.setattr(sys, "argv", ["optimum", *map(str, args)])
     with pytest.raises(SystemExit) as stop:
-        optimum.main()
+        _command.run_command(optimum.run)
     return stop.value.code
 
 
@@ -72,8 +72,8 @@ def test_the_best_known_returns_are_those_of_the_plans():
         (["cramped", "--counters", "0,2"], "There is no counter in row 0, column 2"),
         (["cramped", "--horizon", "0"], "--horizon must be at least 1"),
         (["cramped", "--counters", "99,99"], "There is no counter in row 99, column 99"),
-        (["cramped", "--memory-gib", "nan"], "must be above 0"),
-        (["cramped", "--disk-gib", "nan"], "must be above 0"),
+        (["cramped", "--memory-gib", "nan"], "--memory-gib must be a finite number, but is nan"),
+        (["cramped", "--disk-gib", "0"], "--disk-gib must be above 0"),
         (["cramped", "--memory-gib", "0.0001"], "use fewer counters"),
         (["no/file.layout", "--store"], "--store keeps plans of layouts with a name"),
         (["cramped", "--dynamics", "tragic"], "tragic"),
