@@ -24,6 +24,7 @@ def promotion_as_jaxmarl_needs_it():
         yield
 
 
+@pytest.mark.slow
 def test_a_step_is_that_of_the_environment(key, monkeypatch):
     monkeypatch.syspath_prepend(
         Path(__file__).parents[2] / "experiments" / "benchmarks" / "baselines"

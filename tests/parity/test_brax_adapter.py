@@ -49,6 +49,7 @@ def episodes_of_both(theirs, scripts, key):
     return episodes
 
 
+@pytest.mark.slow
 def test_a_pendulum_is_the_same_through_the_adapter(key):
     with as_it_was_written():
         theirs = envs.get_environment("inverted_pendulum", backend="spring")

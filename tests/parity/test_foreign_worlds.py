@@ -27,6 +27,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", WORLDS)
 def test_the_command_line_trains_in_its_world(library, tmp_path):
     pytest.importorskip(LIBRARIES[library].module, reason="needs the [parity] extra")

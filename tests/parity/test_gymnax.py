@@ -132,6 +132,7 @@ def test_its_own_wrappers_reset_it_with_keys_of_plain_numbers():
     assert seen.shape == size
 
 
+@pytest.mark.slow
 def test_our_ppo_learns_its_cart_pole(key):
     one = AutoReset(LogEpisodes(from_gymnax(*gymnax.make("CartPole-v1"))))
     env, ppo = Vectorize(one, 16), PPO(rollout_length=64, num_epochs=6, learning_rate=1.5e-3)

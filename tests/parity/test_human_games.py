@@ -92,6 +92,7 @@ def read_games() -> list[tuple[str, list[dict], np.ndarray, np.ndarray]]:
     return games
 
 
+@pytest.mark.slow
 def test_replays_every_recorded_transition():
     games = read_games()
     names = list(TEXTS)

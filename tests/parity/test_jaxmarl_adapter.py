@@ -80,7 +80,13 @@ def test_its_step_resets_with_keys_of_plain_numbers():
 
 
 @pytest.mark.parametrize(
-    "name", ["MPE_simple_spread_v3", "overcooked", "MPE_simple_push_v3", "switch_riddle"]
+    "name",
+    [
+        "MPE_simple_spread_v3",
+        pytest.param("overcooked", marks=pytest.mark.slow),
+        "MPE_simple_push_v3",
+        "switch_riddle",
+    ],
 )
 def test_an_environment_of_jaxmarl_is_the_same_through_the_adapter(name, key):
     theirs = jaxmarl.make(name)
@@ -131,6 +137,7 @@ SMALL = ("--num-envs", "4", "--width", "8", "--eval-episodes", "4", "--final-epi
 SMALL += ("--ppo.rollout-length", "32", "--ppo.num-epochs", "1", "--total-steps", "128")
 
 
+@pytest.mark.slow
 def test_the_command_line_trains_in_a_world_of_jaxmarl(tmp_path, capsys):
     args = ("--env.name", "jaxmarl:MPE_simple_push_v3", *SMALL, "--out", tmp_path / "run")
     code, said = call_and_hear(capsys, *args)

@@ -330,6 +330,7 @@ def compare(names: list[str], num_ingredients: int | None = None, **options: Any
 TWO_COOKS = [name for name in KITCHENS if load_layout(name).num_agents == 2]
 
 
+@pytest.mark.slow
 def test_follows_jaxmarl_with_its_defaults():
     events = compare(TWO_COOKS, 4)
     assert events["right_delivery"].sum() > 10 * len(TWO_COOKS), events
@@ -340,6 +341,7 @@ def test_follows_jaxmarl_with_one_cook():
     assert (events["right_delivery"] > 0).all(), events
 
 
+@pytest.mark.slow
 def test_follows_jaxmarl_by_hand_with_punished_deliveries_and_partial_sight():
     events = compare(
         TWO_COOKS,
@@ -353,6 +355,7 @@ def test_follows_jaxmarl_by_hand_with_punished_deliveries_and_partial_sight():
         assert events[name].sum() > 5 * len(TWO_COOKS), (name, events)
 
 
+@pytest.mark.slow
 def test_follows_jaxmarl_with_new_recipes_and_permuted_ingredients():
     events = compare(
         TWO_COOKS,
@@ -364,12 +367,14 @@ def test_follows_jaxmarl_with_new_recipes_and_permuted_ingredients():
     assert events["right_delivery"].sum() > 10 * len(TWO_COOKS), events
 
 
+@pytest.mark.slow
 def test_follows_jaxmarl_in_a_crowd():
     events = compare([CROWDED], negative_rewards=True, sample_recipe_on_delivery=True)
     for name in ("button_press", "right_delivery"):
         assert (events[name] > 0).all(), (name, events)
 
 
+@pytest.mark.slow
 def test_sees_what_jaxmarl_shows_of_three_ingredients():
     names = [name for name in TWO_COOKS if num_ingredients_of(load_layout(name)) == 3]
     options = {"indicate_successful_delivery": True}
@@ -407,6 +412,7 @@ def frequencies(values: Any) -> dict[int, float]:
     return dict(zip(found.tolist(), (counts / counts.sum()).tolist(), strict=True))
 
 
+@pytest.mark.slow
 def test_random_starts_have_jaxmarls_shares():
     name, games = "fun_coordination", 4000
     env = OvercookedV2(name, random_reset=True, start_by_hand=True)

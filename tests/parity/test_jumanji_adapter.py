@@ -100,6 +100,7 @@ def test_they_are_environments_of_ours(theirs, name):
     assert not isinstance(state.observation, Masked)
 
 
+@pytest.mark.slow
 def test_an_agent_learns_with_our_wrappers(theirs, key):
     env = Vectorize(AutoReset(LogEpisodes(from_jumanji(theirs["snake"]))), 4)
     ppo = PPO(rollout_length=16, num_minibatches=2, num_epochs=1)
@@ -125,6 +126,7 @@ def test_what_does_not_fit_is_one_sentence(theirs):
         from_jumanji(AutoResetWrapper(theirs["snake"]))
 
 
+@pytest.mark.slow
 def test_the_page_tells_the_truth():  # and trains a team
     blocks = text_blocks("jumanji")
     assert len(blocks) == 2
