@@ -103,10 +103,13 @@ def scene(record: World, game: int, time: int) -> Scene:
     return Scene(cooks, lying)
 
 
+QUICK = ("cramped", "forced")
 LAYOUTS = dict(zip(KITCHENS, pad_to([parse_kitchen(x) for x in KITCHENS.values()]), strict=True))
 
 
-@pytest.mark.parametrize("name", KITCHENS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=[pytest.mark.slow] * (x not in QUICK)) for x in KITCHENS]
+)
 def test_follows_jaxmarl_on(name: str):
     layout = LAYOUTS[name]
     kitchen = Kitchen([row.strip() for row in KITCHENS[name].strip().splitlines()], [(3, 0)])

@@ -4,7 +4,7 @@ Both games step in one program. What is ours is translated to their arrays, whic
 every step, with the rewards and with what the cooks see. The cooks mostly do what brings a soup
 nearer; half of the games start in random worlds.
 
-`EQGRID_PARITY_STEPS=100000 pytest tests/parity` plays that many joint steps on each layout.
+`EQGRID_PARITY_STEPS=100000 pytest -m parity` plays that many joint steps on each layout.
 """
 
 import dataclasses

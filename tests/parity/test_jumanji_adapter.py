@@ -59,7 +59,9 @@ def their_action(name, action):
     return action[0] if name == "snake" else action
 
 
-@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=[pytest.mark.slow] * (x == "foraging")) for x in SEEN]
+)
 def test_episodes_are_the_same_through_the_adapter(theirs, name, key):
     env = from_jumanji(theirs[name], observe=OBSERVE.get(name))
     step, their_step = eqx.filter_jit(env.step), jax.jit(theirs[name].step)

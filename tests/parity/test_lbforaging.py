@@ -1,7 +1,7 @@
 """lbforaging 2.0.0: equal fields and equal actions, from the starts that eqgrid draws.
 
-`EQGRID_PARITY_STEPS=100000 pytest tests/parity/test_lbforaging.py` plays that many joint steps in
-each kind of field.
+`EQGRID_PARITY_STEPS=100000 pytest -m parity tests/parity/test_lbforaging.py` plays that many joint
+steps in each kind of field.
 """
 
 import os
@@ -32,6 +32,7 @@ GAMES = max(1, min(500, STEPS // 50))
 RESETS = 1500
 NORTH, SOUTH, WEST, EAST, LOAD = range(1, 6)
 
+QUICK = ("8x8-2p-2f", "8x8-2p-2f-coop", "2s-8x8-2p-2f-coop")
 FIELDS: dict[str, dict[str, Any]] = {
     "8x8-2p-2f": {},
     "8x8-2p-2f-coop": {},
@@ -218,7 +219,9 @@ def play(env: GridWorld, game: Any, rng: np.random.Generator, seed: int) -> tupl
     return starts, games
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=[pytest.mark.slow] * (x not in QUICK)) for x in FIELDS]
+)
 def test_follows_lbforaging_in(name: str):
     env = from_id(name, **FIELDS[name])
     game = build(their_options(env, FIELDS[name]))

@@ -66,6 +66,7 @@ def check_equal(ours: World, theirs: World) -> None:
         np.testing.assert_array_equal(one, other, strict=True)
 
 
+@pytest.mark.slow
 def test_every_recorded_state_there_and_back():
     """The recorded states name no recipes, so they are given those of their games."""
     mdp_module.Recipe.configure({})

@@ -4,7 +4,7 @@ The reference keeps the recipes of a kitchen in class attributes: building one c
 Here one kitchen is built per test, all of its games are played before the next is built, and the
 recipes are checked to be its own when they have been.
 
-`EQGRID_PARITY_STEPS=100000 pytest tests/parity` plays that many joint steps on each layout.
+`EQGRID_PARITY_STEPS=100000 pytest -m parity` plays that many joint steps on each layout.
 """
 
 import importlib.util
@@ -34,6 +34,14 @@ pytestmark = pytest.mark.parity
 FOLDER = Path(importlib.util.find_spec("overcooked_ai_py").origin).parent / "data" / "layouts"
 OTHER_COMPANY = {"cramped_room_single": 1, "multiplayer_schelling": 4}
 NAMES = sorted({path.stem for path in FOLDER.glob("*.layout")} - set(OTHER_COMPANY))
+QUICK = (
+    "cramped_room",
+    "asymmetric_advantages",
+    "coordination_ring",
+    "forced_coordination",
+    "counter_circuit",
+    "cramped_room_tomato",
+)
 STEPS = int(os.environ.get("EQGRID_PARITY_STEPS", "5000"))
 GAMES, HORIZON = 13, 400
 LARGEST = (9, 14)
@@ -173,7 +181,9 @@ def play(mdp: Any, layout: Layout, starts: list, teams: list[Team], steps: int) 
     return Played(moves, record, told, delivered)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=[pytest.mark.slow] * (x not in QUICK)) for x in NAMES]
+)
 def test_follows_the_reference_on(name: str):
     mdp = build(name)
     recipes = {soup.ingredients: (soup.value, soup.time) for soup in mdp_module.Recipe.ALL_RECIPES}

@@ -1,6 +1,6 @@
 """The reference's vector of features, `featurize_state`, bit by bit.
 
-`EQGRID_PARITY_STEPS=100000 pytest tests/parity` compares twenty times as many states.
+`EQGRID_PARITY_STEPS=100000 pytest -m parity` compares twenty times as many states.
 """
 
 from types import SimpleNamespace

@@ -4,7 +4,7 @@ Robots that work and robots that crowd play games in the reference; the same act
 shelves requested in place of delivered ones, must lead to the same states, rewards, ends and
 observations here.
 
-`EQGRID_PARITY_STEPS=100000 pytest tests/parity` plays that many joint steps of each warehouse.
+`EQGRID_PARITY_STEPS=100000 pytest -m parity` plays that many joint steps of each warehouse.
 """
 
 import os
