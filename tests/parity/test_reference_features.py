@@ -151,6 +151,7 @@ def test_follows_the_reference_in_any_world(name: str):
     assert differences(ours, theirs[None]) == {}
 
 
+@pytest.mark.slow
 def test_follows_the_reference_in_recorded_games():
     games = read_games()
     layouts = dict(zip(TEXTS, pad_to([kitchen(name) for name in TEXTS]), strict=True))

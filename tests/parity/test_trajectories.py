@@ -101,6 +101,7 @@ def playable(state):
     return mdp_module.OvercookedState.from_dict(state)
 
 
+@pytest.mark.slow
 def test_human_games_there_and_back(tmp_path):
     """The beginning of one of each kitchen, in the columns in which their newer games are kept."""
     games = {
