@@ -1,4 +1,4 @@
-"""Runs: what the command lines add to a learner, from its settings to its pictures."""
+"""Runs: the command-line layer around a learner: settings, folders, logs, checkpoints and plots."""
 
 from ._program import run_experiment as run_experiment
 from .settings._experiment import Experiment as Experiment

@@ -1,4 +1,4 @@
-"""Compiled programs, kept from one run to the next."""
+"""The persistent compilation cache of JAX."""
 
 import tempfile
 from typing import Any
@@ -10,12 +10,15 @@ _MAX_BYTES = 2**30
 
 
 def keep_compiled_programs() -> str:
-    """Makes jax keep compiled programs in a folder, unless its own settings name one, or turn its
-    cache off. The programs that were used least recently are removed first when it is full.
+    """Turns on JAX's persistent compilation cache, in a user cache folder of at most 1 GiB.
 
-    **Returns:** a sentence about where that is.
+    JAX's own settings take precedence: if they name a folder, it is used as it is, and if they
+    disable the cache, it stays disabled. When the folder is full, the least recently used programs
+    are removed first.
+
+    **Returns:** a message that says where compiled programs are kept, or why they are not.
     """
-    # The settings of `jax.config` have no types.
+    # The attributes of `jax.config` have no type annotations.
     settings: Any = jax.config
     if not settings.jax_enable_compilation_cache:
         return "compiled programs are not kept: jax is told not to"

@@ -1,4 +1,4 @@
-"""The start and the end of every command line: clock, output, signals, errors and exit codes."""
+"""What all command lines share: the clock, output streams, signals, errors and exit codes."""
 
 import contextlib
 import gc
@@ -22,23 +22,23 @@ _STOP_SIGNALS = tuple(getattr(signal, name) for name in _REASONS if hasattr(sign
 
 
 class Stopped(Exception):
-    """Raised where a program can end because a signal asked for it; the message says which."""
+    """Raised at a point where the program can safely end, after a signal; the message names it."""
 
 
 @final
 class Process:
-    """A clock, and the signals that asked the program to end.
+    """The running process: its clock, and the stop signals that it has received.
 
-    A signal never raises anything: an exception between two arbitrary instructions can be swallowed
-    by a callback of the garbage collector, print a traceback, or leave a library half-way. While
-    nothing has been begun, the first signal ends the process at once; afterwards it is remembered,
-    and the program checks for it where it can end.
+    Signal handlers never raise: an exception between two arbitrary instructions could be swallowed
+    by a callback of the garbage collector, print a traceback, or leave a library in an inconsistent
+    state. Until `begin` is called, the first signal ends the process at once; afterwards signals
+    are recorded, and the program checks for them where it can safely end.
     """
 
     def __init__(self, message: str = "nothing was begun") -> None:
         """**Arguments:**
 
-        - `message`: printed when a signal ends the process at once.
+        - `message`: printed when a signal ends the process before `begin`.
         """
         self.message = message
         self.started = time.perf_counter()
@@ -49,15 +49,20 @@ class Process:
 
     @classmethod
     def listen(cls, message: str = "nothing was begun") -> "Process":
-        """Makes output safe, and installs handlers for the signals that are not ignored."""
+        """Prepares the output streams, and handles the stop signals that are not ignored.
+
+        **Arguments:**
+
+        - `message`: printed when a signal ends the process before `begin`.
+        """
         process = cls(message)
         # The clock counts the imports, too, which came before this line.
         process.started -= max(0.0, time.time() - psutil.Process().create_time())
         # Silences the log messages of matplotlib and XLA.
         logging.getLogger("matplotlib").setLevel(logging.ERROR)
-        if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in (None, "1"):  # which jax sets itself
+        if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in (None, "1"):  # jax itself sets "1"
             os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-        os.environ["MPLBACKEND"] = "agg"  # pictures go into files
+        os.environ["MPLBACKEND"] = "agg"  # figures are only written to files
         if not os.environ.get("EQGRID_TRACEBACK"):
             sys.excepthook = _say_in_one_sentence
         _open_missing_streams()
@@ -66,7 +71,7 @@ class Process:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 process._listening.append(number)
                 signal.signal(number, process._receive)
-        gc.freeze()  # what was imported stays until the end, so the collector need not look at it
+        gc.freeze()  # imported modules live until the end: spare the collector from scanning them
         return process
 
     def seconds(self) -> float:
@@ -74,13 +79,15 @@ class Process:
         return time.perf_counter() - self.started
 
     def begin(self) -> None:
-        """From now on there is something to lose, so signals are remembered."""
+        """Records signals from now on, instead of ending the process at once."""
         self._begun = True
 
     @contextlib.contextmanager
     def with_default_signals(self) -> Iterator[None]:
-        """Around a call that waits and cannot be interrupted: a signal ends the process at once, as
-        if there were no handlers.
+        """Restores the default signal handlers inside the context.
+
+        It is for calls that block and cannot be interrupted: a signal then ends the process at
+        once.
         """
         for number in self._listening:
             signal.signal(number, signal.SIG_DFL)
@@ -96,26 +103,26 @@ class Process:
             raise Stopped(signal.Signals(self.first).name)
 
     def stop_reason(self) -> str | None:
-        """How a signal ended the run, in a word or two, or `None` while none has arrived."""
-        first = self.first  # it can change at any moment, so it is looked at once
+        """The reason for which to stop, such as `interrupted`; `None` if no signal has arrived."""
+        first = self.first  # a handler can change it at any time, so it is read only once
         return None if first is None else _REASONS[signal.Signals(first).name]
 
     def training_ended(self) -> None:
-        """From now on, a signal that reaches this object finds the program about to end."""
+        """Marks the end of training: later signals set `interrupted_again`."""
         self._count_at_end = self.count
 
     @property
     def interrupted_again(self) -> bool:
-        """Whether a signal arrived since then: what is left to do should be left out."""
+        """Whether a signal arrived after `training_ended`, so that remaining work is skipped."""
         return self.count > self._count_at_end
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects of a program that a signal ended: 128 and its number."""
+        """The exit code for a program that a signal ended: 128 plus the signal's number."""
         return 128 + (self.first or signal.SIGINT)
 
     def finish(self, code: int) -> None:
-        """Ends the process; what arrives now is too late to change anything."""
+        """Ends the process with an exit code; signals that arrive from now on are ignored."""
         for number in self._listening:
             signal.signal(number, signal.SIG_IGN)
         sys.exit(code)
@@ -129,14 +136,15 @@ class Process:
 
 
 FORESEEN = (UsageError, RunError, Stopped, OutOfMemory, NonFiniteLoss, CheckpointError, OSError)
-"""The errors that end a program between two computations, with a sentence for each."""
+"""Expected errors, each of which is printed as one line instead of a traceback."""
 
 
 def run_command(
     run: Callable[[Sequence[str]], None], message: str = "what was measured before is kept"
 ) -> None:
-    """Runs a command line, prints a foreseen error as one line, and ends the process. A signal ends
-    it at once.
+    """Runs the program of a command line, prints an expected error as one line, and exits.
+
+    A signal ends the process at once.
 
     **Arguments:**
 
@@ -148,16 +156,16 @@ def run_command(
 
 
 def exit_code_of(run: Callable[[], int | None], process: Process, memory: str) -> int:
-    """Runs a program, and prints a foreseen error as one line.
+    """Runs a program, and prints an expected error as one line.
 
     **Arguments:**
 
     - `run`: the program.
-    - `process`: its signals.
-    - `memory`: the flags that decide how much memory it needs.
+    - `process`: the process, with the signals it has received.
+    - `memory`: the flags that decide how much memory the program needs, for an error message.
 
-    **Returns:** the exit code: what the program returns, or 0; 1 when a run failed and 2 for wrong
-    arguments; 130 after a Ctrl-C, and 128 plus its number after another signal.
+    **Returns:** the exit code: what the program returns, or 0 if it returns `None`; 1 if it failed,
+    2 for wrong arguments, 130 after a Ctrl-C, and 128 plus its number after another signal.
     """
     try:
         return run() or 0
@@ -166,9 +174,14 @@ def exit_code_of(run: Callable[[], int | None], process: Process, memory: str) -
 
 
 def explain(error: Exception, process: Process, memory: str) -> tuple[str, int]:
-    """The sentence and the exit code for an error that can be foreseen; another one is raised.
+    """Describes an expected error; any other error is raised again.
 
-    **Arguments:** as in `exit_code_of`.
+    **Arguments:**
+
+    - `error`: the error.
+    - `process`, `memory`: as in `exit_code_of`.
+
+    **Returns:** the message and the exit code.
     """
     if isinstance(error, UsageError):
         return str(error), 2
@@ -186,7 +199,7 @@ def explain(error: Exception, process: Process, memory: str) -> tuple[str, int]:
 
 
 def unforeseen(error: BaseException) -> str:
-    """One line about an unexpected error, such as an environment variable that is refused."""
+    """The one-line message for an unexpected error, such as one about an environment variable."""
     line = next(iter(str(error).splitlines()), "")
     return f"{type(error).__name__}: {line:.300} (EQGRID_TRACEBACK=1 shows where it comes from)"
 
@@ -196,22 +209,24 @@ def _say_in_one_sentence(_: type[BaseException], error: BaseException, __: objec
 
 
 def _open_missing_streams() -> None:
-    """Opens the standard streams that were closed when the program started: otherwise the next
-    file that is opened would take their place, and be printed into.
+    """Opens the standard streams that were closed when the program started.
+
+    Otherwise the next opened file would get the number of such a stream, and output would go to it.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 @final
 class _Output:
-    """A stream that drops its output when its reader is gone or its disk is full, so that a run
-    does not end with its terminal.
+    """A stream that discards output which cannot be written.
+
+    A run thus continues when its terminal is closed or the disk of its log is full.
     """
 
     def __init__(self, stream: Any):

@@ -1,4 +1,4 @@
-"""Several processes, on one host or on many, that train one run.
+"""Training one run with several processes, on one host or on many.
 
 All of them run the same program. Process 0 also evaluates, writes all files and prints; the others
 only train, and end with its exit code.
@@ -24,24 +24,25 @@ BY_HAND = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 """The environment variables that identify the processes where no job scheduler does."""
 
 _WAIT = 300
-"""How many seconds processes wait for the others to start."""
+"""How long processes wait for the others to start, in seconds."""
 
 _HEARTBEAT = 60
-"""After how many seconds without a heartbeat a process counts as lost."""
+"""The time without a heartbeat after which a process counts as lost, in seconds."""
 
 
 def together(process: Process, settings: str, work: Callable[[], int], memory: str) -> int:
-    """Runs a program that other processes run, too, and ends it as they do.
+    """Connects to the other processes of a run, and runs a program in step with them.
+
+    If another process is lost, this one exits at once.
 
     **Arguments:**
 
-    - `process`: its signals.
-    - `settings`: what has to be the same in all processes.
-    - `work`: the program. What it raises of `FORESEEN` ends it in all processes.
-    - `memory`: the flags that decide how much memory it needs.
+    - `process`: this process, with the signals it has received.
+    - `settings`: a text that must be the same in all processes.
+    - `work`: the program. If it raises one of the `FORESEEN` errors, it ends in all processes.
+    - `memory`: the flags that decide how much memory it needs, for an error message.
 
-    **Returns:** the exit code of process 0, or that of the first process that could not go on.
-    Where another process was lost, this one ends at once.
+    **Returns:** the exit code of process 0, or that of the first process that failed.
 
     **Raises:** `UsageError` when the processes cannot be identified, `RunError` when they cannot
     connect.
@@ -51,7 +52,7 @@ def together(process: Process, settings: str, work: Callable[[], int], memory: s
         _be_silent()
     try:
         code = _end_alike(process, settings, work, memory)
-    except BaseException as error:  # the others may wait for what will never come
+    except BaseException as error:  # the other processes may be waiting for this one
         _leave(error)
     jax.distributed.shutdown()
     return code
@@ -73,13 +74,13 @@ def _end_alike(process: Process, settings: str, work: Callable[[], int], memory:
 
 
 def _be_silent() -> None:
-    """Closes standard output, also for libraries that print their connections."""
+    """Discards standard output, including that of libraries that print their connections."""
     sys.stdout.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _check_same(settings: Sequence[str]) -> None:
-    """**Raises:** `UsageError` when a process was given other settings than the first."""
+    """**Raises:** `UsageError` when the settings of a process differ from those of the first."""
     for number, other in enumerate(settings):
         if other != settings[0]:
             raise UsageError(
@@ -89,7 +90,7 @@ def _check_same(settings: Sequence[str]) -> None:
 
 
 def _leave(error: BaseException) -> NoReturn:
-    """Ends this process at once; the others notice it by its missing heartbeat."""
+    """Ends this process at once; the others detect that by its missing heartbeat."""
     who = f"process {jax.process_index()} of {jax.process_count()}"
     line = next(iter(str(error).splitlines()), "")
     if os.environ.get("EQGRID_TRACEBACK"):
@@ -106,23 +107,23 @@ def _leave(error: BaseException) -> NoReturn:
         print_error(f"{who}: {unforeseen(error)}", 1)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(1)  # a usual end would wait for the others
+    os._exit(1)  # a normal exit would wait for the others
 
 
 def _join(process: Process) -> None:
-    """Finds the other processes.
+    """Connects to the other processes.
 
-    **Raises:** `UsageError` when they cannot be identified, `RunError` when they are not found.
+    **Raises:** `UsageError` when they cannot be identified, `RunError` when it cannot connect.
     """
-    # jax's own handler of a SIGTERM would take the place of ours.
+    # jax's own SIGTERM handler would replace ours.
     jax.config.update("jax_enable_preemption_service", False)
     known = _known_by_hand()
     try:
         with process.with_default_signals(), _patience(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of jax, where the library for Kubernetes is missing
+            warnings.simplefilter("ignore")  # jax warns if the library for Kubernetes is missing
             jax.distributed.initialize(
                 **known,
-                initialization_timeout=2 * _WAIT,  # it ends a process with many lines
+                initialization_timeout=2 * _WAIT,  # jax's own timeout prints many lines
                 heartbeat_timeout_seconds=_HEARTBEAT,
             )
     except ValueError as error:
@@ -137,9 +138,9 @@ def _join(process: Process) -> None:
 
 
 def _known_by_hand() -> dict[str, Any]:
-    """The arguments of `jax.distributed.initialize` that environment variables give.
+    """The arguments of `jax.distributed.initialize` that environment variables set.
 
-    **Raises:** `UsageError` when they make no sense.
+    **Raises:** `UsageError` when the variables are incomplete or invalid.
     """
     address, *numbers = (os.environ.get(name) for name in BY_HAND)
     host, _, port = (address or "").rpartition(":")
@@ -165,7 +166,10 @@ def _known_by_hand() -> dict[str, Any]:
 
 
 def _check_free(port: int) -> None:
-    """**Raises:** `UsageError` when a port is taken: jax would end the process without an error."""
+    """Checks that a port is free, since jax would end the process without a readable error.
+
+    **Raises:** `UsageError` when the port is taken.
+    """
     try:
         socket.create_server(("", port)).close()
     except OSError as error:
@@ -177,8 +181,8 @@ def _check_free(port: int) -> None:
 
 @contextlib.contextmanager
 def _patience() -> Iterator[None]:
-    """Ends the process when the others do not connect in time: jax cannot be interrupted while it
-    waits.
+    """Ends the process if the others do not connect in time: jax cannot be interrupted while it
+    waits for them.
     """
 
     def give_up() -> None:

@@ -1,4 +1,4 @@
-"""The metadata in the checkpoints of runs, checked when they are read."""
+"""The metadata of checkpoints, whose types are checked when they are read."""
 
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -16,13 +16,13 @@ _Count = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 class _Settings(TypedDict, total=False):
-    """The settings of a run; `config_from` checks all the others."""
+    """The settings of a run; `config_from` checks all other entries."""
 
     algorithm: str
 
 
 class _Metadata(TypedDict, total=False):
-    """What is read of the metadata: there may be more, such as the counts of events."""
+    """The entries of the metadata that are used; others, such as event counts, may be present."""
 
     update: _Count
     num_updates: _Count
@@ -36,10 +36,16 @@ class _Metadata(TypedDict, total=False):
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """`agents.read_metadata` of a file that a run wrote.
+    """Reads the metadata of a checkpoint with `agents.read_metadata`, and checks their types.
 
-    **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged, or an entry is not
-    what a run writes.
+    **Arguments:**
+
+    - `path`: the checkpoint.
+
+    **Returns:** the metadata.
+
+    **Raises:** `CheckpointError` when the checkpoint is missing or damaged, or an entry has a type
+    that runs do not write.
     """
     metadata = agents.read_metadata(path)
     try:

@@ -1,4 +1,4 @@
-"""The commands of an installed eqgrid that run its pages, or copy them out to be changed."""
+"""The commands of an installed eqgrid that run its pages, or copy them to be edited."""
 
 import runpy
 import shutil
@@ -16,12 +16,19 @@ _USAGE = f"eqgrid new PAGE FILE.py copies a page to be changed, one of {', '.joi
 
 
 def eqgrid() -> None:
-    """`eqgrid new ippo my_ippo.py`: copies a page into a file of one's own."""
+    """Copies a page to a new file: `eqgrid new ippo my_ippo.py`."""
     run_command(copy_page, "nothing was written")
 
 
 def copy_page(args: Sequence[str]) -> None:
-    """**Raises:** `UsageError` unless a page and a new file are named; `OSError`."""
+    """Copies a page to a new file.
+
+    **Arguments:**
+
+    - `args`: the command line: `new`, the name of a page, and the path of the new file.
+
+    **Raises:** `UsageError` for other arguments, and `OSError` when the file cannot be written.
+    """
     if tuple(args) in ((), ("-h",), ("--help",)):
         print(_USAGE)
         return

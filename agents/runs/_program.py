@@ -1,4 +1,4 @@
-"""The program behind every experiment: settings in, a folder with results out."""
+"""The program of every experiment: it reads settings, trains, and writes a folder of results."""
 
 import dataclasses
 import sys
@@ -43,21 +43,26 @@ from ._distributed import together
 
 
 def run_experiment(experiment: type[Experiment]) -> None:
-    """Runs the command line of an experiment, and ends the process.
+    """Runs the command line of an experiment, and exits.
 
-    With `--help` it lists the flags. It trains in a folder of its own, from which `--resume` goes
-    on, and leaves checkpoints, a policy, numbers, pictures and a film there.
+    The run writes checkpoints, the policy, metrics, plots and a film into a folder of its own, and
+    `--resume` continues it from there. `--help` lists the flags.
 
     **Arguments:**
 
-    - `experiment`: what a page defines.
+    - `experiment`: the class that a page defines.
     """
     process = Process.listen()
     process.finish(run_command_line(experiment, process))
 
 
 def run_command_line(experiment: type[Experiment], process: Process) -> int:
-    """The same in a process whose signals are handled already.
+    """Does the same as `run_experiment`, but in a given process, and returns instead of exiting.
+
+    **Arguments:**
+
+    - `experiment`: the class that a page defines.
+    - `process`: the process, whose signal handlers are installed already.
 
     **Returns:** the exit code.
     """
@@ -69,17 +74,23 @@ _MEMORY_SETTINGS = "--num-envs, --ppo.rollout-length, --width or --eval-episodes
 
 
 def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> int:
-    """Trains, and leaves a folder behind.
+    """Parses a command line, trains, and writes the folder of the run or of the sweep.
+
+    **Arguments:**
+
+    - `experiment`: the class that a page defines.
+    - `args`: the command line.
+    - `process`: the process, with its clock and signals.
 
     **Returns:** the exit code.
 
-    **Raises:** what `run_command_line` turns into a sentence.
+    **Raises:** the errors that `run_command_line` prints.
     """
     config = with_curriculum(parse(experiment, args))
     config = dataclasses.replace(config, partners=config.partners.found())
     if config.sweep is not None:
         return run_sweep(config, process)
-    files = digests(config)  # before anything is built of them
+    files = digests(config)  # before anything is built from the files
     if not config.distributed:
         return _run(config, files, process)
     settings = f"{dump(config)}\n{files}\nresume = {config.resume is not None}"
@@ -104,7 +115,7 @@ def _run(config: Experiment, files: Mapping[str, str], process: Process) -> int:
 
 
 def _go_on(run: Run) -> int:
-    """Goes on with a run. All that is needed is read before anything in the folder is changed."""
+    """Resumes a run. Everything that is needed is read before any file in its folder changes."""
     checkpoint = run.folder / "checkpoints" / "last.safetensors"
     if still_learn(candidates_of(run, (run,)), checkpoint):
         write_whole(run.folder / "config.toml", dump(run.settings).encode())
@@ -120,7 +131,7 @@ def _go_on(run: Run) -> int:
     state = restore(checkpoint, shapes(run))
     updates = int(state.updates)
     check_updates(run.folder, position, updates)
-    # A run that was killed in its last moments has made its updates, but not all of its files.
+    # A run that was killed at its very end has made all updates, but lacks some of its files.
     complete = is_complete(run.folder, run.config.env.has_film)
     if updates > run.plan.num_updates or (complete and updates == run.plan.num_updates):
         steps = updates * run.plan.steps_per_update
@@ -137,23 +148,21 @@ def _go_on(run: Run) -> int:
 
 
 def _follow(run: Run) -> int:
-    """Trains in a process that is not the first one. It reads nothing from the folder of the run,
-    and writes nothing into it.
-    """
+    """Trains in a process other than the first, without reading or writing the run's folder."""
     keep_compiled_programs()
     position = gather({})[0]
     run = dataclasses.replace(run, number=position.get("stage", 1) - 1)
     train_stages(run, position, Console(quiet=True), Failures())
-    return 0  # what counts is the exit code of the first process
+    return 0  # the exit code of the first process is used
 
 
 def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
-    """Trains, concludes, and prints where everything is.
+    """Trains, evaluates, writes the results, and prints where they are.
 
     **Arguments:**
 
     - `run`: the run.
-    - `position`: the metadata of the checkpoint that it goes on from, if it does.
+    - `position`: the metadata of the checkpoint that it resumes from; `None` for a new run.
 
     **Returns:** the exit code.
     """

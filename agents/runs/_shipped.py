@@ -1,4 +1,4 @@
-"""What comes with eqgrid beside its modules: pages, settings, curricula and policies."""
+"""Files that come with eqgrid besides its modules: pages, settings, curricula and policies."""
 
 from pathlib import Path
 
@@ -7,10 +7,12 @@ _CHECKED_OUT = Path(__file__).parents[2] / "experiments"
 
 
 def shipped(name: str) -> Path:
-    """A file of the folder `experiments/`, which a wheel holds as `agents/pages/`.
+    """The path of a file in the folder `experiments/`, which is `agents/pages/` in a wheel.
 
     **Arguments:**
 
     - `name`: its path in that folder, such as `ippo.py` or `policies/ring.safetensors`.
+
+    **Returns:** the path; the file need not exist.
     """
     return (_INSTALLED if _INSTALLED.is_dir() else _CHECKED_OUT) / name
