@@ -21,7 +21,7 @@ def keep_compiled_programs() -> str:
     # The attributes of `jax.config` have no type annotations.
     settings: Any = jax.config
     if not settings.jax_enable_compilation_cache:
-        return "compiled programs are not kept: jax is told not to"
+        return "compiled programs are not kept: JAX's compilation cache is turned off"
     if settings.jax_compilation_cache_dir is None:
         folder = user_cache_path("eqgrid") / "compiled"
         try:

@@ -1,1 +1,1 @@
-"""What a person sees of a run: sentences, logs, pictures and films."""
+"""The output of a run: messages, logs, plots and films."""

@@ -1,4 +1,4 @@
-"""Errors that are printed in one line."""
+"""Errors and warnings that are printed as one line."""
 
 import os
 import re
@@ -12,27 +12,27 @@ from agents import CheckpointError
 
 
 class UsageError(Exception):
-    """What was asked for cannot be done: exit code 2."""
+    """The arguments or settings are wrong: exit code 2."""
 
 
 class RunError(Exception):
-    """What was begun could not be finished: exit code 1."""
+    """The run failed: exit code 1."""
 
 
 class PictureError(RunError):
-    """Pictures cannot be drawn here."""
+    """Figures cannot be drawn, since matplotlib cannot be imported."""
 
 
 @contextmanager
 def as_usage_error(before: str = "", of: type[Exception] = ValueError) -> Iterator[None]:
-    """Around what raises an error, with one sentence, when it cannot do what was asked for.
+    """Context manager that turns an error into a `UsageError`.
 
     **Arguments:**
 
-    - `before`: what is put in front of the sentence.
-    - `of`: the kind of error.
+    - `before`: a text to put in front of the error's message.
+    - `of`: the type of error to turn into a `UsageError`.
 
-    **Raises:** `UsageError` instead.
+    **Raises:** `UsageError` when an error of this type is raised inside.
     """
     try:
         yield
@@ -41,37 +41,38 @@ def as_usage_error(before: str = "", of: type[Exception] = ValueError) -> Iterat
 
 
 def print_error(sentence: str, code: int) -> int:
-    """Prints an error, and returns the exit code."""
+    """Prints an error on standard error, and returns the given exit code."""
     print(f"error: {_one_line(sentence)}", file=sys.stderr)
     return code
 
 
 def warn(sentence: str) -> None:
-    """Prints a warning about what is unlikely to be meant."""
+    """Prints a warning on standard error."""
     print(f"warning: {_one_line(sentence)}", file=sys.stderr)
 
 
 def _one_line(sentence: str) -> str:
-    """The sentence, with line breaks and other control characters of names written out."""
+    """Escapes line breaks and other control characters, which names of files may have."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], sentence)
 
 
 def reason(error: OSError) -> str:
-    """What went wrong with a file, in the words of the system."""
+    """The operating system's description of an error, such as `No space left on device`."""
     return error.strerror or os.strerror(error.errno or 0)
 
 
 def system_error(error: OSError) -> str:
-    """What the system refused, and with which file."""
+    """The message for an error of the operating system, with the name of the file if known."""
     where = f"{str(error.filename)!r}: " if error.filename else ""
     return f"{where}{reason(error)}."
 
 
 @final
 class Failures:
-    """What could not be written. One file that fails stops neither the run nor the other files: a
-    warning is printed at once, the next file of its kind is tried as usual, and an error is printed
-    at the end.
+    """Collects the files that cannot be written, so that they do not stop the run.
+
+    The first failure to write a file prints a warning. Later writes are tried as usual, and files
+    whose last write failed are reported as errors at the end.
     """
 
     def __init__(self) -> None:
@@ -79,7 +80,10 @@ class Failures:
 
     @contextmanager
     def writing(self, path: Path) -> Iterator[None]:
-        """Around what writes the file at `path`."""
+        """Context manager for code that writes the file at `path`: records a failure, if any.
+
+        `OSError`, `CheckpointError` and `PictureError` are caught; other errors are raised.
+        """
         try:
             yield
         except (OSError, CheckpointError, PictureError) as error:
@@ -88,15 +92,15 @@ class Failures:
                 why = f"{reason(error)}." if isinstance(error, OSError) else sentence
                 sentence = f"The file {str(path)!r} cannot be written: {why}"
             if path not in self._sentences:
-                warn(f"{sentence} The run goes on, and it is tried again.")
+                warn(f"{sentence} The run continues and will try again.")
             self._sentences[path] = sentence
         else:
             self._sentences.pop(path, None)
 
     def report(self) -> bool:
-        """Prints what could not be written in the end, a line each.
+        """Prints an error for each file whose last write failed.
 
-        **Returns:** whether there was anything.
+        **Returns:** whether there are any such files.
         """
         for sentence in self._sentences.values():
             print_error(sentence, 1)

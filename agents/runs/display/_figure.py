@@ -1,6 +1,6 @@
-"""Pictures with matplotlib, which is imported when the first one is drawn.
+"""Figures with matplotlib, which is imported only when the first one is drawn.
 
-Its import takes long; by then the numbers of a run are written.
+The import is slow. By then, the numerical results of a run have been written.
 """
 
 import importlib
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """Begins a picture.
+    """Makes an empty figure.
 
     **Arguments:**
 
-    - `width`, `height`: in inches.
+    - `width`, `height`: its size in inches.
 
     **Raises:** `PictureError` when matplotlib cannot be imported.
     """
@@ -31,30 +31,41 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def label_thousands(axes: "Axes") -> None:
-    """Writes thousands and millions below the horizontal axis as `k` and `M`."""
+    """Labels the horizontal axis with `k` for thousands and `M` for millions."""
     axes.xaxis.set_major_formatter(_matplotlib("ticker").EngFormatter(sep=""))
 
 
 def plain_axes(axes: "Axes") -> None:
-    """Draws a faint grid, and no frame above and on the right."""
+    """Adds a faint grid, and removes the top and right spines."""
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def write_figure(path: Path, figure: "Figure", dpi: int = 150) -> None:
-    """Writes a picture, as a PNG."""
+    """Writes a figure as a PNG.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `figure`: the figure.
+    - `dpi`: the resolution, in pixels per inch.
+
+    **Raises:** `OSError` when the file cannot be written.
+    """
     picture = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # of a name that the font cannot write
+        warnings.filterwarnings("ignore", message="Glyph")  # the font may lack characters of a name
         figure.savefig(picture, dpi=dpi, format="png")
     write_whole(path, picture.getvalue())
 
 
 def _matplotlib(name: str) -> Any:
-    """A module of matplotlib.
+    """Imports a module of matplotlib.
 
-    Its import also reads settings of the user, so it may raise anything, and that must not end a
+    The import also reads the user's settings, so it may raise any exception, which must not end a
     finished run.
+
+    **Raises:** `PictureError` when the import raises an exception.
     """
     try:
         return importlib.import_module(f"matplotlib.{name}")

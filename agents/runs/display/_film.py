@@ -1,4 +1,4 @@
-"""The film of one episode."""
+"""Films (GIF) of one episode."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,7 @@ from agents.evaluation._record import record_steps
 from eqgrid import AbstractVectorEnv
 
 _LONGEST = 1000
-"""In steps: longer episodes are shown up to here."""
+"""The maximum length of a film, in steps; of a longer episode, only the beginning is shown."""
 
 
 def film_episode(
@@ -22,17 +22,17 @@ def film_episode(
     key: PRNGKeyArray,
     horizon: int | None,
 ) -> bytes:
-    """Plays one episode and draws it.
+    """Plays one episode and draws it as a GIF.
 
     **Arguments:**
 
-    - `policy`: chooses the actions, by drawing from its distribution.
+    - `policy`: the policy, whose actions are sampled.
     - `env`: one environment (`num_envs=1`), with the wrappers that the policy needs.
-    - `draw`: draws states, with what was earned before each of them.
+    - `draw`: draws a film from states with a leading time axis, and the return before each state.
     - `key`: the source of randomness.
-    - `horizon`: how many steps an episode has at most, if that is known.
+    - `horizon`: the maximum length of an episode, in steps; `None` if it is not known.
 
-    **Returns:** a GIF, with the score below each picture.
+    **Returns:** the content of a GIF, as `draw` returns it.
     """
     steps = min(horizon or _LONGEST, _LONGEST)
     states, rewards, done = record(policy, env, key, steps)
@@ -47,8 +47,13 @@ def record(
 ) -> tuple[PyTree, Float[Array, " steps"], Bool[Array, " steps"]]:
     """Plays a number of steps in one environment, from the start of an episode.
 
+    **Arguments:**
+
+    - `policy`, `env`, `key`: as in `film_episode`.
+    - `steps`: the number of steps.
+
     **Returns:** the states before each step, the reward of each step (the mean over agents), and
-    whether the episode ended with it.
+    whether an episode ended with it. All of them have a leading axis of steps.
     """
     key, init_key = jax.random.split(key)
     keys = jax.random.split(key, (steps, 2))

@@ -1,4 +1,4 @@
-"""Where the numbers of a run go: a row for every block of updates, with equal names everywhere."""
+"""Loggers: each writes one row of metrics per block of updates, under the same names."""
 
 import csv
 import errno
@@ -22,9 +22,9 @@ _EXTRAS = {"tensorboard": "tensorboardX", "wandb": "wandb"}
 
 @runtime_checkable
 class Logger(Protocol):
-    """Somewhere that rows are written to.
+    """The interface of loggers, which write rows of metrics.
 
-    - `path`: the file or folder that they go to.
+    - `path`: the file or folder that the logger writes.
     """
 
     path: Path
@@ -32,16 +32,22 @@ class Logger(Protocol):
     def write(self, row: Row) -> None:
         """Writes one row.
 
-        **Raises:** `OSError` when that cannot be done now; the next row is then tried as usual.
+        **Raises:** `OSError` when the row cannot be written; later rows may still be written.
         """
         ...
 
     def close(self) -> None:
-        """Ends what is still under way; nothing unless a logger needs it."""
+        """Closes the logger; does nothing by default."""
 
 
 def csv_text(rows: Sequence[Row], *, header: bool) -> str:
-    """Rows of a table, with a column for every key of a row, and with its header if wanted."""
+    """Formats rows as CSV.
+
+    **Arguments:**
+
+    - `rows`: the rows; every key that occurs in one of them is a column.
+    - `header`: whether to begin with the names of the columns.
+    """
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)))
     if header:
@@ -51,7 +57,7 @@ def csv_text(rows: Sequence[Row], *, header: bool) -> str:
 
 
 def finite(row: Row) -> dict[str, Any]:
-    """A row with `None` in the place of numbers that are not finite, as JSON has none."""
+    """A row with `None` in place of infinite numbers and NaN, which JSON does not have."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in row.items()
@@ -59,18 +65,19 @@ def finite(row: Row) -> dict[str, Any]:
 
 
 def _shown(row: Row) -> dict[str, Any]:
-    """The entries of a row that a picture can show: the finite ones."""
+    """The entries of a row that can be plotted: those that are finite."""
     return {name: value for name, value in finite(row).items() if value is not None}
 
 
 @final
 class Csv(Logger):
-    """A table, with a header."""
+    """Writes rows to a CSV file, with a header."""
 
     def __init__(self, path: Path, written: bytes = b""):
         """**Arguments:**
 
-        - `written`: the whole rows that are in the file already, and the header.
+        - `path`: the file.
+        - `written`: the header and the complete rows that the file has already.
         """
         self.path, self._lines = path, _Lines(path, written)
 
@@ -80,7 +87,7 @@ class Csv(Logger):
 
 @final
 class JsonLines(Logger):
-    """An object on each line."""
+    """Writes rows to a JSON Lines file, one object per line."""
 
     def __init__(self, path: Path, written: bytes = b""):
         self.path, self._lines = path, _Lines(path, written)
@@ -91,12 +98,14 @@ class JsonLines(Logger):
 
 @final
 class TensorBoard(Logger):
-    """Event files that TensorBoard shows, against environment steps."""
+    """Writes event files for TensorBoard, with environment steps on the horizontal axis."""
 
     def __init__(self, path: Path, first_step: int = 0):
         """**Arguments:**
 
-        - `first_step`: what an earlier process wrote from here on is not shown any more.
+        - `path`: the folder of the event files.
+        - `first_step`: the environment step from which this process writes; TensorBoard hides what
+            earlier processes wrote from this step on.
         """
         self.path = path
         self._writer = _import("tensorboard").SummaryWriter(str(path), purge_step=first_step)
@@ -112,16 +121,14 @@ class TensorBoard(Logger):
 
 @final
 class WeightsAndBiases(Logger):
-    """A run of Weights & Biases. Its own environment variables set where it goes, such as
-    `WANDB_PROJECT`, and `WANDB_MODE=offline`.
-    """
+    """Logs to Weights & Biases; its environment variables apply, such as `WANDB_MODE=offline`."""
 
     def __init__(self, path: Path, name: str, settings: Mapping[str, Any]):
         """**Arguments:**
 
         - `path`: the folder for its files.
         - `name`: the name of the run.
-        - `settings`: the settings of the run, for its page.
+        - `settings`: the settings of the run, which Weights & Biases shows as its configuration.
         """
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
@@ -150,8 +157,9 @@ class WeightsAndBiases(Logger):
 
 @final
 class Labelled(Logger):
-    """Rows of one run in a log of several: each begins with the label of the run. Other runs write
-    into that log, too, so it stays open.
+    """Writes the rows of one run to a log that several runs share, with a label in front.
+
+    `close` does not close the shared log, since the other runs write to it, too.
     """
 
     def __init__(self, logger: Logger, label: Row):
@@ -162,7 +170,10 @@ class Labelled(Logger):
 
 
 def check_installed(names: Sequence[LoggerName]) -> None:
-    """**Raises:** `UsageError` when the library of a logger is not installed."""
+    """Checks that the libraries of loggers are installed.
+
+    **Raises:** `UsageError` when one is missing.
+    """
     for name in names:
         if name in _EXTRAS and importlib.util.find_spec(_EXTRAS[name]) is None:
             raise UsageError(
@@ -179,17 +190,19 @@ def open_loggers(
     env_steps: int,
     settings: Mapping[str, Any],
 ) -> list[Logger]:
-    """Opens `metrics.csv`, which is always written, and what else is asked for.
+    """Opens the loggers of a run: `metrics.csv`, which is always written, and any others.
 
     **Arguments:**
 
     - `folder`: the folder of the run.
-    - `names`: what else is asked for.
-    - `csv_rows`, `json_rows`: the rows of a run that goes on, as they are in its files.
-    - `env_steps`: how many steps it had made.
+    - `names`: the other loggers.
+    - `csv_rows`, `json_rows`: what `metrics.csv` and `metrics.jsonl` of a resumed run contain.
+    - `env_steps`: the environment steps that a resumed run has made.
     - `settings`: the settings of the run.
 
-    **Raises:** `RunError` when one cannot be opened.
+    **Returns:** the loggers, `metrics.csv` first.
+
+    **Raises:** `RunError` when a logger cannot be opened.
     """
     more: dict[LoggerName, Callable[[], Logger]] = {
         "jsonl": lambda: JsonLines(folder / "metrics.jsonl", json_rows),
@@ -201,8 +214,10 @@ def open_loggers(
 
 @final
 class _Lines:
-    """A file that grows by whole lines. Where a line cannot be written, as on a full disk, nothing
-    of it stays in the file, and it is written together with the next one.
+    """A file to which complete lines are appended.
+
+    If a line cannot be written, as on a full disk, no part of it stays in the file, and it is
+    written together with the next line.
     """
 
     def __init__(self, path: Path, written: bytes):
@@ -217,7 +232,7 @@ class _Lines:
         content = self._waiting
         with self._path.open("ab", buffering=0) as file:
             there = len(self._written)
-            if file.seek(0, os.SEEK_END) < there:  # somebody removed the file, or made it shorter
+            if file.seek(0, os.SEEK_END) < there:  # the file was removed or shortened
                 content, there = self._written + content, 0
             try:
                 file.truncate(there)
@@ -231,5 +246,5 @@ class _Lines:
 
 
 def _import(name: str) -> Any:
-    """The library of a logger, which is imported when the logger is opened."""
+    """Imports the library of a logger, only when the logger is opened."""
     return importlib.import_module(_EXTRAS[name])

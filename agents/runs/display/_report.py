@@ -1,4 +1,4 @@
-"""The report of a run: numbers in the terminal, and pictures."""
+"""The report of a run: results in the terminal, and plots."""
 
 import itertools
 import math
@@ -22,16 +22,20 @@ _MOST_THRESHOLDS = 1000
 
 
 def reached(evaluations: Sequence[dict[str, float]], step: float) -> dict[str, dict[str, float]]:
-    """When an evaluation first reached each return threshold, up to the highest one reached.
+    """Finds when an evaluation first reached each return threshold.
 
     **Arguments:**
 
     - `evaluations`: the rows of all evaluations.
-    - `step`: thresholds are the multiples of it.
+    - `step`: the distance between thresholds, which are its multiples. It is enlarged where there
+        would be more than 1,000 of them.
+
+    **Returns:** for each threshold that was reached, the environment steps and the seconds of wall
+    clock after which it was.
     """
     means = [x["eval_return_mean"] for x in evaluations if math.isfinite(x["eval_return_mean"])]
     best = max(means, default=0.0)
-    # Where returns are thousands of steps, every so many multiples are enough.
+    # Use a larger step where returns would reach more thresholds than the maximum.
     step = step * max(1, math.ceil(best / step / _MOST_THRESHOLDS))
     times = {}
     for number in range(1, int(best / step + 1e-9) + 1):
@@ -47,8 +51,18 @@ def reached(evaluations: Sequence[dict[str, float]], step: float) -> dict[str, d
 def draw_curve(
     path: Path, evaluations: Sequence[dict[str, float]], title: str, optimum: float | None
 ) -> None:
-    """Draws the evaluation return (mean and one standard deviation) against env steps, as a PNG.
-    Where there are several stages, a line marks where each begins.
+    """Plots the evaluation return (mean and one standard deviation) against environment steps.
+
+    In a curriculum, a vertical line marks where each later stage begins.
+
+    **Arguments:**
+
+    - `path`: the PNG file.
+    - `evaluations`: the rows of all evaluations.
+    - `title`: the title of the plot.
+    - `optimum`: the best known return, if there is one.
+
+    **Raises:** `PictureError` and `OSError`.
     """
     evaluations = [row for row in evaluations if math.isfinite(row["eval_return_mean"])]
     steps = np.asarray([row["env_steps"] for row in evaluations])
@@ -84,7 +98,16 @@ def finish_curve(
     lowest: float,
     highest: float,
 ) -> None:
-    """Adds what all learning curves have, and writes the picture."""
+    """Adds the title, labels and limits that all learning curves share, and writes the plot.
+
+    **Arguments:**
+
+    - `path`, `title`, `optimum`: as in `draw_curve`.
+    - `figure`, `axes`: the plot.
+    - `lowest`, `highest`: the range of returns to show.
+
+    **Raises:** `PictureError` and `OSError`.
+    """
     if optimum is not None:
         axes.axhline(optimum, color="#aa3377", linestyle="--", linewidth=1.2)
         axes.annotate(
@@ -106,20 +129,34 @@ def finish_curve(
 
 
 def print_how_to_go_on(console: Console, command: str, folder: Path) -> None:
-    """Prints the command that goes on with a run that was stopped."""
+    """Prints the command that resumes a stopped run.
+
+    **Arguments:**
+
+    - `console`: the console.
+    - `command`: the command of the run's page.
+    - `folder`: the folder of the run.
+    """
     command = f"{command} --resume {shlex.quote(str(folder))}"
     console.print(f"to go on: {escape(command)}", highlight=False, soft_wrap=True)
 
 
 def what_is_kept(folder: Path) -> str:
-    """A sentence about the checkpoints of a run whose loss is no longer a number."""
+    """Describes which checkpoints remain of a run whose loss became non-finite."""
     if any((folder / "checkpoints").glob("*.safetensors")):
         return f"The checkpoints in {str(folder)!r} are from before."
     return "There was no checkpoint yet, so nothing is kept."
 
 
 def print_result(console: Console, result: dict[str, Any], folder: Path) -> None:
-    """Prints the numbers of a run and where its files are."""
+    """Prints the results of a run and the paths of its files.
+
+    **Arguments:**
+
+    - `console`: the console.
+    - `result`: the content of its `result.json`.
+    - `folder`: its folder.
+    """
     of_optimum = share_of_optimum(result)
     best, mean = result["best_return_mean"], result["eval_return_mean"]
     facts: dict[str, str | None] = {
@@ -149,14 +186,20 @@ def print_result(console: Console, result: dict[str, Any], folder: Path) -> None
 
 
 def share_of_optimum(result: dict[str, Any]) -> str:
-    """The return as a share of the best known one, in parentheses; empty where none is known."""
+    """The return as a share of the best known return, in parentheses; empty if none is known."""
     if result["eval_fraction_of_optimum"] is None:
         return ""
     return f" ({result['eval_fraction_of_optimum']:.0%} of the best known {result['optimum']:g})"
 
 
 def facts_of_time(result: dict[str, Any], steps: str) -> dict[str, str | None]:
-    """What other candidates took, if there were any, and the time of all."""
+    """The steps of other candidates, if there were any, and the total time, for `print_facts`.
+
+    **Arguments:**
+
+    - `result`: the content of `result.json`.
+    - `steps`: the unit of the candidates' steps.
+    """
     others = result["env_steps_of_others"]
     return {
         "other candidates": f"{others:,} {steps}" if others else None,

@@ -1,4 +1,4 @@
-"""Tables and facts in the terminal."""
+"""Tables in the terminal."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,10 +20,12 @@ def print_table(
 
     **Arguments:**
 
+    - `console`: the console.
     - `header`: the names of the columns.
-    - `rows`: the cells.
-    - `title`: what stands above it.
-    - `words`: how many columns, from the left, have words; the others have numbers.
+    - `rows`: the cells of each row.
+    - `title`: the title above the table.
+    - `words`: the number of columns, from the left, that are aligned left, as words are; the others
+        are aligned right, as numbers are.
     """
     table = Table(title=title, box=None, pad_edge=False, header_style="dim")
     for i, name in enumerate(header):
@@ -36,12 +38,13 @@ def print_table(
 def print_facts(
     console: Console, facts: Mapping[str, str | None], files: Iterable[tuple[str, Text]]
 ) -> None:
-    """Prints what is known of a result, and where its files are, a line each.
+    """Prints the values of a result and the paths of its files, one per line.
 
     **Arguments:**
 
-    - `facts`: by their names; what is empty is left out.
-    - `files`: what each file is, and its path.
+    - `console`: the console.
+    - `facts`: the values by name; empty values and `None` are left out.
+    - `files`: the description and the path of each file.
     """
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
@@ -53,18 +56,20 @@ def print_facts(
 
 
 def files_in(folder: Path, names: dict[str, str]) -> list[tuple[str, Text]]:
-    """The files of a folder that are there: what each is, and its path.
+    """The existing files of a folder, for `print_facts`.
 
     **Arguments:**
 
     - `folder`: the folder.
-    - `names`: what each file is, by its name in the folder.
+    - `names`: the description of each file, by its name in the folder.
+
+    **Returns:** the description and the path of each file that exists.
     """
     return [(what, path_text(folder / x)) for x, what in names.items() if (folder / x).exists()]
 
 
 def print_paths(console: Console, paths: Iterable[Path]) -> None:
-    """Prints where files are, a line each, never broken in two."""
+    """Prints the paths of files, one per line, without wrapping them."""
     for path in paths:
         console.print(path_text(path), soft_wrap=True)
 
