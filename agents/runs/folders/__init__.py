@@ -1,1 +1,1 @@
-"""The folders of runs and of results, and what is read back from them."""
+"""The folders of runs and of results: creation, locking, and reading back."""

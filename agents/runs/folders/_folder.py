@@ -1,4 +1,4 @@
-"""The folder of a run or of results: for one process at a time, and never one that is in use."""
+"""Folders of runs and of results, each of which only one process writes at a time."""
 
 import contextlib
 import itertools
@@ -22,18 +22,22 @@ _LOCK = "run.lock"
 
 @contextlib.contextmanager
 def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> Iterator[Path]:
-    """Makes the folder of a run, with its settings in `config.toml`, and keeps other processes out
-    of it. An older run is replaced when this one has learned something; before that, it comes back.
-    The folder of a run that learned nothing is removed.
+    """Context manager that makes and locks the folder of a new run, and writes its `config.toml`.
+
+    An older run in the folder is kept aside until the new run has learned something. If the new run
+    learned nothing, its files are removed, and the older run is restored.
 
     **Arguments:**
 
-    - `name`: what a folder in `runs/` is called; a number is added when that one is taken.
-    - `out`: a folder that was asked for instead.
-    - `overwrite`: replace the files of an older run in `out`, and nothing else.
+    - `name`: the name of a new folder in `runs/`; a number is appended if it exists.
+    - `out`: the folder to use instead, if any.
+    - `overwrite`: whether to replace the files of an older run in `out`; other files stay.
     - `settings`: the text of `config.toml`.
 
-    **Raises:** `UsageError` when the folder is in use, `RunError` when it cannot be written.
+    **Returns:** the folder, inside the context.
+
+    **Raises:** `UsageError` when the folder is in use or may not be replaced, and `RunError` when
+    it cannot be written.
     """
     with made_folder(name, out) as folder, locked(folder):
         with writing_into(folder):
@@ -56,14 +60,16 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
 
 @contextlib.contextmanager
 def made_folder(name: str, out: Path | None) -> Iterator[Path]:
-    """Makes a folder, and removes it in the end if it is empty and was not there before.
+    """Context manager that makes a folder, and removes it at the end if it is new and empty.
 
     **Arguments:**
 
-    - `name`: what a folder in `runs/` is called; a number is added when that one is taken.
-    - `out`: a folder that was asked for instead.
+    - `name`: the name of a new folder in `runs/`; a number is appended if it exists.
+    - `out`: the folder to use instead, if any.
 
-    **Raises:** `UsageError` when `out` is no folder, `RunError` when it cannot be written.
+    **Returns:** the folder, inside the context.
+
+    **Raises:** `UsageError` when `out` is not a folder, `RunError` when it cannot be written.
     """
     missing = [path for path in (out, *out.parents) if not os.path.lexists(path)] if out else []
     folder = out or _new_folder(name)
@@ -81,7 +87,7 @@ def made_folder(name: str, out: Path | None) -> Iterator[Path]:
 
 
 def _new_folder(name: str) -> Path:
-    """A folder in `runs/` that was not there before."""
+    """Makes a new folder in `runs/`."""
     runs = Path("runs")
     with writing_into(runs):
         runs.mkdir(exist_ok=True)
@@ -95,14 +101,16 @@ def _new_folder(name: str) -> Path:
 
 @contextlib.contextmanager
 def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
-    """Keeps other processes out of a folder.
+    """Context manager that locks a folder against other processes.
+
+    On a file system that cannot be written or has no locks, it does nothing.
 
     **Arguments:**
 
-    - `folder`: a folder.
-    - `seconds`: how long to wait until another process has left it.
+    - `folder`: the folder.
+    - `seconds`: how long to wait for another process to unlock it.
 
-    **Raises:** `UsageError` when it is still in use.
+    **Raises:** `UsageError` when it is still locked, or its lock file is not that of a run.
     """
     lock = FileLock(folder / _LOCK, timeout=seconds)
     if not _may_be_locked(folder / _LOCK):
@@ -117,7 +125,7 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
             f"Another process is writing into the folder {str(folder)!r}: choose another one."
         ) from None
     except (OSError, NotImplementedError):
-        pass  # a file system without locks, or one that is read-only
+        pass  # the file system has no locks, or is read-only
     try:
         yield
     finally:
@@ -128,7 +136,7 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
 
 
 def _may_be_locked(path: Path) -> bool:
-    """Whether there is nothing, or a regular file without content, which a kill may have left."""
+    """Whether the lock file is missing, or an empty regular file, as a killed run may leave it."""
     try:
         status = path.lstat()
     except OSError:
@@ -137,12 +145,21 @@ def _may_be_locked(path: Path) -> bool:
 
 
 def folder_name(algorithm: str, layout: str, seed: int) -> str:
-    """The name of a run's folder: any layout becomes a short name that every system can write."""
+    """The name of a run's folder: the algorithm, the layout's short name, the seed and the time.
+
+    **Arguments:**
+
+    - `algorithm`, `seed`: the algorithm and the seed of the run.
+    - `layout`: the name, the file or the text of the layout.
+    """
     return f"{algorithm}-{short_name(layout)}-{seed}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def short_name(layout: str) -> str:
-    """A layout's name, the stem of its file's name, or `custom` for its text."""
+    """The name of a layout, the stem of a layout file's name, or `custom` for the text of a layout.
+
+    It has at most 100 bytes, and only characters that are safe in names of files.
+    """
     if "\n" in layout.strip():
         return "custom"
     name = re.sub(r"[^\w.+-]+", "_", Path(layout).stem)
@@ -151,7 +168,10 @@ def short_name(layout: str) -> str:
 
 @contextlib.contextmanager
 def writing_into(folder: Path) -> Iterator[None]:
-    """**Raises:** `RunError` when what is inside cannot write into the folder."""
+    """Context manager that turns an `OSError` into a `RunError` about the folder.
+
+    **Raises:** `RunError` when the code inside raises an `OSError`.
+    """
     try:
         yield
     except OSError as error:
@@ -159,12 +179,12 @@ def writing_into(folder: Path) -> Iterator[None]:
 
 
 def cannot_be_written(folder: Path, error: OSError) -> RunError:
-    """What to raise where a folder cannot be written."""
+    """The error to raise when a folder cannot be written."""
     return RunError(f"The folder {str(folder)!r} cannot be written: {reason(error)}.")
 
 
 def names_in(folder: Path) -> set[str]:
-    """What is in a folder, without the lock.
+    """The names of the files in a folder, without the lock file.
 
     **Raises:** `RunError` when it cannot be read.
     """
@@ -173,25 +193,25 @@ def names_in(folder: Path) -> set[str]:
 
 
 def _of_wandb(folder: Path) -> set[Path]:
-    """The files of Weights & Biases in the folder, whose names are not known."""
+    """The files of Weights & Biases in the folder of a run; their names are not fixed."""
     there = folder / "wandb"
     return set() if there.is_symlink() or not there.is_dir() else {there, *there.rglob("*")}
 
 
 def _tidy(folder: Path, known: set[Path]) -> None:
-    """Leaves the run that learned something: this one, or else the older one, if there was one.
+    """Keeps the new run if it has learned something, and restores the older one, if any, otherwise.
 
     **Arguments:**
 
     - `folder`: the folder of the run.
-    - `known`: what Weights & Biases had in it before; it is opened before anything is learned.
+    - `known`: the files of Weights & Biases that were there before the new run, and are kept.
     """
     with contextlib.suppress(OSError):
         if has_learned(folder):
             forget_older(folder)
         else:
             discard(folder)
-            for path in sorted(_of_wandb(folder) - known, reverse=True):  # what is inside first
+            for path in sorted(_of_wandb(folder) - known, reverse=True):  # files before folders
                 (path.rmdir if path.is_dir() and not path.is_symlink() else path.unlink)()
             bring_back(folder)
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Texts in files that are handed on to others, without the folders of the person who wrote them."""
+"""Texts for files that are shared with others: paths without the user's own folders."""
 
 import os
 import re
@@ -7,8 +7,9 @@ from typing import Any
 
 
 def shown_path(path: str | Path) -> str:
-    """A path below the current folder, relative to it; of any other path, the name. Paths that
-    commas separate are treated one by one.
+    """A path relative to the current folder if it is inside, and only its name otherwise.
+
+    Each path in a comma-separated list is shortened in this way.
     """
     if not os.path.exists(path) and "," in str(path):
         return ",".join(shown_path(part.strip()) for part in str(path).split(","))
@@ -17,7 +18,7 @@ def shown_path(path: str | Path) -> str:
 
 
 def without_folders(value: Any) -> Any:
-    """A value that JSON can hold, with the names of files in the place of absolute paths."""
+    """A JSON value in which every absolute path is replaced by its name, at any depth."""
     if isinstance(value, dict):
         return {key: without_folders(x) for key, x in value.items()}
     if isinstance(value, list | tuple):
@@ -30,5 +31,5 @@ def without_folders(value: Any) -> Any:
 
 
 def escape_markdown(text: str) -> str:
-    """A text from elsewhere as one line of Markdown, without headings, links or HTML in it."""
+    """Escapes an untrusted text for one line of Markdown, so that it has no markup or HTML."""
     return re.sub(r"([\\`*_{}\[\]<>()#!|&~$])", r"\\\1", " ".join(text.split()))

@@ -1,4 +1,4 @@
-"""What a run did before this process, for a run that is resumed."""
+"""The history of a resumed run: its logs and checkpoints from earlier processes."""
 
 import contextlib
 import csv
@@ -25,22 +25,22 @@ _EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std
 _STAGE = ("stage", "stage_steps", "gate_passes")
 """The columns that a curriculum adds."""
 _OF_A_CHECKPOINT = {"update", "env_steps", "eval_return_mean"}
-"""The entries that the best checkpoint, and those that stay, must have."""
+"""The entries that the best checkpoint and the permanent `step-*` checkpoints must have."""
 
 
 @final
 @dataclasses.dataclass(frozen=True)
 class History:
-    """The part of a run that is over.
+    """What a run has done up to the checkpoint that it resumes from; by default, nothing.
 
     **Arguments:**
 
-    - `rows`: the whole rows of `metrics.csv` up to the checkpoint, and its header.
-    - `json_rows`: those of `metrics.jsonl`, if there is one.
-    - `evaluations`: the results of the evaluations in them.
-    - `best_return`: the return that the best checkpoint was chosen by.
-    - `wall_seconds`, `train_seconds`: how long all of it took.
-    - `abandoned`: checkpoints that do not belong to it, and what they are called from now on.
+    - `rows`: the header and the complete rows of `metrics.csv` up to the checkpoint.
+    - `json_rows`: the complete lines of `metrics.jsonl` up to it, if there is such a file.
+    - `evaluations`: the results of the evaluations in `rows`.
+    - `best_return`: the mean return by which the best checkpoint was chosen.
+    - `wall_seconds`, `train_seconds`: the wall-clock time and the training time so far, in seconds.
+    - `abandoned`: the path and the new path of each checkpoint outside of this history.
     """
 
     rows: bytes = b""
@@ -52,9 +52,13 @@ class History:
     abandoned: tuple[tuple[Path, Path], ...] = ()
 
     def write_into(self, folder: Path) -> None:
-        """Brings the logs and the checkpoints of a run to where it goes on.
+        """Cuts the logs of a run back to this history, and renames its abandoned checkpoints.
 
-        **Raises:** `OSError` when they cannot be written.
+        **Arguments:**
+
+        - `folder`: the folder of the run.
+
+        **Raises:** `OSError` when a file cannot be written.
         """
         for path, new in self.abandoned:
             os.replace(path, new)
@@ -63,10 +67,10 @@ class History:
             write_whole(folder / "metrics.jsonl", self.json_rows)
 
     def print_abandoned(self, console: Console) -> None:
-        """Prints which checkpoints do not count any more."""
+        """Prints which checkpoints are abandoned, and their new names."""
         for path, new in self.abandoned:
             console.print(
-                f"{path.name} is not from the steps that this run goes on from: it is kept as "
+                f"{path.name} is not part of the history of this resumed run: it is kept as "
                 f"{escape(str(new))}",
                 highlight=False,
                 soft_wrap=True,
@@ -74,21 +78,25 @@ class History:
 
     @property
     def env_steps(self) -> int:
-        """How many steps it had made."""
+        """The number of environment steps at its last evaluation."""
         return int(self.evaluations[-1]["env_steps"]) if self.evaluations else 0
 
 
 def read_history(folder: Path, position: Mapping[str, Any], identity: Mapping[str, Any]) -> History:
-    """Reads what a run wrote before the state that it goes on from; later rows, and half a row,
-    will be written again. What was best in an earlier stage is not the best any more.
+    """Reads what a run wrote up to the checkpoint that it resumes from.
+
+    Later rows and incomplete rows are left out, since the resumed run writes them again. A best
+    checkpoint of an earlier stage of a curriculum does not count.
 
     **Arguments:**
 
     - `folder`: the folder of the run.
-    - `position`: the metadata of the checkpoint of that state.
-    - `identity`: the entry of its checkpoints about this run.
+    - `position`: the metadata of the checkpoint.
+    - `identity`: the `identity` of the run, which its checkpoints store.
 
-    **Raises:** `OSError` when it cannot be read, `RunError` when it is no log of a run.
+    **Returns:** the history.
+
+    **Raises:** `OSError` when a log cannot be read, and `RunError` when it is damaged.
     """
     updates = position["update"]
     abandoned = dict(_abandoned(folder / "checkpoints", updates, identity))
@@ -112,7 +120,10 @@ def read_history(folder: Path, position: Mapping[str, Any], identity: Mapping[st
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[Path]:
-    """**Raises:** `RunError` when what is read from a log is not what a run writes."""
+    """Context manager for reading a log.
+
+    **Raises:** `RunError` when the content of the log is not what a run writes.
+    """
     try:
         yield path
     except (ValueError, KeyError, TypeError, RecursionError, csv.Error) as error:
@@ -124,12 +135,15 @@ def _reading(path: Path) -> Iterator[Path]:
 def _abandoned(
     folder: Path, updates: int, identity: Mapping[str, Any]
 ) -> Iterator[tuple[Path, Path]]:
-    """The checkpoints of later states, which this run may never reach, or of other runs."""
+    """The checkpoints of later updates or of other runs, each with its new path.
+
+    A resumed run may never reach the later updates.
+    """
     for path in (folder / "best.safetensors", *sorted(folder.glob("step-*.safetensors"))):
         try:
             metadata = read_metadata(path)
         except CheckpointError:
-            continue  # there is none, or it is damaged, which is an error where it is used
+            continue  # a missing one is fine, and a damaged one is an error where it is used
         of_this_run = metadata.get(IDENTITY) == identity and metadata.keys() >= _OF_A_CHECKPOINT
         if not of_this_run or metadata["update"] > updates:
             steps = metadata.get("env_steps", 0)
@@ -138,7 +152,7 @@ def _abandoned(
 
 
 def _read_rows(path: Path, updates: int) -> list[dict[str, str]]:
-    """The whole rows of the log of a run, up to an update."""
+    """The complete rows of `metrics.csv`, up to an update."""
     text = read_regular_text(path, MAX_RESULT_BYTES) if path.exists() else ""
     header, *lines = text.splitlines(keepends=True) or [""]
     names = next(csv.reader([header]), [])
@@ -165,7 +179,7 @@ def _best_return(path: Path, stage: int | None) -> float:
     try:
         metadata = read_metadata(path)
     except CheckpointError:
-        return -np.inf  # the next evaluation finds a new one
+        return -np.inf  # the next evaluation writes a new one
     if metadata.get("stage") != stage:
         return -np.inf
     return metadata.get("chosen_by", metadata["eval_return_mean"])

@@ -1,8 +1,8 @@
-"""An older run that makes room for a new one, and comes back when that one learns nothing.
+"""Replacing an older run: it is set aside, and restored if the new run learns nothing.
 
-Files are moved by their names, one by one, and whatever a run did not write stays where it is. A
-process can be killed between any two of them. So the settings tell how far it came: they are the
-last file that is set aside and the last one that is forgotten, and the first one that comes back.
+Only files with the names of a run's files are moved, one by one. A process can be killed between
+two of them, so the location of the settings file tells how far it came: the settings are the last
+file to be set aside, the last to be removed, and the first to be restored.
 """
 
 import contextlib
@@ -16,9 +16,14 @@ from agents.runs.settings._file import is_written_by_a_run
 
 
 def check_replaceable(folder: Path) -> None:
-    """Refuses to write into a folder where names that a run needs are taken by anything but a run.
+    """Checks that the files in a folder which a new run would replace are those of an older run.
 
-    **Raises:** `UsageError` with one sentence, and `OSError` when the folder cannot be read.
+    **Arguments:**
+
+    - `folder`: the folder of the new run.
+
+    **Raises:** `UsageError` when other files have names that a run needs, and `OSError` when the
+    folder cannot be read.
     """
     where, older = f"The folder {str(folder)!r}", folder / OLDER
     there = os.path.lexists(folder / SETTINGS_FILE)
@@ -44,12 +49,12 @@ def check_replaceable(folder: Path) -> None:
 
 
 def set_aside(folder: Path) -> None:
-    """Moves an older run out of the way.
+    """Moves the files of an older run into the subfolder `older-run`.
 
-    **Raises:** `OSError` when it cannot be moved.
+    **Raises:** `OSError` when they cannot be moved; files that were moved are then moved back.
     """
     older = folder / OLDER
-    if _is_run(older):  # a process was killed, before or after it had learned something
+    if _is_run(older):  # an earlier process was killed while it replaced a run
         (forget_older if has_learned(folder) else discard)(folder)
     bring_back(folder)
     seeds = [file for seed in seed_folders(folder) if _is_run(seed) for file in own_files(seed)]
@@ -62,17 +67,17 @@ def set_aside(folder: Path) -> None:
 
 
 def bring_back(folder: Path) -> None:
-    """Moves the older run back, if there is one.
+    """Moves the files of an older run back, if there is one.
 
-    **Raises:** `OSError` when it cannot be moved.
+    **Raises:** `OSError` when they cannot be moved.
     """
     _move(reversed(_files_of_older(folder)), folder / OLDER, folder, root=folder)
 
 
 def forget_older(folder: Path) -> None:
-    """Removes the run that this one replaces, which was kept until this one had learned something.
+    """Removes the files of the older run, if there is one.
 
-    **Raises:** `OSError` when it cannot be removed.
+    **Raises:** `OSError` when they cannot be removed.
     """
     for path in _files_of_older(folder):
         path.unlink()
@@ -80,9 +85,9 @@ def forget_older(folder: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Removes what a run has written that learned nothing.
+    """Removes the files of a new run that learned nothing.
 
-    **Raises:** `OSError` when it cannot be removed.
+    **Raises:** `OSError` when they cannot be removed.
     """
     for part in (*filter(_is_run, seed_folders(folder)), folder):
         for path in own_files(part):
@@ -106,7 +111,7 @@ def _move(files: Iterable[Path], source: Path, target: Path, root: Path) -> None
 
 
 def _remove_empty(folder: Path, root: Path) -> None:
-    """Removes a folder, and those around it that are inside of `root`, as far as they are empty."""
+    """Removes a folder and its parents inside `root`, as long as they are empty."""
     with contextlib.suppress(OSError):
         while folder != root:
             folder.rmdir()

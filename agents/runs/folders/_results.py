@@ -1,4 +1,4 @@
-"""Where the results of a command line go, and how they are written."""
+"""Folders of results, and the files in them."""
 
 import contextlib
 import json
@@ -17,22 +17,25 @@ from agents.runs.display._loggers import csv_text, finite
 from ._folder import locked, made_folder, names_in
 
 MAX_RESULT_BYTES = 2**28
-"""The largest result that is read again: 256 MiB."""
+"""The maximum size of a result that is read back: 256 MiB."""
 
 
 @contextlib.contextmanager
 def open_results(name: str, out: Path | None) -> Iterator[tuple[Path, Console]]:
-    """Makes the folder of the results, and opens what to print on. A folder into which nothing was
-    written is removed.
+    """Context manager that makes a folder of results, and opens a console.
+
+    A new folder that is empty at the end is removed.
 
     **Arguments:**
 
-    - `name`: what a new folder in `runs/` is called, before the time; a number is added when that
-        one is taken.
-    - `out`: a folder that was asked for instead, new or empty.
+    - `name`: the name of a new folder in `runs/`, to which the time is appended, and a number if
+        it exists.
+    - `out`: the folder to use instead, which must be new or empty.
 
-    **Raises:** `UsageError` when there is something in `out`, or another process writes into it,
-    and `RunError` when it cannot be written.
+    **Returns:** the folder and the console, inside the context.
+
+    **Raises:** `UsageError` when `out` is not empty, or another process writes into it, and
+    `RunError` when the folder cannot be written.
     """
     new = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     with made_folder(new, out) as folder, locked(folder) if out else contextlib.nullcontext():
@@ -40,20 +43,26 @@ def open_results(name: str, out: Path | None) -> Iterator[tuple[Path, Console]]:
             raise UsageError(
                 f"The folder {str(folder)!r} exists and is not empty: choose another --out."
             )
-        # Lines are wrapped in terminals only.
+        # Wide enough for most lines where standard output is not a terminal.
         yield folder, Console(width=None if sys.stdout.isatty() else 160, emoji=False)
 
 
 def write_json(path: Path, result: dict[str, Any]) -> None:
-    """Writes a result; a number that is not finite becomes `null`, as JSON has none."""
+    """Writes a result as JSON; infinite numbers and NaN at its top level become `null`.
+
+    **Raises:** `OSError` when the file cannot be written.
+    """
     write_whole(path, (json.dumps(finite(result), indent=2) + "\n").encode())
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Writes a table; numbers are not rounded."""
+    """Writes rows as CSV, without rounding numbers.
+
+    **Raises:** `OSError` when the file cannot be written.
+    """
     write_whole(path, csv_bytes(rows))
 
 
 def csv_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """The text of a table, with a column for every key of a row."""
+    """Encodes rows as CSV with a header, and a column for every key that occurs in a row."""
     return csv_text(rows, header=bool(rows)).encode()
