@@ -1,1 +1,1 @@
-"""Many runs at once: seeds, sweeps, and candidates of which the best one goes on."""
+"""Several runs trained together: seeds, sweeps, and candidates."""

@@ -1,9 +1,9 @@
-"""Candidates: several agents learn at first, and the best one goes on as the run.
+"""Candidates: several policies are trained for a while, and the best one continues as the run.
 
-What a seed earns at its end is often decided early, by habits that agents fall into.
+The final return of a seed is often decided early, by the conventions that its agents settle on.
 
-All candidates, of one run or of several that are trained together, are one group. Each has the
-schedules of the whole run, so that the one that goes on does so as if it had been alone.
+The candidates of one run, or of several runs that are trained together, form one group. Each has
+the schedules of the whole run, so that the best one continues as if it had been trained alone.
 """
 
 import dataclasses
@@ -34,11 +34,11 @@ from ._hooks import ALL_HAVE_LEARNED, EndAfter
 
 
 def candidates_of(whole: Run, runs: Sequence[Run]) -> Group:
-    """The candidates of some runs, those of the first run first.
+    """The group of all candidates of some runs, in the order of the runs.
 
     **Arguments:**
 
-    - `whole`: what the runs share; the candidates' file is in its folder.
+    - `whole`: what the runs share; its folder has the checkpoint of the candidates.
     - `runs`: the runs, which share a plan.
     """
     learners = tuple(run for run in runs for _ in range(whole.config.candidates))
@@ -49,12 +49,21 @@ def candidates_of(whole: Run, runs: Sequence[Run]) -> Group:
 def choose(
     candidates: Group, console: Console, failures: Failures
 ) -> tuple[TrainState | None, str | None]:
-    """Trains the candidates, new ones or those that are kept in the folder, and chooses.
+    """Trains the candidates, and chooses the best one of each run by its mean evaluation return.
 
-    **Returns:** the best one of every run, in one state; where they were stopped, nothing and the
-    reason. They go on with `--resume`.
+    Candidates that were stopped before are resumed from their checkpoint.
 
-    **Raises:** `RunError` when a loss is no longer a number, and `OutOfMemory`.
+    **Arguments:**
+
+    - `candidates`: the candidates of all runs.
+    - `console`: where progress is shown.
+    - `failures`: collects the files that cannot be written.
+
+    **Returns:** the best states, stacked with a leading axis of runs, and `None`; if training was
+    stopped, `None` and the reason.
+
+    **Raises:** `RunError` when a loss is not finite, `OutOfMemory`, and `Stopped` when a signal
+    arrives before training starts.
     """
     whole, number = candidates.whole, candidates.whole.config.candidates
     updates, block = whole.candidate_updates, whole.candidate_block
@@ -94,15 +103,15 @@ def choose(
 
 
 def still_learn(candidates: Group, checkpoint: Path) -> bool:
-    """Whether a run that is resumed goes on with its candidates.
+    """Whether a resumed run was stopped while its candidates were trained.
 
     **Arguments:**
 
-    - `candidates`: those of the run.
-    - `checkpoint`: the file of the run's own newest state.
+    - `candidates`: the candidates of the run.
+    - `checkpoint`: the path of the run's own latest checkpoint.
 
-    **Raises:** `UsageError` when the run has other settings or another length than when they
-    began, and `CheckpointError` when their file is damaged.
+    **Raises:** `UsageError` when the settings or the length of the run have changed, and
+    `CheckpointError` when the candidates' checkpoint is damaged.
     """
     whole = candidates.whole
     if not candidates.checkpoint.exists() or checkpoint.exists():
@@ -118,13 +127,14 @@ def still_learn(candidates: Group, checkpoint: Path) -> bool:
 
 
 def forget(candidates: Group, checkpoint: Path, failures: Failures) -> None:
-    """Removes the file of the candidates at the end of the run.
+    """Removes the checkpoint of the candidates at the end of the run.
 
     **Arguments:**
 
-    - `candidates`: those of the run.
-    - `checkpoint`: the file of the run's own newest state, without which theirs stays.
-    - `failures`: collects what cannot be removed.
+    - `candidates`: the candidates of the run.
+    - `checkpoint`: the path of the run's own latest checkpoint. If it does not exist, the
+        candidates' checkpoint is kept.
+    - `failures`: collects the files that cannot be removed.
     """
     if checkpoint.exists():
         with failures.writing(candidates.checkpoint):
@@ -134,7 +144,14 @@ def forget(candidates: Group, checkpoint: Path, failures: Failures) -> None:
 def stopped_early(
     candidates: Group, stopped: str | None, console: Console, failures: Failures
 ) -> int:
-    """Prints how to go on with candidates that were stopped, if they have learned anything.
+    """Prints how to resume candidates that were stopped, if they have learned anything.
+
+    **Arguments:**
+
+    - `candidates`: the candidates of the run.
+    - `stopped`: the reason for which they were stopped.
+    - `console`: where the command is printed.
+    - `failures`: the files that could not be written.
 
     **Returns:** the exit code.
     """

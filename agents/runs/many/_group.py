@@ -1,7 +1,8 @@
-"""Runs that one compiled program trains together.
+"""Groups of runs that one compiled program trains together.
 
-They differ in their seeds, the real numbers of `PPO` and the shaped reward alone. Each has a folder
-of its own, with the files that it would have if it were trained alone, but for the film.
+The runs of a group differ only in their seeds, the real-valued settings of `PPO` and the shaped
+reward. Each has a folder of its own, with the same files as a run that is trained alone, except for
+the film.
 """
 
 import contextlib
@@ -45,10 +46,10 @@ class Group:
 
     **Arguments:**
 
-    - `whole`: what they share: the plan, the process, and the folder for files of all of them.
-    - `runs`: each with its settings, its folder and its history.
-    - `checkpoint`: the file of their newest state.
-    - `state`: where to go on from: the states of all runs in one.
+    - `whole`: what the runs share: the plan, the process, and the folder for common files.
+    - `runs`: the runs, each with its settings, its folder and its history.
+    - `checkpoint`: the path of the checkpoint of all runs.
+    - `state`: the state to start from, with a leading axis of runs; `None` for a new one.
     - `about`: further entries of the checkpoint's metadata.
     """
 
@@ -64,13 +65,13 @@ class Group:
         return [run.folder.name for run in self.runs]
 
     def resumed(self, position: Mapping[str, Any]) -> "Group":
-        """The same runs with their newest state, and with what they did before it.
+        """The group with the state of its checkpoint, and with the history of each run.
 
         **Arguments:**
 
         - `position`: the metadata of the checkpoint.
 
-        **Raises:** `CheckpointError`, and what `read_history` does.
+        **Raises:** `CheckpointError`, and the errors of `read_history`.
         """
         state = restore(self.checkpoint, shapes_together(self.runs, len(self.runs)))
         check_updates(self.whole.folder, position, int(state.updates[0]))
@@ -81,8 +82,14 @@ class Group:
         return dataclasses.replace(self, runs=runs, state=state)
 
     def open_folders(self, console: Console, whose: str) -> None:
-        """Makes the folder of each run, with its settings and its logs so far, and prints from
-        where the runs go on, if they do.
+        """Makes the folder of each run, with its settings and its logs so far.
+
+        For resumed runs, it also prints the number of steps so far.
+
+        **Arguments:**
+
+        - `console`: where it prints.
+        - `whose`: the unit of the runs for that message, such as `each seed`.
 
         **Raises:** `RunError` when a folder cannot be written.
         """
@@ -102,11 +109,13 @@ class Group:
 
         **Arguments:**
 
-        - `console`: where the progress of all runs together is shown.
-        - `failures`: collects what cannot be written.
-        - `log`: where the rows of all runs go, beside the folder of each.
+        - `console`: where the summed progress of all runs is shown.
+        - `failures`: collects the files that cannot be written.
+        - `log`: a logger for the rows of all runs, besides those in the folders of the runs.
 
-        **Raises:** what `train_blocks` does, and `RunError` when a log cannot be opened.
+        **Returns:** the runs after training.
+
+        **Raises:** the errors of `train_blocks`, and `RunError` when a log cannot be opened.
         """
         config, plan = self.whole.config, self.whole.plan
         evaluators = [run_evaluator(run) for run in self.runs]
@@ -116,7 +125,7 @@ class Group:
                 loggers = stack.enter_context(run_loggers(run))
                 if log is not None:
                     loggers = [*loggers, Labelled(log, {"seed": run.config.seed})]
-                # The newest state is kept elsewhere, for all runs together.
+                # `KeepState` saves the latest state of all runs in one checkpoint.
                 own = recording_hooks(run, loggers, failures, save_seconds=np.inf)
                 hooks.append(OfOneRun(i, evaluators[i], own))
             target, patience = config.stop_at_return, config.patience
@@ -136,18 +145,20 @@ class Group:
         num_updates: int,
         updates_per_block: int,
     ) -> TrainProgress:
-        """Trains all runs in one compiled program, and keeps their newest state.
+        """Trains all runs in one compiled program, and saves their latest state.
 
         **Arguments:**
 
         - `console`, `failures`: as in `train`.
         - `evaluator`: evaluates all runs after every block of updates.
-        - `hooks`: called after every block, before the hooks that every group has.
-        - `num_updates`: how many updates the runs have when they end, as the display shows it.
-        - `updates_per_block`: how many updates there are between two evaluations.
+        - `hooks`: called after every block, before the hooks that all groups have.
+        - `num_updates`: the number of updates that the display counts towards.
+        - `updates_per_block`: the number of updates between two evaluations.
+
+        **Returns:** the progress of all runs.
 
         **Raises:** `NonFiniteLoss`, `OutOfMemory`, and `Stopped` when a signal arrives before
-        anything is learned.
+        training starts.
         """
         plan, process = self.whole.plan, self.whole.process
         configs, display = [run.config for run in self.runs], open_display(console)
@@ -184,12 +195,12 @@ class Group:
 
 @final
 class Trained(NamedTuple):
-    """Runs after their last block.
+    """The runs of a group after training.
 
-    - `group`: the runs.
-    - `progress`: the progress of all of them.
-    - `evaluators`: with the evaluations of each run.
-    - `failures`: collects what cannot be written.
+    - `group`: the group.
+    - `progress`: the progress of all runs.
+    - `evaluators`: the evaluator of each run, with the results of its evaluations.
+    - `failures`: collects the files that cannot be written.
     """
 
     group: Group
@@ -199,11 +210,11 @@ class Trained(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether they have come to their end, and were not stopped before it."""
+        """Whether the runs have ended, rather than being stopped by a signal or a time limit."""
         return self.progress.stopped in (None, ALL_HAVE_ENDED)
 
     def conclusion(self, run: int) -> Conclusion:
-        """The end of one of the runs."""
+        """The `Conclusion` of the run at an index."""
         evaluator = self.evaluators[run]
         progress = progress_of(self.progress, run, evaluator)
         return Conclusion(self.group.runs[run], progress, evaluator, self.failures, film=False)

@@ -1,4 +1,4 @@
-"""Hooks of runs that are trained together."""
+"""Hooks for runs that are trained together."""
 
 import dataclasses
 import time
@@ -19,7 +19,14 @@ ALL_HAVE_LEARNED = "all candidates have learned"
 
 
 def progress_of(progress: TrainProgress, run: int, evaluator: Evaluator) -> TrainProgress:
-    """The progress of one of the runs."""
+    """The progress of one run of a group.
+
+    **Arguments:**
+
+    - `progress`: the progress of all runs, whose state and metrics have an axis of runs.
+    - `run`: the index of the run.
+    - `evaluator`: the evaluator of the run, with at least one evaluation.
+    """
     return dataclasses.replace(
         progress,
         state=pick_run(progress.state, run),
@@ -43,14 +50,14 @@ class OfOneRun:
 
 @final
 class KeepState:
-    """Writes the newest state of all runs every few seconds, so that they can go on together."""
+    """Saves the latest state of all runs in one checkpoint every few seconds."""
 
     def __init__(self, path: Path, about: Mapping[str, Any], failures: Failures):
         """**Arguments:**
 
         - `path`: the checkpoint.
-        - `about`: its metadata, beside how many updates and steps there were.
-        - `failures`: collects what cannot be written.
+        - `about`: its metadata, in addition to the numbers of updates and steps.
+        - `failures`: collects the files that cannot be written.
         """
         self.path, self.about, self.failures, self.due = path, about, failures, 0.0
 
@@ -60,7 +67,7 @@ class KeepState:
             self.due = time.perf_counter() + SAVE_SECONDS
 
     def save(self, progress: TrainProgress) -> None:
-        """Writes it now."""
+        """Writes the checkpoint now."""
         position = {"update": progress.updates, "env_steps": progress.env_steps}
         with self.failures.writing(self.path):
             save(self.path, progress.state, {**position, **self.about})
@@ -68,14 +75,14 @@ class KeepState:
 
 @final
 class EndTogether:
-    """Ends runs when each of them has reached its target, or no longer gets better."""
+    """Stops a group when each run has reached the target or has stopped improving."""
 
     def __init__(
         self, evaluators: Sequence[Evaluator], *, target: float | None, patience: int | None
     ):
         """**Arguments:**
 
-        - `evaluators`: those of the runs.
+        - `evaluators`: the evaluators of the runs.
         - `target`, `patience`: as in `EarlyStop`.
         """
         self.evaluators, self.target, self.patience = evaluators, target, patience
@@ -92,7 +99,7 @@ class EndTogether:
 
 @final
 class EndAfter:
-    """Ends runs after so many updates."""
+    """Stops a group after a number of updates."""
 
     def __init__(self, updates: int):
         self.updates = updates

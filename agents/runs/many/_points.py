@@ -1,4 +1,4 @@
-"""The points of a sweep, and which of them one program trains together."""
+"""The points of a sweep, and how they are grouped into compiled programs."""
 
 import dataclasses
 import json
@@ -22,15 +22,15 @@ from ._sweep_file import Sweep
 @final
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """One combination of settings.
+    """One point of a sweep: a combination of settings.
 
     **Arguments:**
 
-    - `index`: which one, counted from 0.
-    - `settings`: what it has of its own.
-    - `config`: all its settings.
-    - `folder`: where its run is.
-    - `files`: the checksums of the files that its settings name, as `digests` gives them.
+    - `index`: its index in the sweep, from 0.
+    - `settings`: the settings that the sweep sets for this point.
+    - `config`: all settings of its run.
+    - `folder`: the folder of its run.
+    - `files`: the checksums of the files that its settings name, as `digests` returns them.
     """
 
     index: int
@@ -40,25 +40,25 @@ class Point:
     files: dict[str, str]
 
     def result(self) -> dict[str, Any] | None:
-        """The result of its run, or `None` where that is not complete."""
+        """The content of its `result.json`, or `None` while the run is not complete."""
         try:
             result = json.loads(read_regular_text(self.folder / "result.json", MAX_RESULT_BYTES))
         except (OSError, ValueError):
             return None
-        # The curve is the last file that is written.
+        # The plot of the learning curve is written last.
         complete = "not_finite" in result or (self.folder / "curve.png").exists()
         return result if complete else None
 
 
 def settings_of(config: Experiment, point: Mapping[str, Any]) -> Experiment:
-    """The settings of one point.
+    """All settings of one point's run.
 
     **Arguments:**
 
-    - `config`: those that all points share.
-    - `point`: those that are its own.
+    - `config`: the settings that all points share.
+    - `point`: the settings of this point, by the names of their flags.
 
-    **Raises:** `UsageError` with one sentence when they cannot be used.
+    **Raises:** `UsageError` when the settings are invalid or not supported in a sweep.
     """
     table: dict[str, Any] = {}
     for key, value in point.items():
@@ -87,9 +87,10 @@ def points_of(config: Experiment, sweep: Sweep, folder: Path) -> list[Point]:
 
     - `config`: the settings that all points share.
     - `sweep`: the sweep.
-    - `folder`: its folder.
+    - `folder`: the folder of the sweep.
 
-    **Raises:** as `settings_of`, and `OSError` when a file that the settings name cannot be read.
+    **Raises:** `UsageError` as in `settings_of`, and `OSError` when a file that the settings name
+    cannot be read.
     """
     points = []
     for i, own in enumerate(sweep.points):
@@ -99,7 +100,13 @@ def points_of(config: Experiment, sweep: Sweep, folder: Path) -> list[Point]:
 
 
 def groups_of(points: Sequence[Point], at_once: int) -> list[list[Point]]:
-    """The points that one compiled program can train together, at most `at_once` of them."""
+    """Groups points so that one compiled program can train each group.
+
+    **Arguments:**
+
+    - `points`: the points.
+    - `at_once`: the maximum number of points in a group.
+    """
     alike: dict[str, list[Point]] = {}
     for point in points:
         alike.setdefault(dump(_without_leaves(point.config)), []).append(point)
@@ -109,7 +116,10 @@ def groups_of(points: Sequence[Point], at_once: int) -> list[list[Point]]:
 
 
 def _without_leaves(config: Experiment) -> Experiment:
-    """The settings, with equal ones in place of those that are arrays in a compiled program."""
+    """The settings, with defaults for those that are array leaves of a compiled program.
+
+    Points for which this is equal can be trained together.
+    """
     hints = typing.get_type_hints(PPO)
     leaves = {name: getattr(PPO(), name) for name, hint in hints.items() if hint == Hyperparameter}
     ppo = dataclasses.replace(config.ppo, **leaves)

@@ -1,4 +1,4 @@
-"""What is left of several runs together for a person to look at: numbers, tables and pictures."""
+"""Reports of several runs: results in the terminal, tables and plots."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,15 +28,19 @@ def draw_curves(
     title: str,
     optimum: float | None,
 ) -> None:
-    """Draws the evaluation return of every run as a thin line, their interquartile mean as a thick
-    one, and the interval around it as a band, as a PNG.
+    """Plots the evaluation returns of several runs against environment steps.
+
+    Thin lines are single runs, the thick line is their interquartile mean, and the band is its
+    bootstrap interval.
 
     **Arguments:**
 
-    - `path`: the file.
+    - `path`: the PNG file.
     - `evaluations`: the rows of the evaluations of every run.
-    - `title`: what is drawn.
-    - `optimum`: the best return that is known.
+    - `title`: the title of the plot, to which the number of seeds is appended.
+    - `optimum`: the best known return, if there is one.
+
+    **Raises:** `PictureError` and `OSError`.
     """
     steps, scores = align_curves(
         [{row["env_steps"]: row["eval_return_mean"] for row in rows} for rows in evaluations]
@@ -53,7 +57,14 @@ def draw_curves(
 
 
 def print_seeds(console: Console, result: dict[str, Any], folder: Path) -> None:
-    """Prints the numbers of all seeds, and where their files are."""
+    """Prints the results of all seeds, and the paths of their files.
+
+    **Arguments:**
+
+    - `console`: the console.
+    - `result`: the content of the `result.json` of all seeds.
+    - `folder`: the folder of all seeds.
+    """
     low, high = result["eval_return_interval"]
     facts = {
         f"interquartile mean of {len(result['seeds'])} seeds": (
@@ -86,29 +97,37 @@ def table_row(point: int, settings: Mapping[str, Any], result: Mapping[str, Any]
 
     **Arguments:**
 
-    - `point`: which one, counted from 0.
-    - `settings`: the settings that it has of its own.
-    - `result`: what is in its `result.json`.
+    - `point`: the index of the point, from 0.
+    - `settings`: the settings that the sweep sets for this point.
+    - `result`: the content of its `result.json`.
     """
     return {"point": point, **settings} | {name: result.get(name) for name in _NUMBERS}
 
 
 def write_table(path: Path, rows: Sequence[dict[str, Any]], metric: str) -> None:
-    """Writes the table of a sweep, best point first, for other programs to read.
+    """Writes the table of a sweep as CSV, best point first.
 
     **Arguments:**
 
     - `path`: the file.
-    - `rows`: those of the points.
-    - `metric`: the column that they are ranked by.
+    - `rows`: the rows of the points, as from `table_row`.
+    - `metric`: the column by which the points are ranked.
+
+    **Raises:** `OSError` when the file cannot be written.
     """
     ranked = sorted(rows, key=lambda row: (-_score(row, metric), row["point"]))
     write_csv(path, [{"rank": rank, **row} for rank, row in enumerate(ranked, 1)])
 
 
 def print_points(console: Console, rows: Sequence[dict[str, Any]], metric: str) -> None:
-    """Prints the points of a sweep, best first. Where seeds are tried, points that differ in
-    nothing else are one row, ranked by the interquartile mean.
+    """Prints the points of a sweep, best first.
+
+    Points that differ only in their seed are one row, ranked by their interquartile mean.
+
+    **Arguments:**
+
+    - `console`: the console.
+    - `rows`, `metric`: as in `write_table`.
     """
     keys = _tried(rows)
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -127,12 +146,12 @@ def print_points(console: Console, rows: Sequence[dict[str, Any]], metric: str) 
 
 
 def _tried(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The settings that were tried, but for the seed."""
+    """The names of the settings that the sweep varies, except for the seed."""
     return [key for key in rows[0] if key not in ("point", "seed", *_NUMBERS)]
 
 
 def _score(row: dict[str, Any], metric: str) -> float:
-    """The number that a point is ranked by; minus infinity where there is none."""
+    """The value by which a point is ranked; minus infinity if it has none."""
     return -math.inf if row[metric] is None else float(row[metric])
 
 
@@ -141,7 +160,7 @@ def _scores(rows: Sequence[dict[str, Any]], metric: str) -> Float[np.ndarray, " 
 
 
 def _mean(scores: Float[np.ndarray, " points"]) -> float:
-    """The interquartile mean; minus infinity where the loss of one of the runs was not finite."""
+    """The interquartile mean; minus infinity if one of the runs has no finite score."""
     return float(interquartile_mean(scores)) if np.isfinite(scores).all() else -math.inf
 
 
@@ -160,7 +179,15 @@ def _shown(value: Any) -> str:
 
 
 def draw_sweep(path: Path, rows: Sequence[dict[str, Any]], metric: str) -> None:
-    """Draws the score of every point against each of its settings but the seed, as a PNG."""
+    """Plots the score of every point against each setting that varies, except for the seed.
+
+    **Arguments:**
+
+    - `path`: the PNG file.
+    - `rows`, `metric`: as in `write_table`.
+
+    **Raises:** `PictureError` and `OSError`.
+    """
     rows = [row for row in rows if math.isfinite(_score(row, metric))]
     keys = _tried(rows) if rows else []
     columns = min(3, max(1, len(keys)))

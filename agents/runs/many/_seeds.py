@@ -1,6 +1,7 @@
-"""Runs with several seeds, trained at once: one program, one folder, and a folder in it for each.
+"""Runs with several seeds that one compiled program trains together.
 
-`seed-3/` has the files that the run with `--seed 3` alone would leave, but for the film.
+The folder of such a run has a subfolder for each seed: `seed-3/` has the same files as a run with
+`--seed 3` alone, except for the film.
 """
 
 import dataclasses
@@ -37,11 +38,11 @@ _FILES = ("result.json", "curve.png", FILM_FILE, "metrics.csv")
 
 
 def run_seeds(whole: Run) -> int:
-    """Trains with several seeds at once.
+    """Trains several seeds together.
 
     **Arguments:**
 
-    - `whole`: all of them together, as one run.
+    - `whole`: the run with all seeds.
 
     **Returns:** the exit code.
 
@@ -51,8 +52,15 @@ def run_seeds(whole: Run) -> int:
 
 
 def resume_seeds(whole: Run) -> int:
-    """Goes on with several seeds: reads all that is needed before anything in the folder is
-    changed. Otherwise as `run_seeds`.
+    """Resumes several seeds. Everything that is needed is read before any file changes.
+
+    **Arguments:**
+
+    - `whole`: the run with all seeds.
+
+    **Returns:** the exit code.
+
+    **Raises:** the errors that `run_command_line` prints.
     """
     group, plan = _group(whole), whole.plan
     if not still_learn(candidates_of(whole, group.runs), group.checkpoint):
@@ -74,7 +82,7 @@ def resume_seeds(whole: Run) -> int:
 
 
 def _group(whole: Run) -> Group:
-    """The run of each seed, as it would be alone."""
+    """The group with a run for each seed."""
     runs = []
     for seed in range(whole.config.seed, whole.config.seed + whole.config.num_seeds):
         own = dataclasses.replace(whole.config, seed=seed, num_seeds=1, out=None)
@@ -91,7 +99,7 @@ def _is_complete(group: Group) -> bool:
 
 
 def _begin(group: Group) -> int:
-    """Trains, concludes, and prints where everything is."""
+    """Trains, evaluates, writes the results, and prints where they are."""
     whole, console, failures = group.whole, _greet(group), Failures()
     candidates = candidates_of(whole, group.runs)
     if group.state is None and whole.candidate_updates > 0:
@@ -135,9 +143,9 @@ def _greet(group: Group) -> Console:
 
 
 def _conclude(trained: Trained) -> dict[str, Any]:
-    """Writes the files of each run and those of all of them together.
+    """Writes the results of each seed, and those of all seeds together.
 
-    **Returns:** what is in the `result.json` of all.
+    **Returns:** the content of the `result.json` of all seeds.
     """
     whole, failures = trained.group.whole, trained.failures
     folder, env = whole.folder, whole.config.env

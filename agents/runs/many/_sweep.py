@@ -1,8 +1,8 @@
-"""Sweeps: runs with many combinations of settings, in a folder with a ranked table.
+"""Sweeps: runs with many combinations of settings, in one folder with a ranked table.
 
-Points that differ only in their seeds, in the real numbers of `PPO` and in the shaped reward are
-trained together, in one compiled program; the others in turn. What is complete is not trained
-again, so that a sweep goes on when it is called again, and several processes share it.
+Points that differ only in their seeds, in real-valued settings of `PPO` and in the shaped reward
+are trained together, in one compiled program; all others are trained one after another. Complete
+points are skipped, so the same command resumes a sweep, and several processes can share one.
 """
 
 import contextlib
@@ -39,7 +39,13 @@ from ._sweep_file import Sweep, read_sweep
 @final
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """What all points of a sweep share."""
+    """What all points of a sweep share.
+
+    - `folder`: the folder of the sweep.
+    - `process`: the process, with its clock and signals.
+    - `console`: where progress is shown.
+    - `failures`: collects the files that cannot be written.
+    """
 
     folder: Path
     process: Process
@@ -48,12 +54,12 @@ class Program:
 
 
 def run_sweep(config: Experiment, process: Process) -> int:
-    """Trains with every point of a sweep, or with one of them.
+    """Trains all points of a sweep, or one of them.
 
     **Arguments:**
 
-    - `config`: the settings that all points share, and the sweep.
-    - `process`: its clock, and the signals that ask it to end.
+    - `config`: the settings that all points share, with the sweep file and an optional index.
+    - `process`: the process, with its clock and signals.
 
     **Returns:** the exit code.
 
@@ -105,9 +111,9 @@ def _chosen(points: list[Point], index: int | None) -> list[Point]:
 
 
 def _open(folder: Path, config: Experiment, sweep: Sweep, points: Sequence[Point]) -> None:
-    """Makes the folder of a sweep, or finds it.
+    """Makes the folder of a sweep, or checks that it is the folder of the same sweep.
 
-    **Raises:** `UsageError` when there is something else in it, `RunError` when it cannot be
+    **Raises:** `UsageError` when the folder has other content, `RunError` when it cannot be
     written.
     """
     config = dataclasses.replace(config, sweep=None, sweep_index=None, out=None)
@@ -138,7 +144,7 @@ def _check_same(folder: Path, files: dict[str, str]) -> None:
 
 
 def _train(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:
-    """Trains those of the points that are not complete, and that no other process trains."""
+    """Trains the points that are neither complete nor being trained by another process."""
     with contextlib.ExitStack() as stack:
         waiting = [[point for point in points if _is_free(program, point, stack)]]
         while waiting:
@@ -179,7 +185,10 @@ def _is_free(program: Program, point: Point, stack: contextlib.ExitStack) -> boo
 
 
 def _train_together(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:
-    """**Raises:** `Stopped` and `StopTraining` when the points are stopped before their end."""
+    """Trains points in one compiled program, and writes their results.
+
+    **Raises:** `Stopped` and `StopTraining` when the points are stopped before their end.
+    """
     numbers = ", ".join(str(point.index) for point in points)
     what = "points" if len(points) > 1 else "point"
     program.console.print(f"training {what} {numbers}", highlight=False)
@@ -194,14 +203,14 @@ def _train_together(program: Program, points: Sequence[Point], plans: tuple[Plan
 
 
 def _group(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -> Group:
-    """The runs of the points, as far as they are."""
+    """The group of the points' runs, resumed from its checkpoint if there is one."""
     runs = tuple(
         Run(x.config, stages(x.config), plans, program.process, x.folder, x.files) for x in points
     )
     whole = dataclasses.replace(runs[0], folder=program.folder)
     checkpoint = program.folder / "checkpoints" / f"{runs[0].folder.name}.safetensors"
     group = Group(whole, runs, checkpoint)
-    with contextlib.suppress(CheckpointError):  # there is none, as nothing was learned
+    with contextlib.suppress(CheckpointError):  # there is no checkpoint yet
         position = read_metadata(checkpoint)
         if position.get("runs") == group.names:
             return group.resumed(position)
@@ -209,7 +218,7 @@ def _group(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -
 
 
 def _gather(program: Program, points: Sequence[Point], sweep: Sweep) -> None:
-    """Ranks the points that are complete."""
+    """Writes and prints the ranking of all complete points."""
     results = [(point, point.result()) for point in points]
     rows = [table_row(x.index, x.settings, result) for x, result in results if result is not None]
     if not rows:

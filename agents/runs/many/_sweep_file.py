@@ -1,4 +1,4 @@
-"""The file of a sweep: which settings are tried, and the points that follow from it."""
+"""Sweep files: the settings to vary, and the points that result from them."""
 
 import dataclasses
 import itertools
@@ -23,9 +23,9 @@ class Sweep:
 
     **Arguments:**
 
-    - `points`: the settings of every point, by the names of their flags.
-    - `metric`: the entry of `result.json` that they are ranked by.
-    - `at_once`: how many of them are trained together at most.
+    - `points`: the settings that vary, for every point, by the names of their flags.
+    - `metric`: the entry of `result.json` by which the points are ranked.
+    - `at_once`: the maximum number of points that are trained together.
     """
 
     points: tuple[dict[str, Any], ...]
@@ -36,7 +36,7 @@ class Sweep:
 @final
 @dataclasses.dataclass(frozen=True)
 class _File:
-    """The entries of a file."""
+    """The entries of a sweep file, with their defaults."""
 
     method: Literal["grid", "random"] = "grid"
     metric: Literal["eval_return_mean", "best_return_mean", "eval_fraction_of_optimum"] = (
@@ -50,15 +50,19 @@ class _File:
 
 
 def read_sweep(path: Path) -> Sweep:
-    """Reads the file of a sweep (TOML).
+    """Reads a sweep file (TOML).
+
+    The table `grid` has a list of values for each setting, and all combinations are points. The
+    table `random` has a distribution for each setting, from which `num_points` points are sampled
+    with the seed `seed`. If both tables are given, each sample is combined with the whole grid.
 
     **Arguments:**
 
-    - `path`: the file. Its table `grid` has a list of values for each setting, and all
-        combinations are tried. With `method = "random"`, its table `random` has a distribution for
-        each setting, `num_points` is how many points are drawn, and `seed` the seed of the draws.
+    - `path`: the file.
 
-    **Raises:** `UsageError` with one sentence when it is missing or malformed, or has no settings.
+    **Returns:** the sweep.
+
+    **Raises:** `UsageError` when the file is missing or malformed, or varies no setting.
     """
     try:
         return _sweep(read_toml(path))
@@ -67,7 +71,10 @@ def read_sweep(path: Path) -> Sweep:
 
 
 def _sweep(table: dict[str, Any]) -> Sweep:
-    """**Raises:** `UsageError` with half a sentence, to follow the name of the file."""
+    """The sweep in the table of a file.
+
+    **Raises:** `UsageError` with a predicate, to which the name of the file is prepended.
+    """
     file = fill(_File(method="random" if "random" in table else "grid"), table, "")
     grid, random = _flat(file.grid), _flat(file.random)
     _check(file, grid, random)
@@ -84,7 +91,7 @@ def _sweep(table: dict[str, Any]) -> Sweep:
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The settings in a table by their full names: `gamma` in `[grid.ppo]` is `"ppo.gamma"`."""
+    """The settings in nested tables by full name: `gamma` in `[grid.ppo]` is `"ppo.gamma"`."""
     entries = {}
     for key, value in table.items():
         if isinstance(value, dict) and not set(value) & set(_DISTRIBUTIONS):
@@ -95,7 +102,7 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _check(file: _File, grid: dict[str, Any], random: dict[str, Any]) -> None:
-    """**Raises:** `UsageError` when entries are out of range or do not go together."""
+    """**Raises:** `UsageError` when entries are out of range or contradict one another."""
     for name, lowest in (("num_points", 1), ("seed", 0), ("at_once", 1)):
         value = getattr(file, name)
         if not lowest <= value < 2**63:
@@ -118,7 +125,7 @@ def _check(file: _File, grid: dict[str, Any], random: dict[str, Any]) -> None:
 
 
 def _draw(random: dict[str, Any], count: int, seed: int) -> list[dict[str, Any]]:
-    """Draws points. Equal files give equal points."""
+    """Samples points; the same file always gives the same points."""
     generator = np.random.default_rng(seed)
     distributions = {key: _distribution(key, table) for key, table in random.items()}
     return [
@@ -128,9 +135,9 @@ def _draw(random: dict[str, Any], count: int, seed: int) -> list[dict[str, Any]]
 
 
 def _distribution(key: str, table: Any) -> tuple[str, list[Any]]:
-    """The name of the distribution of a setting, and its values.
+    """The name of the distribution of a setting, and its parameters.
 
-    **Raises:** `UsageError` when there is no such distribution, or its values do not fit.
+    **Raises:** `UsageError` when the distribution is unknown, or its parameters are invalid.
     """
     if not isinstance(table, dict) or len(table) != 1 or next(iter(table)) not in _DISTRIBUTIONS:
         raise UsageError(
@@ -146,7 +153,7 @@ def _distribution(key: str, table: Any) -> tuple[str, list[Any]]:
 
 
 def _check_ends(key: str, name: str, values: list[Any]) -> None:
-    """**Raises:** `UsageError` when values are not a lowest and a highest number."""
+    """**Raises:** `UsageError` when the parameters are not a lower and an upper bound."""
     kinds = (int,) if name == "int_uniform" else (int, float)
     if len(values) != 2 or not all(type(x) in kinds and abs(x) < 2**62 for x in values):
         what = "whole numbers" if name == "int_uniform" else "numbers"
@@ -159,7 +166,7 @@ def _check_ends(key: str, name: str, values: list[Any]) -> None:
 
 
 def _value(generator: np.random.Generator, name: str, values: list[Any]) -> Any:
-    """Draws a value; real numbers have six digits, which a person can read and type again."""
+    """Samples a value; real numbers are rounded to six digits, so that they are easy to copy."""
     if name == "choice":
         return values[int(generator.integers(len(values)))]
     low, high = values
