@@ -1,1 +1,1 @@
-"""Settings: flags and settings files, checked before anything is built."""
+"""Settings: flags and settings files, and their checks."""

@@ -1,4 +1,4 @@
-"""The settings of a run: its command line, and what is checked before anything is built."""
+"""Parsing the command line of a run, and checking its settings before anything is built."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,18 +19,25 @@ from ._page import command_of
 E = TypeVar("E", bound=Experiment)
 
 CONFIGS = shipped("configs")
-"""The files for `--config tuned`: settings that were tuned for one kitchen each."""
+"""The folder of the files for `--config tuned`, each tuned for one kitchen."""
 _LARGEST_COUNT = 2**31 - 1
 OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience", "--max-kl")
 OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "--devices")
 OF_THE_PROCESS += ("--distributed",)
-"""The flags that may change when a run goes on: where it ends, and what is kept of it."""
+"""The flags that may change when a run is resumed: when it ends, and what it writes."""
 
 
 def parse(experiment: type[E], args: Sequence[str]) -> E:
-    """Reads the command line, and the settings file that it names.
+    """Parses a command line, on top of the settings file that it names, if any.
 
-    **Raises:** `UsageError` with one sentence for what is unknown, malformed or out of range.
+    **Arguments:**
+
+    - `experiment`: the class that a page defines.
+    - `args`: the command line.
+
+    **Returns:** the checked settings.
+
+    **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
     """
     named, run = value_after("--config", args), value_after("--resume", args)
     if run is not None:
@@ -49,7 +56,7 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
 
 
 def _tuned(experiment: type[Experiment], args: Sequence[str]) -> Path:
-    """The file with the settings that were tuned for the kitchen of a command line.
+    """The file with the tuned settings for the kitchen of a command line.
 
     **Raises:** `UsageError` when there is none.
     """
@@ -67,7 +74,7 @@ def _tuned(experiment: type[Experiment], args: Sequence[str]) -> Path:
 
 
 def _world(experiment: type[Experiment], name: str | None) -> AbstractWorldConfig:
-    """The default settings of the world of a name, or of the page's own world.
+    """The default settings of the named world, or of the page's default world.
 
     **Raises:** `UsageError` when there is no such world.
     """
@@ -76,7 +83,7 @@ def _world(experiment: type[Experiment], name: str | None) -> AbstractWorldConfi
 
 
 def changed_by_world(config: Experiment) -> str:
-    """The defaults of a run that its world replaces, as flags; without those that were changed."""
+    """The defaults that the world of a run replaces and that are in effect, as flags."""
     plain = dict(flags(type(config)(env=config.env)))
     own = dict(flags(default_settings(type(config), config.env)))
     now = dict(flags(config))
@@ -85,11 +92,11 @@ def changed_by_world(config: Experiment) -> str:
 
 
 def _check_resumed(before: Experiment, config: Experiment) -> None:
-    """Refuses settings that a run that goes on cannot change."""
+    """**Raises:** `UsageError` when a setting differs that a resumed run cannot change."""
     halved = 2 * before.candidate_steps > before.total_steps
     if before.candidates > 1 and halved and config.total_steps != before.total_steps:
         raise UsageError(
-            "--total-steps cannot change in this run, since its candidates had half of it."
+            "--total-steps cannot change in this run, since it limited the candidates' training."
         )
     for flag, value in flags(config):
         if flag not in OF_THE_PROCESS and value != dict(flags(before))[flag]:
@@ -100,9 +107,13 @@ def _check_resumed(before: Experiment, config: Experiment) -> None:
 
 
 def check(config: Experiment) -> None:
-    """Refuses numbers that are out of range, and what cannot go together.
+    """Checks the ranges of settings, and their combinations.
 
-    **Raises:** `UsageError` with one sentence that names the flag.
+    **Arguments:**
+
+    - `config`: the settings.
+
+    **Raises:** `UsageError` with a message that names the flag.
     """
     check_limits(config)
     check_installed(config.log)
@@ -111,7 +122,7 @@ def check(config: Experiment) -> None:
     with as_usage_error():
         config.check()
     _check_counts(config)
-    if config.candidates > 1 and config.resume is None:  # more devices may be given to go on
+    if config.candidates > 1 and config.resume is None:  # a resumed run may have other devices
         _check_candidates(config)
     if config.sweep_index is not None and config.sweep is None:
         raise UsageError("--sweep.index is a point of a sweep: add --sweep FILE.toml.")
@@ -119,13 +130,13 @@ def check(config: Experiment) -> None:
         _check_many(config)
     if config.distributed and config.devices not in (1, "all"):
         raise UsageError(
-            "--distributed trains on all devices of all processes: leave out --devices, or say "
-            "--devices all."
+            "--distributed trains on all devices of all processes: leave out --devices, or "
+            "give --devices all."
         )
 
 
 def _check_candidates(config: Experiment) -> None:
-    """Refuses candidates where they are not supported."""
+    """**Raises:** `UsageError` when candidates are combined with a flag that excludes them."""
     others = {
         "--curriculum": config.curriculum is not None or bool(config.stage),
         "--sweep": config.sweep is not None,
@@ -138,14 +149,14 @@ def _check_candidates(config: Experiment) -> None:
 
 
 def _check_many(config: Experiment) -> None:
-    """Refuses what is not supported where many runs are trained together."""
+    """**Raises:** `UsageError` when a flag is not supported with several seeds or a sweep."""
     flag = "--num-seeds" if config.sweep is None else "--sweep"
     if config.sweep is not None and config.num_seeds > 1:
         raise UsageError("--num-seeds cannot be given with --sweep: add a list of seeds to it.")
     if config.sweep is not None and config.overwrite:
         raise UsageError("--overwrite cannot be given with --sweep: choose another --out.")
     if config.curriculum is not None or config.stage:
-        raise UsageError(f"--curriculum cannot be given with {flag}, where runs go on together.")
+        raise UsageError(f"--curriculum cannot be given with {flag}, which has no stages.")
     if config.devices != 1:
         raise UsageError(f"--devices cannot be given with {flag}, which trains on one device.")
     if config.distributed:
@@ -159,7 +170,7 @@ def _check_many(config: Experiment) -> None:
 
 
 def _check_counts(config: Experiment) -> None:
-    """Refuses products of settings that are too large to be counted in 32 bits."""
+    """**Raises:** `UsageError` when counts of steps or updates do not fit in 32 bits."""
     steps = config.num_envs * config.ppo.rollout_length
     if steps > _LARGEST_COUNT:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""An experiment: settings, and methods that build the parts of a run from them."""
+"""`Experiment`: the settings of a run, and methods that build its parts from them."""
 
 import abc
 import dataclasses
@@ -26,72 +26,71 @@ _Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 
 @dataclasses.dataclass(frozen=True)
 class Experiment(abc.ABC):
-    """The settings of an experiment, which are its flags, and the parts that it builds from them.
+    """The settings of a run, and the methods that build its environments, networks and learner.
 
-    A page such as `experiments/ippo.py` is a subclass: it adds settings of its own as fields, and
-    methods that build the environments, the networks and the learner. `run_experiment` runs it.
+    Every field is a flag. A page such as `experiments/ippo.py` defines a subclass with further
+    fields and with these methods, and passes it to `run_experiment`.
     """
 
     algorithm: ClassVar[str]
-    """Its name, for people and for files."""
+    """The name of the algorithm, in messages and names of files."""
     in_one_program: ClassVar[tuple[str, ...]] = ()
-    """Settings that are numbers in the arrays of the training environments: runs that differ in
-    nothing else are trained by one compiled program, and each stage of a curriculum may have its
-    own."""
+    """The names of settings that are array leaves of the training environments. One compiled
+    program can train runs that differ in these, and stages of a curriculum may set them."""
 
     env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
     ppo: PPO = dataclasses.field(default_factory=PPO)
     partners: PartnerSettings = dataclasses.field(default_factory=PartnerSettings)
     seed: Seed = 0
-    """Seed of everything that is random."""
+    """Random seed of the run."""
     num_seeds: Annotated[int, Meta(ge=1, le=1024)] = 1
-    """Runs with this and the following seeds, trained at once."""
+    """Number of runs, with consecutive seeds, that are trained together."""
     candidates: Annotated[int, Meta(ge=1, le=1024)] = 1
-    """Agents that learn at first; the best one goes on."""
+    """Number of policies trained at first; only the best one continues."""
     candidate_steps: _Steps = 600_000
-    """Environment steps of each of them, at most half of the run."""
+    """Environment steps of each candidate, at most half of the run."""
     total_steps: _Steps = 4_000_000
-    """Length of training, in environment steps."""
+    """Total environment steps of training."""
     num_envs: Annotated[int, Meta(ge=1, le=2**24)] = 64
-    """Environments side by side."""
+    """Number of parallel environments."""
     devices: Annotated[int, Meta(ge=1, le=2**20)] | Literal["all"] = 1
-    """Devices that environments are spread over, or all."""
+    """Number of devices to spread environments over, or all."""
     distributed: bool = False
     """Train with all devices of several processes or hosts."""
     eval_every: _Steps = 100_000
     """Environment steps between two evaluations."""
     eval_episodes: _Episodes = 64
-    """Episodes in a periodic evaluation."""
+    """Episodes of each evaluation during training."""
     final_episodes: _Episodes = 256
-    """Episodes in the evaluation at the end."""
+    """Episodes of the final evaluation."""
     stop_at_return: float | None = None
-    """End when an evaluation reaches this mean return."""
+    """Stop when an evaluation reaches this mean return."""
     patience: Annotated[int, Meta(ge=1, le=10**9)] | None = None
-    """End when so many evaluations in a row were no better."""
+    """Stop after this many evaluations in a row without a new best return."""
     max_kl: _Positive | None = None
-    """End when a block of updates moves further, in nats."""
+    """Stop when the mean KL divergence of a block exceeds this, in nats."""
     checkpoint_every: _Steps | None = None
-    """Environment steps between two checkpoints that stay."""
+    """Environment steps between two checkpoints that are kept."""
     log: tuple[LoggerName, ...] = ()
-    """Write the log in these forms, too."""
+    """Further loggers, besides metrics.csv."""
     max_hours: _Positive | None = None
-    """Save and end after so long; --resume goes on."""
+    """Save and stop after this many hours; --resume continues."""
     profile: bool = False
-    """Write a trace of one block, for Perfetto."""
+    """Write a Perfetto trace of one block of updates."""
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml|tuned")] = None
-    """Settings file, or those that were found for the kitchen; flags replace what it says."""
+    """Settings file, or the tuned settings of the kitchen; flags override it."""
     curriculum: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
-    """File with stages, one world after another."""
+    """File with the stages of a curriculum."""
     stage: Annotated[tuple[dict[str, Any], ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
-    """The tables of the stages, in settings files."""
+    """Tables of the stages of a curriculum, in settings files."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the run; a new one in runs/ if none."""
+    """Folder of the run; by default, a new one in runs/."""
     overwrite: bool = False
-    """Replace an older run in the folder."""
+    """Replace an older run in the folder of --out."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """Folder of a run to go on with."""
+    """Folder of a run to resume."""
     sweep: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
-    """Train with every combination of settings in a file."""
+    """File of a sweep, whose points are all trained."""
     sweep_index: Annotated[
         Annotated[int, Meta(ge=0, le=10**6)] | None, tyro.conf.arg(name="sweep.index")
     ] = None
@@ -99,51 +98,65 @@ class Experiment(abc.ABC):
 
     @abc.abstractmethod
     def observe(self, world: AbstractEnv) -> AbstractEnv:
-        """The world with the observations of agents, without what only critics see."""
+        """Wraps a world so that it returns the observations of actors, without those of critics.
+
+        **Arguments:**
+
+        - `world`: as `env.build` returns it.
+        """
 
     @abc.abstractmethod
     def train_env(self) -> AbstractVectorEnv:
-        """The environments that agents learn in; they reset themselves.
+        """The training environments: `num_envs` of them, which reset themselves.
 
-        **Raises:** `ValueError` when there is no such world.
+        **Raises:** `ValueError` when the settings of the world are invalid.
         """
 
     @abc.abstractmethod
     def eval_env(
         self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
     ) -> AbstractVectorEnv:
-        """The environments of evaluations, with the reward of the game alone.
+        """The evaluation environments, whose reward is neither shaped nor normalised.
 
         **Arguments:**
 
-        - `world`: what `env.build(train=False)` gave, or another layout of it.
-        - `num_envs`: how many episodes are played at once.
+        - `world`: the world that `env.build(train=False)` returned, or the same in another layout.
+        - `num_envs`: the number of environments, each of which plays one episode at a time.
         - `totals`: the entries of `info` that are summed over each episode.
         """
 
     @abc.abstractmethod
     def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
-        """The networks of actor and critic, drawn anew, and what the critic sees."""
+        """Initialises a policy: the networks of actor and critic, and the critic's input.
+
+        **Arguments:**
+
+        - `env`: the environments, which determine the shapes of observations and actions.
+        - `key`: the source of randomness.
+        """
 
     def learner(self) -> PPO:
-        """The algorithm: PPO with the settings of the run; a page may replace parts of it."""
+        """The learner: by default, PPO with the settings of the run."""
         return self.ppo
 
     def check(self) -> None:  # noqa: B027 (most pages need none)
-        """**Raises:** `ValueError` with one sentence when its own settings cannot go together."""
+        """Checks the settings that a page adds; does nothing by default.
+
+        **Raises:** `ValueError` with one sentence when settings contradict one another.
+        """
 
 
 E = TypeVar("E", bound=Experiment)
 
 
 def default_settings(experiment: type[E], env: AbstractWorldConfig | None = None) -> E:
-    """The default settings of a run.
+    """The default settings of a run in a world.
 
     **Arguments:**
 
-    - `experiment`: what is run.
-    - `env`: the world, if not the default one of the experiment. Its `run_settings` replace the
-        experiment's defaults, where the experiment has such a setting.
+    - `experiment`: the class that a page defines.
+    - `env`: the settings of the world, by default those of the experiment's default world. Their
+        `run_settings` replace the experiment's defaults, if it has such a setting.
     """
     world: Any = experiment().env if env is None else env
     names = {field.name for field in dataclasses.fields(experiment)}

@@ -1,4 +1,4 @@
-"""Settings files (TOML): the keys are the flags, the tables their prefixes."""
+"""Settings files (TOML), whose keys are flags: `gamma` in the table `ppo` is `--ppo.gamma`."""
 
 import dataclasses
 import difflib
@@ -25,23 +25,25 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Experiment)
 TUNED = "tuned"
 _PAGE = "page"
-"""The key for the page that wrote a settings file, where it is none of eqgrid's."""
+"""The key for the name of the page that wrote a settings file, if it is not one of eqgrid's."""
 _NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
 _NOT_IN_FILE += ("sweep", "sweep_index", "distributed")
 _COMMON = {"env", "ppo", "partners", "seed", "total_steps", "num_envs", "eval_every"}
 _MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
-"""Limit for a `config.toml`, which has all settings and the stages of a curriculum."""
+"""The maximum size of a `config.toml`, which has all settings and all stages of a curriculum."""
 
 
 def load(path: Path, experiment: type[E]) -> E:
-    """Reads a settings file (TOML): the keys are the flags, the tables their prefixes.
+    """Reads a settings file (TOML).
 
     **Arguments:**
 
     - `path`: the file.
-    - `experiment`: what is run; a file that another algorithm wrote is refused.
+    - `experiment`: the class that a page defines. A file of another algorithm is refused.
 
-    **Raises:** `UsageError` when the file is missing, malformed or another algorithm's, or has an
+    **Returns:** the settings of the file, with defaults for all others.
+
+    **Raises:** `UsageError` when the file is missing, malformed or of another algorithm, or has an
     unknown key or a value of a wrong type.
     """
     own = experiment.algorithm
@@ -61,8 +63,9 @@ def load(path: Path, experiment: type[E]) -> E:
 
 
 def is_written_by_a_run(path: Path) -> bool:
-    """Whether a file is what `dump` writes: every setting of a run, and nothing else. For a page of
-    one's own, whose settings are not known, whether it has those of every experiment.
+    """Whether `dump` has written a file: it has all settings of its algorithm, and no others.
+
+    Of a custom page, whose settings are not known here, only some common ones are checked.
     """
     try:
         table = read_toml(path, _MAX_SETTINGS_BYTES)
@@ -78,7 +81,14 @@ def is_written_by_a_run(path: Path) -> bool:
 
 
 def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
-    """**Raises:** `UsageError` with half a sentence, to follow the name of the file."""
+    """Reads a TOML file of limited size.
+
+    **Arguments:**
+
+    - `path`, `max_bytes`: the file, and its maximum size.
+
+    **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file.
+    """
     try:
         return tomllib.loads(read_regular_text(path, max_bytes))
     except OSError as error:
@@ -93,7 +103,13 @@ def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
 def config_from(table: dict[str, Any], experiment: type[E]) -> E:
     """The settings in a table, as `dump` writes it.
 
-    **Raises:** `UsageError` with half a sentence for an unknown key or a value of a wrong type.
+    **Arguments:**
+
+    - `table`: the content of a settings file.
+    - `experiment`: the class that a page defines.
+
+    **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file,
+    for an unknown key or a value of a wrong type.
     """
     own = {key: value for key, value in table.items() if key not in ("algorithm", _PAGE)}
     tuned = own.get("config") == TUNED
@@ -105,9 +121,9 @@ def config_from(table: dict[str, Any], experiment: type[E]) -> E:
 
 
 def world_from(table: dict[str, Any]) -> AbstractWorldConfig:
-    """The settings of the world in such a table; the rest of it is not read.
+    """The settings of the world in the content of a settings file; the other tables are ignored.
 
-    **Raises:** as `config_from`.
+    **Raises:** `UsageError` as in `config_from`.
     """
     own = table.get("env", {})
     default = _world_in(table, Kitchen())
@@ -115,12 +131,12 @@ def world_from(table: dict[str, Any]) -> AbstractWorldConfig:
 
 
 def page_of(table: Mapping[str, Any]) -> str | None:
-    """The name of the page that wrote such a table, where it is none of eqgrid's."""
+    """The name of the page that wrote a settings file; `None` for the pages of eqgrid."""
     return table.get(_PAGE)
 
 
 def _world_in(table: dict[str, Any], default: AbstractWorldConfig) -> AbstractWorldConfig:
-    """The default settings of the world that a table names; `default` where it names none."""
+    """The default settings of the world that a table names, or `default` if it names none."""
     env = table.get("env")
     name = env.get("name", default.name) if isinstance(env, dict) else default.name
     if name == default.name:
@@ -134,20 +150,21 @@ def _world_in(table: dict[str, Any], default: AbstractWorldConfig) -> AbstractWo
 
 
 def _wrong(key: str, value: object, what: str) -> UsageError:
-    """Half a sentence for a value that a key of a settings file cannot have."""
+    """The error for an invalid value in a settings file, as a predicate without a subject."""
     return UsageError(f"has {reprlib.repr(value)} for {key!r}, which must be {what}.")
 
 
 def fill(default: T, table: dict[str, Any], prefix: str) -> T:
-    """Puts the entries of a table in the place of fields.
+    """Replaces fields of a dataclass by the entries of a table.
 
     **Arguments:**
 
-    - `default`: a dataclass.
+    - `default`: the dataclass.
     - `table`: values by the names of fields; a table for a field that is a dataclass.
-    - `prefix`: the name of the table in the file, followed by a dot.
+    - `prefix`: the name of the table in the file followed by a dot, or empty for the whole file.
 
-    **Raises:** `UsageError` with half a sentence for an unknown key or a value of a wrong type.
+    **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file,
+    for an unknown key or a value of a wrong type.
     """
     config: Any = default
     hints = typing.get_type_hints(type(config))
@@ -174,7 +191,7 @@ def fill(default: T, table: dict[str, Any], prefix: str) -> T:
 
 
 def _type_name(hint: Any) -> str:
-    """A type in words; `None` is left out, since TOML has no word for it."""
+    """The name of a type in an error message, without `None`, which TOML does not have."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return "one of " * (len(args) > 1) + ", ".join(map(repr, args))
@@ -195,16 +212,17 @@ _TYPE_NAMES: dict[Any, str] = {
 
 
 def _in_toml(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The fields of a dataclass that a file can hold: all but `None` and functions."""
+    """The fields of a dataclass that TOML can represent: all but `None` and functions."""
     return {name: value for name, value in fields if value is not None and not callable(value)}
 
 
 def dump(config: Experiment) -> str:
-    """The text of a settings file with every setting in it, which `load` reads back.
+    """The text of a settings file with all settings, which `load` reads back.
 
-    TOML has no word for "none", so what is none is left out.
+    Settings that are `None` are left out, since TOML cannot represent it, and so are those of one
+    process, such as `--out` and `--resume`.
 
-    **Raises:** `UsageError` when `load` would refuse that file.
+    **Raises:** `UsageError` when `load` would refuse the file.
     """
     table = dataclasses.asdict(config, dict_factory=_in_toml)
     for name in _NOT_IN_FILE:

@@ -1,4 +1,4 @@
-"""Command lines: flags from the fields of a dataclass, and errors of one sentence."""
+"""Parsing flags with tyro into a dataclass, with errors of one sentence."""
 
 import contextlib
 import io
@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 def value_after(flag: str, args: Sequence[str]) -> str | None:
-    """The value of a flag on a command line, if there is one."""
-    found = None  # as with every flag, the last one counts
+    """The value of a flag on a command line, or `None` if the flag is not given."""
+    found = None  # the last occurrence counts, as with all flags
     for i, arg in enumerate(args):
         if arg == flag and i + 1 < len(args):
             found = args[i + 1]
@@ -37,7 +37,7 @@ _FLAG_TYPES = tyro.constructors.ConstructorRegistry()
 def _hyperparameter(
     info: tyro.constructors.PrimitiveTypeInfo,
 ) -> tyro.constructors.PrimitiveConstructorSpec | None:
-    """A setting of `PPO` that may be an array is a number on the command line."""
+    """Reads a setting of `PPO` that may be an array in Python as a number."""
     if info.type != Hyperparameter:
         return None
     return tyro.constructors.PrimitiveConstructorSpec(
@@ -50,9 +50,18 @@ def _hyperparameter(
 
 
 def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
-    """`tyro.cli`, whose box with an error becomes one sentence.
+    """Parses a command line with `tyro.cli`, whose error box becomes one sentence.
 
-    **Raises:** `UsageError`.
+    **Arguments:**
+
+    - `default`: a dataclass with the defaults of all flags.
+    - `args`: the command line.
+    - `prog`: the command, for `--help`.
+    - `description`: the description of the command, for `--help`.
+
+    **Returns:** a dataclass of the same type. Ranges are not checked: see `check_limits`.
+
+    **Raises:** `UsageError` when the command line is invalid.
     """
     _check_paths(type(default), args)
     said = io.StringIO()
@@ -74,8 +83,9 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
 
 
 def _check_paths(kind: type, args: Sequence[str]) -> None:
-    """Refuses paths without a letter, such as a variable of a shell that is not set: they would
-    mean the current folder.
+    """Refuses empty paths, as from an unset shell variable, which would mean the current folder.
+
+    **Raises:** `UsageError` when the path of a flag is empty.
     """
     for name, hint in typing.get_type_hints(kind).items():
         flag = "--" + name.replace("_", "-")
@@ -86,7 +96,7 @@ def _check_paths(kind: type, args: Sequence[str]) -> None:
 def _must_be(found: re.Match[str]) -> str:
     """The sentence for a flag with values of several types, such as `{None}|FLOAT`."""
     flag, kinds, value = found.groups()
-    kinds = sorted(kinds.split("|"), key=lambda kind: kind == "{None}")  # it comes last
+    kinds = sorted(kinds.split("|"), key=lambda kind: kind == "{None}")  # None comes last
     words = [_KINDS.get(kind, kind.strip("{}")) for kind in kinds]
     return f"{flag} must be {' or '.join(words)}, but is {value}"
 
@@ -101,11 +111,11 @@ _PLAIN_WORDS: tuple[tuple[str, Any], ...] = (
     (r"invalid choice (.*) for argument '(\S+)'.*\((.*)\)", r"\2 must be one of \3, but is \1"),
     (r"Missing value for argument '(\S+)'.*", r"\1 needs a value"),
 )
-"""Messages of Python and tyro, and plain sentences in their place."""
+"""Patterns of messages of Python and tyro, and their replacements."""
 
 
 def _one_sentence(box: str) -> str:
-    # The box is drawn with lines or, where a terminal has ASCII alone, with dashes and bars.
+    # The box is drawn with box characters or, on an ASCII terminal, with dashes and bars.
     lines = [line.strip(" │╭╮╰╯|+") for line in box.splitlines()]
     parts = re.split(r" ?[─-]{5,} ?", " ".join(line for line in lines[1:] if line))
     parts = [part for part in parts if part]
@@ -121,15 +131,17 @@ def _one_sentence(box: str) -> str:
 
 
 def read_flags(default: T, args: Sequence[str], page: str) -> T:
-    """Reads the flags of a page whose settings are a dataclass.
+    """Parses the command line of a page, and checks the ranges of its settings.
 
     **Arguments:**
 
-    - `default`: the settings that no flag changes; the docstring of their class describes the page.
+    - `default`: a dataclass with the defaults; the docstring of its class describes the page.
     - `args`: the command line.
     - `page`: the path of the page, such as `experiments/report.py`.
 
-    **Raises:** `UsageError` with one sentence for what is unknown, malformed or out of range.
+    **Returns:** a dataclass of the same type.
+
+    **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
     """
     config = cli(default, args, f"python {page}", type(default).__doc__ or "")
     check_limits(config)

@@ -1,4 +1,4 @@
-"""Ranges of settings, in the annotations of their fields: `Annotated[int, Meta(ge=1, le=1024)]`."""
+"""Ranges of settings, from annotations of fields such as `Annotated[int, Meta(ge=1, le=1024)]`."""
 
 import dataclasses
 import operator
@@ -14,16 +14,21 @@ from agents.runs.display._errors import UsageError
 LARGEST_SEED = 2**32 - 1
 """The largest seed of a JAX key."""
 Seed: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST_SEED)]
-_SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of 32 bits
+_SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of normal 32-bit floats
 _DEFAULTS = {int: Meta(ge=-(2**31), le=2**31 - 1), float: Meta()}
-"""The ranges of fields without one."""
+"""The ranges of fields that have no annotated range."""
 _WORDS = {"gt": "above", "ge": "at least", "le": "at most"}
 
 
 def check_limits(config: Any, prefix: str = "--") -> None:
-    """Refuses numbers that are out of range, and empty lists that need an entry.
+    """Checks the ranges of all settings, and that lists with a minimum length are not empty.
 
-    **Raises:** `UsageError` with one sentence that names the flag.
+    **Arguments:**
+
+    - `config`: a dataclass, which may have dataclasses as fields.
+    - `prefix`: what precedes the names of fields in the names of flags.
+
+    **Raises:** `UsageError` with a message that names the flag.
     """
     for flag, value, hint in _settings(config, prefix):
         ranges = list(_ranges(hint))
@@ -51,12 +56,12 @@ def _check_range(flag: str, value: float, limits: Meta) -> None:
 
 
 def flags(config: Any) -> Iterator[tuple[str, Any]]:
-    """Every setting, by the name of its flag."""
+    """The flag and the value of every setting in a dataclass, including nested ones."""
     return ((flag, value) for flag, value, _ in _settings(config))
 
 
 def _ranges(hint: Any) -> Iterator[Meta]:
-    """The ranges in the annotation of a field, or in that of its entries."""
+    """The ranges in an annotation, at any depth."""
     for part in typing.get_args(hint):
         if isinstance(part, Meta):
             yield part

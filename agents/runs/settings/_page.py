@@ -1,4 +1,4 @@
-"""Pages: files such as `experiments/ippo.py`, each of which defines one experiment."""
+"""Pages: Python files such as `experiments/ippo.py`, each of which defines one `Experiment`."""
 
 import functools
 import hashlib
@@ -20,19 +20,29 @@ SHIPPED = ("ippo", "mappo", "body")
 
 @functools.cache
 def page(algorithm: str) -> type[Experiment]:
-    """The experiment of a page that comes with eqgrid.
+    """Loads a page that comes with eqgrid.
 
     **Arguments:**
 
     - `algorithm`: one of `SHIPPED`.
+
+    **Returns:** its subclass of `Experiment`.
     """
     return _experiment_in(shipped(f"{algorithm}.py"))
 
 
 def load_page(path: Path) -> type[Experiment]:
-    """The experiment of a page of one's own. Its code is run, so a file must never name it.
+    """Loads a custom page.
 
-    **Raises:** `UsageError` when there is no such file, or it does not define one experiment.
+    This executes its code, so the path must come from the user, never from a file.
+
+    **Arguments:**
+
+    - `path`: the Python file.
+
+    **Returns:** its subclass of `Experiment`.
+
+    **Raises:** `UsageError` when it is not a Python file, or does not define exactly one subclass.
     """
     if path.suffix != ".py" or not path.is_file():
         raise UsageError(f"--page {str(path)!r} is no Python file.")
@@ -45,7 +55,7 @@ def _experiment_in(path: Path) -> type[Experiment]:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where dataclasses look for the names in annotations
+    sys.modules[name] = module  # dataclasses resolve annotations there
     spec.loader.exec_module(module)
     found = [
         kind
@@ -61,13 +71,14 @@ def _experiment_in(path: Path) -> type[Experiment]:
 
 
 def file_of(experiment: type[Experiment]) -> Path:
-    """The page that defines an experiment."""
+    """The path of the page that defines an experiment."""
     return Path(inspect.getfile(experiment))
 
 
 def is_shipped(experiment: type[Experiment]) -> bool:
-    """Whether its page is one of eqgrid's or an exact copy, so that its parts can be built again
-    without the page.
+    """Whether the page of an experiment is one of eqgrid's or an exact copy.
+
+    The parts of such a run can be built again without the page.
     """
     if experiment.algorithm not in SHIPPED:
         return False
@@ -76,7 +87,7 @@ def is_shipped(experiment: type[Experiment]) -> bool:
 
 
 def command_of(experiment: type[Experiment]) -> str:
-    """The command that runs its page."""
+    """The command that runs the page of an experiment, such as `eqgrid-ippo`."""
     path = file_of(experiment)
     if path.parent.name == "pages" and is_shipped(experiment):
         return f"eqgrid-{experiment.algorithm}"

@@ -1,4 +1,4 @@
-"""Partners that agents learn with: their settings, as flags, and their policies."""
+"""Training partners: their settings, as flags, and loading their policies."""
 
 import dataclasses
 from pathlib import Path
@@ -13,19 +13,19 @@ from eqgrid import AbstractEnv, OneOf, WithPartner
 
 @dataclasses.dataclass(frozen=True)
 class PartnerSettings:
-    """Partners that act for one of the agents in a share of the training episodes."""
+    """The settings of partners that replace one agent in a share of the training episodes."""
 
     share: Share = 0.0
-    """Share of training episodes in which a partner acts for one of the agents."""
+    """Share of training episodes in which a partner replaces one agent."""
     policies: tuple[str, ...] = ()
-    """Runs, with all their checkpoints, or policy files; the agents themselves if none."""
+    """Policy files, or runs with all their checkpoints; the agents themselves if none."""
     least_noise: Share = 0.0
-    """Smallest share of a partner's actions that are random."""
+    """Smallest probability of a random action of a partner."""
     most_noise: Share = 0.0
-    """Largest share; every episode draws one between the two."""
+    """Largest such probability; every episode samples one in this range."""
 
     def check(self) -> None:
-        """**Raises:** `UsageError` for settings that contradict one another, or that do nothing."""
+        """**Raises:** `UsageError` for settings that contradict one another or have no effect."""
         if self.least_noise > self.most_noise:
             raise UsageError(
                 f"--partners.least-noise {self.least_noise:g} is more than --partners.most-noise "
@@ -40,14 +40,14 @@ class PartnerSettings:
             )
 
     def around(self, world: AbstractEnv) -> AbstractEnv:
-        """A world in which these partners take part.
+        """Wraps a world in `WithPartner`, unless the share is 0.
 
         **Arguments:**
 
-        - `world`: with the observations of the agents, before any `NormalizeObservation`.
+        - `world`: one environment with the observations of the agents, before they are normalised.
 
-        **Raises:** `UsageError` when a policy does not fit into it, and `CheckpointError` when one
-        cannot be read.
+        **Raises:** `UsageError` when the world has only one agent or a policy does not fit into it,
+        and `CheckpointError` when a policy cannot be read.
         """
         if self.share == 0:
             return world
@@ -62,10 +62,11 @@ class PartnerSettings:
         )
 
     def found(self) -> "PartnerSettings":
-        """The same settings with the file of every policy in place of folders, so that a run that
-        goes on has the same partners.
+        """The same settings with folders replaced by the absolute paths of their policy files.
 
-        **Raises:** `CheckpointError` when there is none in a folder.
+        A resumed run thus has the same partners.
+
+        **Raises:** `CheckpointError` when a folder has no policy.
         """
         files = [path for name in self.policies for path in _files_of(Path(name))]
         return dataclasses.replace(self, policies=tuple(str(path.resolve()) for path in files))
@@ -81,7 +82,7 @@ class PartnerSettings:
 
 @dataclasses.dataclass(frozen=True)
 class GivenPartners(PartnerSettings):
-    """Partners from Python, one of whom takes part in every episode."""
+    """Partners that are given as Python objects, one of which acts in every episode."""
 
     given: OneOf | None = None
 
@@ -90,8 +91,9 @@ class GivenPartners(PartnerSettings):
 
 
 def _files_of(path: Path) -> list[Path]:
-    """A policy file alone, or all checkpoints of a run, or of each of its seeds; one of those after
-    equally many steps, such as the best and the last one.
+    """The policy files at a path: the file itself, or all checkpoints of a run or of its seeds.
+
+    Of checkpoints after the same number of steps, such as the best and the last, only one is used.
     """
     if not path.is_dir():
         return [find_policy(path)]
