@@ -1,1 +1,1 @@
-"""One run, from its first environment step to its result."""
+"""Single runs: building, training, evaluation and results."""

@@ -1,4 +1,4 @@
-"""What training begins with: fresh policies in fresh environments, of one run or of many in one."""
+"""Initial training states, of one run or of several runs that are trained together."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -19,7 +19,12 @@ _T = TypeVar("_T")
 
 
 def start(run: Run, key: PRNGKeyArray) -> TrainState:
-    """Draws a policy and enters the environments of the run's stage.
+    """The initial training state of a run: a new policy, in the environments of the run's stage.
+
+    **Arguments:**
+
+    - `run`: the run.
+    - `key`: the source of randomness.
 
     **Raises:** `OutOfMemory`.
     """
@@ -27,9 +32,14 @@ def start(run: Run, key: PRNGKeyArray) -> TrainState:
 
 
 def run_once(function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-    """Calls a function in a program that runs once, so what counts is that it compiles fast.
+    """Compiles and calls a function that is called only once, with few compiler optimisations.
 
-    **Raises:** `OutOfMemory` when it needs more memory than there is.
+    **Arguments:**
+
+    - `function`: the function.
+    - `args`, `kwargs`: its arguments.
+
+    **Raises:** `OutOfMemory` when the program needs more memory than there is.
     """
     program: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
         function, compiler_options={"xla_backend_optimization_level": "0"}
@@ -40,17 +50,17 @@ def run_once(function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
 
 
 def shapes(run: Run) -> TrainState:
-    """The shapes and dtypes of that state, for `restore`."""
+    """The shapes and dtypes of a run's training state, for `restore`."""
     return eqx.filter_eval_shape(draw(run.config), run.plan.train_env, jax.random.key(0))
 
 
 def start_together(runs: Sequence[Run], keys: Shaped[PRNGKeyArray, " runs"]) -> TrainState:
-    """The same for runs that share a plan: the states of all of them in one.
+    """Initial training states for runs that share a plan, stacked with a leading axis.
 
     **Arguments:**
 
-    - `runs`: at least one.
-    - `keys`: one for each state that is made, of which there may be more.
+    - `runs`: at least one run; the settings of the first are used.
+    - `keys`: one key for each state; there may be more states than runs.
 
     **Raises:** `OutOfMemory`.
     """
@@ -58,7 +68,13 @@ def start_together(runs: Sequence[Run], keys: Shaped[PRNGKeyArray, " runs"]) -> 
 
 
 def shapes_together(runs: Sequence[Run], number: int) -> TrainState:
-    """The shapes of so many states in one, for `restore`."""
+    """The shapes and dtypes of stacked training states, for `restore`.
+
+    **Arguments:**
+
+    - `runs`: as in `start_together`.
+    - `number`: the number of states.
+    """
     keys = jax.random.split(jax.random.key(0), number)
     return eqx.filter_eval_shape(_init_all(runs), runs[0].plan.train_env, keys)
 
@@ -68,7 +84,12 @@ def _init_all(runs: Sequence[Run]) -> Callable[..., TrainState]:
 
 
 def draw(config: Experiment) -> Callable[[AbstractVectorEnv, PRNGKeyArray], TrainState]:
-    """What draws the policy of a page, and enters environments with it."""
+    """The function from environments and a key to an initial training state.
+
+    **Arguments:**
+
+    - `config`: the settings of the run, which build the policy and the learner.
+    """
     ppo = config.learner().with_arrays()
 
     def init(env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
@@ -81,15 +102,15 @@ def draw(config: Experiment) -> Callable[[AbstractVectorEnv, PRNGKeyArray], Trai
 def stack_envs(
     env: AbstractVectorEnv, configs: Sequence[Experiment]
 ) -> tuple[AbstractVectorEnv, PyTree[int | None]]:
-    """The environments of many runs whose settings differ in numbers alone.
+    """Stacks the training environments of runs that differ only in array leaves.
 
     **Arguments:**
 
-    - `env`: the environments of the first of them.
-    - `configs`: the settings of each.
+    - `env`: the environments of the first run.
+    - `configs`: the settings of each run.
 
-    **Returns:** the environments of all of them in one, and which arrays have an axis of the runs,
-    for `train`.
+    **Returns:** environments in which the leaves that differ have a leading axis of runs, and the
+    `env_axes` for `train`: 0 for these leaves and `None` for all others.
     """
     if all(_numbers(config) == _numbers(configs[0]) for config in configs):
         return env, None
@@ -106,11 +127,11 @@ def stack_envs(
 
 
 def _numbers(config: Experiment) -> tuple[Any, ...]:
-    """What the training environments of runs in one program may differ in."""
+    """The settings in which the training environments of one compiled program may differ."""
     return (config.ppo.gamma, *(getattr(config, name) for name in config.in_one_program))
 
 
 def stack_learners(configs: Sequence[Experiment]) -> PPO:
-    """The learners of many runs in one, with a vector for each real number."""
+    """Stacks the learners of several runs: real-valued settings have a leading axis of runs."""
     ppos = [config.learner().with_arrays() for config in configs]
     return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *ppos)

@@ -1,4 +1,4 @@
-"""The end of a run: evaluations, numbers, pictures and the last checkpoint."""
+"""The end of a run: final evaluations, results, plots and the last checkpoint."""
 
 import dataclasses
 import functools
@@ -44,10 +44,19 @@ from ._run import STOP_CODES, Run
 @final
 @dataclasses.dataclass(frozen=True)
 class Conclusion:
-    """The end of a run. The last state is written first, then the numbers, then the pictures. A
-    file that cannot be written does not stop the others.
+    """Evaluates a run after training, and writes its results.
 
-    A signal that arrives now skips the evaluations and the pictures that are still to come.
+    The last checkpoint is written first, then the results, then the plots. If one file cannot be
+    written, the others still are. After a signal, the remaining evaluations, plots and films are
+    skipped.
+
+    **Arguments:**
+
+    - `run`: the run.
+    - `progress`: its progress, with the last state.
+    - `evaluator`: its evaluator, with at least one evaluation.
+    - `failures`: collects the files that cannot be written.
+    - `film`: whether to write a film, if the world can be drawn.
     """
 
     run: Run
@@ -57,16 +66,16 @@ class Conclusion:
     film: bool = True
 
     def conclude(self) -> dict[str, Any]:
-        """Writes all of it.
+        """Evaluates the run, and writes its results.
 
-        **Returns:** what is in `result.json`.
+        **Returns:** the content of `result.json`.
         """
         folder, state = self.run.folder, self.progress.state
         last = {"update": self.progress.updates, **self.evaluator.rows[-1]}
         last |= self.run.describe(state)
         self._save("last", state, last)
         settings = folder / "config.toml"
-        if not os.path.exists(settings):  # somebody removed it
+        if not os.path.exists(settings):  # it was removed during training
             with self.failures.writing(settings):
                 write_whole(settings, dump(self.run.settings).encode())
         result = self._result()
@@ -81,10 +90,9 @@ class Conclusion:
         return result
 
     def _save_policy(self, which: str, metadata: dict[str, Any]) -> None:
-        """Writes the policy of the last state or of the best checkpoint into a file of its own, the
-        one that a person will use.
+        """Writes `policy.safetensors`, with the policy of the last state or of the best checkpoint.
 
-        **Raises:** `CheckpointError` when the checkpoint cannot be read, or the policy written.
+        **Raises:** `CheckpointError` when the checkpoint cannot be read or the policy not written.
         """
         run, state = self.run, self.progress.state
         if which == "best":
@@ -130,8 +138,8 @@ class Conclusion:
         }
 
     def _best(self) -> dict[str, Any]:
-        """The best checkpoint, read back and evaluated again: that it was the best of many
-        evaluations was partly luck.
+        """The results of the best checkpoint, which is evaluated again: the maximum of many noisy
+        evaluations is biased upwards.
         """
         path = self.run.folder / "checkpoints" / "best.safetensors"
         best = {"best_return_mean": None, "best_return_std": None, "best_env_steps": None}
@@ -150,9 +158,9 @@ class Conclusion:
         return best
 
     def _play(self, state: TrainState, number: int) -> np.ndarray | None:
-        """The returns of the final episodes, or `None` when there is no time for them."""
+        """The returns of the final episodes; `None` if a signal arrived before the first batch."""
         config, process = self.run.config, self.run.process
-        number += self.progress.num_updates  # no evaluation before had it
+        number += self.progress.num_updates  # a number that no earlier evaluation has used
         repeats = math.ceil(config.final_episodes / config.eval_episodes)
         batches = self.evaluator.play(state, number, repeats)
         returns = []
@@ -161,7 +169,7 @@ class Conclusion:
         return np.concatenate(returns) if returns else None
 
     def _returns_in(self, worlds: Mapping[str, RandomLayouts]) -> dict[str, float]:
-        """The mean returns in other worlds, by name."""
+        """The mean return of the final policy in each of several worlds, by name."""
         means = {}
         for name, world in worlds.items():
             if self.run.process.interrupted_again:
@@ -183,7 +191,12 @@ class Conclusion:
             self.draw_film(self.run.folder / FILM_FILE)
 
     def draw_film(self, path: Path) -> None:
-        """Writes a film of an episode of the last policy."""
+        """Writes a film of one episode of the last policy, as a GIF.
+
+        **Arguments:**
+
+        - `path`: the file.
+        """
         config, state, world = self.run.config, self.progress.state, self.run.plan.world
         env = frozen(config.eval_env(world, 1), state.runner.env_state)
         draw = functools.partial(config.env.draw, world)
@@ -198,14 +211,14 @@ class Conclusion:
 
 
 def finish(run: Run, stopped: str | None, console: Console, failures: Failures) -> int:
-    """Prints how to go on with a run that was stopped, and what could not be written.
+    """Prints how to resume a run that was stopped, and the files that could not be written.
 
     **Arguments:**
 
     - `run`: the run.
-    - `stopped`: why it was stopped, if it was.
-    - `console`: where the command that goes on with it is printed.
-    - `failures`: what could not be written.
+    - `stopped`: the reason for which it was stopped, if any.
+    - `console`: where the command that resumes it is printed.
+    - `failures`: the files that could not be written.
 
     **Returns:** the exit code.
     """

@@ -1,4 +1,4 @@
-"""Stages: a run in one world after another, each until a gate is passed or its steps are spent."""
+"""Curricula: stages of a run, each of which ends at a gate or after a number of steps."""
 
 import dataclasses
 import math
@@ -20,14 +20,14 @@ from ._evaluator import Evaluator
 @final
 @dataclasses.dataclass(frozen=True)
 class Gate:
-    """What has to be reached before the next stage begins.
+    """The condition that ends a stage: a bound on a metric of evaluations.
 
     **Arguments:**
 
-    - `metric`: what is measured in whole evaluated episodes; a column of `metrics.csv` whose name
-        begins with `eval_` or `event_`.
-    - `at_least`, `at_most`: its bound; one of them is given.
-    - `evaluations`: how many evaluations in a row have to keep to it.
+    - `metric`: a metric of whole evaluated episodes: a column of `metrics.csv` whose name begins
+        with `eval_` or `event_`.
+    - `at_least`, `at_most`: the bound; exactly one of them is given.
+    - `evaluations`: the number of consecutive evaluations that must meet the bound.
     """
 
     metric: str = ""
@@ -42,7 +42,7 @@ class Gate:
         return f"{self.metric} is {bound}{times}"
 
     def check(self, known: Sequence[str]) -> None:
-        """**Raises:** `UsageError` when nothing of that name is measured."""
+        """**Raises:** `UsageError` when the metric is not one of the `known` ones."""
         if self.metric not in known:
             raise UsageError(
                 f"its gate asks for {self.metric!r}{did_you_mean(self.metric, known)} Measured are "
@@ -50,7 +50,7 @@ class Gate:
             )
 
     def holds(self, measured: Mapping[str, float | int]) -> bool:
-        """Whether one evaluation keeps to the bound; what is not a number does not."""
+        """Whether the row of an evaluation meets the bound; NaN does not."""
         low = -math.inf if self.at_least is None else self.at_least
         high = math.inf if self.at_most is None else self.at_most
         return low <= measured[self.metric] <= high
@@ -59,15 +59,15 @@ class Gate:
 @final
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """A part of a run, with settings of its own.
+    """One stage of a run.
 
     **Arguments:**
 
-    - `name`: for people.
-    - `config`: the settings of the run, with those of the stage in their place.
-    - `gate`: what ends it.
-    - `steps`: environment steps after which it ends in any case.
-    - `keep`: which parts of the state are kept from the stage before.
+    - `name`: its name, in messages and in `result.json`.
+    - `config`: the settings of the run, replaced by those of the stage.
+    - `gate`: the condition that ends it, if any.
+    - `steps`: the maximum number of its environment steps, if limited.
+    - `keep`: the parts of the training state that are kept from the previous stage.
     """
 
     name: str
@@ -78,19 +78,19 @@ class Stage:
 
     @property
     def end(self) -> str:
-        """When it ends, in words."""
+        """The description of when it ends, for messages."""
         ends = [] if self.gate is None else [f"until {self.gate}"]
         if self.steps is not None:
             ends.append(f"{'at most' if ends else 'for'} {self.steps:,} steps")
         return ", ".join(ends) or "to the end of the run"
 
     def ended(self, measured: Mapping[str, float | int]) -> str | None:
-        """Why it is over, in words, or `None` when it goes on.
+        """The reason for which the stage has ended, or `None` while it has not.
 
         **Arguments:**
 
-        - `measured`: the row of the last evaluation; without `gate_passes` and `stage_steps` before
-            the first one of the stage.
+        - `measured`: the row of the last evaluation. Before the first one of the stage, it has no
+            `gate_passes` and `stage_steps`.
         """
         if self.gate is not None and measured.get("gate_passes", 0) >= self.gate.evaluations:
             return "its gate is passed"
@@ -102,7 +102,7 @@ class Stage:
 
 @final
 class StageEvaluator:
-    """Evaluations in a run with a curriculum: the rows also have the stage and its steps."""
+    """An `Evaluator` for a curriculum, which adds the stage and its progress to each row."""
 
     def __init__(
         self, evaluator: Evaluator, stage: Stage, number: int, begin: int, gate_passes: int = 0
@@ -110,9 +110,9 @@ class StageEvaluator:
         """**Arguments:**
 
         - `evaluator`: plays the episodes.
-        - `stage`, `number`: the stage, and which one it is, from 1.
-        - `begin`: how many environment steps there were before it.
-        - `gate_passes`: how many evaluations in a row have kept to the bound of its gate so far.
+        - `stage`, `number`: the stage, and its number from 1.
+        - `begin`: the number of environment steps before the stage.
+        - `gate_passes`: the number of consecutive evaluations that have met its gate so far.
         """
         self.evaluator, self.stage, self.number = evaluator, stage, number
         self.begin, self.gate_passes = begin, gate_passes
@@ -129,7 +129,7 @@ class StageEvaluator:
 
 @final
 class EndOfStage:
-    """A hook that ends a stage."""
+    """A hook that stops training at the end of a stage."""
 
     def __init__(self, stage: Stage):
         self.stage = stage
@@ -141,7 +141,7 @@ class EndOfStage:
 
 @dataclasses.dataclass(frozen=True)
 class _Table:
-    """A `[[stage]]` of a file."""
+    """The entries of a table `[[stage]]` in a file."""
 
     name: str = ""
     env: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -154,13 +154,13 @@ class _Table:
 
 
 _FIXED = {"env": ("name", "normalize_observation"), "ppo": ("rollout_length", "normalize_values")}
-"""What all stages of a run share."""
+"""The settings that are the same in all stages of a run."""
 
 
 def with_curriculum(config: Experiment) -> Experiment:
-    """The settings with the stages of the file that `--curriculum` names.
+    """Reads the stages from the file of `--curriculum` into the settings.
 
-    **Raises:** `UsageError` when it cannot be read, or has no stages.
+    **Raises:** `UsageError` when the file cannot be read or has no stages.
     """
     if config.curriculum is None:
         return config
@@ -178,9 +178,9 @@ def with_curriculum(config: Experiment) -> Experiment:
 
 
 def stages(config: Experiment) -> tuple[Stage, ...]:
-    """The stages of a run; a single one where it has no curriculum.
+    """The stages of a run; a single one if it has no curriculum.
 
-    **Raises:** `UsageError` when a stage has an unknown setting, one that cannot change, or no end.
+    **Raises:** `UsageError` when a stage has an unknown or fixed setting, or no end.
     """
     plain = dataclasses.replace(config, stage=())
     if not config.stage:
@@ -206,7 +206,7 @@ def _stage(config: Experiment, entries: dict[str, Any], number: int, *, last: bo
         raise UsageError(f"steps must be at least 1, but is {table.steps}.")
     if not last and gate is None and table.steps is None:
         raise UsageError("it has no end: give it a gate, or steps.")
-    # A schedule of its own begins with the stage.
+    # If the stage sets the shaped reward, its schedule starts with the stage.
     own = {"shaping"} if {*config.in_one_program} & entries.keys() else set()
     keep: tuple[Part, ...] = tuple(part for part in PARTS if part not in {*table.reset, *own})
     return Stage(table.name or str(number), config, gate, table.steps, keep)
@@ -227,12 +227,12 @@ def _gate(table: _Table) -> Gate:
 def summary(
     stages: Sequence[Stage], rows: Sequence[Mapping[str, float | int]]
 ) -> list[dict[str, Any]]:
-    """The result of each stage that was begun, for `result.json`; nothing without a curriculum.
+    """The result of each stage that has begun, for `result.json`; empty without a curriculum.
 
     **Arguments:**
 
-    - `stages`: those of the run.
-    - `rows`: the results of its evaluations.
+    - `stages`: the stages of the run.
+    - `rows`: the rows of its evaluations.
     """
     last = {int(row["stage"]) - 1: row for row in rows if "stage" in row}
     return [

@@ -1,4 +1,4 @@
-"""The display of a run in training: a bar in a terminal, lines in a file."""
+"""The progress display of a run: a bar in a terminal, lines elsewhere."""
 
 import dataclasses
 import sys
@@ -16,26 +16,27 @@ from ._hooks import speed
 
 
 class Display(Protocol):
-    """Shows the progress of a run."""
+    """The interface of progress displays, which are hooks of `train`."""
 
     def start(self, total_steps: int) -> None: ...
     def __call__(self, progress: TrainProgress) -> None: ...
     def stop(self) -> None:
-        """Removes what only makes sense while agents learn; nothing unless there is such."""
+        """Ends the display; does nothing by default."""
 
 
 def open_console() -> Console:
-    """The console for standard output. Lines are wrapped in terminals only."""
+    """The console for standard output, 200 characters wide where that is not a terminal."""
     return Console(width=None if sys.stdout.isatty() else 200, emoji=False)
 
 
 def print_preparations(console: Console, config: Experiment, programs: str) -> None:
-    """Prints the settings file and the defaults of the world that a run uses, remarks about the
-    world, and where compiled programs are kept.
+    """Prints the settings file and the world's defaults that a run uses, and further remarks.
 
     **Arguments:**
 
-    - `programs`: the sentence of `keep_compiled_programs`.
+    - `console`: the console.
+    - `config`: the settings of the run.
+    - `programs`: the message of `keep_compiled_programs`.
     """
     if config.config is not None:
         console.print(f"settings: {escape(str(config.config))}", highlight=False)
@@ -47,7 +48,7 @@ def print_preparations(console: Console, config: Experiment, programs: str) -> N
 
 
 def open_display(console: Console) -> Display:
-    """A bar in a terminal, lines elsewhere."""
+    """A `LiveBar` in a terminal, and a `LogDisplay` elsewhere."""
     live = console.is_terminal and not console.is_dumb_terminal
     return (LiveBar if live else LogDisplay)(console)
 
@@ -65,7 +66,7 @@ class LiveBar(Display):
             TextColumn("left"),
             TimeRemainingColumn(compact=True),
             console=console,
-            redirect_stderr=False,  # it may go elsewhere than the bar
+            redirect_stderr=False,  # standard error may go elsewhere than the bar
         )
 
     def start(self, total_steps: int) -> None:
@@ -87,9 +88,14 @@ class LiveBar(Display):
 
 @final
 class LogDisplay(Display):
-    """A line every so often, for a file or a pipe."""
+    """Prints a line at regular intervals of progress, for a file or a pipe."""
 
     def __init__(self, console: Console, every: float = 0.05):
+        """**Arguments:**
+
+        - `console`: the console.
+        - `every`: the share of training between two lines.
+        """
         self.console, self.every = console, every
         self.next = 0.0
 
@@ -111,14 +117,14 @@ class LogDisplay(Display):
 
 @final
 class Summed:
-    """Shows the steps of all runs together."""
+    """A hook that shows the summed steps of runs that are trained together."""
 
     def __init__(self, display: Display, number: int, num_updates: int | None = None):
         """**Arguments:**
 
-        - `display`: what shows them.
-        - `number`: how many runs there are.
-        - `num_updates`: after how many updates they end, if that is before their last one.
+        - `display`: the display to call.
+        - `number`: the number of runs.
+        - `num_updates`: the number of updates to count towards, if not all of them.
         """
         self.display, self.number, self.num_updates = display, number, num_updates
 

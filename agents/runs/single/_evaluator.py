@@ -1,4 +1,4 @@
-"""Evaluations during a run: episodes with the newest policy, whose results all hooks share."""
+"""Evaluations of the current policy during training."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,20 +16,27 @@ from eqgrid import AbstractVectorEnv, NormalizeObservation
 
 
 def evaluated_metrics(totals: Mapping[str, Sequence[str]]) -> list[str]:
-    """The names of what is measured in whole episodes, with these totals."""
+    """The names of the metrics of whole episodes, on which a gate can depend.
+
+    **Arguments:**
+
+    - `totals`: as in `mean_totals`.
+    """
     return ["eval_return_mean", "eval_return_std", "eval_length_mean", *chain(*totals.values())]
 
 
 def mean_totals(
     episodes: Evaluation, totals: Mapping[str, Sequence[str]]
 ) -> dict[str, Float[np.ndarray, " agents"]]:
-    """What was summed in an episode, on average, for every agent.
+    """The means over episodes of the summed entries of `info`, for each agent.
 
     **Arguments:**
 
-    - `episodes`: those that were played.
-    - `totals`: what was summed in them, and the names of the numbers in it, as in
+    - `episodes`: the episodes.
+    - `totals`: the names of the summed entries, and the columns for each of them, as in
         `AbstractWorldConfig.totals`.
+
+    **Returns:** the means by column.
     """
     means = {}
     for name, columns in totals.items():
@@ -48,16 +55,15 @@ def team_returns(episodes: Evaluation) -> Float[np.ndarray, " episodes"]:
 @final
 @dataclasses.dataclass(frozen=True)
 class Evaluator:
-    """Plays episodes with the newest policy, with keys of its own and fixed statistics.
+    """Evaluates the current policy of one run, with frozen observation statistics.
 
     **Arguments:**
 
-    - `env`: as many environments as episodes are to be played.
-    - `key`: the source of the evaluations' randomness.
-    - `clock`: seconds since the run started.
+    - `env`: the evaluation environments, each of which plays one episode.
+    - `key`: the source of randomness, independent of training.
+    - `clock`: returns the seconds since the run started.
     - `rows`: the results of the evaluations so far; new ones are appended.
-    - `totals`: what the environments sum in an episode, and the names of the numbers in it, as in
-        `AbstractWorldConfig.totals`.
+    - `totals`: as in `mean_totals`.
     """
 
     env: AbstractVectorEnv
@@ -67,11 +73,17 @@ class Evaluator:
     totals: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
     def __call__(self, progress: TrainProgress) -> dict[str, float]:
-        """What `train` measures after every block."""
+        """Evaluates the policy after a block of updates, as the `measure` of `train`."""
         return self.add(progress, next(self.play(progress.state, progress.updates)))
 
     def add(self, progress: TrainProgress, episodes: Evaluation) -> dict[str, float]:
-        """Appends the result of an evaluation to the rows."""
+        """Appends the result of an evaluation to the rows, and returns it.
+
+        **Arguments:**
+
+        - `progress`: the progress of the run.
+        - `episodes`: the episodes of the evaluation.
+        """
         returns = team_returns(episodes)
         row = {
             "env_steps": progress.env_steps,
@@ -86,13 +98,13 @@ class Evaluator:
         return row
 
     def play(self, state: TrainState, number: int, repeats: int = 1) -> Iterator[Evaluation]:
-        """Batches of episodes, one in each environment.
+        """Plays batches of episodes, one episode in each environment.
 
         **Arguments:**
 
-        - `state`: with the policy, and the statistics that training has arrived at.
-        - `number`: which evaluation this is; equal numbers play equal episodes.
-        - `repeats`: how many batches.
+        - `state`: the training state, with the policy and the observation statistics.
+        - `number`: the number of the evaluation, which determines its random keys.
+        - `repeats`: the number of batches.
         """
         env = frozen(self.env, state.runner.env_state)
         for key in jax.random.split(jax.random.fold_in(self.key, number), repeats):
@@ -100,14 +112,23 @@ class Evaluator:
 
 
 def frozen(env: AbstractVectorEnv, env_state: PyTree) -> AbstractVectorEnv:
-    """`env` with the statistics that training has arrived at, if it normalises at all."""
+    """The environments with observation statistics frozen at those of training.
+
+    Environments without `NormalizeObservation` are returned unchanged.
+
+    **Arguments:**
+
+    - `env`: the evaluation environments.
+    - `env_state`: the state of the training environments.
+    """
     return env.freeze(env_state) if isinstance(env, NormalizeObservation) else env
 
 
 @final
 class EvaluatorOfMany:
-    """Plays episodes with the newest policies of all runs at once: for each run those that its
-    own evaluator would play.
+    """Evaluates the current policies of several runs in one program.
+
+    Each run plays the same episodes as with its own evaluator.
     """
 
     def __init__(self, evaluators: Sequence[Evaluator]):
@@ -115,7 +136,7 @@ class EvaluatorOfMany:
         self.keys = jnp.stack([evaluator.key for evaluator in evaluators])
 
     def __call__(self, progress: TrainProgress) -> dict[str, float]:
-        """What `train` measures after every block: the mean over the runs."""
+        """Evaluates all policies as the `measure` of `train`, and returns means over the runs."""
         episodes = self.play(progress.state, progress.updates)
         rows = []
         for i, evaluator in enumerate(self.evaluators):
@@ -124,12 +145,14 @@ class EvaluatorOfMany:
         return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
     def play(self, state: TrainState, number: int) -> Evaluation:
-        """The episodes of every run.
+        """Plays one batch of episodes for every run.
 
         **Arguments:**
 
-        - `state`: the states of all runs in one.
-        - `number`: which evaluation this is; equal numbers play equal episodes.
+        - `state`: the training states, with a leading axis of runs.
+        - `number`: the number of the evaluation, which determines its random keys.
+
+        **Returns:** the episodes, whose arrays have a leading axis of runs.
         """
         env, env_state = self.evaluators[0].env, state.runner.env_state
         which = jnp.asarray(np.uint32(number))
@@ -145,7 +168,7 @@ def _play_all(
     keys: Shaped[PRNGKeyArray, " runs"],
     number: Int[Array, ""],
 ) -> Evaluation:
-    """The episodes of every run, as its own evaluator plays them."""
+    """Plays the episodes of every run with the same keys as its own evaluator."""
 
     def play(policy: ActorCritic, env_state: PyTree, key: PRNGKeyArray) -> Evaluation:
         key = jax.random.split(jax.random.fold_in(key, number), 1)[0]
