@@ -1,8 +1,8 @@
-"""What happens between two blocks of updates: plain Python objects that `train` calls.
+"""Hooks: callables that `train` calls with the progress after every block of updates.
 
-All that they share is the progress that they are given, so their order does not matter, unless a
-run is killed between two of them. It goes on from its newest state, and what was not written before
-that state stays unwritten: so `Log` comes before `Checkpoints`, which writes that state last.
+Hooks are independent of one another, so their order matters only if a run is killed between two of
+them. A resumed run continues from its latest checkpoint, and what was not written before that
+checkpoint is lost. Therefore `Log` comes before `Checkpoints`, which writes that checkpoint last.
 """
 
 import contextlib
@@ -24,21 +24,22 @@ from agents.runs.folders._history import History
 from agents.runs.folders._older_run import forget_older
 
 SAVE_SECONDS = 5.0
-"""Between two checkpoints of the newest state."""
+"""The minimum time between two checkpoints of the latest state, in seconds."""
 
 
 @final
 class Log:
-    """Hands a row about every block to the loggers. One that fails stops neither the run nor the
-    others.
+    """Writes a row of metrics for every block to the loggers.
+
+    A logger that fails stops neither the run nor the other loggers.
     """
 
     def __init__(self, loggers: Sequence[Logger], failures: Failures, train_seconds: float):
         """**Arguments:**
 
-        - `loggers`: where rows go.
-        - `failures`: collects what cannot be written.
-        - `train_seconds`: how long the run had trained before this process.
+        - `loggers`: the loggers.
+        - `failures`: collects the files that cannot be written.
+        - `train_seconds`: the training time of the run before this process, in seconds.
         """
         self.loggers, self.failures, self.train_seconds = loggers, failures, train_seconds
 
@@ -57,11 +58,14 @@ class Log:
 
 
 def block_means(metrics: Metrics | None) -> dict[str, Any]:
-    """The means of a block's metrics over its updates; of the episodes, the number that ended."""
+    """The metrics of a block: means over its updates, and over the episodes that ended in it.
+
+    The learning rate is that of the last update, and the number of episodes is a sum.
+    """
     if metrics is None:
         return {}
     rows = {f.name: np.asarray(getattr(metrics, f.name)) for f in dataclasses.fields(metrics)}
-    del rows["bad_leaf"]  # a run with one ends
+    del rows["bad_leaf"]  # a non-finite leaf ends the run
     episodes = rows["episodes"]
     means = {name: float(values.mean()) for name, values in rows.items()}
     for name in ("episode_return", "episode_length"):
@@ -79,8 +83,8 @@ def block_means(metrics: Metrics | None) -> dict[str, Any]:
 
 @final
 class Forget:
-    """Removes what a run replaces, as soon as it has learned something: the older run in its
-    folder, and the result and the policy of its own first part.
+    """Removes outdated files after the first block: an older run in the folder, and the result and
+    the policy that a resumed run had written.
     """
 
     def __init__(self, folder: Path, failures: Failures):
@@ -96,14 +100,16 @@ class Forget:
 @final
 @dataclasses.dataclass
 class EarlyStop:
-    """Ends a run that has reached its target, no longer gets better, or moves too far.
+    """Stops a run that has reached its target, has stopped improving, or changes too fast.
 
     **Arguments:**
 
-    - `returns`: the mean returns of the evaluations before this process; new ones are appended.
-    - `target`: the mean return of an evaluation that is enough.
-    - `patience`: how many evaluations in a row may bring no new best one.
-    - `max_kl`: the largest mean of `approx_kl` in a block, in nats.
+    - `returns`: the mean returns of earlier evaluations; new ones are appended.
+    - `target`: the mean return of an evaluation at which to stop.
+    - `patience`: the number of consecutive evaluations without a new best return at which to stop.
+    - `max_kl`: the maximum of the mean `approx_kl` of a block, in nats.
+
+    With `None`, a criterion is not used.
     """
 
     returns: list[float]
@@ -125,7 +131,7 @@ class EarlyStop:
 
 @final
 class OutOfTime:
-    """Ends a run in time for a job's limit, if it has one."""
+    """Stops a run after `max_hours` hours in this process, such as the time limit of a job."""
 
     def __init__(self, process: Process, max_hours: float | None):
         self.process, self.max_hours = process, max_hours
@@ -137,7 +143,7 @@ class OutOfTime:
 
 @final
 class Profile:
-    """Records what the second block does, for Perfetto: the first one still warms up."""
+    """Records a Perfetto trace of the second block of updates, since the first is a warm-up."""
 
     def __init__(self, folder: Path):
         self.folder, self.blocks = folder, 0
@@ -150,14 +156,22 @@ class Profile:
             jax.profiler.stop_trace()
 
     def close(self) -> None:
-        """Writes what was recorded, where a run ends in its second block or before it."""
+        """Ends the recording if the run ends before its second block does."""
         if self.blocks == 1:
             jax.profiler.stop_trace()
 
 
 @contextlib.contextmanager
 def profiled(folder: Path, wanted: bool) -> Iterator[list[Profile]]:
-    """Gives the hook that records a block of a run into its folder, where that is wanted."""
+    """Context manager that provides the `Profile` hook of a run, if wanted.
+
+    **Arguments:**
+
+    - `folder`: the folder of the run.
+    - `wanted`: whether to record a trace.
+
+    **Returns:** a list with the hook, or an empty one, inside the context.
+    """
     hooks = [Profile(folder / "trace")] if wanted else []
     try:
         yield hooks
@@ -168,7 +182,7 @@ def profiled(folder: Path, wanted: bool) -> Iterator[list[Profile]]:
 
 @final
 class Checkpoints:
-    """Keeps the newest state, the one whose evaluation was best, and every so many on request."""
+    """Saves checkpoints: the latest state, the best state, and optionally one at every interval."""
 
     def __init__(
         self,
@@ -182,12 +196,12 @@ class Checkpoints:
     ):
         """**Arguments:**
 
-        - `folder`: where `last.safetensors`, `best.safetensors` and `step-....safetensors` go.
-        - `failures`: collects what cannot be written.
-        - `history`: with the return of the best state so far, and the steps that were made.
-        - `describe`: the entries about its policy, which are the same for all states.
-        - `keep_every`: environment steps between two checkpoints that stay.
-        - `seconds`: between two checkpoints of the newest state; infinity for none of it.
+        - `folder`: the folder for `last.safetensors`, `best.safetensors` and `step-*.safetensors`.
+        - `failures`: collects the files that cannot be written.
+        - `history`: the history of the run, with its best return and its number of steps.
+        - `describe`: returns metadata about the run and its policy, equal for all its states.
+        - `keep_every`: the environment steps between two checkpoints that are kept, if any.
+        - `seconds`: the minimum time between two checkpoints of the latest state; `inf` for none.
         """
         self.folder, self.failures, self.describe = folder, failures, describe
         self.keep_every, self.env_steps = keep_every, history.env_steps
@@ -204,12 +218,12 @@ class Checkpoints:
         ):
             self._save(f"step-{progress.env_steps:012}", progress)
         self.env_steps = progress.env_steps
-        # A run that is killed before this goes on from an older state and writes the others again.
+        # A run that is killed before this resumes from an older state, and repeats the others.
         if time.perf_counter() >= self.due and self._save("last", progress):
             self.due = time.perf_counter() + self.seconds
 
     def _save(self, name: str, progress: TrainProgress) -> bool:
-        """**Returns:** whether it was written."""
+        """Writes a checkpoint. **Returns:** whether it was written."""
         path = self.folder / f"{name}.safetensors"
         with self.failures.writing(path):
             if self.description is None:
@@ -221,12 +235,12 @@ class Checkpoints:
 
 
 def speed(progress: TrainProgress) -> float:
-    """Environment steps of training per second, in this process."""
+    """The environment steps per second of training time in this process."""
     steps = progress.env_steps - progress.env_steps_before
     return steps / max(progress.train_seconds, 1e-9)
 
 
 def _memory_in_use() -> int:
-    """The bytes that the first device uses, or, on a CPU, the process."""
+    """The memory in use, in bytes: that of the first device, or that of the process on a CPU."""
     statistics = jax.local_devices()[0].memory_stats()
     return statistics["bytes_in_use"] if statistics else psutil.Process().memory_info().rss

@@ -1,7 +1,7 @@
 """The identity of a run: its settings, and checksums of the files that they name.
 
-Every checkpoint stores it. A `config.toml` and the file of a kitchen can be edited between two
-commands, so a run that goes on is compared with its checkpoint.
+Every checkpoint stores it. Since `config.toml` and layout files can be edited between two commands,
+the identity of a resumed run is compared with that in its checkpoint.
 """
 
 import hashlib
@@ -26,12 +26,12 @@ _MOST_NAMES, _LARGEST_FILE = 8, 2**30
 
 
 def identity(config: Experiment, files: Mapping[str, str]) -> dict[str, Any]:
-    """The entry of a checkpoint about the run that it belongs to.
+    """The entry of a checkpoint that identifies its run.
 
     **Arguments:**
 
     - `config`: the settings of the whole run.
-    - `files`: the `digests` of their files, taken before anything was built.
+    - `files`: the `digests` of the settings, taken before anything was built.
     """
     fixed = dict(_settings(config))
     for flag in OF_THE_PROCESS:
@@ -40,7 +40,7 @@ def identity(config: Experiment, files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def digests(config: Experiment) -> dict[str, str]:
-    """A checksum of the files that settings name, by the names of these settings.
+    """The checksums of the files that the settings name, by flag.
 
     **Raises:** `OSError` when one cannot be read.
     """
@@ -60,16 +60,16 @@ def digests(config: Experiment) -> dict[str, str]:
 
 
 def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuses to go on with a run as if it had been another one.
+    """Checks that a resumed run has the identity that its checkpoint stores.
 
     **Arguments:**
 
     - `folder`: the folder of the run.
-    - `metadata`: those of its checkpoint.
-    - `now`: the `identity` of its settings and files now.
+    - `metadata`: the metadata of its checkpoint.
+    - `now`: its current `identity`.
 
-    **Raises:** `UsageError` with the names of what differs, and `CheckpointError` when the
-    checkpoint does not have them.
+    **Raises:** `UsageError` with the settings and files that differ, and `CheckpointError` when the
+    checkpoint stores no identity.
     """
     before = metadata.get(IDENTITY)
     if (
@@ -96,7 +96,7 @@ def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, 
 
 
 def check_updates(folder: Path, metadata: Mapping[str, Any], updates: int) -> None:
-    """**Raises:** `CheckpointError` when the metadata of a checkpoint contradict its state."""
+    """**Raises:** `CheckpointError` when the state of a checkpoint is not of the update stored."""
     if metadata["update"] != updates:
         raise CheckpointError(
             f"The checkpoint of the run {str(folder)!r} says that it is of update "
@@ -117,7 +117,7 @@ def _said(value: Any) -> str:
 
 
 def _settings(config: Experiment) -> Iterator[tuple[str, Any]]:
-    """All settings, by their flags; those of a stage begin with its number."""
+    """All settings, by flag; the names of those of a stage begin with its number."""
     table = tomllib.loads(dump(config))
     for number, stage in enumerate(table.pop("stage", []), start=1):
         yield from _flat(stage, f"stage {number}: ")
@@ -134,7 +134,7 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _is_read(path: str) -> bool:
-    """Whether it is a file of a size that can be read."""
+    """Whether a path is a file that is not too large for a checksum."""
     return os.path.isfile(path) and os.path.getsize(path) <= _LARGEST_FILE
 
 

@@ -1,4 +1,4 @@
-"""Policies that are read from the files of runs, with the settings that they were trained with."""
+"""Reading trained policies from files, with the settings with which they were trained."""
 
 import contextlib
 import dataclasses
@@ -27,11 +27,11 @@ class SavedPolicy:
 
     **Arguments:**
 
-    - `name`: the name that it was given on the command line.
-    - `path`: its file.
-    - `policy`: ready to act.
-    - `metadata`: what else is in the file.
-    - `config`: the settings that it was trained with.
+    - `name`: its name on the command line.
+    - `path`: the file.
+    - `policy`: the policy, with its observation statistics.
+    - `metadata`: the metadata of the file.
+    - `config`: the settings with which it was trained, possibly with another layout.
     """
 
     name: str
@@ -41,9 +41,7 @@ class SavedPolicy:
     config: Experiment
 
     def trained_in(self) -> AbstractWorldConfig:
-        """The settings of the world that it was trained in; those of `config` may have another
-        layout.
-        """
+        """The settings of the world in which it was trained, always with the original layout."""
         return config_from(self.metadata["run"], type(self.config)).env
 
 
@@ -58,19 +56,21 @@ def read_policy(
     **Arguments:**
 
     - `name`: the folder of a run, a policy file or a checkpoint.
-    - `which`: which checkpoint of the folder; as in `find_policy`.
-    - `layout`: another layout than the one that it was trained in.
-    - `own_page`: the page that trained it, where it is none of eqgrid's.
+    - `which`: the checkpoint to read from a folder, as in `find_policy`.
+    - `layout`: a layout to use instead of the one in which it was trained.
+    - `own_page`: the custom page that trained it, if it was not one of eqgrid's.
 
-    **Raises:** `CheckpointError` when there is no policy, or it is damaged, or its world is that of
-    a layout file; `UsageError` when it does not say what it was trained in, does not have the
-    other layout, or was trained by a page that is not given.
+    **Returns:** the policy.
+
+    **Raises:** `CheckpointError` when the policy is missing or damaged, or its layout is a file;
+    `UsageError` when its file has no settings, its world has no layouts, or its custom page is not
+    given.
     """
     path = find_policy(name, which)
     metadata = read_metadata(path)
     settings = metadata.get("run")
     if settings is None:
-        load_policy(path)  # which refuses a damaged file
+        load_policy(path)  # raises an error if the file is damaged
         raise UsageError(
             f"The policy {str(path)!r} does not say what it was trained in, since no command line "
             "saved it: evaluate it in Python, with agents.evaluate."
@@ -81,7 +81,7 @@ def read_policy(
         with as_usage_error("cannot be used: ", UsageError):
             check_limits(config)
     like = None
-    if page_of(settings) is not None:  # whose networks are not described in the file
+    if page_of(settings) is not None:  # its file does not describe the networks
         env = config.eval_env(config.env.build(train=False), 1)
         like = eqx.filter_eval_shape(config.policy, env, jax.random.key(0))
     policy = load_policy(path, like=like)
@@ -99,7 +99,11 @@ def read_policy(
 def _experiment_of(
     path: Path, settings: dict[str, Any], own_page: type[Experiment] | None
 ) -> type[Experiment]:
-    """**Raises:** `UsageError` when its page is not given, `CheckpointError` when there is none."""
+    """The page that trained a policy.
+
+    **Raises:** `UsageError` when it is a custom page that is not given, and `CheckpointError` when
+    the algorithm is unknown.
+    """
     named = page_of(settings)
     if named is not None and own_page is None:
         raise UsageError(
@@ -117,9 +121,9 @@ def _experiment_of(
 
 
 def world_of(path: Path) -> AbstractWorldConfig | None:
-    """The settings of the world that a policy was trained in, if its file has them.
+    """The settings of the world in which a policy was trained; `None` if its file has none.
 
-    **Raises:** `CheckpointError` when the file is damaged, or the settings are.
+    **Raises:** `CheckpointError` when the file or its settings are damaged.
     """
     settings = read_metadata(path).get("run")
     if settings is None:
@@ -132,7 +136,10 @@ def world_of(path: Path) -> AbstractWorldConfig | None:
 
 @contextlib.contextmanager
 def _settings_of(path: Path) -> Iterator[None]:
-    """**Raises:** `CheckpointError` when the settings in a policy file are not those of a run."""
+    """Context manager for reading the settings in a policy file.
+
+    **Raises:** `CheckpointError` when the settings are invalid.
+    """
     try:
         yield
     except UsageError as error:
@@ -140,8 +147,9 @@ def _settings_of(path: Path) -> Iterator[None]:
 
 
 def portable(env: AbstractWorldConfig) -> AbstractWorldConfig:
-    """The settings of a world as a policy file stores them: with the text of its layout, without
-    the kitchens that were only trained in.
+    """The settings of a world as a policy file stores them.
+
+    A layout file is replaced by its text, and `Kitchen.practice` is omitted.
     """
     if isinstance(env, Kitchen) and env.practice:
         env = dataclasses.replace(env, practice=())
@@ -149,8 +157,9 @@ def portable(env: AbstractWorldConfig) -> AbstractWorldConfig:
 
 
 def written_out(env: AbstractWorldConfig) -> AbstractWorldConfig:
-    """The settings of a world with the text of a layout in the place of the path of its file, if
-    the text describes the same world.
+    """The settings of a world with the path of a layout file replaced by the text of the file.
+
+    They are returned unchanged if the layout is not a file or the text gives another world.
     """
     layout = getattr(env, "layout", None)
     if not isinstance(layout, str) or "\n" in layout:
@@ -159,19 +168,19 @@ def written_out(env: AbstractWorldConfig) -> AbstractWorldConfig:
         text = read_regular_text(layout)
         with_text: Any = dataclasses.replace(env, layout=text)  # pyright: ignore[reportArgumentType]
         same = eqx.tree_equal(*(x.build(train=False) for x in (env, with_text)))
-    except (OSError, ValueError):  # a name; or a file of another kind than a text
+    except (OSError, ValueError):  # the layout is a name, or its file is not a text
         return env
     return with_text if same is True or bool(same) else env
 
 
 def _in_layout(settings: dict[str, Any], layout: str) -> dict[str, Any]:
-    """The settings with another layout, drawn as by default where it is drawn.
+    """The settings with another layout, and default settings for generated layouts.
 
     **Raises:** `UsageError` when their world has no layouts.
     """
     env = settings.get("env", {})
     if "layout" not in env:
-        raise UsageError("name no layout, which that world does not have: leave out --layout.")
+        raise UsageError("The world of this policy has no layouts: leave out --layout.")
     if layout == env["layout"]:
         return settings
     drawn = {name: value for name, value in env.items() if name not in ("generated", "practice")}

@@ -1,4 +1,4 @@
-"""A run: its settings, what follows from them, and how far it is."""
+"""A run: its settings, what is built from them, and its position."""
 
 import dataclasses
 import math
@@ -29,23 +29,24 @@ from ._identity import identity
 from ._policies import portable, world_of, written_out
 
 STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
-"""The exit codes of runs that a signal stopped."""
+"""The exit codes of runs that were stopped by a signal, by the reason."""
 
 
 @final
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What follows from the settings: environments, and how many updates fit the steps.
+    """What is built from the settings of a stage: environments, and the length of training.
 
     **Arguments:**
 
-    - `settings`: those of the world, with the text of a layout in the place of its file.
+    - `settings`: the settings of the world, with layout files replaced by their text.
     - `world`: the world of evaluations and films.
-    - `parts`: the worlds that are trained in side by side, by name, where there are several.
-    - `train_env`, `eval_env`: as many environments as are trained in, and evaluated in.
-    - `num_updates`: how many updates the run has.
-    - `updates_per_block`, `steps_per_update`: updates between two evaluations, and what one takes.
-    - `mesh`: the devices to train on, where there are several.
+    - `parts`: the worlds of a mixture of layouts, by name; empty for a single layout.
+    - `train_env`, `eval_env`: the training environments and the evaluation environments.
+    - `num_updates`: the number of updates of the run.
+    - `updates_per_block`: the number of updates between two evaluations.
+    - `steps_per_update`: the environment steps of one update, over all environments.
+    - `mesh`: the devices to train on, if there are several.
     """
 
     settings: AbstractWorldConfig
@@ -60,10 +61,10 @@ class Plan:
 
 
 def plan_stages(stages: Sequence[Stage]) -> tuple[Plan, ...]:
-    """What follows from the settings of each stage.
+    """The plan of each stage.
 
-    **Raises:** `UsageError` when they cannot be built, or when a policy cannot go from one stage to
-    the next.
+    **Raises:** `UsageError` when a stage cannot be built, or has observations or actions of other
+    shapes than the first.
     """
     if len(stages) == 1 and stages[0].gate is None:
         return (_plan(stages[0]),)
@@ -76,7 +77,7 @@ def plan_stages(stages: Sequence[Stage]) -> tuple[Plan, ...]:
 
 
 def _check_shapes(first: Plan, plan: Plan) -> None:
-    """**Raises:** `UsageError` when a policy for the first world does not fit into the other."""
+    """**Raises:** `UsageError` when the policy of the first stage does not fit into another one."""
     seen = [eqx.filter_eval_shape(x.eval_env.reset, jax.random.key(0))[0] for x in (first, plan)]
     spaces = [x.eval_env.action_space for x in (first, plan)]
     if not eqx.tree_equal(*seen) or not eqx.tree_equal(*spaces):
@@ -90,7 +91,7 @@ def _plan(stage: Stage) -> Plan:
     """**Raises:** `UsageError` when the settings cannot be built."""
     config = stage.config
     with as_usage_error():
-        # A file is read once, so that a policy is stored with the very layout that it learned in.
+        # Layout files are read only once, so that the stored layout is the one used in training.
         config = dataclasses.replace(config, env=written_out(config.env))
         world, parts = config.env.build(train=False), stage.config.env.parts()
         check_partners(config)
@@ -119,16 +120,17 @@ def _plan(stage: Stage) -> Plan:
 
 
 def check_partners(config: Experiment) -> None:
-    """**Raises:** `UsageError` when a partner was trained in another world or with other rules."""
+    """**Raises:** `UsageError` when a partner was trained in another world or by other rules."""
     for path in config.partners.found().policies:
         if (trained_in := world_of(Path(path))) is not None:
             check_same_game(f"The partner {path!r}", trained_in, "this run", config.env)
 
 
 def _mesh(config: Experiment) -> Mesh | None:
-    """The devices to train on, where there are several.
+    """The devices to train on; `None` for a single one.
 
-    **Raises:** `ValueError` when there are not as many, or environments cannot be spread evenly.
+    **Raises:** `ValueError` when there are too few devices, or the environments cannot be spread
+    evenly over them.
     """
     if config.devices == 1 and not config.distributed:
         return None
@@ -141,18 +143,18 @@ def _mesh(config: Experiment) -> Mesh | None:
 @final
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One run of one process.
+    """One run, in one process.
 
     **Arguments:**
 
-    - `settings`: those of the whole run.
-    - `stages`, `plans`: its stages, at least one, and what follows from their settings.
-    - `process`: its clock and its signals.
-    - `folder`: where it writes.
-    - `files`: the `digests` of the files that its settings name.
-    - `state`: where to go on from, of a run that is resumed.
-    - `history`: what it did before this process.
-    - `number`: which stage it is in, from 0.
+    - `settings`: the settings of the whole run.
+    - `stages`, `plans`: its stages, at least one, and the plan of each.
+    - `process`: the process, with its clock and signals.
+    - `folder`: the folder of the run.
+    - `files`: the `digests` of its settings.
+    - `state`: the training state to start from; `None` for a new one.
+    - `history`: what the run did before this process.
+    - `number`: the index of its current stage, from 0.
     """
 
     settings: Experiment
@@ -167,17 +169,17 @@ class Run:
 
     @property
     def algorithm(self) -> str:
-        """Its name, for people and for files."""
+        """The name of the algorithm, in messages and names of files."""
         return self.settings.algorithm
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The entry of its checkpoints about its settings and their files."""
+        """The `identity` of the run, which its checkpoints store."""
         return identity(self.settings, self.files)
 
     def describe(self, state: TrainState) -> dict[str, Any]:
-        """The entries of a checkpoint with which its policy can be loaded without the run's folder:
-        the policy and the settings. They are the same for all states of a stage.
+        """Metadata with which a policy can be loaded from a checkpoint alone: its description and
+        the settings. It is the same for all states of a stage.
         """
         config = dataclasses.replace(self.config, env=portable(self.plan.settings))
         return {
@@ -188,17 +190,17 @@ class Run:
 
     @property
     def stage(self) -> Stage:
-        """The stage that it is in."""
+        """The current stage."""
         return self.stages[self.number]
 
     @property
     def config(self) -> Experiment:
-        """The settings of that stage."""
+        """The settings of the current stage."""
         return self.stage.config
 
     @property
     def in_curriculum(self) -> bool:
-        """Whether it has stages that were asked for."""
+        """Whether it has a curriculum."""
         return bool(self.settings.stage)
 
     @property
@@ -207,24 +209,24 @@ class Run:
 
     @property
     def keys(self) -> PRNGKeyArray:
-        """One key each for training, for evaluations and for the film."""
+        """Three random keys: for training, for evaluations, and for the film."""
         return jax.random.split(jax.random.key(self.settings.seed), 3)
 
     @property
     def plan(self) -> Plan:
-        """What follows from them."""
+        """The plan of the current stage."""
         return self.plans[self.number]
 
     @property
     def candidate_updates(self) -> int:
-        """How many updates its candidates have, if there are several: whole blocks."""
+        """The number of updates of each candidate, in whole blocks; 0 without candidates."""
         block = self.candidate_block
         return self._most_of_candidates // block * block if block else 0
 
     @property
     def candidate_block(self) -> int:
-        """How many updates they have between two evaluations: about as many as the run, so that
-        blocks of equal length leave little out.
+        """The number of updates between two evaluations of candidates: close to that of the run,
+        but such that few updates are lost by training whole blocks only.
         """
         blocks = math.ceil(self._most_of_candidates / self.plan.updates_per_block)
         return self._most_of_candidates // max(1, blocks)
@@ -238,10 +240,10 @@ class Run:
 
     @property
     def steps_of_others(self) -> int:
-        """How many environment steps the candidates had that did not go on."""
+        """The environment steps of all candidates except for the one that continues."""
         own = self.candidate_updates * self.plan.steps_per_update
         return (self.config.candidates - 1) * own
 
     def seconds(self) -> float:
-        """How long it has taken so far, in all its processes."""
+        """The wall-clock time of the run so far, in seconds, including earlier processes."""
         return self.history.wall_seconds + self.process.seconds()

@@ -1,4 +1,4 @@
-"""The learning part of a run: one stage after another, between its first and its last update."""
+"""Training a run, one stage after another."""
 
 import contextlib
 import dataclasses
@@ -25,7 +25,7 @@ from ._run import Run
 
 
 class Trained(NamedTuple):
-    """A run after training: in its last stage, with its progress and its evaluations."""
+    """A run after training, in the last stage that it reached, with its progress and evaluator."""
 
     run: Run
     progress: TrainProgress
@@ -40,18 +40,20 @@ def train_stages(
     loggers: Sequence[Logger] = (),
     more: Sequence[Hook] = (),
 ) -> Trained:
-    """Trains in one stage after another, until the run is over or is stopped.
+    """Trains one stage after another, until the run ends or is stopped.
 
     **Arguments:**
 
-    - `run`: the run, in the stage that it begins or goes on with.
-    - `position`: the metadata of the checkpoint that it goes on from; empty for a new run.
-    - `console`: where its progress is shown.
-    - `failures`: collects what cannot be written.
-    - `loggers`: where its numbers go.
+    - `run`: the run, in its first stage or in the one that it resumes.
+    - `position`: the metadata of the checkpoint that it resumes from; empty for a new run.
+    - `console`: where progress is shown.
+    - `failures`: collects the files that cannot be written.
+    - `loggers`: the loggers of the run.
     - `more`: further hooks.
 
-    **Raises:** what `train` does, and `Stopped` when a signal arrives before anything is learned.
+    **Returns:** the run after training.
+
+    **Raises:** the errors of `train`, and `Stopped` when a signal arrives before training starts.
     """
     done, measured = None, position
     display = open_display(console)
@@ -64,7 +66,7 @@ def train_stages(
             hooks = [*_hooks(run, loggers, failures), *more, display] if is_first() else []
             progress = _train(run, evaluator, hooks, measured, done and done.progress)
             if done is not None and progress.updates == done.progress.updates:
-                # Stopped before the first block of this stage, it is at the end of the one before.
+                # Stopped before the first block of this stage, the run ends in the previous one.
                 stopped = dataclasses.replace(done.progress, stopped=progress.stopped)
                 return done._replace(progress=stopped)
             measured = progress.measured or measured
@@ -92,9 +94,11 @@ def _announce(run: Run, console: Console) -> None:
 
 @contextlib.contextmanager
 def run_loggers(run: Run) -> Iterator[list[Logger]]:
-    """Opens where the numbers of a run go, in the folder of the run.
+    """Context manager that opens the loggers of a run in its folder, and closes them at the end.
 
-    **Raises:** `RunError` when one cannot be opened.
+    **Returns:** the loggers, inside the context.
+
+    **Raises:** `RunError` when a logger cannot be opened.
     """
     loggers = open_loggers(
         run.folder,
@@ -112,7 +116,7 @@ def run_loggers(run: Run) -> Iterator[list[Logger]]:
 
 
 def run_evaluator(run: Run) -> Evaluator:
-    """What evaluates a run in its stage."""
+    """The evaluator of a run in its current stage, with the rows of its history."""
     plan = run.plan
     rows, totals = list(run.history.evaluations), run.config.env.totals(plan.world)
     return Evaluator(plan.eval_env, run.keys[1], run.seconds, rows, totals)
@@ -121,14 +125,14 @@ def run_evaluator(run: Run) -> Evaluator:
 def recording_hooks(
     run: Run, loggers: Sequence[Logger], failures: Failures, save_seconds: float = SAVE_SECONDS
 ) -> list[Hook]:
-    """What is written into the folder of a run after a block.
+    """The hooks that write into the folder of a run.
 
     **Arguments:**
 
     - `run`: the run.
-    - `loggers`: where its numbers go.
-    - `failures`: collects what cannot be written.
-    - `save_seconds`: between two checkpoints of the newest state; infinity for none of it.
+    - `loggers`: the loggers of the run.
+    - `failures`: collects the files that cannot be written.
+    - `save_seconds`: the minimum time between two checkpoints of the latest state; `inf` for none.
     """
     return [
         Forget(run.folder, failures),
@@ -151,7 +155,7 @@ def _train(
     measured: Mapping[str, Any],
     before: TrainProgress | None,
 ) -> TrainProgress:
-    """Trains in one stage; it is left at once when it was over already."""
+    """Trains one stage; no update is made if the stage has ended already."""
     plan = run.plan
     if not is_first():
         state = shapes(run)  # the first process sends the state
@@ -183,7 +187,7 @@ def _train(
 
 
 def _hooks(run: Run, loggers: Sequence[Logger], failures: Failures) -> list[Hook]:
-    """The hooks of a stage."""
+    """All hooks of a stage, except for the display."""
     config, rows = run.config, run.history.evaluations
     number = run.number + 1 if run.in_curriculum else None
     return [
@@ -200,7 +204,7 @@ def _hooks(run: Run, loggers: Sequence[Logger], failures: Failures) -> list[Hook
 
 
 def _next_stage(done: Trained) -> Run:
-    """Enters the world of the next stage, with what was learned so far."""
+    """The run in its next stage, with the kept parts of its training state."""
     run, progress, evaluator = done
     history = dataclasses.replace(
         run.history, evaluations=tuple(evaluator.rows), best_return=-np.inf
