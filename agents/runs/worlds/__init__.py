@@ -1,1 +1,1 @@
-"""The worlds that the command lines know, each with its settings."""
+"""The worlds that the command lines offer, and their settings."""

@@ -1,4 +1,4 @@
-"""The settings of MuJoCo bodies."""
+"""The settings of worlds with a MuJoCo body."""
 
 import dataclasses
 import importlib
@@ -19,20 +19,20 @@ _TASKS = {"cartpole": ("balance", "swing_up"), "biped": ("balance", "walk", "rea
 
 @dataclasses.dataclass(frozen=True)
 class BodyWorld(AbstractWorldConfig):
-    """The body, and how an episode goes."""
+    """Settings of a MuJoCo body and its task."""
 
     name: Literal["body"] = "body"
-    """Which world; each has settings of its own."""
+    """Name of the world; each world has settings of its own."""
     model: Literal["cartpole", "biped"] = "cartpole"
-    """Which body."""
+    """The body to control."""
     task: Literal["balance", "swing_up", "walk", "reach"] = "balance"
-    """A cartpole can swing_up, a biped walk or reach."""
+    """Task; swing_up is for the cartpole, walk and reach are for the biped."""
     horizon: Horizon = 500
     """Length of an episode, in steps."""
     normalize_observation: bool = True
-    """Bring observations to mean 0 and variance 1."""
+    """Normalise observations to mean 0 and variance 1."""
     normalize_reward: bool = True
-    """Learn from rewards in units of their returns' spread."""
+    """Divide rewards by the standard deviation of discounted returns."""
     run_settings: ClassVar[RunSettings] = {
         "ppo": PPO(rollout_length=64, learning_rate=1e-3, entropy_coefficient=0.003),
         "total_steps": 2_000_000,
@@ -76,9 +76,9 @@ class BodyWorld(AbstractWorldConfig):
 
 
 def _bodies() -> Any:
-    """The bodies, imported on first use, since MuJoCo is slow to import.
+    """The module of bodies, imported on first use, since MuJoCo is slow to import.
 
-    **Raises:** `UsageError` when a part of MuJoCo is missing.
+    **Raises:** `UsageError` when a part of MuJoCo cannot be imported.
     """
     try:
         return importlib.import_module("eqgrid.envs.bodies")

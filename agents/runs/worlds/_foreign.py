@@ -1,6 +1,6 @@
-"""The worlds of other libraries: `--env.name jaxmarl:MPE_simple_spread_v3`.
+"""Environments of other libraries, such as `--env.name jaxmarl:MPE_simple_spread_v3`.
 
-A further library is one more entry in `LIBRARIES`.
+To add a library, add an entry to `LIBRARIES`.
 """
 
 import dataclasses
@@ -30,11 +30,12 @@ class Library:
 
     **Arguments:**
 
-    - `title`: its name for people.
-    - `module`: the module that is imported; `from_` and the name of its package is the adapter.
-    - `names`: from the module to the names of its environments.
-    - `build`: from the module, a name and keyword arguments to an adapted environment.
-    - `horizon`: the steps of an episode, where its environments have no limit of their own.
+    - `title`: its name in messages.
+    - `module`: the module to import. The adapter in `eqgrid.interop` is `from_` and the name of
+        its package.
+    - `names`: returns the names of the environments, given the module.
+    - `build`: returns an adapted environment, given the module, a name and keyword arguments.
+    - `horizon`: the length of an episode, in steps, if its environments do not limit it.
     """
 
     title: str
@@ -49,7 +50,7 @@ class Library:
         **Raises:** `UsageError` when it is not installed.
         """
         try:
-            getattr(interop, f"from_{self.module.partition('.')[0]}")  # looks at versions, too
+            getattr(interop, f"from_{self.module.partition('.')[0]}")  # also checks versions
             return importlib.import_module(self.module)
         except ImportError as error:
             raise UsageError(str(error)) from error
@@ -94,23 +95,23 @@ LIBRARIES = {
         horizon=1000,  # the default of brax.envs.create
     ),
 }
-"""Every library, by what stands before the colon in the name of a world."""
+"""The libraries, by the prefix before the colon in the name of a world."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ForeignWorld(AbstractWorldConfig):
-    """The environment of another library, and how an episode goes."""
+    """Settings of an environment of another library."""
 
     name: str
-    """The library, a colon, and its name for the environment."""
+    """Name of the environment, as LIBRARY:NAME."""
     options: tuple[str, ...] = ()
-    """Arguments for the library's own make, such as num_agents=5."""
+    """Keyword arguments of the library's own constructor, such as num_agents=5."""
     horizon: Horizon | None = None
-    """Cut episodes after so many steps; none: as the library does (Brax: 1000)."""
+    """Truncate episodes after this many steps; by default, as the library does (Brax: 1000)."""
     normalize_observation: bool = True
-    """Bring observations to mean 0 and variance 1."""
+    """Normalise observations to mean 0 and variance 1."""
     normalize_reward: bool = False
-    """Learn from rewards in units of their returns' spread."""
+    """Divide rewards by the standard deviation of discounted returns."""
     # The scale of rewards is unknown, so critics predict standardised returns.
     run_settings: ClassVar[RunSettings] = {"ppo": PPO(normalize_values=True)}
     has_film = False
@@ -125,7 +126,7 @@ class ForeignWorld(AbstractWorldConfig):
 
     @property
     def has_real_observations(self) -> bool:
-        """Whether agents see real numbers, which may be of any size."""
+        """Whether observations are real numbers, whose scale is unknown."""
         return jnp.issubdtype(self._made().observation.dtype, jnp.floating)
 
     @property
@@ -162,8 +163,13 @@ class ForeignWorld(AbstractWorldConfig):
 
 
 def foreign_world(name: str) -> ForeignWorld:
-    """The default settings of an environment of another library: real-valued observations are
-    normalised.
+    """The default settings of an environment of another library.
+
+    Observations are normalised if they are real numbers.
+
+    **Arguments:**
+
+    - `name`: the name of the environment, as `LIBRARY:NAME`.
 
     **Raises:** `UsageError` when there is no such environment, or its library is not installed.
     """
@@ -174,7 +180,7 @@ def foreign_world(name: str) -> ForeignWorld:
 @final
 @dataclasses.dataclass(frozen=True)
 class _Made:
-    """An environment, the first array of its observation, and the entries of its `info`."""
+    """An adapted environment, the shape of its observation, and the entries of its `info`."""
 
     world: AbstractEnv
     observation: jax.ShapeDtypeStruct
@@ -183,7 +189,7 @@ class _Made:
 
 @functools.lru_cache(maxsize=16)
 def _make(library: Library, name: str, options: tuple[str, ...]) -> _Made:
-    """The environment of a name, built once: another object would be compiled again."""
+    """Builds an environment, once for equal arguments, since a new object is compiled again."""
     module = library.load()
     names = list(library.names(module))
     if name not in names:
@@ -194,13 +200,13 @@ def _make(library: Library, name: str, options: tuple[str, ...]) -> _Made:
     try:
         world = library.build(module, name, arguments)
         observation, info = eqx.filter_eval_shape(_look, world, jax.random.key(0))
-    except Exception as error:  # another library may raise anything
+    except Exception as error:  # other libraries may raise any exception
         raise UsageError(f"{library.title}'s {name} cannot be used: {_reason(error)}") from error
     return _Made(world, jax.tree.leaves(observation)[0], frozenset(info))
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """A keyword argument, whose value is read as TOML, or else is a text."""
+    """Parses a keyword argument: its value is TOML, or else a string."""
     key, equals, value = text.partition("=")
     if not equals or not key.isidentifier():
         raise UsageError(f"--env.options takes name=value, such as num_agents=5, but got {text!r}.")
@@ -217,7 +223,7 @@ def _reason(error: Exception) -> str:
 
 
 def _look(world: AbstractEnv, key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
-    """The observation and the `info` of a first step."""
+    """The observation and the `info` of the first step of an episode."""
     _, state = world.reset(key)
     action = jax.vmap(world.action_space.sample)(jax.random.split(key, world.num_agents))
     timestep, _ = world.step(key, state, action)

@@ -1,4 +1,4 @@
-"""Worlds whose layouts may be drawn anew for every episode: their settings, as flags."""
+"""The settings of worlds whose layouts can be generated, as flags."""
 
 import abc
 import dataclasses
@@ -23,10 +23,10 @@ from eqgrid.grid import (
 from ._world_config import AbstractWorldConfig, NumAgents
 
 GENERATED = "generated"
-"""The value of `--env.layout` for layouts that are drawn."""
+"""The value of `--env.layout` for generated layouts."""
 
 HELD_OUT = 256
-"""Layouts for evaluations, the same for every seed, none of which occurs in training."""
+"""The number of evaluation layouts; they are the same for all seeds, and not used in training."""
 
 _Pool: TypeAlias = Annotated[int, Meta(ge=0, le=2**20)]
 _Side: TypeAlias = Annotated[int, Meta(ge=3, le=127)]
@@ -38,10 +38,10 @@ Generator: TypeAlias = GeneratedKitchens | GeneratedMazes | GeneratedSites
 
 @dataclasses.dataclass(frozen=True)
 class GridSettings:
-    """The settings that all kinds of drawn layouts have."""
+    """The settings that all kinds of generated layouts have."""
 
     pool: _Pool = 16_384
-    """Layouts that are drawn for training; 0 draws a new one for every episode."""
+    """Number of training layouts; 0 samples a new one for every episode."""
     height: _Side = 9
     """Rows of the grid."""
     width: _Side = 9
@@ -50,7 +50,7 @@ class GridSettings:
 
 @dataclasses.dataclass(frozen=True)
 class KitchenSettings(GridSettings):
-    """How kitchens are drawn, with --env.layout generated."""
+    """Settings of generated kitchens, with --env.layout generated."""
 
     height: _Side = 5
     """Rows of the grid."""
@@ -59,24 +59,24 @@ class KitchenSettings(GridSettings):
     smallest_width: _Side = 5
     """Columns of the smallest kitchen."""
     num_agents: NumAgents = 2
-    """How many cooks there are."""
+    """Number of cooks."""
     two_rooms: float = 0.5
-    """Share of kitchens with two rooms."""
+    """Probability, before rejection, of a kitchen with two rooms."""
     walls: float = 0.15
     """Probability that an inner cell is a counter."""
     onions: _AtLeastOne = 2
-    """Most onion dispensers; there is at least one."""
+    """Maximum number of onion dispensers; the minimum is 1."""
     tomatoes: _Number = 0
-    """Most tomato dispensers; there may be none."""
+    """Maximum number of tomato dispensers; the minimum is 0."""
     dishes: _AtLeastOne = 2
-    """Most dish dispensers; there is at least one."""
+    """Maximum number of dish dispensers; the minimum is 1."""
     pots: _AtLeastOne = 2
-    """Most pots; there is at least one."""
+    """Maximum number of pots; the minimum is 1."""
     servings: _AtLeastOne = 2
-    """Most serving hatches; there is at least one."""
+    """Maximum number of serving hatches; the minimum is 1."""
 
     def build(self) -> GeneratedKitchens:
-        """**Raises:** `LayoutError` with one sentence."""
+        """The generator of layouts. **Raises:** `LayoutError` for invalid settings."""
         return GeneratedKitchens(
             self.height,
             self.width,
@@ -94,39 +94,39 @@ class KitchenSettings(GridSettings):
 
 @dataclasses.dataclass(frozen=True)
 class MazeSettings(GridSettings):
-    """How mazes are drawn, with --env.layout generated."""
+    """Settings of generated mazes, with --env.layout generated."""
 
     loops: float = 0.3
-    """Share of further doors that are open."""
+    """Probability of each additional opening; 0 gives a maze without loops."""
 
     def build(self, num_agents: int) -> GeneratedMazes:
-        """**Raises:** `LayoutError` with one sentence."""
+        """The generator of layouts. **Raises:** `LayoutError` for invalid settings."""
         return GeneratedMazes(self.height, self.width, num_agents=num_agents, loops=self.loops)
 
 
 @dataclasses.dataclass(frozen=True)
 class SiteSettings(GridSettings):
-    """How sites are drawn, with --env.layout generated."""
+    """Settings of generated sites, with --env.layout generated."""
 
     num_agents: NumAgents = 2
-    """How many rescuers there are."""
+    """Number of rescuers."""
     loops: float = 0.3
-    """Share of further doors that are open."""
+    """Probability of each additional opening; 0 gives a maze without loops."""
     green: _AtLeastOne = 2
-    """Most green victims; there is at least one."""
+    """Maximum number of green victims; the minimum is 1."""
     yellow: _Number = 1
-    """Most yellow victims."""
+    """Maximum number of yellow victims; the minimum is 0."""
     red: _Number = 1
-    """Most red victims."""
+    """Maximum number of red victims; the minimum is 0."""
     rubble: _Number = 2
-    """Most rubble."""
+    """Maximum amount of rubble; the minimum is 0."""
     high_rubble: _Number = 1
-    """Most high rubble."""
+    """Maximum amount of high rubble; the minimum is 0."""
     doors: Annotated[int, Meta(ge=0, le=3)] = 1
-    """Most doors, each with its key."""
+    """Maximum number of doors, each with a key; the minimum is 0."""
 
     def build(self) -> GeneratedSites:
-        """**Raises:** `LayoutError` with one sentence."""
+        """The generator of layouts. **Raises:** `LayoutError` for invalid settings."""
         return GeneratedSites(
             self.height,
             self.width,
@@ -142,9 +142,9 @@ class SiteSettings(GridSettings):
 
 
 class AbstractDrawnWorld(AbstractWorldConfig):
-    """The settings of a world whose layout has a name, or is drawn anew for every episode."""
+    """The settings of a world with a named layout, or with a generated one in every episode."""
 
-    # A docstring of these fields would be the help of the flags in place of the worlds' own.
+    # A docstring here would replace the worlds' own help for these flags.
     generated: Any  # a `GridSettings` with a method `build`
     random_starts: float = 0.0
 
@@ -152,7 +152,12 @@ class AbstractDrawnWorld(AbstractWorldConfig):
     def build_in(self, layout: str | Layout, *, train: bool) -> GridWorld:
         """The world in one layout.
 
-        **Raises:** `LayoutError` with one sentence.
+        **Arguments:**
+
+        - `layout`: a layout, or its name, file or text.
+        - `train`: whether it is for training or for evaluation.
+
+        **Raises:** `LayoutError` when the layout is invalid.
         """
 
     @property
@@ -160,15 +165,22 @@ class AbstractDrawnWorld(AbstractWorldConfig):
         return self.random_starts > 0 or (self.layout == GENERATED and self.generated.pool == 0)
 
     def generator(self) -> Generator | None:
-        """What draws layouts, where the layout is `generated`.
+        """The generator of layouts; `None` unless the layout is `generated`.
 
-        **Raises:** `LayoutError` with one sentence.
+        **Raises:** `LayoutError` when its settings are invalid.
         """
         return self.generated.build() if self.layout == GENERATED else None
 
     def build(self, *, train: bool) -> GridWorld | RandomLayouts:
-        """The world in its layout; or with another one in every episode, drawn from those for
-        training or from those that are held out for evaluations.
+        """The world in its layout, or in a generated one in every episode.
+
+        Generated layouts for evaluation are held out from training.
+
+        **Arguments:**
+
+        - `train`: whether the world is for training or for evaluation.
+
+        **Raises:** `LayoutError` when the layout or its settings are invalid.
         """
         if (layouts := self.generator()) is None:
             return self.build_named(train=train)
@@ -180,11 +192,11 @@ class AbstractDrawnWorld(AbstractWorldConfig):
         return RandomLayouts(world, LayoutPool(draw_layouts(layouts, jax.random.key(0), count)))
 
     def build_named(self, *, train: bool) -> GridWorld | RandomLayouts:
-        """The world in the layout that has a name."""
+        """The world in a layout that is not generated."""
         return self.build_in(self.layout, train=train)
 
     def check(self) -> None:
         if self.layout != GENERATED and self.generated != type(self.generated)():
             raise UsageError(
-                f"--env.generated.* says how layouts are drawn: add --env.layout {GENERATED}."
+                f"--env.generated.* is for generated layouts: add --env.layout {GENERATED}."
             )

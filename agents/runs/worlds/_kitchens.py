@@ -1,4 +1,4 @@
-"""The settings of the kitchens of Overcooked and OvercookedV2."""
+"""The settings of Overcooked and OvercookedV2."""
 
 import dataclasses
 import os
@@ -28,27 +28,27 @@ from ._world_config import AbstractWorldConfig, Horizon, RunSettings, Share, fil
 
 @dataclasses.dataclass(frozen=True)
 class Kitchen(AbstractDrawnWorld):
-    """The kitchen, and how an episode goes."""
+    """Settings of Overcooked."""
 
     name: Literal["overcooked"] = "overcooked"
-    """Or overcooked_v2, foraging, warehouse, rescue, goals, body, LIBRARY:NAME."""
+    """Or overcooked_v2, foraging, warehouse, rescue, goals, body or LIBRARY:NAME."""
     layout: str = "cramped"
-    """cramped, asymmetric, ring, forced, circuit, a file, generated; or several: cramped,ring."""
+    """cramped, asymmetric, ring, forced, circuit, a file, generated, or several: cramped,ring."""
     practice: tuple[str, ...] = ()
-    """Layouts that are trained in besides, and never evaluated in."""
+    """Additional training layouts, which are not used in evaluations."""
     generated: KitchenSettings = dataclasses.field(default_factory=KitchenSettings)
     dynamics: Literal["classic", "interactive"] = "classic"
-    """A full pot starts by itself, or a cook starts it."""
+    """A full pot starts by itself (classic), or a cook starts it (interactive)."""
     horizon: Horizon = 400
     """Length of an episode, in steps."""
     observation: Literal["features", "planes", "features96"] = "features"
     """Named features, the reference's 26 planes, or its 96 features."""
     random_starts: Share = 0.5
-    """Share of training episodes with a random start."""
+    """Share of training episodes with a random initial state."""
     random_counters: Share = 0.0
-    """Share of counters between two cooks that have something on them at a random start."""
+    """Probability of an item on a counter between two floor cells, at a random start."""
     normalize_observation: bool = False
-    """Bring observations to mean 0 and variance 1."""
+    """Normalise observations to mean 0 and variance 1."""
     only_in_training = ("practice", "random_starts", "random_counters")
     run_settings: ClassVar[RunSettings] = {
         "ppo": PPO(normalize_values=True, advantage_std_offset=1.0, entropy_coefficient=0.05)
@@ -61,7 +61,7 @@ class Kitchen(AbstractDrawnWorld):
 
     @property
     def mixture(self) -> tuple[str, ...]:
-        """The layouts that are trained in side by side, where there are several."""
+        """The layouts of a mixture, such as `cramped,ring`; empty for a single layout."""
         if "," not in self.layout or "\n" in self.layout or os.path.exists(self.layout):
             return ()
         return tuple(name.strip() for name in self.layout.split(","))
@@ -78,13 +78,13 @@ class Kitchen(AbstractDrawnWorld):
 
     @property
     def optimum(self) -> float | None:
-        """The best known return; in a mixture of layouts, its mean over them."""
+        """The best known return; for a mixture of layouts, the mean over them."""
         known = [best_known_return(name, self.dynamics, self.horizon) for name in self.layouts]
         found = [optimum for optimum in known if optimum is not None]
         return sum(found) / len(found) if len(found) == len(known) else None
 
     def build_in(self, layout: str | Layout, *, train: bool) -> GridWorld:
-        """Evaluations begin at the layout's own start."""
+        """The kitchen in one layout; evaluations start in the layout's own initial state."""
         share = self.random_starts if train else 0
         return Overcooked(
             layout,
@@ -122,12 +122,14 @@ class Kitchen(AbstractDrawnWorld):
         return None
 
     def parts(self) -> dict[str, RandomLayouts]:
-        """Pools of one layout, so that one compiled program plays in all of them."""
+        """The world in each layout of a mixture. Each is a pool of one layout, so that one compiled
+        program runs all of them.
+        """
         layouts = zip(self.mixture, _equally_large(self.mixture), strict=True)
         return {name: self._build_in_all([layout]) for name, layout in layouts}
 
     def zero_shot(self) -> dict[str, RandomLayouts]:
-        """The five kitchens that fit into the grid, where kitchens are generated for two cooks."""
+        """With generated kitchens for two cooks, those of the five kitchens that fit the grid."""
         if self.layout != GENERATED or self.generated.num_agents != 2:
             return {}
         size = (self.generated.height, self.generated.width)
@@ -155,7 +157,7 @@ class Kitchen(AbstractDrawnWorld):
 
 
 def _equally_large(names: tuple[str, ...]) -> list[Layout]:
-    """The layouts of these names, as large as the largest of them."""
+    """Loads layouts, and pads them to the size of the largest."""
     layouts = [load_layout(name) for name in names]
     height, width = (max((x.tiles.shape[i] for x in layouts), default=0) for i in (0, 1))
     return [layout.pad(height, width) for layout in layouts]
@@ -163,26 +165,26 @@ def _equally_large(names: tuple[str, ...]) -> list[Layout]:
 
 @dataclasses.dataclass(frozen=True)
 class KitchenV2(AbstractWorldConfig):
-    """The kitchen of OvercookedV2, and how an episode goes."""
+    """Settings of OvercookedV2."""
 
     name: Literal["overcooked_v2"] = "overcooked_v2"
-    """Which world; each has settings of its own."""
+    """Name of the world; each world has settings of its own."""
     layout: str = "cramped_room_v2"
-    """One of the 23 layouts."""
+    """Name of one of the 23 layouts."""
     view_radius: Annotated[int, Meta(ge=0, le=127)] = 0
-    """How far cooks see, in cells; 0 for everything."""
+    """View radius of cooks, in cells; 0 for the whole kitchen."""
     negative_rewards: bool = False
-    """A wrong delivery costs as much as a right one pays."""
+    """Penalise wrong deliveries as much as correct ones are rewarded."""
     sample_recipe_on_delivery: bool = False
-    """Every right delivery draws a new recipe."""
+    """Sample a new recipe after every correct delivery."""
     random_positions: bool = False
-    """Cooks start anywhere."""
+    """Sample the initial positions of cooks."""
     horizon: Horizon = 400
     """Length of an episode, in steps."""
     observation: Literal["planes"] = "planes"
     """The planes of OvercookedV2."""
     normalize_observation: bool = False
-    """Bring observations to mean 0 and variance 1."""
+    """Normalise observations to mean 0 and variance 1."""
     run_settings: ClassVar[RunSettings] = {"ppo": PPO(advantage_std_offset=1.0)}
     threshold = 20
 

@@ -1,4 +1,4 @@
-"""The interface that the settings of every world have."""
+"""`AbstractWorldConfig`, the interface of the settings of all worlds."""
 
 import abc
 import dataclasses
@@ -20,7 +20,7 @@ Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 
 
 class RunSettings(TypedDict, total=False):
-    """Settings of a run whose defaults a world may replace."""
+    """Settings of a run whose defaults a world can replace."""
 
     ppo: PPO
     total_steps: int
@@ -31,65 +31,69 @@ class RunSettings(TypedDict, total=False):
 
 
 class AbstractWorldConfig(abc.ABC):
-    """The settings of a world: which one it is, and how an episode goes.
+    """The settings of a world, from which it is built.
 
-    What is the same for all settings of a world is a class attribute; what depends on them is a
-    property or a method.
+    What is fixed for a world is a class attribute. What depends on its settings is a property or a
+    method.
     """
 
     name: Any
     layout: Any
-    horizon: Any  # a number of steps, or None where the world itself ends its episodes
+    horizon: Any  # in steps, or None if the world itself limits its episodes
     observation: Any
     normalize_observation: bool
     normalize_reward: bool = False
     only_in_training: ClassVar[tuple[str, ...]] = ()
-    """The settings that only training depends on."""
+    """The names of settings that affect only training."""
     run_settings: ClassVar[RunSettings] = {}
-    """The defaults of a run in this world, where they are not those of `Experiment`."""
+    """The defaults of a run in this world that differ from those of `Experiment`."""
     has_shaped_reward: ClassVar[bool] = True
-    """Whether there is a reward for steps towards the goal, which fades."""
+    """Whether there is a shaped reward."""
     has_film: ClassVar[bool] = True
-    """Whether an episode can be drawn."""
+    """Whether a film of an episode can be drawn."""
     threshold: ClassVar[float] = 0.1
-    """The step between the return thresholds of `result.json`."""
+    """The distance between the return thresholds in `result.json`."""
 
     def as_judged(self) -> "AbstractWorldConfig":
-        """The same settings, with the defaults of those that only training depends on."""
+        """The same settings, with defaults for those that affect only training."""
         own: Any = self
         defaults = {field.name: field.default for field in dataclasses.fields(own)}
         return dataclasses.replace(own, **{name: defaults[name] for name in self.only_in_training})
 
     @property
     def title(self) -> str:
-        """The name of the layout, or what stands for it; runs are named after it."""
+        """The name of the layout, or another short description; runs are named after it."""
         return self.layout
 
     @abc.abstractmethod
     def build(self, *, train: bool) -> AbstractEnv:
-        """The world to train or to evaluate in.
+        """Builds the world.
 
-        **Raises:** `ValueError` with one sentence.
+        **Arguments:**
+
+        - `train`: whether it is for training or for evaluation.
+
+        **Raises:** `ValueError` when the settings are invalid.
         """
 
     @property
     def rules(self) -> str | None:
-        """The name of the rules, where the world has several sets of them."""
+        """The name of the rules, if the world has several sets of rules."""
         return None
 
     @property
     def layout_files(self) -> tuple[str, ...]:
-        """The layouts that are read from files, since they are neither names nor texts."""
+        """The layouts that are paths of files, rather than names or texts."""
         return ()
 
     @property
     def has_images(self) -> bool:
-        """Whether a convolution can read the observation."""
+        """Whether observations are images, which a convolutional network can process."""
         return self.observation == "planes"
 
     @property
     def has_slow_resets(self) -> bool:
-        """Whether a reset is slow, so that it is better made only when an episode ends."""
+        """Whether resets are slow, so that they should run only when an episode ends."""
         return False
 
     @property
@@ -98,8 +102,13 @@ class AbstractWorldConfig(abc.ABC):
         return None
 
     def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
-        """What is summed in every evaluated episode: the names of entries of `info`, and the
-        columns of the log for the numbers in each.
+        """The entries of `info` that are summed over evaluation episodes.
+
+        **Arguments:**
+
+        - `world`: a world that `build` has returned.
+
+        **Returns:** for each entry, the columns of the log for its numbers.
         """
         assert isinstance(world, GridWorld | RandomLayouts)
         return {"events": tuple(f"event_{name}" for name in world.event_names)}
@@ -109,8 +118,8 @@ class AbstractWorldConfig(abc.ABC):
 
         **Arguments:**
 
-        - `world`: what `build` gave.
-        - `states`: its states, which lead with a time axis.
+        - `world`: a world that `build` has returned.
+        - `states`: its states, with a leading time axis.
         - `scores`: the return before each state.
         """
         assert isinstance(world, GridWorld | RandomLayouts)
@@ -121,39 +130,45 @@ class AbstractWorldConfig(abc.ABC):
         )
 
     def parts(self) -> dict[str, RandomLayouts]:
-        """The worlds that are trained in side by side, by name, where there are several."""
+        """The worlds of a mixture of layouts, by name; empty for a single layout."""
         return {}
 
     def zero_shot(self) -> dict[str, RandomLayouts]:
-        """Worlds outside of training, by name, in which the final policy is evaluated, too."""
+        """Worlds that are not used in training, by name, for evaluating the final policy."""
         return {}
 
     def remarks(self) -> tuple[str, ...]:
-        """Sentences that are printed before a run begins."""
+        """Remarks about the world that are printed before a run starts."""
         return ()
 
     def obstacle(self) -> str | None:
-        """The reason why no reward can be earned, if there is one."""
+        """The reason for which no reward can be obtained, if there is one."""
         return None
 
     def check(self) -> None:  # noqa: B027 (most worlds need none)
-        """**Raises:** `UsageError` when the settings cannot go together."""
+        """Checks the settings. **Raises:** `UsageError` when they contradict one another."""
 
 
 def files_among(layouts: Iterable[str], names: Container[str]) -> tuple[str, ...]:
-    """The layouts that are neither among the names nor texts."""
+    """The layouts that are paths of files: neither known names nor texts of several lines.
+
+    **Arguments:**
+
+    - `layouts`: the layouts.
+    - `names`: the known names.
+    """
     return tuple(x for x in layouts if x not in names and "\n" not in x.strip())
 
 
 def check_same_game(
     name: str, world: AbstractWorldConfig, other_name: str, other_world: AbstractWorldConfig
 ) -> None:
-    """Refuses a team whose policies were trained in different games; layouts may differ.
+    """Checks that two policies of a team were trained in the same world; layouts may differ.
 
     **Arguments:**
 
-    - `name`, `other_name`: what a person calls the two policies.
-    - `world`, `other_world`: what each of them was trained in.
+    - `name`, `other_name`: the names of the two policies in the error message.
+    - `world`, `other_world`: the world in which each of them was trained.
 
     **Raises:** `UsageError` when the worlds or their rules differ.
     """

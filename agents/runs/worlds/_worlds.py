@@ -1,6 +1,6 @@
-"""The worlds of the command lines: the settings of each, as flags, and the world that they build.
+"""The worlds of the command lines, with their settings as flags.
 
-A further world is one more class, and one more entry in `WORLDS`.
+To add a world, add a subclass of `AbstractWorldConfig` and an entry in `WORLDS`.
 """
 
 import dataclasses
@@ -32,23 +32,23 @@ from ._world_config import AbstractWorldConfig, Horizon, NumAgents, RunSettings,
 
 @dataclasses.dataclass(frozen=True)
 class GoalsWorld(AbstractDrawnWorld):
-    """The room with flags, and how an episode goes."""
+    """Settings of the world with flags as goals."""
 
     name: Literal["goals"] = "goals"
-    """Which world; each has settings of its own."""
+    """Name of the world; each world has settings of its own."""
     layout: str = "room"
-    """room, rooms, the path of a layout file, or generated."""
+    """room, rooms, a file, or generated."""
     generated: MazeSettings = dataclasses.field(default_factory=MazeSettings)
     num_agents: NumAgents = 2
-    """How many agents, and flags, there are."""
+    """Number of agents, and of flags."""
     shared: bool = False
-    """Whoever comes first takes a flag."""
+    """Any agent can take any flag, instead of only its own."""
     horizon: Horizon = 50
     """Length of an episode, in steps."""
     observation: Literal["features", "planes"] = "features"
     """Named features, or planes."""
     normalize_observation: bool = False
-    """Bring observations to mean 0 and variance 1."""
+    """Normalise observations to mean 0 and variance 1."""
     has_shaped_reward = False
 
     @property
@@ -74,26 +74,26 @@ class GoalsWorld(AbstractDrawnWorld):
 
 @dataclasses.dataclass(frozen=True)
 class ForagingWorld(AbstractWorldConfig):
-    """The field, and how an episode goes."""
+    """Settings of level-based foraging."""
 
     name: Literal["foraging"] = "foraging"
-    """Which world; each has settings of its own."""
+    """Name of the world; each world has settings of its own."""
     size: Annotated[int, Meta(ge=1, le=125)] = 8
-    """Rows, and columns, of the field."""
+    """Number of rows and of columns of the field."""
     num_agents: NumAgents = 2
-    """How many agents there are."""
+    """Number of agents."""
     num_food: Annotated[int, Meta(ge=1, le=1000)] = 2
-    """How much food there is."""
+    """Number of food items."""
     coop: bool = False
-    """All food needs several agents."""
+    """All food must be loaded by several agents together."""
     sight: Annotated[int, Meta(ge=0, le=127)] = 0
-    """How far agents see, in cells; 0 for everything."""
+    """View radius of agents, in cells; 0 for the whole field."""
     horizon: Horizon = 50
     """Length of an episode, in steps."""
     observation: Literal["vector", "grid"] = "vector"
-    """Numbers of every food and agent, or a grid."""
+    """Positions and levels of food and agents, or a grid."""
     normalize_observation: bool = False
-    """Bring observations to mean 0 and variance 1."""
+    """Normalise observations to mean 0 and variance 1."""
     run_settings: ClassVar[RunSettings] = {
         "ppo": PPO(advantage_std_offset=0.1),
         "total_steps": 2_000_000,
@@ -112,7 +112,7 @@ class ForagingWorld(AbstractWorldConfig):
 
     @property
     def optimum(self) -> float | None:
-        return 1 / self.num_agents  # all food is worth 1; a return is the mean over agents
+        return 1 / self.num_agents  # all food is worth 1, and returns are means over agents
 
     def build(self, *, train: bool) -> GridWorld:
         return Foraging(
@@ -128,24 +128,24 @@ class ForagingWorld(AbstractWorldConfig):
 
 @dataclasses.dataclass(frozen=True)
 class WarehouseWorld(AbstractWorldConfig):
-    """The warehouse, and how an episode goes."""
+    """Settings of the multi-robot warehouse."""
 
     name: Literal["warehouse"] = "warehouse"
-    """Which world; each has settings of its own."""
+    """Name of the world; each world has settings of its own."""
     size: Literal["tiny", "small", "medium", "large"] = "tiny"
-    """How large the warehouse is."""
+    """Size of the warehouse."""
     num_agents: NumAgents = 2
-    """How many robots there are."""
+    """Number of robots."""
     difficulty: Literal["easy", "normal", "hard"] = "normal"
-    """2, 1 or 0.5 requested shelves for each robot."""
+    """Requested shelves per robot: 2 (easy), 1 (normal) or 0.5 (hard)."""
     reward: Literal["individual", "shared", "two_stage"] = "individual"
-    """Who is paid for a delivery."""
+    """Rewarded for a delivery: its robot, all robots, or its robot in two stages."""
     horizon: Horizon = 500
     """Length of an episode, in steps."""
     observation: Literal["sensors"] = "sensors"
-    """What a robot's sensors say."""
+    """Sensor readings of the cells around a robot."""
     normalize_observation: bool = True
-    """Bring observations to mean 0 and variance 1."""
+    """Normalise observations to mean 0 and variance 1."""
     run_settings: ClassVar[RunSettings] = {
         "ppo": PPO(advantage_std_offset=0.1, entropy_coefficient=0.03),
         "total_steps": 12_000_000,
@@ -174,23 +174,23 @@ class WarehouseWorld(AbstractWorldConfig):
 
 @dataclasses.dataclass(frozen=True)
 class RescueWorld(AbstractDrawnWorld):
-    """The site, and how an episode goes."""
+    """Settings of search and rescue."""
 
     name: Literal["rescue"] = "rescue"
-    """Which world; each has settings of its own."""
+    """Name of the world; each world has settings of its own."""
     layout: Literal["small", "large", "generated"] = "small"
-    """Which site."""
+    """Site."""
     generated: SiteSettings = dataclasses.field(default_factory=SiteSettings)
     radius: Annotated[int, Meta(ge=1, le=127)] = 3
-    """How far agents see in planes, in cells."""
+    """View radius of agents in planes, in cells."""
     horizon: Horizon = 250
     """Length of an episode, in steps."""
     observation: Literal["features", "planes"] = "features"
     """Named features, or a window of planes."""
     random_starts: Share = 0.5
-    """Share of training episodes with random places."""
+    """Share of training episodes with random initial positions and directions."""
     normalize_observation: bool = False
-    """Bring observations to mean 0 and variance 1."""
+    """Normalise observations to mean 0 and variance 1."""
     only_in_training = ("random_starts",)
     run_settings: ClassVar[RunSettings] = {
         "ppo": PPO(advantage_std_offset=0.1),
@@ -199,7 +199,7 @@ class RescueWorld(AbstractDrawnWorld):
 
     @property
     def optimum(self) -> float | None:
-        """How many victims there are."""
+        """The number of victims; `None` for generated sites."""
         if self.layout == GENERATED:
             return None
         return float(victims_left(load_site(self.layout).start))
@@ -228,9 +228,13 @@ WORLDS: dict[str, type[AbstractWorldConfig]] = {
 
 
 def default_world(name: str | None) -> AbstractWorldConfig:
-    """The default settings of a world; those of the kitchen where none is named.
+    """The default settings of a world.
 
-    **Raises:** `UsageError` when there is no such world, or the library that has it is missing.
+    **Arguments:**
+
+    - `name`: the name of the world, or `LIBRARY:NAME`; `None` for Overcooked.
+
+    **Raises:** `UsageError` when there is no such world, or its library is not installed.
     """
     if name is None:
         return Kitchen()
