@@ -2,9 +2,9 @@
 
 python experiments/body.py --env.model biped
 
-This page is the whole experiment: its settings, the world with its wrappers, the networks, and PPO.
-Change anything here; folders, checkpoints, --resume, many seeds, sweeps, loggers and films come
-with `run_experiment`.
+This page defines the whole experiment: its settings, the world with its wrappers, the networks,
+and PPO. Edit any of them here. `run_experiment` adds folders, checkpoints, --resume, many seeds,
+sweeps, loggers and films.
 """
 
 import dataclasses
@@ -31,19 +31,19 @@ from eqgrid import (
 
 @dataclasses.dataclass(frozen=True)
 class Body(Experiment):
-    """Trains a MuJoCo body with PPO and leaves a folder with results, pictures and checkpoints."""
+    """Trains a MuJoCo body with PPO, and writes results, plots and checkpoints into a folder."""
 
     algorithm = "body"
 
-    # Every field is a flag. Those of the world (--env.model), of PPO (--ppo.learning-rate) and of
-    # the run itself (--total-steps, --num-envs, --seed) are inherited.
+    # Every field is a flag. The flags of the world (--env.model), of PPO (--ppo.learning-rate) and
+    # of the run (--total-steps, --num-envs, --seed) are inherited.
     env: AbstractWorldConfig = dataclasses.field(default_factory=BodyWorld)
     width: Annotated[int, Meta(ge=1, le=2**16)] = 64
-    """Units in a hidden layer."""
+    """Units per hidden layer."""
     precision: Precision = "float32"
-    """What hidden layers compute with; bfloat16 is for accelerators."""
+    """Dtype of computations in hidden layers; bfloat16 is for accelerators."""
     time_left: bool = False
-    """Append the share of the episode that is left to observations."""
+    """Append the remaining share of the episode to observations."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
         return AppendTimeLeft(world, self.env.horizon) if self.time_left else world
@@ -67,7 +67,7 @@ class Body(Experiment):
         return actor_critic(env, key, network=network, view=LocalObservation())
 
     def learner(self) -> PPO:
-        # The numbers of PPO are flags; how advantages are estimated is a function.
+        # The hyperparameters of PPO are flags; the advantage estimator is a function.
         return dataclasses.replace(self.ppo, advantage=gae)
 
 

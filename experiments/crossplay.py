@@ -1,4 +1,4 @@
-"""Plays every trained policy with every other one: a matrix of returns, and what it says.
+"""Cross-play: evaluates all pairs of trained policies, and summarises the matrix of returns.
 
 python experiments/crossplay.py runs/ippo-cramped-0-20260101-120000
 """

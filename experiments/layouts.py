@@ -1,4 +1,4 @@
-"""A sheet with pictures of layouts that are drawn, and their texts, to be kept in files.
+"""Generates layouts, and writes a sheet of pictures and a file with their texts.
 
 python experiments/layouts.py --env.name overcooked --env.generated.two-rooms 1
 """
@@ -27,24 +27,24 @@ from eqgrid.grid import Layout, draw_layouts, render
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Draws layouts for a world, and leaves a sheet of pictures and a file with their texts."""
+    """Generates layouts for a world, and writes a sheet of pictures and a file with their texts."""
 
     env: AbstractDrawnWorld = dataclasses.field(default_factory=Kitchen)
     count: Annotated[int, Meta(ge=1, le=10_000)] = 24
-    """How many layouts are drawn."""
+    """Number of layouts."""
     seed: Seed = 0
-    """Seed of what is drawn."""
+    """Random seed of the layouts."""
     cell_pixels: Annotated[int, Meta(ge=4, le=128)] = 16
-    """Side of a cell, in pixels."""
+    """Side length of a cell, in pixels."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; a new one in runs/ if none."""
+    """Folder of the results; by default, a new one in runs/."""
 
 
 def sheet(layouts: Sequence[Layout], cell_pixels: int) -> Image.Image:
-    """The pictures of some layouts side by side, in rows that make the sheet about square."""
+    """The pictures of layouts, in as many rows and columns as make the sheet about square."""
     pictures = [
         render(layout, layout.start, cell_pixels=cell_pixels)[: len(layout.tiles) * cell_pixels]
-        for layout in layouts  # without the line of text below
+        for layout in layouts  # without the line of text below a picture
     ]
     height = max(picture.shape[0] for picture in pictures) + cell_pixels
     width = max(picture.shape[1] for picture in pictures) + cell_pixels
@@ -59,7 +59,7 @@ def sheet(layouts: Sequence[Layout], cell_pixels: int) -> Image.Image:
 
 
 def run(args: Sequence[str]) -> None:
-    """**Raises:** `UsageError`, `OSError`."""
+    """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     world = default_world(value_after("--env.name", args))
     if not isinstance(world, AbstractDrawnWorld):
         raise UsageError(f"No layouts are drawn for {world.name}; see --env.generated in --help.")
@@ -70,7 +70,7 @@ def run(args: Sequence[str]) -> None:
     with as_usage_error():
         layouts = config.env.generator()
         if layouts is None:
-            raise UsageError("Only layouts that are generated are drawn: leave out --env.layout.")
+            raise UsageError("Only generated layouts are drawn: leave out --env.layout.")
         pool = draw_layouts(layouts, jax.random.key(config.seed), config.count)
     drawn = [jax.tree.map(lambda x, i=i: x[i], pool) for i in range(config.count)]
     with open_results("layouts", config.out) as (folder, console):

@@ -1,11 +1,13 @@
-"""Multi-agent PPO (Yu et al. 2022): a critic sees the observations of all agents, its own first, or
-the state of the world.
+"""Multi-agent PPO (Yu et al. 2022), with centralised critics.
+
+The input of a critic is the observations of all agents, its own agent's first, or the state of the
+world.
 
 python experiments/mappo.py --env.layout cramped
 
-This page is the whole experiment: its settings, the world with its wrappers, the networks, what
-critics see, and PPO. Change anything here; folders, checkpoints, --resume, many seeds, sweeps,
-loggers and films come with `run_experiment`.
+This page defines the whole experiment: its settings, the world with its wrappers, the networks,
+the critic's input, and PPO. Edit any of them here. `run_experiment` adds folders, checkpoints,
+--resume, many seeds, sweeps, loggers and films.
 """
 
 import dataclasses
@@ -47,31 +49,31 @@ from eqgrid.grid import GridWorld, RandomLayouts, WithState
 
 @dataclasses.dataclass(frozen=True)
 class MAPPO(Experiment):
-    """Trains agents with MAPPO and leaves a folder with results, pictures and checkpoints."""
+    """Trains agents with MAPPO, and writes results, plots and checkpoints into a folder."""
 
     algorithm = "mappo"
     in_one_program = ("shaping", "shaping_steps")
 
-    # Every field is a flag. Those of the world (--env.layout), of PPO (--ppo.learning-rate), of
-    # partners and of the run itself (--total-steps, --num-envs, --seed) are inherited.
+    # Every field is a flag. The flags of the world (--env.layout), of PPO (--ppo.learning-rate), of
+    # partners and of the run (--total-steps, --num-envs, --seed) are inherited.
     network: Literal["mlp", "cnn", "gru", "cnn-gru"] = "mlp"
-    """Kind of network of actor and critic; gru remembers."""
+    """Network of actor and critic; those with a gru are recurrent."""
     width: Annotated[int, Meta(ge=1, le=2**16)] = 64
-    """Units in a hidden layer."""
+    """Units per hidden layer."""
     parameters: Literal["shared", "independent"] = "shared"
-    """Whether all agents use the same parameters."""
+    """Whether agents share parameters."""
     precision: Precision = "float32"
-    """What hidden layers compute with; bfloat16 is for accelerators."""
+    """Dtype of computations in hidden layers; bfloat16 is for accelerators."""
     critic: Literal["joint", "state"] = "joint"
-    """Critics see the observations of all agents, or the state of the world."""
+    """Input of critics: the observations of all agents, or the state of the world."""
     agent_id: bool = False
-    """Append the agent's number, one-hot, to its observation."""
+    """Append the agent's one-hot index to its observation."""
     time_left: bool = False
-    """Append the share of the episode that is left to observations."""
+    """Append the remaining share of the episode to observations."""
     shaping: Annotated[float, Meta(ge=0)] = 1.0
-    """Weight of the shaped reward at the start."""
+    """Initial weight of the shaped reward."""
     shaping_steps: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 2_000_000
-    """Environment steps until it has faded to 0."""
+    """Environment steps over which that weight decreases to 0."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
         if self.time_left and self.env.horizon is not None:
@@ -79,7 +81,10 @@ class MAPPO(Experiment):
         return AppendAgentId(world) if self.agent_id else world
 
     def with_state(self, world: AbstractEnv) -> AbstractEnv:
-        """The world with its state beside the observations, where critics see it."""
+        """Adds the state of the world to the observations, if it is the input of critics.
+
+        **Raises:** `ValueError` when the world is not on a grid.
+        """
         if self.critic == "joint":
             return world
         if not isinstance(world, GridWorld | RandomLayouts):
@@ -88,10 +93,10 @@ class MAPPO(Experiment):
 
     def train_env(self) -> AbstractVectorEnv:
         world = self.observe(self.with_state(self.env.build(train=True)))
-        world = self.partners.around(world)  # a partner acts for one agent in some episodes
+        world = self.partners.around(world)  # partners replace one agent in some episodes
         env = AutoReset(LogEpisodes(world), lazy=self.env.has_slow_resets)
         if self.env.has_shaped_reward:
-            # Every environment counts its own steps, and there are `num_envs` of them.
+            # Each of the `num_envs` environments counts only its own steps.
             steps = max(1, self.shaping_steps // self.num_envs)
             env = ShapedReward(env, LinearSchedule(self.shaping, 0.0, steps))
         envs = Vectorize(env, self.num_envs)
@@ -116,7 +121,7 @@ class MAPPO(Experiment):
         return actor_critic(env, key, network=network, view=view, shared=shared)
 
     def learner(self) -> PPO:
-        # The numbers of PPO are flags; how advantages are estimated is a function.
+        # The hyperparameters of PPO are flags; the advantage estimator is a function.
         return dataclasses.replace(self.ppo, advantage=gae)
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""The best possible return of a kitchen with two cooks, and a plan and a film of how it is earned.
+"""Finds the best possible return of a kitchen with two cooks, and writes a plan and a film of it.
 
 python experiments/optimum.py forced --counters 1,2 2,2
 """
@@ -50,32 +50,35 @@ _GIB = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Finds the best possible return of a kitchen with two cooks, by dynamic programming."""
+    """Finds the best possible return of a kitchen with two cooks by dynamic programming."""
 
     layout: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="LAYOUT")]] = "cramped"
-    """cramped, asymmetric, ring, forced, circuit, another name, or a file."""
+    """cramped, asymmetric, ring, forced, circuit, the name of another layout, or a file."""
     dynamics: Literal["classic", "interactive"] = "classic"
-    """A full pot starts by itself, or a cook starts it."""
+    """A full pot starts by itself (classic), or a cook starts it (interactive)."""
     horizon: Annotated[int, Meta(ge=1, le=10_000)] = 400
     """Length of the episode, in steps."""
     counters: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ROW,COL ...")] = ()
-    """Counters that cooks may use, each as row,column, counted from 0; or all."""
+    """Counters that cooks may use, each as row,column from 0; or all."""
     upper: bool = False
-    """Also find a bound that nothing exceeds, whatever counters are used."""
+    """Also find an upper bound on the return, whichever counters are used."""
     memory_gib: Annotated[float, Meta(gt=0)] = 4.0
-    """Most memory for the values of the joint states, in GiB."""
+    """Maximum memory for the values of joint states, in GiB."""
     disk_gib: Annotated[float, Meta(gt=0)] = 16.0
-    """Most room for values that are kept on the disk while it runs, in GiB."""
+    """Maximum disk space for values during the search, in GiB."""
     no_film: bool = False
-    """Draw no film."""
+    """Do not draw a film."""
     store: bool = False
-    """Keep the plan with the package, if it is better than the one there."""
+    """Store the plan in the package, if it improves on the stored one."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; a new one in runs/ if none."""
+    """Folder of the results; by default, a new one in runs/."""
 
 
 def read_counters(config: Config, env: GridWorld) -> tuple[tuple[int, int], ...]:
-    """**Raises:** `UsageError` when one of them is not written as `row,column`."""
+    """The counters that cooks may use, as rows and columns.
+
+    **Raises:** `UsageError` when one of them is not written as `row,column`.
+    """
     if config.counters == ("all",):
         return reachable_counters(env.layout)
     cells = []
@@ -92,8 +95,9 @@ def read_counters(config: Config, env: GridWorld) -> tuple[tuple[int, int], ...]
 
 @contextmanager
 def _progress(console: Console, what: str, steps: int) -> Iterator[Callable[[int], None]]:
-    """Yields a function of the number of steps that are done, which moves a bar in a terminal and
-    prints ten lines elsewhere.
+    """Context manager that shows progress: a bar in a terminal, and about ten lines elsewhere.
+
+    **Returns:** a function of the number of steps that are done, inside the context.
     """
     begin = time.perf_counter()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
@@ -117,9 +121,12 @@ def search(
     folder: Path,
     console: Console,
 ) -> tuple[Plan, dict[str, object]]:
-    """Searches for the best plan, replays it, and measures what that took.
+    """Searches for the best plan, and checks its return in the environment.
 
-    **Raises:** `UsageError` when the search does not fit; `RunError` when the replay differs.
+    **Returns:** the plan; and the number of joint states, the seconds and the memory of the search.
+
+    **Raises:** `UsageError` when the search needs too much memory or disk space, and `RunError`
+    when the plan has another return in the environment.
     """
     begin = time.perf_counter()
     build = functools.partial(JointModel, env, counters, max_bytes=config.memory_gib * _GIB)
@@ -157,7 +164,7 @@ def search(
 
 
 def describe(plan: Plan) -> str:
-    """One sentence about what a plan earns, and what is proven about that."""
+    """Describes the best possible return that a plan proves, in one sentence."""
     where = f"{plan.layout}, {plan.dynamics} rules, {plan.horizon} steps"
     if plan.is_best:
         return f"{where}: {plan.value:g} is the best possible return"
@@ -168,11 +175,11 @@ def describe(plan: Plan) -> str:
 
 
 def store(plan: Plan) -> bool:
-    """Keeps a plan with the package, unless the stored one earns as much with as low a bound.
+    """Stores a plan in the package, unless the stored one is as good.
 
-    **Returns:** whether it was kept.
+    **Returns:** whether it was stored.
     """
-    stored_plans.cache_clear()  # another process may have kept one since
+    stored_plans.cache_clear()  # another process may have stored one meanwhile
     plans = dict(stored_plans())
     if (old := plans.get(plan.key)) is not None:
         uppers = [x for x in (old.upper, plan.upper) if x is not None]
@@ -188,7 +195,7 @@ def store(plan: Plan) -> bool:
 
 
 def run(args: Sequence[str]) -> None:
-    """**Raises:** `UsageError`, `RunError`, `OSError`."""
+    """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     config = read_flags(Config(), args, "experiments/optimum.py")
     layout = REFERENCE_NAMES.get(config.layout, config.layout)
     config = dataclasses.replace(config, layout=layout)

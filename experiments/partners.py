@@ -1,4 +1,4 @@
-"""Plays trained policies with partners that they were never trained with.
+"""Evaluates trained policies with partners that they have not been trained with.
 
 python experiments/partners.py runs/ippo-cramped-0-20260101-120000 --scripts-only
 """

@@ -1,4 +1,4 @@
-"""One table and one picture of runs with many seeds, and a film of each row.
+"""Reports runs with many seeds: one table, one plot, and a film for each row of the table.
 
 python experiments/report.py runs/results
 """

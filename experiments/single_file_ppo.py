@@ -1,10 +1,10 @@
-"""PPO for cooks, in one file: settings, network, rollout, advantages, loss and the training loop.
+"""PPO for Overcooked in one file: settings, network, rollout, advantages, loss and training loop.
 
     python experiments/single_file_ppo.py --layout cramped
 
-It uses the worlds and wrappers of eqgrid and nothing of `agents`: this is what `ippo.py` does, but
-for checkpoints, memory, many seeds and pictures. All cooks share one network, and each sees for
-itself. Source: Schulman et al. 2017, "Proximal Policy Optimization Algorithms".
+It uses the worlds and wrappers of eqgrid, but not `agents`. It does the same as `ippo.py`, without
+checkpoints, recurrent networks, many seeds and plots. All cooks share the parameters, and act on
+their own observations. Source: Schulman et al. 2017, "Proximal Policy Optimization Algorithms".
 """
 
 import dataclasses
@@ -23,42 +23,42 @@ from eqgrid import AutoReset, LinearSchedule, LogEpisodes, ShapedReward, Vectori
 
 @dataclasses.dataclass(frozen=True)
 class Args:
-    """Trains cooks with PPO, and prints what they earn."""
+    """Trains cooks with PPO, and prints their returns."""
 
     layout: Literal["cramped", "asymmetric", "ring", "forced", "circuit"] = "cramped"
-    """Kitchen."""
+    """Layout of the kitchen."""
     seed: int = 0
-    """Seed of everything that is random."""
+    """Random seed."""
     total_steps: int = 2_000_000
-    """Environment steps."""
+    """Total environment steps of training."""
     num_envs: int = 64
-    """Environments side by side."""
+    """Number of parallel environments."""
     rollout_length: int = 128
-    """Steps of each environment between two updates."""
+    """Steps of each environment per update."""
     num_epochs: int = 4
-    """Passes over a rollout."""
+    """Passes over each rollout."""
     num_minibatches: int = 8
-    """Gradient steps in a pass."""
+    """Gradient steps per pass."""
     learning_rate: float = 1e-3
-    """Step size of Adam at the start; it falls to 0 linearly."""
+    """Initial step size of Adam, which decreases linearly to 0."""
     gamma: float = 0.99
     """Discount factor."""
     gae_lambda: float = 0.95
-    """Decay of the advantage's trace."""
+    """Lambda of generalised advantage estimation."""
     clip_epsilon: float = 0.2
-    """How far the probability ratio may leave 1."""
+    """Clipping range of the probability ratio around 1."""
     entropy_coefficient: float = 0.01
     """Weight of the entropy bonus."""
     value_coefficient: float = 0.5
-    """Weight of the critic's loss."""
+    """Weight of the value loss."""
     max_grad_norm: float = 0.5
     """Maximum global norm of the gradient."""
     advantage_std_offset: float = 1.0
-    """Added to the standard deviation that advantages are divided by, in rewards."""
+    """Added to the standard deviation by which advantages are divided, in units of reward."""
     width: int = 64
-    """Units in a hidden layer."""
+    """Units per hidden layer."""
     shaping_steps: int = 1_000_000
-    """Environment steps until the shaped reward has faded."""
+    """Environment steps over which the weight of the shaped reward decreases to 0."""
 
     @property
     def num_updates(self) -> int:
@@ -67,7 +67,7 @@ class Args:
 
 @final
 class ActorCritic(eqx.Module):
-    """Two networks for one cook: logits of the actions, and the value of the observation."""
+    """Actor and critic of one cook: the logits of its actions, and the value of its observation."""
 
     actor: eqx.nn.MLP
     critic: eqx.nn.MLP
@@ -85,7 +85,7 @@ class ActorCritic(eqx.Module):
 
 @final
 class Transition(eqx.Module):
-    """One step of all cooks; `next_value` is that of the observation before any reset."""
+    """One step of all cooks; `next_value` is the value of the next observation before any reset."""
 
     observation: Float[Array, "*batch features"]
     action: Int[Array, "*batch"]
@@ -109,14 +109,14 @@ class TrainState(eqx.Module):
 
 
 def make_env(args: Args) -> Vectorize:
-    """Kitchens with a shaped reward that fades; each one counts its own steps."""
+    """Vectorised kitchens with a shaped reward that fades out; each counts its own steps."""
     kitchen = AutoReset(LogEpisodes(make("overcooked", layout=args.layout, observation="features")))
     fade = LinearSchedule(1.0, 0.0, max(1, args.shaping_steps // args.num_envs))
     return Vectorize(ShapedReward(kitchen, fade), args.num_envs)
 
 
 def make_optimiser(args: Args) -> optax.GradientTransformation:
-    """Adam after a clip of the gradient's norm, with a learning rate that falls to 0."""
+    """Adam with clipping by the global norm, and a learning rate that decreases linearly to 0."""
     num_steps = args.num_updates * args.num_epochs * args.num_minibatches
     schedule = optax.linear_schedule(args.learning_rate, 0.0, num_steps)
     clip = optax.clip_by_global_norm(args.max_grad_norm)
@@ -126,7 +126,7 @@ def make_optimiser(args: Args) -> optax.GradientTransformation:
 def rollout(
     args: Args, env: Vectorize, state: TrainState
 ) -> tuple[TrainState, Transition, dict[str, Array]]:
-    """**Returns:** the next state, the steps (`time envs agents ...`), and the ends of episodes."""
+    """Collects a rollout: the next state, its steps (`time envs agents ...`), and episode ends."""
     policy = jax.vmap(jax.vmap(state.policy))
 
     def step(carry: tuple, key: PRNGKeyArray) -> tuple[tuple, tuple]:
@@ -157,8 +157,8 @@ def rollout(
 
 
 def advantages(args: Args, steps: Transition) -> Float[Array, "time envs agents"]:
-    """Generalised advantage estimation (Schulman et al. 2016). Nothing is earned after the end of
-    an agent's task; where an episode is cut before it, the value of its last observation counts.
+    """Generalised advantage estimation (Schulman et al. 2016). The value after a termination is 0;
+    where an episode is truncated, the value of its final observation is used.
     """
 
     def step(trace: Array, now: Transition) -> tuple[Array, Array]:
@@ -195,10 +195,10 @@ def _log_prob(
 
 @eqx.filter_jit(donate="all-except-first")
 def update(settings: tuple[Args, Vectorize], state: TrainState) -> tuple[TrainState, dict]:
-    """Collects a rollout and learns from it."""
+    """One update: collects a rollout, and takes all gradient steps on it."""
     args, env = settings
     state, steps, ends = rollout(args, env, state)
-    data = (steps, advantages(args, steps))  # they lead with `time envs agents`
+    data = (steps, advantages(args, steps))  # leading axes: time, envs, agents
     data = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), data)
     optimiser = make_optimiser(args)
     policy, functions = eqx.partition(state.policy, eqx.is_array)
@@ -220,7 +220,7 @@ def update(settings: tuple[Args, Vectorize], state: TrainState) -> tuple[TrainSt
 
 @eqx.filter_jit
 def init(args: Args, env: Vectorize, key: PRNGKeyArray) -> TrainState:
-    """Draws a policy, and starts an episode in every kitchen."""
+    """Initialises the policy and the optimiser, and resets all kitchens."""
     policy_key, env_key, key = jax.random.split(key, 3)
     observation, env_state = env.reset(env_key)
     num_actions = env.action_space.n  # pyright: ignore[reportAttributeAccessIssue]
@@ -230,7 +230,7 @@ def init(args: Args, env: Vectorize, key: PRNGKeyArray) -> TrainState:
 
 
 def train(args: Args) -> tuple[ActorCritic, float]:
-    """**Returns:** the policy, and what its cooks earned in the last episodes, without shaping."""
+    """Trains a policy, and returns it with the mean unshaped return of the latest episodes."""
     env = make_env(args)
     state = init(args, env, jax.random.key(args.seed))
     steps_per_update, earned = args.num_envs * args.rollout_length, float("nan")
