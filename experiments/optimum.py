@@ -152,7 +152,7 @@ def search(
     found = Plan(config.layout, config.dynamics, config.horizon, counters, value, upper, digits)
     earned = float(np.asarray(replay(env, found.joint_actions())[1]).sum())
     if earned != value:
-        raise RunError(f"The plan earns {earned:g} in the environment, not {value:g}.")
+        raise RunError(f"The plan returns {earned:g} in the environment, not {value:g}.")
     seconds = round(time.perf_counter() - begin, 1)
     if relaxed is not None:
         console.print(f"{relaxed.num_states:,} joint states for the bound", highlight=False)

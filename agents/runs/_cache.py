@@ -12,8 +12,8 @@ _MAX_BYTES = 2**30
 def keep_compiled_programs() -> str:
     """Turns on JAX's persistent compilation cache, in a user cache folder of at most 1 GiB.
 
-    JAX's own settings take precedence: if they name a folder, it is used as it is, and if they
-    disable the cache, it stays disabled. When the folder is full, the least recently used programs
+    JAX's own settings take precedence: a folder that they name is used unchanged, and a cache
+    that they disable stays disabled. When the folder is full, the least recently used programs
     are removed first.
 
     **Returns:** a message that says where compiled programs are kept, or why they are not.

@@ -35,7 +35,7 @@ class Process:
     are recorded, and the program checks for them where it can safely end.
     """
 
-    def __init__(self, message: str = "nothing was begun") -> None:
+    def __init__(self, message: str = "nothing was started") -> None:
         """**Arguments:**
 
         - `message`: printed when a signal ends the process before `begin`.
@@ -48,7 +48,7 @@ class Process:
         self._begun = False
 
     @classmethod
-    def listen(cls, message: str = "nothing was begun") -> "Process":
+    def listen(cls, message: str = "nothing was started") -> "Process":
         """Prepares the output streams, and handles the stop signals that are not ignored.
 
         **Arguments:**

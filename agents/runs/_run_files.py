@@ -50,7 +50,7 @@ def seed_folders(folder: Path) -> list[Path]:
 
 
 def own_files(folder: Path) -> list[Path]:
-    """All paths in a folder whose names are those of files that a run writes, settings last.
+    """The paths in a folder that have the names of run files; the settings file comes last.
 
     Links are included, and the files in the folders of seeds (see `seed_folders`) are not.
     """

@@ -1,4 +1,4 @@
-"""Folders of runs and of results, each of which only one process writes at a time."""
+"""Folders of runs and of results, locked so that only one process writes at a time."""
 
 import contextlib
 import itertools

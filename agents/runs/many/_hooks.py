@@ -37,9 +37,14 @@ def progress_of(progress: TrainProgress, run: int, evaluator: Evaluator) -> Trai
 
 @final
 class OfOneRun:
-    """Calls the hooks of one run with its own progress."""
+    """Calls the hooks of one run of a group with its own progress."""
 
     def __init__(self, run: int, evaluator: Evaluator, hooks: Sequence[Hook]):
+        """**Arguments:**
+
+        - `run`, `evaluator`: as in `progress_of`.
+        - `hooks`: the hooks of the run.
+        """
         self.run, self.evaluator, self.hooks = run, evaluator, hooks
 
     def __call__(self, progress: TrainProgress) -> None:

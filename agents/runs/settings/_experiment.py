@@ -56,7 +56,7 @@ class Experiment(abc.ABC):
     devices: Annotated[int, Meta(ge=1, le=2**20)] | Literal["all"] = 1
     """Number of devices to spread environments over, or all."""
     distributed: bool = False
-    """Train with all devices of several processes or hosts."""
+    """Train on all devices of several processes or hosts."""
     eval_every: _Steps = 100_000
     """Environment steps between two evaluations."""
     eval_episodes: _Episodes = 64
@@ -90,11 +90,11 @@ class Experiment(abc.ABC):
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Folder of a run to resume."""
     sweep: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
-    """File of a sweep, whose points are all trained."""
+    """Sweep file; trains all points in it."""
     sweep_index: Annotated[
         Annotated[int, Meta(ge=0, le=10**6)] | None, tyro.conf.arg(name="sweep.index")
     ] = None
-    """Train only this point of the sweep, counted from 0."""
+    """Train only the point of the sweep with this index, from 0."""
 
     @abc.abstractmethod
     def observe(self, world: AbstractEnv) -> AbstractEnv:

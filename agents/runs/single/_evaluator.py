@@ -48,7 +48,7 @@ def mean_totals(
 
 
 def team_returns(episodes: Evaluation) -> Float[np.ndarray, " episodes"]:
-    """The return of each episode, as the mean over its agents."""
+    """The return of each episode: the mean over its agents."""
     return np.asarray(episodes.episode_return).mean(axis=-1)
 
 

@@ -40,7 +40,7 @@ def identity(config: Experiment, files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def digests(config: Experiment) -> dict[str, str]:
-    """The checksums of the files that the settings name, by flag.
+    """The checksums (SHA-256) of the files that the settings name, by flag.
 
     **Raises:** `OSError` when one cannot be read.
     """
@@ -96,10 +96,19 @@ def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, 
 
 
 def check_updates(folder: Path, metadata: Mapping[str, Any], updates: int) -> None:
-    """**Raises:** `CheckpointError` when the state of a checkpoint is not of the update stored."""
+    """Checks that the metadata and the state of a checkpoint are of the same update.
+
+    **Arguments:**
+
+    - `folder`: the folder of the run.
+    - `metadata`: the metadata of its checkpoint.
+    - `updates`: the number of updates in the state of its checkpoint.
+
+    **Raises:** `CheckpointError` when the numbers differ.
+    """
     if metadata["update"] != updates:
         raise CheckpointError(
-            f"The checkpoint of the run {str(folder)!r} says that it is of update "
+            f"The metadata in the checkpoint of the run {str(folder)!r} are of update "
             f"{metadata['update']}, but its state is of update {updates}: begin a new run."
         )
 
