@@ -18,9 +18,9 @@ class PartnerSettings:
     share: Share = 0.0
     """Share of training episodes in which a partner replaces one agent."""
     policies: tuple[str, ...] = ()
-    """Policy files, or runs with all their checkpoints; the agents themselves if none."""
+    """Policy files, or runs with all their checkpoints; if none, the agents' own policy."""
     least_noise: Share = 0.0
-    """Smallest probability of a random action of a partner."""
+    """Smallest probability that an action of a partner is random."""
     most_noise: Share = 0.0
     """Largest such probability; every episode samples one in this range."""
 
