@@ -1,1 +1,1 @@
-"""Policies: networks, action distributions, what critics are shown, and teams of agents."""
+"""Policies: networks, action distributions, critic inputs, and networks of several agents."""

@@ -20,29 +20,30 @@ _LOG_STD_RANGE = (-5.0, 2.0)
 
 @runtime_checkable
 class ActionDistribution(Protocol):
-    """A distribution of choices, as a PyTree, such as those of distrax."""
+    """A distribution over choices (raw actions): a PyTree, such as a distribution of distrax."""
 
     def log_prob(self, value: Any, /) -> Any:
-        """The logarithm of the probability, or of the density, of choices."""
+        """The log-probability, or the log-density, of choices."""
         ...
 
 
 @final
 class DiagonalNormal(eqx.Module):
-    """Independent normal distributions of the numbers of a choice.
+    """A normal distribution with diagonal covariance over the numbers of a choice.
 
-    `distrax.Independent` does not pass through `eqx.filter_jit`: its leaves depend on their values.
+    It replaces `distrax.Independent`, which cannot pass through `eqx.filter_jit` because its leaves
+    depend on their values.
 
     **Arguments:**
 
-    - `mean`, `std`: of every number.
+    - `mean`, `std`: the mean and the standard deviation of every number.
     """
 
     mean: Float[Array, "*batch numbers"]
     std: Float[Array, "*batch numbers"]
 
     def log_prob(self, value: Float[Array, "*batch numbers"], /) -> Float[Array, "*batch"]:
-        """The logarithm of the density of choices."""
+        """The log-density of choices."""
         return jnp.sum(jnp.asarray(distrax.Normal(self.mean, self.std).log_prob(value)), axis=-1)
 
     def entropy(self) -> Float[Array, "*batch"]:
@@ -51,36 +52,45 @@ class DiagonalNormal(eqx.Module):
 
 
 class AbstractActionHead(eqx.Module):
-    """How the numbers that an actor gives become actions of an action space.
+    """Policy head: turns an actor's outputs into a distribution, and samples of it into actions.
 
-    A *choice* is what is drawn, stored in rollouts and judged by the loss; an *action* is what it
-    means in the environment. Both are the same for discrete actions. A head is made for one kind of
-    action space, and reads only distributions that it made.
+    A *choice* is a raw sample of the distribution: it is stored in rollouts and used in the loss.
+    An *action* is the input of the environment that a choice is converted to. Both are equal for
+    discrete actions. A head supports one kind of action space, and only distributions that it made.
     """
 
     @abc.abstractmethod
     def out_size(self, space: Any) -> int:
-        """How many numbers an actor must give for each agent."""
+        """The number of outputs that an actor needs for each agent in this action space."""
 
     @abc.abstractmethod
     def distribution(self, output: Float[Array, "agents out"]) -> ActionDistribution:
-        """The distribution of the agents' choices."""
+        """Builds the distribution of the agents' choices from the actor's outputs."""
 
     @abc.abstractmethod
     def noise(self, key: PRNGKeyArray, space: Any, shape: tuple[int, ...]) -> Float[Array, "..."]:
-        """Draws the random numbers that `choose` needs for `shape` many agents."""
+        """Samples the random numbers for `choose`.
+
+        **Arguments:**
+
+        - `key`: the source of randomness.
+        - `space`: the action space of one agent.
+        - `shape`: the batch axes, such as `(num_envs, num_agents)`.
+
+        **Returns:** random numbers with the axes of `shape` in front.
+        """
 
     @abc.abstractmethod
     def choose(self, distribution: Any, noise: Float[Array, "..."]) -> Shaped[Array, "..."]:
-        """Turns random numbers into choices that follow the distribution."""
+        """Turns the random numbers of `noise` into samples of the distribution."""
 
     @abc.abstractmethod
     def most_probable(self, distribution: Any) -> Shaped[Array, "..."]:
-        """The choice of a greedy agent."""
+        """The most probable choice, which a greedy agent takes."""
 
     @abc.abstractmethod
     def action(self, choice: Shaped[Array, "..."], space: Any) -> Shaped[Array, "..."]:
-        """The actions of the environment that choices stand for."""
+        """Converts choices into actions of the action space."""
 
     @abc.abstractmethod
     def entropy(self, distribution: Any) -> Float[Array, "*batch"]:
@@ -89,7 +99,7 @@ class AbstractActionHead(eqx.Module):
 
 @final
 class CategoricalHead(AbstractActionHead):
-    """One logit per action of a `Discrete` space."""
+    """A categorical distribution over the actions of a `Discrete` space, with one logit each."""
 
     def out_size(self, space: Discrete) -> int:
         return space.n
@@ -121,10 +131,10 @@ class CategoricalHead(AbstractActionHead):
 class ClippedNormalHead(AbstractActionHead):
     """A normal distribution for each number of an action in a `Box`, clipped to the bounds.
 
-    The actor gives the means, then the logarithms of the standard deviations, in units in which the
-    box reaches from -1 to 1; a deviation starts near 0.6. A choice is the number before it is
-    clipped, so that its log-probability is exact wherever it lies, and equal in a rollout and in
-    its replay. To the loss, clipping is a part of the environment.
+    The actor outputs the means, then the logarithms of the standard deviations plus 0.5, in units
+    in which the box spans -1 to 1; a new actor has deviations near 0.6. A choice is the sample
+    before clipping, so its log-density is exact everywhere, and the same in a rollout and in its
+    replay: the loss treats clipping as a part of the environment.
     """
 
     def out_size(self, space: Box) -> int:
@@ -152,26 +162,27 @@ class ClippedNormalHead(AbstractActionHead):
         low, high = (
             jnp.broadcast_to(bound[None], share.shape) for bound in (space.low, space.high)
         )
-        # Weighed so, since `high - low` may be more than a float can hold.
+        # A weighted sum of the bounds, since `high - low` may overflow.
         action = jnp.clip((1 - share) * low + share * high, low, high)
         return action.reshape(*choice.shape[:-1], *space.shape)
 
     def entropy(self, distribution: DiagonalNormal) -> Float[Array, "*batch"]:
-        """The entropy of the choices, in nats, which is known in closed form."""
+        """The entropy of the choices (before clipping), in nats, in closed form."""
         return distribution.entropy()
 
 
 def head_for(space: AbstractSpace) -> AbstractActionHead:
-    """What makes actions of a space.
+    """The policy head for an action space.
 
-    **Raises:** `ValueError` when no distribution is known for it, or when it is no sound `Box`.
+    **Raises:** `ValueError` unless the space is `Discrete`, or a `Box` of at least one number with
+    finite floating-point bounds. Traced bounds are not checked for being finite.
     """
     if isinstance(space, Discrete):
         return CategoricalHead()
     if not isinstance(space, Box):
         raise ValueError(
-            f"Agents choose among a number of actions or in a box of numbers: the environment's "
-            f"action space must be Discrete or Box, but it is {type(space).__name__}."
+            f"The environment's action space must be Discrete or Box, but it is "
+            f"{type(space).__name__}."
         )
     if not all(jnp.issubdtype(bound.dtype, jnp.floating) for bound in (space.low, space.high)):
         raise ValueError(
@@ -183,7 +194,7 @@ def head_for(space: AbstractSpace) -> AbstractActionHead:
     traced = isinstance(space.low, Tracer) or isinstance(space.high, Tracer)
     if not traced and not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise ValueError(
-            f"Actions are stretched to a Box, so its bounds must be finite, but they are "
+            f"Actions are scaled to a Box, so its bounds must be finite, but they are "
             f"{space.low} and {space.high}."
         )
     return ClippedNormalHead()
@@ -192,14 +203,17 @@ def head_for(space: AbstractSpace) -> AbstractActionHead:
 def mask_logits(
     logits: Float[Array, "*batch actions"], action_mask: Bool[Array, "*batch actions"] | None
 ) -> Float[Array, "*batch actions"]:
-    """Gives forbidden actions the lowest finite logit: the probability 0, and no gradient. The
-    log-probabilities stay finite.
+    """Masks the logits of forbidden actions with the lowest finite logit.
+
+    Their probability becomes 0, they get no gradient, and log-probabilities stay finite.
 
     **Arguments:**
 
-    - `logits`: one for every action.
-    - `action_mask`: which actions are allowed; `None` where all are. Where none is, all become
-        equally likely.
+    - `logits`: one logit for every action.
+    - `action_mask`: which actions are allowed; `None` allows all. If no action is allowed, all
+        become equally likely.
+
+    **Returns:** the masked logits.
     """
     if action_mask is None:
         return logits
@@ -207,60 +221,61 @@ def mask_logits(
 
 
 def check_mask(space: AbstractSpace, observation: PyTree) -> None:
-    """Lets an observation through whose mask, if it has one, fits the actions.
+    """Checks that the action mask of an observation, if it has one, fits the action space.
 
     **Arguments:**
 
-    - `space`: the actions of one agent.
-    - `observation`: the shapes of what all agents see.
+    - `space`: the action space of one agent.
+    - `observation`: the shapes of the observations of all agents.
 
-    **Raises:** `ValueError` when it does not.
+    **Raises:** `ValueError` when the mask does not fit.
     """
     _, action_mask = split_mask(observation)
     if action_mask is None:
         return
     if not isinstance(space, Discrete):
         raise ValueError(
-            f"A mask of actions needs Discrete actions, but those of the environment are of a "
+            f"An action mask needs Discrete actions, but those of the environment are of a "
             f"{type(space).__name__}: return the observation without Masked."
         )
     if action_mask.dtype != bool or action_mask.shape[-1:] != (space.n,):
         raise ValueError(
-            f"A mask must have one truth value for each of the {space.n} actions, but is "
-            f"{action_mask.dtype}{list(action_mask.shape)}, agents first."
+            f"A mask must have one boolean for each of the {space.n} actions, but is "
+            f"{action_mask.dtype}{list(action_mask.shape)}, with the agents first."
         )
 
 
 def sample_action(
     distribution: distrax.Categorical, uniform: Float[Array, "*batch"]
 ) -> Int[Array, "*batch"]:
-    """Turns uniform numbers into actions, by inversion of the cumulative probabilities.
+    """Samples actions by inverse transform sampling: it inverts the cumulative probabilities.
 
-    distrax draws one number, and takes two logarithms, per action that there is: on a CPU that was
-    half of the time of acting, and a quarter of the time to compile it.
+    distrax samples one random number, and computes two logarithms, for every possible action. On a
+    CPU, that took half of the time of acting, and a quarter of the time to compile it.
 
     **Arguments:**
 
-    - `distribution`: from which to draw.
-    - `uniform`: uniform in [0, 1).
+    - `distribution`: the distribution to sample from.
+    - `uniform`: random numbers, uniform in [0, 1).
 
-    **Returns:** one action per number.
+    **Returns:** one action per random number.
     """
     cumulative = jnp.cumsum(distribution.probs, axis=-1)
-    # In units of the sum, which is 1 but for rounding: so what has no probability is never drawn.
+    # Scaled by the sum, which rounding may move off 1: actions of probability 0 are never sampled.
     level = (uniform * cumulative[..., -1])[..., None]
     return jnp.sum(level >= cumulative[..., :-1], axis=-1, dtype=jnp.int32)
 
 
 def entropy(distribution: distrax.Categorical) -> Float[Array, "*batch"]:
-    """The entropy, in nats. What has no probability adds nothing, not even to the gradient.
+    """The entropy of categorical distributions, in nats.
 
-    distrax normalises the logits when it is made and once more for the entropy: forwards and
-    backwards that took a thirtieth of training.
+    Actions of probability 0 contribute nothing to the entropy or its gradient. distrax normalises
+    the logits once more for the entropy, which, with its gradient, took a thirtieth of training.
 
     **Arguments:**
 
-    - `distribution`: made from logits; the gradient by probabilities is no number where one is 0.
+    - `distribution`: must be made from logits: the gradient with respect to probabilities is NaN
+        where one of them is 0.
 
     **Returns:** one entropy per distribution.
     """

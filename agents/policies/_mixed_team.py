@@ -1,4 +1,4 @@
-"""One team of several trained policies, for cross-play."""
+"""Teams of several trained policies, for cross-play."""
 
 from collections.abc import Sequence
 from typing import final
@@ -15,19 +15,21 @@ from ._views import LocalObservation
 
 
 def mixed_team(policies: Sequence[TrainedPolicy]) -> ActorCritic:
-    """One policy for a whole environment, in which every agent acts by another trained policy.
+    """Combines trained policies into one policy for all agents, for cross-play.
 
-    It reads observations as the environment shows them: each policy normalises them for itself.
-    In its place in the team, a policy acts as it does in the same place of a team of its own. The
-    values are all 0, so the team can be evaluated, but not trained.
+    Its inputs are observations as the environment returns them: each policy normalises them itself.
+    An agent acts as the same agent of its policy would if all agents had that policy. The values
+    are all 0, so the team can be evaluated, but not trained.
 
     **Arguments:**
 
-    - `policies`: that of every agent, in the order of the agents. One policy may act for several.
+    - `policies`: the policy of every agent, in the order of the agents. One policy may act for
+        several agents.
 
-    **Returns:** what `evaluate` and `collect_rollout` take.
+    **Returns:** a policy for `evaluate` and `collect_rollout`.
 
-    **Raises:** `ValueError` unless there is one policy for each agent, all with the same actions.
+    **Raises:** `ValueError` when a policy was trained with another number of agents than there are
+    policies, or when their action spaces differ.
     """
     for policy in policies:
         if policy.num_agents != len(policies):
@@ -47,7 +49,7 @@ def mixed_team(policies: Sequence[TrainedPolicy]) -> ActorCritic:
 
 @final
 class _MixedActor(AbstractMultiAgentNetwork):
-    """The outputs of every agent's own policy; `seats` has the number of its policy."""
+    """The outputs of every agent's policy; `seats` holds the index of each agent's policy."""
 
     num_agents: int = eqx.field(static=True)
     policies: tuple[TrainedPolicy, ...]
@@ -67,7 +69,7 @@ class _MixedActor(AbstractMultiAgentNetwork):
 
 @final
 class _NoCritic(AbstractMultiAgentNetwork):
-    """Values that are 0."""
+    """A critic whose values are all 0."""
 
     num_agents: int = eqx.field(static=True)
 

@@ -1,4 +1,4 @@
-"""Networks of one agent and one step; `SharedParameters` and `IndependentParameters` add the axis
+"""Networks for one agent and one step; `SharedParameters` and `IndependentParameters` add the axis
 of the agents."""
 
 import abc
@@ -16,43 +16,45 @@ from ._types import Arrays, ArraysOverTime
 _HIDDEN_SCALE = math.sqrt(2)
 
 Precision: TypeAlias = Literal["float32", "bfloat16"]
-"""How many bits hidden layers compute with: 32, or the 16 that accelerators are fastest with."""
+"""The dtype in which hidden layers compute; accelerators are fastest with `"bfloat16"`."""
 
 
 class AbstractNetwork(eqx.Module):
-    """The network of one agent, for one step. A feed-forward network's carry is `None`."""
+    """The network of one agent, for one step.
+
+    The carry is the recurrent state of the network; that of a feed-forward network is `None`.
+    """
 
     @abc.abstractmethod
     def initial_carry(self) -> Arrays:
-        """What the network remembers when an episode starts; `None` when it remembers nothing."""
+        """The carry at the start of an episode; `None` for a feed-forward network."""
 
     @abc.abstractmethod
     def __call__(self, x: Arrays, carry: Arrays) -> tuple[Float[Array, " out"], Arrays]:
-        """Reads one input.
+        """Computes the output of one step.
 
         **Arguments:**
 
-        - `x`: what one agent sees.
-        - `carry`: what the network remembers.
+        - `x`: the input of one agent.
+        - `carry`: the carry before this step.
 
-        **Returns:** the output, and what the network remembers next.
+        **Returns:** the output, and the next carry.
         """
 
     def unroll(
         self, x: ArraysOverTime, carry: Arrays, start: Bool[Array, " time"]
     ) -> Float[Array, "time out"]:
-        """Reads a sequence of inputs, as PPO does with what it learns from.
+        """Computes the outputs of a sequence of steps, as PPO does with its training batches.
 
-        A network may do more of it at once than one input after the other, if the outputs are
-        the same.
+        A network may override this to process steps in parallel, if the outputs stay the same.
 
         **Arguments:**
 
-        - `x`: what one agent sees, step by step.
-        - `carry`: what the network remembers before the first step.
-        - `start`: where an episode starts: there the carry is reset.
+        - `x`: the inputs of one agent in all steps.
+        - `carry`: the carry before the first step.
+        - `start`: whether an episode starts with the step; the carry is reset there.
 
-        **Returns:** the outputs.
+        **Returns:** the outputs of all steps.
         """
         return unroll(self, self.initial_carry(), x, carry, start)
 
@@ -64,7 +66,18 @@ def unroll(
     carry: Arrays,
     start: Bool[Array, " time"],
 ) -> ArraysOverTime:
-    """The outputs of one step after the other, with the initial carry where an episode starts."""
+    """Applies `step` to a sequence, and resets the carry where an episode starts.
+
+    **Arguments:**
+
+    - `step`: computes the output and the next carry from an input and a carry.
+    - `initial_carry`: the carry at the start of an episode.
+    - `x`: the inputs of all steps.
+    - `carry`: the carry before the first step; with `None`, all steps are computed in parallel.
+    - `start`: whether an episode starts with the step.
+
+    **Returns:** the outputs of all steps.
+    """
     if carry is None:
         return jax.vmap(lambda seen: step(seen, None)[0])(x)
 
@@ -77,8 +90,16 @@ def unroll(
 
 
 def reset_carry(initial_carry: Arrays, carry: Arrays, start: Bool[Array, "*batch"]) -> Arrays:
-    """The carry, with the initial one where an episode starts. Its leaves lead with the axes of
-    `start`."""
+    """Replaces the carry by the initial one where an episode starts.
+
+    **Arguments:**
+
+    - `initial_carry`: the carry at the start of an episode, which is broadcast.
+    - `carry`: the current carry; the leading axes of its leaves are those of `start`.
+    - `start`: where an episode starts.
+
+    **Returns:** the carry, reset where `start` is true.
+    """
 
     def choose(initial: Shaped[Array, "..."], now: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
         mask = start.reshape(start.shape + (1,) * (now.ndim - start.ndim))
@@ -109,7 +130,7 @@ class Dense(eqx.Module):
         self.bias = jnp.zeros(out_size)
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
-        """It computes with the precision of `x`."""
+        """Computes in the dtype of `x`."""
         # On a CPU and under vmap, this order is up to twice as fast as `weight @ x`.
         return x @ self.weight.T.astype(x.dtype) + self.bias.astype(x.dtype)
 
@@ -120,14 +141,14 @@ class MLP(AbstractNetwork):
 
     **Arguments:**
 
-    - `in_shape`: the shape of what one agent sees.
+    - `in_shape`: the shape of one agent's input.
     - `out_size`: the length of the output.
-    - `width`: the length of every hidden layer.
-    - `depth`: how many hidden layers there are.
+    - `width`: the size of every hidden layer.
+    - `depth`: the number of hidden layers.
     - `activation`: applied after every hidden layer.
-    - `final_scale`: the gain of the last layer's weights; 0.01 starts an actor near uniform.
-    - `precision`: in which the hidden layers compute; parameters, and the last layer, always have
-        32 bits.
+    - `final_scale`: the gain of the last layer's weights; 0.01 makes a new actor almost uniform.
+    - `precision`: the dtype in which the hidden layers compute; the parameters and the last layer
+        always use 32 bits.
     - `key`: the source of randomness.
 
     **Raises:** `ValueError` when the width is not positive or the depth is negative.
@@ -180,17 +201,19 @@ class CNN(AbstractNetwork):
 
     **Arguments:**
 
-    - `in_shape`: the shape of what one agent sees, `(height, width, channels)`.
+    - `in_shape`: the shape of one agent's input, `(height, width, channels)`.
     - `out_size`: the length of the output.
-    - `features`: how many channels every convolution has.
-    - `depth`: how many 3 x 3 convolutions there are.
-    - `width`: the length of the hidden dense layer.
+    - `features`: the number of output channels of every convolution.
+    - `depth`: the number of 3 x 3 convolutions.
+    - `width`: the size of the hidden dense layer.
     - `activation`: applied after every convolution and after the hidden dense layer.
-    - `final_scale`: the gain of the last layer's weights; 0.01 starts an actor near uniform.
-    - `precision`: in which all but the last layer compute; parameters always have 32 bits.
+    - `final_scale`: the gain of the last layer's weights; 0.01 makes a new actor almost uniform.
+    - `precision`: the dtype in which all layers but the last compute; the parameters always use 32
+        bits.
     - `key`: the source of randomness.
 
-    **Raises:** `ValueError` when the input is no image, or a count is not positive.
+    **Raises:** `ValueError` when the input is not an image, or `features`, `depth` or `width` is
+    not positive.
     """
 
     convolutions: tuple[eqx.nn.Conv2d, ...]
@@ -260,22 +283,22 @@ def _hidden_dtype(precision: Precision, weight: Float[Array, "..."]) -> jnp.dtyp
 
 @final
 class GRU(AbstractNetwork):
-    """A network with memory: an encoder, a gated recurrent unit (Cho et al. 2014, "Learning Phrase
+    """A recurrent network: an encoder, a gated recurrent unit (Cho et al. 2014, "Learning Phrase
     Representations using RNN Encoder-Decoder") and a dense layer.
 
-    The weights start orthogonal, each gate's for itself.
+    The weight matrices of every gate are initialised as orthogonal matrices.
 
     **Arguments:**
 
-    - `in_shape`: the shape of what one agent sees.
+    - `in_shape`: the shape of one agent's input.
     - `out_size`: the length of the output.
-    - `encoder`: makes the network that reads the input, called as
-        `encoder(in_shape, width, width=width, final_scale=..., key=...)`: `MLP`, or `CNN`.
-    - `width`: the length of the memory, and of the encoder's output and hidden layer.
-    - `final_scale`: the gain of the last layer's weights; 0.01 starts an actor near uniform.
+    - `encoder`: builds the network that encodes the input, such as `MLP` or `CNN`; called as
+        `encoder(in_shape, width, width=width, final_scale=..., key=...)`.
+    - `width`: the size of the carry, and of the encoder's output and hidden layers.
+    - `final_scale`: the gain of the last layer's weights; 0.01 makes a new actor almost uniform.
     - `key`: the source of randomness.
 
-    **Raises:** `ValueError` when the width is not positive, or the encoder cannot read the input.
+    **Raises:** `ValueError` when the width is not positive, or the input does not fit the encoder.
     """
 
     encoder: AbstractNetwork
@@ -314,7 +337,7 @@ class GRU(AbstractNetwork):
         carry: Float[Array, " width"],
         start: Bool[Array, " time"],
     ) -> Float[Array, "time out"]:
-        """Encodes all inputs at once: one large product is faster than many small ones."""
+        """Encodes all steps at once: one large matrix product is faster than many small ones."""
 
         def remember(features: Array, carry: Array) -> tuple[Array, Array]:
             carry = self.cell(features, carry)
@@ -330,7 +353,7 @@ class GRU(AbstractNetwork):
 
 
 def _gated_unit(width: int, key: PRNGKeyArray) -> eqx.nn.GRUCell:
-    # What the cell draws is replaced by what is drawn below.
+    # The parameters that the cell initialises are replaced below.
     cell = eqx.nn.GRUCell(width, width, key=jax.random.clone(key))
     keys = jax.random.split(key, 6)
     gates = [_orthogonal(1.0, (width, width), key) for key in keys]
@@ -355,8 +378,8 @@ def _convolution(in_channels: int, out_channels: int, key: PRNGKeyArray) -> eqx.
 def _orthogonal(
     scale: float, shape: tuple[int, int], key: PRNGKeyArray
 ) -> Float[Array, "rows columns"]:
-    # Under vmap one after another: jaxlib 0.10 factorises a batch in threads of the pool that it
-    # runs on itself, and on a CPU of few cores waits for them forever.
+    # Sequential under vmap: jaxlib 0.10 factorises a batch in threads of the same pool that it runs
+    # in itself, which is a deadlock on a CPU with few cores.
     @jax.custom_batching.sequential_vmap
     def draw(key: PRNGKeyArray) -> Array:
         return jax.nn.initializers.orthogonal(scale)(key, shape)

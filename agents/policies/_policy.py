@@ -1,4 +1,4 @@
-"""Actor and critic of all agents."""
+"""The actor and the critic of all agents of an environment."""
 
 from collections.abc import Callable
 from typing import final
@@ -28,16 +28,16 @@ _CRITIC_SCALE = 0.01
 
 @final
 class ActorCritic(eqx.Module):
-    """How the agents of one environment act, and what they expect to earn.
+    """The actor, the critic and the action head of all agents of one environment.
 
-    The carry is the pair `(actor's, critic's)`, or `None` when neither remembers anything.
+    The carry is the pair `(actor's carry, critic's carry)`, or `None` if both are feed-forward.
 
     **Arguments:**
 
-    - `actor`: the numbers that `head` makes a distribution of, for every agent.
-    - `critic`: one value, for every agent.
-    - `view`: what the critic is shown, and what the actor.
-    - `head`: from the actor's numbers to actions; logits of discrete actions unless given.
+    - `actor`: the network whose outputs `head` turns into a distribution, for every agent.
+    - `critic`: the network that predicts one value for every agent.
+    - `view`: selects the inputs of the critic and of the actor from the observations.
+    - `head`: turns the actor's outputs into actions; a `CategoricalHead` unless given.
     """
 
     actor: AbstractMultiAgentNetwork
@@ -46,29 +46,29 @@ class ActorCritic(eqx.Module):
     head: AbstractActionHead = CategoricalHead()
 
     def initial_carry(self) -> AgentArrays:
-        """What the agents remember when an episode starts; `None` when they remember nothing."""
+        """The carry at the start of an episode; `None` if actor and critic are feed-forward."""
         return _join_carry(self.actor.initial_carry(), self.critic.initial_carry())
 
     @property
     def recurrent(self) -> bool:
-        """Whether the actor or the critic remembers anything."""
+        """Whether the actor or the critic has a carry."""
         return _remembers(self.actor) or _remembers(self.critic)
 
     @property
     def has_recurrent_critic(self) -> bool:
-        """Whether the critic remembers anything."""
+        """Whether the critic has a carry."""
         return _remembers(self.critic)
 
     def __call__(
         self, observation: AgentArrays, carry: AgentArrays
     ) -> tuple[ActionDistribution, Float[Array, " agents"], AgentArrays]:
-        """Takes one step.
+        """Computes the action distributions and the values of all agents in one step.
 
         **Arguments:**
 
-        - `observation`: what every agent sees. Where it is `Masked`, neither actor nor critic are
-            shown the mask, and forbidden actions are never chosen.
-        - `carry`: what every agent remembers.
+        - `observation`: the observations of all agents. If they are `Masked`, the mask is no input
+            of the networks, and forbidden actions have probability 0.
+        - `carry`: the carry before this step.
 
         **Returns:** the distribution of the agents' choices, their values, and the next carry.
         """
@@ -82,13 +82,13 @@ class ActorCritic(eqx.Module):
     def unroll(
         self, observation: AgentArraysOverTime, carry: AgentArrays, start: Bool[Array, " time"]
     ) -> tuple[ActionDistribution, Float[Array, "time agents"]]:
-        """Takes many steps.
+        """Computes the action distributions and the values of all agents in consecutive steps.
 
         **Arguments:**
 
-        - `observation`: what every agent sees, step by step.
-        - `carry`: what every agent remembers before the first step.
-        - `start`: where an episode starts: there the carry is reset.
+        - `observation`: the observations of all agents in all steps.
+        - `carry`: the carry before the first step.
+        - `start`: whether an episode starts with the step; the carry is reset there.
 
         **Returns:** the distributions of the agents' choices, and their values.
         """
@@ -100,7 +100,11 @@ class ActorCritic(eqx.Module):
         return jax.vmap(self.head.distribution)(output), value[..., 0]
 
     def value(self, observation: AgentArrays, carry: AgentArrays) -> Float[Array, " agents"]:
-        """What every agent expects to earn from here on, discounted."""
+        """Computes the critic's values alone; the arguments are those of `__call__`.
+
+        **Returns:** the expected discounted return of every agent; with `PPO.normalize_values`, in
+        standardised units.
+        """
         seen, _ = split_mask(observation)
         value, _ = self.critic(self.view(seen), _split_carry(carry)[1])
         return value[:, 0]
@@ -114,22 +118,24 @@ def actor_critic(
     view: AbstractCriticInput | None = None,
     shared: bool = True,
 ) -> ActorCritic:
-    """Builds the actor and the critic that fit an environment.
+    """Builds an actor and a critic with random parameters for an environment.
 
     **Arguments:**
 
-    - `env`: the environments; only the shape of an observation and the action space are read.
+    - `env`: the environments; only the number of agents, the shapes of their observations and the
+        action space are used.
     - `key`: the source of randomness of the parameters.
-    - `network`: called as `network(in_shape, out_size, final_scale=..., key=...)` for the actor and
-        for the critic, so `MLP`, `CNN`, or `functools.partial(MLP, width=128)`. `in_shape` is the
-        shape of what one agent sees, or a PyTree of shapes where an observation is a PyTree.
-    - `view`: what the critic is shown; `LocalObservation()` unless given.
+    - `network`: builds the network of one agent, such as `MLP`, `CNN`, or
+        `functools.partial(MLP, width=128)`; called as
+        `network(in_shape, out_size, final_scale=..., key=...)` for the actor and for the critic.
+        `in_shape` is the shape of one agent's input, or a PyTree of shapes if the input is one.
+    - `view`: selects the critic's input; `LocalObservation()` unless given.
     - `shared`: whether all agents use the same parameters.
 
     **Returns:** the policy of the agents of one environment.
 
-    **Raises:** `ValueError` when the action space is neither `Discrete` nor a sound `Box`, or when
-    a mask does not fit it.
+    **Raises:** `ValueError` when the action space is neither `Discrete` nor a valid `Box`, or when
+    an action mask does not fit it.
     """
     head = head_for(env.action_space)
     view = LocalObservation() if view is None else view

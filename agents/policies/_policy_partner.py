@@ -1,4 +1,4 @@
-"""A trained policy as a partner."""
+"""Partners that act by a trained policy."""
 
 from typing import final
 
@@ -13,20 +13,20 @@ from ._types import AgentArrays
 
 @final
 class PolicyPartner(AbstractPartner):
-    """Acts as a trained policy does in the same seat of a team of its own.
+    """Acts by a trained policy, as the agent in the same seat would if all agents had that policy.
 
     **Arguments:**
 
-    - `policy`: such as `load_policy` gives. It reads observations before any
+    - `policy`: the policy, such as `load_policy` returns. Its inputs are observations before any
         `NormalizeObservation`.
-    - `greedy`: take the most probable action, instead of drawing one.
+    - `greedy`: take the most probable action instead of sampling one.
     """
 
     policy: TrainedPolicy
     greedy: bool = eqx.field(static=True, default=False)
 
     def initial_carry(self) -> AgentArrays:
-        """The policy remembers something for every agent; only what its seat remembers counts."""
+        """The policy's carry of all agents; only that of the partner's seat affects its actions."""
         return self.policy.initial_carry()
 
     def __call__(

@@ -1,4 +1,4 @@
-"""From one agent's network to that of all agents: one set of parameters, or one per agent."""
+"""Networks of all agents: one set of parameters for all of them, or one for each."""
 
 import abc
 from collections.abc import Sequence
@@ -14,27 +14,41 @@ from ._types import AgentArrays, AgentArraysOverTime
 
 
 class AbstractMultiAgentNetwork(eqx.Module):
-    """What all agents of one environment compute in one step."""
+    """The network of all agents of one environment, for one step."""
 
     num_agents: eqx.AbstractVar[int]
 
     @abc.abstractmethod
     def initial_carry(self) -> AgentArrays:
-        """What the agents remember when an episode starts; `None` when they remember nothing."""
+        """The carry of all agents at the start of an episode; `None` for feed-forward networks."""
 
     @abc.abstractmethod
     def __call__(
         self, x: AgentArrays, carry: AgentArrays
     ) -> tuple[Float[Array, "agents out"], AgentArrays]:
-        """Reads one input per agent.
+        """Computes the outputs of all agents in one step.
 
-        **Returns:** one output per agent, and what they remember next.
+        **Arguments:**
+
+        - `x`: one input per agent.
+        - `carry`: the carry of all agents before this step.
+
+        **Returns:** one output per agent, and the next carry.
         """
 
     def unroll(
         self, x: AgentArraysOverTime, carry: AgentArrays, start: Bool[Array, " time"]
     ) -> Float[Array, "time agents out"]:
-        """Reads a sequence of inputs, and forgets where an episode starts."""
+        """Computes the outputs of all agents in a sequence of steps.
+
+        **Arguments:**
+
+        - `x`: the inputs of all agents in all steps.
+        - `carry`: the carry of all agents before the first step.
+        - `start`: whether an episode starts with the step; the carry is reset there.
+
+        **Returns:** the outputs of all agents in all steps.
+        """
         return unroll(self, self.initial_carry(), x, carry, start)
 
 
@@ -45,7 +59,7 @@ class SharedParameters(AbstractMultiAgentNetwork):
     **Arguments:**
 
     - `network`: the network of every agent.
-    - `num_agents`: how many agents there are.
+    - `num_agents`: the number of agents.
 
     **Raises:** `ValueError` when the number of agents is not positive.
     """
@@ -77,12 +91,12 @@ class SharedParameters(AbstractMultiAgentNetwork):
 
 @final
 class IndependentParameters(AbstractMultiAgentNetwork):
-    """Every agent has parameters of its own.
+    """Every agent has its own parameters.
 
     **Arguments:**
 
-    - `networks`: one network per agent, equal in all but their parameters; kept as one Module whose
-        array leaves lead with the agents axis.
+    - `networks`: one network per agent, equal except for their parameters. They are stored as one
+        Module whose arrays have a leading axis of the agents.
 
     **Raises:** `ValueError` when there is no network.
     """

@@ -1,4 +1,4 @@
-"""A policy that is ready to act: parameters, frozen moments, and the shapes of observations."""
+"""Trained policies: parameters, frozen moments of observations, and the shapes of observations."""
 
 import functools
 from collections.abc import Sequence
@@ -33,13 +33,13 @@ from ._views import GlobalState
 
 @final
 class Normalization(eqx.Module):
-    """What `NormalizeObservation` does to an observation, with moments that stay as they are.
+    """Normalises observations as `NormalizeObservation` does, with frozen moments.
 
     **Arguments:**
 
-    - `moments`: one set for each array of the observation, of one agent's shape.
+    - `moments`: the moments of each array of the observation, in the shape of one agent's.
     - `epsilon`: added to the variance.
-    - `clip`: the largest magnitude.
+    - `clip`: the largest magnitude of a normalised number.
     """
 
     moments: PyTree[RunningMoments]
@@ -51,10 +51,10 @@ class Normalization(eqx.Module):
 
         **Arguments:**
 
-        - `observation`: as the environment shows it.
-        - `local`: whether the observation lacks the state of the world that the moments have.
+        - `observation`: the observation as the environment returns it.
+        - `local`: whether it lacks the global state, of which there are moments.
 
-        **Returns:** what the networks read.
+        **Returns:** the normalised observation, which is the input of the networks.
         """
         moments = self.moments.local if local else self.moments
         return map_observation(
@@ -70,17 +70,17 @@ class Normalization(eqx.Module):
 
 @final
 class TrainedPolicy(eqx.Module):
-    """How the agents of one environment act, with all that is needed for it.
+    """A policy of all agents of one environment, with everything that it needs to act.
 
-    Made by `trained_policy` or `load_policy`. It reads observations as the environment shows them:
-    where they were normalised in training, it does that itself.
+    `trained_policy` and `load_policy` make it. Its inputs are observations as the environment
+    returns them: if they were normalised in training, it normalises them itself.
 
     **Arguments:**
 
-    - `actor_critic`: the parameters, to evaluate and to go on training.
-    - `action_space`: the actions of one agent.
-    - `observation`: the shapes and dtypes of an observation of all agents.
-    - `normalization`: what is done to an observation first, if anything.
+    - `actor_critic`: the parameters, which can be evaluated or trained further.
+    - `action_space`: the action space of one agent.
+    - `observation`: the shapes and dtypes of the observations of all agents.
+    - `normalization`: normalises the observations; `None` if they were not normalised in training.
     """
 
     actor_critic: ActorCritic
@@ -98,23 +98,23 @@ class TrainedPolicy(eqx.Module):
         self.actor_critic = actor_critic
         self.action_space = action_space
         self.normalization = normalization
-        # A dict has no hash, which a static field needs; its leaves and structure have one.
+        # A static field must be hashable, which a dict is not; its leaves and structure are.
         leaves, structure = jax.tree.flatten(observation)
         self._expected = (structure, *leaves)
 
     @property
     def observation(self) -> Shapes:
-        """The shapes and dtypes of an observation of all agents, before it is normalised."""
+        """The shapes and dtypes of the observations of all agents, before normalisation."""
         structure, *leaves = self._expected
         return jax.tree.unflatten(structure, leaves)
 
     @property
     def num_agents(self) -> int:
-        """For how many agents the policy acts."""
+        """The number of agents that the policy acts for."""
         return self.actor_critic.actor.num_agents
 
     def initial_carry(self) -> AgentArrays:
-        """What the actors remember when an episode starts; `None` when they remember nothing."""
+        """The carry of the actor at the start of an episode; `None` if it is feed-forward."""
         return self.actor_critic.actor.initial_carry()
 
     def act(
@@ -125,20 +125,22 @@ class TrainedPolicy(eqx.Module):
         *,
         greedy: bool = False,
     ) -> tuple[Shaped[Array, "agents ..."], AgentArrays]:
-        """Chooses the action of every agent. It is compiled at the first call.
+        """Computes the actions of all agents. The first call compiles it.
 
         **Arguments:**
 
-        - `observation`: what every agent sees, in JAX or NumPy arrays. The state of the world that
-            critics were shown may be left out; the mask of a `Masked` observation may not.
-        - `carry`: what the agents remember: `initial_carry()` at the start of an episode, and what
-            the last call returned in all other steps.
-        - `key`: the source of randomness; `None` will do for a greedy choice.
-        - `greedy`: take the most probable action, instead of drawing one.
+        - `observation`: the observations of all agents, in JAX or NumPy arrays. The global state
+            that is an input of the critic alone may be left out; the mask of a `Masked` observation
+            may not.
+        - `carry`: `initial_carry()` at the start of an episode, then what the previous call
+            returned.
+        - `key`: the source of randomness; it may be `None` if `greedy`.
+        - `greedy`: take the most probable actions instead of sampling them.
 
-        **Returns:** the actions, and what the agents remember next.
+        **Returns:** the actions, and the next carry.
 
-        **Raises:** `ValueError` when the observation or the carry does not fit, or no key is given.
+        **Raises:** `ValueError` when the observation or the carry does not fit, or when actions are
+        sampled without a key.
         """
         if key is None and not greedy:
             raise ValueError("act draws actions with a key: pass key=jax.random.key(0), or greedy.")
@@ -147,11 +149,10 @@ class TrainedPolicy(eqx.Module):
     def outputs(
         self, observation: AgentArrays, carry: AgentArrays
     ) -> tuple[Float[Array, "agents out"], AgentArrays]:
-        """What actions are chosen by; the arguments and errors are those of `act`.
+        """Computes the outputs of the actor; the arguments and errors are those of `act`.
 
-        **Returns:** for every agent the numbers that `actor_critic.head` makes a distribution of,
-        such as one logit per action, the lowest one where it is forbidden; and what the agents
-        remember next.
+        **Returns:** the outputs that `actor_critic.head` turns into a distribution, such as one
+        logit per action, with those of forbidden actions masked; and the next carry.
         """
         expected, _ = self._shown_to_actors()
         _check_arrays("observation", _without_state(observation, expected), expected)
@@ -162,7 +163,7 @@ class TrainedPolicy(eqx.Module):
     def unmasked_outputs(
         self, seen: AgentArrays, carry: AgentArrays
     ) -> tuple[Float[Array, "agents out"], AgentArrays]:
-        """What `outputs` gives before any mask: `seen` is an observation without one."""
+        """As `outputs`, without the action mask; `seen` is an observation without a mask."""
         expected, hides_state = self._shown_to_actors()
         expected, _ = split_mask(expected)
         observation = _without_state(seen, expected)
@@ -174,30 +175,31 @@ class TrainedPolicy(eqx.Module):
         return self.actor_critic.actor(observation, carry)
 
     def check(self, env: AbstractEnv | AbstractVectorEnv) -> None:
-        """Lets an environment through in which the policy can act, one or many of them.
+        """Checks that the policy can act in an environment.
 
         **Arguments:**
 
-        - `env`: the environment, as it was before any `NormalizeObservation`.
+        - `env`: one environment or many, without `NormalizeObservation`.
 
-        **Raises:** `ValueError` with one sentence that says what does not fit.
+        **Raises:** `ValueError` that names what does not fit.
         """
         self._check_agents_and_actions(env)
         expected, _ = self._shown_to_actors()
         _check_shown(_without_state(_observation_of(env), expected), expected)
 
     def wrap(self, env: AbstractVectorEnv) -> AbstractVectorEnv:
-        """The environments as `actor_critic` must be shown them, with frozen moments around them if
-        it has any: `evaluate(policy.actor_critic, policy.wrap(env), key)`.
+        """Wraps environments so that `actor_critic` gets normalised observations, as in training.
+
+        For example, `evaluate(policy.actor_critic, policy.wrap(env), key)`.
 
         **Arguments:**
 
-        - `env`: many environments, before any `NormalizeObservation`. Where the critics were shown
-            the state of the world, it must show it, too.
+        - `env`: many environments, without `NormalizeObservation`. If the global state was an input
+            of the critic, the observations must include it.
 
-        **Returns:** `env`, with a `NormalizeObservation` around it if the policy needs one.
+        **Returns:** `env`, in a `NormalizeObservation` with frozen moments if the policy needs one.
 
-        **Raises:** `ValueError` with one sentence that says what does not fit.
+        **Raises:** `ValueError` that names what does not fit.
         """
         self._check_agents_and_actions(env)
         _check_shown(_observation_of(env), self.observation)
@@ -208,12 +210,14 @@ class TrainedPolicy(eqx.Module):
         return NormalizeObservation(env, epsilon, clip, moments=moments, frozen=True)
 
     def reorder(self, agents: Sequence[int]) -> "TrainedPolicy":
-        """The same policy with its parameters handed to other agents.
+        """Permutes the parameters of the agents.
 
         **Arguments:**
 
-        - `agents`: for every agent, whose parameters it has from now on. Where all agents share
-            their parameters, nothing changes.
+        - `agents`: for every agent, the index of the agent whose parameters it gets. If all agents
+            share their parameters, nothing changes.
+
+        **Returns:** the policy with permuted parameters.
 
         **Raises:** `ValueError` unless every agent is named once.
         """
@@ -229,7 +233,7 @@ class TrainedPolicy(eqx.Module):
         )
 
     def _shown_to_actors(self) -> tuple[Shapes, bool]:
-        """What actors read, and whether that leaves out the state of the world."""
+        """The shapes of the actors' observations, and whether they leave out the global state."""
         if isinstance(self.actor_critic.view, GlobalState):
             return _local(self.observation), True
         return self.observation, False
@@ -255,17 +259,17 @@ class TrainedPolicy(eqx.Module):
 def trained_policy(
     policy: ActorCritic, env: AbstractVectorEnv, env_state: PyTree = None
 ) -> TrainedPolicy:
-    """Puts together all that a policy needs to act elsewhere.
+    """Combines a policy with everything that it needs to act outside of training.
 
     **Arguments:**
 
-    - `policy`: the parameters, such as `run.state.policy`. They are copied, so that training may
-        go on.
+    - `policy`: the parameters, such as `run.state.policy`. They are copied, so that training can
+        continue with the originals.
     - `env`: the environments that it was trained in.
-    - `env_state`: their state, such as `run.state.runner.env_state`, for the moments in it. It is
-        read only where observations are normalised and the moments are not frozen.
+    - `env_state`: their state, such as `run.state.runner.env_state`, which holds the moments of
+        observations. It is used only if observations are normalised and the moments not frozen.
 
-    **Returns:** the policy, ready to act.
+    **Returns:** the policy with its action space, the shapes of its observations and their moments.
 
     **Raises:** `ValueError` when the moments are missing, or when there is a wrapper around
     `NormalizeObservation` other than `NormalizeReward`, since it may change observations.
@@ -275,7 +279,7 @@ def trained_policy(
 
 
 def assemble(policy: ActorCritic, env: AbstractVectorEnv, env_state: PyTree) -> TrainedPolicy:
-    """The result of `trained_policy`, with the given arrays in place of copies."""
+    """As `trained_policy`, but with the given arrays instead of copies of them."""
     if not contains_wrapper(env, NormalizeObservation):
         return TrainedPolicy(policy, env.action_space, _observation_of(env))
     while not isinstance(env, NormalizeObservation):
@@ -315,7 +319,7 @@ def choose_actions(
     key: PRNGKeyArray | None,
     greedy: bool,
 ) -> Shaped[Array, "agents ..."]:
-    """The actions of all agents, from the numbers that `TrainedPolicy.outputs` gives."""
+    """The actions of all agents, from the actor's outputs that `TrainedPolicy.outputs` returns."""
     head, space = policy.actor_critic.head, policy.action_space
     distribution = head.distribution(output)
     if greedy or key is None:
@@ -325,20 +329,20 @@ def choose_actions(
 
 
 def _observation_of(env: AbstractEnv | AbstractVectorEnv) -> Shapes:
-    """The shapes and dtypes of what all agents of one environment see."""
+    """The shapes and dtypes of the observations of all agents of one environment."""
     shown, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
     skipped = 1 if isinstance(env, AbstractVectorEnv) else 0
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[skipped:], x.dtype), shown)
 
 
 def _without_state(observation: PyTree, expected: PyTree) -> PyTree:
-    """The observation as actors may be shown it, where they were not shown the state."""
+    """The observation without the global state, unless the expected one has it."""
     has_state = isinstance(split_mask(expected)[0], ObservationAndState)
     return observation if has_state else _local(observation)
 
 
 def _local(observation: PyTree) -> PyTree:
-    """The observation without the state of the world."""
+    """The observation without the global state."""
     return jax.tree.map(
         lambda x: x.local if isinstance(x, ObservationAndState) else x,
         observation,
@@ -355,7 +359,7 @@ def _reorder(
 
 
 def _check_arrays(what: str, given: PyTree, expected: Shapes) -> None:
-    """Compares shapes, and dtypes as JAX will have them: NumPy's 64 bits become 32."""
+    """Compares shapes, and dtypes after conversion by JAX, where 64 bits of NumPy become 32."""
     arrays = all(isinstance(x, jax.Array | np.ndarray) for x in jax.tree.leaves(given))
     if not arrays or _named(given) != _named(expected):
         there = _text(given) if arrays else f"something that is no array: {given!r:.60}"

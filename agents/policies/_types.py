@@ -1,4 +1,4 @@
-"""Type aliases of PyTrees of arrays, by the axes that lead in every array."""
+"""Type aliases for PyTrees of arrays, by the leading axes that all of their arrays share."""
 
 from typing import TypeAlias
 
@@ -6,16 +6,16 @@ import jax
 from jaxtyping import Array, PyTree, Shaped
 
 Arrays: TypeAlias = PyTree[Shaped[Array, "..."]]
-"""Arrays of any shape, such as what one agent observes or remembers."""
+"""Arrays of any shape, such as the observation or the carry of one agent."""
 
 ArraysOverTime: TypeAlias = PyTree[Shaped[Array, "time ..."]]
-"""The same for consecutive steps."""
+"""`Arrays` of consecutive steps."""
 
 AgentArrays: TypeAlias = PyTree[Shaped[Array, "agents ..."]]
 """Arrays of all agents of one environment."""
 
 AgentArraysOverTime: TypeAlias = PyTree[Shaped[Array, "time agents ..."]]
-"""The same for consecutive steps."""
+"""`AgentArrays` of consecutive steps."""
 
 EnvArrays: TypeAlias = PyTree[Shaped[Array, "envs agents ..."]]
 """Arrays of all agents of all environments."""

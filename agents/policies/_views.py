@@ -14,11 +14,11 @@ from ._types import AgentArrays
 
 
 class AbstractCriticInput(eqx.Module):
-    """From what the agents see to what their critics see."""
+    """Selects the inputs of the actors and of the critics from the agents' observations."""
 
     @abc.abstractmethod
     def local(self, observation: AgentArrays) -> AgentArrays:
-        """What the actors are shown of an observation."""
+        """Selects the actors' inputs from the observations of all agents of one environment."""
 
     @abc.abstractmethod
     def __call__(self, observation: AgentArrays) -> AgentArrays:
@@ -26,15 +26,15 @@ class AbstractCriticInput(eqx.Module):
 
         **Arguments:**
 
-        - `observation`: what every agent of one environment sees.
+        - `observation`: the observations of all agents of one environment.
 
-        **Returns:** what the critic of every agent sees.
+        **Returns:** the input of every agent's critic.
         """
 
 
 @final
 class LocalObservation(AbstractCriticInput):
-    """A critic sees what its agent sees: IPPO (de Witt et al. 2020)."""
+    """Every critic gets the observation of its own agent: IPPO (de Witt et al. 2020)."""
 
     def local(self, observation: AgentArrays) -> AgentArrays:
         return observation
@@ -45,10 +45,11 @@ class LocalObservation(AbstractCriticInput):
 
 @final
 class JointObservation(AbstractCriticInput):
-    """A critic sees what every agent sees, its own agent first: MAPPO (Yu et al. 2022).
+    """Every critic gets the observations of all agents: MAPPO (Yu et al. 2022).
 
-    The other agents follow in cyclic order (the next index first). Observations are joined along
-    their last axis: the features of a vector, the channels of an image.
+    The critic's own agent comes first; the others follow in cyclic order (the next index first).
+    Observations are concatenated along their last axis: the features of a vector, the channels of
+    an image.
     """
 
     def local(self, observation: AgentArrays) -> AgentArrays:
@@ -60,8 +61,8 @@ class JointObservation(AbstractCriticInput):
 
 @final
 class GlobalState(AbstractCriticInput):
-    """A critic is shown the state of the world, which no actor sees: MAPPO with a global state (Yu
-    et al. 2022).
+    """Every critic gets the global state, which no actor gets: MAPPO with a global state (Yu et al.
+    2022).
 
     The observation must be an `ObservationAndState`; see `eqgrid.grid.WithState`.
     """
