@@ -1,1 +1,1 @@
-"""PPO: collecting rollouts, advantages, the loss and the update."""
+"""PPO: rollouts, advantage estimation, the loss and the update."""

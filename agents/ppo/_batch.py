@@ -1,4 +1,4 @@
-"""Training batches: a rollout, cut into sequences, and minibatches of these."""
+"""Training batches: rollouts cut into sequences, and minibatches of sequences."""
 
 import dataclasses
 import functools
@@ -14,17 +14,17 @@ from ._rollout import Rollout
 
 @final
 class Batch(eqx.Module):
-    """Sequences of a rollout: `chunk` consecutive steps of one environment each.
+    """Sequences of a rollout, each of `chunk` consecutive steps of one environment.
 
     The first two axes are `sequences chunk` in the batch of a whole rollout, and `chunk sequences`
-    in a minibatch, as its replay needs them.
+    in a minibatch, as `replay` needs them.
 
     **Arguments:**
 
-    - `carry`: the memory of the agents before the first step of their sequence.
+    - `carry`: the carry of the agents before the first step of each sequence.
     - `advantage`: the estimated advantage of each action.
     - `target`: the regression target of the critic.
-    - the others are as in `Rollout`.
+    - All others are those of `Rollout`.
     """
 
     observation: PyTree[Shaped[Array, "first second ..."]]
@@ -48,11 +48,11 @@ def cut_rollout(
 
     **Arguments:**
 
-    - `rollout`: what happened.
-    - `advantage`, `target`: of every step, as in `Batch`.
-    - `chunk`: the steps of a sequence; it must divide the length of the rollout.
+    - `rollout`: the rollout.
+    - `advantage`, `target`: those of every step, as in `Batch`.
+    - `chunk`: the number of steps of a sequence; it must divide the length of the rollout.
 
-    **Returns:** every step once.
+    **Returns:** the batch, which contains every step once.
     """
     cut = functools.partial(_cut, chunk)
     return Batch(
@@ -71,18 +71,26 @@ def cut_rollout(
 def shuffle(
     key: PRNGKeyArray, num_sequences: int, num_epochs: int, num_minibatches: int
 ) -> Int[Array, "steps sequences"]:
-    """Draws which rows of a batch each gradient step learns from.
+    """Samples the minibatches of all gradient steps of an update.
 
-    **Returns:** for every gradient step the rows of its minibatch: in one epoch every row once.
+    **Arguments:**
+
+    - `key`: the source of randomness.
+    - `num_sequences`: the number of sequences in the batch.
+    - `num_epochs`: the number of passes over the batch.
+    - `num_minibatches`: the number of minibatches per epoch; it must divide `num_sequences`.
+
+    **Returns:** for every gradient step, the rows of its minibatch in the batch. Every epoch
+    contains every row once.
     """
     if num_sequences > 2**18:
         keys = jax.random.split(key, num_epochs)
         rows = jax.vmap(lambda key: jax.random.permutation(key, num_sequences))(keys)
     else:
-        # Sorting random bits with the index in their low end is five times faster than an argsort.
-        # Where the bits left over tie, the index decides: of 2^18 rows, some 16 have the same ones.
+        # Sorting random bits with the index in the low bits is five times faster than an argsort.
+        # The index breaks ties of the high bits, which about 16 rows share if there are 2^18 rows.
         low = jnp.uint32(2 ** (num_sequences - 1).bit_length() - 1)
-        # Drawn along one axis, random bits compile three times as fast.
+        # Sampling random bits along one axis compiles three times as fast.
         bits = jax.random.bits(key, (num_epochs * num_sequences,))
         index = jnp.arange(num_sequences, dtype=jnp.uint32)[None]
         bits = bits.reshape(num_epochs, num_sequences) & ~low
@@ -91,7 +99,7 @@ def shuffle(
 
 
 def minibatch(batch: Batch, rows: Int[Array, " sequences"]) -> Batch:
-    """Picks sequences of a batch by their rows, and moves their steps to the front."""
+    """Selects sequences of a batch by their rows, and moves the axis of the steps to the front."""
     picked = jax.tree.map(lambda x: x.at[rows].get(mode="promise_in_bounds"), batch)
     steps_first = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), picked)
     return dataclasses.replace(steps_first, carry=picked.carry)
@@ -104,7 +112,7 @@ def _cut(chunk: int, x: Shaped[Array, "time envs ..."]) -> Shaped[Array, "sequen
 
 
 def nearest_divisors(wanted: int, total: int) -> str:
-    """The largest divisor of `total` below `wanted` and the smallest one above it, in words."""
+    """The largest divisor of `total` below `wanted` and the smallest one above it, as a text."""
     divisors = [n for n in range(1, total + 1) if total % n == 0]
     below = [n for n in divisors if n < wanted][-1:]
     above = [n for n in divisors if n > wanted][:1]

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 @runtime_checkable
 class AdvantageEstimator(Protocol):
-    """A function that `PPO.advantage` may be: `gae`, or another with its arguments."""
+    """The type of `PPO.advantage`: `gae`, or another function with the same arguments."""
 
     def __call__(
         self,
@@ -25,7 +25,7 @@ class AdvantageEstimator(Protocol):
         """Estimates the advantage of every action of a rollout. The critic's target is this
         advantage plus `value`.
 
-        The arguments are those of `gae`. All real numbers are in units of the reward, also where
+        The arguments are those of `gae`. Values are in units of the reward, even if
         `PPO.normalize_values` is set.
         """
         ...
@@ -41,24 +41,24 @@ def gae(
     gamma: float | Float[Array, ""],
     gae_lambda: float | Float[Array, ""],
 ) -> Float[Array, "time envs agents"]:
-    """Estimates how much better each action was than its agent's average one.
+    """Estimates the advantage of each action by generalised advantage estimation.
 
     Source: Schulman et al. 2016, "High-dimensional continuous control using generalized advantage
-    estimation", equation 16. Two different things end it: the *bootstrap* (the value of what
-    follows) is cut where the agent's task is over, the *trace* (the sum over later errors) there
-    and where the episode ends. So a time limit cuts the trace, but not the bootstrap.
+    estimation", equation 16. The *bootstrap* (the value after the step) is cut where the agent's
+    task is over. The *trace* (the sum over later errors) is cut there, and where the episode ends.
+    So a time limit cuts the trace, but not the bootstrap.
 
     **Arguments:**
 
-    - `reward`: what each step earned.
-    - `value`: the value of what the agent saw before the step.
-    - `next_value`: the value of what the step led to, before any reset.
+    - `reward`: the reward of each step.
+    - `value`: the value of the observation before each step.
+    - `next_value`: the value of the observation after each step, before any reset.
     - `terminated`: whether the agent's task was over after the step.
-    - `done`: whether the episode was over after the step, for whatever reason.
-    - `gamma`: gamma, per step.
-    - `gae_lambda`: lambda, per step.
+    - `done`: whether the episode was over after the step, for any reason.
+    - `gamma`: the discount factor per step.
+    - `gae_lambda`: the decay of the trace per step.
 
-    **Returns:** the advantage of every step. Added to `value` it is the critic's target.
+    **Returns:** the advantage of every step. The critic's target is its sum with `value`.
     """
     ended = terminated | done[:, :, None]
     error = reward + gamma * jnp.where(terminated, 0.0, next_value) - value

@@ -1,4 +1,4 @@
-"""Proximal policy optimisation, for feed-forward and recurrent agents alike."""
+"""Proximal policy optimisation, for feed-forward and recurrent policies."""
 
 import dataclasses
 import functools
@@ -28,11 +28,11 @@ _ADAM_EPS = 1e-5
 _VALUE_EPS = 1e-5
 
 Hyperparameter: TypeAlias = float | Float[Array, "..."]
-"""A number, or an array of it: a vector is a sweep, for `eqx.filter_vmap`."""
+"""A number, or an array: a vector holds the values of a sweep under `eqx.filter_vmap`."""
 
 
 class _Range(NamedTuple):
-    """The numbers that a setting may have, and how an error names them."""
+    """The range of a setting, with its wording in error messages."""
 
     words: str
     contains: Callable[[Any], Any]
@@ -45,12 +45,12 @@ _SHARE = _Range("between 0 and 1", lambda x: (x >= 0) & (x <= 1))
 
 
 def _count(default: int, limits: _Range) -> Any:
-    """A field for a whole number, which decides shapes."""
+    """A static field for an integer, which determines shapes."""
     return eqx.field(default=default, static=True, metadata={"range": limits})
 
 
 def _number(default: float, limits: _Range) -> Any:
-    """A field for a `Hyperparameter`: whole numbers and NumPy's scalars become a `float`."""
+    """A field for a `Hyperparameter`; integers and NumPy scalars are converted to `float`."""
     return eqx.field(default=default, converter=_as_float, metadata={"range": limits})
 
 
@@ -59,22 +59,23 @@ def _as_float(x: Any) -> Any:
 
 
 _Learner: TypeAlias = tuple[PyTree[Float[Array, "..."]], PyTree, Bool[Array, ""]]
-"""The parameters, what the optimiser remembers, and whether the policy has moved far enough."""
+"""The parameters, the state of the optimiser, and whether `target_kl` has been exceeded."""
 
 
 @final
 class TrainState(eqx.Module):
-    """Everything that a run needs to go on.
+    """The state of a training run between two updates.
 
     **Arguments:**
 
     - `policy`: the parameters.
-    - `opt_state`: what the optimiser remembers.
-    - `value_moments`: of the critics' targets so far, where values are normalised: critics then
-        predict standardised returns.
-    - `runner`: the state of the environments, moments and episode statistics included.
-    - `key`: the source of all randomness from here on.
-    - `updates`: how many updates were made.
+    - `opt_state`: the state of the optimiser.
+    - `value_moments`: the moments of all targets of the critic so far, with which
+        `PPO.normalize_values` standardises returns.
+    - `runner`: the state of the environments, including the moments and the episode statistics of
+        their wrappers, and of the agents.
+    - `key`: the source of all further randomness.
+    - `updates`: the number of updates made so far.
     """
 
     policy: ActorCritic
@@ -87,22 +88,23 @@ class TrainState(eqx.Module):
 
 @final
 class Metrics(eqx.Module):
-    """How an update went. Losses and the like are means over its minibatches.
+    """Metrics of one update. The first six are means over its gradient steps.
 
     **Arguments:**
 
     - `policy_loss`, `value_loss`, `entropy`: the three parts of the loss; the entropy is in nats.
-    - `approx_kl`: how far the policy moved, in nats (the third estimator of Schulman 2020,
-        "Approximating KL divergence").
-    - `clip_fraction`: how much of the batch had a policy ratio outside of the clip.
-    - `grad_norm`: the norm of the gradient, before it is clipped.
-    - `bad_leaf`: the first parameter whose gradient was not finite, as its number among the leaves
-        of the policy that are trained; -1 where all were.
-    - `explained_variance`: of the critic's targets by its values, before the update; at most 1.
-    - `learning_rate`: that of the last gradient step.
-    - `episode_return`, `episode_length`: means over the agents and the episodes that ended while
-        collecting (raw rewards; steps); 0 when none did.
-    - `episodes`: how many did.
+    - `approx_kl`: the approximate KL divergence from the policy that collected the rollout, in nats
+        (the third estimator of Schulman 2020, "Approximating KL divergence").
+    - `clip_fraction`: the fraction of the minibatch with a policy ratio outside of the clip range.
+    - `grad_norm`: the global norm of the gradient before clipping.
+    - `bad_leaf`: the first parameter whose gradient was not finite, as its index among the trained
+        leaves of the policy; -1 if all were finite.
+    - `explained_variance`: the fraction of the variance of the critic's targets that its values
+        explain, before the update; at most 1.
+    - `learning_rate`: the learning rate of the last gradient step.
+    - `episode_return`, `episode_length`: means over the agents and over the episodes that ended
+        in the rollout (raw rewards; steps); 0 if none ended.
+    - `episodes`: the number of episodes that ended in the rollout.
     """
 
     policy_loss: Float[Array, "*updates"]
@@ -123,9 +125,9 @@ class Metrics(eqx.Module):
 class PPO(eqx.Module):
     """Proximal policy optimisation with a clipped ratio (Schulman et al. 2017).
 
-    Its real numbers may be arrays. `init_train_state` and `train` make arrays of them, so that
-    another number compiles nothing anew; vectors of them are a sweep under `eqx.filter_vmap`. The
-    whole numbers and the switches decide shapes and branches, so they are static.
+    Settings of type float may be arrays. `init_train_state` and `train` convert them to arrays, so
+    other values do not recompile; vectors of values are a sweep under `eqx.filter_vmap`. Integers
+    and booleans determine shapes and branches, so they are static.
     """
 
     rollout_length: Annotated[int, Meta(ge=1, le=2**20)] = _count(128, _AT_LEAST_ONE)
@@ -135,44 +137,44 @@ class PPO(eqx.Module):
     num_minibatches: Annotated[int, Meta(ge=1, le=2**24)] = _count(8, _AT_LEAST_ONE)
     """Gradient steps per epoch."""
     learning_rate: Hyperparameter = _number(1e-3, _POSITIVE)
-    """Step size of Adam."""
+    """Learning rate of Adam."""
     anneal_learning_rate: bool = eqx.field(default=True, static=True)
-    """Lower it linearly, to 0 at the last gradient step."""
+    """Lower the learning rate linearly, to 0 at the last gradient step."""
     critic_learning_rate: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
-    """Step size of the critic (0: that of the actor)."""
+    """Learning rate of the critic (0: that of the actor)."""
     gamma: Hyperparameter = _number(0.99, _SHARE)
     """Discount factor."""
     gae_lambda: Hyperparameter = _number(0.95, _SHARE)
-    """Decay of the advantage's trace per step."""
+    """GAE lambda: decay of the trace per step."""
     clip_epsilon: Hyperparameter = _number(0.2, _POSITIVE)
-    """How far the policy ratio may leave 1."""
+    """Clip range of the policy ratio, around 1."""
     value_clip: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
-    """How far a value may leave its old one (0: no limit)."""
+    """Clip range of a value, around its old one (0: no clipping)."""
     normalize_values: bool = eqx.field(default=False, static=True)
     """Critics predict standardised returns."""
     huber_delta: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
-    """Larger errors count linearly (0: none do); in rewards, or deviations."""
+    """Threshold of the critic's Huber loss, in its units (0: squared error)."""
     target_kl: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
-    """Stop learning from a rollout above this KL divergence, in nats (0: never)."""
+    """Stop updating on a rollout above this KL divergence, in nats (0: never)."""
     entropy_coefficient: Hyperparameter = _number(0.01, _NOT_NEGATIVE)
     """Weight of the entropy bonus at the start, per nat."""
     entropy_coefficient_end: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
-    """The same at the end, reached linearly."""
+    """Weight of the entropy bonus at the end, reached linearly."""
     value_coefficient: Hyperparameter = _number(0.5, _NOT_NEGATIVE)
     """Weight of the critic's loss."""
     max_grad_norm: Hyperparameter = _number(0.5, _POSITIVE)
     """Maximum global norm of the gradient."""
     normalize_advantages: bool = eqx.field(default=True, static=True)
-    """Subtract their mean, divide by their deviation."""
+    """Standardise the advantages of every minibatch."""
     advantage_std_offset: Hyperparameter = _number(1e-8, _NOT_NEGATIVE)
-    """Added to that deviation, in rewards; a large one damps noise."""
+    """Added to their standard deviation, in rewards; a large one damps noise."""
     chunk_length: Annotated[int, Meta(ge=0, le=2**20)] = _count(0, _NOT_NEGATIVE)
-    """Steps of a recurrent replay (0: the whole rollout)."""
+    """Steps per training sequence of a recurrent policy (0: the whole rollout)."""
     advantage: AdvantageEstimator = eqx.field(default=gae, static=True)
-    """Estimates advantages. Code replaces it; it has no flag."""
+    """Function that estimates advantages; set in code, since it has no flag."""
 
     def __check_init__(self):
-        """`init` checks settings that are traced.
+        """Checks the ranges of all settings that are not traced; `init` checks the others.
 
         **Raises:** `ValueError` when a setting is out of its range.
         """
@@ -182,16 +184,16 @@ class PPO(eqx.Module):
                 raise ValueError(f"{name} must be {limits.words}, but it is {number}.")
 
     def with_arrays(self) -> "PPO":
-        """The same with arrays for all its real numbers, which a compiled program takes as inputs.
+        """Converts settings of type float to arrays, which are inputs of a compiled program.
 
-        **Returns:** 32-bit floats; what is an array already stays as it is.
+        **Returns:** the settings, with 32-bit arrays in place of floats; arrays are kept.
         """
         return jax.tree.map(
             lambda x: jax.device_put(np.float32(x)) if isinstance(x, float) else x, self
         )
 
     def init(self, policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
-        """Starts a run.
+        """Initialises a run.
 
         **Arguments:**
 
@@ -201,8 +203,8 @@ class PPO(eqx.Module):
 
         **Returns:** the state before the first update.
 
-        **Raises:** `ValueError` when the rollout cannot be kept or cut as the settings say, and an
-        `eqx.EquinoxRuntimeError` when a setting that is traced has no meaning.
+        **Raises:** `ValueError` when `chunk_length` or `num_minibatches` does not divide the
+        rollout, and `eqx.EquinoxRuntimeError` when a traced setting is out of its range.
         """
         self.check(env, policy.recurrent)
         key, init_key = jax.random.split(key)
@@ -223,11 +225,12 @@ class PPO(eqx.Module):
 
         - `env`: the environments.
         - `state`: the state of the run.
-        - `num_updates`: how many updates the run has; what is annealed ends with the last of them.
+        - `num_updates`: the number of updates of the whole run, over which settings are annealed.
 
-        **Returns:** the next state, and how the update went.
+        **Returns:** the next state, and the metrics of the update.
 
-        **Raises:** `ValueError` when the rollout cannot be kept or cut as the settings say.
+        **Raises:** `ValueError` when `chunk_length` or `num_minibatches` does not divide the
+        rollout.
         """
         self.check(env, state.policy.recurrent)
         key, collect_key, learn_key = jax.random.split(state.key, 3)
@@ -255,16 +258,16 @@ class PPO(eqx.Module):
 
         **Arguments:**
 
-        - `policy`, `opt_state`: the parameters that collected the rollout, and what the optimiser
-            remembers.
-        - `value_moments`: of the critics' targets so far.
-        - `rollout`: what happened.
-        - `key`: the source of the shuffles.
-        - `updates`: how many updates were made before.
-        - `num_updates`: how many updates the run has.
+        - `policy`, `opt_state`: the parameters that collected the rollout, and the state of the
+            optimiser.
+        - `value_moments`: the moments of all targets of the critic so far.
+        - `rollout`: the rollout.
+        - `key`: the source of randomness of the minibatches.
+        - `updates`: the number of updates made before this one.
+        - `num_updates`: the number of updates of the whole run, over which settings are annealed.
 
-        **Returns:** the next parameters, the optimiser's next memory, the moments with those of the
-        new targets, and how it went.
+        **Returns:** the next parameters, the next state of the optimiser, the moments after the new
+        targets, and the metrics of the update.
         """
         batch, next_moments = self.batch(policy, rollout, value_moments)
         rows = shuffle(key, len(batch.value), self.num_epochs, self.num_minibatches)
@@ -289,17 +292,19 @@ class PPO(eqx.Module):
     def batch(
         self, policy: ActorCritic, rollout: Rollout, value_moments: RunningMoments
     ) -> tuple[Batch, RunningMoments]:
-        """Cuts a rollout into sequences to learn from: single steps, or chunks for a recurrent
-        policy.
+        """Builds the training batch of a rollout: sequences of single steps, or of chunks of steps
+        for a recurrent policy.
 
         **Arguments:**
 
-        - `policy`: who acted.
-        - `rollout`: what happened.
-        - `value_moments`: of the critics' targets so far. Where values are normalised, those of the
-            rollout are in units of them, and the targets of the batch in units of the next ones.
+        - `policy`: the policy that collected the rollout.
+        - `rollout`: the rollout.
+        - `value_moments`: the moments of all targets of the critic so far. If values are
+            normalised, those of the rollout are standardised with these moments, and the targets of
+            the batch with the returned ones.
 
-        **Returns:** every step once, and the moments with those of the new targets.
+        **Returns:** the batch, which contains every step once, and the moments after the new
+        targets.
         """
         value, next_value = rollout.value, rollout.next_value
         if self.normalize_values:
@@ -321,7 +326,9 @@ class PPO(eqx.Module):
         return cut_rollout(rollout, advantage, target, chunk), value_moments
 
     def optimiser(self, num_updates: int | Int[Array, ""]) -> optax.GradientTransformation:
-        """Adam (Kingma & Ba 2015) after a clip of the gradient's norm, with the run's schedule."""
+        """Adam (Kingma & Ba 2015) with the run's learning-rate schedule, after clipping the global
+        norm of the gradient.
+        """
         num_steps = num_updates * self.num_epochs * self.num_minibatches
         schedule = functools.partial(self.learning_rate_at, num_steps)
         return optax.chain(
@@ -335,8 +342,8 @@ class PPO(eqx.Module):
 
         **Arguments:**
 
-        - `num_steps`: how many gradient steps the run has.
-        - `step`: how many were made before this one.
+        - `num_steps`: the number of gradient steps of the whole run.
+        - `step`: the number of gradient steps made before this one.
         """
         learning_rate = jnp.asarray(self.learning_rate, dtype=jnp.float32)
         if not self.anneal_learning_rate:
@@ -344,8 +351,8 @@ class PPO(eqx.Module):
         return learning_rate * (1 - _share_done(step, num_steps))
 
     def with_critic_rate(self, change: PyTree) -> PyTree:
-        """The change of all parameters, with the critic's as with its own learning rate. Adam's
-        steps are proportional to it.
+        """Scales the critic's part of an update of all parameters to the learning rate of the
+        critic, to which steps of Adam are proportional.
         """
         ratio = jnp.asarray(self.critic_learning_rate / self.learning_rate, dtype=jnp.float32)
         ratio = jnp.where(ratio > 0, ratio, 1.0)
@@ -355,14 +362,16 @@ class PPO(eqx.Module):
     def entropy_coefficient_at(
         self, update: Int[Array, ""], num_updates: int | Int[Array, ""]
     ) -> Float[Array, ""]:
-        """The weight of the entropy bonus in one update of the run (0 for the first)."""
+        """The weight of the entropy bonus in an update of the run, whose first `update` is 0."""
         start = jnp.asarray(self.entropy_coefficient, dtype=jnp.float32)
         return start + _share_done(update, num_updates) * (self.entropy_coefficient_end - start)
 
     def _explained_variance(
         self, batch: Batch, before: RunningMoments, after: RunningMoments
     ) -> Float[Array, ""]:
-        """Of the targets by the values, both in rewards: their units are not the same."""
+        """The explained variance of the targets by the values, both converted to units of the
+        reward, since normalised ones were standardised with different moments.
+        """
         value, target = batch.value, batch.target
         if self.normalize_values:
             value, target = _in_rewards(value, before), _in_rewards(target, after)
@@ -371,9 +380,14 @@ class PPO(eqx.Module):
         return jnp.where(variance > 0, 1 - unexplained / variance, 0.0)
 
     def check(self, env: AbstractVectorEnv, recurrent: bool):
-        """Checks that a rollout of `env` can be kept and cut as the settings say.
+        """Checks that `chunk_length` and `num_minibatches` divide a rollout.
 
-        **Raises:** `ValueError` that names the nearest settings that work.
+        **Arguments:**
+
+        - `env`: the environments.
+        - `recurrent`: whether the policy is recurrent; `chunk_length` is ignored if it is not.
+
+        **Raises:** `ValueError` that names the nearest settings that do.
         """
         num_envs = env.num_envs
         chunk = self._chunk(self.rollout_length, recurrent)
@@ -400,9 +414,9 @@ class PPO(eqx.Module):
 def replay(
     policy: ActorCritic, batch: Batch
 ) -> tuple[ActionDistribution, Float[Array, "chunk sequences agents"]]:
-    """Computes again what the agents would do, and expect, in a minibatch.
+    """Computes the action distributions and the values of a minibatch with the policy.
 
-    **Returns:** the distributions of the actions, and the values.
+    **Returns:** the distributions of the choices, and the values.
     """
     unroll = jax.vmap(policy.unroll, in_axes=(1, 0, 1), out_axes=1)
     return unroll(batch.observation, batch.carry, batch.start)
@@ -411,14 +425,20 @@ def replay(
 def ppo_loss(
     policy: ActorCritic, batch: Batch, ppo: PPO, entropy_coefficient: float | Float[Array, ""]
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-    """The loss of a minibatch (Schulman et al. 2017, equations 7 and 9), over the steps that
-    something is learned from.
+    """The loss of a minibatch (Schulman et al. 2017, equations 7 and 9), over its active steps.
 
-    The critic's loss is half the squared error, and the larger of the two when values are clipped.
-    Errors beyond `huber_delta` count linearly (Huber 1964, "Robust Estimation of a Location
-    Parameter").
+    The critic's loss is half the squared error. If `value_clip` is set, the error is the larger one
+    of the value and the clipped value. Errors beyond `huber_delta` count linearly (Huber 1964,
+    "Robust Estimation of a Location Parameter").
 
-    **Returns:** the loss, and its parts by the names that `Metrics` gives them.
+    **Arguments:**
+
+    - `policy`: the policy with the current parameters.
+    - `batch`: the minibatch.
+    - `ppo`: the settings.
+    - `entropy_coefficient`: the weight of the entropy bonus in this update.
+
+    **Returns:** the loss, and further metrics by the names of their fields in `Metrics`.
     """
     distribution, value = replay(policy, batch)
     log_ratio = distribution.log_prob(batch.choice) - batch.log_prob
@@ -458,16 +478,16 @@ def _gradient_step(
     rows: Int[Array, " sequences"],
 ) -> tuple[_Learner, dict[str, Float[Array, ""]]]:
     """One step of the optimiser. The parameters are the floating-point arrays of a policy, and
-    `rest` is the same policy without them. Above `target_kl`, neither the parameters nor the
-    moments of the optimiser change any more; its counts do, since the schedule of the learning rate
-    goes on.
+    `rest` is the same policy without them. Once `target_kl` is exceeded, neither the parameters nor
+    the moments of the optimiser change; its counts do, so that the learning-rate schedule
+    continues.
     """
     parameters, opt_state, far = state
     gradient, parts = eqx.filter_grad(ppo_loss, has_aux=True)(
         eqx.combine(parameters, rest), minibatch(batch, rows), ppo, entropy_coefficient
     )
     grad_norm = optax.tree.norm(gradient)
-    # Optax raises a Python float to an int32 power, which strict promotion refuses.
+    # Optax raises a Python float to an int32 power, which strict dtype promotion rejects.
     with jax.numpy_dtype_promotion("standard"):
         change, next_opt_state = optimiser.update(gradient, opt_state, parameters)
     far |= (ppo.target_kl > 0) & (parts["approx_kl"] > ppo.target_kl)
@@ -504,7 +524,7 @@ def _deviation(moments: RunningMoments) -> Float[Array, ""]:
 
 
 def _mean(x: Float[Array, "..."], active: Bool[Array, "..."]) -> Float[Array, ""]:
-    """The mean over those entries that count; 0 where none does."""
+    """The mean over the active entries; 0 if there are none."""
     number = jnp.maximum(active.sum(dtype=jnp.int32), 1).astype(x.dtype)
     return jnp.where(active, x, 0.0).sum() / number
 
@@ -527,8 +547,8 @@ def _episode_metrics(info: dict[str, Shaped[Array, "time envs ..."]]) -> dict[st
 
 
 def _share_done(made: ArrayLike, total: int | Int[Array, ""]) -> Float[Array, ""]:
-    """How far a run is: 0 for the first of its updates or gradient steps, 1 for the last; 0 where
-    there is only one.
+    """The progress of a run: 0 in its first update or gradient step, 1 in the last; 0 if there is
+    only one.
     """
     last = jnp.asarray(total, dtype=jnp.int32) - 1
     share = jnp.asarray(made).astype(jnp.float32) / jnp.maximum(last, 1).astype(jnp.float32)
@@ -536,7 +556,7 @@ def _share_done(made: ArrayLike, total: int | Int[Array, ""]) -> Float[Array, ""
 
 
 def _check_traced(ppo: PPO, parameters: PyTree) -> PyTree:
-    """Passes parameters on, unless a traced setting is out of its range when the program runs."""
+    """The parameters, with a check at run time that all traced settings are in their ranges."""
     traced = {x: y for x, y in _ranges().items() if isinstance(getattr(ppo, x), Tracer)}
     if not traced:
         return parameters

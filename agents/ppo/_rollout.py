@@ -1,4 +1,4 @@
-"""Rollouts: steps of the agents in many environments, and their values."""
+"""Rollouts: consecutive steps of the agents in many environments, with their values."""
 
 import functools
 from typing import final
@@ -18,22 +18,22 @@ from ._runner import Decision, RunnerState, step_runner
 
 @final
 class Rollout(eqx.Module):
-    """What happened in a number of steps.
+    """Consecutive steps of all agents in all environments.
 
     **Arguments:**
 
-    - `observation`: what the agents saw before each step, exactly as the policy saw it.
-    - `carry`: what they remembered before each step, after any reset.
+    - `observation`: the observations before each step, as the policy received them.
+    - `carry`: the carry before each step, after any reset.
     - `start`: whether the observation was the first one of an episode.
-    - `active`: whose task was not over before the step, and whose action was their own. Of the
-        others nothing is learned.
-    - `choice`, `log_prob`, `value`: what they did, its log-probability, and what they expected. A
-        choice is an action, or what stands for it (`AbstractActionHead`).
-    - `next_value`: what they expected after the step. Where the episode ended, it is the value of
-        the final observation, before the reset; it means nothing where the agent's task was over.
-    - `reward`, `terminated`: what each agent earned, and whether its task was over.
-    - `done`: whether the episode was over.
-    - `info`: the entries `episode_...` of `LogEpisodes` on finished episodes, if it is there.
+    - `active`: whether the step is used for learning: the agent's task was not over before it, and
+        `WithPartner` did not replace its action.
+    - `choice`, `log_prob`, `value`: the choices, which are raw actions (`AbstractActionHead`),
+        their log-probabilities, and the critic's values of the observations.
+    - `next_value`: the critic's values after the step. Where the episode ended, it is the value of
+        the final observation, before the reset; it has no meaning where the agent's task was over.
+    - `reward`, `terminated`: each agent's reward, and whether its task was over after the step.
+    - `done`: whether the episode was over after the step.
+    - `info`: the entries `episode_...` of `LogEpisodes`; empty without this wrapper.
     """
 
     observation: PyTree[Shaped[Array, "time envs ..."]]
@@ -57,15 +57,15 @@ def collect_rollout(
     key: PRNGKeyArray,
     length: int,
 ) -> tuple[Rollout, RunnerState]:
-    """Acts for a number of steps in every environment.
+    """Collects a rollout: a number of steps in every environment.
 
     **Arguments:**
 
-    - `policy`: chooses the actions, by drawing from its distribution.
+    - `policy`: the policy of the agents, from whose distributions actions are sampled.
     - `env`: the environments; they must reset themselves.
     - `runner`: the state before the first step.
     - `key`: the source of randomness.
-    - `length`: how many steps to take in each environment.
+    - `length`: the number of steps in each environment.
 
     **Returns:** the rollout, and the state after it.
     """
@@ -91,10 +91,10 @@ def _values(
     observation: PyTree[Shaped[Array, "time envs ..."]],
     carry: PyTree[Shaped[Array, "time envs agents ..."]],
 ) -> Float[Array, "time envs agents"]:
-    """The values of all steps. Many steps at once are one large product; XLA removes the small
-    products inside the scan, which are then unused.
+    """The values of all steps, of which several are computed at once in one large matrix product.
+    XLA removes the small products inside the scan, which are then unused.
     """
-    # About 8,192 environments, or one step: what a network reads takes four bytes a number.
+    # Steps of about 8,192 environments, or one step: inputs of networks take 4 bytes per number.
     batch_size = max(1, min(16, 2**13 // num_envs))
     return jax.lax.map(
         lambda step: jax.vmap(policy.value)(*step), (observation, carry), batch_size=batch_size
@@ -107,11 +107,11 @@ def _interact(
     runner: RunnerState,
     step_inputs: tuple[Float[Array, "envs agents ..."], PRNGKeyArray],
 ) -> tuple[RunnerState, dict[str, PyTree[Shaped[Array, "envs ..."]]]]:
-    """One step of the scan.
+    """One step of the scan in `collect_rollout`.
 
-    **Returns:** the next state of the runner, and the step by the names of the fields of `Rollout`.
-    In place of `next_value` there is `final_value`: the value of the final observation where an
-    episode was cut, which means nothing elsewhere.
+    **Returns:** the next state of the runner, and the step as a dict of the fields of `Rollout`.
+    In place of `next_value` it has `final_value`: the value of the final observation where an
+    episode was truncated, which has no meaning elsewhere.
     """
     noise, env_key = step_inputs
     decision, timestep, next_runner = step_runner(policy, env, runner, noise, env_key)
@@ -134,7 +134,7 @@ def _interact(
 
 
 def _learned_from(runner: RunnerState, timestep: TimeStep) -> Bool[Array, "envs agents"]:
-    """Whose task was not over, and whose action was not replaced by `WithPartner`."""
+    """Whether the agent's task was not over, and `WithPartner` did not replace its action."""
     replaced = timestep.info.get(REPLACED)
     return runner.active if replaced is None else runner.active & ~replaced
 
@@ -154,11 +154,13 @@ def _final_value(
     decision: Decision,
     timestep: TimeStep,
 ) -> Float[Array, "envs agents"]:
-    """The value of a final observation counts only where an episode was cut short: the step is
-    taken again to see it, and in all other steps it costs nothing. It is a target, so no gradient
-    flows through it; `batched_cond` has none backwards.
+    """The values of final observations, which are needed only where an episode was truncated.
+
+    If there is such an episode, the step is repeated to get its final observation; other steps cost
+    nothing. The values are targets, so no gradient flows through them, and `batched_cond` supports
+    no reverse-mode differentiation.
     """
-    # The step is the same one, so its random numbers must be, too.
+    # The repeated step must have the same random numbers.
     key = jax.random.clone(key)
     again = (policy, env, key, runner.env_state, decision.action, decision.next_carry)
     cut = jnp.any(timestep.done[:, None] & ~timestep.terminated)

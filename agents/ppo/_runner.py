@@ -1,4 +1,4 @@
-"""One step of the agents in their environments, for rollouts, evaluations and films alike."""
+"""One step of the agents in their environments, for rollouts, evaluations and films."""
 
 from typing import final
 
@@ -30,9 +30,9 @@ class RunnerState(eqx.Module):
 
     - `env_state`: the state of the environments.
     - `observation`: the observation of every agent.
-    - `carry`: the memory of every agent.
+    - `carry`: the carry of every agent.
     - `start`: whether `observation` is the first one of an episode.
-    - `active`: whose task is not over.
+    - `active`: whether the agent's task is not over.
     """
 
     env_state: PyTree
@@ -44,16 +44,16 @@ class RunnerState(eqx.Module):
 
 @final
 class Decision(eqx.Module):
-    """The decisions of the agents in one step.
+    """The actions of the agents in one step, with what the policy computed for them.
 
     **Arguments:**
 
-    - `carry`: their memory before the step: the initial carry where an episode started.
-    - `distribution`: the distribution of their choices.
-    - `choice`, `log_prob`: the choices, and their log-probabilities.
-    - `action`: the actions that the choices stand for in the environments.
+    - `carry`: the carry before the step: the initial carry where an episode started.
+    - `distribution`: the distribution of the choices.
+    - `choice`, `log_prob`: the choices, which are raw actions, and their log-probabilities.
+    - `action`: the choices, converted to actions of the environments.
     - `value`: the values of the observations.
-    - `next_carry`: their memory after the step.
+    - `next_carry`: the carry after the step.
     """
 
     carry: EnvArrays
@@ -70,13 +70,13 @@ def init_runner(policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) 
 
     **Arguments:**
 
-    - `policy`: whose agents will act.
+    - `policy`: the policy of the agents.
     - `env`: the environments.
     - `key`: the source of randomness.
 
     **Returns:** the state before the first step.
 
-    **Raises:** `ValueError` when the environments do not start over by themselves.
+    **Raises:** `ValueError` when the environments do not reset themselves.
     """
     _check_resets(env)
     observation, env_state = env.reset(key)
@@ -95,19 +95,19 @@ def act(
     *,
     greedy: bool = False,
 ) -> Decision:
-    """Decides what every agent does next.
+    """Computes the actions of all agents in all environments.
 
     **Arguments:**
 
     - `policy`: the policy of the agents.
-    - `action_space`: that of the environments.
-    - `runner`: the observations and the memory of the agents, which is reset where an episode
+    - `action_space`: the action space of one agent.
+    - `runner`: the observations and the carry of the agents, which is reset where an episode
         starts.
-    - `noise`: the random numbers that decide which actions are drawn, as
-        `policy.head.noise(key, action_space, (num_envs, num_agents))` makes them.
-    - `greedy`: take the most probable choice, instead of drawing one.
+    - `noise`: the random numbers for sampling choices, from
+        `policy.head.noise(key, action_space, (num_envs, num_agents))`.
+    - `greedy`: take the most probable choices instead of sampling them.
 
-    **Returns:** the decisions.
+    **Returns:** the actions, with what the policy computed for them.
     """
     carry = reset_carry(policy.initial_carry(), runner.carry, runner.start)
     distribution, value, next_carry = jax.vmap(policy)(runner.observation, carry)
@@ -133,7 +133,7 @@ def step_runner(
     *,
     greedy: bool = False,
 ) -> tuple[Decision, TimeStep, RunnerState]:
-    """Decides with `act`, and takes one step in every environment.
+    """Computes actions with `act`, and takes one step in every environment.
 
     **Arguments:**
 
@@ -141,7 +141,7 @@ def step_runner(
     - `env`: the environments; they must reset themselves.
     - `key`: the source of randomness of the environments.
 
-    **Returns:** the decisions, the time step of the environments, and the next state.
+    **Returns:** the result of `act`, the time step of the environments, and the next state.
     """
     decision = act(policy, env.action_space, runner, noise, greedy=greedy)
     timestep, env_state = env.step(key, runner.env_state, decision.action)
@@ -155,6 +155,6 @@ def _check_resets(env: AbstractVectorEnv) -> None:
     core = unwrap(env)  # custom vector environments are assumed to reset themselves
     if isinstance(core, Vectorize) and not contains_wrapper(core.env, AutoReset):
         raise ValueError(
-            "Agents act beyond the end of an episode, so their environments must start over by "
-            "themselves: Vectorize(AutoReset(env), num_envs)."
+            "The environments must reset themselves when an episode ends: use "
+            "Vectorize(AutoReset(env), num_envs)."
         )
