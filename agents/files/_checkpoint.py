@@ -1,4 +1,4 @@
-"""Runs on disk: one safetensors file for each checkpoint, with a checksum of all that is in it."""
+"""Checkpoints of runs: one safetensors file each, with a checksum of its content."""
 
 import contextlib
 import functools
@@ -27,9 +27,9 @@ _FORMAT = "eqgrid checkpoint 1"
 class _About(TypedDict):
     """The description of a checkpoint in its header.
 
-    - `metadata`: what `save` was given.
+    - `metadata`: the metadata that was passed to `save`.
     - `leaves`: the dtype and the shape of every array, by its name.
-    - `keys`: which of the arrays are random keys, and of which implementation.
+    - `keys`: the implementation of every array of random keys, by its name.
     """
 
     format: str
@@ -46,16 +46,16 @@ class CheckpointError(Exception):
 def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = None) -> None:
     """Writes a checkpoint: every array of `state`, typed random keys included.
 
-    The file is written beside `path`, read back and compared, and only then takes the place of
-    what was at `path` before. A crash, a full disk or a Ctrl-C leaves that as it was.
+    The content is written to a temporary file, read back and compared, and only then replaces the
+    file at `path`. A crash, a full disk or a Ctrl-C leaves that file unchanged.
 
     **Arguments:**
 
     - `path`: the file of the checkpoint, such as `last.safetensors`; its folder is made if needed.
-    - `state`: any PyTree, such as a `TrainState`. What is no array in it is not written.
-    - `metadata`: anything that JSON can hold.
+    - `state`: any PyTree, such as a `TrainState`. Leaves that are not arrays are not written.
+    - `metadata`: further entries for the file, with values that JSON can represent.
 
-    **Raises:** `CheckpointError` when it cannot be written.
+    **Raises:** `CheckpointError` when the file cannot be written.
     """
     path = Path(path)
     try:
@@ -70,17 +70,17 @@ def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = N
 
 
 def restore(path: str | Path, like: _T) -> _T:
-    """Reads a checkpoint, and compares it with its checksum.
+    """Reads a checkpoint, and verifies its checksum.
 
     **Arguments:**
 
     - `path`: the file of the checkpoint.
-    - `like`: a state of the same kind, with arrays, or their shapes as `eqx.filter_eval_shape`
-        gives them. What is no array is taken from it.
+    - `like`: a state of the same structure, with arrays, or with their shapes as
+        `eqx.filter_eval_shape` returns them. Leaves that are not arrays are taken from it.
 
     **Returns:** `like` with the arrays of the checkpoint.
 
-    **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged, or does not fit.
+    **Raises:** `CheckpointError` when the checkpoint is missing, damaged, or does not fit `like`.
     """
     about, data = read(Path(path))
     try:
@@ -97,17 +97,30 @@ def restore(path: str | Path, like: _T) -> _T:
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
-    """Reads what `save` was given as `metadata`.
+    """Reads the metadata of a checkpoint, and verifies its checksum.
 
-    **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged.
+    **Arguments:**
+
+    - `path`: the file of the checkpoint.
+
+    **Returns:** the metadata that was passed to `save`.
+
+    **Raises:** `CheckpointError` when the checkpoint is missing or damaged.
     """
     return read(Path(path))[0]["metadata"]
 
 
 def check_schema(value: Any, kind: Any) -> Any:
-    """Reads a value that JSON can hold as a type, such as a `msgspec.Struct` or a `TypedDict`.
+    """Converts a value from JSON to a type, such as a `msgspec.Struct` or a `TypedDict`.
 
-    **Raises:** `ValueError` with half a sentence that names the entry that does not fit.
+    **Arguments:**
+
+    - `value`: dicts, lists, texts and numbers.
+    - `kind`: the type.
+
+    **Returns:** the value as this type.
+
+    **Raises:** `ValueError` with a clause that names the entry that does not fit.
     """
     try:
         return msgspec.convert(value, kind)
@@ -122,7 +135,7 @@ def pack(state: PyTree) -> bytes:
 
 
 def unpack(content: bytes, like: _T) -> _T:
-    """`like` with the arrays that `pack` was given, from a state of the same kind."""
+    """Reads what `pack` returned: `like` with the arrays of the packed state."""
     return _fill(*_parse(content), like)
 
 
@@ -144,9 +157,9 @@ def _serialize(state: PyTree, metadata: dict[str, Any]) -> bytes:
 
 
 def read(path: Path) -> tuple[_About, dict[str, np.ndarray]]:
-    """The description of a checkpoint, and its arrays, both as they were written.
+    """Reads the description and the arrays of a checkpoint, as they were written.
 
-    **Raises:** `CheckpointError` when there is no checkpoint, or it is damaged.
+    **Raises:** `CheckpointError` when the checkpoint is missing or damaged.
     """
     try:
         content = read_regular_file(path)
@@ -183,7 +196,7 @@ def _parse(content: bytes) -> tuple[_About, dict[str, np.ndarray]]:
 
 
 def _others(path: Path) -> str:
-    """A hint at the checkpoints in the same folder."""
+    """A sentence that names the other checkpoints in the same folder; empty if there are none."""
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = sorted(x.name for x in path.parent.iterdir() if x.suffix == ".safetensors")
@@ -200,7 +213,15 @@ def _digest(about: str, data: dict[str, np.ndarray]) -> str:
 
 
 def check_fit(found: dict[str, str], expected: dict[str, str], prefix: str = "") -> None:
-    """**Raises:** `ValueError` with half a sentence that names the first array that differs."""
+    """Compares the arrays of a file with the expected ones, by dtype and shape.
+
+    **Arguments:**
+
+    - `found`, `expected`: descriptions of the arrays by name, as `describe_leaves` returns them.
+    - `prefix`: the start of the names in the error message.
+
+    **Raises:** `ValueError` with a clause that names the first array that differs.
+    """
     for name in [*expected, *found]:
         there, here = found.get(name, "nothing"), expected.get(name, "nothing")
         if there != here:
@@ -229,7 +250,9 @@ def is_key(leaf: Any) -> bool:
 
 
 def to_numpy(leaf: Any) -> np.ndarray:
-    """The numbers of a leaf; bits, where NumPy has no name for their type (bfloat16 and such)."""
+    """A leaf as a NumPy array. Random keys become their data, and dtypes that NumPy lacks, such as
+    bfloat16, become unsigned integers with the same bits.
+    """
     numbers = np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
     if numbers.dtype.isbuiltin != 1:
         numbers = numbers.view(f"u{numbers.dtype.itemsize}")
@@ -237,9 +260,17 @@ def to_numpy(leaf: Any) -> np.ndarray:
 
 
 def pick(keys: dict[str, str], data: dict[str, np.ndarray], where: Any, leaf: Any) -> Any:
-    """The array of a file that belongs at `where`, or the leaf that is there if there is none.
+    """The array of a file for one leaf of a tree.
 
-    **Raises:** `ValueError` with half a sentence when it is another one than the leaf.
+    **Arguments:**
+
+    - `keys`, `data`: the implementations of random keys, and the arrays, by name.
+    - `where`: the path of the leaf in the tree.
+    - `leaf`: the leaf, or its shape and dtype.
+
+    **Returns:** the array at `where`, or `leaf` itself if the file has no such array.
+
+    **Raises:** `ValueError` with a clause when the dtypes or the shapes differ.
     """
     name = jax.tree_util.keystr(where)
     if name not in data:

@@ -58,7 +58,7 @@ _OBSERVATIONS: dict[str, Callable[..., PyTree]] = {
     "masked": Masked,
     "dict": dict,
 }
-"""Observations whose parts have names."""
+"""The containers of observations whose parts have names."""
 
 
 def describe(policy: TrainedPolicy, parameters: str, moments: str) -> dict[str, Any]:
@@ -68,6 +68,8 @@ def describe(policy: TrainedPolicy, parameters: str, moments: str) -> dict[str, 
 
     - `policy`: the policy.
     - `parameters`, `moments`: the prefixes of the names of their arrays in the file.
+
+    **Returns:** values that JSON can represent, in the schema of `PolicyTable`.
 
     **Raises:** `ValueError` when a part of the policy has no name in the schema, or is larger than
     the schema allows.
@@ -103,19 +105,19 @@ def build_like(
     networks: Mapping[str, Callable[..., AbstractNetwork]],
     like: ActorCritic | None = None,
 ) -> tuple[ActorCritic, AbstractSpace, Shapes, PyTree[RunningMoments]]:
-    """Builds what a file describes, with shapes in place of arrays.
+    """Builds the policy that a file describes, with shapes in place of arrays.
 
     **Arguments:**
 
-    - `table`: what `describe` made.
-    - `networks`: networks that are not ours, by name.
-    - `like`: the parameters, where they are not built from the description.
+    - `table`: the description, as `describe` returned it.
+    - `networks`: custom networks, by name.
+    - `like`: an actor-critic that is used instead of building one from the description.
 
-    **Returns:** the parameters, the actions of one agent, the observation of all agents, and the
-    moments of such observations.
+    **Returns:** the actor-critic, the action space of one agent, the observations of all agents,
+    and the moments of such observations.
 
-    **Raises:** `ValueError` with half a sentence when the parts do not fit together, or a network
-    is unknown.
+    **Raises:** `ValueError` with a clause when the parts do not fit together, or a network is
+    unknown.
     """
     space = _space_from_json(table.action_space)
     observation = eqx.filter_eval_shape(
@@ -145,11 +147,11 @@ def build_like(
 
 
 def _check_head(head: AbstractActionHead, space: AbstractSpace) -> None:
-    """A file does not name a head, since there is one for each kind of action space."""
+    """Checks the class of the head, which a file does not store: the action space determines it."""
     expected = type(head_for(space))
     if type(head) is not expected:
         raise ValueError(
-            f"A file holds policies whose head is a {expected.__name__}, which it is for a "
+            f"A file holds only policies whose head is a {expected.__name__}, the head for a "
             f"{type(space).__name__}, but the policy has a {type(head).__name__}."
         )
 
@@ -185,8 +187,8 @@ def _team_to_json(team: AbstractMultiAgentNetwork) -> dict[str, Any]:
 
 
 def _network_to_json(network: AbstractNetwork) -> dict[str, Any]:
-    """The arguments of the constructor, read from the shapes: the last axes are those of one agent
-    even where the parameters of several agents are stacked.
+    """The arguments of a network's constructor, inferred from the last axes of its parameters,
+    which are those of one agent even if the parameters of several agents are stacked.
     """
     if isinstance(network, MLP):
         layers = network.layers
@@ -259,7 +261,7 @@ def _network_from_json(
 
 
 def _observation_to_json(observation: Shapes) -> dict[str, Any]:
-    """The shape and the dtype of what one agent observes, for every array."""
+    """The shape and the dtype of every array in the observation of one agent."""
     if isinstance(observation, jax.ShapeDtypeStruct):
         return {"shape": list(observation.shape[1:]), "dtype": str(observation.dtype)}
     if type(observation) is tuple:
@@ -275,7 +277,7 @@ def _observation_to_json(observation: Shapes) -> dict[str, Any]:
 
 
 def _observation_from_json(table: dict[str, Any], num_agents: int) -> AgentArrays:
-    """Reads a table that `ObservationTable` has checked."""
+    """An observation of zeros, from a table that was checked against `ObservationTable`."""
     if "shape" in table:
         return jnp.zeros((num_agents, *table["shape"]), table["dtype"])
     read = functools.partial(_observation_from_json, num_agents=num_agents)

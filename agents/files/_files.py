@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all, whatever ends the process."""
+"""Atomic writing of files: a file is complete or missing, even if the process is killed."""
 
 import contextlib
 import errno
@@ -7,10 +7,15 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file beside the one at `path`, reads it back, and puts it in the place of that one.
+    """Writes a file atomically: to a temporary file, which is read back and then renamed.
 
-    **Raises:** `OSError` with the name of the file when it cannot be written; what was at `path` is
-    then as it was.
+    **Arguments:**
+
+    - `path`: the file, in a folder that exists; an older file is replaced.
+    - `content`: the bytes of the file.
+
+    **Raises:** `OSError` with the name of the file when it cannot be written; an older file at
+    `path` is then unchanged.
     """
     partial = path.with_name(f"{path.name}.partial")
     try:
@@ -35,7 +40,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Lets the new name of a file survive a power failure, where the system can."""
+    """Flushes a folder, so that a renamed file survives a power failure, if the system can."""
     with contextlib.suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Policies on disk: one safetensors file with a description of the policy. Loading runs no code."""
+"""Policy files: a safetensors file with a description of the policy. Loading runs no code of it."""
 
 import functools
 import math
@@ -27,26 +27,26 @@ from ._description import build_like, describe
 from ._policy_schema import PolicyTable
 
 POLICY_FILE = "policy.safetensors"
-"""What the policy of a run is called in its folder."""
+"""The name of the policy file in the folder of a run."""
 
 _DO_NOT_FIT = (ValueError, TypeError, ArithmeticError, AttributeError, RecursionError)
-"""Exceptions of eqgrid's own classes for names and numbers that are valid, but not together."""
+"""Exceptions that eqgrid's classes raise for entries that are valid alone, but not together."""
 
 
 def save_policy(
     path: str | Path, policy: TrainedPolicy, metadata: Mapping[str, Any] | None = None
 ) -> None:
-    """Writes a policy as one file that describes itself, as `save` writes a checkpoint.
+    """Writes a policy file: parameters and moments, with a description from which they are rebuilt.
 
     **Arguments:**
 
     - `path`: the file, such as `policy.safetensors`; its folder is made if needed.
-    - `policy`: what `trained_policy` or `load_policy` gave.
-    - `metadata`: anything else that JSON can hold; `read_metadata` gives it back, with the
-        description of the policy as `"policy"`.
+    - `policy`: the policy, from `trained_policy` or `load_policy`.
+    - `metadata`: further entries, with values that JSON can represent; `read_metadata` returns
+        them, with the description of the policy as `"policy"`.
 
-    **Raises:** `CheckpointError` when it cannot be written, and `ValueError` when the policy has
-    something in it that a file cannot name.
+    **Raises:** `CheckpointError` when the file cannot be written, and `ValueError` when a part of
+    the policy cannot be described in it.
     """
     description = describe(policy, ".actor_critic", ".normalization.moments")
     save(path, policy, {**(metadata or {}), "policy": description})
@@ -59,23 +59,23 @@ def load_policy(
     networks: Mapping[str, Callable[..., AbstractNetwork]] | None = None,
     like: ActorCritic | None = None,
 ) -> TrainedPolicy:
-    """Reads a policy, ready to act.
+    """Reads a policy from a file, or from the folder of a run.
 
     No code of the file is run, and nothing is imported for it: the names of classes and functions
-    in it are looked up among those of eqgrid.
+    in it are looked up among those of eqgrid, and in `networks`.
 
     **Arguments:**
 
     - `path`: the folder of a run, a policy file, or a checkpoint of a run.
-    - `which`: which checkpoint of the folder; as in `find_policy`.
-    - `networks`: the networks of your own, by the names of their classes; each is called as
+    - `which`: which checkpoint of the folder, as in `find_policy`.
+    - `networks`: your own networks, by the names of their classes; each is called as
         `network(in_shape, out_size, final_scale=..., key=...)`, as in `actor_critic`.
-    - `like`: an actor-critic of the same structure, as your own program builds it, or its shapes:
-        then nothing is built from the names in the file.
+    - `like`: an actor-critic of the same structure, or its shapes; it is then used instead of
+        building one from the description in the file.
 
     **Returns:** the policy that was saved.
 
-    **Raises:** `CheckpointError` when there is none, or it is damaged, or has an unknown part.
+    **Raises:** `CheckpointError` when the file is missing, damaged, or has an unknown part.
     """
     path = find_policy(path, which)
     about, data = read(path)
@@ -100,14 +100,16 @@ def load_policy(
 
 
 def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) -> Path:
-    """The file of a policy.
+    """Finds the file of a policy.
 
     **Arguments:**
 
     - `path`: a file, or the folder of a run.
-    - `which`: of a folder, its `best` or its `last` checkpoint. Unless given, it is
-        `policy.safetensors`, the better of both, which a run writes at its end; where that is
-        missing, as in a run that was killed, it is the best checkpoint, and else the last one.
+    - `which`: the checkpoint of a folder. With `None`, it is `policy.safetensors`, the better one
+        of both, which a run writes at its end; if that is missing, as in a run that was killed, it
+        is the best checkpoint, or else the last one.
+
+    **Returns:** the file; if `path` is not a folder, `path` itself.
 
     **Raises:** `CheckpointError` when there is no policy in the folder.
     """
@@ -132,16 +134,18 @@ def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) 
 
 
 def describe_policy(state: TrainState, env: AbstractVectorEnv) -> dict[str, Any]:
-    """What makes a checkpoint a policy file, too: `save(path, state, describe_policy(state, env))`.
+    """Describes the policy in a checkpoint, so that `load_policy` can read it from there.
+
+    For example, `save(path, state, describe_policy(state, env))`.
 
     **Arguments:**
 
     - `state`: the state of a run.
     - `env`: the environments that it trains in.
 
-    **Returns:** metadata for `save`, which further entries may be added to.
+    **Returns:** metadata for `save`, to which further entries may be added.
 
-    **Raises:** `ValueError` when the policy has something in it that a file cannot name.
+    **Raises:** `ValueError` when a part of the policy cannot be described in a file.
     """
     policy = assemble(state.policy, env, state.runner.env_state)
     moments = ".runner.env_state"
@@ -156,8 +160,8 @@ def describe_policy(state: TrainState, env: AbstractVectorEnv) -> dict[str, Any]
 def _fill(about: Mapping[str, Any], data: dict[str, Any], begin: str, like: PyTree) -> PyTree:
     """`like` with the arrays of a file whose names begin with `begin`.
 
-    **Raises:** `ValueError` with half a sentence when they are not those that are needed, or not
-    all of their numbers are finite.
+    **Raises:** `ValueError` with a clause when the arrays do not fit `like`, or contain numbers
+    that are not finite.
     """
     check_fit(_below(begin, about["leaves"]), describe_leaves(like), begin)
     take = functools.partial(pick, _below(begin, about["keys"]), _below(begin, data))
@@ -170,7 +174,7 @@ def _fill(about: Mapping[str, Any], data: dict[str, Any], begin: str, like: PyTr
 
 
 def _checked(moments: PyTree[RunningMoments]) -> PyTree[RunningMoments]:
-    """**Raises:** `ValueError` with half a sentence when there can be no such moments."""
+    """The moments. **Raises:** `ValueError` with a clause if a count or a variance is below 0."""
     for one in jax.tree.leaves(moments, is_leaf=lambda x: isinstance(x, RunningMoments)):
         if one.count < 0 or (one.variance < 0).any():
             raise ValueError("its moments have a count or a variance below 0")
@@ -178,7 +182,7 @@ def _checked(moments: PyTree[RunningMoments]) -> PyTree[RunningMoments]:
 
 
 def _below(begin: str, named: Mapping[str, Any]) -> dict[str, Any]:
-    """What is named as an attribute or an item of `begin`, by the rest of the name."""
+    """The entries that are named as an attribute or an item of `begin`, by the rest of the name."""
     return {
         name.removeprefix(begin): x
         for name, x in named.items()

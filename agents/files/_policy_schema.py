@@ -22,11 +22,11 @@ _Name: TypeAlias = Annotated[str, Meta(max_length=200)]
 
 
 class _Table(Struct, forbid_unknown_fields=True):
-    """A table of the file."""
+    """An object of the description, without unknown fields."""
 
 
 class _Network(_Table, tag_field="network", kw_only=True):
-    """A network. That of all agents also has a `team`, which says who has its parameters."""
+    """A network. An actor or a critic also has a `team`: shared or independent parameters."""
 
     team: TeamName | None = None
 
@@ -43,7 +43,7 @@ class CNNTable(MLPTable, tag="CNN"):
 
 
 class CustomTable(_Network, tag="custom"):
-    """A class that is not one of eqgrid's."""
+    """A network class that is not part of eqgrid."""
 
     name: _Name
 
@@ -61,7 +61,7 @@ class DiscreteTable(_Table, tag_field="kind", tag="discrete"):
 
 
 class BoxTable(_Table, tag_field="kind", tag="box"):
-    """The bounds are numbers in lists, nested as `shape` says."""
+    """A `Box`, whose bounds are nested lists of numbers of the given shape."""
 
     shape: _Shape
     dtype: FloatName
@@ -80,7 +80,7 @@ class MaskedTable(_Table):
 
 
 class ObservationTable(_Table, omit_defaults=True):
-    """The observation of one agent: an array, or one of the other four."""
+    """The observation of one agent: an array (`shape` and `dtype`), or one of four containers."""
 
     shape: _Shape | None = None
     dtype: DtypeName | None = None
@@ -100,7 +100,7 @@ class ObservationTable(_Table, omit_defaults=True):
 
 
 class NormalizationTable(_Table):
-    """How the names of the moments begin, and the numbers of `NormalizeObservation`."""
+    """The prefix of the names of the moments, and the settings of `NormalizeObservation`."""
 
     moments: str
     epsilon: Annotated[float, Meta(ge=1.2e-38, le=1e30)]
@@ -108,7 +108,9 @@ class NormalizationTable(_Table):
 
 
 class PolicyTable(_Table, kw_only=True):
-    """All of it. `parameters` says how the names of the arrays of actor and critic begin."""
+    """The whole description. `parameters` is the prefix of the names of the arrays of actor and
+    critic.
+    """
 
     format: Literal["eqgrid policy 1"]
     num_agents: Annotated[int, Meta(ge=1, le=1000)]

@@ -1,4 +1,4 @@
-"""Episodes in files: as arrays of any world, or as a table."""
+"""Files of episodes: arrays of any environment, or a table."""
 
 import io
 import zipfile
@@ -22,15 +22,15 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError, NotI
 
 
 def save_trajectories(path: str | Path, trajectories: Trajectories) -> None:
-    """Writes episodes of any world into a `.npz` file, exactly.
+    """Writes episodes of any environment into a `.npz` file, without loss.
 
-    It has an array for each field, whose name is that of the field; of what has several arrays,
-    such as the state, each is by itself: `state.bodies.position`. Keys of `jax.random` are written
-    as their numbers. `numpy.load` reads it.
+    The file has an array for each field of `Trajectories`, with the name of the field. A field of
+    several arrays, such as the state, has an entry for each of them: `state.bodies.position`. Keys
+    of `jax.random` are written as their key data. `numpy.load` can read the file.
 
     **Arguments:**
 
-    - `path`: the file, which is replaced when all is written.
+    - `path`: the file; an older one is replaced once everything is written.
     - `trajectories`: the episodes.
 
     **Raises:** `OSError` when it cannot be written.
@@ -40,15 +40,17 @@ def save_trajectories(path: str | Path, trajectories: Trajectories) -> None:
 
 
 def load_trajectories(path: str | Path, env: AbstractEnv) -> Trajectories:
-    """Reads what `save_trajectories` wrote.
+    """Reads episodes that `save_trajectories` wrote.
 
     **Arguments:**
 
     - `path`: the file.
-    - `env`: one environment, with the observations of the agents. The arrays must fit it.
+    - `env`: one environment, whose states, actions and observations have the shapes of the file.
 
-    **Raises:** `ValueError` with one sentence when the file is damaged, or of another world;
-    `OSError` when it cannot be read.
+    **Returns:** the episodes.
+
+    **Raises:** `ValueError` when the file is damaged, or of another environment; `OSError` when it
+    cannot be read.
     """
     arrays = _from_npz(path)
     if not {"action", "length"} <= set(arrays):
@@ -64,16 +66,17 @@ def load_trajectories(path: str | Path, env: AbstractEnv) -> Trajectories:
 
 
 def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
-    """Writes columns into a Parquet file (which needs the extra `[trajectories]`), or a `.npz`
-    file, where texts are UTF-8 bytes.
+    """Writes a table into a Parquet file (which needs the extra `[trajectories]`), or into a `.npz`
+    file, in which strings are UTF-8 bytes.
 
     **Arguments:**
 
-    - `path`: the file, which is replaced when all is written; its suffix decides which of the two.
-    - `table`: a sequence of texts, numbers or truth values for each column.
+    - `path`: the file, whose suffix `.parquet` or `.npz` determines the format; an older one is
+        replaced once everything is written.
+    - `table`: a sequence of strings, numbers or booleans for each column.
 
     **Raises:** `ValueError` for any other suffix, `ImportError` without pyarrow, and `OSError` when
-    it cannot be written.
+    the file cannot be written.
     """
     if _suffix(path) == ".parquet":
         content = interop.to_parquet(table)
@@ -83,9 +86,16 @@ def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
 
 
 def read_table(path: str | Path) -> dict[str, list[Any]]:
-    """Reads what `write_table` wrote, and other tables in Parquet files.
+    """Reads a table from a Parquet file, or from a `.npz` file that `write_table` wrote.
 
-    **Raises:** as `write_table`, and `ValueError` when the file is damaged.
+    **Arguments:**
+
+    - `path`: the file, which ends in `.parquet` or `.npz`.
+
+    **Returns:** a list of values for each column.
+
+    **Raises:** `ValueError` for any other suffix, or when the file is damaged; `ImportError`
+    without pyarrow; and `OSError` when the file cannot be read.
     """
     if _suffix(path) == ".npz":
         return {name: _as_column(array) for name, array in _from_npz(path).items()}
@@ -134,7 +144,7 @@ def _named(tree: PyTree) -> dict[str, Any]:
 
 
 def _with_numbers(tree: PyTree) -> PyTree:
-    """The tree with the numbers of random keys in place of the keys."""
+    """The tree with the key data of random keys in place of the keys."""
     return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, tree)
 
 
@@ -145,7 +155,7 @@ def _as_leaf(array: np.ndarray, like: Any) -> Shaped[Array, "..."]:
 
 
 def _check_array(path: str, name: str, found: Any, expected: Any) -> None:
-    """**Raises:** `ValueError` unless the file has this array, and as the world has it."""
+    """**Raises:** `ValueError` unless the file has this array with the expected shape and dtype."""
     if found is None or expected is None:
         says = "lacks" if found is None else "has an unknown array"
         raise ValueError(
@@ -160,7 +170,7 @@ def _check_array(path: str, name: str, found: Any, expected: Any) -> None:
 
 
 def _expected(env: AbstractEnv, steps: int, episodes: int, *, observed: bool) -> Trajectories:
-    """Episodes in which nothing happens, to be traced for their shapes alone."""
+    """Placeholder episodes, which are traced only for their shapes and dtypes."""
     key = jax.random.key(0)
     observation, state = env.reset(key)
     action = jax.vmap(env.action_space.sample)(jax.random.split(key, env.num_agents))
