@@ -1,1 +1,1 @@
-"""The loop of training: blocks of updates, hooks, devices and processes."""
+"""The training loop: compiled blocks of updates, hooks, devices and processes."""

@@ -1,4 +1,4 @@
-"""Whether a compiled program fits into memory, before it runs."""
+"""Checks that a compiled program fits into memory before it runs."""
 
 from typing import Any, final
 
@@ -8,11 +8,11 @@ import psutil
 
 @final
 class OutOfMemory(Exception):
-    """Raised before a program runs that needs more memory than there is.
+    """Raised when a program needs more memory than is free, before it runs.
 
     **Arguments:**
 
-    - `needed`, `free`: in bytes.
+    - `needed`, `free`: the memory that the program needs, and the free memory, in bytes.
     """
 
     def __init__(self, needed: int, free: int):
@@ -23,18 +23,22 @@ class OutOfMemory(Exception):
 
 
 def check_memory(program: Any) -> None:
-    """Compares what a program that `eqx.filter_jit` compiled allocates with what is free.
+    """Checks that a compiled program fits into the free memory of the device.
 
-    A CPU hands out memory that it does not have, and the system then ends the process without an
-    error. So the need is compared beforehand.
+    On a CPU, allocating more memory than there is does not fail; the system kills the process
+    later, without an error message. So the check comes before the program runs.
 
-    **Raises:** `OutOfMemory`.
+    **Arguments:**
+
+    - `program`: the program, as `eqx.filter_jit(...).lower(...).compile()` returns it.
+
+    **Raises:** `OutOfMemory` when the program needs more memory than is free.
     """
     analysis = program.compiled.memory_analysis()
     if analysis is None:
         return  # some backends have no such analysis
     needed = analysis.temp_size_in_bytes + analysis.output_size_in_bytes
-    needed -= analysis.alias_size_in_bytes  # what is donated is there already
+    needed -= analysis.alias_size_in_bytes  # donated arrays are allocated already
     free = _free_memory()
     if needed > free:
         raise OutOfMemory(needed, free)

@@ -1,7 +1,8 @@
-"""Several processes that train one run together, and what they have to agree on.
+"""Communication of several processes that train one run together.
 
-All of them run the same program, and wait for each other in the calls of this module. What depends
-on a clock, a signal or a file is sent by one of them to all. With one process, nothing is sent.
+All of them run the same program, and wait for each other in the calls of this module. Values that
+depend on a clock, a signal or a file are sent by one process to all. With a single process, nothing
+is sent.
 """
 
 import json
@@ -20,7 +21,7 @@ from ._sharding import replicate
 
 _T = TypeVar("_T")
 _PIECE = 4096
-"""Messages are filled up to multiples of this many bytes: every length is compiled once."""
+"""Messages are padded to multiples of this many bytes, since each length must be compiled."""
 
 
 @final
@@ -29,8 +30,8 @@ class ProcessFailed(Exception):
 
     **Arguments:**
 
-    - `number`: which one.
-    - `about`: the value that it gave to `fail`.
+    - `number`: the index of that process.
+    - `about`: the value that it passed to `fail`.
     """
 
     def __init__(self, number: int, about: Any):
@@ -46,13 +47,13 @@ def is_first() -> bool:
 def gather(value: Any) -> list[Any]:
     """Sends a value of each process to all of them.
 
-    All processes have to call it, and wait for each other in it.
+    All processes must call it, and wait for each other in it.
 
     **Arguments:**
 
-    - `value`: anything that JSON can hold.
+    - `value`: any value that JSON can represent.
 
-    **Returns:** the values of all processes, by their number.
+    **Returns:** the values of all processes, in the order of their indices.
 
     **Raises:** `ProcessFailed` when one of them called `fail` instead.
     """
@@ -60,12 +61,13 @@ def gather(value: Any) -> list[Any]:
 
 
 def fail(about: Any) -> NoReturn:
-    """Ends what the processes do together: it raises `ProcessFailed` here, and in the next `gather`
-    of all others.
+    """Reports a failure of this process to all processes.
 
     **Arguments:**
 
-    - `about`: anything that JSON can hold.
+    - `about`: a description of the failure: any value that JSON can represent.
+
+    **Raises:** `ProcessFailed`, in this process, and in the next `gather` of all others.
     """
     _exchange({"failed": about})
     raise AssertionError("an exchange with a failure raises")
@@ -76,13 +78,13 @@ def from_first(tree: _T) -> _T:
 
     **Arguments:**
 
-    - `tree`: arrays, typed random keys included, whose shapes are equal in all processes; the
-        shapes are enough in the others, as `eqx.filter_eval_shape` gives them. What is no array
-        stays as it is.
+    - `tree`: arrays, including typed random keys, with equal shapes in all processes. The others
+        may pass shapes alone, as `eqx.filter_eval_shape` returns them. Leaves that are not arrays
+        are kept.
 
     **Returns:** `tree` with the arrays of process 0.
 
-    **Raises:** `ProcessFailed`.
+    **Raises:** `ProcessFailed` when one of the processes called `fail` instead.
     """
     if jax.process_count() == 1:
         return tree
@@ -92,19 +94,21 @@ def from_first(tree: _T) -> _T:
 
 
 def whole(tree: _T, mesh: Mesh) -> _T:
-    """Copies arrays that are spread over the devices of all processes to a device of each process.
+    """Copies arrays that are sharded over devices of all processes to one device of each process.
 
     **Arguments:**
 
-    - `tree`: arrays on the devices of `mesh`, and anything else, which stays as it is.
+    - `tree`: arrays on the devices of `mesh`; leaves that are not arrays are kept.
     - `mesh`: the devices.
+
+    **Returns:** `tree` with complete arrays.
     """
     everywhere = _replicate(tree, mesh)
     return jax.tree.map(lambda x: x.addressable_data(0) if isinstance(x, Array) else x, everywhere)
 
 
 def spans_processes(mesh: Mesh | None) -> bool:
-    """Whether some of the devices of a mesh are those of other processes."""
+    """Whether some of the devices of a mesh belong to other processes."""
     return mesh is not None and mesh.is_multi_process
 
 
@@ -120,7 +124,10 @@ def _exchange(message: dict[str, Any]) -> list[Any]:
 
 
 def _send(text: str) -> list[dict[str, Any]]:
-    """**Returns:** what all processes have sent."""
+    """Sends a JSON text to all processes.
+
+    **Returns:** the messages of all processes, in the order of their indices.
+    """
     content = text.encode()
     lengths = multihost_utils.process_allgather(np.int32(len(content)))
     size = _PIECE * -(-int(lengths.max()) // _PIECE)

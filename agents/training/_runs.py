@@ -1,4 +1,4 @@
-"""Many runs in one state: every array of it has an axis of the runs in front."""
+"""States of many runs that are trained together: every array has a leading axis of the runs."""
 
 import equinox as eqx
 import jax
@@ -9,11 +9,11 @@ from agents.ppo._ppo import TrainState
 
 
 def num_runs(state: TrainState) -> int | None:
-    """How many runs are trained together.
+    """The number of runs that are trained together.
 
     **Arguments:**
 
-    - `state`: what `init_train_state` gave, or `eqx.filter_vmap` of it.
+    - `state`: a state from `init_train_state`, or from `eqx.filter_vmap` of it.
 
     **Returns:** the length of the axis of the runs, or `None` where there is no such axis.
     """
@@ -21,12 +21,12 @@ def num_runs(state: TrainState) -> int | None:
 
 
 def pick_run(state: TrainState, run: int) -> TrainState:
-    """Takes one of many runs out of the state that they share.
+    """Extracts one run from the state of many runs.
 
     **Arguments:**
 
     - `state`: the state of many runs.
-    - `run`: which one, counted from 0.
+    - `run`: the index of the run, from 0.
 
     **Returns:** a copy of the state of that run, as if it had been trained alone.
 

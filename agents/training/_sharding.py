@@ -1,6 +1,6 @@
-"""Many devices: each has its share of the environments, and all have the parameters.
+"""Data parallelism: environments are sharded over the devices, and parameters are replicated.
 
-The devices may be those of several processes. Arrays are then given by all of them, whole.
+The devices may belong to several processes, all of which then pass the complete arrays.
 """
 
 from typing import TypeVar
@@ -19,13 +19,13 @@ _AXIS = "envs"
 
 
 def device_mesh(num_devices: int | None = None) -> Mesh:
-    """The first devices that jax sees, in a row; those of all processes, where there are several.
+    """A one-dimensional mesh of the first devices of `jax.devices()`, those of all processes.
 
     **Arguments:**
 
-    - `num_devices`: how many; all of them unless given.
+    - `num_devices`: the number of devices; all of them unless given.
 
-    **Raises:** `ValueError` when there are fewer.
+    **Raises:** `ValueError` when the number is below 1, or there are fewer devices.
     """
     devices = jax.devices()
     number = len(devices) if num_devices is None else num_devices
@@ -35,7 +35,10 @@ def device_mesh(num_devices: int | None = None) -> Mesh:
 
 
 def check_even(num_envs: int, mesh: Mesh) -> None:
-    """**Raises:** `ValueError` when not every device can have equally many environments."""
+    """Checks that the environments can be distributed evenly over the devices.
+
+    **Raises:** `ValueError` that names the nearest numbers of devices, when they cannot.
+    """
     if num_envs % mesh.size:
         raise ValueError(
             f"{num_envs} environments cannot be spread evenly over {mesh.size} devices; the "
@@ -45,12 +48,14 @@ def check_even(num_envs: int, mesh: Mesh) -> None:
 
 
 def replicate(tree: _T, mesh: Mesh | None) -> _T:
-    """Puts arrays on every device, whole. Under `jit`, it is a sharding constraint.
+    """Replicates arrays on every device. Under `jit`, it is a sharding constraint.
 
     **Arguments:**
 
-    - `tree`: arrays, and anything else, which stays as it is.
-    - `mesh`: the devices, as `device_mesh` gives them. Without them, nothing is moved.
+    - `tree`: any PyTree; leaves that are not arrays are kept.
+    - `mesh`: the devices, from `device_mesh`. With `None`, nothing is moved.
+
+    **Returns:** `tree` with replicated arrays.
     """
     if mesh is None:
         return tree
@@ -59,14 +64,16 @@ def replicate(tree: _T, mesh: Mesh | None) -> _T:
 
 
 def spread(tree: _T, num_envs: int, mesh: Mesh | None) -> _T:
-    """Gives every device its share of arrays whose first axis is that of the environments, and the
-    others whole. What is computed does not depend on it, but for the order of sums.
+    """Shards arrays over the devices along the axis of the environments, and replicates all others.
+    Results do not depend on it, except for the order of sums.
 
     **Arguments:**
 
-    - `tree`: as for `replicate`.
-    - `num_envs`: how many environments there are.
-    - `mesh`: as for `replicate`.
+    - `tree`: as in `replicate`.
+    - `num_envs`: the number of environments: an array is sharded if its first axis has this length.
+    - `mesh`: as in `replicate`.
+
+    **Returns:** `tree` with sharded and replicated arrays.
     """
     if mesh is None:
         return tree
@@ -85,8 +92,8 @@ def _place(x: PyTree, sharding: NamedSharding) -> PyTree:
 
 
 def _place_here(x: Array, sharding: NamedSharding) -> Array:
-    """Puts on the devices of this process what they have of an array. Other processes do the same
-    with theirs.
+    """Places the shards of an array that belong to devices of this process. Other processes do the
+    same with theirs.
     """
     if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
         numbers = _place_here(jax.random.key_data(x), sharding)

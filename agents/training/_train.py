@@ -31,17 +31,17 @@ class TrainProgress:
 
     **Arguments:**
 
-    - `state`: the newest state. With the `donate` of `train`, the next block consumes its
-        arrays, so a hook saves or copies what it keeps.
-    - `metrics`: how every update of the last block went (NumPy arrays, one entry per update), or
-        `None` before the first block. Of many runs, their second axis is that of the runs.
-    - `updates`, `num_updates`: how many updates were made, and how many the run has.
+    - `state`: the current state. With the `donate` of `train`, the next block overwrites its
+        arrays, so a hook must save or copy what it keeps.
+    - `metrics`: the metrics of every update of the last block (NumPy arrays, one entry per update),
+        or `None` before the first block. For many runs, the second axis is that of the runs.
+    - `updates`, `num_updates`: the number of updates made so far, and that of the whole run.
     - `env_steps`, `num_env_steps`: the same in steps, summed over the environments of a run.
-    - `env_steps_before`: how many of them were made before `train` was called.
-    - `wall_seconds`: since `train` was called; `compile_seconds` and `train_seconds` are what
-        compiling and running blocks took of it.
+    - `env_steps_before`: the number of steps made before `train` was called.
+    - `wall_seconds`: the time since `train` was called, of which compiling and running blocks took
+        `compile_seconds` and `train_seconds`. All of them include those of `before`, if given.
     - `measured`: the result of the `measure` of `train` after the last block, by name.
-    - `stopped`: the reason of `should_stop` or of a hook to end the run early, or `None`.
+    - `stopped`: the reason for which `should_stop` or a hook ended the run early, or `None`.
     """
 
     state: TrainState
@@ -59,7 +59,7 @@ class TrainProgress:
 
 
 Hook: TypeAlias = Callable[[TrainProgress], None]
-"""What `train` calls between blocks. It may raise `StopTraining`."""
+"""A callback that `train` calls after every block. It may raise `StopTraining`."""
 
 
 @final
@@ -69,13 +69,13 @@ class StopTraining(Exception):
 
 @final
 class NonFiniteLoss(ArithmeticError):
-    """Raised when a loss or a gradient is no longer a number. No hook has seen the bad state.
+    """Raised when a loss or a gradient is not finite. Hooks are not called with the bad state.
 
     **Arguments:**
 
-    - `update`: the first update, counted from 1, where it was seen.
+    - `update`: the first such update, counted from 1.
     - `where`: what was not finite first: the gradient of a parameter, or a part of the loss.
-    - `run`: where many runs are trained together, in which one of them, counted from 0.
+    - `run`: the index of the run, from 0, if many runs are trained together.
     """
 
     update: int
@@ -110,48 +110,48 @@ def train(
     env_axes: PyTree[int | None] = None,
     donate: bool = False,
 ) -> TrainProgress:
-    """Makes updates until the run has `num_updates` of them, or is stopped.
+    """Trains a run until it has made `num_updates` updates, or is stopped.
 
-    Blocks of updates are compiled once, also for later runs with other numbers or another length.
-    The last block is shorter than the others where they do not divide the run.
+    A block of updates is compiled once, and reused by later runs with other settings of type float
+    or another length. The last block is shorter if the blocks do not divide the run.
 
-    Signals are left alone: a Ctrl-C raises `KeyboardInterrupt`, as it does in any Python program.
-    A program that must not lose an update installs a handler that stores the signal, and returns a
+    Signals are not handled: a Ctrl-C raises `KeyboardInterrupt`, as in any Python program. A
+    program that must not lose an update installs a handler that stores the signal, and returns a
     text from `should_stop`.
 
-    Many runs are trained together, in one compiled program, when `state` was made by
-    `eqx.filter_vmap` of `init_train_state`: every array of it then has an axis of the runs in
-    front. Each run is the one that it would be alone, but for rounding. `pick_run` takes one out.
+    Many runs are trained together, in one compiled program, if `state` was made by
+    `eqx.filter_vmap` of `init_train_state`: every array then has a leading axis of the runs. The
+    result of each run is that of training it alone, except for rounding. `pick_run` extracts one.
 
     **Arguments:**
 
-    - `ppo`: the algorithm. For many runs, each of its real numbers may be a vector, with an entry
+    - `ppo`: the algorithm. For many runs, each setting of type float may be a vector, with an entry
         for each run.
     - `env`: the environments of a run.
-    - `state`: where to go on from, as `init_train_state` or `restore` gave it.
-    - `num_updates`: how many updates the whole run has, those already in `state` included.
-    - `updates_per_block`: how many updates are made between two calls of the hooks, at least 1.
-    - `mesh`: the devices to train on, as `device_mesh` gives them; the default one unless given.
-        Environments are spread evenly over them, and the result is that of one device, but for
-        rounding. Where they are those of several processes, all of them call `train`: what counts
-        is the state and the `measure` of process 0 (the others may give shapes of a state), and a
-        hook or `should_stop` of any process stops all. The states that hooks see are whole.
-    - `measure`: called after every block, before the hooks, which find what it returns in
-        `progress.measured`: the place for evaluations.
+    - `state`: the state to continue from, from `init_train_state` or `restore`.
+    - `num_updates`: the number of updates of the whole run, including those already in `state`.
+    - `updates_per_block`: the number of updates between two calls of the hooks, at least 1.
+    - `mesh`: the devices to train on, from `device_mesh`; the default device unless given. The
+        environments are sharded evenly over them; the result is that of one device, except for
+        rounding. If they belong to several processes, all of them call `train`: it uses the state
+        and the `measure` of process 0 (the others may pass shapes of a state), and a hook or
+        `should_stop` of any process stops all. Hooks get complete arrays.
+    - `measure`: called after every block, before the hooks, which find its result in
+        `progress.measured`; meant for evaluations.
     - `hooks`: all of them are called in order after every block, also when one stops the run.
     - `should_stop`: called before the first block, and after the hooks of every block; a text ends
-        the run, and is the reason.
-    - `before`: what an earlier call returned whose run this one goes on with, in other environments
-        (see `transfer`): its seconds are counted on.
+        the run, and is stored as the reason.
+    - `before`: the result of an earlier call, if this one continues its run in other environments
+        (see `transfer`); times are then counted on from it.
     - `env_axes`: for many runs, which arrays of `env` have an axis of the runs, as the `in_axes` of
         `eqx.filter_vmap`; none of them unless given.
-    - `donate`: let every block write over the arrays of the state that it goes on from, those of
-        `state` included. It saves the memory of one state; the older one can no longer be read.
+    - `donate`: let every block overwrite the arrays of the state before it, including `state`. This
+        saves the memory of one state; the older state can no longer be read.
 
-    **Returns:** how far the run came, with its last state.
+    **Returns:** the progress of the run at its end, with the last state.
 
-    **Raises:** `NonFiniteLoss`, `OutOfMemory` when one block needs more memory than there is, and
-    `ValueError` when the numbers of updates make no sense.
+    **Raises:** `NonFiniteLoss`; `OutOfMemory` when a block needs more memory than is free; and
+    `ValueError` when the numbers of updates, environments, devices and runs do not fit together.
     """
     if spans_processes(mesh):
         state = from_first(state)
@@ -202,8 +202,8 @@ def init_train_state(
     view: AbstractCriticInput | None = None,
     shared: bool = True,
 ) -> TrainState:
-    """Draws a policy and enters the environments, in one compilation. Another learning rate, or
-    another of the real numbers of `ppo`, compiles nothing anew.
+    """Initialises the policy and the environments of a run, in one compiled program. Other values
+    of the learning rate, or of other settings of type float, do not recompile it.
 
     **Arguments:**
 
@@ -241,7 +241,7 @@ def scan_updates(
     num_updates: int | Int[Array, ""],
     length: int,
 ) -> tuple[TrainState, Metrics]:
-    """Makes some of the updates of a run in one scan.
+    """Makes a number of updates of a run in one `jax.lax.scan`.
 
     Under `eqx.filter_vmap` it trains many seeds at once, from states that `init_train_state`
     made under `eqx.filter_vmap`.
@@ -249,11 +249,11 @@ def scan_updates(
     **Arguments:**
 
     - `ppo`, `env`: the algorithm and the environments.
-    - `state`: where to go on from.
-    - `num_updates`: how many updates the whole run has; what is annealed ends with the last one.
-    - `length`: how many of them to make now.
+    - `state`: the state to continue from.
+    - `num_updates`: the number of updates of the whole run, over which settings are annealed.
+    - `length`: the number of updates to make now.
 
-    **Returns:** the next state, and how every update went.
+    **Returns:** the next state, and the metrics of every update.
     """
     arrays, rest = eqx.partition(state, eqx.is_array)
 
@@ -279,12 +279,12 @@ class _Settings(NamedTuple):
 def _run_block(
     settings: _Settings, state: TrainState, count: Int[Array, ""]
 ) -> tuple[TrainState, Metrics]:
-    """`count` updates, so that one compilation serves the last block, too; the metrics have room
-    for as many as the longest block makes.
+    """Makes `count` updates. The count is an input, so that one compiled program also serves the
+    shorter last block; the metrics have as many rows as the longest block has updates.
     """
     arrays, rest = eqx.partition(state, eqx.is_array)
 
-    # Under `jit`, it is traced once for its shapes and for the loop.
+    # With `jit`, one trace serves both `eval_shape` and the loop.
     @jax.jit
     def update(arrays: PyTree) -> tuple[PyTree, Metrics]:
         state, metrics = _update(settings, eqx.combine(arrays, rest))
@@ -314,12 +314,12 @@ def _update(settings: _Settings, state: TrainState) -> tuple[TrainState, Metrics
 
 
 def _if_vector(x: PyTree) -> int | None:
-    """The axis of a setting that is mapped over: a vector has an entry for each run."""
+    """The axis of a setting for `vmap`: that of a vector, which has an entry for each run."""
     return 0 if eqx.is_array(x) and x.ndim else None
 
 
 def _compile(settings: _Settings, state: TrainState, donate: bool) -> Any:
-    """Compiles a block, or finds the one that another run with equal shapes has compiled.
+    """Compiles a block, or returns one that was compiled before for a run with equal shapes.
 
     **Raises:** `OutOfMemory` when it needs more memory than there is.
     """
@@ -371,7 +371,10 @@ def _advance(
     old: TrainProgress,
     begin: float,
 ) -> tuple[TrainState, TrainProgress]:
-    """**Returns:** the next state, where it was trained, and how far the run is."""
+    """Runs one block of updates.
+
+    **Returns:** the next state, on the devices of the mesh, and the progress of the run.
+    """
     block_begin = time.perf_counter()
     count = min(settings.length, old.num_updates - old.updates)
     state, metrics = block(settings, state, replicate(_count(count), settings.mesh))
@@ -392,13 +395,13 @@ def _advance(
 
 
 def _spread(state: TrainState, num_envs: int, mesh: Mesh | None) -> TrainState:
-    """The environments of a run, spread over devices, with everything else on all of them."""
+    """Shards the environments of a run over the devices, and replicates everything else."""
     runner = spread(state.runner, num_envs, mesh)
     return dataclasses.replace(replicate(state, mesh), runner=runner)
 
 
 def _count(number: int) -> Int[Array, ""]:
-    return jnp.asarray(np.int32(number))  # from NumPy: from an `int`, it compiles a conversion
+    return jnp.asarray(np.int32(number))  # from NumPy, since an `int` compiles a conversion
 
 
 def _call_hooks(hooks: Sequence[Hook], progress: TrainProgress) -> TrainProgress:
@@ -413,8 +416,8 @@ def _call_hooks(hooks: Sequence[Hook], progress: TrainProgress) -> TrainProgress
 
 
 def _agree(progress: TrainProgress, asked: str | None, mesh: Mesh | None) -> TrainProgress:
-    """Ends the run when it was asked to, or a hook stopped it. Of several processes, all end with
-    the first of them that has a reason to, and have the numbers that process 0 has measured.
+    """Sets the reason to stop from `should_stop` or from a hook. With several processes, all get
+    the first reason that any of them has, and the measurements of process 0.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""Goes on with a run in other environments, as the stages of a curriculum do."""
+"""Continuing a run in other environments, as in the stages of a curriculum."""
 
 import dataclasses
 from collections.abc import Collection
@@ -17,7 +17,7 @@ from eqgrid import (
 )
 
 Part: TypeAlias = Literal["parameters", "optimizer", "moments", "shaping"]
-"""A part of a run that can be taken along or left behind."""
+"""A part of the state of a run that `transfer` can keep."""
 
 PARTS: tuple[Part, ...] = get_args(Part)
 
@@ -26,7 +26,7 @@ _WRAPPERS: dict[type[AbstractWrapperState], tuple[Part, str]] = {
     NormalizeRewardState: ("moments", "moments"),
     ShapedRewardState: ("shaping", "count"),
 }
-"""What the wrappers have learned or counted, and the field that it is in."""
+"""The states of wrappers that can be kept, with the part that they belong to, and the field."""
 
 
 def transfer(
@@ -36,7 +36,7 @@ def transfer(
     *,
     keep: Collection[Part] = PARTS,
 ) -> TrainState:
-    """Takes what a run has learned into other environments.
+    """Transfers the learned state of a run to other environments.
 
     ```python
     fresh = init_train_state(ppo, harder_env, key)
@@ -46,23 +46,23 @@ def transfer(
     **Arguments:**
 
     - `state`: the state of the run so far.
-    - `fresh`: a state that has just entered the other environments, with equal shapes of
-        parameters.
-    - `env`: the other environments, as many and wrapped in the same way.
-    - `keep`: what is taken along: the parameters of the policy, what the optimiser remembers, the
-        moments of `NormalizeObservation` and `NormalizeReward`, and the count of `ShapedReward`,
-        so that its schedule goes on. The rest begins anew.
+    - `fresh`: a new state in the other environments, with equal shapes of parameters.
+    - `env`: the other environments, of equal number and with the same wrappers.
+    - `keep`: the parts to keep: the parameters of the policy (with the moments of the critic's
+        targets), the state of the optimiser, the moments of `NormalizeObservation` and
+        `NormalizeReward`, and the count of `ShapedReward`, so that its schedule continues. All
+        other parts are those of `fresh`.
 
-    **Returns:** `fresh` with those parts, and with the number of updates of `state`.
+    **Returns:** `fresh` with the kept parts, and with the number of updates of `state`.
 
     **Raises:** `ValueError` when the shapes of parameters differ.
     """
     if not eqx.tree_equal(_shapes(state.policy), _shapes(fresh.policy)):
         raise ValueError(
-            "A policy cannot be taken into environments with other observations or actions."
+            "A policy cannot be transferred to environments with other observations or actions."
         )
     env_state = _with_parts(state.runner.env_state, fresh.runner.env_state, keep)
-    # What the agents see first is normalised with the moments that were taken along.
+    # The first observations are normalised with the moments that were kept.
     runner = dataclasses.replace(
         fresh.runner, env_state=env_state, observation=_observe(env, env_state)
     )
@@ -86,7 +86,7 @@ def _shapes(tree: PyTree) -> PyTree:
 
 
 def _with_parts(old: PyTree, new: PyTree, keep: Collection[Part]) -> PyTree:
-    """The state `new` of a stack of wrappers, with the parts that are kept of `old`."""
+    """The state `new` of a stack of wrappers, with the parts of `old` that are kept."""
     if not (isinstance(old, AbstractWrapperState) and isinstance(new, AbstractWrapperState)):
         return new
     # `tree_at` calls no `__init__`, which would check the shapes of one environment.
