@@ -1,4 +1,4 @@
-"""The returns of a policy in whole episodes."""
+"""Evaluation: the returns of a policy in complete episodes."""
 
 import functools
 from typing import final
@@ -29,11 +29,11 @@ class Evaluation(eqx.Module):
     **Arguments:**
 
     - `episode_return`: the sum of each agent's raw rewards until its task was over, see `TimeStep`;
-        not a number where `finished` is false.
-    - `episode_length`: in steps; 0 where `finished` is false.
-    - `totals`: what `LogEpisodes(env, totals)` has summed, by name, such as `"events"`; 0 where
-        `finished` is false.
-    - `finished`: whether the episode ended in the number of steps that it may have.
+        NaN where `finished` is false.
+    - `episode_length`: the number of steps; 0 where `finished` is false.
+    - `totals`: the sums over the episode that `LogEpisodes(env, totals)` computes, by name, such as
+        `"events"`; 0 where `finished` is false.
+    - `finished`: whether the episode ended within `max_steps`.
     """
 
     episode_return: Float[Array, "*seeds episodes agents"]
@@ -58,31 +58,31 @@ def evaluate(
     greedy: bool = False,
     max_steps: int = 100_000,
 ) -> Evaluation:
-    """Plays one episode in each environment.
+    """Evaluates a policy: plays one episode in each environment.
 
-    It is always the first one, however long it takes: taking whatever ends first would favour short
-    episodes. The policy and the environments are inputs of one compiled program, so that parameters
-    and frozen moments may change from call to call.
+    The first episode of each environment counts, however long it takes: counting the episodes that
+    end first would favour short ones. The policy and the environments are inputs of one compiled
+    program, so parameters and frozen moments may differ between calls.
 
     It is a pure function: it may be called inside `eqx.filter_jit`, and mapped over keys, policies
-    or environments with `eqx.filter_vmap`. There, no exception can depend on what is computed, so
-    look at `Evaluation.finished`.
+    or environments with `eqx.filter_vmap`. It cannot raise for unfinished episodes there, so check
+    `Evaluation.finished`.
 
     **Arguments:**
 
-    - `policy`: chooses the actions.
-    - `env`: as many environments as episodes are wanted, with `LogEpisodes`. Where observations
-        are normalised, their moments must be frozen (`NormalizeObservation.freeze`). The moments of
-        a `NormalizeReward` change nothing here: returns are sums of raw rewards.
+    - `policy`: the policy of the agents.
+    - `env`: one environment for each episode, with `LogEpisodes`. If observations are normalised,
+        their moments must be frozen (`NormalizeObservation.freeze`). `NormalizeReward` has no
+        effect: returns are sums of raw rewards.
     - `key`: the source of randomness.
-    - `greedy`: take the most probable action, instead of drawing one.
-    - `max_steps`: how many steps an episode may have.
+    - `greedy`: take the most probable actions instead of sampling them.
+    - `max_steps`: the largest number of steps of an episode.
 
-    **Returns:** the return and the length of every episode.
+    **Returns:** the returns, the lengths and the totals of all episodes.
 
-    **Raises:** `ValueError` when the environments do not say when an episode ends, when they
-    normalise observations with moments that move, or when an episode does not end in `max_steps`
-    steps and the call is not traced.
+    **Raises:** `ValueError` when the environments lack `LogEpisodes`, when they normalise
+    observations with moments that are not frozen, or when an episode does not end within
+    `max_steps` and the call is not traced.
     """
     check_frozen(env)
     result = _play(policy, env, key, greedy, max_steps).result
@@ -95,7 +95,7 @@ def evaluate(
 
 
 def check_frozen(env: AbstractVectorEnv) -> None:
-    """**Raises:** `ValueError` when observations are normalised with moments that move."""
+    """**Raises:** `ValueError` if observations are normalised with moments that are not frozen."""
     for wrapper in iter_wrappers(env):
         if isinstance(wrapper, NormalizeObservation) and not wrapper.frozen:
             raise ValueError(
@@ -140,8 +140,8 @@ def _step(
     _, timestep, runner = step_episodes(policy, env, state.runner, keys[1:], greedy)
     if "episode_return" not in timestep.info:
         raise ValueError(
-            "evaluate needs to be told what an episode came to: put LogEpisodes around the "
-            "environment, Vectorize(AutoReset(LogEpisodes(env)), num_episodes)."
+            "evaluate needs the returns of episodes: put LogEpisodes around the environment, "
+            "Vectorize(AutoReset(LogEpisodes(env)), num_episodes)."
         )
     return _EvalState(runner, keys[0], state.steps + 1, _with_ended(state.result, timestep))
 
@@ -153,13 +153,13 @@ def step_episodes(
     keys: Shaped[PRNGKeyArray, " 2"],
     greedy: bool,
 ) -> tuple[Decision, TimeStep, RunnerState]:
-    """One step of the episodes in all environments, for evaluations, recordings and films.
+    """Takes one step in all environments, for evaluations, recordings and films.
 
     **Arguments:**
 
     - `policy`, `env`, `greedy`: as in `evaluate`.
-    - `runner`: the state of the episodes and of the agents in them.
-    - `keys`: the randomness of the actions, and that of the environments.
+    - `runner`: the state of the environments and of the agents in them.
+    - `keys`: the sources of randomness of the actions, and of the environments.
 
     **Returns:** as `step_runner`.
     """
@@ -168,7 +168,7 @@ def step_episodes(
 
 
 def _with_ended(result: Evaluation, timestep: TimeStep) -> Evaluation:
-    """The results, with those of the first episodes that ended in this step."""
+    """Adds the results of the first episodes of environments that ended in this step."""
     first = timestep.done & ~result.finished
     ended = Evaluation(
         episode_return=timestep.info["episode_return"],
@@ -178,7 +178,7 @@ def _with_ended(result: Evaluation, timestep: TimeStep) -> Evaluation:
     )
 
     def replace(old: Shaped[Array, "..."], new: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
-        # A loop needs the dtypes that it started with, whatever those of the environment are.
+        # A loop must keep its initial dtypes, whatever those of the environment are.
         return jax.vmap(jnp.where)(first, new.astype(old.dtype), old)
 
     return jax.tree.map(replace, result, ended)

@@ -1,4 +1,4 @@
-"""Episodes of a policy, recorded step by step."""
+"""Recording episodes of a policy, step by step."""
 
 from typing import Any, cast
 
@@ -24,19 +24,20 @@ def record_episodes(
     max_steps: int,
     greedy: bool = False,
 ) -> Trajectories:
-    """Plays one episode in each environment, and keeps all that happens in it.
+    """Plays one episode in each environment, and records all of its steps.
 
-    With the same arguments, they are the episodes that `evaluate` plays.
+    With the same arguments, `evaluate` plays the same episodes.
 
     **Arguments:**
 
     - `policy`, `env`, `key`, `greedy`: as in `evaluate`; `env` needs no `LogEpisodes`.
-    - `max_steps`: how many steps an episode has at most. There must be memory for as many steps of
-        every environment.
+    - `max_steps`: the largest number of steps of an episode. There must be memory for this many
+        steps of every environment.
 
     **Returns:** the episodes, in the order of the environments.
 
-    **Raises:** `ValueError` as `evaluate`, and `OutOfMemory` before anything is played.
+    **Raises:** `ValueError` as `evaluate`, and `OutOfMemory`, before anything is played, when the
+    steps do not fit into memory.
     """
     check_frozen(env)
     key, init_key = jax.random.split(key)
@@ -59,7 +60,7 @@ def record_episodes(
 
 
 def _keys_of_steps(key: PRNGKeyArray, max_steps: int) -> Shaped[PRNGKeyArray, "steps 2"]:
-    """The keys that `evaluate` splits off, step by step."""
+    """The keys that `evaluate` uses in every step."""
 
     def split(key: PRNGKeyArray, _: None) -> tuple[PRNGKeyArray, Shaped[PRNGKeyArray, " 2"]]:
         keys = jax.random.split(key, 3)
@@ -81,11 +82,11 @@ def record_steps(
     **Arguments:**
 
     - `policy`, `env`, `greedy`: as in `evaluate`.
-    - `init_key`: the randomness of the first reset.
-    - `keys`: the randomness of the actions and of the environments in every step.
+    - `init_key`: the source of randomness of the first reset.
+    - `keys`: those of the actions, and of the environments, in every step.
 
     **Returns:** the fields of `Trajectories` that have a row for every step, whether an episode
-    ended with the step, and the final observations; all lead with `[steps, envs]`.
+    ended with the step, and the final observations; all have the leading axes `[steps, envs]`.
     """
 
     def step(runner: RunnerState, keys: Shaped[PRNGKeyArray, " 2"]) -> tuple[RunnerState, Any]:

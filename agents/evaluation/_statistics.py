@@ -1,4 +1,4 @@
-"""What several runs come to together, as rliable (Agarwal et al. 2021) defines it."""
+"""Statistics of several runs, as defined by rliable (Agarwal et al. 2021)."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,14 @@ _FEWEST_RUNS = 5
 def align_curves(
     curves: Sequence[Mapping[Any, float]],
 ) -> tuple[list[Any], Float[np.ndarray, "steps runs"]]:
-    """Puts the learning curves of several runs side by side.
+    """Aligns the learning curves of several runs.
 
     **Arguments:**
 
-    - `curves`: for every run, a return by the number of steps before it.
+    - `curves`: for every run, its returns by the number of steps of training before them.
 
-    **Returns:** the numbers of steps that all curves have, in order, and the returns after them.
+    **Returns:** the numbers of steps that all curves have in common, in order, and the returns of
+    all runs after them.
     """
     steps = sorted(set.intersection(*map(set, curves)))
     scores = np.asarray([[own[step] for own in curves] for step in steps], float)
@@ -36,7 +37,9 @@ def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Float[np.ndarray, "
     **Arguments:**
 
     - `scores`: a number for every run.
-    - `axis`: that of the runs.
+    - `axis`: the axis of the runs.
+
+    **Returns:** the mean, without this axis.
     """
     return np.asarray(_scipy_stats().trim_mean(np.asarray(scores), 0.25, axis=axis))
 
@@ -44,12 +47,12 @@ def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Float[np.ndarray, "
 def bootstrap_interval(
     scores: Float[np.ndarray, "*rows runs"],
 ) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
-    """The interval of 95 % around the interquartile mean: the 2.5 % and 97.5 % percentiles of the
-    means of 2,000 samples of the runs, drawn with replacement. For one task, this is the
-    stratified bootstrap.
+    """The 95 % bootstrap interval of the interquartile mean: the 2.5 % and 97.5 % percentiles of
+    the means of 2,000 samples of the runs with replacement. For one task, this is the stratified
+    bootstrap.
 
-    Equal scores give equal intervals, as the samples are drawn from a fixed seed. There is no
-    interval around a single run: both ends are then that run.
+    Equal scores have equal intervals, since the seed of the samples is fixed. A single run has no
+    interval: both ends are then its score.
 
     **Arguments:**
 
@@ -79,24 +82,25 @@ def bootstrap_interval(
 def bootstrap_crossplay(
     matrix: Float[np.ndarray, "runs runs"],
 ) -> dict[str, tuple[float, float] | None]:
-    """The intervals of 95 % around the means of self-play, of cross-play, and of their difference.
+    """The 95 % bootstrap intervals of the means of self-play, of cross-play, and of their
+    difference.
 
-    The runs are drawn with replacement, 2,000 times from a fixed seed, each time the same ones for
-    rows and columns: two entries that share a run are not independent. A run that is drawn twice
-    gives no entry of cross-play with itself.
+    The runs are sampled with replacement 2,000 times from a fixed seed, with the same runs for rows
+    and columns, since two entries that share a run are not independent. If a run is sampled twice,
+    its entry with itself does not count as cross-play.
 
     **Arguments:**
 
     - `matrix`: the return of every run with every run; there must be at least two.
 
     **Returns:** the 2.5 % and the 97.5 % percentile of `self_play`, `cross_play` and `gap`; `None`
-    where there are fewer than five runs, of which a bootstrap makes intervals that are too narrow.
+    for fewer than five runs, for which bootstrap intervals are too narrow.
     """
     number = len(matrix)
     if number < _FEWEST_RUNS:
         return dict.fromkeys(("self_play", "cross_play", "gap"))
     rows = np.random.default_rng(0).integers(number, size=(_RESAMPLES, number))
-    rows = rows[(rows != rows[:, :1]).any(axis=1)]  # where all are the same, there are no pairs
+    rows = rows[(rows != rows[:, :1]).any(axis=1)]  # samples of one run only have no cross-play
     drawn = matrix[rows[:, :, None], rows[:, None, :]]
     differ = rows[:, :, None] != rows[:, None, :]
     self_play = np.diag(matrix)[rows].mean(axis=1)
@@ -109,7 +113,7 @@ def bootstrap_crossplay(
 def interval_of_mean(
     scores: Float[np.ndarray, "*rows episodes"],
 ) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
-    """The interval of 95 % around the mean of independent episodes, by Student's t distribution.
+    """The 95 % confidence interval of the mean of independent episodes, by Student's t.
 
     **Arguments:**
 
@@ -125,5 +129,5 @@ def interval_of_mean(
 
 
 def _scipy_stats() -> Any:
-    """It takes a second to import: only who has several runs waits for it."""
+    """`scipy.stats`, imported when it is first needed, since the import takes a second."""
     return importlib.import_module("scipy.stats")
