@@ -1,4 +1,4 @@
-"""The programs that judge policies: evaluation, cross-play, partners, model cards."""
+"""The commands that evaluate policies: in episodes, in cross-play, with partners, and reports."""
 
 from ._crossplay import crossplay_command as crossplay_command
 from ._evaluation import evaluate_command as evaluate_command

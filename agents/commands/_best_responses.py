@@ -1,4 +1,4 @@
-"""Best responses to held-out partners, trained with PPO: how much can be earned with each."""
+"""Best responses to held-out partners, trained with PPO; their returns are the references."""
 
 import dataclasses
 import hashlib
@@ -40,12 +40,14 @@ class _Entry(TypedDict):
 
 @final
 class BestResponses:
-    """The returns of best responses in one world, in a file beside that of the partners."""
+    """The returns of best responses in one world, stored in a file beside that of the partners."""
 
     def __init__(self, file: Path, config: Experiment):
-        """**Arguments:**
+        """Reads the file of best responses, if there is one.
 
-        - `file`: that of the partners.
+        **Arguments:**
+
+        - `file`: the file of the partners.
         - `config`: the settings of the world.
 
         **Raises:** `UsageError` when the file of best responses is damaged.
@@ -73,8 +75,8 @@ class BestResponses:
         )
 
     def returns(self, partner: HeldOut) -> list[float] | None:
-        """The return of the best response to a partner, by its own seat; `None` if it is not known,
-        or if the description of the partner has changed since.
+        """The return of the best response to a partner, by the seat of the best response; `None` if
+        it was not trained, or if the description of the partner has changed since.
         """
         entry = self._worlds.get(self.world, {}).get(partner.name)
         if entry is None or entry["partner"] != _digest(repr(partner)):
@@ -82,7 +84,14 @@ class BestResponses:
         return entry["returns"]
 
     def keep(self, partner: HeldOut, returns: list[float], steps: int, seed: int) -> None:
-        """Writes the returns of a best response into the file."""
+        """Stores the returns of a best response in the file.
+
+        **Arguments:**
+
+        - `partner`: the description of the partner.
+        - `returns`: the mean return of the best response in each of its seats.
+        - `steps`, `seed`: the number of steps and the seed of its training.
+        """
         found = self._worlds.setdefault(self.world, {})
         digest = _digest(repr(partner))
         found[partner.name] = _Entry(returns=returns, steps=steps, seed=seed, partner=digest)
@@ -96,8 +105,8 @@ def _digest(text: str) -> str:
 
 def training_settings(config: Experiment, steps: int) -> Experiment:
     """The settings that best responses are trained with: the world and the observations of
-    `config`, and the defaults for settings that only training has. Observations are normalised
-    where that is the default of the world.
+    `config`, and the defaults of the settings that concern training alone. Observations are
+    normalised if that is the default of the world.
     """
     env: Any = config.env.as_judged()
     normalize = default_world(env.name).normalize_observation
@@ -107,24 +116,26 @@ def training_settings(config: Experiment, steps: int) -> Experiment:
 
 
 def _observation_flags(config: Experiment) -> dict[str, bool]:
-    """The settings of a page that add something to the observations of its world."""
+    """The settings of an experiment that append features to the observations of its world."""
     return {name: getattr(config, name, False) for name in ("agent_id", "time_left")}
 
 
 def train_best_response(
     config: Experiment, partner: AbstractPartner, steps: int, seed: int
 ) -> list[float]:
-    """Trains agents with a partner, whose seat is drawn in every episode, by PPO with the
-    default settings of the world.
+    """Trains a best response to a partner by PPO, with the default settings of the world.
+
+    The seat of the partner is sampled in every episode.
 
     **Arguments:**
 
     - `config`: the settings of the world, of two agents.
-    - `partner`: acts for the other agent, in training and in the episodes that are judged.
-    - `steps`: how many steps the agent learns from. The shaped reward fades in the first half.
-    - `seed`: of everything that is random.
+    - `partner`: the partner, who acts for one of the agents in training and in evaluation.
+    - `steps`: the number of environment steps of training. The shaped reward fades over the first
+        half.
+    - `seed`: the seed of all randomness.
 
-    **Returns:** the mean return of the agent, by its seat.
+    **Returns:** the mean return with the partner, by the seat of the best response.
     """
     config = training_settings(config, steps)
     config = dataclasses.replace(config, partners=GivenPartners(given=OneOf([partner])))

@@ -1,4 +1,4 @@
-"""A model card: the page that describes a policy, in the format of the Hugging Face hub."""
+"""Model cards: pages that describe a policy, in the format of the Hugging Face hub."""
 
 import json
 import shlex
@@ -18,7 +18,7 @@ _PICTURES = {
 
 
 def write_card(folder: Path, saved: SavedPolicy, evaluation: dict[str, Any], results: Path) -> None:
-    """Writes a folder to share with others: the policy, `README.md`, numbers and pictures.
+    """Writes a folder for sharing a policy: its file, the model card `README.md`, and results.
 
     **Arguments:**
 
@@ -27,7 +27,7 @@ def write_card(folder: Path, saved: SavedPolicy, evaluation: dict[str, Any], res
     - `evaluation`: the contents of `evaluation.json`.
     - `results`: the folder with that file and the film.
 
-    **Raises:** `OSError` or `CheckpointError` when it cannot be written.
+    **Raises:** `OSError` or `CheckpointError` when the folder cannot be written.
     """
     folder_of_policy = saved.path.parent
     is_checkpoint = folder_of_policy.name == "checkpoints"
@@ -88,11 +88,11 @@ def _body(saved: SavedPolicy, evaluation: dict[str, Any], shown: dict[str, str])
         *(f"![{what}]({name})" for name, what in shown.items()),
         f"## Scores\n\n{_scores(evaluation)}",
         f"{evaluation['episodes']} episodes each; the return of an episode is the mean over the "
-        "agents. All numbers are in [evaluation.json](evaluation.json). They are found again by:",
+        "agents. All numbers are in [evaluation.json](evaluation.json). This reproduces them:",
         f"```text\n{_command(saved, evaluation)}\n```",
         "## Use\n\n```python\nimport jax\nfrom agents import load_policy\n\n"
         'policy = load_policy("policy.safetensors")\ncarry = policy.initial_carry()\n'
-        "# In every step of an episode, with what all agents see:\n"
+        "# In every step of an episode, with the observations of all agents:\n"
         "# action, carry = policy.act(observation, carry, jax.random.key(0))\n```",
         "[policy.safetensors](policy.safetensors) holds the settings of the run as metadata. "
         "Loading it runs no code of the file.",
@@ -101,7 +101,7 @@ def _body(saved: SavedPolicy, evaluation: dict[str, Any], shown: dict[str, str])
 
 
 def _command(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
-    """The command that plays the same episodes, in the folder of the card."""
+    """The command that repeats the evaluation, to be run in the folder of the card."""
     flags = ["--episodes", str(evaluation["episodes"]), "--seed", str(evaluation["seed"])]
     if saved.config.env.title != saved.trained_in().title:
         flags += ["--layout", evaluation["layout"]]

@@ -35,18 +35,18 @@ _LARGEST_TABLE = 12
 
 @dataclasses.dataclass(frozen=True)
 class Config(PolicyFlags):
-    """Plays every trained policy with every other one, in both orders, and leaves a matrix. The
-    folder of a run with many seeds stands for all of its seeds.
+    """Plays every pair of trained policies, in both orders, and writes the matrix of returns. The
+    folder of a run with many seeds is read as all of its seeds.
     """
 
     layout: str | None = None
-    """Another layout than the one trained in."""
+    """Layout to play in, if not the one of training."""
     episodes: Annotated[int, Meta(ge=2, le=2**14)] = 128
     """Episodes of every pair, in each order."""
     greedy: bool = False
-    """Take the most probable actions, instead of drawing them."""
+    """Take the most probable actions instead of sampling them."""
     seed: Seed = 0
-    """Seed of everything that is random."""
+    """Seed of all randomness."""
 
 
 def crossplay_command() -> None:
@@ -55,7 +55,10 @@ def crossplay_command() -> None:
 
 
 def run(args: Sequence[str]) -> None:
-    """**Raises:** the errors that `run_command` prints as one sentence."""
+    """Runs the command with these arguments.
+
+    **Raises:** the errors that `run_command` prints as one sentence.
+    """
     started = time.perf_counter()
     config = read_flags(Config(), args, "experiments/crossplay.py")
     policies = config.read_all_seeds(config.layout)
@@ -115,7 +118,15 @@ def summary(matrix: Float[np.ndarray, "first second"]) -> dict[str, Any]:
 def draw_matrix(
     path: Path, names: Sequence[str], matrix: Float[np.ndarray, "first second"], title: str
 ) -> None:
-    """Draws the mean return of every pair, as a PNG with the numbers in it."""
+    """Draws the matrix of mean returns as a PNG file, with the numbers in its cells.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `names`: the names of the policies.
+    - `matrix`: the mean return of every pair.
+    - `title`: the name of the layout.
+    """
     number = len(matrix)
     side = min(24.0, 2.5 + 0.55 * number)
     figure = new_figure(side + 1, side)
@@ -156,7 +167,7 @@ def _print(
 
 
 def _endings(names: Sequence[str]) -> list[str]:
-    """The names without what all of them begin with, in whole parts of paths."""
+    """The names without their common leading folders."""
     parts = [Path(name).parts for name in names]
     while min(map(len, parts)) > 1 and len({own[0] for own in parts}) == 1:
         parts = [own[1:] for own in parts]

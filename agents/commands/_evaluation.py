@@ -37,14 +37,14 @@ from ._trajectories import check_file, check_world, write_episodes
 
 @dataclasses.dataclass(frozen=True)
 class Config(PolicyFlags):
-    """Evaluates trained policies, alone or together, and leaves a folder with numbers and films."""
+    """Evaluates trained policies, alone or together, and writes a folder of returns and films."""
 
     layout: str | None = None
-    """Another layout than the one trained in."""
+    """Layout to play in, if not the one of training."""
     episodes: Annotated[int, Meta(ge=1, le=2**14)] = 256
-    """Episodes of every team, drawn and greedy each."""
+    """Episodes of every team with drawn actions, and as many with greedy ones."""
     seed: Seed = 0
-    """Seed of everything that is random."""
+    """Seed of all randomness."""
     no_film: bool = False
     """Draw no films."""
     trajectories: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
@@ -52,7 +52,7 @@ class Config(PolicyFlags):
     card: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Write a model card, with the policy, into a new folder."""
     upload: Annotated[str | None, tyro.conf.arg(metavar="NAME/REPO")] = None
-    """Upload that folder to the Hugging Face hub (needs the [hub] extra)."""
+    """Upload the folder of --card to the Hugging Face hub (needs the [hub] extra)."""
 
 
 @final
@@ -62,10 +62,10 @@ class Place:
 
     **Arguments:**
 
-    - `settings`: those of the world, which also draw its states.
-    - `world`: one environment, before anything is appended to its observations.
-    - `many`: as many environments as episodes are played.
-    - `one`: one environment, for the film.
+    - `settings`: the settings of the world, which can also render its states.
+    - `world`: one environment, before features are appended to its observations.
+    - `many`: one environment for each episode.
+    - `one`: a single environment, for the film.
     """
 
     settings: AbstractWorldConfig
@@ -77,13 +77,13 @@ class Place:
 @final
 @dataclasses.dataclass(frozen=True)
 class Team:
-    """A team that is evaluated, in one of the two ways of choosing actions.
+    """A team to evaluate, with drawn or with greedy actions.
 
     **Arguments:**
 
     - `number`: the number of the team, from 1.
     - `seats`: the name of the policy of every agent.
-    - `policy`: the policies of all agents in one.
+    - `policy`: the policies of all agents, combined by `mixed_team`.
     - `actions`: `"drawn"` or `"greedy"`.
     """
 
@@ -99,7 +99,10 @@ def evaluate_command() -> None:
 
 
 def run(args: Sequence[str]) -> None:
-    """**Raises:** the errors that `run_command` prints as one sentence."""
+    """Runs the command with these arguments.
+
+    **Raises:** the errors that `run_command` prints as one sentence.
+    """
     config = read_flags(Config(), args, "experiments/evaluate.py")
     _check(config)
     policies = config.read(config.layout)
@@ -151,7 +154,7 @@ def run(args: Sequence[str]) -> None:
 
 
 def _check(config: Config) -> None:
-    """**Raises:** `UsageError` for flags that cannot go together, and paths that are taken."""
+    """**Raises:** `UsageError` for flags that do not fit together, and for paths that exist."""
     if config.card is not None and len(config.policies) > 1:
         raise UsageError("--card describes one policy: name one only.")
     if config.trajectories is not None:
@@ -163,7 +166,10 @@ def _check(config: Config) -> None:
 
 
 def _place(policies: Sequence[SavedPolicy], config: Config) -> Place:
-    """**Raises:** `UsageError` when there is no such world, or a policy does not fit into it."""
+    """Builds the environments of the evaluation.
+
+    **Raises:** `UsageError` when the world cannot be built, or a policy does not fit it.
+    """
     settings, world = common_world(policies, config.layout)
     many = judging_env(settings, world, config.episodes, tuple(settings.env.totals(world)))
     return Place(settings.env, world, many, judging_env(settings, world, 1))
@@ -189,7 +195,7 @@ def _judge(team: Team, place: Place, seed: int) -> dict[str, Any]:
 
 
 def _record(team: Team, place: Place, seed: int, longest: int) -> Trajectories:
-    """The episodes that `_judge` plays, none of which has more than `longest` steps."""
+    """Records the episodes that `_judge` plays, none of which has more than `longest` steps."""
     key, greedy = jax.random.key(seed), team.actions == "greedy"
     return record_episodes(team.policy, place.many, key, greedy=greedy, max_steps=longest)
 

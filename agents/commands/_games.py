@@ -16,16 +16,16 @@ from eqgrid import AbstractEnv, AbstractPartner, OneOf, play
 def play_with(
     env: AbstractEnv, partners: Sequence[AbstractPartner], keys: PRNGKeyArray
 ) -> Float[np.ndarray, "partners seats episodes"]:
-    """Plays the first of some partners with each of the others, in every seat.
+    """Plays episodes of the first partner with each of the others, in every seat.
 
     **Arguments:**
 
     - `env`: one environment.
-    - `partners`: the one that is judged, and then the others.
-    - `keys`: the randomness of each episode; the same for all teams.
+    - `partners`: the partner to evaluate, followed by the others.
+    - `keys`: a key for each episode; the same for all teams.
 
-    **Returns:** the return (the mean over the agents) of every episode, by the seat of the one that
-    is judged. The other partner has all other seats.
+    **Returns:** the return (the mean over the agents) of every episode, by the other partner and by
+    the seat of the first one. The other partner has all other seats.
     """
     own = np.eye(env.num_agents, dtype=bool)
     others = np.arange(1, len(partners))[:, None, None]
@@ -35,12 +35,16 @@ def play_with(
 def play_all(
     env: AbstractEnv, partners: Sequence[AbstractPartner], keys: PRNGKeyArray
 ) -> Float[np.ndarray, "first second episodes"]:
-    """Plays every partner with every partner, in both orders.
+    """Plays episodes of every pair of partners, in both orders, and of every partner with itself.
 
-    **Arguments:** as in `play_with`.
+    **Arguments:**
 
-    **Returns:** the return of every episode, in which the first partner has the first seat, and the
-    second one all others.
+    - `env`: one environment.
+    - `partners`: the partners.
+    - `keys`: a key for each episode; the same for all teams.
+
+    **Returns:** the return (the mean over the agents) of every episode, in which the first partner
+    has the first seat, and the second one all others.
     """
     first, second = np.mgrid[: len(partners), : len(partners)]
     teams = np.stack([first, *[second] * (env.num_agents - 1)], axis=-1)
@@ -53,14 +57,15 @@ def play_teams(
     teams: Int[np.ndarray, "rows columns agents"],
     keys: PRNGKeyArray,
 ) -> Float[np.ndarray, "rows columns episodes"]:
-    """Plays the episodes of many teams in one program: row by row, and a row at once.
+    """Plays episodes of many teams in one compiled program: rows one after another, and all teams
+    of a row at once.
 
     **Arguments:**
 
     - `env`: one environment.
     - `partners`: the partners of all teams.
-    - `teams`: the number of the partner that acts for each agent.
-    - `keys`: the randomness of each episode; the same for all teams.
+    - `teams`: the index of the partner that acts for each agent.
+    - `keys`: a key for each episode; the same for all teams.
 
     **Returns:** the return (the mean over the agents) of every episode.
     """
@@ -85,13 +90,15 @@ def _play(
 def score_rows(
     returns: Float[np.ndarray, "*games episodes"], **names: Sequence[Any]
 ) -> list[dict[str, Any]]:
-    """A row for the episodes of each game; `low` and `high` are the ends of the interval of 95 %
-    around the mean.
+    """Builds a table with a row for the episodes of each team.
 
     **Arguments:**
 
-    - `returns`: of every episode.
+    - `returns`: the return of every episode.
     - `names`: the names of the entries of every axis but the last one.
+
+    **Returns:** the rows by column: the names, the `mean` and the `std` of the returns, the ends
+    `low` and `high` of the 95 % confidence interval of the mean, and the number of `episodes`.
     """
     low, high = interval_of_mean(returns)
     numbers = {"mean": returns.mean(-1), "std": returns.std(-1), "low": low, "high": high}

@@ -1,4 +1,4 @@
-"""Held-out partners, described in a TOML file, so that everybody can use the same ones."""
+"""Held-out partners, described in a TOML file so that others can use the same ones."""
 
 import dataclasses
 import shlex
@@ -24,7 +24,7 @@ from ._policies import kitchen_layout
 T = TypeVar("T")
 
 HELD_OUT = shipped("heldout/kitchens.toml")
-"""The set that comes with eqgrid."""
+"""The file of partners that comes with eqgrid."""
 
 Kind: TypeAlias = Literal["stay", "random", "greedy", "onion", "dish", "policy"]
 
@@ -38,8 +38,8 @@ class HeldOut:
 
     - `name`: the name of the partner, which is also that of the folder of its policy.
     - `kind`: a script, or `"policy"`.
-    - `noise`: the probability with which an action is replaced by a random one.
-    - `algorithm`, `seed`, `steps`: how a policy is trained.
+    - `noise`: the probability that an action is replaced by a random one.
+    - `algorithm`, `seed`, `steps`: the settings with which a policy is trained.
     """
 
     name: str
@@ -50,14 +50,14 @@ class HeldOut:
     steps: int = 0
 
     def folder(self, file: Path, layout: str) -> Path:
-        """Where the policy is: in a folder beside the file, named after the file and the layout."""
+        """The folder of the policy: `FILE/LAYOUT/NAME`, where `FILE` is `file` without suffix."""
         return file.with_suffix("") / layout / self.name
 
     def command(self, file: Path, world: AbstractWorldConfig) -> str:
-        """What trains the policy."""
+        """The command that trains the policy."""
         layout = short_name(world.title)
         flags = ["--env.layout", layout, *(["--env.dynamics", world.rules] if world.rules else [])]
-        # Defaults may change, and the partners not.
+        # The partners must stay the same when defaults change.
         flags += ["--ppo.entropy-coefficient", "0.01"]
         flags += ["--seed", str(self.seed), "--total-steps", str(self.steps)]
         flags += ["--out", str(self.folder(file, layout))]
@@ -106,7 +106,7 @@ def _read_entry(file: Path, entry: dict[str, Any]) -> HeldOut:
 
 
 def _fill(default: T, table: dict[str, Any], where: str) -> T:
-    """Puts the entries of a table in the place of fields.
+    """Replaces fields of a dataclass by the entries of a table.
 
     **Raises:** `UsageError`, in which `where` names the table, for an unknown key, and for a value
     of a wrong type or out of range.
@@ -129,15 +129,16 @@ def build_partners(
 
     **Arguments:**
 
-    - `partners`: those of a file.
-    - `file`: that file, beside which policies are.
+    - `partners`: the descriptions of the partners.
+    - `file`: the file of the partners, beside which their policies are.
     - `world`: the settings of the world.
-    - `env`: the world itself.
+    - `env`: one environment of the world.
 
-    **Returns:** a partner each. All have a level of noise, so that fewer structures differ.
+    **Returns:** the partners, each in a `NoisyPartner`, so that fewer of them differ in structure.
 
-    **Raises:** `UsageError` when a policy is missing, does not fit or learned another game, or a
-    cook is asked for in another world; `CheckpointError` when a policy is damaged.
+    **Raises:** `UsageError` when a policy is missing, does not fit or was trained in another game,
+    or when a scripted cook is used outside of Overcooked; `CheckpointError` when a policy is
+    damaged.
     """
     return [
         NoisyPartner(_build(partner, file, world, env), partner.noise, env.action_space)

@@ -35,8 +35,8 @@ from ._policies import PolicyFlags, common_world, different_names
 
 @dataclasses.dataclass(frozen=True)
 class Config(PolicyFlags):
-    """Plays trained policies with held-out partners, in every seat, and leaves their returns. The
-    folder of a run with many seeds stands for all of its seeds.
+    """Plays trained policies with held-out partners, in every seat, and writes their returns. The
+    folder of a run with many seeds is read as all of its seeds.
     """
 
     partners: Annotated[Path, tyro.conf.arg(metavar="FILE")] = HELD_OUT
@@ -46,11 +46,11 @@ class Config(PolicyFlags):
     episodes: Annotated[int, Meta(ge=2, le=2**14)] = 64
     """Episodes with every partner, in each seat."""
     train_best_responses: bool = False
-    """First train the best responses that are not known yet, which takes minutes for each."""
+    """First train the best responses that are missing, which takes minutes for each."""
     best_response_steps: Annotated[int, Meta(ge=1, le=10**9)] = 1_000_000
-    """How many steps a best response learns from."""
+    """Environment steps for which a best response is trained."""
     greedy: bool = False
-    """Take the most probable actions, instead of drawing them."""
+    """Take the most probable actions instead of sampling them."""
 
 
 def partners_command() -> None:
@@ -59,7 +59,10 @@ def partners_command() -> None:
 
 
 def run(args: Sequence[str]) -> None:
-    """**Raises:** the errors that `run_command` prints as one sentence."""
+    """Runs the command with these arguments.
+
+    **Raises:** the errors that `run_command` prints as one sentence.
+    """
     config = read_flags(Config(), args, "experiments/partners.py")
     held_out, seed = read_held_out(config.partners)
     held_out = [x for x in held_out if x.kind != "policy" or not config.scripts_only]
@@ -116,7 +119,7 @@ def _train(
     partner: AbstractPartner,
     seed: int,
 ) -> None:
-    """Trains the best response to one partner, unless it is known, and writes what it earns."""
+    """Trains the best response to one partner, unless it is known, and stores its returns."""
     if best.returns(held_out) is not None:
         return
     returns = train_best_response(settings, partner, config.best_response_steps, seed)
@@ -130,17 +133,18 @@ def summary(
     scores: Float[np.ndarray, "partners seats"],
     best: BestResponses,
 ) -> Mapping[str, Any]:
-    """The returns with all partners, and their shares in those of best responses.
+    """The returns with all partners, and their proximities to the returns of best responses.
 
     **Arguments:**
 
-    - `partners`: who they were earned with.
-    - `scores`: the mean return with each in every seat, over runs and episodes.
-    - `best`: what best responses earn.
+    - `partners`: the partners.
+    - `scores`: the mean return with each partner in every seat, over runs and episodes.
+    - `best`: the returns of best responses.
 
-    **Returns:** the return with each partner, and its share in the return of the best response to
-    this partner, both summed over the seats; and the interquartile means of both over the partners,
-    with their intervals. A share is `None` where the best response is not known, or earns nothing.
+    **Returns:** the return with each partner, as the mean over the seats; the proximity, which is
+    the sum of these returns divided by that of the best response to this partner; and the
+    interquartile means of both over the partners, with their 95 % intervals. A proximity is `None`
+    if the best response is not known, or its return is not positive.
     """
     shares: dict[str, float | None] = {}
     for partner, own in zip(partners, scores, strict=True):

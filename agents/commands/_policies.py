@@ -22,25 +22,27 @@ from eqgrid.grid import GridWorld, Layout
 
 @dataclasses.dataclass(frozen=True)
 class PolicyFlags:
-    """Which policies are read, and where the results go."""
+    """The flags that name the policies and the folder of the results."""
 
     policies: tyro.conf.Positional[
         Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
     ] = ()
     """Folders of runs, policy files or checkpoints."""
     which: Literal["policy", "best", "last"] = "policy"
-    """Of a folder: policy.safetensors, or a checkpoint."""
+    """File to read from a folder: policy.safetensors, or a checkpoint."""
     page: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
-    """The page that trained them, where it is one of your own; its code is run."""
+    """Your own experiment page that trained them, if any; its code is run."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; a new one in runs/ if none."""
+    """Folder of the results; a new one in runs/ unless given."""
 
     def read(self, layout: str | None = None) -> list[SavedPolicy]:
         """Reads the policies.
 
         **Arguments:**
 
-        - `layout`: the layout that they play in, if it is not the one that they were trained in.
+        - `layout`: the layout to play in, if not the one of training.
+
+        **Returns:** the policies, with the settings of their runs.
 
         **Raises:** `UsageError` when no policy is named, and as `read_policy`.
         """
@@ -51,7 +53,7 @@ class PolicyFlags:
         return [read_policy(path, checkpoint, layout, own_page) for path in self.policies]
 
     def read_all_seeds(self, layout: str | None = None) -> list[SavedPolicy]:
-        """As `read`; the folder of a run with many seeds stands for the folders of its seeds."""
+        """As `read`, but the folder of a run with many seeds is replaced by those of its seeds."""
         runs = tuple(run for path in self.policies for run in seed_folders(path) or [path])
         return dataclasses.replace(self, policies=runs).read(layout)
 
@@ -72,12 +74,18 @@ class Lineup:
 
 
 def lineups(policies: Sequence[SavedPolicy]) -> list[Lineup]:
-    """The teams that are evaluated: every policy in every seat.
+    """The teams to evaluate, with every policy in every seat.
 
-    One policy plays with itself; where its agents have parameters of their own, these change
-    places, too. Several policies play together, each of them once in every seat.
+    A single policy plays with itself; if its agents have independent parameters, these are rotated
+    through the seats. Several policies play together, and are rotated through the seats.
 
-    **Raises:** `UsageError` unless there is one policy, or one for each agent.
+    **Arguments:**
+
+    - `policies`: one policy, or one for each agent.
+
+    **Returns:** the teams, one for each rotation.
+
+    **Raises:** `UsageError` when the number of policies is another one.
     """
     num_agents = policies[0].policy.num_agents
     turns = [[(i + shift) % num_agents for i in range(num_agents)] for shift in range(num_agents)]
@@ -108,7 +116,7 @@ def _own_lineups(saved: SavedPolicy, turns: list[list[int]]) -> list[Lineup]:
 
 
 def different_names(names: list[str]) -> list[str]:
-    """The names, with a number behind each that occurs more than once."""
+    """The names, with a number appended to each that occurs more than once."""
     return [f"{name} ({i + 1})" if names.count(name) > 1 else name for i, name in enumerate(names)]
 
 
@@ -119,17 +127,16 @@ def common_world(
 
     **Arguments:**
 
-    - `policies`: at least one. They normalise for themselves, and act without the state of the
-        world that critics are shown.
-    - `layout`: the layout that the policies were read with, if it is another one than the one
-        trained in.
+    - `policies`: at least one. They normalise observations themselves, and act without the global
+        state that may be an input of critics.
+    - `layout`: the layout that the policies were read with, if not the one of training.
 
-    **Returns:** the settings of the first policy, and the world before anything is appended to its
+    **Returns:** the settings of the first policy, and the world before features are appended to its
     observations.
 
     **Raises:** `UsageError` when the worlds differ, when there is no such layout, or when a policy
-    does not fit into it; `CheckpointError` when the first policy's own settings
-    are of no world, or of one that it does not fit into.
+    does not fit the world; `CheckpointError` when no world can be built from the settings in the
+    file of the first policy, or that policy does not fit it.
     """
     _check_same_world(policies)
     first: Any = policies[0].config.env
@@ -158,13 +165,15 @@ def common_world(
 def judging_env(
     settings: Experiment, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
 ) -> AbstractVectorEnv:
-    """Many environments of a world, in which policies normalise observations for themselves.
+    """Many environments for evaluation, without normalisation: policies do it themselves.
 
     **Arguments:**
 
-    - `settings`, `world`: as `common_world` gave them.
-    - `num_envs`: how many.
+    - `settings`, `world`: the settings and the world that `common_world` returned.
+    - `num_envs`: the number of environments.
     - `totals`: the entries of `info` that are summed over each episode.
+
+    **Returns:** environments that reset themselves, and log their episodes.
     """
     return Vectorize(AutoReset(LogEpisodes(settings.observe(world), totals)), num_envs)
 

@@ -23,12 +23,12 @@ _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Puts complete runs into one table, a row for each layout, algorithm and network."""
+    """Writes a table of complete runs, with a row for each layout, algorithm and network."""
 
     runs: tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR ...")]] = ()
-    """Folders of runs, of runs of many seeds, or of several of these."""
+    """Folders of runs, of runs of many seeds, or folders that contain these."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; a new one in runs/ if none."""
+    """Folder of the results; a new one in runs/ unless given."""
 
 
 def report_command() -> None:
@@ -37,7 +37,11 @@ def report_command() -> None:
 
 
 def run(args: Sequence[str]) -> None:
-    """**Raises:** `UsageError`, `OSError`."""
+    """Runs the command with these arguments.
+
+    **Raises:** `UsageError` when a folder has no complete run, runs do not fit into one table, or a
+    flag is wrong; `OSError` when the results cannot be written.
+    """
     config = read_flags(Config(), args, "experiments/report.py")
     if not config.runs:
         raise UsageError("Name the folders of runs; --help says more.")
@@ -61,8 +65,13 @@ def run(args: Sequence[str]) -> None:
 
 
 def copy_films(folder: Path, rows: Sequence[Row]) -> list[str]:
-    """Copies a film of every row that has one: that of seeds that were trained together, which is
-    of the one in the middle, or else that of the best run.
+    """Copies one film for every row that has any: the film of the run of many seeds, which shows
+    the median seed, or else that of the best run.
+
+    **Arguments:**
+
+    - `folder`: the folder for the copies.
+    - `rows`: the rows of the table.
 
     **Returns:** the names of the copies.
     """
@@ -78,13 +87,13 @@ def copy_films(folder: Path, rows: Sequence[Row]) -> list[str]:
 
 
 def _kind(row: Row) -> str:
-    """What tells the rows of one layout apart."""
+    """The label of a row among those of one layout: the algorithm, and the network if no MLP."""
     algorithm, network = row.names["algorithm"], row.names["network"]
     return algorithm if network == "mlp" else f"{algorithm} {network}"
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
-    """The table for people."""
+    """The table in Markdown."""
     titles = ("kitchen", "", "seeds", "mean", "interquartile mean (95 % interval)", "worst")
     titles += ("of the best known", "cross-play", "held-out partners", "steps", "minutes")
     lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
@@ -105,8 +114,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
 
 
 def draw_all(path: Path, rows: Sequence[Row]) -> None:
-    """Draws the curves of every layout side by side, as a PNG: for each row the interquartile mean
-    over its seeds, and the interval around it as a band.
+    """Draws the learning curves of every layout side by side, as a PNG file: for each row, the
+    interquartile mean over its seeds, and its 95 % bootstrap interval as a band.
     """
     layouts = list(dict.fromkeys(row.names["layout"] for row in rows))
     kinds = list(dict.fromkeys(_kind(row) for row in rows))

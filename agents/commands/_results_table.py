@@ -1,4 +1,4 @@
-"""Complete runs as rows of one table: each row is runs that differ in nothing but their seeds."""
+"""The table of complete runs: each row is a group of runs that differ only in their seeds."""
 
 import csv
 import dataclasses
@@ -23,7 +23,7 @@ from eqgrid import read_regular_text
 
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
 _DAMAGED += (csv.Error, msgspec.ValidationError)
-"""The exceptions that a file with any content can raise where it is read."""
+"""The exceptions that reading a damaged file can raise."""
 _OF_THE_PROCESS = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
 """The settings in which runs of one row may differ."""
 
@@ -36,11 +36,11 @@ class FinishedRun(msgspec.Struct, frozen=True):
 
     **Arguments:**
 
-    - `folder`: where it is.
-    - `settings`: those that it was trained with.
+    - `folder`: the folder of the run.
+    - `settings`: the settings that it was trained with.
     - `network`: the kind of its network; empty where the page has no such setting.
-    - `curve`: the return of every evaluation, by the steps before it.
-    - all others: entries of its `result.json`.
+    - `curve`: the mean return of every evaluation, by the number of steps of training before it.
+    - All others are entries of its `result.json`.
     """
 
     folder: Path
@@ -60,27 +60,27 @@ class FinishedRun(msgspec.Struct, frozen=True):
 
     @property
     def score(self) -> float:
-        """The return of the policy that it left: of the better of its best and its last one."""
+        """The mean return of its policy file, which is its best or its last policy."""
         best = self.best_return_mean if self.policy == "best" else None
         return self.eval_return_mean if best is None else best
 
     @property
     def row(self) -> tuple[str, str, str]:
-        """In which row of a table it is: the layout, the algorithm and the network."""
+        """The row of the table that it belongs to: the layout, the algorithm and the network."""
         return short_name(self.layout), self.algorithm, self.network
 
 
 @final
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """Runs that differ in nothing but their seeds.
+    """A row of the table: runs that differ only in their seeds.
 
     **Arguments:**
 
     - `names`: the layout, the algorithm and the network.
-    - `runs`: the runs, by their seeds.
-    - `games`: the entries of the `crossplay.json` and the `partners.json` of these runs, if they
-        have played one another, and with held-out partners.
+    - `runs`: the runs, in the order of their seeds.
+    - `games`: the entries of `crossplay.json` and `partners.json` about exactly these runs, if
+        there are such files.
     """
 
     names: Mapping[str, str]
@@ -89,12 +89,12 @@ class Row:
 
     @property
     def optimum(self) -> float | None:
-        """The best return that is known."""
+        """The best known return in this layout, if any."""
         return self.runs[0].optimum
 
     def numbers(self) -> dict[str, Any]:
-        """The row of the table, by column. Steps and times are means over the runs; the steps of
-        candidates that did not go on are counted, and the time of runs that were trained at once is
+        """The row of the table, by column. Steps and times are means over the runs. Steps include
+        those of candidates that were not continued; the time of runs that were trained together is
         that of all of them.
         """
         scores = np.asarray([run.score for run in self.runs])
@@ -131,7 +131,7 @@ class Row:
 
     @property
     def folder(self) -> Path:
-        """The folder around all runs: that of the run of many seeds, where these are its seeds."""
+        """The innermost folder with all runs, such as that of a run of many seeds."""
         return Path(os.path.commonpath([run.folder.resolve() for run in self.runs]))
 
 
@@ -140,9 +140,11 @@ def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
 
     **Arguments:**
 
-    - `paths`: folders of runs, of runs of many seeds, or of several of these.
+    - `paths`: folders of runs, of runs of many seeds, or folders that contain these.
 
-    **Raises:** `UsageError` when there is none in a folder, or a file of it cannot be read.
+    **Returns:** the runs of single seeds.
+
+    **Raises:** `UsageError` when a folder has no complete run, or a file of a run cannot be read.
     """
     runs = []
     for path in paths:
@@ -177,9 +179,15 @@ def _read(folder: Path) -> FinishedRun:
 
 
 def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
-    """Puts runs into rows.
+    """Groups runs into rows, by layout, algorithm and network.
 
-    **Raises:** `UsageError` when two runs of one row have other settings, or equal seeds.
+    **Arguments:**
+
+    - `runs`: complete runs.
+
+    **Returns:** the rows, sorted by these names.
+
+    **Raises:** `UsageError` when two runs of one row differ in other settings, or have equal seeds.
     """
     rows = []
     for name in sorted({run.row for run in runs}):
@@ -199,8 +207,8 @@ def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
 
 
 def _played(row: Row, name: str) -> dict[str, Any]:
-    """The returns of these policies in other teams: the newest file of that name in the folder
-    around all runs that is about these runs and no others.
+    """The contents of the newest file of this name in the folder of the row that is about exactly
+    these runs; empty if there is none.
     """
     runs = {run.folder.resolve() for run in row.runs}
     found = {}
@@ -215,7 +223,7 @@ def _played(row: Row, name: str) -> dict[str, Any]:
 
 
 def _difference(one: dict[str, Any], other: dict[str, Any]) -> str | None:
-    """The first setting that differs."""
+    """The name of the first setting that differs; `None` if all are equal."""
     for key in sorted({*one, *other} - set(_OF_THE_PROCESS)):
         mine, theirs = one.get(key), other.get(key)
         if isinstance(mine, dict) and isinstance(theirs, dict):

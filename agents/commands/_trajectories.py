@@ -1,4 +1,4 @@
-"""All episodes of an evaluation, step by step, in one file."""
+"""Writing all episodes of an evaluation, step by step, into one file."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,7 +17,10 @@ _FLAG = "--trajectories"
 
 
 def check_file(path: Path) -> None:
-    """**Raises:** `UsageError` when no such file can be written, before anything is played."""
+    """Checks that a new file can be written, before any episode is played.
+
+    **Raises:** `UsageError` when it cannot.
+    """
     if path.suffix not in (".parquet", ".npz"):
         raise UsageError(f"{_FLAG} needs a file that ends in .parquet or .npz, not {str(path)!r}.")
     if path.exists():
@@ -32,7 +35,10 @@ def check_file(path: Path) -> None:
 
 
 def check_world(path: Path, world: AbstractEnv) -> None:
-    """**Raises:** `UsageError` for a table of episodes in another world than one kitchen."""
+    """Checks that episodes in a world can be written in the format of a file.
+
+    **Raises:** `UsageError` for a Parquet file, unless the world is one kitchen of Overcooked.
+    """
     if path.suffix == ".parquet" and kitchen_layout(world) is None:
         raise UsageError(
             f"Only episodes in one kitchen are written as a table: name a .npz file for {_FLAG}."
@@ -46,17 +52,20 @@ def write_episodes(
     teams: Sequence[tuple[str, Sequence[str]]],
     episodes: Iterable[Trajectories],
 ) -> None:
-    """Writes the episodes of all teams: of a kitchen as a table with the columns of Overcooked-AI's
-    human games, of other worlds as arrays.
+    """Writes the episodes of all teams into one file.
+
+    Episodes in a kitchen of Overcooked become a table with the columns of Overcooked-AI's human
+    games; those in other worlds are written as arrays.
 
     **Arguments:**
 
     - `path`: the file.
     - `world`, `title`: the world in which they were played, and the name of its layout.
-    - `teams`: the name of each team, and the policy in each of its seats.
-    - `episodes`: those of each team. They may be played during the iteration.
+    - `teams`: the name of each team, and the name of the policy in each of its seats.
+    - `episodes`: the episodes of each team, which may be played during the iteration.
 
-    **Raises:** `RunError` without the memory for it, and `OSError` when it cannot be written.
+    **Raises:** `RunError` when the episodes do not fit into memory, and `OSError` when the file
+    cannot be written.
     """
     try:
         recorded = list(episodes)
