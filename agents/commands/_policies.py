@@ -47,7 +47,7 @@ class PolicyFlags:
         **Raises:** `UsageError` when no policy is named, and as `read_policy`.
         """
         if not self.policies:
-            raise UsageError("Name the folder of a run, or a policy file; --help says more.")
+            raise UsageError("Name the folder of a run, or a policy file; see --help.")
         checkpoint = None if self.which == "policy" else self.which
         own_page = None if self.page is None else load_page(self.page)
         return [read_policy(path, checkpoint, layout, own_page) for path in self.policies]

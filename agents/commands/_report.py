@@ -44,7 +44,7 @@ def run(args: Sequence[str]) -> None:
     """
     config = read_flags(Config(), args, "experiments/report.py")
     if not config.runs:
-        raise UsageError("Name the folders of runs; --help says more.")
+        raise UsageError("Name the folders of runs; see --help.")
     rows = rows_of(find_runs(config.runs))
     with open_results("report", config.out) as (folder, console):
         table = as_markdown(rows)

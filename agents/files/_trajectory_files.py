@@ -109,7 +109,7 @@ def _suffix(path: str | Path) -> str:
     suffix = Path(path).suffix
     if suffix not in (".parquet", ".npz"):
         raise ValueError(
-            f"The file {str(path)!r} must end in .parquet or .npz, which says how it is written."
+            f"The file {str(path)!r} must end in .parquet or .npz, which determines its format."
         )
     return suffix
 

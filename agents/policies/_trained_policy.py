@@ -52,7 +52,7 @@ class Normalization(eqx.Module):
         **Arguments:**
 
         - `observation`: the observation as the environment returns it.
-        - `local`: whether it lacks the global state, of which there are moments.
+        - `local`: whether it lacks the global state, which the moments include.
 
         **Returns:** the normalised observation, which is the input of the networks.
         """
@@ -241,8 +241,8 @@ class TrainedPolicy(eqx.Module):
     def _check_agents_and_actions(self, env: AbstractEnv | AbstractVectorEnv) -> None:
         if isinstance(env, AbstractVectorEnv) and contains_wrapper(env, NormalizeObservation):
             raise ValueError(
-                "A trained policy normalises observations itself, if it was trained so: give it "
-                "the environment without NormalizeObservation."
+                "A trained policy normalises observations itself, if needed: pass the environment "
+                "without NormalizeObservation."
             )
         if env.num_agents != self.num_agents:
             raise ValueError(
@@ -373,8 +373,8 @@ def _check_shown(shown: Shapes, expected: Shapes) -> None:
     if _named(shown) != _named(expected):
         raise ValueError(
             f"The policy reads observations {_text(expected)}, but the environment shows "
-            f"{_text(shown)}: it needs the kind of observation, and a layout of the size, that it "
-            f"was trained with."
+            f"{_text(shown)}: it needs the same kind of observation, and a layout of the same "
+            f"size, as in training."
         )
 
 

@@ -70,8 +70,8 @@ class TrainState(eqx.Module):
 
     - `policy`: the parameters.
     - `opt_state`: the state of the optimiser.
-    - `value_moments`: the moments of all targets of the critic so far, with which
-        `PPO.normalize_values` standardises returns.
+    - `value_moments`: the moments of the critic's targets so far, with which they are standardised
+        if `PPO.normalize_values` is set; empty otherwise.
     - `runner`: the state of the environments, including the moments and the episode statistics of
         their wrappers, and of the agents.
     - `key`: the source of all further randomness.
@@ -153,7 +153,7 @@ class PPO(eqx.Module):
     normalize_values: bool = eqx.field(default=False, static=True)
     """Critics predict standardised returns."""
     huber_delta: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
-    """Threshold of the critic's Huber loss, in its units (0: squared error)."""
+    """Huber threshold of value errors, in units of the critic's output (0: off)."""
     target_kl: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
     """Stop updating on a rollout above this KL divergence, in nats (0: never)."""
     entropy_coefficient: Hyperparameter = _number(0.01, _NOT_NEGATIVE)
@@ -167,7 +167,7 @@ class PPO(eqx.Module):
     normalize_advantages: bool = eqx.field(default=True, static=True)
     """Standardise the advantages of every minibatch."""
     advantage_std_offset: Hyperparameter = _number(1e-8, _NOT_NEGATIVE)
-    """Added to their standard deviation, in rewards; a large one damps noise."""
+    """Added to the deviation of advantages, in rewards; a large one damps noise."""
     chunk_length: Annotated[int, Meta(ge=0, le=2**20)] = _count(0, _NOT_NEGATIVE)
     """Steps per training sequence of a recurrent policy (0: the whole rollout)."""
     advantage: AdvantageEstimator = eqx.field(default=gae, static=True)
@@ -219,7 +219,7 @@ class PPO(eqx.Module):
     def update(
         self, env: AbstractVectorEnv, state: TrainState, *, num_updates: int | Int[Array, ""]
     ) -> tuple[TrainState, Metrics]:
-        """Collects one rollout and learns from it.
+        """Makes one update: collects a rollout, and updates the policy on it.
 
         **Arguments:**
 
@@ -254,7 +254,7 @@ class PPO(eqx.Module):
         *,
         num_updates: int | Int[Array, ""],
     ) -> tuple[ActorCritic, PyTree, RunningMoments, Metrics]:
-        """Learns from one rollout.
+        """Updates the policy on one rollout.
 
         **Arguments:**
 

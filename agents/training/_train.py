@@ -38,8 +38,9 @@ class TrainProgress:
     - `updates`, `num_updates`: the number of updates made so far, and that of the whole run.
     - `env_steps`, `num_env_steps`: the same in steps, summed over the environments of a run.
     - `env_steps_before`: the number of steps made before `train` was called.
-    - `wall_seconds`: the time since `train` was called, of which compiling and running blocks took
-        `compile_seconds` and `train_seconds`. All of them include those of `before`, if given.
+    - `wall_seconds`: the time since `train` was called.
+    - `compile_seconds`, `train_seconds`: the parts of it for compiling and for running blocks. All
+        three include the times of `before`, if given.
     - `measured`: the result of the `measure` of `train` after the last block, by name.
     - `stopped`: the reason for which `should_stop` or a hook ended the run early, or `None`.
     """
