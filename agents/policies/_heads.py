@@ -235,7 +235,7 @@ def check_mask(space: AbstractSpace, observation: PyTree) -> None:
         return
     if not isinstance(space, Discrete):
         raise ValueError(
-            f"An action mask needs Discrete actions, but those of the environment are of a "
+            f"A mask of actions needs Discrete actions, but those of the environment are of a "
             f"{type(space).__name__}: return the observation without Masked."
         )
     if action_mask.dtype != bool or action_mask.shape[-1:] != (space.n,):
