@@ -49,7 +49,7 @@ class Body(Experiment):
         return AppendTimeLeft(world, self.env.horizon) if self.time_left else world
 
     def train_env(self) -> AbstractVectorEnv:
-        world = self.observe(self.env.build(train=True))
+        world = self.partners.around(self.observe(self.env.build(train=True)))
         env = AutoReset(LogEpisodes(world), lazy=self.env.has_slow_resets)
         envs = Vectorize(env, self.num_envs)
         if self.env.normalize_observation:
@@ -60,16 +60,25 @@ class Body(Experiment):
         self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
     ) -> AbstractVectorEnv:
         envs = Vectorize(AutoReset(LogEpisodes(self.observe(world), totals)), num_envs)
+        # Evaluations are given the statistics of training, frozen.
         return NormalizeObservation(envs) if self.env.normalize_observation else envs
 
     def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
         network = functools.partial(MLP, width=self.width, precision=self.precision)
-        return actor_critic(env, key, network=network, view=LocalObservation())
+        return actor_critic(env, key, network=network, critic_input=LocalObservation())
+
+    def check(self) -> None:
+        if self.env.has_shaped_reward:
+            raise ValueError(f"--env.name {self.env.name} has a shaped reward: use ippo.py.")
+        if self.time_left and self.env.horizon is None:
+            raise ValueError("--time-left counts the steps of an episode: add --env.horizon.")
 
     def learner(self) -> PPO:
-        # The hyperparameters of PPO are flags; the advantage estimator is a function.
+        # The hyperparameters of PPO are flags. `gae` is the default: put another function here.
         return dataclasses.replace(self.ppo, advantage=gae)
 
 
 if __name__ == "__main__":
+    # Repeats `PPO.update` (agents/ppo/_ppo.py) in compiled blocks of --eval-every steps
+    # (agents/training/_train.py), and evaluates and saves after each (agents/runs/single/_hooks.py)
     run_experiment(Body)

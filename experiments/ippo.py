@@ -47,10 +47,12 @@ class IPPO(Experiment):
     """Trains agents with IPPO, and writes results, plots and checkpoints into a folder."""
 
     algorithm = "ippo"
-    in_one_program = ("shaping", "shaping_steps")
+    in_one_program = ("shaping", "shaping_steps")  # runs that differ in these compile once
 
     # Every field is a flag. The flags of the world (--env.layout), of PPO (--ppo.learning-rate), of
-    # partners and of the run (--total-steps, --num-envs, --seed) are inherited.
+    # partners and of the run (--total-steps, --num-envs, --seed) are inherited. `self.env` has the
+    # settings of the world and builds it. A world may change defaults of PPO and of the run: they
+    # are printed, and config.toml has all settings.
     network: Literal["mlp", "cnn", "gru", "cnn-gru"] = "mlp"
     """Network of actor and critic; those with a gru are recurrent."""
     width: Annotated[int, Meta(ge=1, le=2**16)] = 64
@@ -65,7 +67,7 @@ class IPPO(Experiment):
     """Append the remaining share of the episode to observations."""
     shaping: Annotated[float, Meta(ge=0)] = 1.0
     """Initial weight of the shaped reward."""
-    shaping_steps: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 2_000_000
+    shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 2_000_000
     """Environment steps over which that weight decreases to 0."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
@@ -77,7 +79,7 @@ class IPPO(Experiment):
         world = self.observe(self.env.build(train=True))
         world = self.partners.around(world)  # partners replace one agent in some episodes
         env = AutoReset(LogEpisodes(world), lazy=self.env.has_slow_resets)
-        if self.env.has_shaped_reward:
+        if self.env.has_shaped_reward:  # outside of LogEpisodes, so that returns are unshaped
             # Each of the `num_envs` environments counts only its own steps.
             steps = max(1, self.shaping_steps // self.num_envs)
             env = ShapedReward(env, LinearSchedule(self.shaping, 0.0, steps))
@@ -90,6 +92,7 @@ class IPPO(Experiment):
         self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
     ) -> AbstractVectorEnv:
         envs = Vectorize(AutoReset(LogEpisodes(self.observe(world), totals)), num_envs)
+        # Evaluations are given the statistics of training, frozen.
         return NormalizeObservation(envs) if self.env.normalize_observation else envs
 
     def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
@@ -98,10 +101,11 @@ class IPPO(Experiment):
         if "gru" in self.network:
             network = functools.partial(GRU, width=self.width, encoder=network)
         shared = self.parameters == "shared"
-        return actor_critic(env, key, network=network, view=LocalObservation(), shared=shared)
+        critic_input = LocalObservation()
+        return actor_critic(env, key, network=network, critic_input=critic_input, shared=shared)
 
     def learner(self) -> PPO:
-        # The hyperparameters of PPO are flags; the advantage estimator is a function.
+        # The hyperparameters of PPO are flags. `gae` is the default: put another function here.
         return dataclasses.replace(self.ppo, advantage=gae)
 
     def check(self) -> None:
@@ -125,4 +129,6 @@ class IPPO(Experiment):
 
 
 if __name__ == "__main__":
+    # Repeats `PPO.update` (agents/ppo/_ppo.py) in compiled blocks of --eval-every steps
+    # (agents/training/_train.py), and evaluates and saves after each (agents/runs/single/_hooks.py)
     run_experiment(IPPO)

@@ -47,7 +47,7 @@ class HeldOut:
     noise: Share = 0.0
     algorithm: Literal["ippo", "mappo"] = "ippo"
     seed: Seed = 0
-    steps: int = 0
+    steps: Annotated[int, Meta(ge=0, le=10**15)] = 0
 
     def folder(self, file: Path, layout: str) -> Path:
         """The folder of the policy: `FILE/LAYOUT/NAME`, where `FILE` is `file` without suffix."""

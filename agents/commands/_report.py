@@ -81,7 +81,7 @@ def copy_films(folder: Path, rows: Sequence[Row]) -> list[str]:
         films = [around / "episode.gif" for around in (row.folder, best.folder)]
         film = next((film for film in films if film.is_file()), None)
         if film is not None:
-            names.append("-".join(x for x in row.names.values() if x != "mlp") + ".gif")
+            names.append("-".join(x for x in row.names.values() if x not in ("", "mlp")) + ".gif")
             write_whole(folder / names[-1], read_regular_file(film))
     return names
 
@@ -89,7 +89,7 @@ def copy_films(folder: Path, rows: Sequence[Row]) -> list[str]:
 def _kind(row: Row) -> str:
     """The label of a row among those of one layout: the algorithm, and the network if no MLP."""
     algorithm, network = row.names["algorithm"], row.names["network"]
-    return algorithm if network == "mlp" else f"{algorithm} {network}"
+    return algorithm if network in ("", "mlp") else f"{algorithm} {network}"
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
@@ -100,7 +100,7 @@ def as_markdown(rows: Sequence[Row]) -> str:
     for row in rows:
         x = row.numbers()
         share = "" if not x["optimum"] else f"{x['mean'] / x['optimum']:.0%} of {x['optimum']:g}"
-        what = x["algorithm"].upper() + ("" if x["network"] == "mlp" else f", {x['network']}")
+        what = x["algorithm"].upper() + ("" if x["network"] in ("", "mlp") else f", {x['network']}")
         crossplay, held_out = (
             "" if x[name] is None else f"{x[name]:.1f}" for name in ("crossplay", "held_out")
         )

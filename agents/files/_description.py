@@ -82,7 +82,7 @@ def describe(policy: TrainedPolicy, parameters: str, moments: str) -> dict[str, 
         "action_space": _space_to_json(policy.action_space),
         "actor": _team_to_json(actor_critic.actor),
         "critic": _team_to_json(actor_critic.critic),
-        "view": type(actor_critic.view).__name__,
+        "view": type(actor_critic.critic_input).__name__,
         "parameters": parameters,
         "normalization": normalization
         and {
@@ -137,13 +137,13 @@ def build_like(
             f"its critic is shown {table.view!r:.60}, which eqgrid does not know: it has "
             f"{', '.join(_VIEWS)}"
         )
-    view = _VIEWS[table.view]()
-    local = eqx.filter_eval_shape(view.local, seen)
-    shown = eqx.filter_eval_shape(view, seen)
+    critic_input = _VIEWS[table.view]()
+    local = eqx.filter_eval_shape(critic_input.local, seen)
+    shown = eqx.filter_eval_shape(critic_input, seen)
     head = head_for(space)
     actor = _team_from_json(table.actor, networks, local, head.out_size(space))
     critic = _team_from_json(table.critic, networks, shown, 1)
-    return ActorCritic(actor, critic, view, head), space, observation, moments
+    return ActorCritic(actor, critic, critic_input, head), space, observation, moments
 
 
 def _check_head(head: AbstractActionHead, space: AbstractSpace) -> None:

@@ -29,7 +29,7 @@ class ActionDistribution(Protocol):
 
 @final
 class DiagonalNormal(eqx.Module):
-    """A normal distribution with diagonal covariance over the numbers of a choice.
+    """A normal distribution with diagonal covariance over the numbers of a raw action.
 
     It replaces `distrax.Independent`, which cannot pass through `eqx.filter_jit` because its leaves
     depend on their values.
@@ -54,8 +54,8 @@ class DiagonalNormal(eqx.Module):
 class AbstractActionHead(eqx.Module):
     """Policy head: turns an actor's outputs into a distribution, and samples of it into actions.
 
-    A *choice* is a raw sample of the distribution: it is stored in rollouts and used in the loss.
-    An *action* is the input of the environment that a choice is converted to. Both are equal for
+    A *raw action* is a sample of the distribution: it is stored in rollouts and used in the loss.
+    An *action* is the input of the environment that it is converted to. Both are equal for
     discrete actions. A head supports one kind of action space, and only distributions that it made.
     """
 
@@ -69,7 +69,7 @@ class AbstractActionHead(eqx.Module):
 
     @abc.abstractmethod
     def noise(self, key: PRNGKeyArray, space: Any, shape: tuple[int, ...]) -> Float[Array, "..."]:
-        """Samples the random numbers for `choose`.
+        """Samples the random numbers for `sample`.
 
         **Arguments:**
 
@@ -81,15 +81,15 @@ class AbstractActionHead(eqx.Module):
         """
 
     @abc.abstractmethod
-    def choose(self, distribution: Any, noise: Float[Array, "..."]) -> Shaped[Array, "..."]:
+    def sample(self, distribution: Any, noise: Float[Array, "..."]) -> Shaped[Array, "..."]:
         """Turns the random numbers of `noise` into samples of the distribution."""
 
     @abc.abstractmethod
     def most_probable(self, distribution: Any) -> Shaped[Array, "..."]:
-        """The most probable choice, which a greedy agent takes."""
+        """The most probable raw action, which a greedy agent takes."""
 
     @abc.abstractmethod
-    def action(self, choice: Shaped[Array, "..."], space: Any) -> Shaped[Array, "..."]:
+    def action(self, raw_action: Shaped[Array, "..."], space: Any) -> Shaped[Array, "..."]:
         """Converts choices into actions of the action space."""
 
     @abc.abstractmethod
@@ -112,7 +112,7 @@ class CategoricalHead(AbstractActionHead):
     ) -> Float[Array, "..."]:
         return jax.random.uniform(key, shape)
 
-    def choose(
+    def sample(
         self, distribution: distrax.Categorical, noise: Float[Array, "*batch"]
     ) -> Int[Array, "*batch"]:
         return sample_action(distribution, noise)
@@ -120,8 +120,8 @@ class CategoricalHead(AbstractActionHead):
     def most_probable(self, distribution: distrax.Categorical) -> Int[Array, "*batch"]:
         return jnp.asarray(distribution.mode())
 
-    def action(self, choice: Int[Array, "*batch"], space: Discrete) -> Int[Array, "*batch"]:
-        return choice
+    def action(self, raw_action: Int[Array, "*batch"], space: Discrete) -> Int[Array, "*batch"]:
+        return raw_action
 
     def entropy(self, distribution: distrax.Categorical) -> Float[Array, "*batch"]:
         return entropy(distribution)
@@ -132,7 +132,7 @@ class ClippedNormalHead(AbstractActionHead):
     """A normal distribution for each number of an action in a `Box`, clipped to the bounds.
 
     The actor outputs the means, then the logarithms of the standard deviations plus 0.5, in units
-    in which the box spans -1 to 1; a new actor has deviations near 0.6. A choice is the sample
+    in which the box spans -1 to 1; a new actor has deviations near 0.6. A raw action is the sample
     before clipping, so its log-density is exact everywhere, and the same in a rollout and in its
     replay: the loss treats clipping as a part of the environment.
     """
@@ -148,7 +148,7 @@ class ClippedNormalHead(AbstractActionHead):
     def noise(self, key: PRNGKeyArray, space: Box, shape: tuple[int, ...]) -> Float[Array, "..."]:
         return jax.random.normal(key, (*shape, math.prod(space.shape)))
 
-    def choose(
+    def sample(
         self, distribution: DiagonalNormal, noise: Float[Array, "*batch numbers"]
     ) -> Float[Array, "*batch numbers"]:
         return distribution.mean + distribution.std * noise
@@ -156,15 +156,15 @@ class ClippedNormalHead(AbstractActionHead):
     def most_probable(self, distribution: DiagonalNormal) -> Float[Array, "*batch numbers"]:
         return distribution.mean
 
-    def action(self, choice: Float[Array, "*batch numbers"], space: Box) -> Float[Array, "..."]:
-        units = choice.reshape(-1, *space.shape).astype(space.low.dtype)
+    def action(self, raw_action: Float[Array, "*batch numbers"], space: Box) -> Float[Array, "..."]:
+        units = raw_action.reshape(-1, *space.shape).astype(space.low.dtype)
         share = (1 + jnp.clip(units, -1.0, 1.0)) / 2
         low, high = (
             jnp.broadcast_to(bound[None], share.shape) for bound in (space.low, space.high)
         )
         # A weighted sum of the bounds, since `high - low` may overflow.
         action = jnp.clip((1 - share) * low + share * high, low, high)
-        return action.reshape(*choice.shape[:-1], *space.shape)
+        return action.reshape(*raw_action.shape[:-1], *space.shape)
 
     def entropy(self, distribution: DiagonalNormal) -> Float[Array, "*batch"]:
         """The entropy of the choices (before clipping), in nats, in closed form."""

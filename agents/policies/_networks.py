@@ -101,11 +101,11 @@ def reset_carry(initial_carry: Arrays, carry: Arrays, start: Bool[Array, "*batch
     **Returns:** the carry, reset where `start` is true.
     """
 
-    def choose(initial: Shaped[Array, "..."], now: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+    def select(initial: Shaped[Array, "..."], now: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
         mask = start.reshape(start.shape + (1,) * (now.ndim - start.ndim))
         return jnp.where(mask, jnp.broadcast_to(initial, now.shape), now)
 
-    return jax.tree.map(choose, initial_carry, carry)
+    return jax.tree.map(select, initial_carry, carry)
 
 
 @final

@@ -36,13 +36,13 @@ class ActorCritic(eqx.Module):
 
     - `actor`: the network whose outputs `head` turns into a distribution, for every agent.
     - `critic`: the network that predicts one value for every agent.
-    - `view`: selects the inputs of the critic and of the actor from the observations.
+    - `critic_input`: selects the inputs of the critic and of the actor from the observations.
     - `head`: turns the actor's outputs into actions; a `CategoricalHead` unless given.
     """
 
     actor: AbstractMultiAgentNetwork
     critic: AbstractMultiAgentNetwork
-    view: AbstractCriticInput
+    critic_input: AbstractCriticInput
     head: AbstractActionHead = CategoricalHead()
 
     def initial_carry(self) -> AgentArrays:
@@ -74,8 +74,8 @@ class ActorCritic(eqx.Module):
         """
         actor_carry, critic_carry = _split_carry(carry)
         seen, action_mask = split_mask(observation)
-        output, actor_carry = self.actor(self.view.local(seen), actor_carry)
-        value, critic_carry = self.critic(self.view(seen), critic_carry)
+        output, actor_carry = self.actor(self.critic_input.local(seen), actor_carry)
+        value, critic_carry = self.critic(self.critic_input(seen), critic_carry)
         output = mask_logits(output, action_mask)
         return self.head.distribution(output), value[:, 0], _join_carry(actor_carry, critic_carry)
 
@@ -94,8 +94,8 @@ class ActorCritic(eqx.Module):
         """
         actor_carry, critic_carry = _split_carry(carry)
         seen, action_mask = split_mask(observation)
-        output = self.actor.unroll(jax.vmap(self.view.local)(seen), actor_carry, start)
-        value = self.critic.unroll(jax.vmap(self.view)(seen), critic_carry, start)
+        output = self.actor.unroll(jax.vmap(self.critic_input.local)(seen), actor_carry, start)
+        value = self.critic.unroll(jax.vmap(self.critic_input)(seen), critic_carry, start)
         output = jax.vmap(mask_logits)(output, action_mask)
         return jax.vmap(self.head.distribution)(output), value[..., 0]
 
@@ -106,7 +106,7 @@ class ActorCritic(eqx.Module):
         standardised units.
         """
         seen, _ = split_mask(observation)
-        value, _ = self.critic(self.view(seen), _split_carry(carry)[1])
+        value, _ = self.critic(self.critic_input(seen), _split_carry(carry)[1])
         return value[:, 0]
 
 
@@ -115,7 +115,7 @@ def actor_critic(
     key: PRNGKeyArray,
     *,
     network: Callable[..., AbstractNetwork] = MLP,
-    view: AbstractCriticInput | None = None,
+    critic_input: AbstractCriticInput | None = None,
     shared: bool = True,
 ) -> ActorCritic:
     """Builds an actor and a critic with random parameters for an environment.
@@ -129,7 +129,7 @@ def actor_critic(
         `functools.partial(MLP, width=128)`; called as
         `network(in_shape, out_size, final_scale=..., key=...)` for the actor and for the critic.
         `in_shape` is the shape of one agent's input, or a PyTree of shapes if the input is one.
-    - `view`: selects the critic's input; `LocalObservation()` unless given.
+    - `critic_input`: selects the critic's input; `LocalObservation()` unless given.
     - `shared`: whether all agents use the same parameters.
 
     **Returns:** the policy of the agents of one environment.
@@ -138,19 +138,19 @@ def actor_critic(
     an action mask does not fit it.
     """
     head = head_for(env.action_space)
-    view = LocalObservation() if view is None else view
+    critic_input = LocalObservation() if critic_input is None else critic_input
     batch, _ = eqx.filter_eval_shape(env.reset, key)
     check_mask(env.action_space, batch)
     seen, _ = split_mask(batch)
     observation = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), seen)
-    critic_observation = eqx.filter_eval_shape(view, observation)
-    observation = eqx.filter_eval_shape(view.local, observation)
+    critic_observation = eqx.filter_eval_shape(critic_input, observation)
+    observation = eqx.filter_eval_shape(critic_input.local, observation)
     actor_key, critic_key = jax.random.split(key)
     num_agents = env.num_agents
     out_size = head.out_size(env.action_space)
     actor = _team(network, observation, out_size, _ACTOR_SCALE, shared, num_agents, actor_key)
     critic = _team(network, critic_observation, 1, _CRITIC_SCALE, shared, num_agents, critic_key)
-    return ActorCritic(actor, critic, view, head)
+    return ActorCritic(actor, critic, critic_input, head)
 
 
 def _team(

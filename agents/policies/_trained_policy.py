@@ -234,7 +234,7 @@ class TrainedPolicy(eqx.Module):
 
     def _shown_to_actors(self) -> tuple[Shapes, bool]:
         """The shapes of the actors' observations, and whether they leave out the global state."""
-        if isinstance(self.actor_critic.view, GlobalState):
+        if isinstance(self.actor_critic.critic_input, GlobalState):
             return _local(self.observation), True
         return self.observation, False
 
@@ -325,7 +325,7 @@ def choose_actions(
     if greedy or key is None:
         return head.action(head.most_probable(distribution), space)
     noise = head.noise(key, space, (policy.num_agents,))
-    return head.action(head.choose(distribution, noise), space)
+    return head.action(head.sample(distribution, noise), space)
 
 
 def _observation_of(env: AbstractEnv | AbstractVectorEnv) -> Shapes:

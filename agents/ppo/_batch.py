@@ -31,7 +31,7 @@ class Batch(eqx.Module):
     carry: PyTree[Shaped[Array, "sequences agents ..."]]
     start: Bool[Array, "first second"]
     active: Bool[Array, "first second agents"]
-    choice: Shaped[Array, "first second agents ..."]
+    raw_action: Shaped[Array, "first second agents ..."]
     log_prob: Float[Array, "first second agents"]
     value: Float[Array, "first second agents"]
     advantage: Float[Array, "first second agents"]
@@ -60,7 +60,7 @@ def cut_rollout(
         carry=jax.tree.map(lambda x: x[::chunk].reshape(-1, *x.shape[2:]), rollout.carry),
         start=cut(rollout.start),
         active=cut(rollout.active),
-        choice=cut(rollout.choice),
+        raw_action=cut(rollout.raw_action),
         log_prob=cut(rollout.log_prob),
         value=cut(rollout.value),
         advantage=cut(advantage),

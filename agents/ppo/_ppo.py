@@ -441,7 +441,7 @@ def ppo_loss(
     **Returns:** the loss, and further metrics by the names of their fields in `Metrics`.
     """
     distribution, value = replay(policy, batch)
-    log_ratio = distribution.log_prob(batch.choice) - batch.log_prob
+    log_ratio = distribution.log_prob(batch.raw_action) - batch.log_prob
     ratio = jnp.exp(log_ratio)
     advantage, mean = batch.advantage, functools.partial(_mean, active=batch.active)
     if ppo.normalize_advantages:
@@ -451,8 +451,8 @@ def ppo_loss(
     clipped_ratio = jnp.clip(ratio, 1 - ppo.clip_epsilon, 1 + ppo.clip_epsilon)
     policy_loss = -mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
     error = jnp.abs(value - batch.target)
-    near = batch.value + jnp.clip(value - batch.value, -ppo.value_clip, ppo.value_clip)
-    larger_error = jnp.maximum(error, jnp.abs(near - batch.target))
+    clipped_value = batch.value + jnp.clip(value - batch.value, -ppo.value_clip, ppo.value_clip)
+    larger_error = jnp.maximum(error, jnp.abs(clipped_value - batch.target))
     error = jnp.where(ppo.value_clip > 0, larger_error, error)
     huber = optax.huber_loss(error, delta=ppo.huber_delta)
     value_loss = mean(jnp.where(ppo.huber_delta > 0, huber, 0.5 * jnp.square(error)))
@@ -482,7 +482,7 @@ def _gradient_step(
     the moments of the optimiser change; its counts do, so that the learning-rate schedule
     continues.
     """
-    parameters, opt_state, far = state
+    parameters, opt_state, past_target_kl = state
     gradient, parts = eqx.filter_grad(ppo_loss, has_aux=True)(
         eqx.combine(parameters, rest), minibatch(batch, rows), ppo, entropy_coefficient
     )
@@ -490,16 +490,16 @@ def _gradient_step(
     # Optax raises a Python float to an int32 power, which strict dtype promotion rejects.
     with jax.numpy_dtype_promotion("standard"):
         change, next_opt_state = optimiser.update(gradient, opt_state, parameters)
-    far |= (ppo.target_kl > 0) & (parts["approx_kl"] > ppo.target_kl)
+    past_target_kl |= (ppo.target_kl > 0) & (parts["approx_kl"] > ppo.target_kl)
     bad_leaf = jax.lax.cond(jnp.isfinite(grad_norm), _no_leaf, _first_bad_leaf, gradient)
     parts |= {"grad_norm": grad_norm, "bad_leaf": bad_leaf}
     moved = (optax.apply_updates(parameters, ppo.with_critic_rate(change)), next_opt_state)
     kept = jax.tree.map(
-        lambda new, old: jnp.where(far & eqx.is_inexact_array(new), old, new),
+        lambda new, old: jnp.where(past_target_kl & eqx.is_inexact_array(new), old, new),
         moved,
         (parameters, opt_state),
     )
-    return (*kept, far), parts
+    return (*kept, past_target_kl), parts
 
 
 def _no_leaf(_: PyTree) -> Int[Array, ""]:

@@ -27,7 +27,7 @@ class Rollout(eqx.Module):
     - `start`: whether the observation was the first one of an episode.
     - `active`: whether the step is used for learning: the agent's task was not over before it, and
         `WithPartner` did not replace its action.
-    - `choice`, `log_prob`, `value`: the choices, which are raw actions (`AbstractActionHead`),
+    - `raw_action`, `log_prob`, `value`: the sampled raw actions (`AbstractActionHead`),
         their log-probabilities, and the critic's values of the observations.
     - `next_value`: the critic's values after the step. Where the episode ended, it is the value of
         the final observation, before the reset; it has no meaning where the agent's task was over.
@@ -40,7 +40,7 @@ class Rollout(eqx.Module):
     carry: PyTree[Shaped[Array, "time envs agents ..."]]
     start: Bool[Array, "time envs"]
     active: Bool[Array, "time envs agents"]
-    choice: Shaped[Array, "time envs agents ..."]
+    raw_action: Shaped[Array, "time envs agents ..."]
     log_prob: Float[Array, "time envs agents"]
     value: Float[Array, "time envs agents"]
     next_value: Float[Array, "time envs agents"]
@@ -121,7 +121,7 @@ def _interact(
         "carry": decision.carry,
         "start": runner.start,
         "active": _learned_from(runner, timestep),
-        "choice": decision.choice,
+        "raw_action": decision.raw_action,
         "log_prob": decision.log_prob,
         "value": decision.value,
         "final_value": final_value,

@@ -50,7 +50,7 @@ class Decision(eqx.Module):
 
     - `carry`: the carry before the step: the initial carry where an episode started.
     - `distribution`: the distribution of the choices.
-    - `choice`, `log_prob`: the choices, which are raw actions, and their log-probabilities.
+    - `raw_action`, `log_prob`: the sampled raw actions and their log-probabilities.
     - `action`: the choices, converted to actions of the environments.
     - `value`: the values of the observations.
     - `next_carry`: the carry after the step.
@@ -58,7 +58,7 @@ class Decision(eqx.Module):
 
     carry: EnvArrays
     distribution: ActionDistribution
-    choice: Shaped[Array, "envs agents ..."]
+    raw_action: Shaped[Array, "envs agents ..."]
     action: Shaped[Array, "envs agents ..."]
     log_prob: Float[Array, "envs agents"]
     value: Float[Array, "envs agents"]
@@ -103,7 +103,7 @@ def act(
     - `action_space`: the action space of one agent.
     - `runner`: the observations and the carry of the agents, which is reset where an episode
         starts.
-    - `noise`: the random numbers for sampling choices, from
+    - `noise`: the random numbers for sampling raw actions, from
         `policy.head.noise(key, action_space, (num_envs, num_agents))`.
     - `greedy`: take the most probable choices instead of sampling them.
 
@@ -112,13 +112,13 @@ def act(
     carry = reset_carry(policy.initial_carry(), runner.carry, runner.start)
     distribution, value, next_carry = jax.vmap(policy)(runner.observation, carry)
     head = policy.head
-    choice = head.most_probable(distribution) if greedy else head.choose(distribution, noise)
+    raw_action = head.most_probable(distribution) if greedy else head.sample(distribution, noise)
     return Decision(
         carry=carry,
         distribution=distribution,
-        choice=choice,
-        action=head.action(choice, action_space),
-        log_prob=jnp.asarray(distribution.log_prob(choice)),
+        raw_action=raw_action,
+        action=head.action(raw_action, action_space),
+        log_prob=jnp.asarray(distribution.log_prob(raw_action)),
         value=value,
         next_carry=next_carry,
     )

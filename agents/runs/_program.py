@@ -1,6 +1,7 @@
 """The program of every experiment: it reads settings, trains, and writes a folder of results."""
 
 import dataclasses
+import functools
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,7 +31,7 @@ from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._file import dump
 from agents.runs.single._build import shapes
 from agents.runs.single._conclusion import Conclusion, finish
-from agents.runs.single._curriculum import stages, with_curriculum
+from agents.runs.single._curriculum import Stage, stages, with_curriculum
 from agents.runs.single._display import open_console, print_preparations
 from agents.runs.single._hooks import profiled
 from agents.runs.single._identity import check_same_run, check_updates, digests
@@ -90,15 +91,18 @@ def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> 
     config = dataclasses.replace(config, partners=config.partners.found())
     if config.sweep is not None:
         return run_sweep(config, process)
+    run_stages = stages(config)
     files = digests(config)  # before anything is built from the files
     if not config.distributed:
-        return _run(config, files, process)
+        return _run(config, run_stages, files, process)
     settings = f"{dump(config)}\n{files}\nresume = {config.resume is not None}"
-    return together(process, settings, lambda: _run(config, files, process), _MEMORY_SETTINGS)
+    work = functools.partial(_run, config, run_stages, files, process)
+    return together(process, settings, work, _MEMORY_SETTINGS)
 
 
-def _run(config: Experiment, files: Mapping[str, str], process: Process) -> int:
-    run_stages = stages(config)
+def _run(
+    config: Experiment, run_stages: tuple[Stage, ...], files: Mapping[str, str], process: Process
+) -> int:
     run = Run(config, run_stages, plan_stages(run_stages), process, Path(), files)
     process.begin()
     process.check()

@@ -200,7 +200,7 @@ def init_train_state(
     key: PRNGKeyArray,
     *,
     network: Callable[..., AbstractNetwork] = MLP,
-    view: AbstractCriticInput | None = None,
+    critic_input: AbstractCriticInput | None = None,
     shared: bool = True,
 ) -> TrainState:
     """Initialises the policy and the environments of a run, in one compiled program. Other values
@@ -211,13 +211,13 @@ def init_train_state(
     - `ppo`: the algorithm.
     - `env`: the environments.
     - `key`: the source of all randomness of the run.
-    - `network`, `view`, `shared`: as in `actor_critic`.
+    - `network`, `critic_input`, `shared`: as in `actor_critic`.
 
     **Returns:** the state before the first update.
 
     **Raises:** `ValueError` when the environment or the settings do not fit.
     """
-    return _init_train_state(ppo.with_arrays(), env, key, network, view, shared)
+    return _init_train_state(ppo.with_arrays(), env, key, network, critic_input, shared)
 
 
 @eqx.filter_jit
@@ -226,11 +226,13 @@ def _init_train_state(
     env: AbstractVectorEnv,
     key: PRNGKeyArray,
     network: Callable[..., AbstractNetwork],
-    view: AbstractCriticInput | None,
+    critic_input: AbstractCriticInput | None,
     shared: bool,
 ) -> TrainState:
     policy_key, run_key = jax.random.split(key)
-    policy = actor_critic(env, policy_key, network=network, view=view, shared=shared)
+    policy = actor_critic(
+        env, policy_key, network=network, critic_input=critic_input, shared=shared
+    )
     return ppo.init(policy, env, run_key)
 
 
@@ -397,6 +399,8 @@ def _advance(
 
 def _spread(state: TrainState, num_envs: int, mesh: Mesh | None) -> TrainState:
     """Shards the environments of a run over the devices, and replicates everything else."""
+    if mesh is None:  # then there may be many runs, with one more axis
+        return state
     runner = spread(state.runner, num_envs, mesh)
     return dataclasses.replace(replicate(state, mesh), runner=runner)
 

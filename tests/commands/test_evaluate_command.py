@@ -41,6 +41,7 @@ from agents.commands import _evaluation, _hub
 from agents.commands._policies import judging_env, lineups
 from agents.commands._trajectories import check_file, write_episodes
 from agents.files import _checkpoint, _files
+from agents.runs._shipped import shipped
 from agents.runs.display._errors import RunError, UsageError
 from agents.runs.folders import _results
 from agents.runs.folders._handed_on import shown_path, without_folders
@@ -90,7 +91,7 @@ def write_policy(path, *flags, seed=0, algorithm="ippo", shared=True):
     key = jax.random.key(seed)
     view = LocalObservation() if algorithm == "ippo" else JointObservation()
     view = GlobalState() if getattr(config, "critic", None) == "state" else view
-    policy = eqx.filter_jit(actor_critic)(env, key, network=loud, view=view, shared=shared)
+    policy = eqx.filter_jit(actor_critic)(env, key, network=loud, critic_input=view, shared=shared)
     trained = trained_policy(policy, env, env.reset(key)[1])
     settings = tomllib.loads(dump(config))
     save_policy(path, trained, {"run": settings, "env_steps": 7 + seed})
@@ -521,6 +522,23 @@ def test_a_file_that_a_policy_names_is_not_opened(call, tmp_path, monkeypatch, w
         f"error: The policy 'a' was trained in the layout {path!r}, which is no known name, and a "
         "file that a policy names is not opened: choose a layout with --layout.\n"
     )
+
+
+@pytest.mark.robustness
+def test_a_file_that_the_policy_of_a_page_names_is_not_opened(call, tmp_path):
+    (tmp_path / "mine.py").write_text(f"{shipped('ippo.py').read_text(encoding='utf-8')}# ours\n")
+    write_policy(tmp_path / "a")
+    metadata = read_metadata(tmp_path / "a")
+    metadata["run"]["page"] = "mine.py"
+    metadata["run"]["env"]["layout"] = "secret.txt,cramped"
+    (tmp_path / "secret.txt").write_text("no layout")
+    save_policy(tmp_path / "a", load_policy(tmp_path / "a"), metadata)
+    code, said = call("a", "--page", "mine.py")
+    assert (code, said.count("\n")) == (1, 1)
+    assert "a file that a policy names is not opened" in said
+    code, said = call("a", "--page", "mine.py", "--layout", "nowhere")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "There is no layout" in said
 
 
 @pytest.mark.slow

@@ -104,11 +104,11 @@ POLICIES = {
     "independent cnn": lambda key: policy_of(
         foraging(observation="grid"), key, network=some_cnn, shared=False
     ),
-    "joint": lambda key: policy_of(foraging(), key, view=JointObservation()),
-    "state": lambda key: policy_of(foraging(state=True), key, view=GlobalState()),
+    "joint": lambda key: policy_of(foraging(), key, critic_input=JointObservation()),
+    "state": lambda key: policy_of(foraging(state=True), key, critic_input=GlobalState()),
     "normalised": lambda key: policy_of(NormalizeObservation(foraging()), key),
     "normalised state": lambda key: policy_of(
-        NormalizeObservation(foraging(state=True), clip=math.inf), key, view=GlobalState()
+        NormalizeObservation(foraging(state=True), clip=math.inf), key, critic_input=GlobalState()
     ),
     "normalised deep inside": lambda key: policy_of(
         NormalizeReward(NormalizeObservation(foraging())), key
@@ -253,7 +253,7 @@ def test_a_recurrent_policy_remembers(key, tmp_path):
 @pytest.mark.slow
 def test_the_state_of_the_world_is_not_needed_to_act(key):
     env = foraging(state=True)
-    policy = policy_of(NormalizeObservation(env), key, view=GlobalState())
+    policy = policy_of(NormalizeObservation(env), key, critic_input=GlobalState())
     shown, _ = env.env.reset(key)
     policy.check(env)
     policy.check(env.env)
@@ -356,7 +356,7 @@ def test_what_changes_observations_later_is_refused_by_name(key):
 
 def test_a_critic_input_of_ones_own_needs_the_program_that_built_it(key, tmp_path):
     policy = policy_of(clocks(1), key)
-    policy = eqx.tree_at(lambda p: p.actor_critic.view, policy, Reader(None))
+    policy = eqx.tree_at(lambda p: p.actor_critic.critic_input, policy, Reader(None))
     save_policy(tmp_path / "a", policy)
     with pytest.raises(CheckpointError, match="its critic is shown 'Reader', which eqgrid does"):
         load_policy(tmp_path / "a")
@@ -398,14 +398,14 @@ class Hot(AbstractActionHead):
     def noise(self, key, space, shape):
         return jax.random.uniform(key, shape)
 
-    def choose(self, distribution, noise):
+    def sample(self, distribution, noise):
         return agents.sample_action(distribution, noise)
 
     def most_probable(self, distribution):
         return distribution.mode()
 
-    def action(self, choice, space):
-        return choice
+    def action(self, raw_action, space):
+        return raw_action
 
     def entropy(self, distribution):
         return agents.entropy(distribution)
@@ -687,4 +687,4 @@ def test_a_team_that_cannot_be_is_refused(key):
 
 
 def test_local_observation_is_the_default_view(key):
-    assert isinstance(policy_of(clocks(1), key).actor_critic.view, LocalObservation)
+    assert isinstance(policy_of(clocks(1), key).actor_critic.critic_input, LocalObservation)

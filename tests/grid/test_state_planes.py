@@ -67,7 +67,7 @@ def build(seed: int = 0):
 @pytest.mark.slow
 def test_actors_see_no_state():
     env, key = build()
-    policy = actor_critic(env, key, network=MLP, view=GlobalState())
+    policy = actor_critic(env, key, network=MLP, critic_input=GlobalState())
     observation, _ = env.reset(key)
     one = jax.tree.map(lambda x: x[0], observation)
     assert isinstance(one, ObservationAndState)
@@ -84,7 +84,7 @@ def test_actors_see_no_state():
 def test_critics_learn_from_the_state():
     env, key = build()
     ppo = PPO(rollout_length=16)
-    state = init_train_state(ppo, env, key, network=MLP, view=GlobalState())
+    state = init_train_state(ppo, env, key, network=MLP, critic_input=GlobalState())
     progress = train(ppo, env, state, num_updates=4, updates_per_block=4)
     assert progress.metrics is not None
     assert np.isfinite(np.asarray(progress.metrics.value_loss)).all()

@@ -72,7 +72,7 @@ def masked_head(logits, mask, uniform):
     head = CategoricalHead()
     distribution = head.distribution(mask_logits(logits, mask)[None])
     log_prob = jnp.stack([distribution.log_prob(jnp.array([i])) for i in range(ACTIONS)])
-    choices = head.choose(distribution, uniform[None]), head.most_probable(distribution)
+    choices = head.sample(distribution, uniform[None]), head.most_probable(distribution)
     return distribution.probs[0], log_prob, head.entropy(distribution)[0], choices
 
 
@@ -120,7 +120,7 @@ def test_agents_never_do_what_is_forbidden(run, greedy, key):
 @eqx.filter_jit
 def replayed(policy, part):
     distribution, value = replay(policy, part)
-    return jnp.exp(distribution.log_prob(part.choice) - part.log_prob), value
+    return jnp.exp(distribution.log_prob(part.raw_action) - part.log_prob), value
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def replayed(policy, part):
 def test_the_first_ratio_is_one(network, shared, key):
     view = JointObservation() if shared else None
     env = many(num_envs=2)
-    policy = build(env, key, network=network, shared=shared, view=view)
+    policy = build(env, key, network=network, shared=shared, critic_input=view)
     rollout, _ = roll(policy, env, key, 8)
     assert (rollout.reward >= 0).all()
     assert not rollout.observation.action_mask.all()
@@ -143,7 +143,7 @@ def test_the_first_ratio_is_one(network, shared, key):
 
 
 def test_critics_of_all_observations_are_shown_no_masks(key):
-    policy = build(many(), key, view=JointObservation())
+    policy = build(many(), key, critic_input=JointObservation())
     assert policy.critic.network.layers[0].weight.shape[1] == 2 * 2
     assert policy.actor.network.layers[0].weight.shape[1] == 2
 

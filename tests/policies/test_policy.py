@@ -74,8 +74,8 @@ def test_the_joint_view_stacks_the_channels_of_images():
 @pytest.mark.slow
 def test_only_the_view_tells_mappo_from_ippo(key):
     env = clocks(1, num_agents=3)
-    own = build(env, key, network=loud_mlp, view=LocalObservation())
-    joint = build(env, key, network=loud_mlp, view=JointObservation())
+    own = build(env, key, network=loud_mlp, critic_input=LocalObservation())
+    joint = build(env, key, network=loud_mlp, critic_input=JointObservation())
     assert_close(own.actor, joint.actor)
     x = jax.random.normal(key, (3, 4))
     changed = x.at[2].add(1.0)

@@ -24,7 +24,7 @@ def experience(network=loud_mlp, view=None, shared=True, normalize=False):
     """A policy, and a rollout of it in which episodes end."""
     key = jax.random.key(0)
     env = clocks(NUM_ENVS, normalize=normalize)
-    policy = build(env, key, network=network, view=view, shared=shared)
+    policy = build(env, key, network=network, critic_input=view, shared=shared)
     rollout, _ = roll(policy, env, key, LENGTH)
     assert rollout.done[:-1].sum() > NUM_ENVS
     return policy, rollout
@@ -53,7 +53,7 @@ def some_minibatches(ppo, policy, rollout, key, count):
 def replayed(policy, batch):
     """The policy's logits and values, and the ratios to what the rollout says."""
     distribution, value = replay(policy, batch)
-    ratio = jnp.exp(distribution.log_prob(batch.choice) - batch.log_prob)
+    ratio = jnp.exp(distribution.log_prob(batch.raw_action) - batch.log_prob)
     return jax.nn.log_softmax(distribution.logits), value, ratio
 
 
@@ -119,7 +119,7 @@ def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages, huber_del
     active = np.asarray(batch.active).reshape(-1)
     assert 0 < active.sum() < len(active)
     log_probs = np.asarray(log_probs).reshape(-1, 3)[active]
-    action = np.asarray(batch.choice).reshape(-1)[active]
+    action = np.asarray(batch.raw_action).reshape(-1)[active]
     old, old_value, advantage, target, value = (
         np.asarray(x).reshape(-1)[active]
         for x in (batch.log_prob, batch.value, batch.advantage, batch.target, values)

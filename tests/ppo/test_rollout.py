@@ -62,7 +62,7 @@ def test_it_holds_what_the_environments_said(read):
     np.testing.assert_array_equal(rollout.start[1:], rollout.done[:-1])
     np.testing.assert_array_equal(scene.start, rollout.done[-1])
     number = np.arange(2)[None, None]
-    expected = 10 * (time + 1)[:, :, None] + number + rollout.choice
+    expected = 10 * (time + 1)[:, :, None] + number + rollout.raw_action
     np.testing.assert_array_equal(rollout.reward, expected)
     over = rollout.done & (limited == 0)
     np.testing.assert_array_equal(rollout.terminated[:, :, 1], over)
@@ -118,11 +118,11 @@ def test_actions_follow_the_distribution(key):
     rollout, _ = roll(policy, env, key, 1)
     distribution, _, _ = jax.vmap(policy)(rollout.observation[0], None)
     expected = np.asarray(distribution.probs).mean(axis=0)
-    found = np.stack([(np.asarray(rollout.choice[0]) == a).mean(axis=0) for a in range(3)], -1)
+    found = np.stack([(np.asarray(rollout.raw_action[0]) == a).mean(axis=0) for a in range(3)], -1)
     np.testing.assert_allclose(found, expected, atol=0.12)
     assert (np.abs(expected - 1 / 3) > 0.12).any(), "a uniform policy would pass as well"
     np.testing.assert_allclose(
-        rollout.log_prob[0], distribution.log_prob(rollout.choice[0]), rtol=1e-5
+        rollout.log_prob[0], distribution.log_prob(rollout.raw_action[0]), rtol=1e-5
     )
 
 
@@ -132,7 +132,7 @@ def test_equal_keys_give_equal_rollouts(key):
     policy = build(env, key, network=loud_mlp)
     first, again, other = (roll(policy, env, k, 9)[0] for k in (key, key, jax.random.key(1)))
     assert eqx.tree_equal(first, again)
-    assert not np.array_equal(first.choice, other.choice)
+    assert not np.array_equal(first.raw_action, other.raw_action)
 
 
 def test_environments_that_never_start_over_are_refused(key):

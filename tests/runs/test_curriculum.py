@@ -171,6 +171,10 @@ BAD = {
     "unknown setting": ("[[stage]]\nenv = {horizn = 3}", "'env.horizn'; did you mean"),
     "unknown part": ("[[stage]]\nreset = ['all']", "for 'reset', which must be"),
     "wrong type": ("[[stage]]\nsteps = 'a'", "for 'steps', which must be a whole number"),
+    "layout of a wrong type": (
+        "[[stage]]\nenv = {layout = 3}",
+        "Stage 1 of the curriculum: has 3 for 'env.layout', which must be a text",
+    ),
     "no end": ("[[stage]]\n[[stage]]", "Stage 1 of the curriculum: it has no end"),
     "no steps": ("[[stage]]\nsteps = 0", "steps must be at least 1"),
     "no bound": ("[[stage]]\ngate = {metric = 'eval_return_mean'}", "needs one bound"),

@@ -10,6 +10,7 @@ from agents.commands import _crossplay, _evaluation
 from agents.runs import _pages, _program
 from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
+from agents.runs.settings._config import parse
 from agents.runs.settings._page import SHIPPED, command_of, is_shipped, load_page, page
 
 TEXT = shipped("ippo.py").read_text(encoding="utf-8")
@@ -104,7 +105,7 @@ CHANGES = {
         "return Doubled(AppendAgentId(world))",
     ),
     "another network": (NETWORK, "network=network,", "network=Linear,"),
-    "another critic input": (CRITIC_INPUT, "view=LocalObservation()", "view=Others()"),
+    "another critic input": (CRITIC_INPUT, "= LocalObservation()", "= Others()"),
     "another advantage": (LEARNER, "advantage=gae", "advantage=monte_carlo"),
 }
 """What is defined in a copy, and a line of the page with what takes its place."""
@@ -164,6 +165,27 @@ def test_a_page_is_a_short_program(algorithm):
     text = shipped(f"{algorithm}.py").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 150
     assert command_of(page(algorithm)).endswith(f"experiments/{algorithm}.py")
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (
+            ["--partners.share", "0.5", "--partners.most-noise", "0.2"],
+            "needs a world with at least two agents",
+        ),
+        (["--env.name", "overcooked"], "has a shaped reward: use ippo.py"),
+        (["--env.name", "goals", "--partners.share", "0.5", "--partners.most-noise", "0.2"], None),
+    ],
+)
+def test_the_page_of_bodies_refuses_what_it_does_not_build(monkeypatch, args, says):
+    pytest.importorskip("mujoco.mjx")
+    monkeypatch.setattr("sys.argv", ["body.py", *args])
+    if says is None:
+        assert parse(page("body"), args).train_env().num_envs == page("body")().num_envs
+        return
+    with pytest.raises(UsageError, match=says):
+        parse(page("body"), args).train_env()
 
 
 def test_an_exact_copy_is_the_page_itself(tmp_path):

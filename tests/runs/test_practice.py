@@ -47,6 +47,8 @@ def test_images_keep_their_size(key):
     assert one.shape == other.shape
     with pytest.raises(UsageError, match="larger than those of --env"):
         parse(page("ippo"), ["--env.practice", "circuit", "--env.observation", "planes"])
+    with pytest.raises(UsageError, match="There is no layout"):
+        parse(page("ippo"), ["--env.practice", "nowhere", "--env.observation", "planes"])
     assert parse(page("ippo"), ["--env.practice", "circuit"]).env.practice == ("circuit",)
 
 

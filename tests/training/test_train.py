@@ -287,7 +287,7 @@ def test_no_key_is_used_twice_and_no_number_is_undefined(key, normalize):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("normalize", "choices"),
-    [(True, {"view": JointObservation()}), (False, {"network": GRU, "shared": False})],
+    [(True, {"critic_input": JointObservation()}), (False, {"network": GRU, "shared": False})],
 )
 def test_a_resumed_run_is_bitwise_the_same(key, tmp_path, normalize, choices):
     env, state = start(key, env=clocks(NUM_ENVS, normalize=normalize), **choices)

@@ -1,18 +1,18 @@
 """Folders of results, and the files in them."""
 
 import contextlib
-import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.console import Console
 
 from agents import write_whole
 from agents.runs.display._errors import UsageError
-from agents.runs.display._loggers import csv_text, finite
+from agents.runs.display._loggers import csv_text
 
 from ._folder import locked, made_folder, names_in
 
@@ -48,11 +48,11 @@ def open_results(name: str, out: Path | None) -> Iterator[tuple[Path, Console]]:
 
 
 def write_json(path: Path, result: dict[str, Any]) -> None:
-    """Writes a result as JSON; infinite numbers and NaN at its top level become `null`.
+    """Writes a result as JSON; infinite numbers and NaN become `null`.
 
     **Raises:** `OSError` when the file cannot be written.
     """
-    write_whole(path, (json.dumps(finite(result), indent=2) + "\n").encode())
+    write_whole(path, msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

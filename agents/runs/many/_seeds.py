@@ -4,7 +4,10 @@ The folder of such a run has a subfolder for each seed: `seed-3/` has the same f
 `--seed 3` alone, except for the film.
 """
 
+import csv
 import dataclasses
+import io
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +23,7 @@ from agents.runs.display._errors import Failures, RunError, UsageError
 from agents.runs.display._loggers import Csv
 from agents.runs.display._report import what_is_kept
 from agents.runs.folders._folder import short_name
-from agents.runs.folders._history import read_history
-from agents.runs.folders._results import write_json
+from agents.runs.folders._results import csv_bytes, write_json
 from agents.runs.settings._file import dump
 from agents.runs.single._conclusion import finish
 from agents.runs.single._curriculum import stages
@@ -74,7 +76,9 @@ def resume_seeds(whole: Run) -> int:
                 f"{updates * plan.steps_per_update:,} steps of each seed: add a larger "
                 "--total-steps to go on."
             )
-        history = read_history(whole.folder, position, whole.identity)
+        history = dataclasses.replace(
+            group.runs[0].history, rows=_rows_of_all(group.runs), json_rows=b"", abandoned=()
+        )
         group = dataclasses.replace(group, whole=dataclasses.replace(whole, history=history))
         history.write_into(whole.folder)
     write_whole(whole.folder / "config.toml", dump(whole.config).encode())
@@ -89,6 +93,17 @@ def _group(whole: Run) -> Group:
         folder = whole.folder / f"seed-{seed}"
         runs.append(dataclasses.replace(whole, settings=own, stages=stages(own), folder=folder))
     return Group(whole, tuple(runs), whole.folder / "checkpoints" / "seeds.safetensors")
+
+
+def _rows_of_all(runs: Sequence[Run]) -> bytes:
+    """The rows of `metrics.csv` of all seeds together, from the files of each seed."""
+    rows = [
+        {"seed": str(run.config.seed), **row}
+        for run in runs
+        for row in csv.DictReader(io.StringIO(run.history.rows.decode(), newline=""))
+    ]
+    rows.sort(key=lambda row: int(row["update"]))  # a stable sort keeps the order of the seeds
+    return csv_bytes(rows)
 
 
 def _is_complete(group: Group) -> bool:

@@ -1,5 +1,6 @@
 """Parsing the command line of a run, and checking its settings before anything is built."""
 
+import inspect
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -48,7 +49,7 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
     else:
         world = _world(experiment, value_after("--env.name", args))
         default = default_settings(experiment, world)
-    config = cli(default, args, command_of(experiment), experiment.__doc__ or "")
+    config = cli(default, args, command_of(experiment), inspect.cleandoc(experiment.__doc__ or ""))
     check(config)
     if run is not None:
         _check_resumed(default, config)
@@ -117,9 +118,9 @@ def check(config: Experiment) -> None:
     """
     check_limits(config)
     check_installed(config.log)
-    config.env.check()
     config.partners.check()
     with as_usage_error():
+        config.env.check()
         config.check()
     _check_counts(config)
     if config.candidates > 1 and config.resume is None:  # a resumed run may have other devices

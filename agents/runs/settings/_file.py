@@ -168,7 +168,8 @@ def fill(default: T, table: dict[str, Any], prefix: str) -> T:
     """
     config: Any = default
     hints = typing.get_type_hints(type(config))
-    names = [field.name for field in dataclasses.fields(config) if field.name not in _NOT_IN_FILE]
+    fields = [field.name for field in dataclasses.fields(config)]
+    names = [x for x in fields if x not in _NOT_IN_FILE and not callable(getattr(config, x))]
     changes: dict[str, Any] = {}
     for key, value in table.items():
         if key not in names:
@@ -180,7 +181,7 @@ def fill(default: T, table: dict[str, Any], prefix: str) -> T:
         hint = dict if nested else float if hints[key] == Hyperparameter else hints[key]
         try:
             changes[key] = msgspec.convert(value, hint)
-        except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        except (msgspec.ValidationError, TypeError, UnicodeEncodeError) as error:
             raise _wrong(prefix + key, value, _type_name(hint)) from error
         if nested:
             changes[key] = fill(old, changes[key], f"{prefix}{key}.")

@@ -1,6 +1,7 @@
 """Parsing flags with tyro into a dataclass, with errors of one sentence."""
 
 import contextlib
+import inspect
 import io
 import re
 import typing
@@ -143,6 +144,6 @@ def read_flags(default: T, args: Sequence[str], page: str) -> T:
 
     **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
     """
-    config = cli(default, args, f"python {page}", type(default).__doc__ or "")
+    config = cli(default, args, f"python {page}", inspect.cleandoc(type(default).__doc__ or ""))
     check_limits(config)
     return config

@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 import equinox as eqx
 import jax
 
-from agents import CheckpointError, TrainedPolicy, find_policy, load_policy
+from agents import ActorCritic, CheckpointError, TrainedPolicy, find_policy, load_policy
 from agents.runs._metadata import read_metadata
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.settings._experiment import Experiment
@@ -80,20 +80,32 @@ def read_policy(
         config = config_from(settings, experiment)
         with as_usage_error("cannot be used: ", UsageError):
             check_limits(config)
-    like = None
-    if page_of(settings) is not None:  # its file does not describe the networks
-        env = config.eval_env(config.env.build(train=False), 1)
-        like = eqx.filter_eval_shape(config.policy, env, jax.random.key(0))
-    policy = load_policy(path, like=like)
-    if layout is not None:
-        config = config_from(_in_layout(settings, layout), experiment)
-    elif files := config.env.layout_files:
+    own, files = page_of(settings) is not None, config.env.layout_files
+    policy = None if own else load_policy(path)
+    if layout is None and files:
         raise CheckpointError(
             f"The policy {str(path)!r} was trained in the layout {files[0]!r:.200}, which is no "
             "known name, and a file that a policy names is not opened: choose a layout with "
             "--layout."
         )
-    return SavedPolicy(str(name), path, policy, metadata, config)
+    judged = config
+    if layout is not None:
+        settings = _in_layout(settings, layout)
+        with as_usage_error("--layout cannot be used: the world ", UsageError):
+            judged = config_from(settings, experiment)
+    if policy is None:  # its file does not describe the networks
+        policy = load_policy(path, like=_untrained(judged if files else config))
+    return SavedPolicy(str(name), path, policy, metadata, judged)
+
+
+def _untrained(config: Experiment) -> ActorCritic:
+    """The shapes of the policy that a custom page builds.
+
+    **Raises:** `UsageError` when its world cannot be built.
+    """
+    with as_usage_error():
+        env = config.eval_env(config.env.build(train=False), 1)
+    return eqx.filter_eval_shape(config.policy, env, jax.random.key(0))
 
 
 def _experiment_of(

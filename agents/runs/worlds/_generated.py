@@ -30,7 +30,8 @@ HELD_OUT = 256
 
 _Pool: TypeAlias = Annotated[int, Meta(ge=0, le=2**20)]
 _Side: TypeAlias = Annotated[int, Meta(ge=3, le=127)]
-_Number: TypeAlias = Annotated[int, Meta(ge=0, le=1000)]
+_Rubble: TypeAlias = Annotated[int, Meta(ge=0, le=1000)]
+_AtMost100: TypeAlias = Annotated[int, Meta(ge=0, le=100)]
 _AtLeastOne: TypeAlias = Annotated[int, Meta(ge=1, le=100)]
 
 Generator: TypeAlias = GeneratedKitchens | GeneratedMazes | GeneratedSites
@@ -66,7 +67,7 @@ class KitchenSettings(GridSettings):
     """Probability that an inner cell is a counter."""
     onions: _AtLeastOne = 2
     """Maximum number of onion dispensers; the minimum is 1."""
-    tomatoes: _Number = 0
+    tomatoes: _AtMost100 = 0
     """Maximum number of tomato dispensers; the minimum is 0."""
     dishes: _AtLeastOne = 2
     """Maximum number of dish dispensers; the minimum is 1."""
@@ -114,13 +115,13 @@ class SiteSettings(GridSettings):
     """Probability of each additional opening; 0 gives a maze without loops."""
     green: _AtLeastOne = 2
     """Maximum number of green victims; the minimum is 1."""
-    yellow: _Number = 1
+    yellow: _AtMost100 = 1
     """Maximum number of yellow victims; the minimum is 0."""
-    red: _Number = 1
+    red: _AtMost100 = 1
     """Maximum number of red victims; the minimum is 0."""
-    rubble: _Number = 2
+    rubble: _Rubble = 2
     """Maximum amount of rubble; the minimum is 0."""
-    high_rubble: _Number = 1
+    high_rubble: _Rubble = 1
     """Maximum amount of high rubble; the minimum is 0."""
     doors: Annotated[int, Meta(ge=0, le=3)] = 1
     """Maximum number of doors, each with a key; the minimum is 0."""
