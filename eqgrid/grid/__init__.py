@@ -32,7 +32,6 @@ from ._features import (
     one_hot as one_hot,
     prefixed as prefixed,
 )
-from ._film import Film as Film
 from ._grid_world import GridWorld as GridWorld
 from ._interact import (
     AbstractInteraction as AbstractInteraction,
@@ -47,21 +46,6 @@ from ._kinds import (
     KindError as KindError,
     Kinds as Kinds,
 )
-from ._layout import (
-    Layout as Layout,
-    LayoutError as LayoutError,
-    check_named as check_named,
-    choose_text as choose_text,
-    did_you_mean as did_you_mean,
-    empty_world as empty_world,
-)
-from ._looks import (
-    AgentLook as AgentLook,
-    Look as Look,
-    agent_colours as agent_colours,
-    top_of as top_of,
-)
-from ._mazes import draw_maze as draw_maze
 from ._motion import (
     AbstractCollision as AbstractCollision,
     Go as Go,
@@ -75,20 +59,6 @@ from ._observation import (
     Views as Views,
     plane_names as plane_names,
 )
-from ._pen import Colour as Colour, Number as Number, Pen as Pen, Point as Point
-from ._random_layouts import (
-    AbstractGenerator as AbstractGenerator,
-    AbstractLayouts as AbstractLayouts,
-    LayoutPool as LayoutPool,
-    PlacedWorld as PlacedWorld,
-    RandomLayouts as RandomLayouts,
-    SplitLayouts as SplitLayouts,
-    check_generator as check_generator,
-    check_ranges as check_ranges,
-    draw_layouts as draw_layouts,
-    stack_layouts as stack_layouts,
-)
-from ._render import film as film, render as render, render_episode as render_episode
 from ._rewards import (
     AbstractEnding as AbstractEnding,
     AbstractEvents as AbstractEvents,
@@ -96,7 +66,6 @@ from ._rewards import (
     RuleEvents as RuleEvents,
     WeightedEventReward as WeightedEventReward,
 )
-from ._search import count_next_to as count_next_to, next_to as next_to, reach as reach
 from ._starts import (
     AbstractStart as AbstractStart,
     RandomDirections as RandomDirections,
@@ -121,3 +90,34 @@ from ._world import (
     get_cell as get_cell,
     set_cell as set_cell,
 )
+from .drawing._film import Film as Film
+from .drawing._looks import (
+    AgentLook as AgentLook,
+    Look as Look,
+    agent_colours as agent_colours,
+    top_of as top_of,
+)
+from .drawing._pen import Colour as Colour, Number as Number, Pen as Pen, Point as Point
+from .drawing._render import film as film, render as render, render_episode as render_episode
+from .layouts._layout import (
+    Layout as Layout,
+    LayoutError as LayoutError,
+    check_named as check_named,
+    choose_text as choose_text,
+    did_you_mean as did_you_mean,
+    empty_world as empty_world,
+)
+from .layouts._mazes import draw_maze as draw_maze
+from .layouts._random_layouts import (
+    AbstractGenerator as AbstractGenerator,
+    AbstractLayouts as AbstractLayouts,
+    LayoutPool as LayoutPool,
+    PlacedWorld as PlacedWorld,
+    RandomLayouts as RandomLayouts,
+    SplitLayouts as SplitLayouts,
+    check_generator as check_generator,
+    check_ranges as check_ranges,
+    draw_layouts as draw_layouts,
+    stack_layouts as stack_layouts,
+)
+from .layouts._search import count_next_to as count_next_to, next_to as next_to, reach as reach

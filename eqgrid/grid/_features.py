@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Integer, Shaped
 
 from ._kinds import NOTHING, Kinds
-from ._layout import Layout, is_free
 from ._observation import AbstractObservation
 from ._world import Bodies, Cell, Direction, World, direction_delta
+from .layouts._layout import Layout, is_free
 
 DISTANCE_UNIT = 5
 """Cells per unit of distance or position. It is the same in every layout, so that features keep

@@ -14,14 +14,14 @@ from .._checks import MAX_STEPS, as_number, check_action_shape
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Discrete
 from ._actions import Action
-from ._film import Film
-from ._layout import Layout, LayoutError, check_layout
 from ._observation import AbstractObservation, Planes
-from ._render import film, render, render_episode
 from ._rewards import AbstractEnding, AbstractEvents, AbstractReward, RuleEvents
 from ._starts import AbstractStart, apply_starts
 from ._step import AbstractPhase, Step, run_phases
 from ._world import World
+from .drawing._film import Film
+from .drawing._render import film, render, render_episode
+from .layouts._layout import Layout, LayoutError, check_layout
 
 
 @final

@@ -13,8 +13,8 @@ from jaxtyping import Array, Int32, Integer, PyTree, Shaped, UInt8
 
 from .._checks import check_whole
 from ._kinds import NOTHING, Kinds
-from ._layout import Layout
 from ._world import IDLE, Bodies, Cell, Direction, World, get_cell
+from .layouts._layout import Layout
 
 _TIMES = 256
 _BODIES = 2 * len(Direction)  # the agent itself or another one, in each direction

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Array, Float32, Int32, PyTree, Shaped
 
 from .._observed import ObservationAndState
-from ._layout import Layout
 from ._observation import AbstractObservation, Planes
 from ._world import World
+from .layouts._layout import Layout
 
 STEPS_UNIT = 100
 """Steps per unit in the plane of the remaining steps."""

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from ._actions import Action, Use, chosen
-from ._layout import Layout
 from ._world import World
+from .layouts._layout import Layout
 
 
 @final

@@ -51,14 +51,9 @@ from agents.runs.settings._page import page
 from agents.runs.single import _policies
 from agents.runs.single._policies import portable, read_policy
 from eqgrid import Trajectories, make
-from eqgrid.envs.overcooked import (
-    KITCHENS,
-    _layouts,
-    replay,
-    stored_plans,
-    trajectories_from_reference,
-)
-from eqgrid.grid import _layout
+from eqgrid.envs.overcooked import KITCHENS, replay, stored_plans, trajectories_from_reference
+from eqgrid.envs.overcooked.layouts import _layouts
+from eqgrid.grid.layouts import _layout
 
 ROOT = Path(__file__).parents[2]
 GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")

@@ -1,9 +1,3 @@
-from ._best_plan import (
-    Layers as Layers,
-    choose_spacing as choose_spacing,
-    solve as solve,
-    trace as trace,
-)
 from ._contents import (
     MAX_INGREDIENTS as MAX_INGREDIENTS,
     Ingredient as Ingredient,
@@ -19,14 +13,12 @@ from ._cooks import (
     CookRole as CookRole,
     ScriptedCook as ScriptedCook,
 )
-from ._deliverable import can_deliver as can_deliver, can_deliver_alone as can_deliver_alone
 from ._events import (
     EVENT_NAMES as EVENT_NAMES,
     KitchenEvents as KitchenEvents,
     SharedDeliveryReward as SharedDeliveryReward,
 )
 from ._features import kitchen_features as kitchen_features
-from ._generated import GeneratedKitchens as GeneratedKitchens
 from ._interactions import (
     AddIngredient as AddIngredient,
     Deliver as Deliver,
@@ -36,16 +28,7 @@ from ._interactions import (
     StartCooking as StartCooking,
     Take as Take,
 )
-from ._joint_model import JointModel as JointModel, reachable_counters as reachable_counters
 from ._kinds import KINDS as KINDS
-from ._layouts import (
-    KITCHENS as KITCHENS,
-    REFERENCE_NAMES as REFERENCE_NAMES,
-    load_layout as load_layout,
-    parse_kitchen as parse_kitchen,
-    parse_reference as parse_reference,
-    reference_layouts as reference_layouts,
-)
 from ._overcooked import (
     ACTIONS as ACTIONS,
     DYNAMICS as DYNAMICS,
@@ -61,26 +44,7 @@ from ._planes import (
     LOSSLESS_COLUMNS as LOSSLESS_COLUMNS,
     lossless_planes as lossless_planes,
 )
-from ._plans import (
-    PLANS_FILE as PLANS_FILE,
-    Plan as Plan,
-    best_known_return as best_known_return,
-    replay as replay,
-    stored_plans as stored_plans,
-)
 from ._recipes import ALL_RECIPES as ALL_RECIPES, Recipe as Recipe, Recipes as Recipes
-from ._reference_features import ReferenceFeatures as ReferenceFeatures
-from ._reference_state import (
-    world_from_reference as world_from_reference,
-    world_to_reference as world_to_reference,
-    worlds_from_reference as worlds_from_reference,
-    worlds_to_reference as worlds_to_reference,
-)
-from ._reference_table import (
-    trajectories_from_reference as trajectories_from_reference,
-    trajectories_to_reference as trajectories_to_reference,
-)
-from ._solvable import find_obstacle as find_obstacle
 from ._starts import (
     RandomCounters as RandomCounters,
     RandomHeld as RandomHeld,
@@ -88,3 +52,39 @@ from ._starts import (
     random_starts as random_starts,
 )
 from ._ticks import Cook as Cook, StartWhenFull as StartWhenFull
+from .layouts._deliverable import can_deliver as can_deliver, can_deliver_alone as can_deliver_alone
+from .layouts._generated import GeneratedKitchens as GeneratedKitchens
+from .layouts._layouts import (
+    KITCHENS as KITCHENS,
+    REFERENCE_NAMES as REFERENCE_NAMES,
+    load_layout as load_layout,
+    parse_kitchen as parse_kitchen,
+    parse_reference as parse_reference,
+    reference_layouts as reference_layouts,
+)
+from .layouts._solvable import find_obstacle as find_obstacle
+from .plans._best_plan import (
+    Layers as Layers,
+    choose_spacing as choose_spacing,
+    solve as solve,
+    trace as trace,
+)
+from .plans._joint_model import JointModel as JointModel, reachable_counters as reachable_counters
+from .plans._plans import (
+    PLANS_FILE as PLANS_FILE,
+    Plan as Plan,
+    best_known_return as best_known_return,
+    replay as replay,
+    stored_plans as stored_plans,
+)
+from .reference._features import ReferenceFeatures as ReferenceFeatures
+from .reference._state import (
+    world_from_reference as world_from_reference,
+    world_to_reference as world_to_reference,
+    worlds_from_reference as worlds_from_reference,
+    worlds_to_reference as worlds_to_reference,
+)
+from .reference._table import (
+    trajectories_from_reference as trajectories_from_reference,
+    trajectories_to_reference as trajectories_to_reference,
+)

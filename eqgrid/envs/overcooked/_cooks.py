@@ -12,9 +12,9 @@ from jaxtyping import Array, Bool, Int, Int32, PRNGKeyArray, UInt8
 from ... import AbstractPartner, Seen
 from ...grid import IDLE, Bodies, Layout, World, next_to
 from ._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_size
-from ._layouts import load_layout
 from ._overcooked import INTERACT, STAY
 from ._ways import FAR, around, count_steps, label_regions
+from .layouts._layouts import load_layout
 
 CookRole: TypeAlias = Literal["greedy", "onion", "dish"]
 

@@ -27,10 +27,10 @@ from ._contents import Ingredient, Item, Tile
 from ._events import EVENT_NAMES, KitchenEvents, SharedDeliveryReward
 from ._features import kitchen_features
 from ._interactions import AddIngredient, Deliver, PickUp, Plate, PutDown, StartCooking, Take
-from ._layouts import load_layout
 from ._planes import lossless_planes
-from ._reference_features import ReferenceFeatures
 from ._ticks import Cook, StartWhenFull
+from .layouts._layouts import load_layout
+from .reference._features import ReferenceFeatures
 
 REFERENCE_SHAPING = {
     "onion_potting": 3.0,

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Bool, Int, UInt8
 
-from ...grid import Layout
-from ._contents import MAX_INGREDIENTS, Item, Tile
-from ._recipes import ALL_RECIPES
+from ....grid import Layout
+from .._contents import MAX_INGREDIENTS, Item, Tile
+from .._recipes import ALL_RECIPES
 
 
 def find_obstacle(layout: Layout, dynamics: str) -> str | None:

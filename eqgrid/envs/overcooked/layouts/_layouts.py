@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8
 
-from ... import read_regular_text
-from ...grid import (
+from .... import read_regular_text
+from ....grid import (
     IDLE,
     Cell,
     Direction,
@@ -25,9 +25,9 @@ from ...grid import (
     did_you_mean,
     empty_world,
 )
-from ._contents import MAX_INGREDIENTS, Item, Tile, encode
-from ._kinds import KINDS
-from ._recipes import ALL_RECIPES, Recipe, Recipes
+from .._contents import MAX_INGREDIENTS, Item, Tile, encode
+from .._kinds import KINDS
+from .._recipes import ALL_RECIPES, Recipe, Recipes
 
 _ONION_SOUP: Recipe = ("onion", "onion", "onion")
 

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
-from ... import Trajectories
-from ...grid import Layout
-from ._kinds import KINDS
-from ._reference_state import worlds_from_reference, worlds_to_reference
+from .... import Trajectories
+from ....grid import Layout
+from .._kinds import KINDS
+from ._state import worlds_from_reference, worlds_to_reference
 
 _ACTIONS: tuple[Any, ...] = ([0, -1], [0, 1], [1, 0], [-1, 0], [0, 0], "interact")
 _NUMBERS = {json.dumps(action): number for number, action in enumerate(_ACTIONS)}

@@ -19,10 +19,10 @@ from typing import final
 import numpy as np
 from jaxtyping import Int, UInt8
 
-from ...grid import GridWorld, Layout, World, reach
-from ._contents import Item, Tile
+from ....grid import GridWorld, Layout, World, reach
+from .._contents import Item, Tile
+from .._overcooked import INTERACT, STAY
 from ._joint_tables import Case, Code, Place, Pose, Rules, ahead, ask
-from ._overcooked import INTERACT, STAY
 
 _MOVES = 5  # the four directions and stay, without interact
 _CHECKED = 4096

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ._kinds import NOTHING, Kind, Kinds
+from .._kinds import NOTHING, Kind, Kinds
+from .._world import Direction
 from ._pen import Number, Pen
-from ._world import Direction
 
 # Ordered so that neighbouring colours also differ in lightness, for readers with colour blindness.
 _AGENT_COLOURS = (

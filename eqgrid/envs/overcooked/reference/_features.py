@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int8, Int16, Int32, UInt8
 
-from ... import batched_cond
-from ...grid import (
+from .... import batched_cond
+from ....grid import (
     IDLE,
     AbstractObservation,
     Bodies,
@@ -21,8 +21,8 @@ from ...grid import (
     check_whole,
     get_cell,
 )
-from ._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_contents, soup_size
-from ._ways import FAR, STEPS, around, spread
+from .._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_contents, soup_size
+from .._ways import FAR, STEPS, around, spread
 
 _HELD = (Item.ONION, Item.SOUP, Item.DISH, Item.TOMATO)
 _SOURCES = (Tile.ONION_DISPENSER, Tile.TOMATO_DISPENSER, Tile.DISH_DISPENSER, Tile.SERVING)

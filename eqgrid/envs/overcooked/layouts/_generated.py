@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, UInt8
 
-from ...grid import (
+from ....grid import (
     AbstractGenerator,
     Layout,
     LayoutError,
@@ -21,10 +21,10 @@ from ...grid import (
     next_to,
     reach,
 )
-from ._contents import Tile
+from .._contents import Tile
+from .._kinds import KINDS
+from .._recipes import Recipes
 from ._deliverable import can_deliver, can_deliver_alone
-from ._kinds import KINDS
-from ._recipes import Recipes
 
 _NAMES = ("onions", "tomatoes", "dishes", "pots", "servings")
 _STATIONS = (

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree, Shaped, UInt8
 
-from .._checks import is_known
-from .._files import read_regular_text
-from ._kinds import AGENT_CHARACTERS, NOTHING, Kinds
-from ._world import IDLE, Bodies, Cell, Direction, World
+from ..._checks import is_known
+from ..._files import read_regular_text
+from .._kinds import AGENT_CHARACTERS, NOTHING, Kinds
+from .._world import IDLE, Bodies, Cell, Direction, World
 
 _MAX_SIDE = 127  # positions are int8
 _TOO_LARGE = f"A layout has at most {_MAX_SIDE} rows and {_MAX_SIDE} columns."

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int, Int32, PyTree, Shaped
 
-from ...grid import GridWorld, World
-from ._layouts import REFERENCE_NAMES
+from ....grid import GridWorld, World
+from ..layouts._layouts import REFERENCE_NAMES
 
 PLANS_FILE = Path(__file__).parent / "plans.json"
 """The path of the plans that are stored with the package."""

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Int8, Int16, Int32, UInt8
 
-from ...grid import IDLE, Direction, Layout, World
-from ._contents import DIGIT, MAX_INGREDIENTS, RADIX, Ingredient, Item, Tile, contents_of
-from ._recipes import ALL_RECIPES, Recipe
+from ....grid import IDLE, Direction, Layout, World
+from .._contents import DIGIT, MAX_INGREDIENTS, RADIX, Ingredient, Item, Tile, contents_of
+from .._recipes import ALL_RECIPES, Recipe
 
 _ORIENTATIONS = {
     (0, -1): Direction.NORTH,

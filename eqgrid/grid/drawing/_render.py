@@ -8,10 +8,10 @@ import jax
 import numpy as np
 from jaxtyping import UInt8
 
+from .._world import World
+from ..layouts._layout import Layout
 from ._film import Film
-from ._layout import Layout
 from ._pen import Number
-from ._world import World
 
 SMALLEST_CELL = 16
 """The smallest side of a cell in pixels for which a picture is recognisable."""

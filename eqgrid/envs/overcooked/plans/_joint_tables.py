@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Int8, Int16, Int32, UInt8
 
-from ...grid import IDLE, Cell, GridWorld, World
-from ._contents import RADIX, Item, Tile
-from ._overcooked import INTERACT, STAY
-from ._ways import STEPS
+from ....grid import IDLE, Cell, GridWorld, World
+from .._contents import RADIX, Item, Tile
+from .._overcooked import INTERACT, STAY
+from .._ways import STEPS
 
 Place: TypeAlias = tuple[int, int]
 """The row and the column of a cell."""

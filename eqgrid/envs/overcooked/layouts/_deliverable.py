@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from ...grid import Layout, next_to, reach
-from ._contents import MAX_INGREDIENTS, Tile
-from ._recipes import ALL_RECIPES
+from ....grid import Layout, next_to, reach
+from .._contents import MAX_INGREDIENTS, Tile
+from .._recipes import ALL_RECIPES
 
 
 def can_deliver(layout: Layout) -> Bool[Array, ""]:

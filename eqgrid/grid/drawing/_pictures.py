@@ -15,11 +15,11 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageDraw, ImageFont
 
-from ._kinds import Kinds
-from ._layout import Layout
+from .._kinds import Kinds
+from .._world import IDLE, World
+from ..layouts._layout import Layout
 from ._looks import AgentLook, Look, draw_cell, top_of
 from ._pen import Number, Pen
-from ._world import IDLE, World
 
 _SUPERSAMPLING = 4
 _CACHED_TILES = 4096

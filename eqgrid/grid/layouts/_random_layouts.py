@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped, UInt8, UInt32
 
-from .._checks import as_number
-from .._env import AbstractEnv, TimeStep
-from .._spaces import AbstractSpace
-from ._film import Film
-from ._grid_world import GridWorld
+from ..._checks import as_number
+from ..._env import AbstractEnv, TimeStep
+from ..._spaces import AbstractSpace
+from .._grid_world import GridWorld
+from .._observation import AbstractObservation
+from .._world import World
+from ..drawing._film import Film
 from ._layout import Layout, LayoutError
-from ._observation import AbstractObservation
-from ._world import World
 
 _ATTEMPTS = 1024
 """The number of layouts that are sampled at once."""
