@@ -105,9 +105,9 @@ def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) 
     **Arguments:**
 
     - `path`: a file, or the folder of a run.
-    - `which`: the checkpoint of a folder. With `None`, it is `policy.safetensors`, the better one
-        of both, which a run writes at its end; if that is missing, as in a run that was killed, it
-        is the best checkpoint, or else the last one.
+    - `which`: the checkpoint of a folder. With `None`, it is `policy.safetensors`, which a run
+        writes at its end with the better one of its best and its last policy; if that is missing,
+        as in a run that was killed, it is the best checkpoint, or else the last one.
 
     **Returns:** the file; if `path` is not a folder, `path` itself.
 

@@ -54,7 +54,9 @@ def load_trajectories(path: str | Path, env: AbstractEnv) -> Trajectories:
     """
     arrays = _from_npz(path)
     if not {"action", "length"} <= set(arrays):
-        raise ValueError(f"The file {str(path)!r} has no trajectories: its arrays are others.")
+        raise ValueError(
+            f"The file {str(path)!r} has no trajectories: it lacks 'action' or 'length'."
+        )
     steps, episodes = len(arrays["action"]), len(arrays["length"])
     observed = any(name.startswith("observation") for name in arrays)
     like = eqx.filter_eval_shape(_expected, env, steps, episodes, observed=observed)

@@ -131,8 +131,8 @@ class CategoricalHead(AbstractActionHead):
 class ClippedNormalHead(AbstractActionHead):
     """A normal distribution for each number of an action in a `Box`, clipped to the bounds.
 
-    The actor outputs the means, then the logarithms of the standard deviations plus 0.5, in units
-    in which the box spans -1 to 1; a new actor has deviations near 0.6. A raw action is the sample
+    The actor outputs the means, then `log(std) + 0.5` for every standard deviation, in units in
+    which the box spans -1 to 1; a new actor has deviations near 0.6. A raw action is the sample
     before clipping, so its log-density is exact everywhere, and the same in a rollout and in its
     replay: the loss treats clipping as a part of the environment.
     """

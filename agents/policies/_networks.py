@@ -378,8 +378,8 @@ def _convolution(in_channels: int, out_channels: int, key: PRNGKeyArray) -> eqx.
 def _orthogonal(
     scale: float, shape: tuple[int, int], key: PRNGKeyArray
 ) -> Float[Array, "rows columns"]:
-    # Sequential under vmap: jaxlib 0.10 factorises a batch in threads of the same pool that it runs
-    # in itself, which is a deadlock on a CPU with few cores.
+    # Sequential under vmap: jaxlib 0.10 factorises a batch from within its thread pool, in threads
+    # of the same pool, which can deadlock on a CPU with few cores.
     @jax.custom_batching.sequential_vmap
     def draw(key: PRNGKeyArray) -> Array:
         return jax.nn.initializers.orthogonal(scale)(key, shape)

@@ -359,7 +359,7 @@ def _reorder(
 
 
 def _check_arrays(what: str, given: PyTree, expected: Shapes) -> None:
-    """Compares shapes, and dtypes after conversion by JAX, where 64 bits of NumPy become 32."""
+    """Checks the shapes, and the dtypes after JAX has converted 64-bit NumPy arrays to 32 bits."""
     arrays = all(isinstance(x, jax.Array | np.ndarray) for x in jax.tree.leaves(given))
     if not arrays or _named(given) != _named(expected):
         there = _text(given) if arrays else f"something that is no array: {given!r:.60}"

@@ -427,9 +427,9 @@ def ppo_loss(
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
     """The loss of a minibatch (Schulman et al. 2017, equations 7 and 9), over its active steps.
 
-    The critic's loss is half the squared error. If `value_clip` is set, the error is the larger one
-    of the value and the clipped value. Errors beyond `huber_delta` count linearly (Huber 1964,
-    "Robust Estimation of a Location Parameter").
+    The critic's loss is half the squared error. If `value_clip` is set, it is the larger one of the
+    errors of the value and of the clipped value. Errors beyond `huber_delta` count linearly (Huber
+    1964, "Robust Estimation of a Location Parameter").
 
     **Arguments:**
 

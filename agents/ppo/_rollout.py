@@ -94,7 +94,8 @@ def _values(
     """The values of all steps, of which several are computed at once in one large matrix product.
     XLA removes the small products inside the scan, which are then unused.
     """
-    # Steps of about 8,192 environments, or one step: inputs of networks take 4 bytes per number.
+    # At most 8,192 steps of single environments at once, or one step of all: networks convert their
+    # inputs to 4 bytes per number, which limits how many fit into memory.
     batch_size = max(1, min(16, 2**13 // num_envs))
     return jax.lax.map(
         lambda step: jax.vmap(policy.value)(*step), (observation, carry), batch_size=batch_size
