@@ -142,9 +142,9 @@ def summary(
     - `best`: the returns of best responses.
 
     **Returns:** the return with each partner, as the mean over the seats; the proximity, which is
-    the sum of these returns divided by that of the best response to this partner; and the
-    interquartile means of both over the partners, with their 95 % intervals. A proximity is `None`
-    if the best response is not known, or its return is not positive.
+    the sum of the returns over the seats, divided by the same sum for the best response to this
+    partner; and the interquartile means of both over the partners, with their 95 % intervals. A
+    proximity is `None` if the best response is not known, or its sum is not positive.
     """
     shares: dict[str, float | None] = {}
     for partner, own in zip(partners, scores, strict=True):

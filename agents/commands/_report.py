@@ -87,7 +87,7 @@ def copy_films(folder: Path, rows: Sequence[Row]) -> list[str]:
 
 
 def _kind(row: Row) -> str:
-    """The label of a row among those of one layout: the algorithm, and the network if no MLP."""
+    """The label of a row within its layout: the algorithm, and the network unless it is an MLP."""
     algorithm, network = row.names["algorithm"], row.names["network"]
     return algorithm if network in ("", "mlp") else f"{algorithm} {network}"
 

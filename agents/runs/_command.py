@@ -22,7 +22,7 @@ _STOP_SIGNALS = tuple(getattr(signal, name) for name in _REASONS if hasattr(sign
 
 
 class Stopped(Exception):
-    """Raised at a point where the program can safely end, after a signal; the message names it."""
+    """Raised after a signal, where the program can safely end; the message is the signal's name."""
 
 
 @final

@@ -208,7 +208,7 @@ def _greet(run: Run) -> Console:
         steps = int(run.state.updates) * run.plan.steps_per_update
         end = run.plan.num_updates * run.plan.steps_per_update
         console.print(
-            f"going on after {steps:,} steps; what is annealed ends with step {end:,}",
+            f"going on after {steps:,} steps; annealed settings reach their end at step {end:,}",
             highlight=False,
         )
     run.history.print_abandoned(console)

@@ -134,9 +134,9 @@ def train(
     - `updates_per_block`: the number of updates between two calls of the hooks, at least 1.
     - `mesh`: the devices to train on, from `device_mesh`; the default device unless given. The
         environments are sharded evenly over them; the result is that of one device, except for
-        rounding. If they belong to several processes, all of them call `train`: it uses the state
-        and the `measure` of process 0 (the others may pass shapes of a state), and a hook or
-        `should_stop` of any process stops all. Hooks get complete arrays.
+        rounding. If the devices belong to several processes, all processes call `train`: it uses
+        the state and the `measure` of process 0 (the others may pass shapes of a state), and a hook
+        or `should_stop` of any process stops all. Hooks get complete arrays.
     - `measure`: called after every block, before the hooks, which find its result in
         `progress.measured`; meant for evaluations.
     - `hooks`: all of them are called in order after every block, also when one stops the run.
@@ -162,7 +162,7 @@ def train(
     left = num_updates - progress.updates
     if left < 0:
         raise ValueError(
-            f"{progress.updates} updates are made already, but only {num_updates} asked."
+            f"{progress.updates} updates are made already, but only {num_updates} asked for."
         )
     if updates_per_block < 1:
         raise ValueError(f"A block needs at least 1 update, but {updates_per_block} are asked.")
@@ -269,7 +269,9 @@ def scan_updates(
 
 
 class _Settings(NamedTuple):
-    """The arguments of a compiled block of updates; only another `length` compiles it anew."""
+    """The arguments of a compiled block of updates. Other values of arrays do not recompile it;
+    another `length`, `mesh` or static setting does.
+    """
 
     ppo: PPO
     env: AbstractVectorEnv

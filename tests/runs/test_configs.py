@@ -56,7 +56,7 @@ def test_that_they_were_asked_for_is_stored(tmp_path):
     "flags", ["--env.layout cramped", "--env.name goals", "--env.layout ring,circuit"]
 )
 def test_where_nothing_was_tuned_it_is_said(flags):
-    with pytest.raises(UsageError, match=r"which are with ippo: circuit.* the plain settings"):
+    with pytest.raises(UsageError, match=r"With ippo, they are: circuit.* the plain settings"):
         parse(page("ippo"), [*flags.split(), "--config", "tuned"])
 
 
@@ -90,4 +90,4 @@ def test_a_run_says_which_settings_nobody_has_typed(tmp_path, monkeypatch, capsy
     said = re.sub(r"\s+", " ", capsys.readouterr().out)
     assert "settings: tuned" in said
     assert "defaults of overcooked: --ppo.normalize-values True" in said
-    assert "trained in 1 kitchen besides, which is never evaluated in" in said
+    assert "also trained in 1 kitchen, which is not used in evaluations" in said

@@ -359,7 +359,7 @@ def test_what_is_kept_of_a_run_whose_loss_is_no_number(tmp_path):
     (tmp_path / "checkpoints").mkdir()
     assert what_is_kept(tmp_path) == "There was no checkpoint yet, so nothing is kept."
     (tmp_path / "checkpoints" / "last.safetensors").touch()
-    assert what_is_kept(tmp_path) == f"The checkpoints in '{tmp_path}' are from before."
+    assert what_is_kept(tmp_path) == f"The checkpoints in '{tmp_path}' are from before this update."
 
 
 @pytest.mark.slow

@@ -253,7 +253,7 @@ def test_a_run_that_is_out_of_time_goes_on_later(call, tmp_path):
     assert list((tmp_path / "mine" / "trace").rglob("*.json.gz"))
     code, said = call("--resume", "mine")
     assert code == 0
-    assert "what is annealed ends with step 1,024" in said
+    assert "annealed settings reach their end at step 1,024" in said
     lines = (tmp_path / "mine" / "metrics.jsonl").read_text().splitlines()
     steps = [json.loads(line)["env_steps"] for line in lines]
     assert steps == [256, 512, 768, 1024]

@@ -70,7 +70,7 @@ def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
         patch.setattr(_group.Group, "train", None)  # nothing is trained again
         assert call(*sweep)[0] == 0
         assert call(*sweep, "--sweep.index", "1")[0] == 0
-        assert "holds something else than this sweep" in call(*sweep, "--width", "9")[1]
+        assert "holds something other than this sweep" in call(*sweep, "--width", "9")[1]
     updates = [row["update"] for row in rows(folder / "point-0001" / "metrics.csv")]
     lines = (folder / "point-0001" / "metrics.jsonl").read_text().splitlines()
     assert [str(json.loads(line)["update"]) for line in lines] == updates
@@ -204,5 +204,5 @@ def test_a_folder_with_something_else_is_left_alone(call, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "diary.txt").write_text("dear")
     code, said = call("--sweep", "sweep.toml", "--out", "mine")
-    assert (code, "holds something else than this sweep" in said) == (2, True)
+    assert (code, "holds something other than this sweep" in said) == (2, True)
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["diary.txt"]

@@ -144,7 +144,7 @@ def print_how_to_go_on(console: Console, command: str, folder: Path) -> None:
 def what_is_kept(folder: Path) -> str:
     """Describes which checkpoints remain of a run whose loss became non-finite."""
     if any((folder / "checkpoints").glob("*.safetensors")):
-        return f"The checkpoints in {str(folder)!r} are from before."
+        return f"The checkpoints in {str(folder)!r} are from before this update."
     return "There was no checkpoint yet, so nothing is kept."
 
 

@@ -138,7 +138,7 @@ def _check_same(folder: Path, files: dict[str, str]) -> None:
     for path, text in ((folder / name, text) for name, text in files.items()):
         if not path.is_file() or read_regular_text(path, MAX_RESULT_BYTES) != text:
             raise UsageError(
-                f"The folder {str(folder)!r} holds something else than this sweep with these "
+                f"The folder {str(folder)!r} holds something other than this sweep with these "
                 "settings and these files: choose another --out."
             )
 

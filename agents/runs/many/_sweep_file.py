@@ -83,7 +83,7 @@ def _sweep(table: dict[str, Any]) -> Sweep:
     number = math.prod(len(values) for values in grid.values())
     number *= file.num_points if random else 1
     if number > _MOST_POINTS:
-        raise UsageError(f"has {number:,} points, and {_MOST_POINTS:,} are the most.")
+        raise UsageError(f"has {number:,} points, but may have at most {_MOST_POINTS:,}.")
     drawn = _draw(random, file.num_points, file.seed) if random else [{}]
     combinations = [dict(zip(grid, x, strict=True)) for x in itertools.product(*grid.values())]
     points = tuple(one | other for one in drawn for other in combinations)

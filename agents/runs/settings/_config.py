@@ -68,8 +68,8 @@ def _tuned(experiment: type[Experiment], args: Sequence[str]) -> Path:
     if name not in found or value_after("--env.name", args) not in (None, Kitchen.name):
         known = ", ".join(stem.partition("-")[2] for stem in found) or "no kitchen"
         raise UsageError(
-            f"--config {TUNED} is for kitchens whose settings were tuned, which are with "
-            f"{experiment.algorithm}: {known}. Leave it out for the plain settings."
+            f"--config {TUNED} is for kitchens with tuned settings. With {experiment.algorithm}, "
+            f"they are: {known}. Leave it out for the plain settings."
         )
     return found[name]
 

@@ -65,7 +65,7 @@ def load(path: Path, experiment: type[E]) -> E:
 def is_written_by_a_run(path: Path) -> bool:
     """Whether `dump` has written a file: it has all settings of its algorithm, and no others.
 
-    Of a custom page, whose settings are not known here, only some common ones are checked.
+    The settings of a custom page are not known here, so only some common ones are checked.
     """
     try:
         table = read_toml(path, _MAX_SETTINGS_BYTES)

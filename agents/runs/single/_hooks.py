@@ -218,7 +218,8 @@ class Checkpoints:
         ):
             self._save(f"step-{progress.env_steps:012}", progress)
         self.env_steps = progress.env_steps
-        # A run that is killed before this resumes from an older state, and repeats the others.
+        # If a run is killed before this checkpoint, it resumes from the previous one, and writes
+        # the checkpoints above again.
         if time.perf_counter() >= self.due and self._save("last", progress):
             self.due = time.perf_counter() + self.seconds
 

@@ -112,7 +112,7 @@ class Kitchen(AbstractDrawnWorld):
             return ()
         number = f"{len(self.practice)} kitchen{'s' * (len(self.practice) > 1)}"
         verb = "are" if len(self.practice) > 1 else "is"
-        return (f"trained in {number} besides, which {verb} never evaluated in",)
+        return (f"also trained in {number}, which {verb} not used in evaluations",)
 
     def obstacle(self) -> str | None:
         names = () if self.layout == GENERATED else self.layouts + self.practice
@@ -129,7 +129,7 @@ class Kitchen(AbstractDrawnWorld):
         return {name: self._build_in_all([layout]) for name, layout in layouts}
 
     def zero_shot(self) -> dict[str, RandomLayouts]:
-        """With generated kitchens for two cooks, those of the five kitchens that fit the grid."""
+        """With generated kitchens for two cooks: the named kitchens that fit into their grid."""
         if self.layout != GENERATED or self.generated.num_agents != 2:
             return {}
         size = (self.generated.height, self.generated.width)
