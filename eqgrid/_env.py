@@ -28,7 +28,6 @@ class TimeStep(eqx.Module):
         until the episode ends, which it does when all agents have terminated, or by truncation.
     - `truncated`: whether the episode was cut (by a time limit); what follows still has a value.
     - `info`: further arrays; the keys are the same in every step.
-    - `info`: further arrays; the keys never change from step to step.
     - `final_observation`: the observation after the action, before any reset. It differs from
         `observation` only where the environment was reset, and defaults to the same array.
     """

@@ -161,7 +161,9 @@ def _of_one(value: Shaped[np.ndarray, "..."], axis: int) -> Any:
 
 
 def _masked(infos: dict[str, Any], mask: Bool[np.ndarray, " envs"]) -> dict[str, Any]:
-    """Adds to each entry a mask `_entry` of the environments that have it; it is 0 elsewhere."""
+    """Adds a mask `_name` for each entry `name`, of the environments that have this entry, and sets
+    the entry to 0 in all others.
+    """
     masked = {}
     for name, value in infos.items():
         there = mask.reshape(-1, *[1] * (value.ndim - 1))

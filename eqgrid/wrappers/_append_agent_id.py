@@ -27,7 +27,8 @@ class AppendAgentId(AbstractWrapper):
 
     - `env`: a single environment; every array of its observation has an axis after `agents`.
 
-    **Raises:** `ValueError` for a wrong nesting, or for an observation with an array `agents`.
+    **Raises:** `ValueError` for a wrong nesting, or when an array of the observation has no axis
+    after `agents`.
     """
 
     env: AbstractEnv

@@ -206,7 +206,7 @@ def test_equal_keys_draw_equal_layouts():
     [
         ({"pots": (0, 0)}, "A soup needs"),
         ({"onions": (0, 0)}, "A soup needs"),
-        ({"pots": (3, 2)}, "pots is the fewest and the most"),
+        ({"pots": (3, 2)}, "pots must be a minimum and a maximum"),
         ({"pots": (40, 40)}, "do not fit into a kitchen of 5 by 9"),
         ({"walls": 1.5}, "between 0 and 1"),
         ({"walls": 1.0}, "ask for larger kitchens"),

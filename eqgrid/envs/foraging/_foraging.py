@@ -65,7 +65,7 @@ def Foraging(
 ) -> GridWorld:
     """Builds a level-based foraging environment, in which agents collect food in a field. Agents
     and food have levels: agents next to food that load it in the same step collect it if the sum of
-    their levels is at least its level.
+    their levels is at least the level of the food.
 
     Every agent has six actions: stay, go north, south, west or east, load; any other number means
     stay. An episode starts in a random state, see `Spawn`, and ends when no food is left. The

@@ -24,7 +24,8 @@ class Menu(eqx.Module):
 
     - `recipes`: the codes of the soups that may be ordered: the first `num_recipes` entries; the
         rest is padding.
-    - `num_ingredients`: random initial states sample from this many of the first ingredients.
+    - `num_ingredients`: the number of ingredients that random initial states sample from: the first
+        ones of the kitchen.
     - `cook_time`: the number of steps that a soup cooks.
     - `button_time`: the number of steps for which a button shows the recipe, including the one in
         which it is pressed.

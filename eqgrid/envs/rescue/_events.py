@@ -26,7 +26,7 @@ EVENT_NAMES = (
 )
 """The events that are counted for every rescuer. Lifting is counted for all who lift; a
 clearing is one level of rubble; a drop is onto the floor. A rescuer reaches a red victim when
-it starts to face it with empty hands, and leaves it when it stops to face it without having
+it starts to face it with empty hands, and leaves it when it stops facing it without having
 lifted it.
 """
 

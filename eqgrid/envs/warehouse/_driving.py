@@ -21,8 +21,6 @@ class YieldToShelves(AbstractPhase):
     **Arguments:**
 
     - `forward`: the index of the forward action.
-
-    - `forward`: the number of the action that drives.
     """
 
     forward: int

@@ -71,7 +71,7 @@ class Look(NamedTuple):
     - `timer`, `duration`: the steps left on the timer, and its total number of steps.
     - `shade`: 0 or 1, alternating as on a chess board.
     - `open_sides`: whether the adjacent cells can be entered, in the order of `Direction`.
-    - `middle`: the height of the middle of the tile's top, in cells from the upper edge.
+    - `middle`: the y coordinate of the middle of the tile's top, in cells from the upper edge.
     - `agent`: the agent that stands here, or `None`.
     """
 
@@ -86,8 +86,8 @@ class Look(NamedTuple):
 
 
 def top_of(open_sides: tuple[bool, bool, bool, bool]) -> float:
-    """The height of the lower edge of a solid tile's top, in cells from the upper edge. If the cell
-    to the south can be entered, the tile's front is visible below it.
+    """The y coordinate of the lower edge of a solid tile's top, in cells from the upper edge. If
+    the cell to the south can be entered, the tile's front is visible below it.
     """
     return 0.84 if open_sides[Direction.SOUTH] else 1.0
 

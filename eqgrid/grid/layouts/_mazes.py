@@ -24,8 +24,8 @@ def draw_maze(
     **Returns:** which cells are floor.
     """
     rows, cols = (height - 1) // 2, (width - 1) // 2
-    # Each room has a door to the south and one to the east; in the last row and column there is
-    # none.
+    # Each room has a door to the south and one to the east, except for those that would lead out of
+    # the last row and the last column.
     weight, chance = jax.random.uniform(key, (2, 2, rows, cols))
     weight = weight.at[0, -1, :].set(jnp.inf).at[1, :, -1].set(jnp.inf)
     south, east = _spanning_tree(weight) | ((chance < loops) & (weight < jnp.inf))

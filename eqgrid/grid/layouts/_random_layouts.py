@@ -148,7 +148,7 @@ def check_ranges(ranges: Mapping[str, tuple[int, int]]) -> None:
     for name, bounds in ranges.items():
         if not (isinstance(bounds, tuple) and len(bounds) == 2 and 0 <= bounds[0] <= bounds[1]):
             raise LayoutError(
-                f"{name} is the fewest and the most of them, such as (1, 2), not {bounds}."
+                f"{name} must be a minimum and a maximum, such as (1, 2), not {bounds}."
             )
 
 

@@ -59,9 +59,9 @@ class ReferenceFeatures(AbstractObservation):
     zeros.
 
     - `tiles`: the tiles of the layout for which `nearest` was computed.
-    - `nearest`: a table of `(row, col)` of the nearest sources and pots for every position and
-        direction of a cook; -1 where there is none. In other layouts, as with a random layout per
-        episode, they are searched for in every step, which takes longer.
+    - `nearest`: a table of `(row, col)` of the nearest dispensers, hatch and pots for each position
+        and direction of a cook; -1 where there is none. In layouts with other tiles, as with a
+        random layout per episode, they are searched for in every step, which takes longer.
     """
 
     tiles: UInt8[Array, "*batch height width"]
