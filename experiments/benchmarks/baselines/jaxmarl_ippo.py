@@ -1,8 +1,9 @@
-"""Runs JaxMARL's own `ippo_ff_overcooked` with its own settings, and says how it goes.
+"""Runs JaxMARL's own `ippo_ff_overcooked` with its own settings, and prints its metrics.
 
-Its training scripts are not in its package: the first argument is a checkout of its repository.
-The others are the number of steps, the seed and, where it is not the cramped room, JaxMARL's name
-of the layout. What it would log to wandb is printed instead, a line of JSON for each update.
+The script is not part of JaxMARL's package, so the first argument is a checkout of its repository.
+The others are the number of steps, the seed and, optionally, JaxMARL's name of the layout
+(`cramped_room` by default). What the script would log to wandb is printed as a line of JSON for
+each update.
 """
 
 import time
@@ -22,7 +23,7 @@ from omegaconf import OmegaConf  # noqa: E402  # pyright: ignore[reportMissingIm
 
 
 def log(metrics: dict[str, Any]) -> None:
-    """Stands for `wandb.log`; ends the process when enough steps were made."""
+    """Replaces `wandb.log`; ends the process once enough steps have been made."""
     row = {
         "env_steps": int(metrics["env_step"]),
         "return": float(metrics["returned_episode_returns"]),
@@ -34,7 +35,7 @@ def log(metrics: dict[str, Any]) -> None:
 
 
 def load(checkout: Path) -> tuple[Any, dict[str, Any]]:
-    """The training script, and the settings that stand beside it."""
+    """Loads the training script, and the settings in the folder beside it."""
     folder = checkout / "baselines" / "IPPO"
     wandb = types.ModuleType("wandb")
     wandb.log = log  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,4 +1,4 @@
-"""MuJoCo's bodies, which act at random."""
+"""MuJoCo bodies with random actions."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
         return jax.vmap(env.action_space.sample)(jax.random.split(key, env.num_agents))
 
     def step_at_random(params: Any, keys: jax.Array, states: Any, actions: jax.Array) -> Any:
-        """The numbers that were drawn beforehand are no actions of a body: it draws its own."""
+        """Samples actions of the body, since the integers in `actions` are not in its space."""
         keys, action_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
         return step(params, keys, states, jax.vmap(draw)(action_keys))
 

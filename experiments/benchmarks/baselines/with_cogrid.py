@@ -1,6 +1,6 @@
-"""CoGrid's JAX backend, which does not start episodes over: that is done here.
+"""CoGrid's JAX backend, which does not reset itself: the `step` here resets it.
 
-Its resets are expensive, so they are computed only on steps on which an episode ends.
+Its resets are expensive, so they are computed only in steps in which an episode ends.
 """
 
 # pyright: reportMissingImports=false
@@ -20,7 +20,7 @@ NAMES = {
     "grounded_coord_simple": "OvercookedV2-GroundedCoordSimple-V0",
     "small": "SearchRescue-Test-V0",  # its only site
 }
-"""What each of our layouts is called there."""
+"""The name in CoGrid of each layout of eqgrid."""
 
 
 def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:

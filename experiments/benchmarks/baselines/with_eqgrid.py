@@ -1,4 +1,4 @@
-"""eqgrid: a world, or a batch that mixes five kitchens, each padded to the size of the largest."""
+"""Worlds of eqgrid, or a batch of five kitchens that are padded to the size of the largest."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ from eqgrid.grid import GridWorld, Layout, empty_world
 
 
 def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
-    """**Raises:** `ValueError` when there is no such kitchen, or no room for so many cooks."""
+    """**Raises:** `ValueError` when there is no such kitchen, or it is too small for the cooks."""
     world, options = spec["world"], spec["options"]
     if world == "overcooked":
         worlds = _build_kitchens(**options, num_agents=spec["num_agents"])
@@ -31,7 +31,10 @@ def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
 
 
 def batch(envs: Sequence[AbstractEnv], num_envs: int) -> tuple[Any, Any, Any]:
-    """Environments side by side: as many of one, or of several that differ in arrays, in turn."""
+    """Batches copies of one environment, or of several that differ only in their arrays, in turn.
+
+    **Returns:** the arrays, and the vectorised `reset` and `step`.
+    """
     static = eqx.filter(envs[0], eqx.is_array, inverse=True)
     arrays = [eqx.filter(env, eqx.is_array) for env in envs]
     params, axis = arrays[0], None

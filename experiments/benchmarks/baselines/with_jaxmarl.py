@@ -1,4 +1,4 @@
-"""JaxMARL's Overcooked, as its users run it: `vmap(env.step)`, which resets by itself."""
+"""JaxMARL's Overcooked, as its users run it: `vmap(env.step)`, which resets automatically."""
 
 # pyright: reportMissingImports=false
 

@@ -1,4 +1,7 @@
-"""JaxMARL's OvercookedV2: in its own kitchens, and, with its wider observation, in the five."""
+"""JaxMARL's OvercookedV2, in its own kitchens, and in the five of Overcooked.
+
+There its observation has more planes than that of JaxMARL's Overcooked.
+"""
 
 # pyright: reportMissingImports=false
 

@@ -1,6 +1,7 @@
-"""jumanji's LevelBasedForaging and RobotWarehouse, with its own wrapper that resets by itself.
+"""jumanji's LevelBasedForaging and RobotWarehouse, with jumanji's wrapper for automatic resets.
 
-Of its observations only what agents see is kept, as here, and not which actions are allowed.
+Of its observations, only `agents_view` is returned, and not the action mask, which these worlds do
+not have in eqgrid.
 """
 
 # pyright: reportMissingImports=false

@@ -1,4 +1,4 @@
-"""One library in a process of its own: compiles rollouts and times them on request.
+"""A process that compiles and times the rollouts of one library, on request.
 
 `throughput.py` starts one of these for each library, each in the interpreter that has that library,
 and exchanges lines of JSON with it over its standard input and output. Only jax is imported here.
@@ -19,7 +19,8 @@ import jax
 import jax.numpy as jnp
 
 Step = Callable[[Any, jax.Array, Any, jax.Array], tuple[Any, Any, Any]]
-"""`(params, keys, states, actions) -> (observations, rewards, states)`, all led by environments."""
+"""`(params, keys, states, actions) -> (observations, rewards, states)`; the arrays of all but
+`params` have a leading axis of environments."""
 
 
 def rollout(
@@ -31,16 +32,18 @@ def rollout(
     actions: jax.Array,
     memory: Any,
 ) -> tuple[Any, Any]:
-    """The protocol, the same for everyone: a scan over the steps of a batch.
+    """A rollout of a batch of environments, which is the same scan for every library.
 
     **Arguments:**
 
-    - `mode`: `"stored"` keeps every observation, `"summed"` adds up the numbers in each one,
-        `"dynamics"` asks for none.
-    - `keys`, `actions`: one for each step, drawn beforehand.
-    - `memory`: what an earlier rollout returned, donated, so that nobody pays for new memory.
+    - `step`: steps the batch.
+    - `mode`: `"stored"` returns every observation, `"summed"` the sum of the numbers in each, and
+        `"dynamics"` none, so that they need not be computed.
+    - `params`, `states`: the parameters and the states of the environments.
+    - `keys`, `actions`: the key and the actions of each step, which are sampled beforehand.
+    - `memory`: the result of an earlier rollout, which is donated, so that no memory is allocated.
 
-    **Returns:** the last states, and what was kept of every step, with the rewards.
+    **Returns:** the last states, and the observations (by `mode`) and rewards of every step.
     """
 
     def one_step(states: Any, inputs: tuple[jax.Array, jax.Array]) -> tuple[Any, Any]:
@@ -61,7 +64,7 @@ def _sum_each(x: jax.Array) -> jax.Array:
 
 
 class Stopwatch:
-    """Compiles one rollout and runs it again and again, each run going on where the last ended."""
+    """Compiles one rollout, and runs it repeatedly; each run continues where the last one ended."""
 
     def __init__(
         self,
@@ -87,7 +90,7 @@ class Stopwatch:
         shape = (num_steps, *shape.shape[1:])
         actions = jax.random.randint(key, shape, 0, spec["num_actions"], jnp.int32)
         self.inputs = (params, keys[:num_steps], actions)
-        jax.clear_caches()  # so that every compilation is a first one
+        jax.clear_caches()  # so that nothing is compiled already
         jax.block_until_ready((self.states, actions, self.memory))
         started = time.perf_counter()
         lowered = jax.jit(program, donate_argnums=(1, 4), keep_unused=True).lower(
@@ -102,10 +105,10 @@ class Stopwatch:
             "state_bytes": _bytes(self.states) / num_envs,
             "kept_bytes": _bytes(self.memory) / num_envs / num_steps,
         }
-        self.run()  # the first run pays for what later ones find
+        self.run()  # the first run includes one-time costs
 
     def run(self) -> float:
-        """One rollout. **Returns:** seconds."""
+        """Runs one rollout. **Returns:** the time that it takes, in seconds."""
         started = time.perf_counter()
         params, *inputs = self.inputs
         self.states, self.memory = self.program(params, self.states, *inputs, self.memory)
@@ -141,13 +144,13 @@ def serve(library: str, requests: Iterable[str]) -> Iterator[dict[str, Any]]:
                 answer = watch.report
             else:
                 answer = {"seconds": watch.run()}
-        except Exception as error:  # such as: out of memory; the next case may do
+        except Exception as error:  # such as out of memory; the next case may succeed
             answer = {"error": (str(error).strip() or type(error).__name__).splitlines()[0]}
         yield answer
 
 
 if __name__ == "__main__":
-    # What a library prints is no answer.
+    # Answers go to a copy of standard output, since libraries may print to it; it is redirected.
     output = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for answer in serve(sys.argv[1], sys.stdin):
