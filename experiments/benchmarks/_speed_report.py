@@ -15,8 +15,9 @@ _COLORS = ("#aa3377", "#4477aa", "#66ccee", "#ccbb44", "#228833")
 
 
 def print_tables(console: Console, rows: Rows) -> None:
-    """Prints a table for each mode: steps per second, seconds to compile, and how many times as
-    fast eqgrid is. Below them stand the errors, each with the smallest number of environments.
+    """Prints a table for each mode, with the steps per second and the seconds to compile of every
+    library, and the speed of eqgrid relative to it. Each error is printed below the tables, with
+    the smallest number of environments at which it occurred.
     """
     libraries = list(dict.fromkeys(row["library"] for row in rows))
     modes: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
@@ -62,8 +63,8 @@ def _short(number: float) -> str:
 
 
 def draw(path: Path, rows: Rows, title: str) -> None:
-    """Draws steps per second against environments, both logarithmic, a panel for each world and
-    mode.
+    """Plots steps per second against the number of environments, on logarithmic axes, with a panel
+    for each world and mode.
     """
     worlds, modes = (list(dict.fromkeys(row[key] for row in rows)) for key in ("world", "mode"))
     figure = new_figure(4.2 * len(modes), 1 + 3 * len(worlds))

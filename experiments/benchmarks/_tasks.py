@@ -11,7 +11,7 @@ PEERS: dict[Peer, str] = {
     "jumanji": "jumanji",
 }
 NAMES: dict[str, str] = {"eqgrid": "eqgrid", **PEERS}
-"""What each library is called in tables and errors."""
+"""The name of each library in tables and errors."""
 TaskName: TypeAlias = Literal[
     "all",
     "overcooked",
@@ -28,7 +28,7 @@ TaskName: TypeAlias = Literal[
 class Task:
     """A world that is measured in every library that has it.
 
-    - `options`: the arguments of eqgrid's constructor; peers get the same under their names.
+    - `options`: the arguments of eqgrid's constructor; other libraries get the same values.
     - `peers`: the other libraries that have the world.
     """
 
@@ -65,4 +65,4 @@ TASKS: dict[str, Task] = {
     "rescue": Task("rescue", {"layout": "small", "radius": 3, "horizon": 250}, ("cogrid",)),
     "goals": Task("goals", {"layout": "room", "num_agents": 2, "horizon": 50}, num_actions=5),
 }
-"""The tasks by name. The kitchen's options are flags of the command line."""
+"""The tasks by name. The options of `overcooked` are flags of `throughput.py`."""

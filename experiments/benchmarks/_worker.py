@@ -1,4 +1,4 @@
-"""A library in a process of its own, which compiles rollouts and times them when it is asked to."""
+"""A process that compiles and times the rollouts of one library, on request."""
 
 import contextlib
 import json
@@ -18,15 +18,16 @@ WORKER = Path(__file__).parent / "baselines" / "worker.py"
 class Worker:
     """A process that runs `baselines/worker.py` for one library.
 
-    - `about`: the device that it computes on, and its version of jax.
+    - `about`: the device that it computes on, and the version of jax that it uses.
     """
 
     def __init__(self, library: str, python: str | Path, share: float = 0.9):
         """**Arguments:**
 
-        - `library`: measured by `baselines/with_<library>.py`.
-        - `python`: the interpreter that has the library.
-        - `share`: how much of an accelerator's memory it may take; several processes share one.
+        - `library`: the library, whose environments `baselines/with_<library>.py` builds.
+        - `python`: the Python interpreter in which the library is installed.
+        - `share`: the fraction of the accelerator's memory that the process may use, since several
+            processes can share one accelerator.
 
         **Raises:** `RunError` when the interpreter does not have the library.
         """
@@ -40,7 +41,7 @@ class Worker:
         self._start()
 
     def _start(self) -> None:
-        # A file, not a pipe: a process that writes many warnings would wait for a reader.
+        # A file, since a process that writes many warnings into a pipe would wait for a reader.
         self.errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
         try:
             self.process = subprocess.Popen(
@@ -57,8 +58,8 @@ class Worker:
         self.about = self._answer()
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Sends a request of `baselines/worker.py`. A new process takes the place of one that has
-        ended, when a rollout is to be started.
+        """Sends a request to the process; see `serve` in `baselines/worker.py`. If the process has
+        ended, a request with `do="start"` starts a new one.
 
         **Returns:** the answer: what was measured, or an `error`.
         """
@@ -85,7 +86,7 @@ class Worker:
         if line := self.process.stdout.readline():
             return json.loads(line)
         self.errors.seek(0)
-        last = (self.errors.read().strip().splitlines() or ["it said nothing"])[-1]
+        last = (self.errors.read().strip().splitlines() or ["it printed no error"])[-1]
         self.close()
         raise RunError(f"The process that measures {self.name} ended: {last}")
 

@@ -1,4 +1,4 @@
-"""Everything that is measured on a GPU, in one call: memory bandwidth, throughput, many seeds.
+"""Runs all GPU benchmarks: memory bandwidth, throughput, and training with many seeds.
 
 python experiments/benchmarks/accelerator.py
 """
@@ -36,11 +36,11 @@ class Config(throughput.Config):
     """Measures memory bandwidth, environment steps per second, and training of many seeds."""
 
     seeds: Count = 8
-    """How many seeds are trained at once."""
+    """Number of seeds that are trained at once."""
     total_steps: Count = 4_000_000
-    """Length of training of each seed, in steps."""
+    """Environment steps of training of each seed."""
     copy_gib: Annotated[float, Meta(gt=0)] = 8.0
-    """Size of the array that is copied to learn the memory's bandwidth."""
+    """Size of the array that is copied to measure memory bandwidth, in GiB."""
 
 
 DEFAULT = Config(
@@ -50,11 +50,18 @@ DEFAULT = Config(
     repeats=5,
     libraries=("jaxmarl",),
 )
-"""What differs from the defaults of `throughput.py` suits a GPU."""
+"""The defaults; those that differ from the defaults of `throughput.py` are chosen for a GPU."""
 
 
 def copy_bandwidth(gib: float) -> float:
-    """Bytes per second, read and written, of adding 1 to every number of an array."""
+    """Measures memory bandwidth by adding 1 to every number of an array.
+
+    **Arguments:**
+
+    - `gib`: the size of the array, in GiB.
+
+    **Returns:** the bytes per second, read and written together.
+    """
     x = jnp.zeros((max(1, int(gib * 2**12)), 2**16), jnp.float32)
     add = jax.jit(lambda x: x + 1.0, donate_argnums=0)
     x = jax.block_until_ready(add(x))
@@ -69,7 +76,7 @@ def copy_bandwidth(gib: float) -> float:
 def train_seeds(config: Experiment, number: int) -> dict[str, Any]:
     """Trains many seeds in one program, and evaluates each.
 
-    **Returns:** seconds of compiling and of training, and the seeds' mean returns.
+    **Returns:** the seconds of compiling and of training, and the mean return of each seed.
     """
     env = config.train_env()
     steps_per_update = config.num_envs * config.ppo.rollout_length
@@ -85,7 +92,7 @@ def train_seeds(config: Experiment, number: int) -> dict[str, Any]:
     program = program.lower(states).compile()
     compile_seconds = time.perf_counter() - begin
     seconds = []
-    for _ in range(2):  # the first run pays for what the second one finds
+    for _ in range(2):  # the first run includes one-time costs
         states = jax.block_until_ready(init(keys))
         begin = time.perf_counter()
         states, metrics = program(states)
@@ -108,11 +115,12 @@ def train_seeds(config: Experiment, number: int) -> dict[str, Any]:
 
 
 def measure_here(config: Config, console: Console, rows: Rows) -> Iterator[tuple[str, Any]]:
-    """Measures in this process, one number after the other.
+    """Makes the measurements in this process, and yields the name and the value of each.
 
     **Arguments:**
 
-    - `rows`: what `throughput.py` measured.
+    - `config`, `console`: the settings, and the console for messages.
+    - `rows`: the measurements of `throughput.py`.
     """
     stored = [
         row
@@ -133,11 +141,11 @@ def measure_here(config: Config, console: Console, rows: Rows) -> Iterator[tuple
 
 
 def run(args: Sequence[str]) -> None:
-    """**Raises:** `UsageError`, `RunError`, `OSError`."""
+    """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     config = read_flags(DEFAULT, args, "experiments/benchmarks/accelerator.py")
     config = throughput.check(config)
     with open_results("accelerator", config.out) as (folder, console):
-        # Other processes first: this one has not touched the device yet, whose memory they share.
+        # The other processes run first, before this one reserves memory of the device they share.
         rows = throughput.report(config, folder, console)
         result = {key: rows[0][key] for key in ("device", "jax")}
         try:
@@ -146,7 +154,7 @@ def run(args: Sequence[str]) -> None:
                 write_json(folder / "accelerator.json", result)
         except jax.errors.JaxRuntimeError as error:
             what = str(error).partition("\n")[0]
-            raise RunError(f"{what}; what was measured before is in {folder}.") from error
+            raise RunError(f"{what}; earlier measurements are in {folder}.") from error
         console.print_json(data=result)
         console.print(f"numbers  {folder / 'accelerator.json'}, {folder / 'throughput.csv'}")
 

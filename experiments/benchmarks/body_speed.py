@@ -1,4 +1,4 @@
-"""Measures how fast MuJoCo bodies are simulated, and what memory that takes.
+"""Measures how fast MuJoCo bodies are simulated, and how much memory that takes.
 
 python experiments/benchmarks/body_speed.py --model biped
 """
@@ -26,22 +26,22 @@ from agents.runs.worlds._bodies import BodyWorld
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Measures bodies that act at random: speed, memory and compilation, by the number of them."""
+    """Measures speed, memory and compile time of bodies with random actions, by their number."""
 
     model: Literal["cartpole", "biped"] = "biped"
-    """Which body."""
+    """Body to simulate."""
     num_envs: Counts = (64, 256, 1024, 4096, 8192)
-    """Environments side by side."""
+    """Numbers of parallel environments."""
     steps_per_run: Count = 2**17
     """Environment steps of a run."""
     repeats: Count = 3
-    """Runs of each case; the median counts."""
+    """Runs of each case, of which the median is reported."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; a new one in runs/ if none."""
+    """Folder of the results; by default, a new one in runs/."""
 
 
 def measure(config: Config, num_envs: int) -> dict[str, Any]:
-    """One case, in a process of its own, so that its memory is its own.
+    """Measures one case in a process of its own, whose memory is then that of this case.
 
     **Returns:** a row of the table. `gib_before` and `gib` are the memory of the process before it
     builds the body and after the last run.
@@ -62,7 +62,7 @@ def measure(config: Config, num_envs: int) -> dict[str, Any]:
 
 
 def run(args: Sequence[str]) -> None:
-    """**Raises:** `UsageError`, `RunError`, `OSError`."""
+    """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     config = read_flags(Config(), args, "experiments/benchmarks/body_speed.py")
     BodyWorld(model=config.model).check()
     with open_results("body-speed", config.out) as (folder, console):

@@ -1,4 +1,4 @@
-"""How fast we learn, side by side with JaxMARL's own training script, in the cramped room.
+"""Compares the training speed of eqgrid with JaxMARL's own script, in the cramped room.
 
 python experiments/benchmarks/learning_speed.py --peers peers/bin/python --jaxmarl JaxMARL
 """
@@ -42,7 +42,7 @@ MATCHED = {
     "--width": "64",
     "--eval-every": "500000",
 }
-"""The network and batch of JaxMARL's script, and few evaluations."""
+"""Flags for the network and batch of JaxMARL's script, and for few evaluations."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,17 +50,17 @@ class Config:
     """Measures training steps per second and the time until returns of 200 and 220."""
 
     repeats: Count = 3
-    """How often everything is run, in turn, each time with another seed."""
+    """Number of seeds; everything is run once with each."""
     peers: Annotated[Path | None, tyro.conf.arg(metavar="PYTHON")] = None
-    """Interpreter that has JaxMARL; see docs/performance.md."""
+    """Python interpreter with JaxMARL; see docs/performance.md."""
     jaxmarl: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Checkout of JaxMARL's repository, for its script."""
     peer_steps: Count = 1_500_000
-    """Steps after which that script is stopped."""
+    """Environment steps after which JaxMARL's script is stopped."""
     total_steps: Count = 4_000_000
-    """Length of our runs with the defaults, in steps."""
+    """Environment steps of the runs of eqgrid with its defaults."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; a new one in runs/ if none."""
+    """Folder of the results; by default, a new one in runs/."""
 
 
 def ours(folder: Path, flags: dict[str, str], cache: Path, seed: int) -> dict[str, Any]:
@@ -68,18 +68,19 @@ def ours(folder: Path, flags: dict[str, str], cache: Path, seed: int) -> dict[st
 
     **Arguments:**
 
-    - `folder`: for the results of the run.
-    - `flags`: of the command line.
-    - `cache`: where compiled programs are found, if there are any yet.
-    - `seed`: of the run.
+    - `folder`: the folder of the run.
+    - `flags`: the flags of its command line.
+    - `cache`: the folder of compiled programs, which may have some from an earlier run.
+    - `seed`: the seed of the run.
 
-    **Returns:** steps per second, and the seconds until each threshold, `None` if never.
+    **Returns:** the steps per second, and the seconds until each threshold; `None` if the run does
+    not reach it.
 
     **Raises:** `RunError` when the run fails.
     """
     env = os.environ | {"XDG_CACHE_HOME": str(cache)}
     for name in ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE"):
-        env.pop(name, None)  # they would decide where programs are kept, and whether
+        env.pop(name, None)  # they would take precedence over `cache`
     flags = {**flags, "--out": str(folder), "--seed": str(seed)}
     _run("ippo.py", [sys.executable, str(PAGES / "ippo.py"), *itertools.chain(*flags.items())], env)
     result = json.loads(read_regular_text(folder / "result.json"))
@@ -90,7 +91,7 @@ def ours(folder: Path, flags: dict[str, str], cache: Path, seed: int) -> dict[st
 def single_file(total_steps: int, seed: int) -> dict[str, Any]:
     """Trains with `single_file_ppo.py`, whose network and batch are the defaults of `ippo.py`.
 
-    **Returns:** the median of the steps per second of all updates. It prints no seconds.
+    **Returns:** the median of the steps per second of all updates. The script prints no times.
 
     **Raises:** `RunError` when the run fails.
     """
@@ -128,14 +129,14 @@ def _run(name: str, command: Sequence[str], env: dict[str, str]) -> str:
     except OSError as error:
         raise RunError(f"{command[0]!r} cannot be run: {error.strerror}.") from error
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last = (done.stderr.strip().splitlines() or ["it printed no error"])[-1]
         raise RunError(f"{name} failed: {last.removeprefix('error: ')}")
     return done.stdout
 
 
 def list_runs(config: Config, folder: Path, seed: int) -> dict[str, Callable[[], dict[str, Any]]]:
-    """The runs with one seed, by their names. The first run with the defaults finds no compiled
-    programs, the second one finds those of the first.
+    """The runs with one seed, by their names. The second run with the defaults uses the compiled
+    programs of the first.
     """
     defaults = {"--total-steps": str(config.total_steps)}
     matched = MATCHED | {"--total-steps": str(min(1_500_000, config.total_steps))}
@@ -158,9 +159,9 @@ def list_runs(config: Config, folder: Path, seed: int) -> dict[str, Callable[[],
 
 
 def measure(config: Config, folder: Path, console: Console) -> dict[str, list[dict[str, Any]]]:
-    """All runs by their names, in turn, once with each seed.
+    """Makes all runs in turn, once with each seed, and returns their results by name.
 
-    What fails is an `error` in its run. The results so far are written after every run.
+    The result of a run that fails is an `error`. All results so far are written after every run.
 
     **Raises:** `RunError` when nothing could be measured.
     """
@@ -205,7 +206,7 @@ def _numbers(values: Sequence[float | None], digits: int) -> str:
 
 
 def run(args: Sequence[str]) -> None:
-    """**Raises:** `UsageError`, `RunError`, `OSError`."""
+    """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     config = read_flags(Config(), args, "experiments/benchmarks/learning_speed.py")
     if (config.peers is None) != (config.jaxmarl is None):
         raise UsageError("--peers and --jaxmarl go together: an interpreter and a checkout.")

@@ -1,4 +1,4 @@
-"""How many steps per second the environments take, ours and, side by side, those of our peers.
+"""Measures environment steps per second of eqgrid, side by side with other libraries.
 
 python experiments/benchmarks/throughput.py --peers peers/bin/python
 python experiments/benchmarks/throughput.py --worlds all --num-envs 2048 --modes stored summed
@@ -32,7 +32,7 @@ from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES
 Count: TypeAlias = Annotated[int, Meta(ge=1)]
 Counts: TypeAlias = Annotated[tuple[Count, ...], Meta(min_length=1)]
 Mode: TypeAlias = Literal["stored", "summed", "dynamics"]
-_LONG = 60.0  # seconds after which a case is not run more than three times
+_LONG = 60.0  # seconds after which a case is run at most three times
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,33 +40,33 @@ class Config:
     """Measures steps per second of rollouts with uniform actions, beside other libraries."""
 
     worlds: Annotated[tuple[TaskName, ...], Meta(min_length=1)] = ("overcooked",)
-    """Which worlds, or all. The next four flags are about overcooked."""
+    """Worlds to measure, or all; the next four flags are for overcooked."""
     layout: str = "cramped"
-    """A kitchen, or mixed: the five in one batch."""
+    """Kitchen, or mixed for all five in one batch."""
     observation: Literal["planes", "features"] = "planes"
-    """What eqgrid's cooks see. Peers show what is their own."""
+    """Observation in eqgrid; other libraries have their own."""
     cooks: Count = 2
-    """How many cooks there are."""
+    """Number of cooks."""
     random_starts: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    """Share of eqgrid's episodes with a random start."""
+    """Share of eqgrid's episodes with a random initial state."""
     lazy_resets: bool = False
-    """Reset only on steps on which an episode ends."""
+    """Compute resets only in steps in which an episode ends."""
     modes: Annotated[tuple[Mode, ...], Meta(min_length=1)] = ("stored", "summed", "dynamics")
-    """Keep every observation, add up its numbers, or ask for none."""
+    """Return all observations (stored), their sums (summed), or none (dynamics)."""
     num_envs: Counts = (1, 16, 256, 2048, 16384, 131072, 1048576)
-    """Environments side by side."""
+    """Numbers of parallel environments."""
     repeats: Count = 7
-    """Runs of every rollout, 3 where they are slow; the median counts."""
+    """Runs of every rollout (3 if they are slow), of which the median is reported."""
     steps_per_run: Count = 2**18
-    """Steps of all environments together in one run; at least 16 and at most 16,384 of each."""
+    """Total environment steps of one run; each environment takes 16 to 16,384."""
     max_gib: Annotated[float, Meta(gt=0)] = 1.5
-    """Most memory for what a rollout keeps, in GiB."""
+    """Maximum memory for the result of a rollout, in GiB."""
     peers: Annotated[Path | None, tyro.conf.arg(metavar="PYTHON")] = None
-    """Interpreter that has the peers; see docs/performance.md."""
+    """Python interpreter with the other libraries; see docs/performance.md."""
     libraries: tuple[Peer, ...] = tuple(PEERS)
-    """Which peers to measure with it, where they have the world."""
+    """Other libraries to measure, in the worlds that they have."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; a new one in runs/ if none."""
+    """Folder of the results; by default, a new one in runs/."""
 
 
 C = TypeVar("C", bound=Config)
@@ -87,10 +87,10 @@ def check(config: C) -> C:
     layout = REFERENCE_NAMES.get(config.layout, config.layout)
     if config.peers is not None and (config.cooks != 2 or layout not in KITCHENS):
         raise UsageError(
-            f"Peers know two cooks in {', '.join(KITCHENS)}: leave out --peers, or --cooks and "
-            f"--layout."
+            f"Other libraries have two cooks in {', '.join(KITCHENS)}: leave out --peers, or "
+            f"--cooks and --layout."
         )
-    # By its name only: to read it would start jax, which takes memory of the device for itself.
+    # Only the name is checked, since reading the layout would start jax, which reserves memory.
     if layout not in (*KITCHENS, "mixed") and not Path(layout).is_file():
         raise UsageError(
             f"There is no layout {layout!r}: known are {', '.join(KITCHENS)}, mixed, and the path "
@@ -100,13 +100,16 @@ def check(config: C) -> C:
 
 
 def measure(config: Config, console: Console, save: Callable[[Rows], None]) -> Rows:
-    """All measurements, a row for each world, mode, number of environments, and library.
+    """Measures all cases: every world and mode, with every number of environments.
 
-    What a library cannot do is an `error` in its row.
+    If a library fails in a case, its row has an `error`.
 
     **Arguments:**
 
-    - `save`: is given all rows so far after every case, so that nothing is lost.
+    - `config`, `console`: the settings, and the console for messages.
+    - `save`: called with all rows so far after every case, so that no measurement is lost.
+
+    **Returns:** a row for each case and library.
 
     **Raises:** `RunError` when a library is missing or runs on another device, or when nothing
     could be measured.
@@ -144,7 +147,7 @@ def _compare(worker: Worker, first: Worker, console: Console) -> None:
     if worker.about["jax"] != first.about["jax"]:
         console.print(
             f"[yellow]{worker.name} uses jax {worker.about['jax']}, {first.name} "
-            f"{first.about['jax']}: not all of the ratio is theirs and ours.[/]"
+            f"{first.about['jax']}: part of the ratio may be due to jax.[/]"
         )
     if worker.about["device"] != first.about["device"]:
         raise RunError(
@@ -154,7 +157,7 @@ def _compare(worker: Worker, first: Worker, console: Console) -> None:
 
 
 def _specify(config: Config, world: str) -> dict[str, Any]:
-    """The world and its options, as the libraries build it."""
+    """The world and its options, as the argument of `build` in `baselines/with_*.py`."""
     task = TASKS[world]
     if world == "overcooked":
         names = ("layout", "observation", "random_starts")
@@ -168,7 +171,8 @@ def measure_case(
 ) -> dict[str, dict[str, Any]]:
     """Measures one rollout in several libraries.
 
-    They take turns run by run, so that what else the machine does slows all of them alike.
+    The libraries take turns after every run, so that other load on the machine slows all of them
+    equally.
 
     **Returns:** the numbers of each library, or its `error`.
     """
@@ -205,7 +209,7 @@ def measure_case(
 
 
 def report(config: Config, folder: Path, console: Console) -> Rows:
-    """Measures everything, and leaves `throughput.csv`, tables and `throughput.png`."""
+    """Measures all cases, writes `throughput.csv` and `throughput.png`, and prints tables."""
     what = ", ".join(config.worlds)
     if config.worlds == ("overcooked",):
         what = f"{config.layout}, {config.cooks} cooks"
@@ -218,7 +222,7 @@ def report(config: Config, folder: Path, console: Console) -> Rows:
 
 
 def run(args: Sequence[str]) -> None:
-    """**Raises:** `UsageError`, `RunError`, `OSError`."""
+    """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     config = check(read_flags(Config(), args, "experiments/benchmarks/throughput.py"))
     with open_results("throughput", config.out) as (folder, console):
         report(config, folder, console)
