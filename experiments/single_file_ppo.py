@@ -2,9 +2,9 @@
 
     python experiments/single_file_ppo.py --layout cramped
 
-It uses the worlds and wrappers of eqgrid, but not `agents`. It does the same as `ippo.py`, without
-checkpoints, recurrent networks, many seeds and plots. All cooks share the parameters, and act on
-their own observations. Source: Schulman et al. 2017, "Proximal Policy Optimization Algorithms".
+It uses the worlds and wrappers of eqgrid, but not `agents`. It is `ippo.py` without normalised
+values, random starts, checkpoints, recurrent networks, many seeds and plots. All cooks share
+parameters, and act on their own observations. Source: Schulman et al. 2017, arXiv:1707.06347.
 """
 
 import dataclasses
