@@ -35,9 +35,9 @@ class Kind:
         without one cannot appear in layout texts.
     - `solid`: whether it keeps agents from entering its cell.
     - `carryable`: whether an agent can hold it (objects).
-    - `holds`: whether objects can lie on it (tiles). `Planes` then also show the object under an
-        agent; on other tiles, an object is drawn, but only shown in `Planes` while no agent stands
-        on it.
+    - `holds`: whether objects can lie on it (tiles). If any tile that agents can enter has it,
+        `Planes` also show the object under an agent; otherwise they only show an object while no
+        agent stands on it.
     - `draws_object`: whether its sprite also draws the object on it (tiles), such as the contents
         of a box.
     - `variants`: the number of variants (objects), such as levels; each has its own code.

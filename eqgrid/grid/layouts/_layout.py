@@ -254,7 +254,7 @@ def _read_rows(
                 known = [char for char in (*numbers, *codes) if char and char.strip()]
                 raise LayoutError(
                     f"The layout has an unknown character {character!r} in row {number + 1}, "
-                    f"column {col + 1}; known are {' '.join(known)}, blank and the digits 1 to 9."
+                    f"column {col + 1}; known are {' '.join(known)}, blank, 1 to 9 and a to z."
                 )
             tiles[number, col] = numbers.get(character, 0)
             objects[number, col] = codes.get(character, NOTHING)
