@@ -134,7 +134,7 @@ def build_like(
         return like, space, observation, moments
     if table.view not in _VIEWS:
         raise ValueError(
-            f"its critic is shown {table.view!r:.60}, which eqgrid does not know: it has "
+            f"its critic input is {table.view!r:.60}, which eqgrid does not know: known are "
             f"{', '.join(_VIEWS)}"
         )
     critic_input = _VIEWS[table.view]()

@@ -362,7 +362,7 @@ class PPO(eqx.Module):
     def entropy_coefficient_at(
         self, update: Int[Array, ""], num_updates: int | Int[Array, ""]
     ) -> Float[Array, ""]:
-        """The weight of the entropy bonus in an update of the run, whose first `update` is 0."""
+        """The weight of the entropy bonus in one update of the run; updates are counted from 0."""
         start = jnp.asarray(self.entropy_coefficient, dtype=jnp.float32)
         return start + _share_done(update, num_updates) * (self.entropy_coefficient_end - start)
 

@@ -358,7 +358,7 @@ def test_a_critic_input_of_ones_own_needs_the_program_that_built_it(key, tmp_pat
     policy = policy_of(clocks(1), key)
     policy = eqx.tree_at(lambda p: p.actor_critic.critic_input, policy, Reader(None))
     save_policy(tmp_path / "a", policy)
-    with pytest.raises(CheckpointError, match="its critic is shown 'Reader', which eqgrid does"):
+    with pytest.raises(CheckpointError, match="its critic input is 'Reader', which eqgrid does"):
         load_policy(tmp_path / "a")
     like = eqx.filter_eval_shape(lambda: policy.actor_critic)
     assert eqx.tree_equal(load_policy(tmp_path / "a", like=like), policy)
@@ -449,7 +449,7 @@ WITHOUT_TEAM = {"network": "MLP", "width": 64} | {
 BOUNDS = {"low": 0.0, "high": 1.0}
 STRANGE = {
     "format": ({"format": "eqgrid policy 2"}, r"'eqgrid policy 2' - at `\$.format`"),
-    "view": ({"view": "os.system"}, "its critic is shown 'os.system', which eqgrid does not know"),
+    "view": ({"view": "os.system"}, "its critic input is 'os.system', which eqgrid does not know"),
     "network": (
         {"actor": {**MLP_TABLE, "width": 64, "network": "subprocess.Popen"}},
         r"Invalid value 'subprocess.Popen' - at `\$.actor.network`",

@@ -147,7 +147,7 @@ def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, monkeypatch, capsys, c
     capsys.readouterr()
     monkeypatch.setattr("sys.argv", ["evaluate.py", "run", "--episodes", "2", "--no-film"])
     assert exit_code(_evaluation) == 2
-    assert "by a page of its own, 'mine.py': add --page and that file" in capsys.readouterr().err
+    assert "by a custom page, 'mine.py': add --page and that file" in capsys.readouterr().err
     monkeypatch.setattr(
         "sys.argv",
         ["evaluate.py", "run", "--episodes", "2", "--no-film", "--page", "mine.py", "--out", "e"],

@@ -89,7 +89,7 @@ def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, 
     if names:
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         raise UsageError(
-            f"The run {str(folder)!r} was trained with something else than its config.toml says "
+            f"The run {str(folder)!r} was trained with something other than its config.toml says "
             f"now: {', '.join(names[:_MOST_NAMES])}{more}. Put back what was there, or begin a new "
             "run."
         )

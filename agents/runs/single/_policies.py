@@ -119,7 +119,7 @@ def _experiment_of(
     named = page_of(settings)
     if named is not None and own_page is None:
         raise UsageError(
-            f"The policy {str(path)!r} was trained by a page of its own, {named!r:.100}: add "
+            f"The policy {str(path)!r} was trained by a custom page, {named!r:.100}: add "
             "--page and that file."
         )
     if named is not None and own_page is not None:

@@ -152,8 +152,8 @@ class ForeignWorld(AbstractWorldConfig):
         prefix = self.name.partition(":")[0]
         if ":" not in self.name or prefix not in LIBRARIES:
             raise UsageError(
-                f"--env.name {self.name!r:.60} is no world of another library: write the library "
-                f"and a name of its own, such as jaxmarl:MPE_simple_spread_v3. Libraries are "
+                f"--env.name {self.name!r:.60} is no world of another library: write LIBRARY:NAME, "
+                f"such as jaxmarl:MPE_simple_spread_v3. Libraries are "
                 f"{', '.join(LIBRARIES)}."
             )
         return LIBRARIES[prefix]

@@ -144,8 +144,8 @@ class Kitchen(AbstractDrawnWorld):
         super().check()
         if self.practice and GENERATED in (self.layout, *self.practice):
             raise UsageError(
-                "--env.practice names layouts to be trained in besides --env.layout: leave it out, "
-                f"or choose others than {GENERATED}."
+                "--env.practice names further layouts for training: leave it out, or name no "
+                f"{GENERATED} layouts in it and in --env.layout."
             )
         if self.practice and self.has_images:
             sizes = [_equally_large(x)[0].tiles.shape for x in (self.layouts, self.practice)]
