@@ -185,7 +185,7 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
 def _not_finite(observation: PyTree) -> Iterator[str]:
     floats = [x for x in jax.tree.leaves(observation) if jnp.issubdtype(x.dtype, jnp.floating)]
     if not all(np.isfinite(x).all() for x in floats):
-        yield "Observations must be finite: networks cannot process NaN or infinite numbers."
+        yield "Observations must be finite numbers: networks cannot process NaN or infinity."
 
 
 def _again(tree: PyTree) -> PyTree:

@@ -202,7 +202,7 @@ def _whole_observation(env: Environment, shown: Any, several: bool) -> Observe:
     if not several and len(rest) == 1 and isinstance(fields[rest[0]], jax.ShapeDtypeStruct):
         return lambda observation: getattr(observation, rest[0])
     raise ValueError(
-        f"The observation of {_name(env)} has the parts {', '.join(fields) or 'of one array'}: "
+        f"The observation of {_name(env)} has the parts {', '.join(fields) or '(a single array)'}: "
         "choose what an agent observes with from_jumanji(env, observe=lambda observation: ...)"
         + (", an array with a row for each agent." if several else ", one array.")
     )

@@ -47,12 +47,12 @@ class TimeLimit(AbstractWrapper):
         self.env = check_single_env(env, "TimeLimit(env, limit)")
         if contains_wrapper(self.env, AutoReset):
             raise ValueError(
-                "TimeLimit must be inside AutoReset, which would never see the cut: "
+                "TimeLimit must be inside AutoReset, which would miss the truncation: "
                 "AutoReset(TimeLimit(env, limit))."
             )
         if contains_wrapper(self.env, LogEpisodes):
             raise ValueError(
-                "TimeLimit must be inside LogEpisodes, which would never see the cut: "
+                "TimeLimit must be inside LogEpisodes, which would miss the truncation: "
                 "LogEpisodes(TimeLimit(env, limit))."
             )
         needs = f"TimeLimit needs a limit from 1 to {MAX_STEPS:,} steps"

@@ -268,7 +268,7 @@ def _read_object(thing: Any, times: _CookTimes) -> tuple[int, int]:
     names, tick = _read_old_soup(thing) if "state" in thing else _read_soup(thing)
     onions, tomatoes = _counts(names)
     if onions + tomatoes != len(names):
-        raise ValueError(f"A soup cannot contain {names!r:.60}, only onions and tomatoes.")
+        raise ValueError(f"A soup cannot be of {names!r:.60}: it is made of onions and tomatoes.")
     if not 1 <= len(names) <= MAX_INGREDIENTS:
         raise ValueError(
             f"The state has a soup of {len(names)} ingredients, but it can have 1 to "
