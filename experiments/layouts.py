@@ -34,7 +34,7 @@ class Config:
     """Number of layouts."""
     seed: Seed = 0
     """Random seed of the layouts."""
-    cell_pixels: Annotated[int, Meta(ge=4, le=128)] = 16
+    cell_pixels: Annotated[int, Meta(ge=16, le=128)] = 16
     """Side length of a cell, in pixels."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; by default, a new one in runs/."""

@@ -87,6 +87,13 @@ def test_it_shows_itself_in_a_notebook(name):
     assert "http" not in html
 
 
+def test_a_large_world_has_a_film(key):
+    config = _worlds.ForagingWorld(size=80)
+    world = config.build(train=False)
+    states = jax.tree.map(lambda x: x[None], world.reset(key)[1])
+    assert Image.open(io.BytesIO(config.draw(world, states, [0.0]))).size >= (1280, 1280)
+
+
 def test_every_world_has_settings_of_its_own():
     assert list(_worlds.WORLDS) == [*ENVIRONMENTS, "body"]
     for name in ENVIRONMENTS:

@@ -126,7 +126,7 @@ class AbstractWorldConfig(abc.ABC):
         return world.render_episode(
             states,
             captions=[f"{score:g}" for score in scores],
-            cell_pixels=min(64, max(4, 1024 // max(world.shape))),
+            cell_pixels=min(64, max(16, 1024 // max(world.shape))),  # 16 is the smallest
         )
 
     def parts(self) -> dict[str, RandomLayouts]:
