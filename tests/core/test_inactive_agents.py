@@ -37,7 +37,7 @@ def with_nonsense(rollout, seed):
         return jnp.where(over.reshape(*over.shape, *[1] * (leaf.ndim - 3)), other, leaf)
 
     keys = jax.random.split(jax.random.key(seed), 6)
-    names = ("observation", "choice", "log_prob", "value", "next_value", "reward")
+    names = ("observation", "raw_action", "log_prob", "value", "next_value", "reward")
     changes = {
         name: change(getattr(rollout, name), key) for name, key in zip(names, keys, strict=True)
     }

@@ -263,7 +263,7 @@ def test_minibatches_never_mix_what_belongs_together(key, network, chunk):
     observation = np.repeat(number[..., None], 4, axis=-1)
     carry = jax.tree.map(lambda x: np.broadcast_to(number[..., None], x.shape), rollout.carry)
     marked = eqx.tree_at(
-        lambda r: (r.observation, r.choice, r.log_prob, r.value, r.start, r.reward, r.carry),
+        lambda r: (r.observation, r.raw_action, r.log_prob, r.value, r.start, r.reward, r.carry),
         rollout,
         (observation, number, number, number, start, number, carry),
     )
@@ -272,7 +272,7 @@ def test_minibatches_never_mix_what_belongs_together(key, network, chunk):
     batch, parts = jax.tree.map(np.asarray, (batch, parts))
     assert parts.value.shape == (2, chunk, LENGTH * NUM_ENVS // chunk // 2, 2)
     mark = parts.value
-    for other in (parts.choice, parts.log_prob, parts.observation[..., 0]):
+    for other in (parts.raw_action, parts.log_prob, parts.observation[..., 0]):
         np.testing.assert_array_equal(other, mark)
     np.testing.assert_array_equal(parts.start, mark[..., 0] // 2 % 5 == 0)
     np.testing.assert_array_equal(mark % 2, np.broadcast_to([0, 1], mark.shape))
