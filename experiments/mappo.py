@@ -130,6 +130,8 @@ class MAPPO(Experiment):
                     f"--{name.replace('_', '-')} weighs a shaped reward, and --env.name "
                     f"{self.env.name} has none: leave it out."
                 )
+        if self.shaping_steps // self.num_envs > 2**31 - 1:
+            raise ValueError("--shaping-steps is too large to be counted: lower it.")
         if "cnn" in self.network and not self.env.has_images:
             raise ValueError(
                 f"--network {self.network} reads images: add --env.observation planes."
