@@ -69,7 +69,9 @@ BAD_FILES = {
     "[grid]\nseed = []": "needs a list of values for 'seed'",
     "[grid]\nseed = 3": "needs a list of values for 'seed'",
     "[grid]\nseed = [1]\n'seed.x' = [2]": "has 'seed' and 'seed.x'",
-    f"[grid]\na = {list(range(200))}\nb = {list(range(200))}": "has 40,000 points, but may have at most 10,000",
+    f"[grid]\na = {list(range(200))}\nb = {list(range(200))}": (
+        "has 40,000 points, but may have at most 10,000"
+    ),
     'method = "grid"\n[random]\na = {uniform = [1, 2]}': "which is for method",
     'method = "random"\nnum_points = 2': "needs a table 'random'",
     "[random]\na = {uniform = [1, 2]}": "needs 'num_points'",
