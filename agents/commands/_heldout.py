@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from agents import PolicyPartner, TrainedPolicy
 from agents.runs._shipped import shipped
-from agents.runs.display._errors import UsageError
+from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.folders._folder import short_name
 from agents.runs.settings._file import fill, read_toml
 from agents.runs.settings._limits import Seed, check_limits
@@ -80,10 +80,8 @@ def read_held_out(file: Path) -> tuple[list[HeldOut], int]:
     **Raises:** `UsageError` with one sentence when the file cannot be used.
     """
     where = f"The file of partners {str(file)!r}"
-    try:
+    with as_usage_error(f"{where} ", UsageError):
         table = read_toml(file)
-    except UsageError as error:
-        raise UsageError(f"{where} {error}") from error
     contents = _fill(_File(), table, where)
     partners = [_read_entry(file, entry) for entry in contents.partner]
     names = [partner.name for partner in partners]
@@ -111,14 +109,10 @@ def _fill(default: T, table: dict[str, Any], where: str) -> T:
     **Raises:** `UsageError`, in which `where` names the table, for an unknown key, and for a value
     of a wrong type or out of range.
     """
-    try:
+    with as_usage_error(f"{where} ", UsageError):
         filled = fill(default, table, "")
-    except UsageError as error:
-        raise UsageError(f"{where} {error}") from error
-    try:
+    with as_usage_error(f"{where} cannot be used: ", UsageError):
         check_limits(filled, "")
-    except UsageError as error:
-        raise UsageError(f"{where} cannot be used: {error}") from error
     return filled
 
 

@@ -68,7 +68,7 @@ def choose(
     whole, number = candidates.whole, candidates.whole.config.candidates
     updates, block = whole.candidate_updates, whole.candidate_block
     if candidates.checkpoint.exists():
-        candidates = candidates.resumed(read_metadata(candidates.checkpoint))
+        candidates = candidates.restored(read_metadata(candidates.checkpoint))
     else:
         keys = [jax.random.split(run.keys[0], number) for run in candidates.runs[::number]]
         state = start_together(candidates.runs, jnp.concatenate(keys))

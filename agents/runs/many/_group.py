@@ -64,6 +64,19 @@ class Group:
         """The names of the runs' folders."""
         return [run.folder.name for run in self.runs]
 
+    def restored(self, position: Mapping[str, Any]) -> "Group":
+        """The same group with the state of its checkpoint.
+
+        **Arguments:**
+
+        - `position`: the metadata of the checkpoint.
+
+        **Raises:** `CheckpointError` when the checkpoint is damaged or does not fit.
+        """
+        state = restore(self.checkpoint, shapes_together(self.runs, len(self.runs)))
+        check_updates(self.whole.folder, position, int(state.updates[0]))
+        return dataclasses.replace(self, state=state)
+
     def resumed(self, position: Mapping[str, Any]) -> "Group":
         """The group with the state of its checkpoint, and with the history of each run.
 
@@ -73,13 +86,12 @@ class Group:
 
         **Raises:** `CheckpointError`, and the errors of `read_history`.
         """
-        state = restore(self.checkpoint, shapes_together(self.runs, len(self.runs)))
-        check_updates(self.whole.folder, position, int(state.updates[0]))
+        group = self.restored(position)
         runs = tuple(
             dataclasses.replace(run, history=read_history(run.folder, position, run.identity))
             for run in self.runs
         )
-        return dataclasses.replace(self, runs=runs, state=state)
+        return dataclasses.replace(group, runs=runs)
 
     def open_folders(self, console: Console, whose: str) -> None:
         """Makes the folder of each run, with its settings and its logs so far.

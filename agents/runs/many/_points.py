@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, final
 
 from agents import PPO, Hyperparameter
-from agents.runs.display._errors import UsageError
+from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.folders._results import MAX_RESULT_BYTES
 from agents.runs.settings._config import check
 from agents.runs.settings._experiment import Experiment
@@ -67,11 +67,9 @@ def settings_of(config: Experiment, point: Mapping[str, Any]) -> Experiment:
         for prefix in prefixes:
             inner = inner.setdefault(prefix, {})
         inner[name] = value
-    try:
+    with as_usage_error("The sweep ", UsageError):
         config = dataclasses.replace(config, sweep=None, sweep_index=None, out=None)
         config = fill(config, table, "")
-    except UsageError as error:
-        raise UsageError(f"The sweep {error}") from error
     if config.num_seeds != 1:
         raise UsageError("The sweep has 'num_seeds': give it a list of seeds as 'seed' instead.")
     if config.candidates != 1:

@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from agents.runs.display._errors import UsageError
+from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.settings._file import fill, read_toml
 
 _MOST_POINTS = 10_000
@@ -64,10 +64,8 @@ def read_sweep(path: Path) -> Sweep:
 
     **Raises:** `UsageError` when the file is missing or malformed, or varies no setting.
     """
-    try:
+    with as_usage_error(f"The sweep file {str(path)!r} ", UsageError):
         return _sweep(read_toml(path))
-    except UsageError as error:
-        raise UsageError(f"The sweep file {str(path)!r} {error}") from error
 
 
 def _sweep(table: dict[str, Any]) -> Sweep:

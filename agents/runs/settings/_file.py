@@ -14,7 +14,7 @@ import msgspec
 import tomli_w
 
 from agents import Hyperparameter
-from agents.runs.display._errors import UsageError, reason
+from agents.runs.display._errors import UsageError, as_usage_error, reason
 from agents.runs.worlds._worlds import WORLDS, AbstractWorldConfig, Kitchen, default_world
 from eqgrid import MAX_TEXT_BYTES, read_regular_text
 
@@ -143,10 +143,8 @@ def _world_in(table: dict[str, Any], default: AbstractWorldConfig) -> AbstractWo
         return default
     if not isinstance(name, str) or (":" not in name and name not in WORLDS):
         raise _wrong("env.name", name, f"one of {', '.join(map(repr, WORLDS))}")
-    try:
+    with as_usage_error("cannot be used: ", UsageError):
         return default_world(name)
-    except UsageError as error:
-        raise UsageError(f"cannot be used: {error}") from error
 
 
 def _wrong(key: str, value: object, what: str) -> UsageError:
