@@ -14,7 +14,6 @@ from .._checks import MAX_STEPS, as_number, check_action_shape
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Discrete
 from ._actions import Action
-from ._observation import AbstractObservation, Planes
 from ._rewards import AbstractEnding, AbstractEvents, AbstractReward, RuleEvents
 from ._starts import AbstractStart, apply_starts
 from ._step import AbstractPhase, Step, run_phases
@@ -22,6 +21,8 @@ from ._world import World
 from .drawing._film import Film
 from .drawing._render import film, render, render_episode
 from .layouts._layout import Layout, LayoutError, check_layout
+from .observations._observation import AbstractObservation
+from .observations._planes import Planes
 
 
 @final
@@ -87,6 +88,7 @@ class GridWorld(AbstractEnv):
         self.events = RuleEvents() if events is None else events
         self.observation = Planes() if observation is None else observation
         self.starts = tuple(starts)
+        _check_starts(self.starts, layout)
         needs = f"A world needs a horizon from 1 to {MAX_STEPS:,} steps"
         steps = as_number(horizon, int, lambda x: 1 <= x <= MAX_STEPS, needs)
         self.horizon = steps.astype(jnp.int32)
@@ -110,10 +112,11 @@ class GridWorld(AbstractEnv):
     def with_layout(self, layout: Layout) -> "GridWorld":
         """This environment with another layout.
 
-        **Raises:** `LayoutError` when the layout has other kinds.
+        **Raises:** `LayoutError` when the layout has other kinds, or no room for the `starts`.
         """
         if layout.kinds != self.layout.kinds:
             raise LayoutError("The layout is of another game: its kinds are not those of this one.")
+        _check_starts(self.starts, layout)
         layout = layout if self.ending is None else _with_active(layout)
         return eqx.tree_at(lambda env: env.layout, self, layout)
 
@@ -238,6 +241,11 @@ def _random_play(env: GridWorld, key: PRNGKeyArray, steps: int) -> World:
 
     _, rest = jax.lax.scan(step, first, jax.random.split(steps_key, steps))
     return jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs]), first, rest)
+
+
+def _check_starts(starts: tuple[AbstractStart, ...], layout: Layout) -> None:
+    for start in starts:
+        start.check(layout)
 
 
 def _with_active(layout: Layout) -> Layout:

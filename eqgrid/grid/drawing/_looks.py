@@ -122,8 +122,8 @@ def _object_sprite(kind: Kind) -> Callable[[Pen, int, Number, Number, Number], N
     def draw(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
         """Draws a coloured block with a character, and the variant if there are several."""
         fill, dark = _colours(kind)
-        text = kind.char or kind.name[0].upper()
-        if kind.variants > 1:
+        text = kind.chars[variant] or kind.name[0].upper()
+        if kind.variants > 1 and not isinstance(kind.char, tuple):
             text += str(variant + 1)
         box = (x - radius, y - radius, x + radius, y + radius)
         pen.box(*box, fill=fill, edge=dark, round_by=0.3 * radius)
@@ -144,7 +144,7 @@ def _draw_tile(pen: Pen, kind: Kind, look: Look) -> None:
     else:
         pen.box(0.06, 0.06, 0.94, 0.94, fill=fill, edge=dark, round_by=0.12)
     if kind.char != "#" and look.lying == NOTHING:
-        pen.text(0.5, look.middle, kind.char or "", 0.5, fill="#FFFFFF")
+        pen.text(0.5, look.middle, kind.chars[0] or "", 0.5, fill="#FFFFFF")
     if look.timer > 0:
         pen.text(0.82, 0.84, str(look.timer), 0.26, fill="#FFFFFF")
 

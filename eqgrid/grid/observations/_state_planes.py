@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32, PyTree, Shaped
 
-from .._observed import ObservationAndState
-from ._observation import AbstractObservation, Planes
-from ._world import World
-from .layouts._layout import Layout
+from ..._observed import ObservationAndState
+from .._world import World
+from ..layouts._layout import Layout
+from ._observation import AbstractObservation
+from ._planes import Planes
 
 STEPS_UNIT = 100
 """Steps per unit in the plane of the remaining steps."""
