@@ -7,12 +7,15 @@ from .._checks import (
 from ._actions import (
     MOVES as MOVES,
     Action as Action,
+    Actions as Actions,
     Forward as Forward,
     Move as Move,
     Rotate as Rotate,
+    Say as Say,
     Stay as Stay,
     Use as Use,
 )
+from ._away import ComeBack as ComeBack, send_away as send_away
 from ._cells import (
     bare_floor as bare_floor,
     check_room as check_room,
@@ -48,6 +51,7 @@ from ._rewards import (
     RuleEvents as RuleEvents,
     WeightedEventReward as WeightedEventReward,
 )
+from ._speech import Speak as Speak
 from ._starts import (
     AbstractStart as AbstractStart,
     RandomDirections as RandomDirections,
@@ -106,9 +110,11 @@ from .observations._features import (
     FacedObject as FacedObject,
     FacedTile as FacedTile,
     Features as Features,
+    Heard as Heard,
     NearestObjects as NearestObjects,
     NearestTiles as NearestTiles,
     Others as Others,
+    OwnAway as OwnAway,
     OwnDirection as OwnDirection,
     OwnHeld as OwnHeld,
     OwnPosition as OwnPosition,

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from ._actions import Action, Use, chosen
+from ._actions import Action, Actions, Use, chosen
 from ._cells import is_free, stands_at
 from ._kinds import NOTHING
 from ._world import World
@@ -23,7 +23,8 @@ class Step(eqx.Module):
     """A step in progress, which each phase updates.
 
     - `layout`: the tiles, and the parameters of the game.
-    - `action`: the action of each agent, as indices into `actions`.
+    - `action`: the action of each agent, as indices into `actions`; with several choices, it has a
+        second axis. `chose` reads both.
     - `key`: the random key of this phase.
     - `before`: the world at the beginning of the step.
     - `world`: the current world.
@@ -34,11 +35,11 @@ class Step(eqx.Module):
     """
 
     layout: Layout
-    action: Int[Array, " agents"]
+    action: Int[Array, "agents *choices"]
     key: PRNGKeyArray
     before: World
     world: World
-    actions: tuple[Action, ...] = eqx.field(static=True)
+    actions: Actions = eqx.field(static=True)
     turns: tuple[World, ...] = ()
     fired: tuple[tuple[Bool[Array, ""], ...], ...] = ()
     rules: tuple[type, ...] = eqx.field(static=True, default=())

@@ -61,7 +61,10 @@ def _agents(world: World) -> dict[tuple[int, int], AgentLook]:
     numbered = len(bodies.position) > 2
     extras = jax.tree.leaves(bodies.extra)
     active = bodies.active
-    if active is None or not active.any():  # the last picture of an episode shows all agents
+    over = active is not None and not (
+        active.any() or (bodies.away is not None and bodies.away.any())
+    )
+    if active is None or over:  # the last picture of an episode shows all agents
         active = np.ones(len(bodies.position), bool)
     return {
         (int(row), int(col)): AgentLook(

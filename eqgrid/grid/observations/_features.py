@@ -16,6 +16,7 @@ from .._world import Direction, World, direction_delta
 from ..layouts._layout import Layout
 from ._observation import AbstractObservation
 from ._sight import Sight, for_each_agent, in_cells
+from ._state_planes import STEPS_UNIT
 
 _DIRECTIONS = tuple(direction.name.lower() for direction in Direction)
 
@@ -242,3 +243,47 @@ class Others(AbstractFeature):
         if bodies.active is not None:
             each = jnp.where(bodies.active[1:, None], each, 0.0)
         return each.reshape(-1)
+
+
+@final
+class Heard(AbstractFeature):
+    """The word that every other agent said in the last step, one-hot, in cyclic order after the
+    observer; all zeros for an agent that said nothing, or is not active.
+
+    **Arguments:**
+
+    - `words`: the words of the game's `Say` actions, in the order of the actions.
+
+    **Raises:** `ValueError`, in the first observation, when the game has no `Say` actions.
+    """
+
+    words: tuple[str, ...] = eqx.field(static=True)
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        return tuple(
+            x for k in range(1, num_agents) for x in prefixed(f"other_{k}_says", self.words)
+        )
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        bodies = sight.bodies
+        if bodies.said is None:
+            raise ValueError("Nobody says anything: give the world `Say` actions.")
+        words = one_hot(bodies.said[1:].astype(jnp.int32) - 1, len(self.words))
+        if bodies.active is not None:
+            words = jnp.where(bodies.active[1:, None], words, 0.0)
+        return words.reshape(-1)
+
+
+@final
+class OwnAway(AbstractFeature):
+    """The number of steps until the agent comes back, in units of `STEPS_UNIT` steps; 0 if it is
+    not away. See `send_away`.
+    """
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        return ("own_away",)
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        if sight.bodies.away is None:
+            raise ValueError("Nobody is ever away: give the world a phase `ComeBack`.")
+        return sight.bodies.away[:1].astype(jnp.float32) / STEPS_UNIT
