@@ -60,7 +60,7 @@ from ._starts import (
     apply_starts as apply_starts,
 )
 from ._step import AbstractPhase as AbstractPhase, Step as Step
-from ._tick import AbstractTick as AbstractTick, Tick as Tick
+from ._tick import AbstractTick as AbstractTick, Spot as Spot, Tick as Tick
 from ._world import (
     IDLE as IDLE,
     Bodies as Bodies,
