@@ -37,6 +37,7 @@ from ._kinds import (
     Kind as Kind,
     KindError as KindError,
     Kinds as Kinds,
+    Overlay as Overlay,
 )
 from ._motion import (
     AbstractCollision as AbstractCollision,

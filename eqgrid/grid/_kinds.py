@@ -71,6 +71,21 @@ class Kind:
 
 
 @dataclasses.dataclass(frozen=True)
+class Overlay:
+    """Pictures over cells and the agents in them, such as a beam in the step in which it is fired.
+
+    **Arguments:**
+
+    - `numbers`: a function of the layout and the world that gives a whole number for each cell; 0
+        where nothing is drawn. A game keeps what it needs for that in `extra`.
+    - `sprite`: a function that draws a number over its cell: `sprite(pen, number)`.
+    """
+
+    numbers: Callable[[Any, Any], Any]
+    sprite: Callable[..., None]
+
+
+@dataclasses.dataclass(frozen=True)
 class Kinds:
     """All kinds of one game.
 
@@ -80,6 +95,7 @@ class Kinds:
         is the floor, on which agents start.
     - `objects`: the kinds of objects, which lie in cells or are held.
     - `agent_sprite`: a function that draws an agent: `agent_sprite(pen, agent, draw_object)`.
+    - `overlay`: what is drawn over cells and agents; nothing by default.
 
     **Raises:** `KindError` when a name or a character is used twice, when a character cannot be
     used, or when there are more than 256 kinds of tiles or object codes.
@@ -88,6 +104,7 @@ class Kinds:
     tiles: tuple[Kind, ...]
     objects: tuple[Kind, ...] = ()
     agent_sprite: Callable[..., None] | None = None
+    overlay: Overlay | None = None
 
     def __post_init__(self):
         if not self.tiles or self.tiles[0].solid:

@@ -73,6 +73,7 @@ class Look(NamedTuple):
     - `open_sides`: whether the adjacent cells can be entered, in the order of `Direction`.
     - `middle`: the y coordinate of the middle of the tile's top, in cells from the upper edge.
     - `agent`: the agent that stands here, or `None`.
+    - `mark`: the number that `Kinds.overlay` gives this cell.
     """
 
     tile: int
@@ -83,6 +84,7 @@ class Look(NamedTuple):
     open_sides: tuple[bool, bool, bool, bool]
     middle: float
     agent: AgentLook | None
+    mark: int = 0
 
 
 def top_of(open_sides: tuple[bool, bool, bool, bool]) -> float:
@@ -93,7 +95,7 @@ def top_of(open_sides: tuple[bool, bool, bool, bool]) -> float:
 
 
 def draw_cell(pen: Pen, kinds: Kinds, look: Look) -> None:
-    """Draws the tile, then the object on it, then the agent."""
+    """Draws the tile, then the object on it, then the agent, then what is over them."""
     kind = kinds.tiles[look.tile]
     if kind.sprite is None:
         _draw_tile(pen, kind, look)
@@ -104,6 +106,8 @@ def draw_cell(pen: Pen, kinds: Kinds, look: Look) -> None:
     if look.agent is not None:
         draw_agent = kinds.agent_sprite or _draw_agent
         draw_agent(pen, look.agent, _object_drawer(pen, kinds, look.agent.held))
+    if kinds.overlay is not None and look.mark:
+        kinds.overlay.sprite(pen, look.mark)
 
 
 def _object_drawer(pen: Pen, kinds: Kinds, code: int) -> Callable[[Number, Number, Number], None]:
