@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
 from .._env import AbstractEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from .._observed import split_mask
 from .._spaces import AbstractSpace, Box, Discrete
-from ..wrappers._auto_reset import AutoReset
+from ..wrappers._auto_reset import AbstractAutoReset
 from ..wrappers._nesting import check_single_env, contains_wrapper
 
 
@@ -60,7 +60,7 @@ def check_episodes(env: Any, usage: str) -> AbstractEnv:
     else.
     """
     env = check_single_env(env, usage)
-    if contains_wrapper(env, AutoReset):
+    if contains_wrapper(env, AbstractAutoReset):
         raise ValueError(
             f"{usage} needs episodes that end, and AutoReset starts the next one: leave it out."
         )

@@ -14,9 +14,9 @@ from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
 from .._env import AbstractEnv, TimeStep, unwrap
 from .._observed import Masked, split_mask
 from .._spaces import AbstractSpace, Box, Discrete, MultiDiscrete
-from ..wrappers._nesting import check_single_env
 from ._foreign import (
     as_it_was_written,
+    check_episodes,
     check_rows,
     common_space,
     own_action,
@@ -108,9 +108,11 @@ def to_jaxmarl(env: Any) -> MultiAgentEnv:
 
     **Arguments:**
 
-    - `env`: a single environment, with or without wrappers; its observation must be one array.
+    - `env`: a single environment, with any wrappers but `AutoReset`; its observation must be one
+        array.
 
-    **Raises:** `ValueError` when JaxMARL does not support the observation or the action space.
+    **Raises:** `ValueError` when JaxMARL does not support the observation or the action space, or
+    when the environment resets itself.
 
     !!! example
 
@@ -119,7 +121,7 @@ def to_jaxmarl(env: Any) -> MultiAgentEnv:
         observations, state = env.reset(jax.random.PRNGKey(0))
         ```
     """
-    return JaxmarlEnv(check_single_env(env, "to_jaxmarl(env)"))
+    return JaxmarlEnv(check_episodes(env, "to_jaxmarl(env)"))
 
 
 @final
