@@ -109,11 +109,6 @@ class Broken(AbstractEnv):
                 observation = jax.tree.map(lambda x: x.astype(jnp.float64), observation)
             case "python state":
                 state = dataclasses.replace(state, time=0)
-            case "one key for two":
-                noise = jax.random.normal(key) + jax.random.normal(key)
-                state = dataclasses.replace(state, position=state.position + noise)
-        if self.fault == "transposed":
-            observation = {"vector": observation["vector"].T, "picture": observation["picture"]}
         return observation, state
 
     def observe(self, state):
@@ -146,9 +141,6 @@ class Broken(AbstractEnv):
             case "one shaped reward":
                 shaped = timestep.info["shaped_reward"].sum()
                 timestep = changed(timestep, info={**timestep.info, "shaped_reward": shaped})
-            case "one key for two steps":
-                noise = jax.random.normal(key) + jax.random.normal(key)
-                timestep = changed(timestep, reward=timestep.reward + noise)
             case "resets itself":
                 _, start = self.race.reset(key)
                 pick = lambda new, old: jnp.where(timestep.done, new, old)  # noqa: E731
@@ -163,8 +155,6 @@ FAULTS = {
     "python view": "The observation of reset holds 0.5 at ['share']: put jnp.asarray around it.",
     "python state": "The state of Broken holds 0 at .time, which is no array",
     "python end": "The TimeStep of step holds False at .truncated: put jnp.asarray around it.",
-    "one key for two": "reset uses a random key twice",
-    "one key for two steps": "step uses a random key twice",
     "two of three events": 'info["events"] must have the shape (3, 3), a column for each of',
     "no events": 'info["events"] must have the shape (3, 2), a column for each of event_names, but',
     "one shaped reward": 'info["shaped_reward"] must have the shape (3,), but has ().',
@@ -194,6 +184,37 @@ def test_each_broken_rule_is_one_sentence(fault):
     lines = str(refusal.value).splitlines()
     assert all(line.endswith(".") for line in lines)
     assert sum(FAULTS[fault] in line for line in lines) >= 1
+
+
+class Careless(AbstractEnv):
+    """Draws twice from one key, in one of its methods."""
+
+    where: str = eqx.field(static=True)
+    num_agents: int = eqx.field(static=True, default=2)
+    action_space: Discrete = Discrete(2)
+
+    def draw(self, key, where):
+        first = jax.random.normal(key, (2,))
+        return first + jax.random.normal(key, (2,)) if where == self.where else first
+
+    def reset(self, key):
+        state = self.draw(key, "reset")
+        return self.observe(state), state
+
+    def step(self, key, state, action):
+        state = self.draw(key, "step")
+        cut = jnp.asarray(False)
+        return TimeStep(self.observe(state), state, jnp.zeros(2, bool), cut, {}), state
+
+    def observe(self, state):
+        return state[:, None]
+
+
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_a_key_that_is_used_twice_is_said(where):
+    with pytest.raises(ValueError, match=f"^{where} uses a random key twice"):
+        check_env(Careless(where), steps=2)
+    check_env(Careless("nowhere"), steps=2)
 
 
 def test_observations_of_double_precision_are_said():
