@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
+from agents.policies._heads import AbstractActionHead, head_for
 from agents.policies._networks import MLP, AbstractNetwork
 from agents.policies._policy import actor_critic
 from agents.policies._views import AbstractCriticInput
@@ -201,6 +202,7 @@ def init_train_state(
     *,
     network: Callable[..., AbstractNetwork] = MLP,
     critic_input: AbstractCriticInput | None = None,
+    head: Callable[[Any], AbstractActionHead] = head_for,
     shared: bool = True,
 ) -> TrainState:
     """Initialises the policy and the environments of a run, in one compiled program. Other values
@@ -211,13 +213,13 @@ def init_train_state(
     - `ppo`: the algorithm.
     - `env`: the environments.
     - `key`: the source of all randomness of the run.
-    - `network`, `critic_input`, `shared`: as in `actor_critic`.
+    - `network`, `critic_input`, `head`, `shared`: as in `actor_critic`.
 
     **Returns:** the state before the first update.
 
     **Raises:** `ValueError` when the environment or the settings do not fit.
     """
-    return _init_train_state(ppo.with_arrays(), env, key, network, critic_input, shared)
+    return _init_train_state(ppo.with_arrays(), env, key, network, critic_input, head, shared)
 
 
 @eqx.filter_jit
@@ -227,11 +229,12 @@ def _init_train_state(
     key: PRNGKeyArray,
     network: Callable[..., AbstractNetwork],
     critic_input: AbstractCriticInput | None,
+    head: Callable[[Any], AbstractActionHead],
     shared: bool,
 ) -> TrainState:
     policy_key, run_key = jax.random.split(key)
     policy = actor_critic(
-        env, policy_key, network=network, critic_input=critic_input, shared=shared
+        env, policy_key, network=network, critic_input=critic_input, head=head, shared=shared
     )
     return ppo.init(policy, env, run_key)
 
