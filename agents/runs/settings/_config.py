@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from agents.runs._named import Named
 from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.display._loggers import check_installed
@@ -40,20 +41,26 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
 
     **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
     """
-    named, run = value_after("--config", args), value_after("--resume", args)
+    file, run, named = value_after("--config", args), value_after("--resume", args), named_in(args)
     if run is not None:
-        default = load(Path(run) / "config.toml", experiment)
-    elif named is not None:
-        path = _tuned(experiment, args) if named == TUNED else Path(named)
-        default = load(path, experiment)
+        default = load(Path(run) / "config.toml", experiment, named)
+    elif file is not None:
+        path = _tuned(experiment, args) if file == TUNED else Path(file)
+        default = load(path, experiment, named)
     else:
-        world = _world(experiment, value_after("--env.name", args))
+        world = _world(experiment, value_after("--env.name", args), named)
         default = default_settings(experiment, world)
     config = cli(default, args, command_of(experiment), inspect.cleandoc(experiment.__doc__ or ""))
     check(config)
     if run is not None:
         _check_resumed(default, config)
     return config
+
+
+def named_in(args: Sequence[str]) -> Named:
+    """What the command line of a page names, of the code of the user."""
+    world = value_after("--env.name", args)
+    return Named(worlds=() if world is None else (world,))
 
 
 def _tuned(experiment: type[Experiment], args: Sequence[str]) -> Path:
@@ -74,13 +81,13 @@ def _tuned(experiment: type[Experiment], args: Sequence[str]) -> Path:
     return found[name]
 
 
-def _world(experiment: type[Experiment], name: str | None) -> AbstractWorldConfig:
+def _world(experiment: type[Experiment], name: str | None, named: Named) -> AbstractWorldConfig:
     """The default settings of the named world, or of the page's default world.
 
     **Raises:** `UsageError` when there is no such world.
     """
     own = experiment().env
-    return own if name in (None, own.name) else default_world(name)
+    return own if name in (None, own.name) else default_world(name, named)
 
 
 def changed_by_world(config: Experiment) -> str:

@@ -14,8 +14,10 @@ import msgspec
 import tomli_w
 
 from agents import Hyperparameter
+from agents.runs._named import NOTHING_NAMED, Named, check_named, is_own
 from agents.runs.display._errors import UsageError, as_usage_error, reason
-from agents.runs.worlds._worlds import WORLDS, AbstractWorldConfig, Kitchen, default_world
+from agents.runs.worlds._foreign import LIBRARIES
+from agents.runs.worlds._worlds import WORLDS, AbstractWorldConfig, default_world
 from eqgrid import MAX_TEXT_BYTES, read_regular_text
 
 from ._experiment import Experiment, default_settings
@@ -33,13 +35,14 @@ _MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
 """The maximum size of a `config.toml`, which has all settings and all stages of a curriculum."""
 
 
-def load(path: Path, experiment: type[E]) -> E:
+def load(path: Path, experiment: type[E], named: Named = NOTHING_NAMED) -> E:
     """Reads a settings file (TOML).
 
     **Arguments:**
 
     - `path`: the file.
     - `experiment`: the class that a page defines. A file of another algorithm is refused.
+    - `named`: what the command line names. A file that names other code of the user is refused.
 
     **Returns:** the settings of the file, with defaults for all others.
 
@@ -57,7 +60,7 @@ def load(path: Path, experiment: type[E]) -> E:
                 f"is for {written_by}: use {command_of(page(written_by)).removeprefix('python ')}, "
                 f"or take the line 'algorithm' out of it to train with {own}."
             )
-        return config_from(table, experiment)
+        return config_from(table, experiment, named)
     except UsageError as error:
         raise UsageError(f"The settings file {str(path)!r} {error}") from error
 
@@ -65,13 +68,14 @@ def load(path: Path, experiment: type[E]) -> E:
 def is_written_by_a_run(path: Path) -> bool:
     """Whether `dump` has written a file: it has all settings of its algorithm, and no others.
 
-    The settings of a custom page are not known here, so only some common ones are checked.
+    The settings of a custom page or of a world of the user are not known here, so only some common
+    ones are checked.
     """
     try:
         table = read_toml(path, _MAX_SETTINGS_BYTES)
         if path.is_symlink() or "algorithm" not in table:
             return False
-        if _PAGE in table:
+        if _PAGE in table or _own_parts(table):
             return table.keys() >= _COMMON
         algorithm = table["algorithm"]
         known = algorithm in SHIPPED
@@ -100,34 +104,62 @@ def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
         raise UsageError(f"is no TOML: {digits:.200}.") from error
 
 
-def config_from(table: dict[str, Any], experiment: type[E]) -> E:
+def config_from(table: dict[str, Any], experiment: type[E], named: Named = NOTHING_NAMED) -> E:
     """The settings in a table, as `dump` writes it.
 
     **Arguments:**
 
     - `table`: the content of a settings file.
     - `experiment`: the class that a page defines.
+    - `named`: what the command line names.
 
     **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file,
-    for an unknown key or a value of a wrong type.
+    for an unknown key or a value of a wrong type, and `NotNamed`, which is one, for code of the
+    user that the command line does not name.
     """
     own = {key: value for key, value in table.items() if key not in ("algorithm", _PAGE)}
     tuned = own.get("config") == TUNED
     if tuned:
         del own["config"]
-    world = _world_in(own, experiment().env)
+    world = _world_in(own, experiment().env, named)
     config = fill(default_settings(experiment, world), own, "")
     return dataclasses.replace(config, config=Path(TUNED)) if tuned else config
 
 
-def world_from(table: dict[str, Any]) -> AbstractWorldConfig:
+def world_from(
+    table: dict[str, Any], experiment: type[Experiment], named: Named = NOTHING_NAMED
+) -> AbstractWorldConfig:
     """The settings of the world in the content of a settings file; the other tables are ignored.
+
+    **Arguments:** as in `config_from`.
 
     **Raises:** `UsageError` as in `config_from`.
     """
     own = table.get("env", {})
-    default = _world_in(table, Kitchen())
+    default = _world_in(table, experiment().env, named)
     return fill(default, own, "env.") if isinstance(own, dict) else default
+
+
+def world_name_in(table: Mapping[str, Any]) -> str | None:
+    """The name of the world in the content of a settings file, if it has one."""
+    env = table.get("env")
+    name = env.get("name") if isinstance(env, Mapping) else None
+    return name if isinstance(name, str) else None
+
+
+def _own_parts(table: Mapping[str, Any]) -> dict[str, str]:
+    """The code of the user in the content of a settings file, by the flags that name it."""
+    name = world_name_in(table)
+    own = is_own(name) and str(name).partition(":")[0] not in LIBRARIES
+    return {"--env.name": str(name)} if own else {}
+
+
+def own_flags(config: Experiment) -> str:
+    """The flags with which a command line names the code of the user in the settings of a run,
+    each with a leading space; empty if there is none.
+    """
+    own = _own_parts(tomllib.loads(dump(config)))
+    return "".join(f" {flag} {name}" for flag, name in own.items())
 
 
 def page_of(table: Mapping[str, Any]) -> str | None:
@@ -135,7 +167,9 @@ def page_of(table: Mapping[str, Any]) -> str | None:
     return table.get(_PAGE)
 
 
-def _world_in(table: dict[str, Any], default: AbstractWorldConfig) -> AbstractWorldConfig:
+def _world_in(
+    table: dict[str, Any], default: AbstractWorldConfig, named: Named
+) -> AbstractWorldConfig:
     """The default settings of the world that a table names, or `default` if it names none."""
     env = table.get("env")
     name = env.get("name", default.name) if isinstance(env, dict) else default.name
@@ -143,8 +177,10 @@ def _world_in(table: dict[str, Any], default: AbstractWorldConfig) -> AbstractWo
         return default
     if not isinstance(name, str) or (":" not in name and name not in WORLDS):
         raise _wrong("env.name", name, f"one of {', '.join(map(repr, WORLDS))}")
+    if "--env.name" in _own_parts(table):
+        check_named(name, named.worlds, "world", "--env.name")
     with as_usage_error("cannot be used: ", UsageError):
-        return default_world(name)
+        return default_world(name, named)
 
 
 def _wrong(key: str, value: object, what: str) -> UsageError:
