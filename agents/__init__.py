@@ -25,7 +25,10 @@ from .policies._heads import (
     CategoricalHead as CategoricalHead,
     ClippedNormalHead as ClippedNormalHead,
     DiagonalNormal as DiagonalNormal,
+    MultiCategorical as MultiCategorical,
+    MultiCategoricalHead as MultiCategoricalHead,
     entropy as entropy,
+    head_for as head_for,
     mask_logits as mask_logits,
     sample_action as sample_action,
 )

@@ -36,7 +36,12 @@ from ._partner import (
     stack_partners as stack_partners,
 )
 from ._play import Game as Game, play as play
-from ._spaces import AbstractSpace as AbstractSpace, Box as Box, Discrete as Discrete
+from ._spaces import (
+    AbstractSpace as AbstractSpace,
+    Box as Box,
+    Discrete as Discrete,
+    MultiDiscrete as MultiDiscrete,
+)
 from ._trajectories import Trajectories as Trajectories
 from .envs import ENVIRONMENTS as ENVIRONMENTS, Overcooked as Overcooked, make as make
 from .wrappers._append_agent_id import AppendAgentId as AppendAgentId

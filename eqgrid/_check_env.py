@@ -12,7 +12,7 @@ from jaxtyping import Bool, PRNGKeyArray, PyTree
 
 from ._env import AbstractEnv, TimeStep
 from ._observed import sample_allowed, split_mask
-from ._spaces import Box, Discrete
+from ._spaces import Box, Discrete, MultiDiscrete
 
 
 def check_env(env: AbstractEnv, *, steps: int = 200, seed: int = 0) -> None:
@@ -93,9 +93,9 @@ def _one_step(env: AbstractEnv, key: PRNGKeyArray, state: PyTree) -> Any:
 
 
 def _faults_of_space(space: object, name: str) -> Iterator[str]:
-    """The broken rules of an action space: it must be `Discrete`, or a bounded `Box` of floats."""
-    if not isinstance(space, Discrete | Box):
-        yield f"{name}.action_space must be Discrete or Box, not {space!r:.60}."
+    """The broken rules of an action space: it must be discrete, or a bounded `Box` of floats."""
+    if not isinstance(space, Discrete | MultiDiscrete | Box):
+        yield f"{name}.action_space must be Discrete, MultiDiscrete or Box, not {space!r:.60}."
     if not isinstance(space, Box):
         return
     if 0 in space.shape:
@@ -111,19 +111,26 @@ def _faults_of_mask(env: AbstractEnv, observation: PyTree) -> Iterator[str]:
     _, action_mask = split_mask(observation)
     if action_mask is None:
         return
-    if not isinstance(env.action_space, Discrete):
-        kind = type(env.action_space).__name__
-        yield f"Only Discrete actions can be masked, but those of this environment are of a {kind}."
-    elif (action_mask.shape, action_mask.dtype) != ((env.num_agents, env.action_space.n), bool):
+    space = env.action_space
+    if not isinstance(space, Discrete | MultiDiscrete):
+        kind = type(space).__name__
+        yield f"Only Discrete and MultiDiscrete actions can be masked, but these are of a {kind}."
+    elif (action_mask.shape, action_mask.dtype) != ((env.num_agents, space.num_options), bool):
         yield (
-            f"action_mask must be bool{[env.num_agents, env.action_space.n]}, a truth value for "
+            f"action_mask must be bool{[env.num_agents, space.num_options]}, a truth value for "
             f"each action of each agent, but is {action_mask.dtype}{list(action_mask.shape)}."
         )
 
 
-def _all_forbidden(observation: PyTree, acts: Bool[np.ndarray, " agents"]) -> Iterator[str]:
+def _all_forbidden(
+    env: AbstractEnv, observation: PyTree, acts: Bool[np.ndarray, " agents"]
+) -> Iterator[str]:
     _, action_mask = split_mask(observation)
-    if action_mask is not None and (acts & ~np.asarray(action_mask).any(axis=-1)).any():
+    if action_mask is None:
+        return
+    space = env.action_space
+    parts = space.split(action_mask) if isinstance(space, MultiDiscrete) else (action_mask,)
+    if any((acts & ~np.asarray(part).any(axis=-1)).any() for part in parts):
         yield "action_mask must allow at least one action to an agent whose task is not over."
 
 
@@ -157,7 +164,7 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
     if not _equal(first, eqx.filter_jit(env.observe)(_again(state))):
         yield "observe(state) must be the observation that reset returned with the state."
     over, keys_of_info = np.zeros(env.num_agents, bool), None
-    yield from _all_forbidden(first, ~over)
+    yield from _all_forbidden(env, first, ~over)
     for step_key, reset_key in map(jax.random.split, step_keys):
         again = _again((step_key, state))
         timestep, after, seen = step(env, step_key, state)
@@ -173,12 +180,13 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
         if keys_of_info is not None and keys_of_info != set(timestep.info):
             yield "info must have the same keys in every step."
         over, keys_of_info = np.asarray(timestep.terminated), set(timestep.info)
-        yield from _all_forbidden(timestep.final_observation, ~over & ~np.asarray(timestep.done))
+        acts = ~over & ~np.asarray(timestep.done)
+        yield from _all_forbidden(env, timestep.final_observation, acts)
         state = after
         if bool(timestep.done):
             seen, state = reset(reset_key)
             over = np.zeros(env.num_agents, bool)
-            yield from _all_forbidden(seen, ~over)
+            yield from _all_forbidden(env, seen, ~over)
     if len(traces) > 1:
         yield f"step was compiled {len(traces)} times for equal shapes, but must be compiled once."
 

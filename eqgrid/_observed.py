@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree, Shaped
 
-from ._spaces import AbstractSpace
+from ._spaces import AbstractSpace, MultiDiscrete
 
 
 @final
@@ -28,15 +28,16 @@ class ObservationAndState(eqx.Module):
 class Masked(eqx.Module):
     """An observation with an action mask.
 
-    Environments with `Discrete` actions may return it from `reset`, `step` and `observe`. Policies
-    take `observation` as their input, and never sample a forbidden action. Wrappers that change
-    observations change `observation`, and leave the mask as it is.
+    Environments with `Discrete` or `MultiDiscrete` actions may return it from `reset`, `step` and
+    `observe`. Policies take `observation` as their input, and never sample a forbidden action.
+    Wrappers that change observations change `observation`, and leave the mask as it is.
 
     **Arguments:**
 
     - `observation`: the observation of each agent.
     - `action_mask`: for each agent, which of its actions are allowed; at least one, unless the
-        agent has terminated. Where none is allowed, all are equally likely.
+        agent has terminated. Where none is allowed, all are equally likely. With `MultiDiscrete`
+        actions, this holds for the options of each choice, which stand one after the other.
     """
 
     observation: PyTree[Shaped[Array | np.ndarray, "..."]]
@@ -72,5 +73,12 @@ def sample_allowed(
     if action_mask is None:
         return space.sample(key)
     allowed = jnp.asarray(action_mask)[agent]
-    allowed |= ~allowed.any()
-    return jax.random.categorical(key, jnp.where(allowed, 0.0, -jnp.inf))
+    if not isinstance(space, MultiDiscrete):
+        return _sample_one(key, allowed)
+    keys = jax.random.split(key, len(space.ns))
+    return jnp.stack(list(map(_sample_one, keys, space.split(allowed))))
+
+
+def _sample_one(key: PRNGKeyArray, allowed: Bool[Array, " options"]) -> Int[Array, ""]:
+    """Samples one of the allowed options, or any option if none is allowed."""
+    return jax.random.categorical(key, jnp.where(allowed | ~allowed.any(), 0.0, -jnp.inf))

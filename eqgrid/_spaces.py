@@ -1,6 +1,7 @@
-"""Action spaces of one agent: `Discrete` choices, or a `Box` of real numbers."""
+"""Action spaces of one agent: one or several discrete choices, or a `Box` of real numbers."""
 
 import abc
+from collections.abc import Sequence
 from typing import final
 
 import equinox as eqx
@@ -40,11 +41,63 @@ class Discrete(AbstractSpace):
     def __init__(self, n: int):
         self.n = as_count(n, "Discrete needs at least 1 choice")
 
+    @property
+    def num_options(self) -> int:
+        """The number of entries of one agent's action mask."""
+        return self.n
+
     def sample(self, key: PRNGKeyArray) -> Int[Array, ""]:
         return jax.random.randint(key, (), 0, self.n)
 
     def contains(self, x: Int[Array, ""]) -> Bool[Array, ""]:
         return (x >= 0) & (x < self.n)
+
+
+@final
+class MultiDiscrete(AbstractSpace):
+    """Several choices in one action, such as a move and a word to say: an array of integers, of
+    which number `i` is one of `0, 1, ..., ns[i] - 1`.
+
+    An action mask (`Masked`) has `sum(ns)` entries for each agent: those of the first choice, then
+    those of the second, and so on.
+
+    **Arguments:**
+
+    - `ns`: the number of options of each choice.
+
+    **Raises:** `ValueError` when there is no choice, or one has no option.
+    """
+
+    ns: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(self, ns: Sequence[int]):
+        self.ns = tuple(as_count(n, "A choice of a MultiDiscrete needs at least 1") for n in ns)
+        if not self.ns:
+            raise ValueError(
+                "MultiDiscrete needs at least 1 choice, such as MultiDiscrete((5, 3))."
+            )
+
+    @property
+    def num_options(self) -> int:
+        """The number of entries of one agent's action mask, and of the logits of a policy."""
+        return sum(self.ns)
+
+    def sample(self, key: PRNGKeyArray) -> Int[Array, " choices"]:
+        return jax.random.randint(key, (len(self.ns),), 0, jnp.asarray(self.ns))
+
+    def contains(self, x: Int[Array, " choices"]) -> Bool[Array, ""]:
+        return jnp.all((x >= 0) & (x < jnp.asarray(self.ns)))
+
+    def split(self, values: Shaped[Array, "*batch options"]) -> tuple[Shaped[Array, "..."], ...]:
+        """Splits an array with one entry for every option, such as a mask or logits, by choice.
+
+        **Arguments:**
+
+        - `values`: an array whose last axis has `sum(ns)` entries.
+
+        **Returns:** for each choice, the entries of its options along the last axis.
+        """
+        return tuple(jnp.split(values, np.cumsum(self.ns)[:-1], axis=-1))
 
 
 @final

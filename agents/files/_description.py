@@ -1,7 +1,9 @@
 """The description of a policy in JSON: its classes, and the arguments that they were built with."""
 
+import dataclasses
 import functools
 import importlib.metadata
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
@@ -12,7 +14,14 @@ import msgspec
 import numpy as np
 from jaxtyping import PyTree
 
-from agents.policies._heads import AbstractActionHead, check_mask, head_for
+from agents.policies._heads import (
+    AbstractActionHead,
+    CategoricalHead,
+    ClippedNormalHead,
+    MultiCategoricalHead,
+    check_mask,
+    head_for,
+)
 from agents.policies._networks import CNN, GRU, MLP, AbstractNetwork
 from agents.policies._policy import ActorCritic
 from agents.policies._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
@@ -29,6 +38,7 @@ from eqgrid import (
     Box,
     Discrete,
     Masked,
+    MultiDiscrete,
     ObservationAndState,
     RunningMoments,
     split_mask,
@@ -37,21 +47,28 @@ from eqgrid import (
 from ._checkpoint import check_schema
 from ._policy_schema import (
     Activation,
-    BoxTable,
     CNNTable,
     CustomTable,
     DiscreteTable,
     GRUTable,
+    MultiDiscreteTable,
     NetworkTable,
+    PartTable,
     PolicyTable,
+    SpaceTable,
     TeamName,
 )
 
 FORMAT = "eqgrid policy 1"
 
 ACTIVATIONS: dict[Activation, Callable] = {x: getattr(jax.nn, x) for x in get_args(Activation)}
-_VIEWS: dict[str, type[AbstractCriticInput]] = {
-    view.__name__: view for view in (LocalObservation, JointObservation, GlobalState)
+_CRITIC_INPUTS: dict[str, Callable[..., AbstractCriticInput]] = {
+    kind.__name__: kind for kind in (LocalObservation, JointObservation, GlobalState)
+}
+_HEADS: dict[str, Callable[..., AbstractActionHead]] = {
+    "CategoricalHead": lambda space: CategoricalHead(),
+    "MultiCategoricalHead": MultiCategoricalHead,
+    "ClippedNormalHead": lambda space: ClippedNormalHead(),
 }
 _OBSERVATIONS: dict[str, Callable[..., PyTree]] = {
     "local_and_state": ObservationAndState,
@@ -82,7 +99,8 @@ def describe(policy: TrainedPolicy, parameters: str, moments: str) -> dict[str, 
         "action_space": _space_to_json(policy.action_space),
         "actor": _team_to_json(actor_critic.actor),
         "critic": _team_to_json(actor_critic.critic),
-        "view": type(actor_critic.critic_input).__name__,
+        "critic_input": _part_to_json(actor_critic.critic_input),
+        "head": _part_to_json(actor_critic.head),
         "parameters": parameters,
         "normalization": normalization
         and {
@@ -96,28 +114,42 @@ def describe(policy: TrainedPolicy, parameters: str, moments: str) -> dict[str, 
         check_schema(description, PolicyTable)
     except ValueError as error:
         raise ValueError(f"A file cannot hold this policy: {error}.") from error
-    _check_head(actor_critic.head, policy.action_space)
     return description
 
 
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """The parts of policies that are not part of eqgrid, by the names of their classes.
+
+    **Arguments:**
+
+    - `networks`: each is called as `network(in_shape, out_size, final_scale=..., key=...)`.
+    - `heads`: each is called with the action space of one agent.
+    - `critic_inputs`: each is called without arguments.
+
+    Each also gets the arguments that the file stores, by name.
+    """
+
+    networks: Mapping[str, Callable[..., AbstractNetwork]]
+    heads: Mapping[str, Callable[..., AbstractActionHead]]
+    critic_inputs: Mapping[str, Callable[..., AbstractCriticInput]]
+
+
 def build_like(
-    table: PolicyTable,
-    networks: Mapping[str, Callable[..., AbstractNetwork]],
-    like: ActorCritic | None = None,
+    table: PolicyTable, parts: Parts, like: ActorCritic | None = None
 ) -> tuple[ActorCritic, AbstractSpace, Shapes, PyTree[RunningMoments]]:
     """Builds the policy that a file describes, with shapes in place of arrays.
 
     **Arguments:**
 
     - `table`: the description, as `describe` returned it.
-    - `networks`: custom networks, by name.
+    - `parts`: the parts that are not part of eqgrid.
     - `like`: an actor-critic that is used instead of building one from the description.
 
     **Returns:** the actor-critic, the action space of one agent, the observations of all agents,
     and the moments of such observations.
 
-    **Raises:** `ValueError` with a clause when the parts do not fit together, or a network is
-    unknown.
+    **Raises:** `ValueError` with a clause when the parts do not fit together, or one is unknown.
     """
     space = _space_from_json(table.action_space)
     observation = eqx.filter_eval_shape(
@@ -132,43 +164,78 @@ def build_like(
     )
     if like is not None:
         return like, space, observation, moments
-    if table.view not in _VIEWS:
-        raise ValueError(
-            f"its critic input is {table.view!r:.60}, which eqgrid does not know: known are "
-            f"{', '.join(_VIEWS)}"
-        )
-    critic_input = _VIEWS[table.view]()
+    named = {**_CRITIC_INPUTS, **parts.critic_inputs}
+    critic_input = _part(table.critic_input, named, "critic input", "critic_inputs")()
+    head_of = _part(table.head, {**_HEADS, **parts.heads}, "action head", "heads")
+    if table.head.name in _HEADS and table.head.name != type(head_for(space)).__name__:
+        kind = type(space).__name__
+        raise ValueError(f"its action head, {table.head.name}, is not for actions of a {kind}")
+    head = eqx.filter_eval_shape(head_of, space)
     local = eqx.filter_eval_shape(critic_input.local, seen)
     shown = eqx.filter_eval_shape(critic_input, seen)
-    head = head_for(space)
-    actor = _team_from_json(table.actor, networks, local, head.out_size(space))
-    critic = _team_from_json(table.critic, networks, shown, 1)
+    actor = _team_from_json(table.actor, parts.networks, local, head.out_size(space))
+    critic = _team_from_json(table.critic, parts.networks, shown, 1)
     return ActorCritic(actor, critic, critic_input, head), space, observation, moments
 
 
-def _check_head(head: AbstractActionHead, space: AbstractSpace) -> None:
-    """Checks the class of the head, which a file does not store: the action space determines it."""
-    expected = type(head_for(space))
-    if type(head) is not expected:
+def _part_to_json(part: eqx.Module) -> dict[str, Any]:
+    return {"name": type(part).__name__, "arguments": _arguments(part)}
+
+
+def _part(
+    table: PartTable | CustomTable, known: Mapping[str, Callable], what: str, keyword: str
+) -> Callable[..., Any]:
+    """The constructor of a part, with the arguments that the file stores.
+
+    **Raises:** `ValueError` with a clause when no part has its name.
+    """
+    if table.name not in known:
         raise ValueError(
-            f"A file holds only policies whose head is a {expected.__name__}, the head for a "
-            f"{type(space).__name__}, but the policy has a {type(head).__name__}."
+            f"its {what} is {table.name!r:.60}, which eqgrid does not know: pass "
+            f"{keyword}={{{table.name!r:.60}: ...}} to load_policy, with its class"
         )
+    pairs = table.arguments.items()
+    stored = {name: tuple(x) if isinstance(x, list) else x for name, x in pairs}
+    return functools.partial(known[table.name], **stored)
+
+
+def _arguments(part: eqx.Module) -> dict[str, Any]:
+    """The hyperparameters of a part: its fields that are arguments of its constructor, and hold
+    numbers, texts, truth values or tuples of these.
+    """
+    known = set(inspect.signature(type(part)).parameters) - set(_ARGUMENTS_OF_ALL)
+    fields = {x.name: getattr(part, x.name) for x in dataclasses.fields(part) if x.name in known}
+    return {name: x for name, x in fields.items() if _is_plain(x)}
+
+
+_ARGUMENTS_OF_ALL = ("in_shape", "out_size", "final_scale", "key", "space")
+
+
+def _is_plain(x: object) -> bool:
+    if isinstance(x, tuple):
+        return all(isinstance(entry, bool | int | float | str) for entry in x)
+    return x is None or isinstance(x, bool | int | float | str)
 
 
 def _space_to_json(space: AbstractSpace) -> dict[str, Any]:
     if isinstance(space, Discrete):
         return {"kind": "discrete", "n": space.n}
+    if isinstance(space, MultiDiscrete):
+        return {"kind": "multi_discrete", "ns": list(space.ns)}
     if isinstance(space, Box):
         bounds = {"low": np.asarray(space.low).tolist(), "high": np.asarray(space.high).tolist()}
         shape, dtype = list(space.shape), str(space.low.dtype)
         return {"kind": "box", "shape": shape, "dtype": dtype, **bounds}
-    raise ValueError(f"A file holds actions of a Discrete or a Box, not those of {space!r:.60}.")
+    raise ValueError(
+        f"A file holds actions of a Discrete, a MultiDiscrete or a Box, not those of {space!r:.60}."
+    )
 
 
-def _space_from_json(table: DiscreteTable | BoxTable) -> Discrete | Box:
+def _space_from_json(table: SpaceTable) -> Discrete | MultiDiscrete | Box:
     if isinstance(table, DiscreteTable):
         return Discrete(table.n)
+    if isinstance(table, MultiDiscreteTable):
+        return MultiDiscrete(table.ns)
     low, high = (np.asarray(bound, table.dtype) for bound in (table.low, table.high))
     if low.shape != tuple(table.shape) or high.shape != tuple(table.shape):
         raise ValueError(f"the bounds of its actions have other shapes than {table.shape}")
@@ -205,7 +272,8 @@ def _network_to_json(network: AbstractNetwork) -> dict[str, Any]:
     if isinstance(network, GRU):
         width, encoder = network.head.weight.shape[-1], _network_to_json(network.encoder)
         return {"network": "GRU", "width": width, "encoder": encoder}
-    return {"network": "custom", "name": type(network).__name__}
+    arguments = _arguments(network)
+    return {"network": "custom", "name": type(network).__name__, "arguments": arguments}
 
 
 def _choices(network: MLP | CNN) -> dict[str, str]:
@@ -245,13 +313,7 @@ def _network_from_json(
     table: NetworkTable, networks: Mapping[str, Callable[..., AbstractNetwork]]
 ) -> Callable[..., AbstractNetwork]:
     if isinstance(table, CustomTable):
-        if table.name not in networks:
-            raise ValueError(
-                f"it has a network {table.name!r:.60} that eqgrid does not know: pass "
-                f"networks={{{table.name!r:.60}: ...}}, called as network(in_shape, out_size, "
-                f"final_scale=..., key=...)"
-            )
-        return networks[table.name]
+        return _part(table, networks, "network", "networks")
     if isinstance(table, GRUTable):
         encoder = _network_from_json(table.encoder, networks)
         return functools.partial(GRU, width=table.width, encoder=encoder)

@@ -11,9 +11,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from agents.policies._heads import AbstractActionHead
 from agents.policies._networks import AbstractNetwork
 from agents.policies._policy import ActorCritic
 from agents.policies._trained_policy import Normalization, TrainedPolicy, assemble
+from agents.policies._views import AbstractCriticInput
 from agents.ppo._ppo import TrainState
 from eqgrid import (
     AbstractVectorEnv,
@@ -23,7 +25,7 @@ from eqgrid import (
 )
 
 from ._checkpoint import CheckpointError, check_fit, check_schema, describe_leaves, pick, read, save
-from ._description import build_like, describe
+from ._description import Parts, build_like, describe
 from ._policy_schema import PolicyTable
 
 POLICY_FILE = "policy.safetensors"
@@ -57,19 +59,27 @@ def load_policy(
     *,
     which: Literal["best", "last"] | None = None,
     networks: Mapping[str, Callable[..., AbstractNetwork]] | None = None,
+    heads: Mapping[str, Callable[..., AbstractActionHead]] | None = None,
+    critic_inputs: Mapping[str, Callable[..., AbstractCriticInput]] | None = None,
     like: ActorCritic | None = None,
 ) -> TrainedPolicy:
     """Reads a policy from a file, or from the folder of a run.
 
     No code of the file is run, and nothing is imported for it: the names of classes and functions
-    in it are looked up among those of eqgrid, and in `networks`.
+    in it are looked up among those of eqgrid, and in `networks`, `heads` and `critic_inputs`.
 
     **Arguments:**
 
     - `path`: the folder of a run, a policy file, or a checkpoint of a run.
     - `which`: which checkpoint of the folder, as in `find_policy`.
     - `networks`: your own networks, by the names of their classes; each is called as
-        `network(in_shape, out_size, final_scale=..., key=...)`, as in `actor_critic`.
+        `network(in_shape, out_size, final_scale=..., key=...)`, as in `actor_critic`, and with the
+        hyperparameters in the file. These are the fields of the network that are arguments of its
+        constructor, and hold numbers, texts, truth values or tuples of these.
+    - `heads`: your own action heads, by the names of their classes; each is called with the action
+        space of one agent and the hyperparameters in the file.
+    - `critic_inputs`: your own critic inputs, by the names of their classes; each is called with
+        the hyperparameters in the file.
     - `like`: an actor-critic of the same structure, or its shapes; it is then used instead of
         building one from the description in the file.
 
@@ -84,9 +94,10 @@ def load_policy(
             f"The checkpoint {str(path)!r} does not describe the policy in it: it was saved "
             f"without the metadata of describe_policy, and only restore can read it."
         )
+    parts = Parts(networks or {}, heads or {}, critic_inputs or {})
     try:
         table = check_schema(about["metadata"]["policy"], PolicyTable)
-        policy, space, observation, moments = build_like(table, networks or {}, like)
+        policy, space, observation, moments = build_like(table, parts, like)
         policy = _fill(about, data, table.parameters, policy)
         normalization = table.normalization and Normalization(
             _checked(_fill(about, data, table.normalization.moments, moments)),

@@ -19,6 +19,10 @@ _Width: TypeAlias = Annotated[int, Meta(ge=1, le=2**20)]
 _Depth: TypeAlias = Annotated[int, Meta(ge=0, le=100)]
 _Shape: TypeAlias = Annotated[list[Annotated[int, Meta(ge=0, le=2**20)]], Meta(max_length=8)]
 _Name: TypeAlias = Annotated[str, Meta(max_length=200)]
+_Number: TypeAlias = int | float | bool | _Name | None
+Arguments: TypeAlias = Annotated[
+    dict[_Name, _Number | Annotated[list[_Number], Meta(max_length=100)]], Meta(max_length=100)
+]
 
 
 class _Table(Struct, forbid_unknown_fields=True):
@@ -43,9 +47,10 @@ class CNNTable(MLPTable, tag="CNN"):
 
 
 class CustomTable(_Network, tag="custom"):
-    """A network class that is not part of eqgrid."""
+    """A network class that is not part of eqgrid, and the hyperparameters of its constructor."""
 
     name: _Name
+    arguments: Arguments = field(default_factory=dict)
 
 
 class GRUTable(_Network, tag="GRU"):
@@ -67,6 +72,20 @@ class BoxTable(_Table, tag_field="kind", tag="box"):
     dtype: FloatName
     low: Any
     high: Any
+
+
+class MultiDiscreteTable(_Table, tag_field="kind", tag="multi_discrete"):
+    ns: Annotated[list[_Width], Meta(min_length=1, max_length=1000)]
+
+
+SpaceTable: TypeAlias = DiscreteTable | MultiDiscreteTable | BoxTable
+
+
+class PartTable(_Table):
+    """A critic input or an action head: its class, and the arguments of its constructor."""
+
+    name: _Name
+    arguments: Arguments = field(default_factory=dict)
 
 
 class WithStateTable(_Table):
@@ -115,10 +134,11 @@ class PolicyTable(_Table, kw_only=True):
     format: Literal["eqgrid policy 1"]
     num_agents: Annotated[int, Meta(ge=1, le=1000)]
     observation: ObservationTable
-    action_space: DiscreteTable | BoxTable
+    action_space: SpaceTable
     actor: NetworkTable
     critic: NetworkTable
-    view: _Name
+    critic_input: PartTable
+    head: PartTable
     parameters: str
     normalization: NormalizationTable | None = None
     versions: Annotated[dict[_Name, _Name], Meta(max_length=20)]

@@ -1,6 +1,7 @@
 """Action distributions (policy heads): from the outputs of an actor to actions."""
 
 import abc
+import functools
 import math
 from typing import Any, Protocol, final, runtime_checkable
 
@@ -12,7 +13,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
-from eqgrid import AbstractSpace, Box, Discrete, split_mask
+from eqgrid import AbstractSpace, Box, Discrete, MultiDiscrete, split_mask
 
 _LOG_STD_START = -0.5
 _LOG_STD_RANGE = (-5.0, 2.0)
@@ -49,6 +50,31 @@ class DiagonalNormal(eqx.Module):
     def entropy(self) -> Float[Array, "*batch"]:
         """The entropy, in nats."""
         return jnp.sum(jnp.asarray(distrax.Normal(self.mean, self.std).entropy()), axis=-1)
+
+
+@final
+class MultiCategorical(eqx.Module):
+    """Independent categorical distributions over the choices of a `MultiDiscrete` action.
+
+    It stores logits, since a distribution of distrax inside of a Module cannot pass through
+    `eqx.filter_jit`.
+
+    **Arguments:**
+
+    - `logits`: for each choice, one logit for every option.
+    """
+
+    logits: tuple[Float[Array, "*batch _"], ...]
+
+    @property
+    def choices(self) -> tuple[distrax.Categorical, ...]:
+        """The distribution of each choice, over its options."""
+        return tuple(distrax.Categorical(logits=logits) for logits in self.logits)
+
+    def log_prob(self, value: Int[Array, "*batch choices"], /) -> Float[Array, "*batch"]:
+        """The log-probability of all choices together: the sum of theirs."""
+        each = [jnp.asarray(x.log_prob(value[..., i])) for i, x in enumerate(self.choices)]
+        return functools.reduce(jnp.add, each)
 
 
 class AbstractActionHead(eqx.Module):
@@ -128,6 +154,48 @@ class CategoricalHead(AbstractActionHead):
 
 
 @final
+class MultiCategoricalHead(AbstractActionHead):
+    """Independent categorical distributions over the choices of a `MultiDiscrete` space, with one
+    logit for every option of every choice, in the order of the choices.
+
+    **Arguments:**
+
+    - `space`: the action space, which tells the choices of an actor's outputs apart.
+    """
+
+    space: MultiDiscrete
+
+    def out_size(self, space: MultiDiscrete) -> int:
+        return space.num_options
+
+    def distribution(self, output: Float[Array, "agents out"]) -> MultiCategorical:
+        return MultiCategorical(self.space.split(output))
+
+    def noise(
+        self, key: PRNGKeyArray, space: MultiDiscrete, shape: tuple[int, ...]
+    ) -> Float[Array, "..."]:
+        return jax.random.uniform(key, (*shape, len(space.ns)))
+
+    def sample(
+        self, distribution: MultiCategorical, noise: Float[Array, "*batch choices"]
+    ) -> Int[Array, "*batch choices"]:
+        choices = enumerate(distribution.choices)
+        return jnp.stack([sample_action(x, noise[..., i]) for i, x in choices], axis=-1)
+
+    def most_probable(self, distribution: MultiCategorical) -> Int[Array, "*batch choices"]:
+        return jnp.stack([jnp.asarray(x.mode()) for x in distribution.choices], axis=-1)
+
+    def action(
+        self, raw_action: Int[Array, "*batch choices"], space: MultiDiscrete
+    ) -> Int[Array, "*batch choices"]:
+        return raw_action
+
+    def entropy(self, distribution: MultiCategorical) -> Float[Array, "*batch"]:
+        """The entropy of all choices together, in nats: the sum of theirs."""
+        return functools.reduce(jnp.add, [entropy(x) for x in distribution.choices])
+
+
+@final
 class ClippedNormalHead(AbstractActionHead):
     """A normal distribution for each number of an action in a `Box`, clipped to the bounds.
 
@@ -174,15 +242,17 @@ class ClippedNormalHead(AbstractActionHead):
 def head_for(space: AbstractSpace) -> AbstractActionHead:
     """The policy head for an action space.
 
-    **Raises:** `ValueError` unless the space is `Discrete`, or a `Box` of at least one number with
-    finite floating-point bounds. Traced bounds are not checked for being finite.
+    **Raises:** `ValueError` unless the space is `Discrete`, `MultiDiscrete`, or a `Box` of at least
+    one number with finite floating-point bounds. Traced bounds are not checked for being finite.
     """
     if isinstance(space, Discrete):
         return CategoricalHead()
+    if isinstance(space, MultiDiscrete):
+        return MultiCategoricalHead(space)
     if not isinstance(space, Box):
         raise ValueError(
-            f"The environment's action space must be Discrete or Box, but it is "
-            f"{type(space).__name__}."
+            f"The environment's action space must be Discrete, MultiDiscrete or Box, but it is "
+            f"{type(space).__name__}: pass actor_critic a head of your own for it."
         )
     if not all(jnp.issubdtype(bound.dtype, jnp.floating) for bound in (space.low, space.high)):
         raise ValueError(
@@ -233,14 +303,14 @@ def check_mask(space: AbstractSpace, observation: PyTree) -> None:
     _, action_mask = split_mask(observation)
     if action_mask is None:
         return
-    if not isinstance(space, Discrete):
+    if not isinstance(space, Discrete | MultiDiscrete):
         raise ValueError(
-            f"A mask of actions needs Discrete actions, but those of the environment are of a "
-            f"{type(space).__name__}: return the observation without Masked."
+            f"A mask of actions needs Discrete or MultiDiscrete actions, but those of the "
+            f"environment are of a {type(space).__name__}: return the observation without Masked."
         )
-    if action_mask.dtype != bool or action_mask.shape[-1:] != (space.n,):
+    if action_mask.dtype != bool or action_mask.shape[-1:] != (space.num_options,):
         raise ValueError(
-            f"A mask must have one boolean for each of the {space.n} actions, but is "
+            f"A mask must have one boolean for each of the {space.num_options} actions, but is "
             f"{action_mask.dtype}{list(action_mask.shape)}, with the agents first."
         )
 

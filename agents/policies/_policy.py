@@ -1,7 +1,7 @@
 """The actor and the critic of all agents of an environment."""
 
 from collections.abc import Callable
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -116,6 +116,7 @@ def actor_critic(
     *,
     network: Callable[..., AbstractNetwork] = MLP,
     critic_input: AbstractCriticInput | None = None,
+    head: Callable[[Any], AbstractActionHead] = head_for,
     shared: bool = True,
 ) -> ActorCritic:
     """Builds an actor and a critic with random parameters for an environment.
@@ -130,14 +131,16 @@ def actor_critic(
         `network(in_shape, out_size, final_scale=..., key=...)` for the actor and for the critic.
         `in_shape` is the shape of one agent's input, or a PyTree of shapes if the input is one.
     - `critic_input`: selects the critic's input; `LocalObservation()` unless given.
+    - `head`: builds the action head, given the action space of one agent; by default the head of
+        eqgrid for that space. Arrays of floats in a head are trained, too.
     - `shared`: whether all agents use the same parameters.
 
     **Returns:** the policy of the agents of one environment.
 
-    **Raises:** `ValueError` when the action space is neither `Discrete` nor a valid `Box`, or when
-    an action mask does not fit it.
+    **Raises:** `ValueError` when eqgrid has no head for the action space and none is given, or when
+    an action mask does not fit the space.
     """
-    head = head_for(env.action_space)
+    action_head = head(env.action_space)
     critic_input = LocalObservation() if critic_input is None else critic_input
     batch, _ = eqx.filter_eval_shape(env.reset, key)
     check_mask(env.action_space, batch)
@@ -147,10 +150,10 @@ def actor_critic(
     observation = eqx.filter_eval_shape(critic_input.local, observation)
     actor_key, critic_key = jax.random.split(key)
     num_agents = env.num_agents
-    out_size = head.out_size(env.action_space)
+    out_size = action_head.out_size(env.action_space)
     actor = _team(network, observation, out_size, _ACTOR_SCALE, shared, num_agents, actor_key)
     critic = _team(network, critic_observation, 1, _CRITIC_SCALE, shared, num_agents, critic_key)
-    return ActorCritic(actor, critic, critic_input, head)
+    return ActorCritic(actor, critic, critic_input, action_head)
 
 
 def _team(

@@ -129,13 +129,13 @@ class Broken(AbstractEnv):
 
 
 FAULTS = {
-    "own space": "action_space must be Discrete or Box",
+    "own space": "action_space must be Discrete, MultiDiscrete or Box",
     "no numbers": "An action must have at least one number",
     "endless box": "The bounds of a Box must be finite",
     "whole box": "The bounds of a Box must be floats",
     "endless view": "Observations must be finite numbers",
     "nobody": "num_agents must be a whole number of at least 1",
-    "no space": "action_space must be Discrete or Box",
+    "no space": "action_space must be Discrete, MultiDiscrete or Box",
     "transposed": "must lead with 3 agents, but has the shape",
     "other view": "observe(state) must be the observation that",
     "whole rewards": "reward must be of floats",

@@ -5,6 +5,7 @@ import math
 import struct
 import subprocess
 import sys
+from functools import partial
 from typing import final
 
 import distrax
@@ -13,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array
 from learners import GRU, Clock, build, clocks
 from race import Race
 from safetensors.numpy import save as save_arrays
@@ -23,6 +25,7 @@ from agents import (
     MLP,
     PPO,
     AbstractActionHead,
+    AbstractCriticInput,
     AbstractNetwork,
     ActorCritic,
     CheckpointError,
@@ -138,6 +141,58 @@ def test_activations_have_names(activation, key, tmp_path):
     assert load_policy(tmp_path / "a").actor_critic.actor.network.activation is activation
 
 
+@final
+class Multiplied(AbstractNetwork):
+    """A network of somebody's own, with hyperparameters: an `MLP` whose output is multiplied."""
+
+    mlp: MLP
+    widths: tuple[int, ...]
+    factor: float = eqx.field(static=True)
+
+    def __init__(self, in_shape, out_size, *, widths=(8,), factor=1.0, final_scale, key):
+        self.widths, self.factor = widths, factor
+        self.mlp = MLP(in_shape, out_size, width=widths[0], final_scale=final_scale, key=key)
+
+    def initial_carry(self):
+        return None
+
+    def __call__(self, x, carry):
+        return self.factor * self.mlp(x, carry)[0], None
+
+
+@final
+class Blurred(AbstractCriticInput):
+    """A critic input of somebody's own, with a hyperparameter."""
+
+    share: float = 1.0
+
+    def local(self, observation):
+        return observation
+
+    def __call__(self, observation):
+        return self.share * observation
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_parts_of_ones_own_are_built_as_they_were(key, tmp_path, shared):
+    parts = {
+        "network": partial(Multiplied, widths=(4, 2), factor=3.0),
+        "head": partial(Hot, heat=5.0),
+    }
+    policy = policy_of(clocks(1), key, critic_input=Blurred(0.5), shared=shared, **parts)
+    save_policy(tmp_path / "a", policy)
+    known = {"networks": {"Multiplied": Multiplied}, "heads": {"Hot": Hot}}
+    known["critic_inputs"] = {"Blurred": Blurred}
+    assert eqx.tree_equal(load_policy(tmp_path / "a", **known), policy)
+    for missing, name in (
+        ("networks", "Multiplied"),
+        ("heads", "Hot"),
+        ("critic_inputs", "Blurred"),
+    ):
+        with pytest.raises(CheckpointError, match=f"{name}', which .* not know: pass {missing}="):
+            load_policy(tmp_path / "a", **{x: y for x, y in known.items() if x != missing})
+
+
 def test_a_dict_is_an_observation_too(key, tmp_path):
     env = NormalizeObservation(Vectorize(AutoReset(LogEpisodes(Race())), ENVS))
 
@@ -233,7 +288,9 @@ def test_a_recurrent_policy_remembers(key, tmp_path):
     env = clocks(1)
     policy = policy_of(env, key, network=GRU)
     save_policy(tmp_path / "a", policy)
-    with pytest.raises(CheckpointError, match=r"a network 'GRU' that eqgrid does not know: pass"):
+    with pytest.raises(
+        CheckpointError, match=r"its network is 'GRU', which eqgrid does not know: pass"
+    ):
         load_policy(tmp_path / "a")
     policy = load_policy(tmp_path / "a", networks={"GRU": GRU})
     observation, _ = Clock().reset(key)
@@ -387,13 +444,19 @@ def strange_activation(policy):
 
 @final
 class Hot(AbstractActionHead):
-    """A head of somebody's own: half of the logits."""
+    """A head of somebody's own: divided logits, and one trained number."""
+
+    heat: float
+    shift: Array
+
+    def __init__(self, space, heat=2.0):
+        self.heat, self.shift = heat, jnp.arange(space.n, dtype=float)
 
     def out_size(self, space):
         return space.n
 
     def distribution(self, output):
-        return distrax.Categorical(logits=output / 2)
+        return distrax.Categorical(logits=output / self.heat + self.shift[None])
 
     def noise(self, key, space, shape):
         return jax.random.uniform(key, shape)
@@ -411,10 +474,6 @@ class Hot(AbstractActionHead):
         return agents.entropy(distribution)
 
 
-def strange_head(policy):
-    return eqx.tree_at(lambda p: p.actor_critic.head, policy, Hot())
-
-
 def endless_network(policy):
     mlp = MLP((4,), 3, width=2, depth=101, key=jax.random.key(0))
     return eqx.tree_at(lambda p: p.actor_critic.actor.network, policy, mlp)
@@ -423,10 +482,9 @@ def endless_network(policy):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (strange_head, "head is a CategoricalHead, .* but the policy has a Hot"),
         (endless_network, r"`int` <= 100 - at `\$.actor.depth`"),
         (strange_team, "SharedParameters or IndependentParameters, but the policy has a _MixedAct"),
-        (strange_space, "actions of a Discrete or a Box"),
+        (strange_space, "actions of a Discrete, a MultiDiscrete or a Box"),
         (strange_activation, "use one of tanh, relu"),
     ],
 )
@@ -449,7 +507,18 @@ WITHOUT_TEAM = {"network": "MLP", "width": 64} | {
 BOUNDS = {"low": 0.0, "high": 1.0}
 STRANGE = {
     "format": ({"format": "eqgrid policy 2"}, r"'eqgrid policy 2' - at `\$.format`"),
-    "view": ({"view": "os.system"}, "its critic input is 'os.system', which eqgrid does not know"),
+    "critic_input": (
+        {"critic_input": {"name": "os.system"}},
+        "its critic input is 'os.system', which eqgrid does not know: pass critic_inputs=",
+    ),
+    "head": (
+        {"head": {"name": "os.system", "arguments": {"command": "true"}}},
+        "its action head is 'os.system', which eqgrid does not know: pass heads=",
+    ),
+    "head of other actions": (
+        {"head": {"name": "ClippedNormalHead"}},
+        "its action head, ClippedNormalHead, is not for actions of a Discrete",
+    ),
     "network": (
         {"actor": {**MLP_TABLE, "width": 64, "network": "subprocess.Popen"}},
         r"Invalid value 'subprocess.Popen' - at `\$.actor.network`",

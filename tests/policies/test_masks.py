@@ -213,7 +213,7 @@ FAULTS = {
     "nothing": "must allow at least one action to an agent whose task is not over.",
     "numbers": "action_mask must be bool[2, 5], a truth value for each",
     "too few": "action_mask must be bool[2, 5], a truth value for each",
-    "box": "Only Discrete actions can be masked, but those of this environment are of a Box.",
+    "box": "Only Discrete and MultiDiscrete actions can be masked, but these are of a Box.",
 }
 
 

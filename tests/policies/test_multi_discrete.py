@@ -1,0 +1,220 @@
+"""Several choices in one action: a move and a word, each with its own options and its own mask."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from learners import build, loud_mlp, roll
+
+from agents import (
+    PPO,
+    MultiCategoricalHead,
+    PolicyPartner,
+    evaluate,
+    init_train_state,
+    load_policy,
+    mask_logits,
+    save_policy,
+    train,
+    trained_policy,
+)
+from agents.ppo._batch import minibatch
+from agents.ppo._ppo import replay
+from eqgrid import (
+    AbstractEnv,
+    AutoReset,
+    LogEpisodes,
+    Masked,
+    MultiDiscrete,
+    NoisyPartner,
+    RandomPartner,
+    RunningMoments,
+    TimeStep,
+    Vectorize,
+    check_env,
+    play,
+    sample_allowed,
+)
+
+NS = (3, 5)
+SPACE = MultiDiscrete(NS)
+
+
+class Signals(AbstractEnv):
+    """Each agent sees two numbers, and earns 1 for the move and 1 for the word that they name.
+
+    With a mask, only two moves and two words are allowed, the named ones among them.
+    """
+
+    num_agents: int = eqx.field(static=True, default=2)
+    masked: bool = eqx.field(static=True, default=True)
+    action_space: MultiDiscrete = SPACE
+
+    def reset(self, key):
+        state = (jnp.asarray(0), key)
+        return self.observe(state), state
+
+    def step(self, key, state, action):
+        reward = (action == self._wanted(state)).astype(float).sum(axis=-1)
+        time, key = state[0] + 1, jax.random.fold_in(state[1], 1)
+        over = jnp.zeros(self.num_agents, bool)
+        info = {"action": action}
+        return TimeStep(self.observe((time, key)), reward, over, time >= 6, info), (time, key)
+
+    def observe(self, state):
+        wanted = self._wanted(state)
+        hot = [jax.nn.one_hot(wanted[:, i], n) for i, n in enumerate(NS)]
+        observation = jnp.concatenate(hot, axis=-1)
+        if not self.masked:
+            return observation
+        other = [jax.nn.one_hot((wanted[:, i] + 1) % n, n) for i, n in enumerate(NS)]
+        return Masked(observation, (observation + jnp.concatenate(other, axis=-1)) > 0)
+
+    def _wanted(self, state):
+        keys = jax.random.split(state[1], self.num_agents)
+        return jax.vmap(self.action_space.sample)(keys)
+
+
+def many(num_envs=8, **options):
+    return Vectorize(AutoReset(LogEpisodes(Signals(**options))), num_envs)
+
+
+def test_a_sample_is_in_the_space_and_every_option_is_sampled(key):
+    samples = jax.vmap(SPACE.sample)(jax.random.split(key, 300))
+    assert samples.shape == (300, 2)
+    assert jax.vmap(SPACE.contains)(samples).all()
+    assert [set(np.asarray(x)) for x in samples.T] == [{0, 1, 2}, {0, 1, 2, 3, 4}]
+
+
+@pytest.mark.parametrize(("x", "inside"), [([0, 0], True), ([2, 4], True), ([3, 0], False)])
+def test_a_space_contains_its_bounds(x, inside):
+    assert bool(SPACE.contains(jnp.asarray(x))) == inside
+    assert not SPACE.contains(jnp.asarray([0, -1]))
+
+
+@pytest.mark.parametrize(
+    ("ns", "says"), [((), "at least 1 choice"), ((3, 0), "at least 1, but got 0")]
+)
+def test_a_space_needs_choices_with_options(ns, says):
+    with pytest.raises(ValueError, match=says):
+        MultiDiscrete(ns)
+
+
+def log_softmax(logits):
+    shifted = np.asarray(logits, np.float64) - np.max(logits)
+    return shifted - np.log(np.exp(shifted).sum())
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.floats(-5, 5, width=32), min_size=8, max_size=8), st.integers(0, 2**31 - 1))
+def test_the_distribution_equals_a_naive_one(numbers, seed):
+    logits = np.asarray(numbers, np.float32)
+    moves, words = (np.exp(log_softmax(x)) for x in (logits[:3], logits[3:]))
+    joint = np.outer(moves, words)
+    head = MultiCategoricalHead(SPACE)
+    distribution = head.distribution(jnp.asarray(logits)[None])
+    every = jnp.asarray([[[i, j]] for i in range(3) for j in range(5)])
+    log_prob = jnp.stack([distribution.log_prob(x) for x in every])
+    np.testing.assert_allclose(np.exp(log_prob).reshape(3, 5), joint, rtol=1e-4, atol=1e-6)
+    entropy = -(joint * np.log(joint)).sum()
+    np.testing.assert_allclose(head.entropy(distribution), [entropy], rtol=1e-4, atol=1e-5)
+    best = np.unravel_index(joint.argmax(), joint.shape)
+    assert np.isclose(joint[tuple(head.most_probable(distribution)[0])], joint[best])
+    uniform = head.noise(jax.random.key(seed), SPACE, (1,))
+    expected = [
+        int((np.cumsum(p) <= u + 1e-6).sum())
+        for p, u in zip((moves, words), uniform[0], strict=True)
+    ]
+    edges = np.concatenate([np.cumsum(moves), np.cumsum(words)])
+    if np.abs(edges[:, None] - np.asarray(uniform)).min() > 1e-4:
+        assert head.sample(distribution, uniform)[0].tolist() == expected
+
+
+def test_actions_that_a_mask_forbids_are_never_taken(key):
+    mask = jnp.asarray([[True, False, True, False, False, True, False, False]])
+    head = MultiCategoricalHead(SPACE)
+    distribution = head.distribution(mask_logits(jnp.zeros((1, 8)), mask))
+    actions = head.sample(
+        jax.tree.map(lambda x: jnp.repeat(x, 200, axis=0), distribution),
+        head.noise(key, SPACE, (200,)),
+    )
+    assert set(map(tuple, np.asarray(actions))) == {(0, 2), (2, 2)}
+    seen = Masked(jnp.zeros((1, 1)), mask)
+    drawn = [sample_allowed(SPACE, seen, 0, k) for k in jax.random.split(key, 60)]
+    assert {tuple(x.tolist()) for x in drawn} == {(0, 2), (2, 2)}
+
+
+def test_the_world_keeps_the_protocol():
+    check_env(Signals())
+    check_env(Signals(masked=False))
+
+
+@pytest.mark.parametrize(
+    ("mask", "says"),
+    [
+        (lambda x: x[:, :-1], r"bool\[2, 8\]"),
+        (lambda x: x.at[:, :3].set(False), "at least one action"),
+    ],
+)
+def test_a_wrong_mask_is_named(mask, says):
+    class Wrong(AbstractEnv):
+        env: Signals = Signals()
+        num_agents: int = 2
+        action_space: MultiDiscrete = SPACE
+
+        def reset(self, key):
+            _, state = self.env.reset(key)
+            return self.observe(state), state
+
+        def step(self, key, state, action):
+            timestep, state = self.env.step(key, state, action)
+            seen = self.observe(state)
+            kept = (timestep.reward, timestep.terminated, timestep.truncated, timestep.info)
+            return TimeStep(seen, *kept), state
+
+        def observe(self, state):
+            seen = self.env.observe(state)
+            return Masked(seen.observation, mask(seen.action_mask))
+
+    with pytest.raises(ValueError, match=says):
+        check_env(Wrong())
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_first_ratio_is_one(key, shared):
+    env = many()
+    policy = build(env, key, network=loud_mlp, shared=shared)
+    rollout, _ = roll(policy, env, key, 16)
+    ppo = PPO(rollout_length=16, num_minibatches=1)
+    batch, _ = ppo.batch(policy, rollout, RunningMoments.empty(()))
+    part = minibatch(batch, jnp.arange(len(batch.value)))
+    distribution, _ = eqx.filter_jit(replay)(policy, part)
+    log_prob = distribution.log_prob(part.raw_action)
+    np.testing.assert_allclose(log_prob, part.log_prob, atol=1e-5)
+    assert part.raw_action.shape == (1, 128, 2, 2)
+
+
+@pytest.mark.slow
+def test_a_policy_learns_to_move_and_to_speak_and_travels(key, tmp_path):
+    env = many(32, masked=False)
+    ppo = PPO(rollout_length=32, num_minibatches=4, learning_rate=3e-3)
+    state = train(ppo, env, init_train_state(ppo, env, key), num_updates=30).state
+    result = evaluate(state.policy, env, key, greedy=True)
+    assert result.episode_return.mean() > 11  # of 12; a random agent earns 3.2
+
+    policy = trained_policy(state.policy, env)
+    save_policy(tmp_path / "a", policy)
+    loaded = load_policy(tmp_path / "a")
+    assert eqx.tree_equal(loaded, policy)
+    observation, _ = Signals(masked=False).reset(key)
+    action, _ = loaded.act(observation, None, key)
+    assert action.shape == (2, 2)
+
+
+def test_partners_take_allowed_actions(key):
+    env, policy = many(), build(many(), key)
+    partner = PolicyPartner(trained_policy(policy, env))
+    for other in (RandomPartner(SPACE), partner, NoisyPartner(partner, 0.5, SPACE)):
+        assert play(Signals(), (other, other), key).episode_length == 6
