@@ -12,8 +12,8 @@ from agents import PolicyPartner, TrainedPolicy
 from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.folders._folder import short_name
-from agents.runs.settings._file import fill, read_toml
 from agents.runs.settings._limits import Seed, check_limits
+from agents.runs.settings._toml import fill, read_toml
 from agents.runs.single._policies import read_policy
 from agents.runs.worlds._world_config import AbstractWorldConfig, Share, check_same_game
 from agents.runs.worlds._worlds import Kitchen

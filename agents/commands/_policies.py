@@ -35,6 +35,10 @@ class PolicyFlags:
     """Your own experiment page that trained them, if any; its code is run."""
     env_name: Annotated[str | None, tyro.conf.arg(name="env.name", metavar="MODULE:NAME")] = None
     """Your own world that they were trained in, if any; its module is imported."""
+    network: tyro.conf.UseAppendAction[
+        Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
+    ] = ()
+    """Your own class of networks in them, if any; give the flag again for another."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; a new one in runs/ unless given."""
 
@@ -49,7 +53,8 @@ class PolicyFlags:
                 f"--env.name {self.env_name!r:.60} is no MODULE:NAME of a world of yours: leave it "
                 "out, since policies say which of the other worlds they were trained in."
             )
-        return Named(worlds=() if self.env_name is None else (self.env_name,))
+        worlds = () if self.env_name is None else (self.env_name,)
+        return Named(worlds=worlds, networks=self.network)
 
     def own_page(self) -> type[Experiment] | None:
         """The custom page that the command line names, if any. **Raises:** as `load_page`."""

@@ -13,7 +13,7 @@ import sys
 import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, final
+from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, Union, final
 
 import msgspec
 import tyro
@@ -46,7 +46,7 @@ class Named(NamedTuple):
 NOTHING_NAMED = Named()
 
 
-def is_own(name: object) -> bool:
+def is_own(name: object) -> TypeGuard[str]:
     """Whether a name has the form `MODULE:NAME`."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
@@ -139,7 +139,11 @@ class Setting(NamedTuple):
 
 
 def settings_of(
-    function: Callable[..., Any], what: str, *, given: Collection[str] = ()
+    function: Callable[..., Any],
+    what: str,
+    *,
+    given: Collection[str] = (),
+    taken: Collection[str] = (),
 ) -> list[Setting]:
     """The parameters of a function or a class that become flags.
 
@@ -152,8 +156,10 @@ def settings_of(
     - `function`: the function or the class.
     - `what`: its name in messages.
     - `given`: the parameters that the caller gives, which are left out.
+    - `taken`: the names that no setting can have.
 
-    **Raises:** `UsageError` when a parameter has no default, or the hints cannot be evaluated.
+    **Raises:** `UsageError` when a parameter has no default or a name that is taken, or the hints
+    cannot be evaluated.
     """
     try:
         parameters = inspect.signature(function, eval_str=True).parameters.values()
@@ -176,6 +182,11 @@ def settings_of(
             default = msgspec.convert(default, hint)
         except (msgspec.ValidationError, TypeError):
             continue  # the default is of another type than the hint, or the hint is too complex
+        if name in taken:
+            raise UsageError(
+                f"The parameter {name!r} of {what} cannot be a flag, since another setting has "
+                "this name: choose another."
+            )
         hint = Annotated[hint, tyro.conf.arg(help=words.get(name, ""))]
         found.append(Setting(name, hint, default))
     return found

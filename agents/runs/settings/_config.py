@@ -14,8 +14,9 @@ from eqgrid.envs.overcooked import REFERENCE_NAMES
 
 from ._experiment import Experiment, default_settings
 from ._file import TUNED, load
-from ._flags import cli, value_after
+from ._flags import cli, value_after, values_after
 from ._limits import LARGEST_SEED, check_limits, flags
+from ._network import check_network, with_network
 from ._page import command_of
 
 E = TypeVar("E", bound=Experiment)
@@ -46,10 +47,11 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
         default = load(Path(run) / "config.toml", experiment, named)
     elif file is not None:
         path = _tuned(experiment, args) if file == TUNED else Path(file)
-        default = load(path, experiment, named)
+        default = load(path, experiment, named, value_after("--network", args))
     else:
         world = _world(experiment, value_after("--env.name", args), named)
         default = default_settings(experiment, world)
+        default = with_network(default, value_after("--network", args))
     config = cli(default, args, command_of(experiment), inspect.cleandoc(experiment.__doc__ or ""))
     check(config)
     if run is not None:
@@ -59,8 +61,9 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
 
 def named_in(args: Sequence[str]) -> Named:
     """What the command line of a page names, of the code of the user."""
-    world = value_after("--env.name", args)
-    return Named(worlds=() if world is None else (world,))
+    names = [value_after(flag, args) or "" for flag in ("--env.name", "--network")]
+    partners = values_after("--partners.networks", args)
+    return Named(worlds=(names[0],), networks=(names[1], *partners))
 
 
 def _tuned(experiment: type[Experiment], args: Sequence[str]) -> Path:
@@ -126,6 +129,7 @@ def check(config: Experiment) -> None:
     check_limits(config)
     check_installed(config.log)
     config.partners.check()
+    check_network(config)
     with as_usage_error():
         config.env.check()
         config.check()

@@ -16,6 +16,7 @@ from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._file import config_from, page_of, world_from, world_name_in
 from agents.runs.settings._limits import check_limits
+from agents.runs.settings._own_network import OwnNetwork
 from agents.runs.settings._page import SHIPPED, page
 from agents.runs.worlds._world_config import check_same_game, check_same_world
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen
@@ -87,7 +88,8 @@ def read_policy(
         with as_usage_error("cannot be used: ", UsageError):
             check_limits(config)
     own, files = page_of(settings) is not None, config.env.layout_files
-    policy = None if own else load_policy(path)
+    networks = getattr(config, "network_settings", OwnNetwork()).parts
+    policy = None if own else load_policy(path, networks=networks)
     if layout is None and files:
         raise CheckpointError(
             f"The policy {str(path)!r} was trained in the layout {files[0]!r:.200}, which is no "

@@ -125,13 +125,9 @@ def own_world(name: str) -> OwnWorld:
 @functools.lru_cache(maxsize=64)
 def _class_of(name: str, factory: Callable[..., AbstractEnv]) -> Any:
     """The subclass of `OwnWorld` with the settings of a factory."""
-    settings = settings_of(factory, name, given=(_GIVEN,))
+    taken = {*dir(OwnWorld), "name", "normalize_observation"}
+    settings = settings_of(factory, name, given=(_GIVEN,), taken=taken)
     names = {setting.name for setting in settings}
-    for taken in sorted(names & {*dir(OwnWorld), "name", "normalize_observation"}):
-        raise UsageError(
-            f"The parameter {taken!r} of {name} cannot be a flag, since every world has "
-            "something of this name: choose another."
-        )
     first = [Setting("name", _flag(Literal[name], "The world of yours."), name), *settings]
     if "horizon" not in names:
         words = "Truncate episodes after this many steps; by default, as the world itself does."
