@@ -41,6 +41,8 @@ from eqgrid import (
     NormalizeReward,
     ShapedReward,
     Vectorize,
+    replace_innermost,
+    unwrap,
 )
 from eqgrid.grid import GridWorld, RandomLayouts, WithState
 
@@ -85,9 +87,11 @@ class MAPPO(Experiment):
         """Adds the state of the world to the observations, if it is the input of critics."""
         if self.critic == "joint":
             return world
-        if not isinstance(world, GridWorld | RandomLayouts):
+        grid = unwrap(world)  # a world of your own may have wrappers around it
+        if not isinstance(grid, GridWorld | RandomLayouts):
             raise ValueError("--critic state is for worlds on a grid: leave it out.")
-        return world.with_observation(WithState(world.observation))
+        shown = grid.with_observation(WithState(grid.observation))
+        return replace_innermost(world, lambda _: shown)
 
     def train_env(self) -> AbstractVectorEnv:
         world = self.observe(self.with_state(self.env.build(train=True)))

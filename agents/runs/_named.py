@@ -162,6 +162,10 @@ def settings_of(
     cannot be evaluated.
     """
     try:
+        inspect.signature(function)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{what} is not written in Python, so it has no flags.") from error
+    try:
         parameters = inspect.signature(function, eval_str=True).parameters.values()
     except Exception as error:  # hints may be any expressions
         raise UsageError(f"The type hints of {what} cannot be read: {said(error)}") from error

@@ -7,6 +7,8 @@ import shutil
 import sys
 from pathlib import Path
 
+import equinox as eqx
+import jax
 import pytest
 from command_lines import call, call_and_hear, exit_code
 
@@ -16,7 +18,7 @@ from agents.runs.display._errors import UsageError
 from agents.runs.settings import _config, _file
 from agents.runs.settings._page import page
 from agents.runs.worlds import _worlds
-from eqgrid import TimeLimit, unwrap
+from eqgrid import ObservationAndState, TimeLimit, unwrap
 from eqgrid.grid import GridWorld
 
 MODULE = '''
@@ -221,6 +223,17 @@ def test_a_grid_world_in_wrappers_keeps_its_events_and_its_shaped_reward():
     env = parse("--env.name", "toy_race:forage").env
     assert (env.title, env.has_shaped_reward, env.has_images) == ("forage-field", False, True)
     assert not env.normalize_observation
+
+
+def test_critics_see_the_state_of_a_grid_world_in_wrappers():
+    config = parse("--env.name", "toy_race:forage", "--critic", "state", algorithm="mappo")
+    env = config.train_env()
+    seen, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
+    assert isinstance(seen, ObservationAndState)
+    plain = parse("--env.name", "toy_race:forage", algorithm="mappo").train_env()
+    assert seen.local.shape == eqx.filter_eval_shape(plain.reset, jax.random.key(0))[0].shape
+    with pytest.raises(ValueError, match="--critic state is for worlds on a grid"):
+        parse(*RACE, "--critic", "state", algorithm="mappo").train_env()
 
 
 def test_a_settings_file_brings_all_of_it_back_if_the_world_is_named():
