@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from agents import PolicyPartner, train, trained_policy
+from agents.runs._named import Named
 from agents.runs.display._errors import UsageError, reason
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import MAX_RESULT_BYTES, write_json
@@ -109,10 +110,11 @@ def training_settings(config: Experiment, steps: int) -> Experiment:
     normalised if that is the default of the world.
     """
     env: Any = config.env.as_judged()
-    normalize = default_world(env.name).normalize_observation
-    env = dataclasses.replace(env, normalize_observation=normalize)
-    own = {"shaping_steps": max(1, steps // 2), **_observation_flags(config)}
-    return dataclasses.replace(default_settings(page("ippo"), env), **own)
+    own = type(config)().env  # a custom page may have a world of its own
+    default = own if own.name == env.name else default_world(env.name, Named(worlds=(env.name,)))
+    env = dataclasses.replace(env, normalize_observation=default.normalize_observation)
+    changes = {"shaping_steps": max(1, steps // 2), **_observation_flags(config)}
+    return dataclasses.replace(default_settings(page("ippo"), env), **changes)
 
 
 def _observation_flags(config: Experiment) -> dict[str, bool]:

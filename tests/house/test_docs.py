@@ -122,6 +122,7 @@ def test_flags_exist(capsys, monkeypatch):
     known = set(re.findall(r"--[a-z][a-z.-]*", " ".join(helps)))
     known |= {"--jaxtyping-packages", "--xla"}  # pytest's and XLA's
     known |= {"--env.options", "--env.normalize-reward"}  # of worlds of other libraries
+    known |= {"--network.memory", "--network.width", "--network.heads"}  # of a network of one's own
     known |= {"--nodes", "--ntasks-per-node", "--gpus-per-node", "--time", "--signal"}  # Slurm's
     known |= {"--requeue", "--open-mode", "--kill-on-bad-exit"}
     for text in PAGES:

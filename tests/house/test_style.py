@@ -166,6 +166,7 @@ LATE = {
     "eqgrid/grid/drawing/_render.py": ("_pictures", "'._pictures'"),
     "eqgrid/interop/_adapters.py": ("__getattr__", "_ADAPTERS[name]"),
     "eqgrid/interop/_window.py": ("_pyplot", "'matplotlib.pyplot'"),
+    "agents/runs/_named.py": ("import_named", "module_name"),
     "agents/runs/worlds/_bodies.py": ("_bodies", "'eqgrid.envs.bodies'"),
     "agents/runs/display/_figure.py": ("_matplotlib", "f'matplotlib.{name}'"),
     "agents/runs/worlds/_foreign.py": ("load", "self.module"),

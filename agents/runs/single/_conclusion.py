@@ -31,7 +31,7 @@ from agents.runs.display._film import film_episode
 from agents.runs.display._report import draw_curve, print_how_to_go_on, reached
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import write_json
-from agents.runs.settings._file import dump
+from agents.runs.settings._file import dump, own_flags
 from agents.runs.settings._page import command_of
 from eqgrid.grid import RandomLayouts
 
@@ -223,7 +223,8 @@ def finish(run: Run, stopped: str | None, console: Console, failures: Failures) 
     **Returns:** the exit code.
     """
     if stopped:
-        print_how_to_go_on(console, command_of(type(run.settings)), run.folder)
+        command = command_of(type(run.settings)) + own_flags(run.settings)
+        print_how_to_go_on(console, command, run.folder)
     if failures.report():
         return 1
     by_signal = run.process.exit_code if run.process.first else 0

@@ -19,14 +19,14 @@ from agents.runs.display._errors import UsageError, as_usage_error, warn
 from agents.runs.folders._history import History
 from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._file import dump
-from agents.runs.worlds._world_config import AbstractWorldConfig, check_same_game
+from agents.runs.worlds._world_config import AbstractWorldConfig
 from eqgrid import AbstractEnv, AbstractVectorEnv
 from eqgrid.grid import RandomLayouts
 
 from ._curriculum import Stage
 from ._evaluator import evaluated_metrics
 from ._identity import identity
-from ._policies import portable, world_of, written_out
+from ._policies import check_trained_here, portable, written_out
 
 STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
 """The exit codes of runs that were stopped by a signal, by the reason."""
@@ -122,8 +122,7 @@ def _plan(stage: Stage) -> Plan:
 def check_partners(config: Experiment) -> None:
     """**Raises:** `UsageError` when a partner was trained in another world or by other rules."""
     for path in config.partners.found().policies:
-        if (trained_in := world_of(Path(path))) is not None:
-            check_same_game(f"The partner {path!r}", trained_in, "this run", config.env)
+        check_trained_here(Path(path), config)
 
 
 def _mesh(config: Experiment) -> Mesh | None:
