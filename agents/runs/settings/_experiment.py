@@ -10,7 +10,7 @@ import tyro
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
-from agents import PPO, ActorCritic
+from agents import PPO, AbstractAlgorithm, ActorCritic
 from agents.runs.display._loggers import LoggerName
 from agents.runs.worlds._world_config import AbstractWorldConfig
 from agents.runs.worlds._worlds import Kitchen
@@ -135,8 +135,8 @@ class Experiment(abc.ABC):
         - `key`: the source of randomness.
         """
 
-    def learner(self) -> PPO:
-        """The learner: by default, PPO with the settings of the run."""
+    def learner(self) -> AbstractAlgorithm[Any]:
+        """The learner of the policy: by default, PPO with the settings of the run."""
         return self.ppo
 
     def check(self) -> None:  # noqa: B027 (most pages need none)
