@@ -155,9 +155,12 @@ def _faults_of_info(env: AbstractEnv, timestep: TimeStep) -> Iterator[str]:
         )
 
 
-def _one_step(env: AbstractEnv, key: PRNGKeyArray, state: PyTree) -> Any:
-    """One step in which every agent takes a random allowed action."""
+def _one_step(env: AbstractEnv, key: PRNGKeyArray, state: PyTree, luck: int = 0) -> Any:
+    """One step in which every agent takes a random allowed action; another `luck` gives the
+    environment another key for the same actions.
+    """
     action_key, step_key = jax.random.split(key)
+    step_key = jax.random.fold_in(step_key, luck) if luck else step_key
     draw = functools.partial(sample_allowed, env.action_space, env.observe(state))
     keys = jax.random.split(action_key, env.num_agents)
     return env.step(step_key, state, jax.vmap(draw)(jnp.arange(env.num_agents), keys))
@@ -254,13 +257,11 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
         over, keys_of_info = np.asarray(timestep.terminated), set(timestep.info)
         acts = ~over & ~np.asarray(timestep.done)
         yield from _all_forbidden(env, timestep.final_observation, acts)
-        length += 1
-        if bool(timestep.done):
-            resets.append(_starts_anew(state, timestep, after, length))
-            length = 0
-        state = after
+        length, state = length + 1, after
         if bool(timestep.done):
             seen, state = reset(reset_key)
+            resets.append(_resets_itself(env, again, timestep, after, seen, length))
+            length = 0
             over = np.zeros(env.num_agents, bool)
             yield from _all_forbidden(env, seen, ~over)
     if resets and all(resets):
@@ -272,18 +273,38 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
         yield f"step was compiled {len(traces)} times for equal shapes, but must be compiled once."
 
 
-def _starts_anew(before: PyTree, timestep: TimeStep, after: PyTree, length: int) -> bool:
-    """Whether a counter of the steps of the episode went back to 0 in the step that ended it, and
-    no other observation was given as the final one.
+def _resets_itself(
+    env: AbstractEnv,
+    taken: tuple[PRNGKeyArray, PyTree],
+    timestep: TimeStep,
+    after: PyTree,
+    fresh: PyTree,
+    length: int,
+) -> bool:
+    """Whether the step that ended an episode shows the beginning of another one: a counter of the
+    steps of the episode went back to 0, the final observation is no other one, and the observation
+    is that of a reset, or one that luck alone makes different, as where a reset is random.
+
+    **Arguments:**
+
+    - `env`: the environment.
+    - `taken`: the key of the step, and the state before it.
+    - `timestep`, `after`: the result of the step.
+    - `fresh`: the observation of a reset.
+    - `length`: the number of steps of the episode.
     """
     # Wrappers have counters of their own, which may start anew.
-    pairs = zip(*(jax.tree.leaves(unwrap_state(x)) for x in (before, after)), strict=True)
+    pairs = zip(*(jax.tree.leaves(unwrap_state(x)) for x in (taken[1], after)), strict=True)
     back = [
         int(old) == length - 1 and int(new) == 0
         for old, new in pairs
         if new.shape == () and jnp.issubdtype(new.dtype, jnp.integer)
     ]
-    return length > 1 and any(back) and _equal(timestep.observation, timestep.final_observation)
+    shown = timestep.observation
+    if length == 1 or not any(back) or not _equal(shown, timestep.final_observation):
+        return False
+    other, _ = eqx.filter_jit(_one_step)(env, *_again(taken), luck=1)
+    return _equal(shown, fresh) or not _equal(shown, other.observation)
 
 
 def _not_finite(observation: PyTree) -> Iterator[str]:

@@ -31,9 +31,9 @@ def is_free(
 
 def stands_at(bodies: Bodies, position: Int[Array, "*cells 2"]) -> Bool[Array, "*cells"]:
     """Whether an active agent stands at each `(row, col)`."""
-    agents = bodies.direction.shape[0]
-    places = jnp.broadcast_to(bodies.position.astype(jnp.int32), (*position.shape[:-1], agents, 2))
-    here = (position.astype(jnp.int32)[..., None, :] == places).all(axis=-1)
+    places = bodies.position.astype(position.dtype)
+    places = jnp.broadcast_to(places, (*position.shape[:-1], *places.shape))
+    here = (position[..., None, :] == places).all(axis=-1)
     if bodies.active is not None:
         here &= jnp.broadcast_to(bodies.active, here.shape)
     return here.any(axis=-1)

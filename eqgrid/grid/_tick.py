@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-import functools
+from collections.abc import Callable
 from typing import Any, final
 
 import equinox as eqx
@@ -22,8 +22,8 @@ class Spot(eqx.Module):
 
     - `params`: the parameters of the game.
     - `tile`, `cell`: the kind of tile of the cell, and its contents.
-    - `next_tiles`, `next_cells`: the same of the cells to the north, south, east and west, along a
-        leading axis. Beyond the edge of the grid there is a wall without contents.
+    - `beside`: the tiles and contents of the cells to the north, south, east and west, of which
+        `next_tiles` and `next_cells` are made.
     - `step_key`, `rule`, `number`: the key of the phase, and the numbers of the rule and of the
         cell, from which `key` is made.
     """
@@ -31,11 +31,22 @@ class Spot(eqx.Module):
     params: Any
     tile: UInt8[Array, ""]
     cell: Cell
-    next_tiles: UInt8[Array, "4"]
-    next_cells: Cell
+    beside: tuple[tuple[UInt8[Array, ""], Cell], ...]
     step_key: PRNGKeyArray
     rule: int = eqx.field(static=True)
     number: Int32[Array, ""]
+
+    @property
+    def next_tiles(self) -> UInt8[Array, "4"]:
+        """The kinds of tiles to the north, south, east and west; a wall beyond the edge."""
+        return jnp.stack([tile for tile, _ in self.beside])
+
+    @property
+    def next_cells(self) -> Cell:
+        """The contents of the cells to the north, south, east and west, along a leading axis;
+        nothing beyond the edge.
+        """
+        return jax.tree.map(lambda *x: jnp.stack(x), *[cell for _, cell in self.beside])
 
     @property
     def key(self) -> PRNGKeyArray:
@@ -63,50 +74,53 @@ class Tick(AbstractPhase):
         tiles, cells = step.layout.tiles, step.world.cells
         numbers = jnp.asarray(np.arange(tiles.size, dtype=np.int32).reshape(tiles.shape))
         next_tiles = _neighbours(tiles, step.layout.kinds.wall)
-        axes = (0, 0, 1, 1, 0)
         for number, rule in enumerate(self.rules):
-            update = functools.partial(_update, rule, number, step)
-            everywhere = jax.vmap(jax.vmap(update, axes), axes)
-            cells = everywhere(tiles, cells, next_tiles, _neighbours_of_cells(cells), numbers)
+            update = _spot_by_spot(rule, number, step)
+            beside = tuple(zip(next_tiles, _neighbours_of_cells(cells), strict=True))
+            cells = jax.vmap(jax.vmap(update))(tiles, cells, beside, numbers)
         return step.then(dataclasses.replace(step.world, cells=cells))
 
 
-def _update(
-    rule: AbstractTick,
-    rule_number: int,
-    step: Step,
-    tile: UInt8[Array, ""],
-    cell: Cell,
-    next_tiles: UInt8[Array, "4"],
-    next_cells: Cell,
-    number: Int32[Array, ""],
-) -> Cell:
-    params, key = step.layout.params, step.key
-    return rule(Spot(params, tile, cell, next_tiles, next_cells, key, rule_number, number))
+def _spot_by_spot(rule: AbstractTick, rule_number: int, step: Step) -> Callable[..., Cell]:
+    """The rule as a function of the parts of a `Spot` that differ between cells."""
+
+    # Not a functools.partial, of which jax would write down all arguments whenever it traces.
+    def update(
+        tile: UInt8[Array, ""],
+        cell: Cell,
+        beside: tuple[tuple[UInt8[Array, ""], Cell], ...],
+        number: Int32[Array, ""],
+    ) -> Cell:
+        return rule(Spot(step.layout.params, tile, cell, beside, step.key, rule_number, number))
+
+    return update
 
 
-def _neighbours_of_cells(cells: Cell) -> Cell:
-    timer = cells.timer
-    return Cell(
-        _neighbours(cells.object, NOTHING),
-        None if timer is None else _neighbours(timer, IDLE),
-        jax.tree.map(lambda x: _neighbours(x, 0), cells.extra),
-    )
+def _neighbours_of_cells(cells: Cell) -> list[Cell]:
+    """For each direction, the contents of the cells that lie there."""
+    objects = _neighbours(cells.object, NOTHING)
+    timers = [None] * 4 if cells.timer is None else _neighbours(cells.timer, IDLE)
+    leaves, structure = jax.tree.flatten(cells.extra)
+    shifted = [_neighbours(leaf, 0) for leaf in leaves]
+    extras = [jax.tree.unflatten(structure, [x[i] for x in shifted]) for i in range(4)]
+    return [Cell(*parts) for parts in zip(objects, timers, extras, strict=True)]
 
 
 def _neighbours(
     grid: Shaped[Array, "height width *rest"], outside: int
-) -> Shaped[Array, "4 height width *rest"]:
-    """For each cell, the cells to the north, south, east and west."""
-    height, width = grid.shape[:2]
-    rest = [(0, 0, 0)] * (grid.ndim - 2)
-    padded = jax.lax.pad(grid, jnp.asarray(outside, grid.dtype), [(1, 1, 0), (1, 1, 0), *rest])
+) -> list[Shaped[Array, "height width *rest"]]:
+    """For each direction, the values of the cells that lie there."""
+    edges = [(1, 1, 0), (1, 1, 0), *[(0, 0, 0)] * (grid.ndim - 2)]
+    padded = jax.lax.pad(grid, np.asarray(outside, grid.dtype), edges)
     corners = {
         Direction.NORTH: (0, 1),
         Direction.SOUTH: (2, 1),
         Direction.EAST: (1, 2),
         Direction.WEST: (1, 0),
     }
-    return jnp.stack(
-        [padded[row : row + height, col : col + width] for row, col in corners.values()]
-    )
+    # Slices of lax are traced faster than indices, and most rules do not look at neighbours.
+    height, width, *rest = grid.shape
+    return [
+        jax.lax.slice(padded, (row, col, *[0] * len(rest)), (row + height, col + width, *rest))
+        for row, col in (corners[direction] for direction in Direction)
+    ]

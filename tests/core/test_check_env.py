@@ -219,6 +219,36 @@ def test_a_key_that_is_used_twice_is_said(where):
     check_env(Careless("nowhere"), steps=2)
 
 
+class Restarting(AbstractEnv):
+    """Counts to five and starts anew by itself; it may show the last number or the first one."""
+
+    shows_last: bool = eqx.field(static=True)
+    num_agents: int = eqx.field(static=True, default=1)
+    action_space: Discrete = Discrete(2)
+
+    def reset(self, key):
+        state = (jnp.asarray(0), jnp.zeros(()))
+        return self.observe(state), state
+
+    def step(self, key, state, action):
+        time = state[0] + 1
+        last = time.astype(float)
+        over = time == 5
+        time = jnp.where(over, 0, time)
+        state = (time, last if self.shows_last else time.astype(float))
+        ends = jnp.asarray([False])
+        return TimeStep(self.observe(state), jnp.zeros(1), ends, over, {}), state
+
+    def observe(self, state):
+        return state[1][None]
+
+
+def test_an_adapter_may_reset_if_it_shows_what_came_last():
+    check_env(Restarting(shows_last=True), steps=30)
+    with pytest.raises(ValueError, match=r"^step must not reset the environment at the end"):
+        check_env(Restarting(shows_last=False), steps=30)
+
+
 def test_observations_of_double_precision_are_said():
     with unchecked(), jax.enable_x64(True), pytest.raises(ValueError, match="not be float64"):
         check_env(Broken("double view"), steps=2)

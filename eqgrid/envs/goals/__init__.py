@@ -5,8 +5,8 @@ from ._goals import (
     ROOMS as ROOMS,
     Arrive as Arrive,
     Arrived as Arrived,
-    FlagPlanes as FlagPlanes,
     Goals as Goals,
     RandomFlags as RandomFlags,
     WayToFlag as WayToFlag,
+    flags_to_take as flags_to_take,
 )

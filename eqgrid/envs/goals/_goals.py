@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Literal, final
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float32, Int, Int32, PRNGKeyArray, UInt8
@@ -157,23 +156,12 @@ class WayToFlag(AbstractFeature):
         return ("flag_exists", "flag_row", "flag_col")
 
     def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
-        flags = _is_mine(sight.cells.object, jnp.broadcast_to(sight.agent, sight.nearness.shape))
-        return sight.way_to(*sight.nearest(flags)).reshape(-1)
+        return sight.way_to(*sight.nearest(flags_to_take(sight))).reshape(-1)
 
 
-@final
-class FlagPlanes(AbstractObservation):
-    """The default planes, and one more that marks the flags that an agent may take."""
-
-    def __call__(
-        self, layout: Layout, world: World, steps_left: Int32[Array, ""]
-    ) -> UInt8[Array, "agents height width planes"]:
-        agents = jnp.arange(world.num_agents)
-        flags = jax.vmap(_is_mine, (None, 0))(
-            world.cells.object, jnp.broadcast_to(agents[:, None, None], (len(agents), 1, 1))
-        )
-        planes = Planes()(layout, world, steps_left)
-        return jnp.concatenate([planes, flags[..., None].astype(jnp.uint8)], axis=-1)
+def flags_to_take(sight: Sight) -> Bool[Array, "height width"]:
+    """A layer of `Planes` that marks the flags that the agent may take."""
+    return _is_mine(sight.cells.object, jnp.broadcast_to(sight.agent, sight.nearness.shape))
 
 
 def Goals(
@@ -197,13 +185,13 @@ def Goals(
     - `shared`: whether any agent can take each flag; otherwise each agent has its own flag.
     - `horizon`: the number of steps after which an episode is truncated.
     - `observation`: `"features"`: `OwnPosition`, `WayToFlag`, `Around` and `Others`; `"planes"`:
-        `FlagPlanes`; or an `AbstractObservation` of your own.
+        `Planes` with the layer `flags_to_take`; or an `AbstractObservation` of your own.
 
     **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
     views: dict[str, AbstractObservation] = {
         "features": Features((OwnPosition(), WayToFlag(), Around(), Others())),
-        "planes": FlagPlanes(),
+        "planes": Planes(layers=(flags_to_take,)),
     }
     if isinstance(observation, str) and observation not in views:
         raise ValueError(f"There is no observation {observation!r}: choose {' or '.join(views)}.")

@@ -104,71 +104,26 @@ class Layout(eqx.Module):
         cells, bodies = self.start.cells, self.start.bodies
         codes = range(self.kinds.num_codes)
         changed = {
-            "object": self._placed(cells.object, objects, codes, "object codes"),
-            "extra": self._leading(cell_extra, cells.extra, self.tiles.shape, "cell_extra"),
+            "object": _place(cells.object, objects, codes, "object codes"),
+            "extra": _leading(cell_extra, cells.extra, self.tiles.shape, "cell_extra"),
         }
         if timers is not None:
-            changed["timer"] = self._placed(cells.clock, timers, range(-1, 2**15), "timers")
+            changed["timer"] = _place(cells.clock, timers, range(-1, 2**15), "timers")
         new_cells = dataclasses.replace(cells, **changed)
         agents = (self.num_agents,)
         new_bodies = dataclasses.replace(
             bodies,
-            direction=self._each(bodies.direction, directions, range(len(Direction)), "directions"),
-            held=self._each(bodies.held, held, codes, "held objects"),
-            extra=self._leading(body_extra, bodies.extra, agents, "body_extra"),
+            direction=_each(bodies.direction, directions, range(len(Direction)), "directions"),
+            held=_each(bodies.held, held, codes, "held objects"),
+            extra=_leading(body_extra, bodies.extra, agents, "body_extra"),
         )
         start = dataclasses.replace(
             self.start,
             cells=new_cells,
             bodies=new_bodies,
-            extra=self._leading(extra, self.start.extra, (), "extra"),
+            extra=_leading(extra, self.start.extra, (), "extra"),
         )
         return dataclasses.replace(self, start=start)
-
-    def _placed(
-        self,
-        grid: Shaped[Array, "height width"],
-        values: Mapping[tuple[int, int], int] | None,
-        known: range,
-        what: str,
-    ) -> Shaped[Array, "height width"]:
-        for (row, col), value in (values or {}).items():
-            if not (0 <= row < grid.shape[0] and 0 <= col < grid.shape[1]):
-                raise LayoutError(f"The cell {(row, col)} is not in the layout's {grid.shape}.")
-            _check_in(int(value), known, what)
-            grid = grid.at[row, col].set(value)
-        return grid
-
-    def _each(
-        self,
-        old: Shaped[Array, " agents"],
-        values: Sequence[int] | None,
-        known: range,
-        what: str,
-    ) -> Shaped[Array, " agents"]:
-        if values is None:
-            return old
-        if len(values) != self.num_agents:
-            raise LayoutError(
-                f"The layout has {self.num_agents} agents, but {len(values)} {what} were given."
-            )
-        for value in values:
-            _check_in(int(value), known, what)
-        return jnp.asarray([int(value) for value in values], old.dtype)
-
-    def _leading(
-        self, new: PyTree, old: PyTree, leading: tuple[int, ...], what: str
-    ) -> PyTree[Shaped[Array, "..."]]:
-        if new is None:
-            return old
-        new = jax.tree.map(jnp.asarray, new)
-        for leaf in jax.tree.leaves(new):
-            if leaf.shape[: len(leading)] != leading:
-                raise LayoutError(
-                    f"Each array of `{what}` must lead with {leading}, but one has the shape "
-                    f"{leaf.shape}."
-                )
-        return new
 
     def pad(self, height: int, width: int) -> "Layout":
         """The same layout in a grid of `height` rows and `width` columns, with solid tiles added at
@@ -240,6 +195,50 @@ def empty_world(
         ),
         time=jnp.zeros((), jnp.int32),
     )
+
+
+def _place(
+    grid: Shaped[Array, "height width"],
+    values: Mapping[tuple[int, int], int] | None,
+    known: range,
+    what: str,
+) -> Shaped[Array, "height width"]:
+    """The grid with other values in some cells."""
+    for (row, col), value in (values or {}).items():
+        if not (0 <= row < grid.shape[0] and 0 <= col < grid.shape[1]):
+            raise LayoutError(f"The cell {(row, col)} is not in the layout's {grid.shape}.")
+        _check_in(int(value), known, what)
+        grid = grid.at[row, col].set(value)
+    return grid
+
+
+def _each(
+    old: Shaped[Array, " agents"], values: Sequence[int] | None, known: range, what: str
+) -> Shaped[Array, " agents"]:
+    """A value for each agent."""
+    if values is None:
+        return old
+    if len(values) != len(old):
+        raise LayoutError(f"The layout has {len(old)} agents, but {len(values)} {what} were given.")
+    for value in values:
+        _check_in(int(value), known, what)
+    return jnp.asarray([int(value) for value in values], old.dtype)
+
+
+def _leading(
+    new: PyTree, old: PyTree, leading: tuple[int, ...], what: str
+) -> PyTree[Shaped[Array, "..."]]:
+    """The arrays of a game, which lead with some axes."""
+    if new is None:
+        return old
+    new = jax.tree.map(jnp.asarray, new)
+    for leaf in jax.tree.leaves(new):
+        if leaf.shape[: len(leading)] != leading:
+            raise LayoutError(
+                f"Each array of `{what}` must lead with {leading}, but one has the shape "
+                f"{leaf.shape}."
+            )
+    return new
 
 
 def _check_in(value: int, known: range, what: str) -> None:
