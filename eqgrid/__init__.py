@@ -50,7 +50,10 @@ from .wrappers._append_time_left import (
     AppendTimeLeft as AppendTimeLeft,
     AppendTimeLeftState as AppendTimeLeftState,
 )
-from .wrappers._auto_reset import AutoReset as AutoReset
+from .wrappers._auto_reset import (
+    AbstractAutoReset as AbstractAutoReset,
+    AutoReset as AutoReset,
+)
 from .wrappers._log_episodes import LogEpisodes as LogEpisodes, LogEpisodesState as LogEpisodesState
 from .wrappers._nesting import (
     check_single_env as check_single_env,

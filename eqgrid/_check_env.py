@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, PRNGKeyArray, PyTree
 
-from ._env import AbstractEnv, TimeStep
+from ._checks import check_state
+from ._env import AbstractEnv, TimeStep, unwrap, unwrap_state
 from ._observed import sample_allowed, split_mask
 from ._spaces import Box, Discrete, MultiDiscrete
 
@@ -53,16 +54,22 @@ def _faults_of_form(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
     if faults := list(_faults_of_space(env.action_space, name)):
         yield from faults
         return
+    if faults := list(_faults_of_keys(env, key)):
+        yield from faults
+        return
     observation, state = eqx.filter_eval_shape(env.reset, key)
-    yield from _not_by_agents(env, observation, "The observation of reset")
-    if faults := list(_faults_of_mask(env, observation)):
+    if faults := list(_faults_of_start(env, observation, state)):
         yield from faults
         return
     timestep, after = eqx.filter_eval_shape(_one_step, env, key, state)
     if not isinstance(timestep, TimeStep):
         yield f"step must return a TimeStep and a state, not {type(timestep).__name__}."
         return
+    if faults := list(_not_arrays(timestep, "The TimeStep of step")):
+        yield from faults
+        return
     yield from _not_by_agents(env, timestep.observation, "The observation of step")
+    yield from _faults_of_info(env, timestep)
     wanted = (("reward", (env.num_agents,)), ("terminated", (env.num_agents,)), ("truncated", ()))
     for field, shape in wanted:
         found = getattr(timestep, field)
@@ -81,6 +88,70 @@ def _faults_of_form(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
         yield (
             "step must leave the structure, shapes and dtypes of the state as they are; otherwise "
             "a loop over steps is recompiled."
+        )
+
+
+def _faults_of_keys(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
+    """Whether a random key is used twice, as jax finds out when it traces.
+
+    An environment may compute the same again and again from a key in its state, which is no fault;
+    so those with such keys are not checked.
+    """
+    what = "reset"
+    try:
+        _, state = eqx.filter_eval_shape(env.reset, jax.random.clone(key))
+        if any(jnp.issubdtype(x.dtype, jax.dtypes.prng_key) for x in jax.tree.leaves(state)):
+            return
+        with jax.debug_key_reuse(True):
+            reset_key, step_key = jax.random.split(jax.random.clone(key))
+            eqx.filter_eval_shape(env.reset, reset_key)
+            what = "step"
+            eqx.filter_eval_shape(_one_step, env, step_key, state)
+    except jax.errors.KeyReuseError:
+        yield (
+            f"{what} uses a random key twice: draw from each key once, and get others with "
+            "jax.random.split."
+        )
+    except Exception:
+        return  # of another fault, which the further checks put into words, or raise again
+
+
+def _faults_of_start(env: AbstractEnv, observation: PyTree, state: PyTree) -> Iterator[str]:
+    try:
+        check_state(env, state)
+    except TypeError as error:
+        yield str(error)
+    if faults := list(_not_arrays(observation, "The observation of reset")):
+        yield from faults
+        return
+    if any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(observation)):
+        yield "Observations must not be float64, which networks do not have: use jnp.float32."
+    yield from _not_by_agents(env, observation, "The observation of reset")
+    yield from _faults_of_mask(env, observation)
+
+
+def _not_arrays(tree: PyTree, what: str) -> Iterator[str]:
+    for where, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        if not hasattr(leaf, "dtype"):
+            place = jax.tree_util.keystr(where) or "its top"
+            yield f"{what} holds {leaf!r:.60} at {place}: put jnp.asarray around it."
+
+
+def _faults_of_info(env: AbstractEnv, timestep: TimeStep) -> Iterator[str]:
+    """The broken rules of the two entries of info that learners and commands read."""
+    agents, info = env.num_agents, timestep.info
+    shaped = info.get("shaped_reward")
+    if shaped is not None and shaped.shape != (agents,):
+        yield f'info["shaped_reward"] must have the shape {(agents,)}, but has {shaped.shape}.'
+    names, events = getattr(unwrap(env), "event_names", None), info.get("events")
+    if names is None:
+        return
+    wanted = (agents, len(names))
+    found = None if events is None else events.shape
+    if found != wanted:
+        yield (
+            f'info["events"] must have the shape {wanted}, a column for each of event_names, but '
+            f"{'is missing' if found is None else f'has {found}'}."
         )
 
 
@@ -165,6 +236,7 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
         yield "observe(state) must be the observation that reset returned with the state."
     over, keys_of_info = np.zeros(env.num_agents, bool), None
     yield from _all_forbidden(env, first, ~over)
+    resets, length = [], 0
     for step_key, reset_key in map(jax.random.split, step_keys):
         again = _again((step_key, state))
         timestep, after, seen = step(env, step_key, state)
@@ -182,13 +254,36 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
         over, keys_of_info = np.asarray(timestep.terminated), set(timestep.info)
         acts = ~over & ~np.asarray(timestep.done)
         yield from _all_forbidden(env, timestep.final_observation, acts)
+        length += 1
+        if bool(timestep.done):
+            resets.append(_starts_anew(state, timestep, after, length))
+            length = 0
         state = after
         if bool(timestep.done):
             seen, state = reset(reset_key)
             over = np.zeros(env.num_agents, bool)
             yield from _all_forbidden(env, seen, ~over)
+    if resets and all(resets):
+        yield (
+            "step must not reset the environment at the end of an episode, since AutoReset does; "
+            "if it has to, final_observation must be the observation before the reset."
+        )
     if len(traces) > 1:
         yield f"step was compiled {len(traces)} times for equal shapes, but must be compiled once."
+
+
+def _starts_anew(before: PyTree, timestep: TimeStep, after: PyTree, length: int) -> bool:
+    """Whether a counter of the steps of the episode went back to 0 in the step that ended it, and
+    no other observation was given as the final one.
+    """
+    # Wrappers have counters of their own, which may start anew.
+    pairs = zip(*(jax.tree.leaves(unwrap_state(x)) for x in (before, after)), strict=True)
+    back = [
+        int(old) == length - 1 and int(new) == 0
+        for old, new in pairs
+        if new.shape == () and jnp.issubdtype(new.dtype, jnp.integer)
+    ]
+    return length > 1 and any(back) and _equal(timestep.observation, timestep.final_observation)
 
 
 def _not_finite(observation: PyTree) -> Iterator[str]:

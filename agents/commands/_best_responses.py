@@ -145,7 +145,7 @@ def train_best_response(
     init_key, judge_key = jax.random.split(jax.random.key(seed))
     state = draw(config)(env, init_key)
     updates = max(1, steps // (config.num_envs * config.ppo.rollout_length))
-    learned = train(config.ppo, env, state, num_updates=updates, donate=True).state
+    learned = train(config.learner(), env, state, num_updates=updates, donate=True).state
     best = PolicyPartner(trained_policy(learned.policy, env, learned.runner.env_state))
     world = config.observe(config.env.build(train=False))
     returns = play_with(world, [best, partner], jax.random.split(judge_key, _EPISODES))

@@ -12,9 +12,9 @@ from agents.policies._networks import reset_carry
 from agents.policies._policy import ActorCritic
 from agents.policies._types import EnvArrays
 from eqgrid import (
+    AbstractAutoReset,
     AbstractSpace,
     AbstractVectorEnv,
-    AutoReset,
     TimeStep,
     Vectorize,
     contains_wrapper,
@@ -153,7 +153,7 @@ def step_runner(
 
 def _check_resets(env: AbstractVectorEnv) -> None:
     core = unwrap(env)  # custom vector environments are assumed to reset themselves
-    if isinstance(core, Vectorize) and not contains_wrapper(core.env, AutoReset):
+    if isinstance(core, Vectorize) and not contains_wrapper(core.env, AbstractAutoReset):
         raise ValueError(
             "The environments must reset themselves when an episode ends: use "
             "Vectorize(AutoReset(env), num_envs)."

@@ -7,30 +7,22 @@ from .._checks import (
 from ._actions import (
     MOVES as MOVES,
     Action as Action,
+    Actions as Actions,
     Forward as Forward,
     Move as Move,
     Rotate as Rotate,
+    Say as Say,
     Stay as Stay,
     Use as Use,
 )
-from ._features import (
-    DISTANCE_UNIT as DISTANCE_UNIT,
-    AbstractFeature as AbstractFeature,
-    Around as Around,
-    FacedAgent as FacedAgent,
-    FacedObject as FacedObject,
-    FacedTile as FacedTile,
-    Features as Features,
-    NearestObjects as NearestObjects,
-    NearestTiles as NearestTiles,
-    Others as Others,
-    OwnDirection as OwnDirection,
-    OwnHeld as OwnHeld,
-    OwnPosition as OwnPosition,
-    Sight as Sight,
-    in_cells as in_cells,
-    one_hot as one_hot,
-    prefixed as prefixed,
+from ._away import ComeBack as ComeBack, send_away as send_away
+from ._cells import (
+    bare_floor as bare_floor,
+    check_room as check_room,
+    draw_cells as draw_cells,
+    free_cells as free_cells,
+    is_free as is_free,
+    occupied_cells as occupied_cells,
 )
 from ._grid_world import GridWorld as GridWorld
 from ._interact import (
@@ -45,19 +37,14 @@ from ._kinds import (
     Kind as Kind,
     KindError as KindError,
     Kinds as Kinds,
+    Overlay as Overlay,
 )
+from ._masks import AbstractActionMask as AbstractActionMask, OwnActions as OwnActions
 from ._motion import (
     AbstractCollision as AbstractCollision,
     Go as Go,
     JointCollision as JointCollision,
     LocalCollision as LocalCollision,
-)
-from ._observation import (
-    AbstractObservation as AbstractObservation,
-    Column as Column,
-    Planes as Planes,
-    Views as Views,
-    plane_names as plane_names,
 )
 from ._rewards import (
     AbstractEnding as AbstractEnding,
@@ -66,6 +53,7 @@ from ._rewards import (
     RuleEvents as RuleEvents,
     WeightedEventReward as WeightedEventReward,
 )
+from ._speech import Speak as Speak
 from ._starts import (
     AbstractStart as AbstractStart,
     RandomDirections as RandomDirections,
@@ -73,13 +61,8 @@ from ._starts import (
     WithProbability as WithProbability,
     apply_starts as apply_starts,
 )
-from ._state_planes import (
-    STEPS_UNIT as STEPS_UNIT,
-    StatePlanes as StatePlanes,
-    WithState as WithState,
-)
 from ._step import AbstractPhase as AbstractPhase, Step as Step
-from ._tick import AbstractTick as AbstractTick, Tick as Tick
+from ._tick import AbstractTick as AbstractTick, Spot as Spot, Tick as Tick
 from ._world import (
     IDLE as IDLE,
     Bodies as Bodies,
@@ -101,7 +84,6 @@ from .drawing._pen import Colour as Colour, Number as Number, Pen as Pen, Point 
 from .drawing._render import film as film, render as render, render_episode as render_episode
 from .layouts._layout import (
     Layout as Layout,
-    LayoutError as LayoutError,
     check_named as check_named,
     choose_text as choose_text,
     did_you_mean as did_you_mean,
@@ -121,3 +103,42 @@ from .layouts._random_layouts import (
     stack_layouts as stack_layouts,
 )
 from .layouts._search import count_next_to as count_next_to, next_to as next_to, reach as reach
+from .layouts._texts import LayoutError as LayoutError
+from .observations._egocentric import Egocentric as Egocentric, visible_cells as visible_cells
+from .observations._features import (
+    AbstractFeature as AbstractFeature,
+    Around as Around,
+    FacedAgent as FacedAgent,
+    FacedObject as FacedObject,
+    FacedTile as FacedTile,
+    Features as Features,
+    Heard as Heard,
+    NearestObjects as NearestObjects,
+    NearestTiles as NearestTiles,
+    Others as Others,
+    OwnAway as OwnAway,
+    OwnDirection as OwnDirection,
+    OwnHeld as OwnHeld,
+    OwnPosition as OwnPosition,
+    one_hot as one_hot,
+    prefixed as prefixed,
+)
+from .observations._observation import AbstractObservation as AbstractObservation
+from .observations._per_agent import PerAgent as PerAgent
+from .observations._planes import (
+    Column as Column,
+    Layer as Layer,
+    Planes as Planes,
+    Views as Views,
+    plane_names as plane_names,
+)
+from .observations._sight import (
+    DISTANCE_UNIT as DISTANCE_UNIT,
+    Sight as Sight,
+    in_cells as in_cells,
+)
+from .observations._state_planes import (
+    STEPS_UNIT as STEPS_UNIT,
+    StatePlanes as StatePlanes,
+    WithState as WithState,
+)

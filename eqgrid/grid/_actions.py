@@ -1,9 +1,13 @@
 """The actions of grid worlds. A game has a tuple of them; an agent's action is an index into it.
 
-An index out of range does nothing, like `Stay`.
+A game in which agents choose several things at once, such as a move and a word, has a tuple of such
+tuples; an agent's action is then an index into each. An index out of range does nothing, like
+`Stay`.
 """
 
 import dataclasses
+import functools
+import operator
 from typing import Literal, TypeAlias
 
 import jax.numpy as jnp
@@ -44,7 +48,17 @@ class Use:
     name: str = "interact"
 
 
-Action: TypeAlias = Move | Rotate | Forward | Stay | Use
+@dataclasses.dataclass(frozen=True)
+class Say:
+    """Says a word, which the others can hear in the next observation; see `Speak` and `Heard`."""
+
+    word: str
+
+
+Action: TypeAlias = Move | Rotate | Forward | Stay | Use | Say
+
+Actions: TypeAlias = tuple[Action, ...] | tuple[tuple[Action, ...], ...]
+"""The actions of a game: one tuple, or one for each choice that an agent makes in a step."""
 
 MOVES: tuple[Action, ...] = tuple(Move(direction) for direction in Direction)
 """Moves to the north, south, east and west, in this order."""
@@ -57,10 +71,41 @@ _QUARTER = {
 }
 
 
+def by_choice(actions: Actions) -> tuple[tuple[Action, ...], ...]:
+    """The actions of each choice that an agent makes in a step."""
+    return tuple(x for x in actions if isinstance(x, tuple)) or (_single(actions),)
+
+
+def words_of(actions: Actions) -> tuple[str, ...]:
+    """The words that agents can say, in the order of the actions."""
+    every = (action for choice in by_choice(actions) for action in choice)
+    return tuple(action.word for action in every if isinstance(action, Say))
+
+
+def _single(actions: Actions) -> tuple[Action, ...]:
+    return tuple(x for x in actions if not isinstance(x, tuple))
+
+
+def _choices(
+    actions: Actions, action: Int[Array, "agents *choices"]
+) -> list[tuple[tuple[Action, ...], Int[Array, " agents"]]]:
+    """The actions of each choice, and the indices that the agents have chosen."""
+    if action.ndim == 1:
+        return [(_single(actions), action)]
+    return [(choice, action[:, i]) for i, choice in enumerate(by_choice(actions))]
+
+
 def chosen(
-    actions: tuple[Action, ...], action: Int[Array, " agents"], *kinds: type[Action] | Action
+    actions: Actions, action: Int[Array, "agents *choices"], *kinds: type[Action] | Action
 ) -> Bool[Array, " agents"]:
     """Which agents have chosen an action that is one of `kinds`, or an instance of one of them."""
+    found = [_chosen(choice, number, *kinds) for choice, number in _choices(actions, action)]
+    return functools.reduce(operator.or_, found)
+
+
+def _chosen(
+    actions: tuple[Action, ...], action: Int[Array, " agents"], *kinds: type[Action] | Action
+) -> Bool[Array, " agents"]:
     types = tuple(kind for kind in kinds if isinstance(kind, type))
     numbers = [i for i, value in enumerate(actions) if isinstance(value, types) or value in kinds]
     if len(numbers) > 1 and numbers == list(range(numbers[0], numbers[-1] + 1)):
@@ -72,13 +117,21 @@ def chosen(
 
 
 def turned(
+    actions: Actions, action: Int[Array, "agents *choices"], direction: Int8[Array, " agents"]
+) -> Int8[Array, " agents"]:
+    """The direction that each agent faces after its moves or rotations."""
+    for choice, number in _choices(actions, action):
+        direction = _turned(choice, number, direction)
+    return direction
+
+
+def _turned(
     actions: tuple[Action, ...], action: Int[Array, " agents"], direction: Int8[Array, " agents"]
 ) -> Int8[Array, " agents"]:
-    """The direction that each agent faces after its move or rotation."""
     faces = direction
     turns = [(i, value) for i, value in enumerate(actions) if isinstance(value, Move | Rotate)]
     if turns == list(enumerate(MOVES)):  # the common case needs only one selection
-        moves = chosen(actions, action, Move)
+        moves = _chosen(actions, action, Move)
         return jnp.where(moves, action.astype(jnp.int8), direction)
     for number, value in enumerate(actions):
         if isinstance(value, Move):

@@ -12,9 +12,11 @@ from jaxtyping import Array, ArrayLike, Bool, Int, Int32, PRNGKeyArray, PyTree, 
 
 from .._checks import MAX_STEPS, as_number, check_action_shape
 from .._env import AbstractEnv, TimeStep
-from .._spaces import AbstractSpace, Discrete
-from ._actions import Action
-from ._observation import AbstractObservation, Planes
+from .._observed import Masked
+from .._spaces import AbstractSpace, Discrete, MultiDiscrete
+from ._actions import Action, Actions, by_choice, words_of
+from ._away import ComeBack
+from ._masks import AbstractActionMask, allowed_only
 from ._rewards import AbstractEnding, AbstractEvents, AbstractReward, RuleEvents
 from ._starts import AbstractStart, apply_starts
 from ._step import AbstractPhase, Step, run_phases
@@ -22,6 +24,8 @@ from ._world import World
 from .drawing._film import Film
 from .drawing._render import film, render, render_episode
 from .layouts._layout import Layout, LayoutError, check_layout
+from .observations._observation import AbstractObservation
+from .observations._planes import Planes
 
 
 @final
@@ -30,7 +34,9 @@ class GridWorld(AbstractEnv):
 
     An episode is truncated after `horizon` steps. With an `ending`, it also ends when all agents
     have terminated. An agent whose action is not an index into `actions`, such as -1, does nothing
-    in that step, as with `Stay`.
+    in that step, as with `Stay`, and so does one whose action an `action_mask` forbids. Agents that
+    have terminated are paid nothing, and no event happens to them, nor to those that are away (see
+    `send_away`).
 
     The keys of `info` are `"shaped_reward"` (Float, `agents`), rewards for steps towards the goal,
     which are not part of the reward; and `"events"` (Int, `agents events`), which is 1 where an
@@ -38,13 +44,14 @@ class GridWorld(AbstractEnv):
     """
 
     layout: Layout
-    actions: tuple[Action, ...] = eqx.field(static=True)
+    actions: Actions = eqx.field(static=True)
     phases: tuple[AbstractPhase, ...]
     reward: AbstractReward
     shaping: AbstractReward | None
     events: AbstractEvents
     ending: AbstractEnding | None
     observation: AbstractObservation
+    action_mask: AbstractActionMask | None
     starts: tuple[AbstractStart, ...]
     horizon: Int32[Array, ""]
     action_space: AbstractSpace
@@ -53,44 +60,51 @@ class GridWorld(AbstractEnv):
         self,
         layout: Layout,
         *,
-        actions: Sequence[Action],
+        actions: Sequence[Action] | Sequence[Sequence[Action]],
         phases: Sequence[AbstractPhase],
         reward: AbstractReward,
         shaping: AbstractReward | None = None,
         events: AbstractEvents | None = None,
         ending: AbstractEnding | None = None,
         observation: AbstractObservation | None = None,
+        action_mask: AbstractActionMask | None = None,
         starts: Sequence[AbstractStart] = (),
         horizon: Int[ArrayLike, ""] = 400,
     ):
         """**Arguments:**
 
         - `layout`: the tiles, the default initial state, the parameters and the kinds.
-        - `actions`: the actions of an agent; the action space is `Discrete(len(actions))`.
+        - `actions`: the actions of an agent; the action space is `Discrete(len(actions))`. If an
+            agent makes several choices in a step, such as a move and a word, this is a tuple with
+            the actions of each choice; the action space is then `MultiDiscrete`.
         - `phases`: the phases of a step, in this order.
         - `reward`, `shaping`: the reward, and an optional shaping reward.
         - `events`: the named events that are counted; none by default.
         - `ending`: when agents terminate; without one, episodes end by truncation only.
-        - `observation`: the observations of the agents; `Planes()` by default.
+        - `observation`: the observations of the agents; `Planes()` by default. `PerAgent` gives
+            each agent another one.
+        - `action_mask`: which actions the agents may take, such as `OwnActions`; all by default.
+            With one, observations are `Masked`.
         - `starts`: random changes to the initial state, applied in this order.
         - `horizon`: the number of steps after which an episode is truncated.
 
         **Raises:** `ValueError`, for example if the layout has a tile or object number that no kind
         has. Traced numbers, such as a horizon under `eqx.filter_vmap`, are not checked.
         """
-        if not actions:
-            raise ValueError("A world needs at least one action.")
+        self.actions, self.phases = _as_actions(actions), tuple(phases)
         check_layout(layout)
-        self.layout = layout if ending is None else _with_active(layout)
-        self.actions, self.phases = tuple(actions), tuple(phases)
         self.reward, self.shaping, self.ending = reward, shaping, ending
         self.events = RuleEvents() if events is None else events
         self.observation = Planes() if observation is None else observation
-        self.starts = tuple(starts)
+        self.action_mask, self.starts = action_mask, tuple(starts)
+        _check_starts(self.starts, layout)
         needs = f"A world needs a horizon from 1 to {MAX_STEPS:,} steps"
         steps = as_number(horizon, int, lambda x: 1 <= x <= MAX_STEPS, needs)
         self.horizon = steps.astype(jnp.int32)
-        self.action_space = Discrete(len(self.actions))
+        sizes = tuple(len(choice) for choice in by_choice(self.actions))
+        several = isinstance(self.actions[0], tuple)
+        self.action_space = MultiDiscrete(sizes) if several else Discrete(sizes[0])
+        self.layout = self._prepare(layout)
 
     @property
     def num_agents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -110,12 +124,31 @@ class GridWorld(AbstractEnv):
     def with_layout(self, layout: Layout) -> "GridWorld":
         """This environment with another layout.
 
-        **Raises:** `LayoutError` when the layout has other kinds.
+        **Raises:** `LayoutError` when the layout has other kinds, or no room for the `starts`.
         """
         if layout.kinds != self.layout.kinds:
             raise LayoutError("The layout is of another game: its kinds are not those of this one.")
-        layout = layout if self.ending is None else _with_active(layout)
-        return eqx.tree_at(lambda env: env.layout, self, layout)
+        _check_starts(self.starts, layout)
+        return eqx.tree_at(lambda env: env.layout, self, self._prepare(layout))
+
+    def _prepare(self, layout: Layout) -> Layout:
+        """The layout with the parts of `Bodies` that this game needs in its initial state."""
+        agents, bodies = layout.num_agents, layout.start.bodies
+        returns = any(isinstance(phase, ComeBack) for phase in self.phases)
+        needed = {
+            "active": (returns or self.ending is not None, jnp.ones(agents, bool)),
+            "away": (returns, jnp.zeros(agents, jnp.int16)),
+            "said": (bool(words_of(self.actions)), jnp.zeros(agents, jnp.uint8)),
+        }
+        added = {
+            name: first
+            for name, (needs, first) in needed.items()
+            if needs and getattr(bodies, name) is None
+        }
+        if not added:
+            return layout
+        bodies = dataclasses.replace(bodies, **added)
+        return dataclasses.replace(layout, start=dataclasses.replace(layout.start, bodies=bodies))
 
     def with_observation(self, observation: AbstractObservation) -> "GridWorld":
         """This environment with another observation."""
@@ -128,12 +161,18 @@ class GridWorld(AbstractEnv):
     # With `filter_jit`, a program with several calls of `step` or `observe` traces them only once.
     @eqx.filter_jit
     def step(
-        self, key: PRNGKeyArray, state: World, action: Int[Array, " agents"]
+        self, key: PRNGKeyArray, state: World, action: Int[Array, "agents *choices"]
     ) -> tuple[TimeStep, World]:
         check_action_shape(action, (self.num_agents,))
-        active = state.bodies.active
+        self._check_choices(action)
+        active, goes_on = state.bodies.active, None
         if active is not None:
-            action = jnp.where(active, action.astype(jnp.int32), -1)
+            goes_on = state.bodies.goes_on
+            acts = jnp.expand_dims(active, tuple(range(1, action.ndim)))
+            action = jnp.where(acts, action.astype(jnp.int32), -1)
+        if self.action_mask is not None:
+            mask = self.action_mask(self.layout, state, self.actions)
+            action = allowed_only(mask, self.actions, action)
         step = Step(self.layout, action, key, state, state, self.actions)
         step = run_phases(self.phases, step)
         step = step.then(dataclasses.replace(step.world, time=step.world.time + 1))
@@ -142,23 +181,34 @@ class GridWorld(AbstractEnv):
         terminated, world = self._end(step)
         timestep = TimeStep(
             observation=self.observe(world),
-            reward=_for_active(self.reward(step), active),
+            reward=_for_active(self.reward(step), goes_on),
             terminated=terminated,
             truncated=world.time >= self.horizon,
             info={
-                "shaped_reward": _for_active(self._shaped_reward(step), active),
+                "shaped_reward": _for_active(self._shaped_reward(step), goes_on),
                 "events": self._count(step),
             },
         )
         return timestep, world
 
+    def _check_choices(self, action: Int[Array, "agents *choices"]) -> None:
+        several = isinstance(self.actions[0], tuple)
+        if action.shape[1:] != ((len(self.actions),) if several else ()):
+            wanted = f"{len(self.actions)} choices" if several else "one number"
+            raise ValueError(
+                f"The action of an agent must be {wanted}, but the actions have the shape "
+                f"{action.shape}."
+            )
+
     def _end(self, step: Step) -> tuple[Bool[Array, " agents"], World]:
         bodies = step.world.bodies
-        if self.ending is None or bodies.active is None:
+        if self.ending is not None and bodies.active is not None:
+            ends = self.ending(step)
+            away = None if bodies.away is None else jnp.where(ends, jnp.int16(0), bodies.away)
+            bodies = dataclasses.replace(bodies, active=bodies.active & ~ends, away=away)
+        elif bodies.away is None:
             return jnp.zeros(self.num_agents, bool), step.world
-        active = bodies.active & ~self.ending(step)
-        bodies = dataclasses.replace(bodies, active=active)
-        return ~active, dataclasses.replace(step.world, bodies=bodies)
+        return ~bodies.goes_on, dataclasses.replace(step.world, bodies=bodies)
 
     def _shaped_reward(self, step: Step) -> Array:
         none = jnp.zeros(self.num_agents, jnp.float32)
@@ -171,7 +221,10 @@ class GridWorld(AbstractEnv):
 
     @eqx.filter_jit
     def observe(self, state: World) -> PyTree[Shaped[Array, "agents ..."]]:
-        return self.observation(self.layout, state, self.horizon - state.time)
+        observation = self.observation(self.layout, state, self.horizon - state.time)
+        if self.action_mask is None:
+            return observation
+        return Masked(observation, self.action_mask(self.layout, state, self.actions))
 
     def render(
         self, state: World, *, cell_pixels: int = 64, caption: str | None = None
@@ -232,7 +285,8 @@ def _random_play(env: GridWorld, key: PRNGKeyArray, steps: int) -> World:
 
     def step(world: World, key: PRNGKeyArray) -> tuple[World, World]:
         action_key, step_key = jax.random.split(key)
-        action = jax.random.randint(action_key, (env.num_agents,), 0, len(env.actions))
+        keys = jax.random.split(action_key, env.num_agents)
+        action = jax.vmap(env.action_space.sample)(keys)
         _, world = env.step(step_key, world, action)
         return world, world
 
@@ -240,17 +294,28 @@ def _random_play(env: GridWorld, key: PRNGKeyArray, steps: int) -> World:
     return jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs]), first, rest)
 
 
-def _with_active(layout: Layout) -> Layout:
-    """The layout with `Bodies.active` in its initial state, for games in which agents terminate."""
-    if layout.start.bodies.active is not None:
-        return layout
-    everybody = jnp.ones(layout.num_agents, bool)
-    bodies = dataclasses.replace(layout.start.bodies, active=everybody)
-    return dataclasses.replace(layout, start=dataclasses.replace(layout.start, bodies=bodies))
+def _check_starts(starts: tuple[AbstractStart, ...], layout: Layout) -> None:
+    for start in starts:
+        start.check(layout)
+
+
+def _as_actions(actions: Sequence[Action] | Sequence[Sequence[Action]]) -> Actions:
+    """The actions as a tuple, or as a tuple of tuples.
+
+    **Raises:** `ValueError` when there is none, or some are in a sequence and others are not.
+    """
+    choices = [tuple(choice) for choice in actions if isinstance(choice, Sequence)]
+    single = [action for action in actions if not isinstance(action, Sequence)]
+    if bool(choices) == bool(single) or not all(choices):
+        raise ValueError(
+            "A world needs at least one action, as in (*MOVES, Stay()), or one or more actions for "
+            "each choice, as in ((*MOVES, Stay()), (Say('left'), Say('right')))."
+        )
+    return tuple(choices) if choices else tuple(single)
 
 
 def _for_active(
     numbers: Shaped[Array, " agents"], active: Bool[Array, " agents"] | None
 ) -> Shaped[Array, " agents"]:
-    """Replaces the numbers of agents that had terminated before the step by zeros."""
+    """Replaces the numbers of agents that took no part in the step by zeros."""
     return numbers if active is None else jnp.where(active, numbers, jnp.zeros_like(numbers))

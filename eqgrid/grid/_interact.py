@@ -58,9 +58,7 @@ class Turn(eqx.Module):
     @property
     def occupied(self) -> Bool[Array, ""]:
         """Whether an active agent stands in the faced cell."""
-        bodies = self.step.world.bodies
-        here = (bodies.position == self.target[None]).all(axis=-1)
-        return (here if bodies.active is None else here & bodies.active).any()
+        return self.step.occupied(self.target)
 
     def uses(self, verb: Use) -> Bool[Array, ""]:
         """Whether the agent has chosen this action."""

@@ -32,8 +32,13 @@ class Kind:
 
     - `name`: the name of the kind in rules, observations and messages.
     - `char`: the character of the kind in layout texts and, without a sprite, in pictures. Objects
-        without one cannot appear in layout texts.
-    - `solid`: whether it keeps agents from entering its cell.
+        without one cannot appear in layout texts. In texts, the character of an object with
+        variants stands for the first one; a tuple has a character, or `None`, for each variant.
+    - `aliases`: further characters that layout texts may have for the kind, or its first variant.
+    - `solid`: whether it keeps agents from entering its cell. An object may have a tuple with an
+        entry for each variant, such as a door that is closed or open.
+    - `opaque`: whether it hides what is behind it from a line of sight; see `Egocentric`. It is
+        like `solid`, one value or a tuple, and by default the same.
     - `carryable`: whether an agent can hold it (objects).
     - `holds`: whether objects can lie on it (tiles). If any tile that agents can enter has it,
         `Planes` also show the object under an agent; otherwise they only show an object while no
@@ -48,14 +53,36 @@ class Kind:
     """
 
     name: str
-    char: str | None = None
-    solid: bool = False
+    char: str | tuple[str | None, ...] | None = None
+    solid: bool | tuple[bool, ...] = False
     carryable: bool = False
     holds: bool = False
     draws_object: bool = False
     variants: int = 1
     duration: Callable[[Any, int], int] | None = None
     sprite: Callable[..., None] | None = None
+    aliases: str = ""
+    opaque: bool | tuple[bool, ...] | None = None
+
+    @property
+    def chars(self) -> tuple[str | None, ...]:
+        """The character of each variant in layout texts."""
+        return self.char if isinstance(self.char, tuple) else (self.char,) * self.variants
+
+
+@dataclasses.dataclass(frozen=True)
+class Overlay:
+    """Pictures over cells and the agents in them, such as a beam in the step in which it is fired.
+
+    **Arguments:**
+
+    - `numbers`: a function of the layout and the world that gives a whole number for each cell; 0
+        where nothing is drawn. A game keeps what it needs for that in `extra`.
+    - `sprite`: a function that draws a number over its cell: `sprite(pen, number)`.
+    """
+
+    numbers: Callable[[Any, Any], Any]
+    sprite: Callable[..., None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +95,7 @@ class Kinds:
         is the floor, on which agents start.
     - `objects`: the kinds of objects, which lie in cells or are held.
     - `agent_sprite`: a function that draws an agent: `agent_sprite(pen, agent, draw_object)`.
+    - `overlay`: what is drawn over cells and agents; nothing by default.
 
     **Raises:** `KindError` when a name or a character is used twice, when a character cannot be
     used, or when there are more than 256 kinds of tiles or object codes.
@@ -76,15 +104,16 @@ class Kinds:
     tiles: tuple[Kind, ...]
     objects: tuple[Kind, ...] = ()
     agent_sprite: Callable[..., None] | None = None
+    overlay: Overlay | None = None
 
     def __post_init__(self):
         if not self.tiles or self.tiles[0].solid:
             raise KindError("The first kind of tile must be a floor, which is not solid.")
         kinds = (*self.tiles, *self.objects)
         _check_unique([kind.name for kind in kinds], "the name")
-        _check_unique([kind.char for kind in kinds if kind.char is not None], "the character")
         for kind in kinds:
             _check(kind, is_tile=kind in self.tiles)
+        _check_unique([char for kind in kinds for char in _all_characters(kind)], "the character")
         for count, what in ((self.num_tiles, "kinds of tiles"), (self.num_codes, "codes")):
             if count > 256:
                 raise KindError(
@@ -163,8 +192,34 @@ class Kinds:
     @functools.cached_property
     def solid_codes(self) -> Bool[np.ndarray, " codes"]:
         """Whether each object code keeps agents from entering its cell."""
-        solid = [kind.solid for kind in self.objects for _ in range(kind.variants)]
+        solid = [x for kind in self.objects for x in _each(kind, kind.solid)]
         return np.asarray([False, *solid])
+
+    @functools.cached_property
+    def opaque_tiles(self) -> Bool[np.ndarray, " tiles"]:
+        """Whether each kind of tile hides what is behind it."""
+        return np.asarray([x for kind in self.tiles for x in _each(kind, _opaque(kind))])
+
+    @functools.cached_property
+    def opaque_codes(self) -> Bool[np.ndarray, " codes"]:
+        """Whether each object code hides what is behind it."""
+        return np.asarray(
+            [False, *(x for kind in self.objects for x in _each(kind, _opaque(kind)))]
+        )
+
+
+def _each(kind: Kind, value: bool | tuple[bool, ...]) -> tuple[bool, ...]:
+    """A value for each variant of a kind."""
+    return value if isinstance(value, tuple) else (value,) * kind.variants
+
+
+def _opaque(kind: Kind) -> bool | tuple[bool, ...]:
+    return kind.solid if kind.opaque is None else kind.opaque
+
+
+def _all_characters(kind: Kind) -> list[str]:
+    chars = kind.char if isinstance(kind.char, tuple) else (kind.char,)
+    return [char for char in (*chars, *kind.aliases) if char is not None]
 
 
 def _check_unique(values: list[str], what: str) -> None:
@@ -174,14 +229,24 @@ def _check_unique(values: list[str], what: str) -> None:
 
 
 def _check(kind: Kind, *, is_tile: bool) -> None:
-    if is_tile and kind.char is None:
-        raise KindError(f"The kind of tile {kind.name!r} needs a character for layouts.")
-    if kind.char is not None and (len(kind.char) != 1 or not kind.char.isprintable()):
-        raise KindError(f"The kind {kind.name!r} needs one character, not {kind.char!r}.")
-    if kind.char is not None and kind.char in AGENT_CHARACTERS + "+":
-        raise KindError(
-            f"The kind {kind.name!r} cannot have the character {kind.char!r}: digits, small "
-            "letters and '+' mark the agents."
-        )
     if kind.variants < 1:
         raise KindError(f"The kind {kind.name!r} needs at least one variant.")
+    if is_tile and kind.char is None:
+        raise KindError(f"The kind of tile {kind.name!r} needs a character for layouts.")
+    for what in ("char", "solid", "opaque"):
+        value = getattr(kind, what)
+        if isinstance(value, tuple) and is_tile:
+            raise KindError(f"The kind of tile {kind.name!r} has no variants: give one `{what}`.")
+        if isinstance(value, tuple) and len(value) != kind.variants:
+            raise KindError(
+                f"The kind {kind.name!r} needs one `{what}`, or one for each of its "
+                f"{kind.variants} variants, not {len(value)}."
+            )
+    for char in _all_characters(kind):
+        if len(char) != 1 or not char.isprintable():
+            raise KindError(f"The kind {kind.name!r} needs one character, not {char!r}.")
+        if char in AGENT_CHARACTERS + "+":
+            raise KindError(
+                f"The kind {kind.name!r} cannot have the character {char!r}: digits, small "
+                "letters and '+' mark the agents."
+            )

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int8, Int16
 
 from ._actions import Forward, Move, chosen, turned
+from ._cells import is_free
 from ._step import AbstractPhase, Step
 from ._world import direction_delta, get_cell
-from .layouts._layout import is_free
 
 
 class AbstractCollision(eqx.Module):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, Real
 
 from .._checks import as_probability
-from ._kinds import NOTHING
+from ._cells import bare_floor, check_room, draw_cells
 from ._world import Direction, World
 from .layouts._layout import Layout
 
@@ -21,6 +21,17 @@ class AbstractStart(eqx.Module):
     @abc.abstractmethod
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         """The world with this part sampled anew."""
+
+    def check(self, layout: Layout) -> None:
+        """Checks a layout when a world is built with it. By default, every layout is accepted.
+
+        **Arguments:**
+
+        - `layout`: the layout, or a batch of layouts. Its arrays may be traced; then there is
+            nothing to check.
+
+        **Raises:** `LayoutError` when this change cannot be made in the layout.
+        """
 
 
 def apply_starts(
@@ -51,6 +62,10 @@ class WithProbability(AbstractStart):
         self.probability = as_probability(probability)
         self.starts = starts
 
+    def check(self, layout: Layout) -> None:
+        for start in self.starts:
+            start.check(layout)
+
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         changes_key, starts_key = jax.random.split(key)
         changes = jax.random.uniform(changes_key) < self.probability
@@ -62,14 +77,11 @@ class WithProbability(AbstractStart):
 class RandomPositions(AbstractStart):
     """Places the agents in distinct floor cells without objects, uniformly at random."""
 
+    def check(self, layout: Layout) -> None:
+        check_room(bare_floor(layout, layout.start), layout.num_agents, "agents")
+
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        height, width = layout.tiles.shape
-        free = layout.tiles == 0
-        if layout.kinds.objects:
-            free &= world.cells.object == NOTHING
-        score = jnp.where(free.reshape(-1), jax.random.uniform(key, (height * width,)), -1.0)
-        _, cells = jax.lax.top_k(score, world.num_agents)
-        position = jnp.stack(jnp.divmod(cells, width), axis=-1).astype(jnp.int8)
+        position = draw_cells(key, bare_floor(layout, world), world.num_agents)
         bodies = dataclasses.replace(world.bodies, position=position)
         return dataclasses.replace(world, bodies=bodies)
 

@@ -11,7 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from ._actions import Action, Use, chosen
+from ._actions import Action, Actions, Use, chosen
+from ._cells import is_free, stands_at
+from ._kinds import NOTHING
 from ._world import World
 from .layouts._layout import Layout
 
@@ -21,7 +23,8 @@ class Step(eqx.Module):
     """A step in progress, which each phase updates.
 
     - `layout`: the tiles, and the parameters of the game.
-    - `action`: the action of each agent, as indices into `actions`.
+    - `action`: the action of each agent, as indices into `actions`; with several choices, it has a
+        second axis. `chose` reads both.
     - `key`: the random key of this phase.
     - `before`: the world at the beginning of the step.
     - `world`: the current world.
@@ -32,19 +35,42 @@ class Step(eqx.Module):
     """
 
     layout: Layout
-    action: Int[Array, " agents"]
+    action: Int[Array, "agents *choices"]
     key: PRNGKeyArray
     before: World
     world: World
-    actions: tuple[Action, ...] = eqx.field(static=True)
+    actions: Actions = eqx.field(static=True)
     turns: tuple[World, ...] = ()
     fired: tuple[tuple[Bool[Array, ""], ...], ...] = ()
     rules: tuple[type, ...] = eqx.field(static=True, default=())
     happened: tuple[Bool[Array, " agents"], ...] = ()
 
+    def chose(self, *actions: Action | type[Action]) -> Bool[Array, " agents"]:
+        """Which agents have chosen one of these actions, or an action of one of these types, as in
+        `step.chose(Stay(), Rotate)`.
+        """
+        return chosen(self.actions, self.action, *actions)
+
     def uses(self, *verbs: Use) -> Bool[Array, " agents"]:
         """Which agents have chosen one of these `Use` actions, or any of them if none is given."""
-        return chosen(self.actions, self.action, *(verbs or (Use,)))
+        return self.chose(*(verbs or (Use,)))
+
+    def is_free(self, position: Int[Array, "*cells 2"]) -> Bool[Array, "*cells"]:
+        """Whether the cells at `(row, col)` can be entered: the tile is walkable, and the object in
+        it is not solid. Agents are not regarded: see `occupied`, and `free_cells` for the whole
+        grid. Cells outside the grid are not free.
+        """
+        kinds, cells = self.layout.kinds, self.world.cells
+        row, col = position[..., 0], position[..., 1]
+        tile, code = (
+            grid.at[row, col].get(mode="fill", fill_value=fill, wrap_negative_indices=False)
+            for grid, fill in ((self.layout.tiles, kinds.wall), (cells.object, NOTHING))
+        )
+        return is_free(kinds, tile, code)
+
+    def occupied(self, position: Int[Array, "*cells 2"]) -> Bool[Array, "*cells"]:
+        """Whether an active agent stands in the cells at `(row, col)`."""
+        return stands_at(self.world.bodies, position)
 
     def by(self, *rules: type) -> Bool[Array, " agents"]:
         """For which agents a rule of one of these types has fired."""

@@ -58,8 +58,13 @@ class Bodies(eqx.Module):
     - `position`: `(row, col)`, with row 0 at the top.
     - `direction`: the direction that each agent faces, as a `Direction`.
     - `held`: the code of the object that each agent holds.
-    - `active`: which agents have not terminated; `None` in games in which agents do not terminate
-        one by one. An inactive agent does nothing, does not collide, and is not observed.
+    - `active`: which agents take part: they have not terminated, and are not away. `None` in games
+        in which all agents always do. An inactive agent does nothing, does not collide, and is not
+        observed.
+    - `away`: the number of steps after which an agent that is away comes back, and 0 for all
+        others; `None` in games without `ComeBack`.
+    - `said`: the number of the word that each agent said in the last step, counted from 1 in the
+        order of the actions, and 0 for none; `None` in games without `Say`.
     - `extra`: further arrays of a game, with one entry per agent.
     """
 
@@ -68,6 +73,15 @@ class Bodies(eqx.Module):
     held: UInt8[Array, "*agents"]
     active: Bool[Array, "*agents"] | None = None
     extra: PyTree[Shaped[Array, "..."]] = None
+    away: Int16[Array, "*agents"] | None = None
+    said: UInt8[Array, "*agents"] | None = None
+
+    @property
+    def goes_on(self) -> Bool[Array, "*agents"]:
+        """Which agents have not terminated: those that are active or away."""
+        if self.active is None:
+            return jnp.ones_like(self.direction, bool)
+        return self.active if self.away is None else self.active | (self.away > 0)
 
 
 @final

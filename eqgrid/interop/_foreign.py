@@ -13,8 +13,8 @@ from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
 
 from .._env import AbstractEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from .._observed import split_mask
-from .._spaces import AbstractSpace
-from ..wrappers._auto_reset import AutoReset
+from .._spaces import AbstractSpace, Box, Discrete
+from ..wrappers._auto_reset import AbstractAutoReset
 from ..wrappers._nesting import check_single_env, contains_wrapper
 
 
@@ -60,7 +60,7 @@ def check_episodes(env: Any, usage: str) -> AbstractEnv:
     else.
     """
     env = check_single_env(env, usage)
-    if contains_wrapper(env, AutoReset):
+    if contains_wrapper(env, AbstractAutoReset):
         raise ValueError(
             f"{usage} needs episodes that end, and AutoReset starts the next one: leave it out."
         )
@@ -152,17 +152,68 @@ def sight(env: AbstractEnv, library: str, *, masks: bool = False) -> Sight:
     return Sight(seen.shape[1:], dtype, low, high)
 
 
-def common_space(spaces: Sequence[AbstractSpace], name: str) -> AbstractSpace:
+def common_space(
+    spaces: Sequence[AbstractSpace], name: str, pad: bool
+) -> tuple[AbstractSpace, Bool[Array, "agents actions"] | None]:
     """The action space that all agents of an environment of another library share.
 
-    **Raises:** `ValueError` when they differ.
+    **Arguments:**
+
+    - `spaces`: the action space of each agent.
+    - `name`: the name of the environment.
+    - `pad`: whether different numbers of actions, or of numbers in an action, are padded.
+
+    **Returns:** the action space, and which of its actions each agent has, if they differ in it.
+
+    **Raises:** `ValueError` when the spaces differ, and cannot or must not be padded.
     """
-    if not all(bool(eqx.tree_equal(spaces[0], other)) for other in spaces[1:]):
+    if all(bool(eqx.tree_equal(spaces[0], other)) for other in spaces[1:]):
+        return spaces[0], None
+    if not pad:
         raise ValueError(
-            f"The agents of {name} have different actions: use an environment in which all of "
-            "them have the same."
+            f"The agents of {name} have different actions: say pad=True to give all of them the "
+            "largest action space, with a mask of the actions that each of them has."
         )
-    return spaces[0]
+    counts = [space.n for space in spaces if isinstance(space, Discrete)]
+    if len(counts) == len(spaces):
+        has = np.arange(max(counts))[None] < np.asarray(counts)[:, None]
+        return Discrete(max(counts)), jnp.asarray(has)
+    longest = max(spaces, key=_length)
+    if not all(_is_part(space, longest) for space in spaces):
+        raise ValueError(
+            f"The agents of {name} have actions of different kinds or bounds, which cannot be "
+            "padded: use an environment in which all of them have the same."
+        )
+    return longest, None
+
+
+def _length(space: AbstractSpace) -> int:
+    """The number of numbers in an action; 0 if it is no vector."""
+    return space.shape[0] if isinstance(space, Box) and len(space.shape) == 1 else 0
+
+
+def _is_part(space: AbstractSpace, longest: AbstractSpace) -> bool:
+    """Whether the bounds of a vector are the first bounds of a longer one."""
+    if not (isinstance(space, Box) and isinstance(longest, Box) and _length(space)):
+        return False
+    pairs = ((space.low, longest.low), (space.high, longest.high))
+    return all(np.array_equal(own, other[: len(own)]) for own, other in pairs)
+
+
+def own_action(space: AbstractSpace, action: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+    """The action of an agent in its own action space, from one in the padded space.
+
+    **Arguments:**
+
+    - `space`: the agent's own action space.
+    - `action`: an action in the space that `common_space` returned.
+
+    **Returns:** the first numbers of a vector, and the last action of a `Discrete` space in place
+    of an action that it does not have.
+    """
+    if isinstance(space, Discrete):
+        return jnp.minimum(action, space.n - 1)
+    return action[: _length(space)] if _length(space) else action
 
 
 def check_rows(rows: Sequence[Any], name: str, remedy: str, pad: bool) -> None:

@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space
 from jaxtyping import Bool, Shaped, UInt8
 
 from .._env import AbstractEnv, AbstractVectorEnv, unwrap
-from ..wrappers._auto_reset import AutoReset
+from ..wrappers._auto_reset import AbstractAutoReset, AutoReset
 from ..wrappers._nesting import check_single_env, contains_wrapper
 from ..wrappers._vectorize import Vectorize
 from ._episode import Episode, Screen, prepare, read_timestep
@@ -235,7 +235,7 @@ def to_gymnasium_vector(
     not an environment.
     """
     one = _alone(check_single_env(env, "to_gymnasium_vector(env)"))
-    one = one if contains_wrapper(one, AutoReset) else AutoReset(one)
+    one = one if contains_wrapper(one, AbstractAutoReset) else AutoReset(one)
     return GymnasiumVectorEnv(Vectorize(one, num_envs), Screen(one, render_mode, ["rgb_array"]))
 
 

@@ -13,12 +13,13 @@ from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
 
 from .._env import AbstractEnv, TimeStep, unwrap
 from .._observed import Masked, split_mask
-from .._spaces import AbstractSpace, Box, Discrete
-from ..wrappers._nesting import check_single_env
+from .._spaces import AbstractSpace, Box, Discrete, MultiDiscrete
 from ._foreign import (
     as_it_was_written,
+    check_episodes,
     check_rows,
     common_space,
+    own_action,
     paid_until_over,
     sight,
     stack,
@@ -72,10 +73,10 @@ class JaxmarlEnv(MultiAgentEnv):
     def get_avail_actions(self, state: PyTree) -> ByAgent:
         """The mask of a `Masked` observation by agent; all true without a mask."""
         space = self.env.action_space
-        if not isinstance(space, Discrete):
+        if not isinstance(space, Discrete | MultiDiscrete):
             raise NotImplementedError("Only a choice among actions can be masked.")
         _, action_mask = split_mask(self.env.observe(state))
-        everything = jnp.ones((self.num_agents, space.n), bool)
+        everything = jnp.ones((self.num_agents, space.num_options), bool)
         return self._split(everything if action_mask is None else action_mask)
 
     @property
@@ -107,9 +108,11 @@ def to_jaxmarl(env: Any) -> MultiAgentEnv:
 
     **Arguments:**
 
-    - `env`: a single environment, with or without wrappers; its observation must be one array.
+    - `env`: a single environment, with any wrappers but `AutoReset`; its observation must be one
+        array.
 
-    **Raises:** `ValueError` when JaxMARL does not support the observation or the action space.
+    **Raises:** `ValueError` when JaxMARL does not support the observation or the action space, or
+    when the environment resets itself.
 
     !!! example
 
@@ -118,7 +121,7 @@ def to_jaxmarl(env: Any) -> MultiAgentEnv:
         observations, state = env.reset(jax.random.PRNGKey(0))
         ```
     """
-    return JaxmarlEnv(check_single_env(env, "to_jaxmarl(env)"))
+    return JaxmarlEnv(check_episodes(env, "to_jaxmarl(env)"))
 
 
 @final
@@ -137,14 +140,15 @@ class FromJaxmarl(AbstractEnv):
     pad: bool = eqx.field(static=True)
     mask: bool = eqx.field(static=True)
     action_space: AbstractSpace
+    own_spaces: tuple[AbstractSpace, ...]
+    own_actions: Bool[Array, "agents actions"] | None
     num_agents: int = eqx.field(static=True)
 
     def __init__(self, env: MultiAgentEnv, pad: bool = False, mask: bool = False):
         self.env, self.pad, self.mask = env, pad, mask
         self.num_agents = len(env.agents)
-        self.action_space = common_space(
-            [_our_space(env.action_space(agent)) for agent in env.agents], env.name
-        )
+        self.own_spaces = tuple(_our_space(env.action_space(agent)) for agent in env.agents)
+        self.action_space, self.own_actions = common_space(self.own_spaces, env.name, pad)
         with as_it_was_written():
             seen, _ = jax.eval_shape(env.reset, jax.random.key(0))
         if not isinstance(seen, Mapping) or not set(env.agents) <= set(seen):
@@ -154,7 +158,7 @@ class FromJaxmarl(AbstractEnv):
             )
         check_rows([seen[agent] for agent in env.agents], env.name, "stack them first", pad)
         if mask:
-            _check_masks(env, self.action_space)
+            _check_masks(env, self.own_spaces)
 
     def reset(
         self, key: PRNGKeyArray
@@ -168,7 +172,8 @@ class FromJaxmarl(AbstractEnv):
         self, key: PRNGKeyArray, state: FromJaxmarlState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, FromJaxmarlState]:
         """Steps the environment. `truncated` is true when all agents are done at the time limit."""
-        actions = {agent: action[i] for i, agent in enumerate(self.env.agents)}
+        pairs = zip(self.env.agents, self.own_spaces, action, strict=True)
+        actions = {agent: own_action(space, own) for agent, space, own in pairs}
         with as_it_was_written():
             seen, world, rewards, dones, infos = self.env.step_env(key, state.world, actions)
         observation = self._observation(seen, world)
@@ -188,10 +193,12 @@ class FromJaxmarl(AbstractEnv):
     def _observation(self, seen: Mapping[str, Array], world: PyTree) -> PyTree:
         observation = self._stack(seen)
         if not self.mask:
-            return observation
+            own = self.own_actions
+            return observation if own is None else Masked(observation, own)
         with as_it_was_written():
             allowed = self.env.get_avail_actions(world)
-        return Masked(observation, jnp.stack([allowed[a].astype(bool) for a in self.env.agents]))
+        rows = [allowed[agent].astype(bool) for agent in self.env.agents]
+        return Masked(observation, stack(rows, self.own_actions is not None))
 
     def _stack(self, observations: Mapping[str, Array]) -> Shaped[Array, "agents ..."]:
         return stack([observations[agent] for agent in self.env.agents], self.pad)
@@ -213,13 +220,15 @@ def from_jaxmarl(env: MultiAgentEnv, *, pad: bool = False, mask: bool = False) -
 
     - `env`: such as `jaxmarl.make("MPE_simple_spread_v3")`. Each call of `jaxmarl.make` returns
         another environment, which is compiled again.
-    - `pad`: whether observation vectors of different lengths are padded with zeros at the end;
-        otherwise different lengths are an error.
+    - `pad`: whether observation vectors of different lengths are padded with zeros at the end, and
+        agents with fewer actions than others get masks of those that they have (vectors of
+        different lengths are padded, and the additional numbers ignored); otherwise such
+        differences are an error.
     - `mask`: whether observations are `Masked` with the environment's `get_avail_actions`.
 
-    **Raises:** `ValueError` when the agents' action spaces or observations differ or are not
-    supported, when the observations are not a dict by agent, or when `mask` is set but there are no
-    masks.
+    **Raises:** `ValueError` when the agents' action spaces or observations differ without `pad`, or
+    are not supported, when the observations are not a dict by agent, or when `mask` is set but
+    there are no masks.
 
     !!! example
 
@@ -234,25 +243,29 @@ def from_jaxmarl(env: MultiAgentEnv, *, pad: bool = False, mask: bool = False) -
 def _their_space(space: AbstractSpace) -> spaces.Space:
     if isinstance(space, Discrete):
         return spaces.Discrete(space.n)
+    if isinstance(space, MultiDiscrete):
+        return spaces.MultiDiscrete(space.ns)
     if isinstance(space, Box):
         return spaces.Box(space.low, space.high, space.low.shape)
-    raise ValueError(f"JaxMARL has no {type(space).__name__}: use Discrete or Box actions.")
+    raise ValueError(f"JaxMARL has no {type(space).__name__}: use Discrete, MultiDiscrete or Box.")
 
 
 def _our_space(space: spaces.Space) -> AbstractSpace:
     if isinstance(space, spaces.Discrete):
         return Discrete(int(space.n))
+    if isinstance(space, spaces.MultiDiscrete):
+        return MultiDiscrete([int(n) for n in space.num_categories])
     if isinstance(space, spaces.Box):
         return Box(
             jnp.asarray(space.low, float), jnp.asarray(space.high, float), tuple(space.shape)
         )
     raise ValueError(
-        f"Actions of a {type(space).__name__} are not known: only Discrete and Box are."
+        f"Actions of a {type(space).__name__} are not known: use Discrete, MultiDiscrete or Box."
     )
 
 
-def _check_masks(env: MultiAgentEnv, space: AbstractSpace) -> None:
-    """**Raises:** `ValueError` unless there are masks of the size of the action space."""
+def _check_masks(env: MultiAgentEnv, own_spaces: tuple[AbstractSpace, ...]) -> None:
+    """**Raises:** `ValueError` unless there are masks of the sizes of the action spaces."""
     try:
         with as_it_was_written():
             allowed = jax.eval_shape(
@@ -260,8 +273,8 @@ def _check_masks(env: MultiAgentEnv, space: AbstractSpace) -> None:
             )
     except NotImplementedError:
         allowed = {}
-    shapes = {tuple(allowed[a].shape) if a in allowed else None for a in env.agents}
-    if not isinstance(space, Discrete) or shapes != {(space.n,)}:
+    shapes = [tuple(allowed[agent].shape) if agent in allowed else None for agent in env.agents]
+    if shapes != [(space.n,) if isinstance(space, Discrete) else () for space in own_spaces]:
         raise ValueError(f"{env.name} does not say which actions are allowed: say mask=False.")
 
 

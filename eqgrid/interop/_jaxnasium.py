@@ -7,16 +7,18 @@ import jax
 import jax.numpy as jnp
 import jaxnasium
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
 
 from .._env import AbstractEnv, TimeStep
-from .._spaces import AbstractSpace, Box, Discrete
+from .._observed import Masked
+from .._spaces import AbstractSpace, Box, Discrete, MultiDiscrete
 from ._foreign import (
     Sight,
     as_it_was_written,
     check_episodes,
     check_rows,
     common_space,
+    own_action,
     paid_until_over,
     sight,
     stack,
@@ -115,7 +117,7 @@ class FromJaxnasiumState(eqx.Module):
     """The state of a jaxnasium environment, and the observations of its agents."""
 
     world: PyTree
-    observation: Shaped[Array, "agents ..."]
+    observation: PyTree[Shaped[Array, "agents ..."]]
 
 
 @final
@@ -125,14 +127,16 @@ class FromJaxnasium(AbstractEnv):
     env: jaxnasium.Environment
     pad: bool = eqx.field(static=True)
     action_space: AbstractSpace
+    own_spaces: tuple[AbstractSpace, ...]
+    own_actions: Bool[Array, "agents actions"] | None
     num_agents: int = eqx.field(static=True)
 
     def __init__(self, env: jaxnasium.Environment, pad: bool = False):
         name = type(env).__name__
         self.env, self.pad = env, pad
-        does = _by_agent(env, env.action_space)
-        self.num_agents = len(does)
-        self.action_space = common_space([_our_space(space) for space in does], name)
+        self.own_spaces = tuple(_our_space(space) for space in _by_agent(env, env.action_space))
+        self.num_agents = len(self.own_spaces)
+        self.action_space, self.own_actions = common_space(self.own_spaces, name, pad)
         with as_it_was_written():
             seen, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
         rows = [_without_mask(row) for row in _by_agent(env, seen)]
@@ -140,7 +144,9 @@ class FromJaxnasium(AbstractEnv):
             rows, name, "make one array of them with jaxnasium's TransformObservationWrapper", pad
         )
 
-    def reset(self, key: PRNGKeyArray) -> tuple[Shaped[Array, "agents ..."], FromJaxnasiumState]:
+    def reset(
+        self, key: PRNGKeyArray
+    ) -> tuple[PyTree[Shaped[Array, "agents ..."]], FromJaxnasiumState]:
         with as_it_was_written():
             seen, world = self.env.reset(key)
             observation = self._stack(seen)
@@ -162,7 +168,7 @@ class FromJaxnasium(AbstractEnv):
         timestep = TimeStep(observation, reward, terminated, truncated, {})
         return timestep, FromJaxnasiumState(strongly_typed(world), observation)
 
-    def observe(self, state: FromJaxnasiumState) -> Shaped[Array, "agents ..."]:
+    def observe(self, state: FromJaxnasiumState) -> PyTree[Shaped[Array, "agents ..."]]:
         return state.observation
 
     def _step(
@@ -178,11 +184,13 @@ class FromJaxnasium(AbstractEnv):
         return timestep._replace(observation=final_observation), world
 
     def _actions(self, action: Shaped[Array, "agents ..."]) -> PyTree:
-        return jax.tree.unflatten(self.env.agent_structure, list(action))
+        own = [own_action(*pair) for pair in zip(self.own_spaces, action, strict=True)]
+        return jax.tree.unflatten(self.env.agent_structure, own)
 
-    def _stack(self, observation: PyTree) -> Shaped[Array, "agents ..."]:
+    def _stack(self, observation: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
         rows = [_without_mask(row) for row in _by_agent(self.env, observation)]
-        return stack(rows, self.pad)
+        observation = stack(rows, self.pad)
+        return observation if self.own_actions is None else Masked(observation, self.own_actions)
 
     def _values(self, given: PyTree, dtype: Any) -> Shaped[Array, " agents"]:
         """One number per agent; a number for all agents is repeated."""
@@ -206,12 +214,14 @@ def from_jaxnasium(env: Any, *, pad: bool = False) -> FromJaxnasium:
     **Arguments:**
 
     - `env`: such as `jaxnasium.make("CartPole-v1")`.
-    - `pad`: whether observation vectors of different lengths are padded with zeros at the end;
-        otherwise different lengths are an error.
+    - `pad`: whether observation vectors of different lengths are padded with zeros at the end, and
+        agents with fewer actions than others get masks of those that they have (vectors of
+        different lengths are padded, and the additional numbers ignored); otherwise such
+        differences are an error.
 
-    **Raises:** `ValueError` when the agents' action spaces or observations differ or are not
-    supported, and when `env` is a batch of environments; `TypeError` when it is not a jaxnasium
-    environment.
+    **Raises:** `ValueError` when the agents' action spaces or observations differ without `pad`, or
+    are not supported, and when `env` is a batch of environments; `TypeError` when it is not a
+    jaxnasium environment.
 
     !!! example
 
@@ -249,26 +259,34 @@ def _description(space: AbstractSpace) -> tuple[Any, ...]:
     """
     if isinstance(space, Discrete):
         return (space.n,)
+    if isinstance(space, MultiDiscrete):
+        return ("choices", space.ns)
     if isinstance(space, Box):
         bounds = (np.asarray(bound).ravel().tolist() for bound in (space.low, space.high))
         return (*map(tuple, bounds), space.shape)
-    raise ValueError(f"jaxnasium has no {type(space).__name__}: use Discrete or Box actions.")
+    raise ValueError(
+        f"jaxnasium has no {type(space).__name__}: use Discrete, MultiDiscrete or Box."
+    )
 
 
 def _their_space(description: tuple[Any, ...]) -> jaxnasium.Space:
     if len(description) == 1:
         return jaxnasium.Discrete(*description)
+    if len(description) == 2:
+        return jaxnasium.MultiDiscrete(np.asarray(description[1]))
     low, high, shape = description
     return jaxnasium.Box(np.reshape(low, shape), np.reshape(high, shape), shape)
 
 
 def _our_space(space: Any) -> AbstractSpace:
-    """**Raises:** `ValueError` unless the space is `Discrete` or a bounded `Box`."""
+    """**Raises:** `ValueError` unless the space is discrete or a bounded `Box`."""
     if isinstance(space, jaxnasium.Discrete):
         return Discrete(int(space.n))
+    if isinstance(space, jaxnasium.MultiDiscrete):
+        return MultiDiscrete(np.asarray(space.nvec).tolist())
     if isinstance(space, jaxnasium.Box):
         return Box(jnp.asarray(space.low, float), jnp.asarray(space.high, float), space.shape)
     raise ValueError(
-        f"Actions of a {type(space).__name__} are not known, only Discrete and Box are: put "
+        f"Actions of a {type(space).__name__} are not known (Discrete, MultiDiscrete and Box): put "
         "jaxnasium's FlattenActionSpaceWrapper around it, where it fits."
     )

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from .._env import AbstractEnv
-from .._spaces import Box, Discrete
+from .._spaces import Box, Discrete, MultiDiscrete
 
 
 def action_space(env: AbstractEnv) -> gymnasium.spaces.Space[Any]:
@@ -20,12 +20,14 @@ def action_space(env: AbstractEnv) -> gymnasium.spaces.Space[Any]:
     space = env.action_space
     if isinstance(space, Discrete):
         return gymnasium.spaces.Discrete(space.n)
+    if isinstance(space, MultiDiscrete):
+        return gymnasium.spaces.MultiDiscrete(np.asarray(space.ns))
     if isinstance(space, Box):
         low, high = np.asarray(space.low), np.asarray(space.high)
         return gymnasium.spaces.Box(low, high, dtype=low.dtype.type)
     raise ValueError(
-        f"The actions are of a {type(space).__name__}, but must be of a Discrete or a Box for "
-        "another library."
+        f"The actions are of a {type(space).__name__}, but must be Discrete, MultiDiscrete or a "
+        "Box for another library."
     )
 
 

@@ -12,7 +12,7 @@ from .._checks import MAX_STEPS, as_number
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from .._observed import map_observation, split_mask
 from ._append_vector import append_vector
-from ._auto_reset import AutoReset
+from ._auto_reset import AbstractAutoReset
 from ._nesting import check_single_env, contains_wrapper
 
 
@@ -48,7 +48,7 @@ class AppendTimeLeft(AbstractWrapper):
 
     def __init__(self, env: AbstractEnv | AbstractVectorEnv, horizon: Int[ArrayLike, ""]):
         self.env = check_single_env(env, "AppendTimeLeft(env, horizon)")
-        if contains_wrapper(self.env, AutoReset):
+        if contains_wrapper(self.env, AbstractAutoReset):
             raise ValueError(
                 "AppendTimeLeft must be inside AutoReset, which restarts its count: "
                 "AutoReset(AppendTimeLeft(env, horizon))."

@@ -14,13 +14,23 @@ from ._nesting import check_single_env, contains_wrapper
 from ._shaped_reward import ShapedReward
 
 
-@final
-class AutoReset(AbstractWrapper):
-    """Resets the environment on the same step on which an episode ends.
+class AbstractAutoReset(AbstractWrapper):
+    """A wrapper whose `step` resets the environment on the same step on which an episode ends.
 
     No other environment or wrapper resets by itself. On the last step of an episode, `observation`
     is the first observation of the next episode, and `final_observation` is the last one of the
-    episode that ended; all other fields of the timestep belong to the episode that ended.
+    episode that ended; all other fields of the timestep belong to the episode that ended. The state
+    that `step` returns is that of the next episode. On all other steps, `step` returns what the
+    inner environment does.
+
+    Other wrappers, rollouts, evaluations and adapters accept any subclass as they do `AutoReset`.
+    """
+
+
+@final
+class AutoReset(AbstractAutoReset):
+    """Resets the environment on the same step on which an episode ends.
+
     `observation` is recomputed from the state after the reset, so under `jit` the final observation
     costs nothing if it is not used.
 
@@ -44,7 +54,7 @@ class AutoReset(AbstractWrapper):
     def __init__(self, env: AbstractEnv | AbstractVectorEnv, lazy: bool = False):
         self.lazy = lazy
         self.env = check_single_env(env, "AutoReset(env)")
-        if contains_wrapper(self.env, AutoReset):
+        if contains_wrapper(self.env, AbstractAutoReset):
             raise ValueError("One AutoReset is enough: AutoReset(env).")
         if contains_wrapper(self.env, ShapedReward):
             raise ValueError(

@@ -8,7 +8,7 @@ from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray, PyTree, Shaped
 
 from .._checks import MAX_STEPS, as_number
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
-from ._auto_reset import AutoReset
+from ._auto_reset import AbstractAutoReset
 from ._log_episodes import LogEpisodes
 from ._nesting import check_single_env, contains_wrapper
 
@@ -45,7 +45,7 @@ class TimeLimit(AbstractWrapper):
 
     def __init__(self, env: AbstractEnv | AbstractVectorEnv, limit: Int[ArrayLike, ""]):
         self.env = check_single_env(env, "TimeLimit(env, limit)")
-        if contains_wrapper(self.env, AutoReset):
+        if contains_wrapper(self.env, AbstractAutoReset):
             raise ValueError(
                 "TimeLimit must be inside AutoReset, which would miss the truncation: "
                 "AutoReset(TimeLimit(env, limit))."

@@ -19,7 +19,7 @@ from .._env import (
 )
 from .._observed import sample_allowed
 from .._partner import OneOf, Seen
-from ._auto_reset import AutoReset
+from ._auto_reset import AbstractAutoReset
 from ._nesting import check_single_env, contains_wrapper
 
 REPLACED = "replaced"
@@ -88,7 +88,7 @@ class WithPartner(AbstractWrapper):
         noise: tuple[Real[ArrayLike, ""], Real[ArrayLike, ""]] | Float[Array, " 2"] = (0.0, 0.0),
     ):
         self.env = check_single_env(env, "WithPartner(env)")
-        if contains_wrapper(self.env, AutoReset):
+        if contains_wrapper(self.env, AbstractAutoReset):
             raise ValueError(
                 "WithPartner must be inside AutoReset, so that each episode has a partner of its "
                 "own: AutoReset(WithPartner(env))."

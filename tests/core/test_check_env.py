@@ -5,6 +5,7 @@ import re
 from typing import Any, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import pytest
 from cart_pole import CartPole
@@ -95,10 +96,21 @@ class Broken(AbstractEnv):
         self.num_agents = 0 if fault == "nobody" else 3
         self.action_space = SPACES.get(fault, Discrete(3))
 
+    @property
+    def event_names(self):
+        return ("sprint", "arrival", "fall")[: 3 if self.fault == "two of three events" else 2]
+
     def reset(self, key):
         observation, state = self.race.reset(key)
-        if self.fault == "transposed":
-            observation = {"vector": observation["vector"].T, "picture": observation["picture"]}
+        match self.fault:
+            case "python view":
+                observation = {**observation, "share": 0.5}
+            case "double view":
+                observation = jax.tree.map(lambda x: x.astype(jnp.float64), observation)
+            case "python state":
+                state = dataclasses.replace(state, time=0)
+            case "transposed":
+                observation = {**observation, "vector": observation["vector"].T}
         return observation, state
 
     def observe(self, state):
@@ -123,12 +135,32 @@ class Broken(AbstractEnv):
                 timestep = changed(timestep, reward=timestep.reward / 0.0)
             case "endless view":
                 timestep = seeing(timestep, timestep.observation["vector"] / 0.0)
+            case "python end":
+                timestep = changed(timestep, truncated=False)
+            case "no events":
+                info = {k: x for k, x in timestep.info.items() if k != "events"}
+                timestep = changed(timestep, info=info)
+            case "one shaped reward":
+                shaped = timestep.info["shaped_reward"].sum()
+                timestep = changed(timestep, info={**timestep.info, "shaped_reward": shaped})
+            case "resets itself":
+                _, start = self.race.reset(key)
+                pick = lambda new, old: jnp.where(timestep.done, new, old)  # noqa: E731
+                state = jax.tree.map(pick, start, state)
+                timestep = changed(timestep, observation=self.observe(state))
             case "growing":
                 state = dataclasses.replace(state, time=state.time.astype(float))
         return timestep, state
 
 
 FAULTS = {
+    "python view": "The observation of reset holds 0.5 at ['share']: put jnp.asarray around it.",
+    "python state": "The state of Broken holds 0 at .time, which is no array",
+    "python end": "The TimeStep of step holds False at .truncated: put jnp.asarray around it.",
+    "two of three events": 'info["events"] must have the shape (3, 3), a column for each of',
+    "no events": 'info["events"] must have the shape (3, 2), a column for each of event_names, but',
+    "one shaped reward": 'info["shaped_reward"] must have the shape (3,), but has ().',
+    "resets itself": "step must not reset the environment at the end of an episode",
     "own space": "action_space must be Discrete, MultiDiscrete or Box",
     "no numbers": "An action must have at least one number",
     "endless box": "The bounds of a Box must be finite",
@@ -154,6 +186,42 @@ def test_each_broken_rule_is_one_sentence(fault):
     lines = str(refusal.value).splitlines()
     assert all(line.endswith(".") for line in lines)
     assert sum(FAULTS[fault] in line for line in lines) >= 1
+
+
+class Careless(AbstractEnv):
+    """Draws twice from one key, in one of its methods."""
+
+    where: str = eqx.field(static=True)
+    num_agents: int = eqx.field(static=True, default=2)
+    action_space: Discrete = Discrete(2)
+
+    def draw(self, key, where):
+        first = jax.random.normal(key, (2,))
+        return first + jax.random.normal(key, (2,)) if where == self.where else first
+
+    def reset(self, key):
+        state = self.draw(key, "reset")
+        return self.observe(state), state
+
+    def step(self, key, state, action):
+        state = self.draw(key, "step")
+        cut = jnp.asarray(False)
+        return TimeStep(self.observe(state), state, jnp.zeros(2, bool), cut, {}), state
+
+    def observe(self, state):
+        return state[:, None]
+
+
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_a_key_that_is_used_twice_is_said(where):
+    with pytest.raises(ValueError, match=f"^{where} uses a random key twice"):
+        check_env(Careless(where), steps=2)
+    check_env(Careless("nowhere"), steps=2)
+
+
+def test_observations_of_double_precision_are_said():
+    with unchecked(), jax.enable_x64(True), pytest.raises(ValueError, match="not be float64"):
+        check_env(Broken("double view"), steps=2)
 
 
 @pytest.mark.parametrize("fault", SPACES)

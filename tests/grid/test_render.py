@@ -10,7 +10,7 @@ from kitchen_checks import holds
 from PIL import Image
 
 from eqgrid.envs.overcooked import Item, encode, parse_kitchen
-from eqgrid.grid import IDLE, Direction, Kind, Kinds, Layout, render, render_episode
+from eqgrid.grid import IDLE, Direction, Kind, Kinds, Layout, Overlay, render, render_episode
 
 CRAMPED = parse_kitchen("XXPXX\nO  2O\nX1  X\nXDXSX")
 CELL = 32
@@ -239,3 +239,32 @@ def test_a_film_without_frames_speed_or_captions_is_refused():
         render_episode(CRAMPED, film(1), frames_per_second=0.0)
     with pytest.raises(ValueError, match="give one for each"):
         render_episode(CRAMPED, film(2), captions=["one"])
+
+
+def beam(layout, world):
+    return world.extra * 2
+
+
+def draw_beam(pen, number):
+    assert number == 2
+    pen.box(0, 0.4, 1, 0.6, fill="#FF0000")
+
+
+def test_an_overlay_is_drawn_over_its_cells_for_as_long_as_it_is_there():
+    tiles = (Kind("floor", " "), Kind("wall", "#", solid=True))
+    plain = Layout.parse("#####\n#1 2#\n#####", Kinds(tiles))
+    marks = np.zeros((2, *plain.tiles.shape), bool)
+    marks[1, 1, 2:4] = True
+    kinds = Kinds(tiles, overlay=Overlay(beam, draw_beam))
+    layout = Layout.parse(str(plain), kinds).with_start(extra=marks[0])
+    fired = layout.with_start(extra=marks[1]).start
+    before, during = draw(layout.start, layout), draw(fired, layout)
+    assert changed_cells(before, during, layout) == {(1, 2), (1, 3)}
+    assert (before == draw(plain.start, plain)).all()
+    worlds = jax.tree.map(lambda *x: jnp.stack(x), layout.start, fired, layout.start)
+    film = Image.open(io.BytesIO(render_episode(layout, worlds, cell_pixels=CELL)))
+    frames = [np.asarray(film.seek(i) or film.convert("RGB")) for i in range(film.n_frames)]
+    assert (frames[0] != frames[1]).any()
+    broken = Layout.parse(str(plain), Kinds(tiles, overlay=Overlay(lambda *_: 1, draw_beam)))
+    with pytest.raises(ValueError, match="a number for each of the"):
+        render(broken, broken.start)

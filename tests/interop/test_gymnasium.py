@@ -10,6 +10,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from pendulum import Pendulum
+from signals import Signals
 
 from eqgrid import AutoReset, TimeLimit, make
 from eqgrid.interop import to_gymnasium, to_gymnasium_vector
@@ -28,7 +29,9 @@ X   X
 XDXSX"""
 COOK = make("overcooked", layout=KITCHEN, horizon=7)
 WALKER = make("goals", num_agents=1, horizon=9)
+SIGNALS = Signals(num_agents=1, masked=False)
 WORLDS = {"cook": COOK, "walker": WALKER, "pendulum": TimeLimit(Pendulum(), 5), "pole": CartPole()}
+WORLDS["signals"] = SIGNALS
 worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 
 
@@ -225,3 +228,13 @@ def test_wrong_actions_are_one_sentence():
     for bad in (0, [0], [0, 6], [0.5, 1], None):
         with pytest.raises(ValueError, match=r"^The batch cannot do .* of MultiDiscrete\(\[6 6\]"):
             envs.step(bad)
+
+
+def test_several_choices_are_a_space_of_gymnasium():
+    env = to_gymnasium(SIGNALS)
+    assert env.action_space == gymnasium.spaces.MultiDiscrete([3, 5])
+    env.reset(seed=0)
+    _, _, _, _, infos = env.step(np.array([2, 4]))
+    np.testing.assert_array_equal(infos["action"], [2, 4])
+    with pytest.raises(ValueError, match=r"cannot do .* of MultiDiscrete\(\[3 5\]"):
+        env.step(np.array([3, 0]))

@@ -10,8 +10,28 @@ from cart_pole import CartPole
 from learners import Clock
 
 from agents import PPO, evaluate, init_train_state, train
-from eqgrid import AutoReset, LogEpisodes, TimeLimit, Vectorize, check_env, make, unwrap_state
+from eqgrid import (
+    AutoReset,
+    Discrete,
+    LogEpisodes,
+    MultiDiscrete,
+    TimeLimit,
+    Vectorize,
+    check_env,
+    make,
+    unwrap_state,
+)
 from eqgrid.interop import from_jaxnasium, to_jaxnasium
+
+
+class Odd(jaxnasium.Space):
+    """A space that eqgrid does not know."""
+
+    shape = ()
+    dtype = int
+
+    def sample(self, rng):
+        return jnp.asarray(0)
 
 
 class Race(jaxnasium.Environment):
@@ -110,6 +130,33 @@ def test_several_agents_are_padded_in_the_order_of_the_tree(key):
         assert timestep.truncated == timestep.done == (time == 4)
 
 
+class UnevenRace(Race):
+    """A race in which the second agent has two actions more than the first."""
+
+    @property
+    def action_space(self):
+        return {"a_10": jaxnasium.Discrete(3), "a_2": jaxnasium.Discrete(5)}
+
+
+def test_agents_with_fewer_actions_get_a_mask(key):
+    env = from_jaxnasium(UnevenRace(), pad=True)
+    check_env(env, steps=10)
+    assert env.action_space == Discrete(5)
+    seen, state = env.reset(key)
+    np.testing.assert_array_equal(seen.action_mask.sum(axis=1), [3, 5])
+    timestep, _ = env.step(key, state, jnp.array([4, 4]))
+    np.testing.assert_array_equal(timestep.reward, [2, 4])  # action 2 is the first agent's last
+    assert eqx.tree_equal(timestep.observation.action_mask, seen.action_mask)
+    with pytest.raises(ValueError, match="have different actions: say pad=True"):
+        from_jaxnasium(UnevenRace())
+
+
+def test_several_choices_in_one_action_are_the_same_on_both_sides():
+    ours = from_jaxnasium(to_jaxnasium(make("overcooked")))
+    theirs = to_jaxnasium(eqx.tree_at(lambda e: e.action_space, ours, MultiDiscrete((2, 3))))
+    assert from_jaxnasium(theirs).action_space == MultiDiscrete((2, 3))
+
+
 def test_ours_with_ends_of_all_kinds_is_the_same_through_the_adapter(key, as_jaxnasium_wants_it):
     env = Clock(12)
     theirs = to_jaxnasium(env)
@@ -182,7 +229,7 @@ class Several(Race):
 
     @property
     def action_space(self):
-        space = jaxnasium.MultiDiscrete([2, 3]) if self.choices > 1 else jaxnasium.Discrete(3)
+        space = Odd() if self.choices > 1 else jaxnasium.Discrete(3)
         return dict.fromkeys(self.names, space)
 
 
@@ -191,7 +238,7 @@ def test_what_does_not_fit_is_one_sentence():
         from_jaxnasium(Race())
     with pytest.raises(ValueError, match="one array of them with jaxnasium's TransformObs"):
         from_jaxnasium(Several())
-    with pytest.raises(ValueError, match=r"of a MultiDiscrete are not known.*FlattenAct"):
+    with pytest.raises(ValueError, match=r"of a Odd are not known.*FlattenAct"):
         from_jaxnasium(Several(choices=2))
     with pytest.raises(ValueError, match="leave out the VecEnvWrapper"):
         from_jaxnasium(jaxnasium.VecEnvWrapper(jaxnasium.make("CartPole-v1")))

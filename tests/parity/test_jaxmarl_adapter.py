@@ -23,6 +23,7 @@ from eqgrid import (
     check_env,
     interop,
     make,
+    split_mask,
     unwrap_state,
 )
 
@@ -85,12 +86,14 @@ def test_its_step_resets_with_keys_of_plain_numbers():
         "MPE_simple_spread_v3",
         pytest.param("overcooked", marks=pytest.mark.slow),
         "MPE_simple_push_v3",
+        "MPE_simple_speaker_listener_v4",
+        "MPE_simple_world_comm_v3",
         "switch_riddle",
     ],
 )
 def test_an_environment_of_jaxmarl_is_the_same_through_the_adapter(name, key):
     theirs = jaxmarl.make(name)
-    env = from_jaxmarl(theirs, pad=name == "MPE_simple_push_v3")
+    env = from_jaxmarl(theirs, pad=name not in ("MPE_simple_spread_v3", "overcooked"))
     check_env(env)
     _, state = env.reset(key)
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
@@ -99,18 +102,28 @@ def test_an_environment_of_jaxmarl_is_the_same_through_the_adapter(name, key):
     for i in range(STEPS):
         step_key, action_key = jax.random.split(jax.random.fold_in(key, i))
         action = jax.vmap(env.action_space.sample)(jax.random.split(action_key, env.num_agents))
-        by_agent = {agent: action[j] for j, agent in enumerate(theirs.agents)}
+        by_agent = {agent: own(theirs, agent, action[j]) for j, agent in enumerate(theirs.agents)}
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
             expected, world, rewards, dones, _ = theirs.step_env(step_key, world, by_agent)
         timestep, state = step(step_key, state, action)
+        observation, mask = split_mask(timestep.observation)
         for j, agent in enumerate(theirs.agents):
             size = expected[agent].shape[0]
-            np.testing.assert_array_equal(timestep.observation[j][:size], expected[agent])
+            np.testing.assert_array_equal(observation[j][:size], expected[agent])
+            assert not observation[j][size:].any()
+            if mask is not None:
+                assert mask[j].sum() == theirs.action_space(agent).n
             assert timestep.reward[j] == rewards[agent]
         assert timestep.done == dones["__all__"]
         if dones["__all__"]:
             break
-    np.testing.assert_array_equal(env.observe(state), timestep.observation)
+    assert eqx.tree_equal(env.observe(state), timestep.observation)
+
+
+def own(theirs, agent, action):
+    """The action of an agent that may have fewer actions, or shorter ones, than others."""
+    space = theirs.action_space(agent)
+    return jnp.minimum(action, space.n - 1) if hasattr(space, "n") else action[: space.shape[0]]
 
 
 def test_the_end_of_the_time_is_a_cut(spread, key):
@@ -138,14 +151,15 @@ SMALL += ("--ppo.rollout-length", "32", "--ppo.num-epochs", "1", "--total-steps"
 
 
 @pytest.mark.slow
-def test_the_command_line_trains_in_a_world_of_jaxmarl(tmp_path, capsys):
-    args = ("--env.name", "jaxmarl:MPE_simple_push_v3", *SMALL, "--out", tmp_path / "run")
+@pytest.mark.parametrize("name", ["MPE_simple_push_v3", "MPE_simple_speaker_listener_v4"])
+def test_the_command_line_trains_in_a_world_of_jaxmarl(tmp_path, capsys, name):
+    args = ("--env.name", f"jaxmarl:{name}", *SMALL, "--out", tmp_path / "run")
     code, said = call_and_hear(capsys, *args)
     assert code == 0
     assert "environments of JaxMARL are not drawn.\nShorter observations are padded" in said
     assert call("--resume", tmp_path / "run", "--total-steps", "256") == 0
     result = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert (result["world"], result["env_steps"]) == ("jaxmarl:MPE_simple_push_v3", 256)
+    assert (result["world"], result["env_steps"]) == (f"jaxmarl:{name}", 256)
     assert np.isfinite(result["eval_return_mean"])
 
 
@@ -155,10 +169,10 @@ def test_the_command_line_knows_what_a_world_of_jaxmarl_is_like():
     assert (kitchen.has_images, kitchen.normalize_observation) == (True, False)
     with pytest.raises(UsageError, match="no environment 'MPE_simple_spred'; did you mean MPE_si"):
         default_world("jaxmarl:MPE_simple_spred")
-    with pytest.raises(
-        UsageError, match=r"speaker_listener_v4 cannot be used: The agents of .* differ"
-    ):
-        default_world("jaxmarl:MPE_simple_speaker_listener_v4")
+    pair = default_world("jaxmarl:MPE_simple_speaker_listener_v4")
+    assert (pair.has_images, pair.normalize_observation) == (False, True)
+    with pytest.raises(UsageError, match=r"storm_np cannot be used: What .* shows is no dict"):
+        default_world("jaxmarl:storm_np")
 
 
 def their_masks(env, state):
@@ -200,11 +214,21 @@ def test_agents_with_equal_boxes_have_the_same_actions():
     check_env(env, steps=5)
 
 
+class Mixed(type(jaxmarl.make("MPE_simple_spread_v3"))):
+    """A world in which the first agent steers with numbers, and the others choose."""
+
+    def action_space(self, agent):
+        first = jaxmarl.make("MPE_simple_spread_v3", action_type="Continuous")
+        return (first if agent == self.agents[0] else super()).action_space(agent)
+
+
 def test_what_does_not_fit_is_one_sentence(spread):
     with pytest.raises(ValueError, match=r"see \(\d+,\), \(\d+,\): say pad=True"):
         from_jaxmarl(jaxmarl.make("MPE_simple_push_v3"))
     with pytest.raises(ValueError, match="have different actions"):
-        from_jaxmarl(jaxmarl.make("MPE_simple_speaker_listener_v4"), pad=True)
+        from_jaxmarl(jaxmarl.make("MPE_simple_speaker_listener_v4"))
+    with pytest.raises(ValueError, match="different kinds or bounds"):
+        from_jaxmarl(Mixed(), pad=True)
     with pytest.raises(ValueError, match="shows is no dict with an entry for each agent: put a wr"):
         from_jaxmarl(jaxmarl.make("storm_np"))
     with pytest.raises(ValueError, match="does not say which actions are allowed: say mask=False"):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from learners import build, loud_mlp, roll
+from signals import SPACE, Signals
 
 from agents import (
     PPO,
@@ -37,44 +38,6 @@ from eqgrid import (
     play,
     sample_allowed,
 )
-
-NS = (3, 5)
-SPACE = MultiDiscrete(NS)
-
-
-class Signals(AbstractEnv):
-    """Each agent sees two numbers, and earns 1 for the move and 1 for the word that they name.
-
-    With a mask, only two moves and two words are allowed, the named ones among them.
-    """
-
-    num_agents: int = eqx.field(static=True, default=2)
-    masked: bool = eqx.field(static=True, default=True)
-    action_space: MultiDiscrete = SPACE
-
-    def reset(self, key):
-        state = (jnp.asarray(0), key)
-        return self.observe(state), state
-
-    def step(self, key, state, action):
-        reward = (action == self._wanted(state)).astype(float).sum(axis=-1)
-        time, key = state[0] + 1, jax.random.fold_in(state[1], 1)
-        over = jnp.zeros(self.num_agents, bool)
-        info = {"action": action}
-        return TimeStep(self.observe((time, key)), reward, over, time >= 6, info), (time, key)
-
-    def observe(self, state):
-        wanted = self._wanted(state)
-        hot = [jax.nn.one_hot(wanted[:, i], n) for i, n in enumerate(NS)]
-        observation = jnp.concatenate(hot, axis=-1)
-        if not self.masked:
-            return observation
-        other = [jax.nn.one_hot((wanted[:, i] + 1) % n, n) for i, n in enumerate(NS)]
-        return Masked(observation, (observation + jnp.concatenate(other, axis=-1)) > 0)
-
-    def _wanted(self, state):
-        keys = jax.random.split(state[1], self.num_agents)
-        return jax.vmap(self.action_space.sample)(keys)
 
 
 def many(num_envs=8, **options):
@@ -189,7 +152,7 @@ def test_the_first_ratio_is_one(key, shared):
     rollout, _ = roll(policy, env, key, 16)
     ppo = PPO(rollout_length=16, num_minibatches=1)
     batch, _ = ppo.batch(policy, rollout, RunningMoments.empty(()))
-    part = minibatch(batch, jnp.arange(len(batch.value)))
+    part = minibatch(batch, jnp.arange(batch.value.shape[1]))
     distribution, _ = eqx.filter_jit(replay)(policy, part)
     log_prob = distribution.log_prob(part.raw_action)
     np.testing.assert_allclose(log_prob, part.log_prob, atol=1e-5)

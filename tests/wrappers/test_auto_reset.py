@@ -1,13 +1,34 @@
+import dataclasses
+from typing import final
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from cart_pole import CartPole
+from jaxtyping import Array, Int, PyTree
 from race import Race
 from wrapper_checks import assert_close, rollout, sample_actions
 
-from eqgrid import AbstractEnv, AutoReset, Discrete, TimeLimit, TimeStep, Vectorize
+from agents import PPO, evaluate, init_train_state, train
+from eqgrid import (
+    AbstractAutoReset,
+    AbstractEnv,
+    AbstractWrapperState,
+    AppendTimeLeft,
+    AutoReset,
+    Discrete,
+    LogEpisodes,
+    OneOf,
+    StayPartner,
+    TimeLimit,
+    TimeStep,
+    Vectorize,
+    WithPartner,
+    make,
+)
+from eqgrid.interop import to_gymnasium, to_gymnasium_vector
 
 either = pytest.mark.parametrize("lazy", [False, True])
 
@@ -187,3 +208,62 @@ def test_cart_pole_falls_and_starts_again(key):
     assert 2 <= done.sum() <= 5
     assert (np.abs(states[done]) <= 0.05).all()
     assert (np.abs(timesteps.final_observation[done, 0, 2]) > np.pi / 15).all()
+
+
+@final
+class NumberedState(AbstractWrapperState):
+    env_state: PyTree
+    episode: Int[Array, ""]
+
+
+@final
+class Numbered(AbstractAutoReset):
+    """A reset of somebody's own, which keeps the number of the episode in its state."""
+
+    env: AbstractEnv
+
+    def reset(self, key):
+        observation, state = self.env.reset(key)
+        return observation, NumberedState(state, jnp.asarray(0))
+
+    def step(self, key, state, action):
+        step_key, reset_key = jax.random.split(key)
+        timestep, stepped = self.env.step(step_key, state.env_state, action)
+        fresh = self.env.reset(reset_key)[1]
+        after = jax.tree.map(lambda new, old: jnp.where(timestep.done, new, old), fresh, stepped)
+        state = NumberedState(after, state.episode + timestep.done.astype(int))
+        return dataclasses.replace(timestep, observation=self.observe(state)), state
+
+    def observe(self, state):
+        return self.env.observe(state.env_state)
+
+
+def test_a_reset_of_ones_own_does_what_ours_does(key):
+    inner = LogEpisodes(make("goals", num_agents=1, horizon=4))
+    actions = sample_actions(AutoReset(inner), key, 20)
+    first, expected, _ = rollout(AutoReset(inner), key, actions)
+    own, timesteps, states = rollout(Numbered(inner), key, actions)
+    assert_close(timesteps, expected)
+    assert_close(own[0], first[0])
+    np.testing.assert_array_equal(states.episode, np.cumsum(expected.done))
+
+    envs, ppo = Vectorize(Numbered(inner), 4), PPO(rollout_length=8, num_minibatches=2)
+    run = train(ppo, envs, init_train_state(ppo, envs, key), num_updates=2)
+    assert (run.state.runner.env_state.episode >= 4).all()
+    assert evaluate(run.state.policy, envs, key).finished.all()
+    to_gymnasium_vector(Numbered(make("goals", num_agents=1)), 2).reset(seed=0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda env: AutoReset(env), "One AutoReset is enough"),
+        (lambda env: TimeLimit(env, 5), "must be inside AutoReset"),
+        (lambda env: AppendTimeLeft(env, 5), "must be inside AutoReset"),
+        (lambda env: WithPartner(env, OneOf((StayPartner(4),))), "must be inside AutoReset"),
+        (to_gymnasium, "leave it out"),
+    ],
+)
+def test_a_reset_of_ones_own_is_refused_where_ours_is(wrong, says):
+    with pytest.raises(ValueError, match=says):
+        wrong(Numbered(make("goals", num_agents=1)))

@@ -14,6 +14,7 @@ from msgspec import Meta
 from agents import (
     PPO,
     AbstractActionHead,
+    AbstractAlgorithm,
     AbstractCriticInput,
     AbstractNetwork,
     ActorCritic,
@@ -163,8 +164,8 @@ class Experiment(abc.ABC):
         }
         return self.partners.around(world, parts, getattr(self, "network", ""))
 
-    def learner(self) -> PPO:
-        """The learner: by default, PPO with the settings of the run."""
+    def learner(self) -> AbstractAlgorithm[Any]:
+        """The learner of the policy: by default, PPO with the settings of the run."""
         return self.ppo
 
     def check(self) -> None:  # noqa: B027 (most pages need none)

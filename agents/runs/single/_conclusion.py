@@ -14,8 +14,8 @@ import numpy as np
 from rich.console import Console
 
 from agents import (
+    AbstractTrainState,
     TrainProgress,
-    TrainState,
     find_policy,
     load_policy,
     restore,
@@ -157,7 +157,7 @@ class Conclusion:
                 save(path, state, {**metadata, **again})
         return best
 
-    def _play(self, state: TrainState, number: int) -> np.ndarray | None:
+    def _play(self, state: AbstractTrainState[Any], number: int) -> np.ndarray | None:
         """The returns of the final episodes; `None` if a signal arrived before the first batch."""
         config, process = self.run.config, self.run.process
         number += self.progress.num_updates  # a number that no earlier evaluation has used
@@ -204,7 +204,7 @@ class Conclusion:
             film = film_episode(state.policy, env, draw, self.run.keys[2], config.env.horizon)
             write_whole(path, film)
 
-    def _save(self, name: str, state: TrainState, metadata: dict[str, Any]) -> None:
+    def _save(self, name: str, state: AbstractTrainState[Any], metadata: dict[str, Any]) -> None:
         path = self.run.folder / "checkpoints" / f"{name}.safetensors"
         with self.failures.writing(path):
             save(path, state, metadata)

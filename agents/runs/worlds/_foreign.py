@@ -58,8 +58,13 @@ class Library:
 
 def _build_jaxmarl(jaxmarl: Any, name: str, options: dict[str, Any]) -> AbstractEnv:
     env = jaxmarl.make(name, **options)
-    shapes = {tuple(env.observation_space(agent).shape) for agent in env.agents}
-    return interop.from_jaxmarl(env, pad=len(shapes) > 1)
+    kinds = {(*_kind(env.observation_space(x)), *_kind(env.action_space(x))) for x in env.agents}
+    return interop.from_jaxmarl(env, pad=len(kinds) > 1)
+
+
+def _kind(space: Any) -> tuple[Any, ...]:
+    """What must be equal for the spaces of two agents of JaxMARL to be stacked."""
+    return type(space), tuple(space.shape), getattr(space, "n", None)
 
 
 LIBRARIES = {
@@ -136,7 +141,8 @@ class ForeignWorld(AbstractWorldConfig):
     def remarks(self) -> tuple[str, ...]:
         title, padded = self._library().title, getattr(self._made().world, "pad", False)
         film = f"There is no film of this run: environments of {title} are not drawn."
-        return (film, "Shorter observations are padded with zeros.") if padded else (film,)
+        pad = "Shorter observations are padded with zeros, and agents with fewer actions masked."
+        return (film, pad) if padded else (film,)
 
     def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
         return {}

@@ -39,9 +39,12 @@ from ...grid import (
     Step,
     WeightedEventReward,
     World,
+    check_room,
     check_whole,
     choose_text,
+    draw_cells,
     get_cell,
+    occupied_cells,
 )
 from ._sprites import draw_own_flag, draw_shared_flag
 
@@ -95,14 +98,15 @@ class RandomFlags(AbstractStart):
 
     shared: bool = eqx.field(static=True)
 
+    def check(self, layout: Layout) -> None:
+        check_room(layout.tiles == 0, 2 * layout.num_agents, "agents and flags")
+
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        agents, position = world.num_agents, world.bodies.position
-        free = (layout.tiles == 0).at[position[:, 0], position[:, 1]].set(False).reshape(-1)
-        score = jnp.where(free, jax.random.uniform(key, free.shape), -1.0)
-        _, places = jax.lax.top_k(score, agents)
+        agents = world.num_agents
+        places = draw_cells(key, (layout.tiles == 0) & ~occupied_cells(world), agents)
         codes = jnp.full(agents, SHARED) if self.shared else FIRST_OWN + jnp.arange(agents)
-        empty = jnp.full(free.shape, NOTHING, jnp.uint8)
-        flags = empty.at[places].set(codes.astype(jnp.uint8)).reshape(layout.tiles.shape)
+        empty = jnp.full(layout.tiles.shape, NOTHING, jnp.uint8)
+        flags = empty.at[places[:, 0], places[:, 1]].set(codes.astype(jnp.uint8))
         return dataclasses.replace(world, cells=dataclasses.replace(world.cells, object=flags))
 
 

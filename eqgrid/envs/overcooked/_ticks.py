@@ -4,21 +4,21 @@ import dataclasses
 from typing import final
 
 import jax.numpy as jnp
-from jaxtyping import Array, UInt8
 
-from ...grid import IDLE, AbstractTick, Cell
+from ...grid import IDLE, AbstractTick, Cell, Spot
 from ._contents import MAX_INGREDIENTS, Tile, soup_size
-from ._recipes import Recipes, look_up
+from ._recipes import look_up
 
 
 @final
 class StartWhenFull(AbstractTick):
     """Starts pots with three ingredients, in the `classic` dynamics."""
 
-    def __call__(self, params: Recipes, tile: UInt8[Array, ""], cell: Cell) -> Cell:
+    def __call__(self, spot: Spot) -> Cell:
+        cell, recipes = spot.cell, spot.params
         full = soup_size(cell.object) == MAX_INGREDIENTS
-        starts = (tile == Tile.POT) & full & (cell.clock == IDLE)
-        timer = jnp.where(starts, look_up(params.cook_time, cell.object), cell.clock)
+        starts = (spot.tile == Tile.POT) & full & (cell.clock == IDLE)
+        timer = jnp.where(starts, look_up(recipes.cook_time, cell.object), cell.clock)
         return dataclasses.replace(cell, timer=timer)
 
 
@@ -26,6 +26,7 @@ class StartWhenFull(AbstractTick):
 class Cook(AbstractTick):
     """Reduces the remaining time of soups that are cooking by one step."""
 
-    def __call__(self, params: Recipes, tile: UInt8[Array, ""], cell: Cell) -> Cell:
+    def __call__(self, spot: Spot) -> Cell:
+        cell = spot.cell
         cooking = cell.clock > 0
         return dataclasses.replace(cell, timer=cell.clock - cooking.astype(jnp.int16))

@@ -73,6 +73,7 @@ class Look(NamedTuple):
     - `open_sides`: whether the adjacent cells can be entered, in the order of `Direction`.
     - `middle`: the y coordinate of the middle of the tile's top, in cells from the upper edge.
     - `agent`: the agent that stands here, or `None`.
+    - `mark`: the number that `Kinds.overlay` gives this cell.
     """
 
     tile: int
@@ -83,6 +84,7 @@ class Look(NamedTuple):
     open_sides: tuple[bool, bool, bool, bool]
     middle: float
     agent: AgentLook | None
+    mark: int = 0
 
 
 def top_of(open_sides: tuple[bool, bool, bool, bool]) -> float:
@@ -93,7 +95,7 @@ def top_of(open_sides: tuple[bool, bool, bool, bool]) -> float:
 
 
 def draw_cell(pen: Pen, kinds: Kinds, look: Look) -> None:
-    """Draws the tile, then the object on it, then the agent."""
+    """Draws the tile, then the object on it, then the agent, then what is over them."""
     kind = kinds.tiles[look.tile]
     if kind.sprite is None:
         _draw_tile(pen, kind, look)
@@ -104,6 +106,8 @@ def draw_cell(pen: Pen, kinds: Kinds, look: Look) -> None:
     if look.agent is not None:
         draw_agent = kinds.agent_sprite or _draw_agent
         draw_agent(pen, look.agent, _object_drawer(pen, kinds, look.agent.held))
+    if kinds.overlay is not None and look.mark:
+        kinds.overlay.sprite(pen, look.mark)
 
 
 def _object_drawer(pen: Pen, kinds: Kinds, code: int) -> Callable[[Number, Number, Number], None]:
@@ -122,8 +126,8 @@ def _object_sprite(kind: Kind) -> Callable[[Pen, int, Number, Number, Number], N
     def draw(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
         """Draws a coloured block with a character, and the variant if there are several."""
         fill, dark = _colours(kind)
-        text = kind.char or kind.name[0].upper()
-        if kind.variants > 1:
+        text = kind.chars[variant] or kind.name[0].upper()
+        if kind.variants > 1 and not isinstance(kind.char, tuple):
             text += str(variant + 1)
         box = (x - radius, y - radius, x + radius, y + radius)
         pen.box(*box, fill=fill, edge=dark, round_by=0.3 * radius)
@@ -144,7 +148,7 @@ def _draw_tile(pen: Pen, kind: Kind, look: Look) -> None:
     else:
         pen.box(0.06, 0.06, 0.94, 0.94, fill=fill, edge=dark, round_by=0.12)
     if kind.char != "#" and look.lying == NOTHING:
-        pen.text(0.5, look.middle, kind.char or "", 0.5, fill="#FFFFFF")
+        pen.text(0.5, look.middle, kind.chars[0] or "", 0.5, fill="#FFFFFF")
     if look.timer > 0:
         pen.text(0.82, 0.84, str(look.timer), 0.26, fill="#FFFFFF")
 

@@ -61,7 +61,10 @@ def _agents(world: World) -> dict[tuple[int, int], AgentLook]:
     numbered = len(bodies.position) > 2
     extras = jax.tree.leaves(bodies.extra)
     active = bodies.active
-    if active is None or not active.any():  # the last picture of an episode shows all agents
+    over = active is not None and not (
+        active.any() or (bodies.away is not None and bodies.away.any())
+    )
+    if active is None or over:  # the last picture of an episode shows all agents
         active = np.ones(len(bodies.position), bool)
     return {
         (int(row), int(col)): AgentLook(
@@ -82,6 +85,7 @@ def _looks(layout: Layout, world: World) -> list[Look]:
     width = layout.tiles.shape[1]
     sides = _open_sides(layout.tiles.tobytes(), width, kinds.walkable)
     agents = _agents(world)
+    marks = _marks(layout, world)
     looks = []
     for place, tile in enumerate(layout.tiles.ravel().tolist()):
         row, col = divmod(place, width)
@@ -91,8 +95,23 @@ def _looks(layout: Layout, world: World) -> list[Look]:
         duration = count(layout.params, code) if count is not None and timer > 0 else 0
         middle = top_of(sides[place]) / 2 if kinds.tiles[tile].solid else 0.5
         shade, agent = (row + col) % 2, agents.get((row, col))
-        looks.append(Look(tile, code, timer, duration, shade, sides[place], middle, agent))
+        look = Look(tile, code, timer, duration, shade, sides[place], middle, agent, marks[place])
+        looks.append(look)
     return looks
+
+
+def _marks(layout: Layout, world: World) -> list[int]:
+    """The number of the overlay of each cell, in row-major order."""
+    overlay = layout.kinds.overlay
+    if overlay is None:
+        return [0] * layout.tiles.size
+    numbers = np.asarray(overlay.numbers(layout, world))
+    if numbers.shape != layout.tiles.shape:
+        raise ValueError(
+            f"An overlay must give a number for each of the {layout.tiles.shape} cells, but gives "
+            f"an array of shape {numbers.shape}."
+        )
+    return numbers.astype(int).ravel().tolist()
 
 
 def _mosaic(

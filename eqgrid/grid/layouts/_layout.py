@@ -11,19 +11,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PyTree, Shaped, UInt8
+from jaxtyping import Array, Int, PyTree, Shaped, UInt8
 
 from ..._checks import is_known
 from ..._files import read_regular_text
 from .._kinds import AGENT_CHARACTERS, NOTHING, Kinds
 from .._world import IDLE, Bodies, Cell, Direction, World
-
-_MAX_SIDE = 127  # positions are int8
-_TOO_LARGE = f"A layout has at most {_MAX_SIDE} rows and {_MAX_SIDE} columns."
-
-
-class LayoutError(ValueError):
-    """A layout that cannot be used; the message gives the reason and the place."""
+from ._texts import MAX_SIDE, TOO_LARGE, LayoutError, read_rows
 
 
 @final
@@ -48,6 +42,7 @@ class Layout(eqx.Module):
         kinds: Kinds,
         params: PyTree = None,
         starts: Sequence[tuple[int, int]] | None = None,
+        legend: Mapping[str, str] | None = None,
     ) -> "Layout":
         """Builds a layout from its text.
 
@@ -59,13 +54,18 @@ class Layout(eqx.Module):
         - `kinds`: the kinds of tiles and objects of the game.
         - `params`: the parameters of the game.
         - `starts`: `(row, col)` of every agent, instead of the marks in the text.
+        - `legend`: further characters of this text, each with the characters of all that is in its
+            cell: at most one tile, one object and one mark. `{"A": "1K", "B": "XK"}` says that A is
+            the start of the first agent, on an object K, and that B is a tile X with such an
+            object.
 
         **Raises:** `LayoutError` when the text has no border, no start, rows of different lengths,
-        an unknown character, or a mark that occurs twice; or when `starts` are not distinct floor
-        cells.
+        an unknown character, or a mark that occurs twice; when `starts` are not distinct floor
+        cells; or when the `legend` has a character of a kind or an agent, or several things of one
+        sort in a cell.
         """
         rows = [row.strip() for row in text.strip().splitlines()]
-        tiles, objects, marks = _read_rows(rows, kinds)
+        tiles, objects, marks = read_rows(rows, kinds, legend or {})
         positions = _check_marks(marks) if starts is None else _check_starts(starts, tiles)
         start = empty_world(kinds, tiles.shape, positions)
         cells = dataclasses.replace(start.cells, object=jnp.asarray(objects))
@@ -76,14 +76,108 @@ class Layout(eqx.Module):
     def num_agents(self) -> int:
         return self.start.num_agents
 
+    def with_start(
+        self,
+        *,
+        objects: Mapping[tuple[int, int], int] | None = None,
+        timers: Mapping[tuple[int, int], int] | None = None,
+        directions: Sequence[int] | None = None,
+        held: Sequence[int] | None = None,
+        cell_extra: PyTree = None,
+        body_extra: PyTree = None,
+        extra: PyTree = None,
+    ) -> "Layout":
+        """This layout with another initial state. What is not given stays as it is.
+
+        **Arguments:**
+
+        - `objects`: the code of the object in some cells, by `(row, col)`; also under an agent.
+        - `timers`: the timer of some cells, by `(row, col)`, in a game that has timers.
+        - `directions`, `held`: the direction of every agent, and the code of the object it holds.
+        - `cell_extra`: further arrays of the game that lead with the rows and columns of the grid.
+        - `body_extra`: further arrays of the game that lead with the agents.
+        - `extra`: further arrays of the game, of any shape.
+
+        **Raises:** `LayoutError` when a cell, a code, a direction or a shape is not one of this
+        layout.
+        """
+        cells, bodies = self.start.cells, self.start.bodies
+        codes = range(self.kinds.num_codes)
+        changed = {
+            "object": self._placed(cells.object, objects, codes, "object codes"),
+            "extra": self._leading(cell_extra, cells.extra, self.tiles.shape, "cell_extra"),
+        }
+        if timers is not None:
+            changed["timer"] = self._placed(cells.clock, timers, range(-1, 2**15), "timers")
+        new_cells = dataclasses.replace(cells, **changed)
+        agents = (self.num_agents,)
+        new_bodies = dataclasses.replace(
+            bodies,
+            direction=self._each(bodies.direction, directions, range(len(Direction)), "directions"),
+            held=self._each(bodies.held, held, codes, "held objects"),
+            extra=self._leading(body_extra, bodies.extra, agents, "body_extra"),
+        )
+        start = dataclasses.replace(
+            self.start,
+            cells=new_cells,
+            bodies=new_bodies,
+            extra=self._leading(extra, self.start.extra, (), "extra"),
+        )
+        return dataclasses.replace(self, start=start)
+
+    def _placed(
+        self,
+        grid: Shaped[Array, "height width"],
+        values: Mapping[tuple[int, int], int] | None,
+        known: range,
+        what: str,
+    ) -> Shaped[Array, "height width"]:
+        for (row, col), value in (values or {}).items():
+            if not (0 <= row < grid.shape[0] and 0 <= col < grid.shape[1]):
+                raise LayoutError(f"The cell {(row, col)} is not in the layout's {grid.shape}.")
+            _check_in(int(value), known, what)
+            grid = grid.at[row, col].set(value)
+        return grid
+
+    def _each(
+        self,
+        old: Shaped[Array, " agents"],
+        values: Sequence[int] | None,
+        known: range,
+        what: str,
+    ) -> Shaped[Array, " agents"]:
+        if values is None:
+            return old
+        if len(values) != self.num_agents:
+            raise LayoutError(
+                f"The layout has {self.num_agents} agents, but {len(values)} {what} were given."
+            )
+        for value in values:
+            _check_in(int(value), known, what)
+        return jnp.asarray([int(value) for value in values], old.dtype)
+
+    def _leading(
+        self, new: PyTree, old: PyTree, leading: tuple[int, ...], what: str
+    ) -> PyTree[Shaped[Array, "..."]]:
+        if new is None:
+            return old
+        new = jax.tree.map(jnp.asarray, new)
+        for leaf in jax.tree.leaves(new):
+            if leaf.shape[: len(leading)] != leading:
+                raise LayoutError(
+                    f"Each array of `{what}` must lead with {leading}, but one has the shape "
+                    f"{leaf.shape}."
+                )
+        return new
+
     def pad(self, height: int, width: int) -> "Layout":
         """The same layout in a grid of `height` rows and `width` columns, with solid tiles added at
         the bottom and on the right, so that it can be batched with others.
 
         **Raises:** `LayoutError` when the layout does not fit, or the new size is too large.
         """
-        if max(height, width) > _MAX_SIDE:
-            raise LayoutError(_TOO_LARGE)
+        if max(height, width) > MAX_SIDE:
+            raise LayoutError(TOO_LARGE)
         rows, cols = height - self.tiles.shape[0], width - self.tiles.shape[1]
         if rows < 0 or cols < 0:
             raise LayoutError(
@@ -105,13 +199,15 @@ class Layout(eqx.Module):
 
     def __str__(self) -> str:
         codes = np.asarray(self.start.cells.object)
-        rows = [[self.kinds.tiles[number].char for number in row] for row in self.tiles.tolist()]
+        rows = [
+            [str(self.kinds.tiles[number].char) for number in row] for row in self.tiles.tolist()
+        ]
         for row, col in np.argwhere((codes != NOTHING) & (np.asarray(self.tiles) == 0)):
-            kind = self.kinds.read(int(codes[row, col]))
-            rows[row][col] = (kind and kind[0].char) or rows[row][col]
+            found = self.kinds.read(int(codes[row, col]))
+            rows[row][col] = (found and found[0].chars[found[1]]) or rows[row][col]
         for number, (row, col) in enumerate(np.asarray(self.start.bodies.position)):
             rows[row][col] = (AGENT_CHARACTERS + "+" * len(rows) * len(rows[0]))[number]
-        return "\n".join("".join(map(str, row)) for row in rows)
+        return "\n".join("".join(row) for row in rows)
 
 
 def empty_world(
@@ -144,6 +240,13 @@ def empty_world(
         ),
         time=jnp.zeros((), jnp.int32),
     )
+
+
+def _check_in(value: int, known: range, what: str) -> None:
+    if value not in known:
+        raise LayoutError(
+            f"The {what} of this layout are from {known[0]} to {known[-1]}, but one is {value}."
+        )
 
 
 def check_named(layout: object, *types: type) -> None:
@@ -214,59 +317,6 @@ def check_layout(layout: Layout) -> None:
                 f"The layout has a {what} with the number {wrong[0]}, but the largest number of "
                 f"its kinds is {count - 1}."
             )
-
-
-def is_free(
-    kinds: Kinds, tile: UInt8[Array, "*cells"], code: UInt8[Array, "*cells"]
-) -> Bool[Array, "*cells"]:
-    """Whether agents can enter cells: the tile is walkable, and the object in it is not solid."""
-    free = tile == kinds.walkable[0]
-    for number in kinds.walkable[1:]:
-        free |= tile == number
-    if kinds.solid_codes.any():
-        free &= ~jnp.asarray(kinds.solid_codes)[code]
-    return free
-
-
-def _read_rows(
-    rows: list[str], kinds: Kinds
-) -> tuple[np.ndarray, np.ndarray, list[tuple[str, tuple[int, int]]]]:
-    if len(rows) < 3 or len(rows[0]) < 3:
-        raise LayoutError(
-            "A layout needs at least 3 rows of 3 cells: a floor and a border around it."
-        )
-    if max(len(rows), len(rows[0])) > _MAX_SIDE:
-        raise LayoutError(_TOO_LARGE)
-    numbers = {kind.char: number for number, kind in enumerate(kinds.tiles)}
-    codes = {kind.char: kinds.code(kind.name) for kind in kinds.objects if kind.char is not None}
-    tiles, objects = np.zeros((2, len(rows), len(rows[0])), np.uint8)
-    marks: list[tuple[str, tuple[int, int]]] = []
-    for number, row in enumerate(rows):
-        if len(row) != len(rows[0]):
-            raise LayoutError(
-                f"The layout's rows are ragged: row {number + 1} has {len(row)} cells, row 1 has "
-                f"{len(rows[0])}."
-            )
-        for col, character in enumerate(row):
-            if character in AGENT_CHARACTERS:
-                marks.append((character, (number, col)))
-            elif character not in numbers and character not in codes:
-                known = [char for char in (*numbers, *codes) if char and char.strip()]
-                raise LayoutError(
-                    f"The layout has an unknown character {character!r} in row {number + 1}, "
-                    f"column {col + 1}; known are {' '.join(known)}, blank, 1 to 9 and a to z."
-                )
-            tiles[number, col] = numbers.get(character, 0)
-            objects[number, col] = codes.get(character, NOTHING)
-    border = np.ones_like(tiles, bool)
-    border[1:-1, 1:-1] = False
-    if (gaps := np.argwhere(border & np.isin(tiles, kinds.walkable))).size:
-        row, col = gaps[0] + 1
-        raise LayoutError(
-            f"The layout has no border at row {row}, column {col}: its outermost cells must not be "
-            "floor."
-        )
-    return tiles, objects, marks
 
 
 def _check_marks(marks: list[tuple[str, tuple[int, int]]]) -> np.ndarray:

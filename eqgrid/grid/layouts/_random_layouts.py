@@ -15,9 +15,9 @@ from ..._checks import as_number
 from ..._env import AbstractEnv, TimeStep
 from ..._spaces import AbstractSpace
 from .._grid_world import GridWorld
-from .._observation import AbstractObservation
 from .._world import World
 from ..drawing._film import Film
+from ..observations._observation import AbstractObservation
 from ._layout import Layout, LayoutError
 
 _ATTEMPTS = 1024

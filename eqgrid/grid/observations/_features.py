@@ -8,96 +8,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, Integer, Shaped
+from jaxtyping import Array, Float32, Int32, Integer
 
-from ._kinds import NOTHING, Kinds
+from .._cells import is_free
+from .._kinds import NOTHING, Kinds
+from .._world import Direction, World, direction_delta
+from ..layouts._layout import Layout
 from ._observation import AbstractObservation
-from ._world import Bodies, Cell, Direction, World, direction_delta
-from .layouts._layout import Layout, is_free
-
-DISTANCE_UNIT = 5
-"""Cells per unit of distance or position. It is the same in every layout, so that features keep
-their scale between layouts.
-"""
+from ._sight import Sight, for_each_agent, in_cells
+from ._state_planes import STEPS_UNIT
 
 _DIRECTIONS = tuple(direction.name.lower() for direction in Direction)
-_NOWHERE = np.iinfo(np.int32).max
-
-
-@final
-class Sight(eqx.Module):
-    """The input of a feature: the world relative to one agent, the observer.
-
-    - `agent`: the index of the observer.
-    - `layout`, `cells`: the tiles of the grid, and the objects and timers in its cells.
-    - `bodies`: the bodies of all agents, with the observer's first.
-    - `here`: the observer's `(row, col)`.
-    - `deltas`: `(row, col)` of each other agent minus `here`.
-    - `nearness`: for each cell, its Manhattan distance times the number of cells, plus its index in
-        row-major order; all values differ, and the smallest one identifies the nearest cell.
-    - `steps_left`: the remaining steps of the episode.
-    """
-
-    agent: Int32[Array, ""]
-    layout: Layout
-    cells: Cell
-    bodies: Bodies
-    here: Int32[Array, "2"]
-    deltas: Int32[Array, "others 2"]
-    nearness: Int32[Array, "height width"]
-    steps_left: Int32[Array, ""]
-
-    @property
-    def faced(self) -> Int32[Array, "2"]:
-        """`(row, col)` of the cell that the observer faces."""
-        return self.here + direction_delta(self.bodies.direction[0]).astype(jnp.int32)
-
-    def at(
-        self,
-        grid: Shaped[Array, "height width *rest"],
-        position: Int32[Array, "*cells 2"],
-        outside: int,
-    ) -> Shaped[Array, "..."]:
-        """The values of `grid` at `(row, col)` positions, and `outside` beyond its edge."""
-        found = grid.at[position[..., 0], position[..., 1]]
-        return found.get(mode="fill", fill_value=outside, wrap_negative_indices=False)
-
-    def occupied(self, delta: Int32[Array, "*cells 2"]) -> Bool[Array, "*cells"]:
-        """Whether another agent stands at each `(row, col)` offset from the observer."""
-        deltas = jnp.broadcast_to(self.deltas, (*delta.shape[:-1], *self.deltas.shape))
-        return (delta[..., None, :] == deltas).all(axis=-1).any(axis=-1)
-
-    def nearest(
-        self, places: Bool[Array, "*what height width"], count: int = 1
-    ) -> tuple[Bool[Array, "*what count"], Int32[Array, "*what count 2"]]:
-        """The nearest cells that are marked in `places`.
-
-        **Arguments:**
-
-        - `places`: one or more boolean grids.
-        - `count`: the number of cells to find, nearest first.
-
-        **Returns:** for each of the `count` cells, whether it exists, and its `(row, col)`.
-        """
-        height, width = places.shape[-2:]
-        left = jnp.where(places, jnp.broadcast_to(self.nearness, places.shape), _NOWHERE)
-        found = []
-        for _ in range(count):
-            found.append(left.min(axis=(-2, -1)))
-            left = jnp.where(left == found[-1][..., None, None], _NOWHERE, left)
-        nearest = jnp.stack(found, axis=-1)
-        number = nearest % (height * width)
-        return nearest < _NOWHERE, jnp.stack([number // width, number % width], axis=-1)
-
-    def way_to(
-        self, exists: Bool[Array, "*found"], place: Int32[Array, "*found 2"]
-    ) -> Float32[Array, "*found 3"]:
-        """For each place, whether it exists (1 or 0), and its `(row, col)` offset from the observer
-        in units of `DISTANCE_UNIT` cells; the offset is 0 where it does not exist.
-        """
-        delta = in_cells(place - jnp.broadcast_to(self.here, place.shape))
-        delta = jnp.where(exists[..., None], delta, 0.0)
-        return jnp.concatenate([exists.astype(jnp.float32)[..., None], delta], axis=-1)
 
 
 class AbstractFeature(eqx.Module):
@@ -136,40 +57,8 @@ class Features(AbstractObservation):
     def __call__(
         self, layout: Layout, world: World, steps_left: Int32[Array, ""]
     ) -> Float32[Array, "agents features"]:
-        count = world.num_agents
-        own_first = (np.arange(count)[:, None] + np.arange(count)[None, :]) % count
-        bodies = jax.tree.map(lambda leaf: leaf[own_first], world.bodies)
-        view = jax.vmap(_see, in_axes=(None, None, None, 0, 0, None))
-        agents = jnp.arange(count, dtype=jnp.int32)
-        return view(self.parts, layout, world.cells, agents, bodies, steps_left)
-
-
-def _see(
-    parts: tuple[AbstractFeature, ...],
-    layout: Layout,
-    cells: Cell,
-    agent: Int32[Array, ""],
-    bodies: Bodies,
-    steps_left: Int32[Array, ""],
-) -> Float32[Array, " features"]:
-    position = bodies.position.astype(jnp.int32)
-    here = position[0]
-    nearness = _nearness(layout.tiles.shape, here)
-    deltas = position[1:] - here[None]
-    sight = Sight(agent, layout, cells, bodies, here, deltas, nearness, steps_left)
-    return jnp.concatenate([part(sight) for part in parts])
-
-
-def _nearness(shape: tuple[int, ...], here: Int32[Array, "2"]) -> Int32[Array, "height width"]:
-    height, width = shape
-    rows, cols = jnp.arange(height, dtype=jnp.int32), jnp.arange(width, dtype=jnp.int32)
-    distance = jnp.abs(rows - here[0])[:, None] + jnp.abs(cols - here[1])[None, :]
-    return distance * (height * width) + rows[:, None] * width + cols[None, :]
-
-
-def in_cells(distance: Int32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-    """Converts a distance in cells to units of `DISTANCE_UNIT` cells."""
-    return distance.astype(jnp.float32) / DISTANCE_UNIT
+        see = lambda sight: jnp.concatenate([part(sight) for part in self.parts])  # noqa: E731
+        return for_each_agent(see, layout, world, steps_left)
 
 
 def one_hot(index: Integer[Array, "*shape"], count: int) -> Float32[Array, "*shape kinds"]:
@@ -230,7 +119,9 @@ class OwnHeld(AbstractFeature):
 
 @final
 class Around(AbstractFeature):
-    """For each direction: whether the next cell is free, and whether another agent stands there."""
+    """For each direction: whether the next cell is free, and whether another active agent stands
+    there.
+    """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return tuple(name for way in _DIRECTIONS for name in prefixed(way, ("free", "agent")))
@@ -272,7 +163,7 @@ class FacedObject(AbstractFeature):
 
 @final
 class FacedAgent(AbstractFeature):
-    """Whether another agent stands in the faced cell."""
+    """Whether another active agent stands in the faced cell."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return ("faced_agent",)
@@ -336,7 +227,7 @@ def _nearest_names(kinds: tuple[str, ...], count: int) -> tuple[str, ...]:
 @final
 class Others(AbstractFeature):
     """The offset, the direction (one-hot) and the held kind of object (one-hot) of every other
-    agent, in cyclic order after the observer. All are 0 for an agent that has terminated.
+    agent, in cyclic order after the observer. All are 0 for an agent that is not active.
     """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
@@ -352,3 +243,47 @@ class Others(AbstractFeature):
         if bodies.active is not None:
             each = jnp.where(bodies.active[1:, None], each, 0.0)
         return each.reshape(-1)
+
+
+@final
+class Heard(AbstractFeature):
+    """The word that every other agent said in the last step, one-hot, in cyclic order after the
+    observer; all zeros for an agent that said nothing, or is not active.
+
+    **Arguments:**
+
+    - `words`: the words of the game's `Say` actions, in the order of the actions.
+
+    **Raises:** `ValueError`, in the first observation, when the game has no `Say` actions.
+    """
+
+    words: tuple[str, ...] = eqx.field(static=True)
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        return tuple(
+            x for k in range(1, num_agents) for x in prefixed(f"other_{k}_says", self.words)
+        )
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        bodies = sight.bodies
+        if bodies.said is None:
+            raise ValueError("Nobody says anything: give the world `Say` actions.")
+        words = one_hot(bodies.said[1:].astype(jnp.int32) - 1, len(self.words))
+        if bodies.active is not None:
+            words = jnp.where(bodies.active[1:, None], words, 0.0)
+        return words.reshape(-1)
+
+
+@final
+class OwnAway(AbstractFeature):
+    """The number of steps until the agent comes back, in units of `STEPS_UNIT` steps; 0 if it is
+    not away. See `send_away`.
+    """
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        return ("own_away",)
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        if sight.bodies.away is None:
+            raise ValueError("Nobody is ever away: give the world a phase `ComeBack`.")
+        return sight.bodies.away[:1].astype(jnp.float32) / STEPS_UNIT

@@ -1,6 +1,5 @@
-"""Observations of grid worlds: the interface, and planes, which every game has by default."""
+"""Planes: image-like observations, which every game has by default."""
 
-import abc
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias, final
@@ -9,32 +8,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int32, Integer, PyTree, Shaped, UInt8
+from jaxtyping import Array, Bool, Int8, Int32, Integer, UInt8
 
-from .._checks import check_whole
-from ._kinds import NOTHING, Kinds
-from ._world import IDLE, Bodies, Cell, Direction, World, get_cell
-from .layouts._layout import Layout
+from ..._checks import check_whole
+from .._kinds import NOTHING, Kinds
+from .._world import IDLE, Bodies, Cell, Direction, World, get_cell
+from ..layouts._layout import Layout
+from ._observation import AbstractObservation
+from ._sight import Sight, for_each_agent
 
 _TIMES = 256
 _BODIES = 2 * len(Direction)  # the agent itself or another one, in each direction
-
-
-class AbstractObservation(eqx.Module):
-    """A function from the state to the observations of all agents."""
-
-    @abc.abstractmethod
-    def __call__(
-        self, layout: Layout, world: World, steps_left: Int32[Array, ""]
-    ) -> PyTree[Shaped[Array, "agents ..."]]:
-        """The observation of every agent; each array has a leading `agents` axis.
-
-        **Arguments:**
-
-        - `layout`: the tiles and parameters.
-        - `world`: the state.
-        - `steps_left`: the remaining steps of the episode.
-        """
 
 
 class Views(NamedTuple):
@@ -80,6 +64,11 @@ class Views(NamedTuple):
 Column: TypeAlias = Callable[[Views], np.ndarray]
 """A function that computes one plane: an integer from 0 to 255, or a boolean, for each view."""
 
+Layer: TypeAlias = Callable[[Sight], Bool[Array, "*grid"] | UInt8[Array, "*grid"]]
+"""A function that computes one plane in every step, from all that is in the world: a boolean or a
+uint8 for each cell of the grid, or one number for all cells.
+"""
+
 
 @final
 class Planes(AbstractObservation):
@@ -87,7 +76,8 @@ class Planes(AbstractObservation):
 
     A cell has a limited number of possible appearances. The planes of all of them are precomputed
     in a table, and a step only looks them up, since computing observations is most of the cost of a
-    step.
+    step. What a game keeps in `extra` has no limited number of appearances, and is shown by
+    `layers`.
 
     **Arguments:**
 
@@ -97,11 +87,14 @@ class Planes(AbstractObservation):
     - `radius`: the range of sight in cells. The observation is then a square window,
         `2 * radius + 1` cells wide and centred on the agent. By default it is the whole grid.
     - `last_steps`: `Views.last_steps` is true when fewer steps than this are left.
+    - `layers`: functions of `Sight` that compute further planes in each step, after the `columns`.
+        They are 0 outside the grid.
     """
 
     columns: tuple[Column, ...] | None = eqx.field(static=True, default=None)
     radius: int | None = eqx.field(static=True, default=None)
     last_steps: int = eqx.field(static=True, default=0)
+    layers: tuple[Layer, ...] = eqx.field(static=True, default=())
 
     def __check_init__(self):
         check_whole(radius=1 if self.radius is None else self.radius, last_steps=self.last_steps)
@@ -111,25 +104,77 @@ class Planes(AbstractObservation):
     def __call__(
         self, layout: Layout, world: World, steps_left: Int32[Array, ""]
     ) -> UInt8[Array, "agents rows cols planes"]:
-        table = _Table(layout.kinds)
-        rows = table.rows_of_cells(layout, world.cells)
-        of_bodies, outside = table.rows_of_bodies(layout, world), jnp.asarray(table.outside_at)
-        if self.last_steps:
-            late = (steps_left < self.last_steps).astype(rows.dtype) * table.size
-            rows, of_bodies = rows + late, of_bodies + late
-            outside = outside + late.astype(outside.dtype)
-        rows = jnp.broadcast_to(rows, (world.num_agents, *rows.shape))
-        row, col = world.bodies.position[:, 0], world.bodies.position[:, 1]
-        if world.bodies.active is not None:  # inactive agents are moved out of the grid and dropped
-            row = jnp.where(world.bodies.active, row, jnp.int8(127))
-        rows = rows.at[:, row, col].set(
-            of_bodies, unique_indices=world.bodies.active is None, mode="drop"
-        )
+        directions = world.bodies.direction[None]
+        rows, outside = table_rows(self, layout, world, steps_left, directions)
+        layers = draw_layers(self, layout, world, steps_left)
         if self.radius is not None:
-            cut = functools.partial(_window, radius=self.radius, outside=outside)
-            rows = jax.vmap(cut)(rows, world.bodies)
-        numbers = _tabulate(layout.kinds, self.columns, bool(self.last_steps))
-        return jnp.asarray(numbers).at[rows].get(mode="promise_in_bounds")
+            cut = functools.partial(_window, radius=self.radius)
+            rows = jax.vmap(functools.partial(cut, outside=outside))(rows, world.bodies)
+            nothing = jnp.zeros((), jnp.uint8)
+            layers = [
+                jax.vmap(functools.partial(cut, outside=nothing))(x, world.bodies) for x in layers
+            ]
+        return look_up(self, layout.kinds, rows, layers)
+
+
+def table_rows(
+    planes: Planes,
+    layout: Layout,
+    world: World,
+    steps_left: Int32[Array, ""],
+    directions: Int8[Array, "#agents bodies"],
+) -> tuple[Integer[Array, "agents height width"], Integer[Array, ""]]:
+    """The appearance of each cell to each agent, as rows of the table, and that of a cell outside
+    the grid; `directions` has the direction in which each agent sees each body.
+    """
+    table = _Table(layout.kinds)
+    rows = table.rows_of_cells(layout, world.cells)
+    of_bodies = table.rows_of_bodies(layout, world, directions)
+    outside = jnp.asarray(table.outside_at)
+    if planes.last_steps:
+        late = (steps_left < planes.last_steps).astype(rows.dtype) * table.size
+        rows, of_bodies = rows + late, of_bodies + late
+        outside = outside + late.astype(outside.dtype)
+    rows = jnp.broadcast_to(rows, (world.num_agents, *rows.shape))
+    row, col = world.bodies.position[:, 0], world.bodies.position[:, 1]
+    if world.bodies.active is not None:  # inactive agents are moved out of the grid and dropped
+        row = jnp.where(world.bodies.active, row, jnp.int8(127))
+    rows = rows.at[:, row, col].set(
+        of_bodies, unique_indices=world.bodies.active is None, mode="drop"
+    )
+    return rows, outside
+
+
+def draw_layers(
+    planes: Planes, layout: Layout, world: World, steps_left: Int32[Array, ""]
+) -> list[UInt8[Array, "agents height width"]]:
+    """The layers of the whole grid for every agent."""
+
+    def draw(layer: Layer, sight: Sight) -> UInt8[Array, "height width"]:
+        shown = jnp.asarray(layer(sight))
+        if shown.dtype not in (bool, jnp.uint8):
+            raise ValueError(
+                f"A layer of Planes must give booleans or uint8, but {layer!r:.60} gives "
+                f"{shown.dtype}."
+            )
+        return jnp.broadcast_to(shown.astype(jnp.uint8), layout.tiles.shape)
+
+    return [
+        for_each_agent(functools.partial(draw, layer), layout, world, steps_left)
+        for layer in planes.layers
+    ]
+
+
+def look_up(
+    planes: Planes,
+    kinds: Kinds,
+    rows: Integer[Array, "agents height width"],
+    layers: list[UInt8[Array, "agents height width"]],
+) -> UInt8[Array, "agents height width planes"]:
+    """The planes of the rows, and the layers after them."""
+    numbers = _tabulate(kinds, planes.columns, bool(planes.last_steps))
+    seen = jnp.asarray(numbers).at[rows].get(mode="promise_in_bounds")
+    return jnp.concatenate([seen, jnp.stack(layers, axis=-1)], axis=-1) if layers else seen
 
 
 def plane_names(kinds: Kinds) -> tuple[str, ...]:
@@ -199,11 +244,16 @@ class _Table:
             running += later * (clock * self.codes * _TIMES)
         return jnp.where(cells.timer == IDLE, lying, running)
 
-    def rows_of_bodies(self, layout: Layout, world: World) -> Integer[Array, "agents bodies"]:
+    def rows_of_bodies(
+        self,
+        layout: Layout,
+        world: World,
+        directions: Int8[Array, "#agents bodies"],
+    ) -> Integer[Array, "agents bodies"]:
         """The row that each agent observes in the cell of each body."""
         bodies = world.bodies
         others = (~np.eye(world.num_agents, dtype=bool)).astype(self.dtype) * len(Direction)
-        body = others + bodies.direction[None].astype(self.dtype)
+        body = others + directions.astype(self.dtype)
         if self.under > 1:
             places = jnp.stack([self._under(layout, world.cells, x) for x in bodies.position])
             body = body * self.under + places[None]
@@ -271,14 +321,14 @@ def _numbers(columns: tuple[Column, ...] | None, views: Views) -> UInt8[np.ndarr
 
 
 def _window(
-    rows: Integer[Array, "height width"],
+    grid: Integer[Array, "height width"],
     body: Bodies,
     *,
     radius: int,
     outside: Integer[Array, ""],
 ) -> Integer[Array, "side side"]:
-    """The window around a body, cut out of the row numbers before the look-up."""
+    """The window around a body, cut out of the row numbers before the look-up, or of a layer."""
     edges = [(radius, radius, 0)] * 2
-    padded = jax.lax.pad(rows, outside.astype(rows.dtype), edges)
+    padded = jax.lax.pad(grid, outside.astype(grid.dtype), edges)
     start: Any = tuple(body.position.astype(jnp.int32))
     return jax.lax.dynamic_slice(padded, start, (2 * radius + 1,) * 2)

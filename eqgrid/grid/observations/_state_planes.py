@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32, PyTree, Shaped
 
-from .._observed import ObservationAndState
-from ._observation import AbstractObservation, Planes
-from ._world import World
-from .layouts._layout import Layout
+from ..._observed import ObservationAndState
+from .._world import World
+from ..layouts._layout import Layout
+from ._observation import AbstractObservation
+from ._planes import Planes
 
 STEPS_UNIT = 100
 """Steps per unit in the plane of the remaining steps."""
@@ -22,8 +23,9 @@ class StatePlanes(AbstractObservation):
 
     First come the default planes (see `plane_names`), which show an agent itself and the others.
     Then there is one plane per other agent, in cyclic order, that marks its position. Then come all
-    further numbers of the game: those of each cell, those of each agent (the agent itself first),
-    and those of the world; the last two are constant planes. The last plane is the number of
+    further numbers of the game: those of each cell, those of each agent (the agent itself first;
+    after its `extra`, when it comes back and what it said, in games that have this), and those of
+    the world; the last two are constant planes. The last plane is the number of
     remaining steps, in units of `STEPS_UNIT`.
     """
 
@@ -40,7 +42,10 @@ class StatePlanes(AbstractObservation):
             here *= world.bodies.active.astype(jnp.float32)[:, None, None]
         others = jnp.moveaxis(here[order[:, 1:]], 1, -1)
         of_cells = _numbers(world.cells.extra, shape)[None]
-        of_agents = _numbers(world.bodies.extra, (agents,))[order].reshape(agents, -1)
+        bodies = world.bodies
+        of_agents = _numbers((bodies.extra, bodies.away, bodies.said), (agents,))[order].reshape(
+            agents, -1
+        )
         of_world = _numbers((world.extra, steps_left.astype(jnp.float32) / STEPS_UNIT), ())
         constant = jnp.concatenate(
             [of_agents, jnp.broadcast_to(of_world, (agents, of_world.size))], axis=-1

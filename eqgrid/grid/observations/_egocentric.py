@@ -1,0 +1,154 @@
+"""Egocentric: planes that turn with the agent, with an optional line of sight."""
+
+import functools
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int8, Int32, Shaped, UInt8
+
+from ..._checks import check_whole
+from .._kinds import Kinds
+from .._world import Bodies, Direction, World, direction_delta
+from ..layouts._layout import Layout
+from ._observation import AbstractObservation
+from ._planes import Planes, draw_layers, look_up, table_rows
+
+_CLOCKWISE = (Direction.NORTH, Direction.EAST, Direction.SOUTH, Direction.WEST)
+_RELATIVE = np.zeros((4, 4), np.int8)
+"""The direction of another agent (column) as seen by an agent that faces a direction (row)."""
+for _i, _own in enumerate(_CLOCKWISE):
+    for _j, _other in enumerate(_CLOCKWISE):
+        _RELATIVE[_own, _other] = _CLOCKWISE[(_j - _i) % 4]
+
+
+@final
+class Egocentric(AbstractObservation):
+    """Planes of the window around each agent, turned so that the direction that it faces is up.
+
+    Directions are turned, too: an agent sees itself facing north, and another agent that comes
+    towards it facing south.
+
+    **Arguments:**
+
+    - `planes`: the planes, with a `radius`.
+    - `ahead`: by how many cells the window is moved forwards, from 0 to the radius. By default the
+        agent is in the middle; with the radius, it is in the middle of the lowest row, as in
+        MiniGrid, where `Egocentric(Planes(radius=3), ahead=3)` is the size of the usual view.
+    - `line_of_sight`: whether what is behind an opaque tile or object (see `Kind`) is hidden, as
+        what is outside the grid is. The rule is that of MiniGrid (`Grid.process_vis` in
+        `minigrid/core/grid.py`), and behind the agent the same rule backwards: from row to row,
+        away from the agent, light spreads from every lit cell that is not opaque to the cells
+        beside it and to the three next cells of the next row.
+
+    **Raises:** `ValueError` when the planes have no radius, or `ahead` is not from 0 to the radius.
+    """
+
+    planes: Planes
+    ahead: int = eqx.field(static=True, default=0)
+    line_of_sight: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self):
+        check_whole(ahead=self.ahead)
+        if self.planes.radius is None:
+            raise ValueError("Egocentric needs planes of a window: give Planes a `radius`.")
+        if not 0 <= self.ahead <= self.planes.radius:
+            raise ValueError(
+                f"`ahead` must be from 0 to the radius, {self.planes.radius}, not {self.ahead}."
+            )
+
+    def __call__(
+        self, layout: Layout, world: World, steps_left: Int32[Array, ""]
+    ) -> UInt8[Array, "agents rows cols planes"]:
+        own = world.bodies.direction
+        directions = jnp.asarray(_RELATIVE)[own[:, None], own[None, :]]
+        rows, outside = table_rows(self.planes, layout, world, steps_left, directions)
+        layers = draw_layers(self.planes, layout, world, steps_left)
+        outside, nothing = outside.astype(rows.dtype), jnp.zeros((), jnp.uint8)
+        rows = self._turn(rows, world.bodies, outside)
+        layers = [self._turn(layer, world.bodies, nothing) for layer in layers]
+        if self.line_of_sight:
+            visible = self._visible(layout, world)
+            rows = jnp.where(visible, rows, outside)
+            layers = [jnp.where(visible, layer, nothing) for layer in layers]
+        return look_up(self.planes, layout.kinds, rows, layers)
+
+    def _turn(
+        self,
+        grids: Shaped[Array, "agents height width"],
+        bodies: Bodies,
+        outside: Shaped[Array, ""],
+    ) -> Shaped[Array, "agents side side"]:
+        radius = self.planes.radius or 0
+        turn = functools.partial(_turned_window, outside, radius=radius, ahead=self.ahead)
+        return jax.vmap(turn)(grids, bodies.position, bodies.direction)
+
+    def _visible(self, layout: Layout, world: World) -> Bool[Array, "agents side side"]:
+        opaque = _opaque_cells(layout.kinds, layout, world)
+        opaque = jnp.broadcast_to(opaque, (world.num_agents, *opaque.shape))
+        windows = self._turn(opaque, world.bodies, jnp.ones((), bool))
+        radius = self.planes.radius or 0
+        look = functools.partial(visible_cells, row=radius + self.ahead, col=radius)
+        return jax.vmap(look)(windows)
+
+
+def _opaque_cells(kinds: Kinds, layout: Layout, world: World) -> Bool[Array, "height width"]:
+    opaque = jnp.asarray(kinds.opaque_tiles)[layout.tiles]
+    return opaque | jnp.asarray(kinds.opaque_codes)[world.cells.object]
+
+
+def _turned_window(
+    outside: Shaped[Array, ""],
+    grid: Shaped[Array, "height width"],
+    position: Int8[Array, "2"],
+    direction: Int8[Array, ""],
+    *,
+    radius: int,
+    ahead: int,
+) -> Shaped[Array, "side side"]:
+    """The window around a body, cut out of a grid and turned so that its direction is up."""
+    edge = radius + ahead
+    padded = jax.lax.pad(grid, outside, [(edge, edge, 0)] * 2)
+    middle = position.astype(jnp.int32) + ahead * direction_delta(direction).astype(jnp.int32)
+    corner: Any = tuple(middle + ahead)
+    window = jax.lax.dynamic_slice(padded, corner, (2 * radius + 1,) * 2)
+    turns = {Direction.NORTH: 0, Direction.SOUTH: 2, Direction.EAST: 1, Direction.WEST: 3}
+    turned = [jnp.rot90(window, turns[direction]) for direction in Direction]
+    return jax.lax.select_n(direction.astype(jnp.int32), *turned)
+
+
+def visible_cells(
+    opaque: Bool[Array, "rows cols"], *, row: int, col: int
+) -> Bool[Array, "rows cols"]:
+    """The cells that an agent sees which faces up; see `Egocentric`.
+
+    **Arguments:**
+
+    - `opaque`: the cells that hide what is behind them.
+    - `row`, `col`: the place of the agent.
+    """
+    clear = ~opaque
+    ahead, behind = _spread(clear[row::-1], col), _spread(clear[row:], col)
+    return jnp.concatenate([ahead[:0:-1], behind])
+
+
+def _spread(clear: Bool[Array, "rows cols"], col: int) -> Bool[Array, "rows cols"]:
+    """The lit cells; the first row is that of the agent, and later ones are further away."""
+    cols = np.arange(clear.shape[1])
+    ends = jnp.cumsum(~clear, axis=1)  # opaque cells up to each column, which ends the light
+    starts = ends - (~clear).astype(ends.dtype)
+    # Whether light at one column (axis 1) reaches another one (axis 2) to its right or left.
+    rightwards = (starts[:, :, None] == starts[:, None, :]) & (cols[:, None] <= cols)[None]
+    leftwards = (ends[:, :, None] == ends[:, None, :]) & (cols[:, None] >= cols)[None]
+    lit, rows = jnp.asarray(cols == col), []
+    for right, left, passes in zip(rightwards, leftwards, clear, strict=True):
+        once = (lit[:, None] & right).any(axis=0)
+        twice = (once[:, None] & left).any(axis=0)
+        rows.append(twice)
+        # In MiniGrid, the first pass goes on to the right, and the second one to the left.
+        first, second = (once & passes)[:-1], (twice & passes)[1:]
+        lit = jnp.pad(first, (0, 1)) | jnp.pad(first, (1, 0))
+        lit |= jnp.pad(second, (1, 0)) | jnp.pad(second, (0, 1))
+    return jnp.stack(rows)

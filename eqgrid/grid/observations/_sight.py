@@ -1,0 +1,136 @@
+"""Sight: the world relative to one agent, from which features and layers of planes are made."""
+
+from collections.abc import Callable
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, Shaped
+
+from .._world import Bodies, Cell, World, direction_delta
+from ..layouts._layout import Layout
+
+DISTANCE_UNIT = 5
+"""Cells per unit of distance or position. It is the same in every layout, so that features keep
+their scale between layouts.
+"""
+
+_NOWHERE = np.iinfo(np.int32).max
+
+
+@final
+class Sight(eqx.Module):
+    """The input of a feature: the world relative to one agent, the observer.
+
+    - `agent`: the index of the observer.
+    - `layout`: the tiles of the grid, and the parameters of the game.
+    - `world`: the whole state, with its time, its cells and all that the game keeps in `extra`;
+        its bodies are in the order of the agents.
+    - `bodies`: the bodies of all agents, with the observer's first.
+    - `here`: the observer's `(row, col)`.
+    - `deltas`: `(row, col)` of each other agent minus `here`.
+    - `nearness`: for each cell, its Manhattan distance times the number of cells, plus its index in
+        row-major order; all values differ, and the smallest one identifies the nearest cell.
+    - `steps_left`: the remaining steps of the episode.
+    """
+
+    agent: Int32[Array, ""]
+    layout: Layout
+    world: World
+    bodies: Bodies
+    here: Int32[Array, "2"]
+    deltas: Int32[Array, "others 2"]
+    nearness: Int32[Array, "height width"]
+    steps_left: Int32[Array, ""]
+
+    @property
+    def cells(self) -> Cell:
+        """The contents of the cells of the world."""
+        return self.world.cells
+
+    @property
+    def faced(self) -> Int32[Array, "2"]:
+        """`(row, col)` of the cell that the observer faces."""
+        return self.here + direction_delta(self.bodies.direction[0]).astype(jnp.int32)
+
+    def at(
+        self,
+        grid: Shaped[Array, "height width *rest"],
+        position: Int32[Array, "*cells 2"],
+        outside: int,
+    ) -> Shaped[Array, "..."]:
+        """The values of `grid` at `(row, col)` positions, and `outside` beyond its edge."""
+        found = grid.at[position[..., 0], position[..., 1]]
+        return found.get(mode="fill", fill_value=outside, wrap_negative_indices=False)
+
+    def occupied(self, delta: Int32[Array, "*cells 2"]) -> Bool[Array, "*cells"]:
+        """Whether another active agent stands at each `(row, col)` offset from the observer."""
+        deltas = jnp.broadcast_to(self.deltas, (*delta.shape[:-1], *self.deltas.shape))
+        there = (delta[..., None, :] == deltas).all(axis=-1)
+        if self.bodies.active is not None:
+            there &= jnp.broadcast_to(self.bodies.active[1:], there.shape)
+        return there.any(axis=-1)
+
+    def nearest(
+        self, places: Bool[Array, "*what height width"], count: int = 1
+    ) -> tuple[Bool[Array, "*what count"], Int32[Array, "*what count 2"]]:
+        """The nearest cells that are marked in `places`.
+
+        **Arguments:**
+
+        - `places`: one or more boolean grids.
+        - `count`: the number of cells to find, nearest first.
+
+        **Returns:** for each of the `count` cells, whether it exists, and its `(row, col)`.
+        """
+        height, width = places.shape[-2:]
+        left = jnp.where(places, jnp.broadcast_to(self.nearness, places.shape), _NOWHERE)
+        found = []
+        for _ in range(count):
+            found.append(left.min(axis=(-2, -1)))
+            left = jnp.where(left == found[-1][..., None, None], _NOWHERE, left)
+        nearest = jnp.stack(found, axis=-1)
+        number = nearest % (height * width)
+        return nearest < _NOWHERE, jnp.stack([number // width, number % width], axis=-1)
+
+    def way_to(
+        self, exists: Bool[Array, "*found"], place: Int32[Array, "*found 2"]
+    ) -> Float32[Array, "*found 3"]:
+        """For each place, whether it exists (1 or 0), and its `(row, col)` offset from the observer
+        in units of `DISTANCE_UNIT` cells; the offset is 0 where it does not exist.
+        """
+        delta = in_cells(place - jnp.broadcast_to(self.here, place.shape))
+        delta = jnp.where(exists[..., None], delta, 0.0)
+        return jnp.concatenate([exists.astype(jnp.float32)[..., None], delta], axis=-1)
+
+
+def for_each_agent(
+    see: Callable[[Sight], Any], layout: Layout, world: World, steps_left: Int32[Array, ""]
+) -> Any:
+    """What a function of `Sight` gives for every agent, with a leading `agents` axis."""
+    count = world.num_agents
+    own_first = (np.arange(count)[:, None] + np.arange(count)[None, :]) % count
+    bodies = jax.tree.map(lambda leaf: leaf[own_first], world.bodies)
+
+    def look(agent: Int32[Array, ""], bodies: Bodies) -> Any:
+        position = bodies.position.astype(jnp.int32)
+        here = position[0]
+        nearness = _nearness(layout.tiles.shape, here)
+        deltas = position[1:] - here[None]
+        return see(Sight(agent, layout, world, bodies, here, deltas, nearness, steps_left))
+
+    return jax.vmap(look)(jnp.arange(count, dtype=jnp.int32), bodies)
+
+
+def _nearness(shape: tuple[int, ...], here: Int32[Array, "2"]) -> Int32[Array, "height width"]:
+    height, width = shape
+    rows, cols = jnp.arange(height, dtype=jnp.int32), jnp.arange(width, dtype=jnp.int32)
+    distance = jnp.abs(rows - here[0])[:, None] + jnp.abs(cols - here[1])[None, :]
+    return distance * (height * width) + rows[:, None] * width + cols[None, :]
+
+
+def in_cells(distance: Int32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+    """Converts a distance in cells to units of `DISTANCE_UNIT` cells."""
+    return distance.astype(jnp.float32) / DISTANCE_UNIT
