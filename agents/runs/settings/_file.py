@@ -141,12 +141,11 @@ def world_name_in(table: Mapping[str, Any]) -> str | None:
 
 def _own_parts(table: Mapping[str, Any]) -> dict[str, str]:
     """The code of the user in the content of a settings file, by the flags that name it."""
-    found = {"--env.name": world_name_in(table), "--network": table.get("network")}
-    return {
-        flag: name
-        for flag, name in found.items()
-        if isinstance(name, str) and is_own(name) and name.partition(":")[0] not in LIBRARIES
-    }
+    world, network = world_name_in(table), table.get("network")
+    own = {"--network": network} if is_own(network) else {}
+    if is_own(world) and world.partition(":")[0] not in LIBRARIES:
+        own["--env.name"] = world
+    return own
 
 
 def own_flags(config: Experiment) -> str:

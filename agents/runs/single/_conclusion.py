@@ -224,6 +224,8 @@ def finish(run: Run, stopped: str | None, console: Console, failures: Failures) 
     """
     if stopped:
         command = command_of(type(run.settings)) + own_flags(run.settings)
+        if run.settings.partners.networks:
+            command += f" --partners.networks {' '.join(run.settings.partners.networks)}"
         print_how_to_go_on(console, command, run.folder)
     if failures.report():
         return 1

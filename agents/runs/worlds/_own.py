@@ -184,7 +184,6 @@ def _make(
     try:
         check_env(world, steps=0)
         observation, info = eqx.filter_eval_shape(look, world, jax.random.key(0))
-        _check_events(world, info)
     except Exception as error:  # it is code of the user
         raise UsageError(f"--env.name {name} cannot be used: {said(error)}") from error
     seen, _ = split_mask(observation)
@@ -193,16 +192,3 @@ def _make(
     images = len(leaves) == 1 and leaves[0].ndim == 4  # agents, rows, columns, channels
     floats = any(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves)
     return _Made(world, frozenset(info), images, floats)
-
-
-def _check_events(world: AbstractEnv, info: PyTree) -> None:
-    """**Raises:** `ValueError` when the events in `info` are not those of `event_names`."""
-    names = getattr(unwrap(world), "event_names", None)
-    if names is None or "events" not in info:
-        return
-    wanted, shape = (world.num_agents, len(names)), info["events"].shape
-    if shape != wanted:
-        raise ValueError(
-            f"info['events'] must have a number for each agent and each of event_names, and so "
-            f"the shape {wanted}, but has {shape}."
-        )
