@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import final
+from typing import TYPE_CHECKING, Any, final
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -87,8 +87,14 @@ class AbstractEnv(eqx.Module):
     The shape and dtype of an observation come from `eqx.filter_eval_shape(env.reset, key)`.
     """
 
-    num_agents: eqx.AbstractVar[int]
-    action_space: eqx.AbstractVar[AbstractSpace]
+    # A type checker takes an AbstractVar for an argument of `__init__`, whose type subclasses must
+    # not narrow.
+    if TYPE_CHECKING:
+        num_agents: int = eqx.field(init=False)
+        action_space: Any = eqx.field(init=False)
+    else:
+        num_agents: eqx.AbstractVar[int]
+        action_space: eqx.AbstractVar[AbstractSpace]
 
     @abc.abstractmethod
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
@@ -127,7 +133,10 @@ class AbstractWrapper(AbstractEnv):
     wrapper without passes the inner state on unchanged.
     """
 
-    env: eqx.AbstractVar[AbstractEnv]
+    if TYPE_CHECKING:
+        env: AbstractEnv = eqx.field(init=False)
+    else:
+        env: eqx.AbstractVar[AbstractEnv]
 
     @property
     def num_agents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -141,9 +150,14 @@ class AbstractWrapper(AbstractEnv):
 class AbstractVectorEnv(eqx.Module):
     """A batch of environments: `AbstractEnv` with a leading `envs` axis on every array."""
 
-    num_envs: eqx.AbstractVar[int]
-    num_agents: eqx.AbstractVar[int]
-    action_space: eqx.AbstractVar[AbstractSpace]
+    if TYPE_CHECKING:
+        num_envs: int = eqx.field(init=False)
+        num_agents: int = eqx.field(init=False)
+        action_space: Any = eqx.field(init=False)
+    else:
+        num_envs: eqx.AbstractVar[int]
+        num_agents: eqx.AbstractVar[int]
+        action_space: eqx.AbstractVar[AbstractSpace]
 
     @abc.abstractmethod
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "envs agents ..."]], PyTree]:
@@ -163,7 +177,10 @@ class AbstractVectorEnv(eqx.Module):
 class AbstractVectorWrapper(AbstractVectorEnv):
     """A vector environment that wraps another one, `env`, and forwards to it explicitly."""
 
-    env: eqx.AbstractVar[AbstractVectorEnv]
+    if TYPE_CHECKING:
+        env: AbstractVectorEnv = eqx.field(init=False)
+    else:
+        env: eqx.AbstractVar[AbstractVectorEnv]
 
     @property
     def num_envs(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -181,7 +198,10 @@ class AbstractVectorWrapper(AbstractVectorEnv):
 class AbstractWrapperState(eqx.Module):
     """The state of a wrapper (of single or vector environments), with the inner state in it."""
 
-    env_state: eqx.AbstractVar[PyTree]
+    if TYPE_CHECKING:
+        env_state: PyTree = eqx.field(init=False)
+    else:
+        env_state: eqx.AbstractVar[PyTree]
 
 
 def unwrap(env: AbstractEnv | AbstractVectorEnv) -> AbstractEnv | AbstractVectorEnv:
