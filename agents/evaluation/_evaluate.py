@@ -9,8 +9,10 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
+from agents.policies._actor import AbstractActor
+from agents.policies._networks import reset_carry
 from agents.policies._policy import ActorCritic
-from agents.ppo._runner import Decision, RunnerState, init_runner, step_runner
+from agents.ppo._runner import RunnerState, init_runner, step_runner
 from eqgrid import (
     AbstractVectorEnv,
     LogEpisodes,
@@ -51,7 +53,7 @@ class _EvalState(eqx.Module):
 
 
 def evaluate(
-    policy: ActorCritic,
+    policy: ActorCritic | AbstractActor,
     env: AbstractVectorEnv,
     key: PRNGKeyArray,
     *,
@@ -70,7 +72,8 @@ def evaluate(
 
     **Arguments:**
 
-    - `policy`: the policy of the agents.
+    - `policy`: the policy of the agents: an `ActorCritic`, a `TrainedPolicy`, or any other
+        `AbstractActor`.
     - `env`: one environment for each episode, with `LogEpisodes`. If observations are normalised,
         their moments must be frozen (`NormalizeObservation.freeze`). `NormalizeReward` has no
         effect: returns are sums of raw rewards.
@@ -81,10 +84,10 @@ def evaluate(
     **Returns:** the returns, the lengths and the totals of all episodes.
 
     **Raises:** `ValueError` when the environments lack `LogEpisodes`, when they normalise
-    observations with moments that are not frozen, or when an episode does not end within
-    `max_steps` and the call is not traced.
+    observations with moments that are not frozen, when an actor cannot act in them, or when an
+    episode does not end within `max_steps` and the call is not traced.
     """
-    check_frozen(env)
+    check_playable(policy, env)
     result = _play(policy, env, key, greedy, max_steps).result
     if not isinstance(result.finished, Tracer) and not bool(result.finished.all()):
         raise ValueError(
@@ -94,8 +97,12 @@ def evaluate(
     return result
 
 
-def check_frozen(env: AbstractVectorEnv) -> None:
-    """**Raises:** `ValueError` if observations are normalised with moments that are not frozen."""
+def check_playable(policy: ActorCritic | AbstractActor, env: AbstractVectorEnv) -> None:
+    """**Raises:** `ValueError` if observations are normalised with moments that are not frozen, or
+    if an actor cannot act in the environments.
+    """
+    if isinstance(policy, AbstractActor):
+        policy.check(env)
     for wrapper in iter_wrappers(env):
         if isinstance(wrapper, NormalizeObservation) and not wrapper.frozen:
             raise ValueError(
@@ -107,7 +114,11 @@ def check_frozen(env: AbstractVectorEnv) -> None:
 
 @eqx.filter_jit
 def _play(
-    policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray, greedy: bool, max_steps: int
+    policy: ActorCritic | AbstractActor,
+    env: AbstractVectorEnv,
+    key: PRNGKeyArray,
+    greedy: bool,
+    max_steps: int,
 ) -> _EvalState:
     key, init_key = jax.random.split(key)
     runner = init_runner(policy, env, init_key)
@@ -134,7 +145,7 @@ def _empty_totals(env: AbstractVectorEnv) -> dict[str, Shaped[Array, "episodes .
 
 
 def _step(
-    policy: ActorCritic, env: AbstractVectorEnv, greedy: bool, state: _EvalState
+    policy: ActorCritic | AbstractActor, env: AbstractVectorEnv, greedy: bool, state: _EvalState
 ) -> _EvalState:
     keys = jax.random.split(state.key, 3)
     _, timestep, runner = step_episodes(policy, env, state.runner, keys[1:], greedy)
@@ -147,12 +158,12 @@ def _step(
 
 
 def step_episodes(
-    policy: ActorCritic,
+    policy: ActorCritic | AbstractActor,
     env: AbstractVectorEnv,
     runner: RunnerState,
     keys: Shaped[PRNGKeyArray, " 2"],
     greedy: bool,
-) -> tuple[Decision, TimeStep, RunnerState]:
+) -> tuple[Shaped[Array, "envs agents ..."], TimeStep, RunnerState]:
     """Takes one step in all environments, for evaluations, recordings and films.
 
     **Arguments:**
@@ -161,10 +172,20 @@ def step_episodes(
     - `runner`: the state of the environments and of the agents in them.
     - `keys`: the sources of randomness of the actions, and of the environments.
 
-    **Returns:** as `step_runner`.
+    **Returns:** the actions, the time step of the environments, and the next state.
     """
-    noise = policy.head.noise(keys[0], env.action_space, (env.num_envs, env.num_agents))
-    return step_runner(policy, env, runner, noise, keys[1], greedy=greedy)
+    if isinstance(policy, ActorCritic):
+        # All random numbers at once, which is faster than a key for each environment.
+        noise = policy.head.noise(keys[0], env.action_space, (env.num_envs, env.num_agents))
+        decision, timestep, runner = step_runner(policy, env, runner, noise, keys[1], greedy=greedy)
+        return decision.action, timestep, runner
+    carry = reset_carry(policy.initial_carry(), runner.carry, runner.start)
+    action, carry = jax.vmap(functools.partial(policy.act, greedy=greedy))(
+        runner.observation, carry, jax.random.split(keys[0], env.num_envs)
+    )
+    timestep, env_state = env.step(keys[1], runner.env_state, action)
+    runner = RunnerState(env_state, timestep.observation, carry, timestep.done, timestep.acts_next)
+    return action, timestep, runner
 
 
 def _with_ended(result: Evaluation, timestep: TimeStep) -> Evaluation:

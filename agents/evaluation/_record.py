@@ -8,16 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
 
+from agents.policies._actor import AbstractActor
 from agents.policies._policy import ActorCritic
 from agents.ppo._runner import RunnerState, init_runner
 from agents.training._memory import check_memory
 from eqgrid import AbstractVectorEnv, Trajectories, unwrap_state
 
-from ._evaluate import check_frozen, step_episodes
+from ._evaluate import check_playable, step_episodes
 
 
 def record_episodes(
-    policy: ActorCritic,
+    policy: ActorCritic | AbstractActor,
     env: AbstractVectorEnv,
     key: PRNGKeyArray,
     *,
@@ -39,7 +40,7 @@ def record_episodes(
     **Raises:** `ValueError` as `evaluate`, and `OutOfMemory`, before anything is played, when the
     steps do not fit into memory.
     """
-    check_frozen(env)
+    check_playable(policy, env)
     key, init_key = jax.random.split(key)
     inputs = (policy, env, init_key, _keys_of_steps(key, max_steps), greedy)
     program = cast(Any, record_steps).lower(*inputs).compile()
@@ -71,7 +72,7 @@ def _keys_of_steps(key: PRNGKeyArray, max_steps: int) -> Shaped[PRNGKeyArray, "s
 
 @eqx.filter_jit
 def record_steps(
-    policy: ActorCritic,
+    policy: ActorCritic | AbstractActor,
     env: AbstractVectorEnv,
     init_key: PRNGKeyArray,
     keys: Shaped[PRNGKeyArray, "steps 2"],
@@ -90,11 +91,11 @@ def record_steps(
     """
 
     def step(runner: RunnerState, keys: Shaped[PRNGKeyArray, " 2"]) -> tuple[RunnerState, Any]:
-        decision, timestep, after = step_episodes(policy, env, runner, keys, greedy)
+        action, timestep, after = step_episodes(policy, env, runner, keys, greedy)
         row = {
             "state": unwrap_state(runner.env_state),
             "observation": runner.observation,
-            "action": decision.action,
+            "action": action,
             "reward": timestep.earned(runner.active),
             "terminated": timestep.terminated,
             "truncated": timestep.truncated,

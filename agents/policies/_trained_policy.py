@@ -24,6 +24,7 @@ from eqgrid import (
     split_mask,
 )
 
+from ._actor import AbstractActor
 from ._heads import mask_logits
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork, IndependentParameters
@@ -69,7 +70,7 @@ class Normalization(eqx.Module):
 
 
 @final
-class TrainedPolicy(eqx.Module):
+class TrainedPolicy(AbstractActor):
     """A policy of all agents of one environment, with everything that it needs to act.
 
     `trained_policy` and `load_policy` make it. Its inputs are observations as the environment

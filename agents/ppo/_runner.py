@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
+from agents.policies._actor import AbstractActor
 from agents.policies._heads import ActionDistribution
 from agents.policies._networks import reset_carry
 from agents.policies._policy import ActorCritic
@@ -65,12 +66,14 @@ class Decision(eqx.Module):
     next_carry: EnvArrays
 
 
-def init_runner(policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> RunnerState:
+def init_runner(
+    policy: ActorCritic | AbstractActor, env: AbstractVectorEnv, key: PRNGKeyArray
+) -> RunnerState:
     """Starts an episode in every environment.
 
     **Arguments:**
 
-    - `policy`: the policy of the agents.
+    - `policy`: the policy of the agents, or another actor.
     - `env`: the environments.
     - `key`: the source of randomness.
 

@@ -23,10 +23,13 @@ from ._nesting import check_vector_env, contains_wrapper
 
 @final
 class NormalizeObservationState(AbstractWrapperState):
-    """The moments with which the last observation was normalised, and the inner state."""
+    """The moments with which the last observation was normalised, the last observation and final
+    observation as they were before (`None` unless `keep_raw`), and the inner state.
+    """
 
     env_state: PyTree
     moments: PyTree[RunningMoments]
+    raw: tuple[PyTree[Shaped[Array, "..."]], PyTree[Shaped[Array, "..."]]] | None = None
 
 
 @final
@@ -40,6 +43,9 @@ class NormalizeObservation(AbstractVectorWrapper):
     so the policy and the learner use the same values. The result is floating-point, whatever the
     dtype of the observation. The mask of a `Masked` observation is not changed.
 
+    A replay buffer stores observations as they were (`keep_raw` and `raw`), and normalises what it
+    samples with the moments of that time (`normalize`).
+
     For evaluation, `freeze` the moments:
     `evaluation = NormalizeObservation(other_envs).freeze(state)` normalises with the moments in
     `state` and never updates them.
@@ -51,6 +57,7 @@ class NormalizeObservation(AbstractVectorWrapper):
     - `clip`: the largest magnitude; `jnp.inf` for no clipping.
     - `moments`: the moments to start from in `reset`; those of no samples by default.
     - `frozen`: whether `moments` are never updated.
+    - `keep_raw`: whether the state keeps the last observations as they were, for `raw`.
 
     **Raises:** `ValueError` for a wrong nesting, if `frozen` without `moments`, or for a number out
     of range. Traced numbers are not checked.
@@ -61,6 +68,7 @@ class NormalizeObservation(AbstractVectorWrapper):
     clip: Float[Array, ""]
     moments: PyTree[RunningMoments] | None
     frozen: bool = eqx.field(static=True)
+    keep_raw: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -70,6 +78,7 @@ class NormalizeObservation(AbstractVectorWrapper):
         *,
         moments: PyTree[RunningMoments] | None = None,
         frozen: bool = False,
+        keep_raw: bool = False,
     ):
         self.env = check_vector_env(env, "NormalizeObservation(env)")
         if contains_wrapper(self.env, NormalizeObservation):
@@ -80,6 +89,7 @@ class NormalizeObservation(AbstractVectorWrapper):
         self.clip = as_clip(clip, "NormalizeObservation")
         self.moments = moments
         self.frozen = frozen
+        self.keep_raw = keep_raw
 
     def freeze(self, state: PyTree) -> "NormalizeObservation":
         """This wrapper with the moments of `state`, which no reset or step updates.
@@ -94,18 +104,50 @@ class NormalizeObservation(AbstractVectorWrapper):
 
         **Raises:** `ValueError` when `state` contains no moments.
         """
-        while isinstance(state, AbstractWrapperState):
-            if isinstance(state, NormalizeObservationState):
-                moments = jax.tree.map(jnp.copy, state.moments)
-                return NormalizeObservation(
-                    self.env, self.epsilon, self.clip, moments=moments, frozen=True
-                )
-            state = state.env_state
-        raise ValueError("freeze needs the state of a NormalizeObservation; there is none in this.")
+        moments = jax.tree.map(jnp.copy, _find(state, "freeze").moments)
+        return self._with(moments, frozen=True)
 
     def thaw(self) -> "NormalizeObservation":
         """This wrapper with moments that are updated again, from the current ones on."""
-        return NormalizeObservation(self.env, self.epsilon, self.clip, moments=self.moments)
+        return self._with(self.moments, frozen=False)
+
+    def normalize(
+        self, state: PyTree, observation: PyTree[Shaped[Array, "envs agents ..."]]
+    ) -> PyTree[Shaped[Array, "envs agents ..."]]:
+        """Normalises observations with the moments of a state.
+
+        **Arguments:**
+
+        - `state`: the state of any stack that contains a `NormalizeObservation`.
+        - `observation`: observations as the environment returned them, such as a batch of stored
+            ones; their number may differ from that of the environments.
+
+        **Returns:** the normalised observations.
+
+        **Raises:** `ValueError` when `state` contains no moments.
+        """
+        return self._normalize(_find(state, "normalize").moments, observation)
+
+    def raw(
+        self, state: PyTree
+    ) -> tuple[PyTree[Shaped[Array, "envs agents ..."]], PyTree[Shaped[Array, "envs agents ..."]]]:
+        """The last observations as they were before they were normalised.
+
+        **Arguments:**
+
+        - `state`: as in `normalize`, of a wrapper with `keep_raw`.
+
+        **Returns:** the observation and the final observation of the last step; after a reset, both
+        are the first observation.
+
+        **Raises:** `ValueError` when `state` does not have them.
+        """
+        raw = _find(state, "raw").raw
+        if raw is None:
+            raise ValueError(
+                "The state keeps no raw observations: use NormalizeObservation(env, keep_raw=True)."
+            )
+        return raw
 
     def reset(
         self, key: PRNGKeyArray
@@ -120,7 +162,8 @@ class NormalizeObservation(AbstractVectorWrapper):
         # observation.
         everybody = jnp.ones((self.num_envs, self.num_agents), bool)
         moments = self._update(jax.lax.optimization_barrier(start), observation, everybody)
-        state = NormalizeObservationState(env_state=env_state, moments=moments)
+        raw = (observation, jax.tree.map(jnp.copy, observation)) if self.keep_raw else None
+        state = NormalizeObservationState(env_state=env_state, moments=moments, raw=raw)
         return self._normalize(moments, observation), state
 
     def step(
@@ -136,11 +179,25 @@ class NormalizeObservation(AbstractVectorWrapper):
             self._normalize(moments, timestep.observation),
             self._normalize(moments, timestep.final_observation),
         )
+        raw = (timestep.observation, timestep.final_observation) if self.keep_raw else None
         timestep = eqx.tree_at(lambda t: (t.observation, t.final_observation), timestep, normalized)
-        return timestep, NormalizeObservationState(env_state=env_state, moments=moments)
+        state = NormalizeObservationState(env_state=env_state, moments=moments, raw=raw)
+        return timestep, state
 
     def observe(self, state: NormalizeObservationState) -> PyTree[Shaped[Array, "envs agents ..."]]:
         return self._normalize(state.moments, self.env.observe(state.env_state))
+
+    def _with(
+        self, moments: PyTree[RunningMoments] | None, *, frozen: bool
+    ) -> "NormalizeObservation":
+        return NormalizeObservation(
+            self.env,
+            self.epsilon,
+            self.clip,
+            moments=moments,
+            frozen=frozen,
+            keep_raw=self.keep_raw,
+        )
 
     def _update(
         self,
@@ -168,6 +225,15 @@ class NormalizeObservation(AbstractVectorWrapper):
         per_agent = jax.vmap(moments.standardize, in_axes=(0, None))
         standardized = jax.vmap(per_agent, in_axes=(0, None))(leaf.astype(float), self.epsilon)
         return jnp.clip(standardized, -self.clip, self.clip)
+
+
+def _find(state: PyTree, method: str) -> NormalizeObservationState:
+    """The state of the `NormalizeObservation` in that of a stack of wrappers."""
+    while isinstance(state, AbstractWrapperState):
+        if isinstance(state, NormalizeObservationState):
+            return state
+        state = state.env_state
+    raise ValueError(f"{method} needs the state of a NormalizeObservation; there is none in this.")
 
 
 def _update_leaf(

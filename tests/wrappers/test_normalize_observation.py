@@ -200,3 +200,42 @@ def test_permuting_the_environments_permutes_the_result(run, key):
     )
     shuffled = jax.tree.map(lambda x: x[order], env.observe(state))
     assert_same(env.observe(permuted), shuffled)
+
+
+def test_raw_observations_are_kept_and_can_be_normalised_later(key):
+    env = NormalizeReward(NormalizeObservation(inner(), keep_raw=True), 0.9)
+    actions = sample_actions(env, key, STEPS)
+    (shown, _), timesteps, states = rollout(env, key, actions)
+    _, raw, _ = rollout(NormalizeReward(inner(), 0.9), key, actions)
+    assert (raw.observation["vector"] != raw.final_observation["vector"]).any()
+    last = jax.tree.map(lambda x: x[-1] if eqx.is_array(x) else x, states)
+    kept = env.env.raw(last)
+    told = (raw.observation, raw.final_observation)
+    assert_same(kept, jax.tree.map(lambda x: x[-1], told))
+    names = ("observation", "final_observation")
+    for stored, name in zip(kept, names, strict=True):
+        now = eqx.filter_jit(env.env.normalize)(last, stored)
+        assert_close(now, jax.tree.map(lambda x: x[-1], getattr(timesteps, name)))
+    # Older ones are normalised with the moments of now.
+    old = jax.tree.map(lambda x: np.asarray(x[0]), raw.observation)
+    again = eqx.filter_jit(env.env.normalize)(last, jax.tree.map(jnp.asarray, old))["vector"]
+    moments = jax.tree.map(np.asarray, last.env_state.moments["vector"])
+    expected = (old["vector"] - moments.mean) / np.sqrt(moments.variance + 1e-8)
+    np.testing.assert_allclose(again, expected, rtol=1e-4, atol=1e-5)
+    assert (np.abs(again - timesteps.observation["vector"][0]) > 1e-2).any()
+    assert jax.tree.leaves(shown)
+
+
+def test_raw_observations_are_those_of_the_reset_at_first(key):
+    env = NormalizeObservation(inner(), keep_raw=True)
+    _, state = reset(env, key)
+    first, final = env.raw(state)
+    assert_same(first, reset(inner(), key)[0])
+    assert_same(final, first)
+    assert env.freeze(state).thaw().keep_raw
+
+
+def test_raw_observations_that_are_not_kept_are_asked_for(key):
+    env = NormalizeObservation(inner())
+    with pytest.raises(ValueError, match="keep_raw=True"):
+        env.raw(reset(env, key)[1])
