@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -34,9 +34,15 @@ class AbstractTrainState(eqx.Module, Generic[P]):
     - `updates`: the number of updates made so far.
     """
 
-    policy: eqx.AbstractVar[P]
-    runner: eqx.AbstractVar[RunnerState]
-    updates: eqx.AbstractVar[Int[Array, "*runs"]]
+    # A type checker takes an AbstractVar for an argument of `__init__`, which no property can be.
+    if TYPE_CHECKING:
+        policy: Any = eqx.field(init=False)
+        runner: Any = eqx.field(init=False)
+        updates: Any = eqx.field(init=False)
+    else:
+        policy: eqx.AbstractVar[P]
+        runner: eqx.AbstractVar[RunnerState]
+        updates: eqx.AbstractVar[Int[Array, "*runs"]]
     kept: ClassVar[Mapping[str, tuple[str, ...]]] = {"parameters": ("policy",)}
     """The names of the fields that `transfer` keeps with the parts `"parameters"` and
     `"optimizer"`."""
