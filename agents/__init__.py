@@ -19,6 +19,7 @@ from .files._trajectory_files import (
     save_trajectories as save_trajectories,
     write_table as write_table,
 )
+from .policies._actor import AbstractActor as AbstractActor
 from .policies._heads import (
     AbstractActionHead as AbstractActionHead,
     ActionDistribution as ActionDistribution,
@@ -59,12 +60,20 @@ from .policies._views import (
     JointObservation as JointObservation,
     LocalObservation as LocalObservation,
 )
+from .ppo._algorithm import (
+    AbstractAlgorithm as AbstractAlgorithm,
+    AbstractTrainState as AbstractTrainState,
+    Metrics as Metrics,
+)
+from .ppo._batch import Minibatch as Minibatch
 from .ppo._gae import AdvantageEstimator as AdvantageEstimator, gae as gae
 from .ppo._ppo import (
     PPO as PPO,
     Hyperparameter as Hyperparameter,
-    Metrics as Metrics,
+    Loss as Loss,
     TrainState as TrainState,
+    ppo_loss as ppo_loss,
+    replay as replay,
 )
 from .ppo._rollout import Rollout as Rollout, collect_rollout as collect_rollout
 from .ppo._runner import (

@@ -7,6 +7,7 @@ from ._env import (
     AbstractWrapper as AbstractWrapper,
     AbstractWrapperState as AbstractWrapperState,
     TimeStep as TimeStep,
+    replace_innermost as replace_innermost,
     unwrap as unwrap,
     unwrap_state as unwrap_state,
 )

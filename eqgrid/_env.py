@@ -1,6 +1,7 @@
 """The environment protocol: what every environment and every wrapper implements."""
 
 import abc
+from collections.abc import Callable
 from typing import final
 
 import equinox as eqx
@@ -192,6 +193,29 @@ def unwrap(env: AbstractEnv | AbstractVectorEnv) -> AbstractEnv | AbstractVector
     while isinstance(env, AbstractWrapper | AbstractVectorWrapper):
         env = env.env
     return env
+
+
+def replace_innermost(
+    env: AbstractEnv, change: Callable[[AbstractEnv], AbstractEnv]
+) -> AbstractEnv:
+    """The same stack of wrappers around another environment.
+
+    ```python
+    from eqgrid import TimeLimit, make, replace_innermost
+    from eqgrid.grid import WithState
+
+    world = TimeLimit(make("overcooked"), 50)
+    shown = replace_innermost(world, lambda x: x.with_observation(WithState(x.observation)))
+    ```
+
+    **Arguments:**
+
+    - `env`: a single environment, in any number of wrappers.
+    - `change`: returns the new innermost environment, given the old one.
+    """
+    if not isinstance(env, AbstractWrapper):
+        return change(env)
+    return eqx.tree_at(lambda wrapper: wrapper.env, env, replace_innermost(env.env, change))
 
 
 def unwrap_state(state: PyTree) -> PyTree:

@@ -49,7 +49,7 @@ class Body(Experiment):
         return AppendTimeLeft(world, self.env.horizon) if self.time_left else world
 
     def train_env(self) -> AbstractVectorEnv:
-        world = self.partners.around(self.observe(self.env.build(train=True)))
+        world = self.with_partners(self.observe(self.env.build(train=True)))
         env = AutoReset(LogEpisodes(world), lazy=self.env.has_slow_resets)
         envs = Vectorize(env, self.num_envs)
         if self.env.normalize_observation:

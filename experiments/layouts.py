@@ -16,6 +16,7 @@ from PIL import Image
 from rich.markup import escape
 
 from agents.runs._command import run_command
+from agents.runs._named import Named
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.folders._results import open_results
 from agents.runs.settings._flags import read_flags, value_after
@@ -60,7 +61,8 @@ def sheet(layouts: Sequence[Layout], cell_pixels: int) -> Image.Image:
 
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
-    world = default_world(value_after("--env.name", args))
+    name = value_after("--env.name", args)
+    world = default_world(name, Named(worlds=(name or "",)))
     if not isinstance(world, AbstractDrawnWorld):
         raise UsageError(f"No layouts are drawn for {world.name}; see --env.generated in --help.")
     own: Any = world

@@ -28,7 +28,7 @@ from agents import (
     actor_critic,
     gae,
 )
-from agents.runs import Experiment, run_experiment
+from agents.runs import Experiment, NetworkName, OwnNetwork, check_shaping, run_experiment
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
@@ -41,6 +41,8 @@ from eqgrid import (
     NormalizeReward,
     ShapedReward,
     Vectorize,
+    replace_innermost,
+    unwrap,
 )
 from eqgrid.grid import GridWorld, RandomLayouts, WithState
 
@@ -56,8 +58,9 @@ class MAPPO(Experiment):
     # partners and of the run (--total-steps, --num-envs, --seed) are inherited. `self.env` has the
     # settings of the world and builds it. A world may change defaults of PPO and of the run: they
     # are printed, and config.toml has all settings.
-    network: Literal["mlp", "cnn", "gru", "cnn-gru"] = "mlp"
+    network: NetworkName = "mlp"
     """Network of actor and critic; those with a gru are recurrent."""
+    network_settings: OwnNetwork = dataclasses.field(default_factory=OwnNetwork)  # --network.*
     width: Annotated[int, Meta(ge=1, le=2**16)] = 64
     """Units per hidden layer."""
     parameters: Literal["shared", "independent"] = "shared"
@@ -84,13 +87,15 @@ class MAPPO(Experiment):
         """Adds the state of the world to the observations, if it is the input of critics."""
         if self.critic == "joint":
             return world
-        if not isinstance(world, GridWorld | RandomLayouts):
+        grid = unwrap(world)  # a world of your own may have wrappers around it
+        if not isinstance(grid, GridWorld | RandomLayouts):
             raise ValueError("--critic state is for worlds on a grid: leave it out.")
-        return world.with_observation(WithState(world.observation))
+        shown = grid.with_observation(WithState(grid.observation))
+        return replace_innermost(world, lambda _: shown)
 
     def train_env(self) -> AbstractVectorEnv:
         world = self.observe(self.with_state(self.env.build(train=True)))
-        world = self.partners.around(world)  # partners replace one agent in some episodes
+        world = self.with_partners(world)  # partners replace one agent in some episodes
         env = AutoReset(LogEpisodes(world), lazy=self.env.has_slow_resets)
         if self.env.has_shaped_reward:  # outside of LogEpisodes, so that returns are unshaped
             # Each of the `num_envs` environments counts only its own steps.
@@ -114,6 +119,8 @@ class MAPPO(Experiment):
         network = functools.partial(kind, width=self.width, precision=self.precision)
         if "gru" in self.network:
             network = functools.partial(GRU, width=self.width, encoder=network)
+        if ":" in self.network:  # MODULE:NAME, a class of your own
+            network = self.network_settings.build
         shared = self.parameters == "shared"
         critic_input = JointObservation() if self.critic == "joint" else GlobalState()
         return actor_critic(env, key, network=network, critic_input=critic_input, shared=shared)
@@ -123,16 +130,8 @@ class MAPPO(Experiment):
         return dataclasses.replace(self.ppo, advantage=gae)
 
     def check(self) -> None:
-        for name in ("shaping", "shaping_steps"):
-            changed = getattr(self, name) != getattr(type(self), name)
-            if changed and not self.env.has_shaped_reward:
-                raise ValueError(
-                    f"--{name.replace('_', '-')} weighs a shaped reward, and --env.name "
-                    f"{self.env.name} has none: leave it out."
-                )
-        if self.shaping_steps // self.num_envs > 2**31 - 1:
-            raise ValueError("--shaping-steps is too large to be counted: lower it.")
-        if "cnn" in self.network and not self.env.has_images:
+        check_shaping(self)
+        if self.network in ("cnn", "cnn-gru") and not self.env.has_images:
             raise ValueError(
                 f"--network {self.network} reads images: add --env.observation planes."
             )

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from agents import PolicyPartner, train, trained_policy
+from agents.runs._named import Named
 from agents.runs.display._errors import UsageError, reason
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import MAX_RESULT_BYTES, write_json
@@ -109,10 +110,11 @@ def training_settings(config: Experiment, steps: int) -> Experiment:
     normalised if that is the default of the world.
     """
     env: Any = config.env.as_judged()
-    normalize = default_world(env.name).normalize_observation
-    env = dataclasses.replace(env, normalize_observation=normalize)
-    own = {"shaping_steps": max(1, steps // 2), **_observation_flags(config)}
-    return dataclasses.replace(default_settings(page("ippo"), env), **own)
+    own = type(config)().env  # a custom page may have a world of its own
+    default = own if own.name == env.name else default_world(env.name, Named(worlds=(env.name,)))
+    env = dataclasses.replace(env, normalize_observation=default.normalize_observation)
+    changes = {"shaping_steps": max(1, steps // 2), **_observation_flags(config)}
+    return dataclasses.replace(default_settings(page("ippo"), env), **changes)
 
 
 def _observation_flags(config: Experiment) -> dict[str, bool]:
@@ -143,7 +145,7 @@ def train_best_response(
     init_key, judge_key = jax.random.split(jax.random.key(seed))
     state = draw(config)(env, init_key)
     updates = max(1, steps // (config.num_envs * config.ppo.rollout_length))
-    learned = train(config.ppo, env, state, num_updates=updates, donate=True).state
+    learned = train(config.learner(), env, state, num_updates=updates, donate=True).state
     best = PolicyPartner(trained_policy(learned.policy, env, learned.runner.env_state))
     world = config.observe(config.env.build(train=False))
     returns = play_with(world, [best, partner], jax.random.split(judge_key, _EPISODES))

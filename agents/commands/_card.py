@@ -9,6 +9,7 @@ from typing import Any
 from agents import save_policy, write_whole
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._handed_on import escape_markdown, without_folders
+from agents.runs.settings._file import own_flags
 from agents.runs.single._policies import SavedPolicy
 
 _PICTURES = {
@@ -105,6 +106,7 @@ def _command(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
     flags = ["--episodes", str(evaluation["episodes"]), "--seed", str(evaluation["seed"])]
     if saved.config.env.title != saved.trained_in().title:
         flags += ["--layout", evaluation["layout"]]
+    flags += own_flags(saved.config).split()
     return shlex.join(["python", "experiments/evaluate.py", "policy.safetensors", *flags])
 
 

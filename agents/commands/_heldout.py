@@ -12,14 +12,15 @@ from agents import PolicyPartner, TrainedPolicy
 from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.folders._folder import short_name
-from agents.runs.settings._file import fill, read_toml
 from agents.runs.settings._limits import Seed, check_limits
+from agents.runs.settings._toml import fill, read_toml
 from agents.runs.single._policies import read_policy
 from agents.runs.worlds._world_config import AbstractWorldConfig, Share, check_same_game
+from agents.runs.worlds._worlds import Kitchen
 from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner, RandomPartner, StayPartner
 from eqgrid.envs.overcooked import STAY, ScriptedCook
 
-from ._policies import kitchen_layout
+from ._policies import PolicyFlags, kitchen_layout
 
 T = TypeVar("T")
 
@@ -56,7 +57,9 @@ class HeldOut:
     def command(self, file: Path, world: AbstractWorldConfig) -> str:
         """The command that trains the policy."""
         layout = short_name(world.title)
-        flags = ["--env.layout", layout, *(["--env.dynamics", world.rules] if world.rules else [])]
+        flags = [] if world.name == Kitchen.name else ["--env.name", world.name]
+        flags += ["--env.layout", layout] if hasattr(world, "layout") else []
+        flags += ["--env.dynamics", world.rules] if world.rules else []
         # The partners must stay the same when defaults change.
         flags += ["--ppo.entropy-coefficient", "0.01"]
         flags += ["--seed", str(self.seed), "--total-steps", str(self.steps)]
@@ -117,7 +120,11 @@ def _fill(default: T, table: dict[str, Any], where: str) -> T:
 
 
 def build_partners(
-    partners: Sequence[HeldOut], file: Path, world: AbstractWorldConfig, env: AbstractEnv
+    partners: Sequence[HeldOut],
+    file: Path,
+    world: AbstractWorldConfig,
+    env: AbstractEnv,
+    flags: PolicyFlags,
 ) -> list[AbstractPartner]:
     """Builds partners for a world.
 
@@ -127,6 +134,7 @@ def build_partners(
     - `file`: the file of the partners, beside which their policies are.
     - `world`: the settings of the world.
     - `env`: one environment of the world.
+    - `flags`: the command line, which may name code of the user that the policies need.
 
     **Returns:** the partners, each in a `NoisyPartner`, so that fewer of them differ in structure.
 
@@ -135,18 +143,18 @@ def build_partners(
     damaged.
     """
     return [
-        NoisyPartner(_build(partner, file, world, env), partner.noise, env.action_space)
+        NoisyPartner(_build(partner, file, world, env, flags), partner.noise, env.action_space)
         for partner in partners
     ]
 
 
 def _build(
-    partner: HeldOut, file: Path, world: AbstractWorldConfig, env: AbstractEnv
+    partner: HeldOut, file: Path, world: AbstractWorldConfig, env: AbstractEnv, flags: PolicyFlags
 ) -> AbstractPartner:
     if partner.kind == "random":
         return RandomPartner(env.action_space)
     if partner.kind == "policy":
-        return PolicyPartner(_read(partner, file, world, env))
+        return PolicyPartner(_read(partner, file, world, env, flags))
     kitchen = kitchen_layout(env)
     if kitchen is None:
         raise UsageError(
@@ -157,7 +165,7 @@ def _build(
 
 
 def _read(
-    partner: HeldOut, file: Path, world: AbstractWorldConfig, env: AbstractEnv
+    partner: HeldOut, file: Path, world: AbstractWorldConfig, env: AbstractEnv, flags: PolicyFlags
 ) -> TrainedPolicy:
     folder = partner.folder(file, short_name(world.title))
     if not folder.exists():
@@ -165,7 +173,7 @@ def _read(
             f"The partner {partner.name!r} is not trained yet: run `"
             f"{partner.command(file, world)}`, or leave policies out with --scripts-only."
         )
-    saved = read_policy(folder, None)
+    saved = read_policy(folder, None, None, flags.own_page(), flags.named)
     name = f"The partner {partner.name!r}"
     check_same_game(name, saved.config.env, "the policies that are judged", world)
     try:

@@ -71,7 +71,7 @@ def run(args: Sequence[str]) -> None:
     policies = config.read_all_seeds()
     settings, world = common_world(policies)
     title, env = short_name(settings.env.title), settings.observe(world)
-    partners = build_partners(held_out, config.partners, settings.env, env)
+    partners = build_partners(held_out, config.partners, settings.env, env, config)
     best = BestResponses(config.partners, settings)
     if config.train_best_responses and env.num_agents != 2:
         raise UsageError(

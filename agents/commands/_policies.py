@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, final
 import tyro
 
 from agents import CheckpointError, IndependentParameters, TrainedPolicy
+from agents.runs._named import Named, is_own
 from agents.runs._run_files import seed_folders
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._folder import short_name
@@ -32,8 +33,32 @@ class PolicyFlags:
     """File to read from a folder: policy.safetensors, or a checkpoint."""
     page: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
     """Your own experiment page that trained them, if any; its code is run."""
+    env_name: Annotated[str | None, tyro.conf.arg(name="env.name", metavar="MODULE:NAME")] = None
+    """Your own world that they were trained in, if any; its module is imported."""
+    network: tyro.conf.UseAppendAction[
+        Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
+    ] = ()
+    """Your own class of networks in them, if any; give the flag again for another."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; a new one in runs/ unless given."""
+
+    @property
+    def named(self) -> Named:
+        """What the command line names, of the code of the user.
+
+        **Raises:** `UsageError` when a name is not `MODULE:NAME`.
+        """
+        if self.env_name is not None and not is_own(self.env_name):
+            raise UsageError(
+                f"--env.name {self.env_name!r:.60} is no MODULE:NAME of a world of yours: leave it "
+                "out, since policies say which of the other worlds they were trained in."
+            )
+        worlds = () if self.env_name is None else (self.env_name,)
+        return Named(worlds=worlds, networks=self.network)
+
+    def own_page(self) -> type[Experiment] | None:
+        """The custom page that the command line names, if any. **Raises:** as `load_page`."""
+        return None if self.page is None else load_page(self.page)
 
     def read(self, layout: str | None = None) -> list[SavedPolicy]:
         """Reads the policies.
@@ -49,8 +74,8 @@ class PolicyFlags:
         if not self.policies:
             raise UsageError("Name the folder of a run, or a policy file; see --help.")
         checkpoint = None if self.which == "policy" else self.which
-        own_page = None if self.page is None else load_page(self.page)
-        return [read_policy(path, checkpoint, layout, own_page) for path in self.policies]
+        page, named = self.own_page(), self.named
+        return [read_policy(path, checkpoint, layout, page, named) for path in self.policies]
 
     def read_all_seeds(self, layout: str | None = None) -> list[SavedPolicy]:
         """As `read`, but the folder of a run with many seeds is replaced by those of its seeds."""

@@ -16,7 +16,7 @@ from agents.policies._networks import AbstractNetwork
 from agents.policies._policy import ActorCritic
 from agents.policies._trained_policy import Normalization, TrainedPolicy, assemble
 from agents.policies._views import AbstractCriticInput
-from agents.ppo._ppo import TrainState
+from agents.ppo._algorithm import AbstractTrainState
 from eqgrid import (
     AbstractVectorEnv,
     AbstractWrapperState,
@@ -144,7 +144,7 @@ def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) 
     )
 
 
-def describe_policy(state: TrainState, env: AbstractVectorEnv) -> dict[str, Any]:
+def describe_policy(state: AbstractTrainState[Any], env: AbstractVectorEnv) -> dict[str, Any]:
     """Describes the policy in a checkpoint, so that `load_policy` can read it from there.
 
     For example, `save(path, state, describe_policy(state, env))`.
@@ -156,16 +156,30 @@ def describe_policy(state: TrainState, env: AbstractVectorEnv) -> dict[str, Any]
 
     **Returns:** metadata for `save`, to which further entries may be added.
 
-    **Raises:** `ValueError` when a part of the policy cannot be described in a file.
+    **Raises:** `ValueError` when a part of the policy cannot be described in a file, or when it is
+    no `ActorCritic`.
     """
+    if not isinstance(state.policy, ActorCritic):
+        raise ValueError(
+            f"A policy file holds an ActorCritic, and not a {type(state.policy).__name__}: keep "
+            f"the state with save and restore."
+        )
     policy = assemble(state.policy, env, state.runner.env_state)
-    moments = ".runner.env_state"
+    moments = f"{_path_of(state, 'runner')}.env_state"
     env_state = state.runner.env_state
     while isinstance(env_state, AbstractWrapperState) and not isinstance(
         env_state, NormalizeObservationState
     ):
         moments, env_state = f"{moments}.env_state", env_state.env_state
-    return {"policy": describe(policy, ".policy", f"{moments}.moments")}
+    return {"policy": describe(policy, _path_of(state, "policy"), f"{moments}.moments")}
+
+
+def _path_of(state: AbstractTrainState[Any], name: str) -> str:
+    """The name of a part of a state in its file: a property may pass on that of an inner state."""
+    part = getattr(state, name)
+    leaves = jax.tree_util.tree_leaves_with_path(state, is_leaf=lambda x: x is part)
+    paths = [jax.tree_util.keystr(where) for where, leaf in leaves if leaf is part]
+    return next(path for path in paths if path.endswith(f".{name}"))
 
 
 def _fill(about: Mapping[str, Any], data: dict[str, Any], begin: str, like: PyTree) -> PyTree:

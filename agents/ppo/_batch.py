@@ -13,11 +13,8 @@ from ._rollout import Rollout
 
 
 @final
-class Batch(eqx.Module):
+class Minibatch(eqx.Module):
     """Sequences of a rollout, each of `chunk` consecutive steps of one environment.
-
-    The first two axes are `sequences chunk` in the batch of a whole rollout, and `chunk sequences`
-    in a minibatch, as `replay` needs them.
 
     **Arguments:**
 
@@ -27,15 +24,19 @@ class Batch(eqx.Module):
     - All others are those of `Rollout`.
     """
 
-    observation: PyTree[Shaped[Array, "first second ..."]]
+    observation: PyTree[Shaped[Array, "chunk sequences ..."]]
     carry: PyTree[Shaped[Array, "sequences agents ..."]]
-    start: Bool[Array, "first second"]
-    active: Bool[Array, "first second agents"]
-    raw_action: Shaped[Array, "first second agents ..."]
-    log_prob: Float[Array, "first second agents"]
-    value: Float[Array, "first second agents"]
-    advantage: Float[Array, "first second agents"]
-    target: Float[Array, "first second agents"]
+    start: Bool[Array, "chunk sequences"]
+    active: Bool[Array, "chunk sequences agents"]
+    raw_action: Shaped[Array, "chunk sequences agents ..."]
+    log_prob: Float[Array, "chunk sequences agents"]
+    value: Float[Array, "chunk sequences agents"]
+    next_value: Float[Array, "chunk sequences agents"]
+    reward: Float[Array, "chunk sequences agents"]
+    terminated: Bool[Array, "chunk sequences agents"]
+    done: Bool[Array, "chunk sequences"]
+    advantage: Float[Array, "chunk sequences agents"]
+    target: Float[Array, "chunk sequences agents"]
 
 
 def cut_rollout(
@@ -43,19 +44,19 @@ def cut_rollout(
     advantage: Float[Array, "time envs agents"],
     target: Float[Array, "time envs agents"],
     chunk: int,
-) -> Batch:
+) -> Minibatch:
     """Cuts a rollout into sequences.
 
     **Arguments:**
 
     - `rollout`: the rollout.
-    - `advantage`, `target`: those of every step, as in `Batch`.
+    - `advantage`, `target`: those of every step, as in `Minibatch`.
     - `chunk`: the number of steps of a sequence; it must divide the length of the rollout.
 
-    **Returns:** the batch, which contains every step once.
+    **Returns:** all sequences, in which every step is once.
     """
     cut = functools.partial(_cut, chunk)
-    return Batch(
+    return Minibatch(
         observation=jax.tree.map(cut, rollout.observation),
         carry=jax.tree.map(lambda x: x[::chunk].reshape(-1, *x.shape[2:]), rollout.carry),
         start=cut(rollout.start),
@@ -63,6 +64,10 @@ def cut_rollout(
         raw_action=cut(rollout.raw_action),
         log_prob=cut(rollout.log_prob),
         value=cut(rollout.value),
+        next_value=cut(rollout.next_value),
+        reward=cut(rollout.reward),
+        terminated=cut(rollout.terminated),
+        done=cut(rollout.done),
         advantage=cut(advantage),
         target=cut(target),
     )
@@ -98,17 +103,18 @@ def shuffle(
     return rows.astype(jnp.int32).reshape(num_epochs * num_minibatches, -1)
 
 
-def minibatch(batch: Batch, rows: Int[Array, " sequences"]) -> Batch:
-    """Selects sequences of a batch by their rows, and moves the axis of the steps to the front."""
-    picked = jax.tree.map(lambda x: x.at[rows].get(mode="promise_in_bounds"), batch)
-    steps_first = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), picked)
-    return dataclasses.replace(steps_first, carry=picked.carry)
+def minibatch(batch: Minibatch, rows: Int[Array, " picked"]) -> Minibatch:
+    """Picks sequences of a minibatch by their rows."""
+    steps = dataclasses.replace(batch, carry=None)
+    steps = jax.tree.map(lambda x: x.at[:, rows].get(mode="promise_in_bounds"), steps)
+    carry = jax.tree.map(lambda x: x.at[rows].get(mode="promise_in_bounds"), batch.carry)
+    return dataclasses.replace(steps, carry=carry)
 
 
-def _cut(chunk: int, x: Shaped[Array, "time envs ..."]) -> Shaped[Array, "sequences chunk ..."]:
+def _cut(chunk: int, x: Shaped[Array, "time envs ..."]) -> Shaped[Array, "chunk sequences ..."]:
     length, num_envs, *rest = x.shape
     x = x.reshape(length // chunk, chunk, num_envs, *rest)
-    return jnp.moveaxis(x, 1, 2).reshape(-1, chunk, *rest)
+    return jnp.moveaxis(x, 1, 0).reshape(chunk, -1, *rest)
 
 
 def nearest_divisors(wanted: int, total: int) -> str:

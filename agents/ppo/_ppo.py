@@ -2,8 +2,17 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple, TypeAlias, final
+from collections.abc import Callable, Mapping
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    final,
+    runtime_checkable,
+)
 
 import equinox as eqx
 import jax
@@ -12,14 +21,15 @@ import numpy as np
 import optax
 from jax.core import Tracer
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 from msgspec import Meta
 
 from agents.policies._heads import ActionDistribution
 from agents.policies._policy import ActorCritic
 from eqgrid import AbstractVectorEnv, RunningMoments
 
-from ._batch import Batch, cut_rollout, minibatch, nearest_divisors, shuffle
+from ._algorithm import AbstractAlgorithm, AbstractTrainState, Metrics, mean_over
+from ._batch import Minibatch, cut_rollout, minibatch, nearest_divisors, shuffle
 from ._gae import AdvantageEstimator, gae
 from ._rollout import Rollout, collect_rollout
 from ._runner import RunnerState, init_runner
@@ -63,8 +73,8 @@ _Learner: TypeAlias = tuple[PyTree[Float[Array, "..."]], PyTree, Bool[Array, ""]
 
 
 @final
-class TrainState(eqx.Module):
-    """The state of a training run between two updates.
+class TrainState(AbstractTrainState[ActorCritic]):
+    """The state of a run of `PPO` between two updates.
 
     **Arguments:**
 
@@ -84,45 +94,101 @@ class TrainState(eqx.Module):
     runner: RunnerState
     key: PRNGKeyArray
     updates: Int[Array, "*runs"]
+    kept: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "parameters": ("policy", "value_moments"),
+        "optimizer": ("opt_state",),
+    }
 
 
-@final
-class Metrics(eqx.Module):
-    """Metrics of one update. The first six are means over its gradient steps.
+@runtime_checkable
+class Loss(Protocol):
+    """The type of `PPO.loss`: `ppo_loss`, or another function with the same arguments."""
+
+    def __call__(
+        self,
+        policy: ActorCritic,
+        batch: Minibatch,
+        ppo: "PPO",
+        entropy_coefficient: float | Float[Array, ""],
+        /,
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+        """Computes the loss of a minibatch, whose gradient changes the policy.
+
+        `replay` computes the distributions and values of the current policy. Steps that are not
+        `active` must not count.
+
+        **Arguments:**
+
+        - `policy`: the policy with the current parameters.
+        - `batch`: the minibatch.
+        - `ppo`: the settings.
+        - `entropy_coefficient`: the weight of the entropy bonus in this update.
+
+        **Returns:** the loss, and further numbers by name, which become `Metrics.scalars`. One of
+        them is `"approx_kl"`, on which `target_kl` depends.
+        """
+        ...
+
+
+def replay(
+    policy: ActorCritic, batch: Minibatch
+) -> tuple[ActionDistribution, Float[Array, "chunk sequences agents"]]:
+    """Computes the action distributions and the values of a minibatch with the policy.
+
+    **Returns:** the distributions of the choices, and the values.
+    """
+    unroll = jax.vmap(policy.unroll, in_axes=(1, 0, 1), out_axes=1)
+    return unroll(batch.observation, batch.carry, batch.start)
+
+
+def ppo_loss(
+    policy: ActorCritic, batch: Minibatch, ppo: "PPO", entropy_coefficient: float | Float[Array, ""]
+) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+    """The loss of a minibatch (Schulman et al. 2017, equations 7 and 9), over its active steps.
+
+    The critic's loss is half the squared error. If `value_clip` is set, it is the larger one of the
+    errors of the value and of the clipped value. Errors beyond `huber_delta` count linearly (Huber
+    1964, "Robust Estimation of a Location Parameter").
 
     **Arguments:**
 
-    - `policy_loss`, `value_loss`, `entropy`: the three parts of the loss; the entropy is in nats.
-    - `approx_kl`: the approximate KL divergence from the policy that collected the rollout, in nats
-        (the third estimator of Schulman 2020, "Approximating KL divergence").
-    - `clip_fraction`: the fraction of the minibatch with a policy ratio outside of the clip range.
-    - `grad_norm`: the global norm of the gradient before clipping.
-    - `bad_leaf`: the first parameter whose gradient was not finite, as its index among the trained
-        leaves of the policy; -1 if all were finite.
-    - `explained_variance`: the fraction of the variance of the critic's targets that its values
-        explain, before the update; at most 1.
-    - `learning_rate`: the learning rate of the last gradient step.
-    - `episode_return`, `episode_length`: means over the agents and over the episodes that ended
-        in the rollout (raw rewards; steps); 0 if none ended.
-    - `episodes`: the number of episodes that ended in the rollout.
-    """
+    - `policy`: the policy with the current parameters.
+    - `batch`: the minibatch.
+    - `ppo`: the settings.
+    - `entropy_coefficient`: the weight of the entropy bonus in this update.
 
-    policy_loss: Float[Array, "*updates"]
-    value_loss: Float[Array, "*updates"]
-    entropy: Float[Array, "*updates"]
-    approx_kl: Float[Array, "*updates"]
-    clip_fraction: Float[Array, "*updates"]
-    grad_norm: Float[Array, "*updates"]
-    bad_leaf: Int[Array, "*updates"]
-    explained_variance: Float[Array, "*updates"]
-    learning_rate: Float[Array, "*updates"]
-    episode_return: Float[Array, "*updates"]
-    episode_length: Float[Array, "*updates"]
-    episodes: Int[Array, "*updates"]
+    **Returns:** the loss, and further numbers by name; `PPO.learn` describes them.
+    """
+    distribution, value = replay(policy, batch)
+    log_ratio = distribution.log_prob(batch.raw_action) - batch.log_prob
+    ratio = jnp.exp(log_ratio)
+    advantage, mean = batch.advantage, functools.partial(mean_over, counted=batch.active)
+    if ppo.normalize_advantages:
+        centred = advantage - mean(advantage)
+        deviation = jnp.sqrt(mean(jnp.square(centred)))
+        advantage = centred / (deviation + ppo.advantage_std_offset)
+    clipped_ratio = jnp.clip(ratio, 1 - ppo.clip_epsilon, 1 + ppo.clip_epsilon)
+    policy_loss = -mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
+    error = jnp.abs(value - batch.target)
+    clipped_value = batch.value + jnp.clip(value - batch.value, -ppo.value_clip, ppo.value_clip)
+    larger_error = jnp.maximum(error, jnp.abs(clipped_value - batch.target))
+    error = jnp.where(ppo.value_clip > 0, larger_error, error)
+    huber = optax.huber_loss(error, delta=ppo.huber_delta)
+    value_loss = mean(jnp.where(ppo.huber_delta > 0, huber, 0.5 * jnp.square(error)))
+    mean_entropy = mean(policy.head.entropy(distribution))
+    loss = policy_loss + ppo.value_coefficient * value_loss - entropy_coefficient * mean_entropy
+    parts = {
+        "policy_loss": policy_loss,
+        "value_loss": value_loss,
+        "entropy": mean_entropy,
+        "approx_kl": mean(ratio - 1 - log_ratio),
+        "clip_fraction": mean((jnp.abs(ratio - 1) > ppo.clip_epsilon).astype(jnp.float32)),
+    }
+    return loss, parts
 
 
 @final
-class PPO(eqx.Module):
+class PPO(AbstractAlgorithm[TrainState]):
     """Proximal policy optimisation with a clipped ratio (Schulman et al. 2017).
 
     Settings of type float may be arrays. `init_train_state` and `train` convert them to arrays, so
@@ -169,9 +235,11 @@ class PPO(eqx.Module):
     advantage_std_offset: Hyperparameter = _number(1e-8, _NOT_NEGATIVE)
     """Added to the deviation of advantages, in rewards; a large one damps noise."""
     chunk_length: Annotated[int, Meta(ge=0, le=2**20)] = _count(0, _NOT_NEGATIVE)
-    """Steps per training sequence of a recurrent policy (0: the whole rollout)."""
+    """Steps per training sequence (0: whole rollouts with a memory, single steps without)."""
     advantage: AdvantageEstimator = eqx.field(default=gae, static=True)
     """Function that estimates advantages; set in code, since it has no flag."""
+    loss: Loss = eqx.field(default=ppo_loss, static=True)
+    """Function that computes the loss of a minibatch; set in code, since it has no flag."""
 
     def __check_init__(self):
         """Checks the ranges of all settings that are not traced; `init` checks the others.
@@ -182,15 +250,6 @@ class PPO(eqx.Module):
             number = getattr(self, name)
             if not isinstance(number, Tracer) and not np.all(limits.contains(np.asarray(number))):
                 raise ValueError(f"{name} must be {limits.words}, but it is {number}.")
-
-    def with_arrays(self) -> "PPO":
-        """Converts settings of type float to arrays, which are inputs of a compiled program.
-
-        **Returns:** the settings, with 32-bit arrays in place of floats; arrays are kept.
-        """
-        return jax.tree.map(
-            lambda x: jax.device_put(np.float32(x)) if isinstance(x, float) else x, self
-        )
 
     def init(self, policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
         """Initialises a run.
@@ -206,7 +265,7 @@ class PPO(eqx.Module):
         **Raises:** `ValueError` when `chunk_length` or `num_minibatches` does not divide the
         rollout, and `eqx.EquinoxRuntimeError` when a traced setting is out of its range.
         """
-        self.check(env, policy.recurrent)
+        self.check(env, policy)
         key, init_key = jax.random.split(key)
         parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
         parameters = _check_traced(self, parameters)
@@ -214,7 +273,14 @@ class PPO(eqx.Module):
         policy = eqx.combine(parameters, rest)
         runner = init_runner(policy, env, init_key)
         updates = jnp.zeros((), dtype=jnp.int32)
-        return TrainState(policy, opt_state, RunningMoments.empty(()), runner, key, updates)
+        return TrainState(
+            policy=policy,
+            opt_state=opt_state,
+            value_moments=RunningMoments.empty(()),
+            runner=runner,
+            key=key,
+            updates=updates,
+        )
 
     def update(
         self, env: AbstractVectorEnv, state: TrainState, *, num_updates: int | Int[Array, ""]
@@ -232,68 +298,76 @@ class PPO(eqx.Module):
         **Raises:** `ValueError` when `chunk_length` or `num_minibatches` does not divide the
         rollout.
         """
-        self.check(env, state.policy.recurrent)
+        self.check(env, state.policy)
         key, collect_key, learn_key = jax.random.split(state.key, 3)
         rollout, runner = collect_rollout(
             state.policy, env, state.runner, collect_key, self.rollout_length
         )
-        learner = (state.policy, state.opt_state, state.value_moments)
-        policy, opt_state, moments, metrics = self.learn(
-            *learner, rollout, learn_key, state.updates, num_updates=num_updates
-        )
-        return TrainState(policy, opt_state, moments, runner, key, state.updates + 1), metrics
+        state = dataclasses.replace(state, runner=runner, key=key)
+        return self.learn(state, rollout, learn_key, num_updates=num_updates)
 
     def learn(
         self,
-        policy: ActorCritic,
-        opt_state: PyTree,
-        value_moments: RunningMoments,
+        state: TrainState,
         rollout: Rollout,
         key: PRNGKeyArray,
-        updates: Int[Array, ""],
         *,
         num_updates: int | Int[Array, ""],
-    ) -> tuple[ActorCritic, PyTree, RunningMoments, Metrics]:
-        """Updates the policy on one rollout.
+    ) -> tuple[TrainState, Metrics]:
+        """Updates the policy on one rollout; `update` collects one first.
+
+        The scalars of the metrics are means over the gradient steps of `grad_norm` (the global norm
+        of the gradient before clipping) and of what the loss reports. For `ppo_loss` these are
+        `policy_loss`, `value_loss` and `entropy` (in nats), the parts of the loss; `approx_kl`, the
+        approximate KL divergence from the policy that collected the rollout, in nats (the third
+        estimator of Schulman 2020, "Approximating KL divergence"); and `clip_fraction`, the
+        fraction of the minibatch with a policy ratio outside of the clip range. Further scalars are
+        `explained_variance`, the fraction of the variance of the critic's targets that its values
+        explain before the update, which is at most 1; and `learning_rate`, that of the last
+        gradient step.
 
         **Arguments:**
 
-        - `policy`, `opt_state`: the parameters that collected the rollout, and the state of the
-            optimiser.
-        - `value_moments`: the moments of all targets of the critic so far.
+        - `state`: the state of the run, whose policy collected the rollout.
         - `rollout`: the rollout.
         - `key`: the source of randomness of the minibatches.
-        - `updates`: the number of updates made before this one.
         - `num_updates`: the number of updates of the whole run, over which settings are annealed.
 
-        **Returns:** the next parameters, the next state of the optimiser, the moments after the new
-        targets, and the metrics of the update.
+        **Returns:** the state with the next parameters, after one more update, and the metrics.
         """
-        batch, next_moments = self.batch(policy, rollout, value_moments)
-        rows = shuffle(key, len(batch.value), self.num_epochs, self.num_minibatches)
+        policy, updates = state.policy, state.updates
+        batch, value_moments = self.batch(policy, rollout, state.value_moments)
+        rows = shuffle(key, batch.value.shape[1], self.num_epochs, self.num_minibatches)
         parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
         optimiser = self.optimiser(num_updates)
         entropy_coefficient = self.entropy_coefficient_at(updates, num_updates)
         step = functools.partial(_gradient_step, self, optimiser, rest, batch, entropy_coefficient)
-        learner = (parameters, opt_state, jnp.zeros((), dtype=bool))
+        learner = (parameters, state.opt_state, jnp.zeros((), dtype=bool))
         (parameters, opt_state, _), losses = jax.lax.scan(step, learner, rows)
         steps_per_update = self.num_epochs * self.num_minibatches
         last_step = (updates + 1) * steps_per_update - 1
         bad_leaf = losses.pop("bad_leaf")
-        metrics = Metrics(
+        scalars = {
             **{name: jnp.mean(x) for name, x in losses.items()},
-            bad_leaf=bad_leaf[jnp.argmax(bad_leaf >= 0)],
-            explained_variance=self._explained_variance(batch, value_moments, next_moments),
-            learning_rate=self.learning_rate_at(num_updates * steps_per_update, last_step),
-            **_episode_metrics(rollout.info),
+            "explained_variance": self._explained_variance(
+                batch, state.value_moments, value_moments
+            ),
+            "learning_rate": self.learning_rate_at(num_updates * steps_per_update, last_step),
+        }
+        state = dataclasses.replace(
+            state,
+            policy=eqx.combine(parameters, rest),
+            opt_state=opt_state,
+            value_moments=value_moments,
+            updates=updates + 1,
         )
-        return eqx.combine(parameters, rest), opt_state, next_moments, metrics
+        return state, Metrics.of(scalars, rollout.info, bad_leaf[jnp.argmax(bad_leaf >= 0)])
 
     def batch(
         self, policy: ActorCritic, rollout: Rollout, value_moments: RunningMoments
-    ) -> tuple[Batch, RunningMoments]:
+    ) -> tuple[Minibatch, RunningMoments]:
         """Builds the training batch of a rollout: sequences of single steps, or of chunks of steps
-        for a recurrent policy.
+        for a recurrent policy, or with `chunk_length`.
 
         **Arguments:**
 
@@ -303,7 +377,7 @@ class PPO(eqx.Module):
             normalised, those of the rollout are standardised with these moments, and the targets of
             the batch with the returned ones.
 
-        **Returns:** the batch, which contains every step once, and the moments after the new
+        **Returns:** all sequences, in which every step is once, and the moments after the new
         targets.
         """
         value, next_value = rollout.value, rollout.next_value
@@ -367,7 +441,7 @@ class PPO(eqx.Module):
         return start + _share_done(update, num_updates) * (self.entropy_coefficient_end - start)
 
     def _explained_variance(
-        self, batch: Batch, before: RunningMoments, after: RunningMoments
+        self, batch: Minibatch, before: RunningMoments, after: RunningMoments
     ) -> Float[Array, ""]:
         """The explained variance of the targets by the values, both converted to units of the
         reward, since normalised ones were standardised with different moments.
@@ -379,18 +453,21 @@ class PPO(eqx.Module):
         unexplained = _variance(target - value, batch.active)
         return jnp.where(variance > 0, 1 - unexplained / variance, 0.0)
 
-    def check(self, env: AbstractVectorEnv, recurrent: bool):
+    def steps_per_update(self, env: AbstractVectorEnv) -> int:
+        return self.rollout_length * env.num_envs
+
+    def check(self, env: AbstractVectorEnv, policy: ActorCritic) -> None:
         """Checks that `chunk_length` and `num_minibatches` divide a rollout.
 
         **Arguments:**
 
         - `env`: the environments.
-        - `recurrent`: whether the policy is recurrent; `chunk_length` is ignored if it is not.
+        - `policy`: the parameters, or their shapes.
 
         **Raises:** `ValueError` that names the nearest settings that do.
         """
         num_envs = env.num_envs
-        chunk = self._chunk(self.rollout_length, recurrent)
+        chunk = self._chunk(self.rollout_length, policy.recurrent)
         if self.rollout_length % chunk:
             raise ValueError(
                 f"chunk_length={chunk} does not divide rollout_length={self.rollout_length}; the "
@@ -406,76 +483,17 @@ class PPO(eqx.Module):
             )
 
     def _chunk(self, length: int, recurrent: bool) -> int:
-        if not recurrent:
-            return 1
-        return self.chunk_length or length
-
-
-def replay(
-    policy: ActorCritic, batch: Batch
-) -> tuple[ActionDistribution, Float[Array, "chunk sequences agents"]]:
-    """Computes the action distributions and the values of a minibatch with the policy.
-
-    **Returns:** the distributions of the choices, and the values.
-    """
-    unroll = jax.vmap(policy.unroll, in_axes=(1, 0, 1), out_axes=1)
-    return unroll(batch.observation, batch.carry, batch.start)
-
-
-def ppo_loss(
-    policy: ActorCritic, batch: Batch, ppo: PPO, entropy_coefficient: float | Float[Array, ""]
-) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-    """The loss of a minibatch (Schulman et al. 2017, equations 7 and 9), over its active steps.
-
-    The critic's loss is half the squared error. If `value_clip` is set, it is the larger one of the
-    errors of the value and of the clipped value. Errors beyond `huber_delta` count linearly (Huber
-    1964, "Robust Estimation of a Location Parameter").
-
-    **Arguments:**
-
-    - `policy`: the policy with the current parameters.
-    - `batch`: the minibatch.
-    - `ppo`: the settings.
-    - `entropy_coefficient`: the weight of the entropy bonus in this update.
-
-    **Returns:** the loss, and further metrics by the names of their fields in `Metrics`.
-    """
-    distribution, value = replay(policy, batch)
-    log_ratio = distribution.log_prob(batch.raw_action) - batch.log_prob
-    ratio = jnp.exp(log_ratio)
-    advantage, mean = batch.advantage, functools.partial(_mean, active=batch.active)
-    if ppo.normalize_advantages:
-        centred = advantage - mean(advantage)
-        deviation = jnp.sqrt(mean(jnp.square(centred)))
-        advantage = centred / (deviation + ppo.advantage_std_offset)
-    clipped_ratio = jnp.clip(ratio, 1 - ppo.clip_epsilon, 1 + ppo.clip_epsilon)
-    policy_loss = -mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
-    error = jnp.abs(value - batch.target)
-    clipped_value = batch.value + jnp.clip(value - batch.value, -ppo.value_clip, ppo.value_clip)
-    larger_error = jnp.maximum(error, jnp.abs(clipped_value - batch.target))
-    error = jnp.where(ppo.value_clip > 0, larger_error, error)
-    huber = optax.huber_loss(error, delta=ppo.huber_delta)
-    value_loss = mean(jnp.where(ppo.huber_delta > 0, huber, 0.5 * jnp.square(error)))
-    mean_entropy = mean(policy.head.entropy(distribution))
-    loss = policy_loss + ppo.value_coefficient * value_loss - entropy_coefficient * mean_entropy
-    parts = {
-        "policy_loss": policy_loss,
-        "value_loss": value_loss,
-        "entropy": mean_entropy,
-        "approx_kl": mean(ratio - 1 - log_ratio),
-        "clip_fraction": mean((jnp.abs(ratio - 1) > ppo.clip_epsilon).astype(jnp.float32)),
-    }
-    return loss, parts
+        return self.chunk_length or (length if recurrent else 1)
 
 
 def _gradient_step(
     ppo: PPO,
     optimiser: optax.GradientTransformation,
     rest: ActorCritic,
-    batch: Batch,
+    batch: Minibatch,
     entropy_coefficient: Float[Array, ""],
     state: _Learner,
-    rows: Int[Array, " sequences"],
+    rows: Int[Array, " picked"],
 ) -> tuple[_Learner, dict[str, Float[Array, ""]]]:
     """One step of the optimiser. The parameters are the floating-point arrays of a policy, and
     `rest` is the same policy without them. Once `target_kl` is exceeded, neither the parameters nor
@@ -483,9 +501,10 @@ def _gradient_step(
     continues.
     """
     parameters, opt_state, past_target_kl = state
-    gradient, parts = eqx.filter_grad(ppo_loss, has_aux=True)(
+    gradient, parts = eqx.filter_grad(ppo.loss, has_aux=True)(
         eqx.combine(parameters, rest), minibatch(batch, rows), ppo, entropy_coefficient
     )
+    _check_parts(parts)
     grad_norm = optax.tree.norm(gradient)
     # Optax raises a Python float to an int32 power, which strict dtype promotion rejects.
     with jax.numpy_dtype_promotion("standard"):
@@ -500,6 +519,18 @@ def _gradient_step(
         (parameters, opt_state),
     )
     return (*kept, past_target_kl), parts
+
+
+def _check_parts(parts: dict[str, Float[Array, ""]]) -> None:
+    """**Raises:** `ValueError` when a loss of one's own reports too little, or a name of ours."""
+    if "approx_kl" not in parts:
+        raise ValueError(
+            "PPO(loss=...) must return the loss and a dict with 'approx_kl', the approximate KL "
+            "divergence from the policy that collected the rollout, on which target_kl depends."
+        )
+    taken = {"grad_norm", "bad_leaf", "explained_variance", "learning_rate"} & parts.keys()
+    if taken:
+        raise ValueError(f"PPO has a metric {min(taken)!r} already: name that of the loss anew.")
 
 
 def _no_leaf(_: PyTree) -> Int[Array, ""]:
@@ -523,27 +554,8 @@ def _deviation(moments: RunningMoments) -> Float[Array, ""]:
     return jnp.sqrt(moments.variance + _VALUE_EPS)
 
 
-def _mean(x: Float[Array, "..."], active: Bool[Array, "..."]) -> Float[Array, ""]:
-    """The mean over the active entries; 0 if there are none."""
-    number = jnp.maximum(active.sum(dtype=jnp.int32), 1).astype(x.dtype)
-    return jnp.where(active, x, 0.0).sum() / number
-
-
 def _variance(x: Float[Array, "..."], active: Bool[Array, "..."]) -> Float[Array, ""]:
-    return _mean(jnp.square(x - _mean(x, active)), active)
-
-
-def _episode_metrics(info: dict[str, Shaped[Array, "time envs ..."]]) -> dict[str, Array]:
-    if "episode_done" not in info:
-        nothing = jnp.zeros((), dtype=jnp.float32)
-        count = jnp.zeros((), dtype=jnp.int32)
-        return {"episode_return": nothing, "episode_length": nothing, "episodes": count}
-    done = info["episode_done"]
-    return {
-        "episode_return": _mean(info["episode_return"].mean(axis=-1), done),
-        "episode_length": _mean(info["episode_length"].astype(jnp.float32), done),
-        "episodes": done.sum(dtype=jnp.int32),
-    }
+    return mean_over(jnp.square(x - mean_over(x, active)), active)
 
 
 def _share_done(made: ArrayLike, total: int | Int[Array, ""]) -> Float[Array, ""]:

@@ -2,6 +2,8 @@
 
 from ._program import run_experiment as run_experiment
 from .settings._experiment import Experiment as Experiment
+from .settings._own_network import NetworkName as NetworkName, OwnNetwork as OwnNetwork
+from .settings._shaping import check_shaping as check_shaping
 from .worlds._bodies import BodyWorld as BodyWorld
 from .worlds._world_config import AbstractWorldConfig as AbstractWorldConfig
 from .worlds._worlds import Kitchen as Kitchen

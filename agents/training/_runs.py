@@ -1,14 +1,16 @@
 """States of many runs that are trained together: every array has a leading axis of the runs."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Int
 
-from agents.ppo._ppo import TrainState
+from agents.ppo._algorithm import AbstractTrainState, S
 
 
-def num_runs(state: TrainState) -> int | None:
+def num_runs(state: AbstractTrainState[Any]) -> int | None:
     """The number of runs that are trained together.
 
     **Arguments:**
@@ -20,7 +22,7 @@ def num_runs(state: TrainState) -> int | None:
     return state.updates.shape[0] if state.updates.ndim else None
 
 
-def pick_run(state: TrainState, run: int) -> TrainState:
+def pick_run(state: S, run: int) -> S:
     """Extracts one run from the state of many runs.
 
     **Arguments:**
@@ -39,5 +41,5 @@ def pick_run(state: TrainState, run: int) -> TrainState:
 
 
 @eqx.filter_jit
-def _pick(state: TrainState, run: Int[Array, ""]) -> TrainState:
+def _pick(state: S, run: Int[Array, ""]) -> S:
     return jax.tree.map(lambda x: x[run] if eqx.is_array(x) else x, state)

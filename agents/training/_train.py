@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, cast, final
+from typing import Any, Generic, NamedTuple, TypeAlias, cast, final
 
 import equinox as eqx
 import jax
@@ -12,10 +12,11 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
+from agents.policies._heads import AbstractActionHead, head_for
 from agents.policies._networks import MLP, AbstractNetwork
 from agents.policies._policy import actor_critic
 from agents.policies._views import AbstractCriticInput
-from agents.ppo._ppo import PPO, Metrics, TrainState
+from agents.ppo._algorithm import AbstractAlgorithm, AbstractTrainState, Metrics, S
 from eqgrid import AbstractVectorEnv
 
 from ._memory import check_memory
@@ -26,7 +27,7 @@ from ._sharding import check_even, replicate, spread
 
 @final
 @dataclasses.dataclass(frozen=True)
-class TrainProgress:
+class TrainProgress(Generic[S]):
     """The progress of a run between two blocks, for its hooks.
 
     **Arguments:**
@@ -45,7 +46,7 @@ class TrainProgress:
     - `stopped`: the reason for which `should_stop` or a hook ended the run early, or `None`.
     """
 
-    state: TrainState
+    state: S
     metrics: Metrics | None
     updates: int
     num_updates: int
@@ -59,7 +60,7 @@ class TrainProgress:
     stopped: str | None = None
 
 
-Hook: TypeAlias = Callable[[TrainProgress], None]
+Hook: TypeAlias = Callable[[TrainProgress[Any]], None]
 """A callback that `train` calls after every block. It may raise `StopTraining`."""
 
 
@@ -97,20 +98,20 @@ def _never() -> None:
 
 
 def train(
-    ppo: PPO,
+    algorithm: AbstractAlgorithm[S],
     env: AbstractVectorEnv,
-    state: TrainState,
+    state: S,
     *,
     num_updates: int,
     updates_per_block: int = 10,
     mesh: Mesh | None = None,
-    measure: Callable[[TrainProgress], Mapping[str, float | int]] | None = None,
+    measure: Callable[[TrainProgress[S]], Mapping[str, float | int]] | None = None,
     hooks: Sequence[Hook] = (),
     should_stop: Callable[[], str | None] = _never,
-    before: TrainProgress | None = None,
+    before: TrainProgress[S] | None = None,
     env_axes: PyTree[int | None] = None,
     donate: bool = False,
-) -> TrainProgress:
+) -> TrainProgress[S]:
     """Trains a run until it has made `num_updates` updates, or is stopped.
 
     A block of updates is compiled once, and reused by later runs with other settings of type float
@@ -126,10 +127,11 @@ def train(
 
     **Arguments:**
 
-    - `ppo`: the algorithm. For many runs, each setting of type float may be a vector, with an entry
-        for each run.
+    - `algorithm`: the algorithm, such as `PPO`. For many runs, each setting of type float may be a
+        vector, with an entry for each run.
     - `env`: the environments of a run.
-    - `state`: the state to continue from, from `init_train_state` or `restore`.
+    - `state`: the state to continue from, from `init_train_state`, `algorithm.init` or
+        `restore`.
     - `num_updates`: the number of updates of the whole run, including those already in `state`.
     - `updates_per_block`: the number of updates between two calls of the hooks, at least 1.
     - `mesh`: the devices to train on, from `device_mesh`; the default device unless given. The
@@ -156,7 +158,7 @@ def train(
     """
     if spans_processes(mesh):
         state = from_first(state)
-    progress = _begin(ppo, env, state, num_updates, before)
+    progress = _begin(algorithm, env, state, num_updates, before)
     start = time.perf_counter()
     begin = start - progress.wall_seconds
     left = num_updates - progress.updates
@@ -173,7 +175,7 @@ def train(
     if left == 0:
         return progress
     settings = _Settings(
-        ppo.with_arrays(),
+        algorithm.with_arrays(),
         env,
         _count(num_updates),
         length=min(updates_per_block, num_updates),
@@ -195,55 +197,58 @@ def train(
 
 
 def init_train_state(
-    ppo: PPO,
+    algorithm: AbstractAlgorithm[S],
     env: AbstractVectorEnv,
     key: PRNGKeyArray,
     *,
     network: Callable[..., AbstractNetwork] = MLP,
     critic_input: AbstractCriticInput | None = None,
+    head: Callable[[Any], AbstractActionHead] = head_for,
     shared: bool = True,
-) -> TrainState:
+) -> S:
     """Initialises the policy and the environments of a run, in one compiled program. Other values
     of the learning rate, or of other settings of type float, do not recompile it.
 
     **Arguments:**
 
-    - `ppo`: the algorithm.
+    - `algorithm`: the algorithm, whose policy is an `ActorCritic`; call the `init` of others.
     - `env`: the environments.
     - `key`: the source of all randomness of the run.
-    - `network`, `critic_input`, `shared`: as in `actor_critic`.
+    - `network`, `critic_input`, `head`, `shared`: as in `actor_critic`.
 
     **Returns:** the state before the first update.
 
     **Raises:** `ValueError` when the environment or the settings do not fit.
     """
-    return _init_train_state(ppo.with_arrays(), env, key, network, critic_input, shared)
+    settings = algorithm.with_arrays()
+    return _init_train_state(settings, env, key, network, critic_input, head, shared)
 
 
 @eqx.filter_jit
 def _init_train_state(
-    ppo: PPO,
+    algorithm: AbstractAlgorithm[S],
     env: AbstractVectorEnv,
     key: PRNGKeyArray,
     network: Callable[..., AbstractNetwork],
     critic_input: AbstractCriticInput | None,
+    head: Callable[[Any], AbstractActionHead],
     shared: bool,
-) -> TrainState:
+) -> S:
     policy_key, run_key = jax.random.split(key)
     policy = actor_critic(
-        env, policy_key, network=network, critic_input=critic_input, shared=shared
+        env, policy_key, network=network, critic_input=critic_input, head=head, shared=shared
     )
-    return ppo.init(policy, env, run_key)
+    return algorithm.init(policy, env, run_key)
 
 
 def scan_updates(
-    ppo: PPO,
+    algorithm: AbstractAlgorithm[S],
     env: AbstractVectorEnv,
-    state: TrainState,
+    state: S,
     *,
     num_updates: int | Int[Array, ""],
     length: int,
-) -> tuple[TrainState, Metrics]:
+) -> tuple[S, Metrics]:
     """Makes a number of updates of a run in one `jax.lax.scan`.
 
     Under `eqx.filter_vmap` it trains many seeds at once, from states that `init_train_state`
@@ -251,7 +256,7 @@ def scan_updates(
 
     **Arguments:**
 
-    - `ppo`, `env`: the algorithm and the environments.
+    - `algorithm`, `env`: the algorithm and the environments.
     - `state`: the state to continue from.
     - `num_updates`: the number of updates of the whole run, over which settings are annealed.
     - `length`: the number of updates to make now.
@@ -261,7 +266,7 @@ def scan_updates(
     arrays, rest = eqx.partition(state, eqx.is_array)
 
     def step(arrays: PyTree, _: None) -> tuple[PyTree, Metrics]:
-        state, metrics = ppo.update(env, eqx.combine(arrays, rest), num_updates=num_updates)
+        state, metrics = algorithm.update(env, eqx.combine(arrays, rest), num_updates=num_updates)
         return eqx.filter(state, eqx.is_array), metrics
 
     arrays, metrics = jax.lax.scan(step, arrays, length=length)
@@ -273,7 +278,7 @@ class _Settings(NamedTuple):
     another `length`, `mesh` or static setting does.
     """
 
-    ppo: PPO
+    algorithm: AbstractAlgorithm[Any]
     env: AbstractVectorEnv
     num_updates: Int[Array, ""]
     length: int
@@ -281,9 +286,7 @@ class _Settings(NamedTuple):
     env_axes: PyTree[int | None]
 
 
-def _run_block(
-    settings: _Settings, state: TrainState, count: Int[Array, ""]
-) -> tuple[TrainState, Metrics]:
+def _run_block(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple[S, Metrics]:
     """Makes `count` updates. The count is an input, so that one compiled program also serves the
     shorter last block; the metrics have as many rows as the longest block has updates.
     """
@@ -306,16 +309,18 @@ def _run_block(
     return state, replicate(metrics, settings.mesh)
 
 
-def _update(settings: _Settings, state: TrainState) -> tuple[TrainState, Metrics]:
+def _update(settings: _Settings, state: S) -> tuple[S, Metrics]:
     """One update of a run, or of each of many runs."""
 
-    def update(ppo: PPO, env: AbstractVectorEnv, state: TrainState) -> tuple[TrainState, Metrics]:
-        return ppo.update(env, state, num_updates=settings.num_updates)
+    def update(
+        algorithm: AbstractAlgorithm[S], env: AbstractVectorEnv, state: S
+    ) -> tuple[S, Metrics]:
+        return algorithm.update(env, state, num_updates=settings.num_updates)
 
     if num_runs(state) is None:
-        return update(settings.ppo, settings.env, state)
+        return update(settings.algorithm, settings.env, state)
     in_axes = (_if_vector, settings.env_axes, eqx.if_array(0))
-    return eqx.filter_vmap(update, in_axes=in_axes)(settings.ppo, settings.env, state)
+    return eqx.filter_vmap(update, in_axes=in_axes)(settings.algorithm, settings.env, state)
 
 
 def _if_vector(x: PyTree) -> int | None:
@@ -323,7 +328,7 @@ def _if_vector(x: PyTree) -> int | None:
     return 0 if eqx.is_array(x) and x.ndim else None
 
 
-def _compile(settings: _Settings, state: TrainState, donate: bool) -> Any:
+def _compile(settings: _Settings, state: AbstractTrainState[Any], donate: bool) -> Any:
     """Compiles a block, or returns one that was compiled before for a run with equal shapes.
 
     **Raises:** `OutOfMemory` when it needs more memory than there is.
@@ -346,14 +351,14 @@ _compiled_blocks: dict[Any, Any] = {}
 
 
 def _begin(
-    ppo: PPO,
+    algorithm: AbstractAlgorithm[S],
     env: AbstractVectorEnv,
-    state: TrainState,
+    state: S,
     num_updates: int,
-    before: TrainProgress | None,
-) -> TrainProgress:
+    before: TrainProgress[S] | None,
+) -> TrainProgress[S]:
     updates = int(np.asarray(state.updates).flat[0])
-    steps_per_update = ppo.rollout_length * env.num_envs
+    steps_per_update = algorithm.steps_per_update(env)
     progress = TrainProgress(
         state=state,
         metrics=None,
@@ -372,10 +377,10 @@ def _begin(
 def _advance(
     block: Callable,
     settings: _Settings,
-    state: TrainState,
-    old: TrainProgress,
+    state: S,
+    old: TrainProgress[S],
     begin: float,
-) -> tuple[TrainState, TrainProgress]:
+) -> tuple[S, TrainProgress[S]]:
     """Runs one block of updates.
 
     **Returns:** the next state, on the devices of the mesh, and the progress of the run.
@@ -399,19 +404,19 @@ def _advance(
     )
 
 
-def _spread(state: TrainState, num_envs: int, mesh: Mesh | None) -> TrainState:
+def _spread(state: S, num_envs: int, mesh: Mesh | None) -> S:
     """Shards the environments of a run over the devices, and replicates everything else."""
     if mesh is None:  # then there may be many runs, with one more axis
         return state
     runner = spread(state.runner, num_envs, mesh)
-    return dataclasses.replace(replicate(state, mesh), runner=runner)
+    return eqx.tree_at(lambda s: s.runner, replicate(state, mesh), runner)
 
 
 def _count(number: int) -> Int[Array, ""]:
     return jnp.asarray(np.int32(number))  # from NumPy, since an `int` compiles a conversion
 
 
-def _call_hooks(hooks: Sequence[Hook], progress: TrainProgress) -> TrainProgress:
+def _call_hooks(hooks: Sequence[Hook], progress: TrainProgress[S]) -> TrainProgress[S]:
     """Calls every hook, also when one stops the run, and keeps the first reason to stop."""
     reasons = []
     for hook in hooks:
@@ -422,7 +427,7 @@ def _call_hooks(hooks: Sequence[Hook], progress: TrainProgress) -> TrainProgress
     return dataclasses.replace(progress, stopped=next(iter(reasons), None))
 
 
-def _agree(progress: TrainProgress, asked: str | None, mesh: Mesh | None) -> TrainProgress:
+def _agree(progress: TrainProgress[S], asked: str | None, mesh: Mesh | None) -> TrainProgress[S]:
     """Sets the reason to stop from `should_stop` or from a hook. With several processes, all get
     the first reason that any of them has, and the measurements of process 0.
 
@@ -437,9 +442,11 @@ def _agree(progress: TrainProgress, asked: str | None, mesh: Mesh | None) -> Tra
     return dataclasses.replace(progress, measured=reports[0]["measured"], stopped=stopped)
 
 
-def _check_finite(metrics: Metrics, updates: int, state: TrainState):
-    names = ("policy_loss", "value_loss", "entropy", "grad_norm")
-    finite = np.isfinite(np.stack([getattr(metrics, name) for name in names]))
+def _check_finite(metrics: Metrics, updates: int, state: AbstractTrainState[Any]):
+    names = list(metrics.scalars)
+    if not names:
+        return
+    finite = np.isfinite(np.stack([metrics.scalars[name] for name in names]))
     if finite.all():
         return
     update, *run = np.argwhere(~finite.all(axis=0))[0].tolist()

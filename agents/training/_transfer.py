@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 import equinox as eqx
 from jaxtyping import Array, PyTree, Shaped
 
-from agents.ppo._ppo import TrainState
+from agents.ppo._algorithm import S
 from eqgrid import (
     AbstractVectorEnv,
     AbstractWrapperState,
@@ -30,12 +30,12 @@ _WRAPPERS: dict[type[AbstractWrapperState], tuple[Part, str]] = {
 
 
 def transfer(
-    state: TrainState,
-    fresh: TrainState,
+    state: S,
+    fresh: S,
     env: AbstractVectorEnv,
     *,
     keep: Collection[Part] = PARTS,
-) -> TrainState:
+) -> S:
     """Transfers the learned state of a run to other environments.
 
     ```python
@@ -48,8 +48,9 @@ def transfer(
     - `state`: the state of the run so far.
     - `fresh`: a new state in the other environments, with equal shapes of parameters.
     - `env`: the other environments, of equal number and with the same wrappers.
-    - `keep`: the parts to keep: the parameters of the policy (with the moments of the critic's
-        targets), the state of the optimiser, the moments of `NormalizeObservation` and
+    - `keep`: the parts to keep: the parameters (those of the policy, the moments of the critic's
+        targets, and what else `kept` names in a state of one's own), the state of the optimiser,
+        the moments of `NormalizeObservation` and
         `NormalizeReward`, and the count of `ShapedReward`, so that its schedule continues. All
         other parts are those of `fresh`.
 
@@ -66,13 +67,12 @@ def transfer(
     runner = dataclasses.replace(
         fresh.runner, env_state=env_state, observation=_observe(env, env_state)
     )
-    return TrainState(
-        policy=state.policy if "parameters" in keep else fresh.policy,
-        opt_state=state.opt_state if "optimizer" in keep else fresh.opt_state,
-        value_moments=(state if "parameters" in keep else fresh).value_moments,
-        runner=runner,
-        key=fresh.key,
-        updates=state.updates,
+    names = ["updates", *(name for part in keep for name in state.kept.get(part, ()))]
+    fresh = eqx.tree_at(lambda s: s.runner, fresh, runner)
+    return eqx.tree_at(
+        lambda s: [getattr(s, name) for name in names],
+        fresh,
+        [getattr(state, name) for name in names],
     )
 
 

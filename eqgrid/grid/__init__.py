@@ -39,6 +39,7 @@ from ._kinds import (
     Kinds as Kinds,
     Overlay as Overlay,
 )
+from ._masks import AbstractActionMask as AbstractActionMask, OwnActions as OwnActions
 from ._motion import (
     AbstractCollision as AbstractCollision,
     Go as Go,
@@ -123,6 +124,7 @@ from .observations._features import (
     prefixed as prefixed,
 )
 from .observations._observation import AbstractObservation as AbstractObservation
+from .observations._per_agent import PerAgent as PerAgent
 from .observations._planes import (
     Column as Column,
     Layer as Layer,

@@ -12,9 +12,11 @@ from jaxtyping import Array, ArrayLike, Bool, Int, Int32, PRNGKeyArray, PyTree, 
 
 from .._checks import MAX_STEPS, as_number, check_action_shape
 from .._env import AbstractEnv, TimeStep
+from .._observed import Masked
 from .._spaces import AbstractSpace, Discrete, MultiDiscrete
 from ._actions import Action, Actions, by_choice, words_of
 from ._away import ComeBack
+from ._masks import AbstractActionMask, allowed_only
 from ._rewards import AbstractEnding, AbstractEvents, AbstractReward, RuleEvents
 from ._starts import AbstractStart, apply_starts
 from ._step import AbstractPhase, Step, run_phases
@@ -32,8 +34,9 @@ class GridWorld(AbstractEnv):
 
     An episode is truncated after `horizon` steps. With an `ending`, it also ends when all agents
     have terminated. An agent whose action is not an index into `actions`, such as -1, does nothing
-    in that step, as with `Stay`. Agents that have terminated are paid nothing, and no event happens
-    to them, nor to those that are away (see `send_away`).
+    in that step, as with `Stay`, and so does one whose action an `action_mask` forbids. Agents that
+    have terminated are paid nothing, and no event happens to them, nor to those that are away (see
+    `send_away`).
 
     The keys of `info` are `"shaped_reward"` (Float, `agents`), rewards for steps towards the goal,
     which are not part of the reward; and `"events"` (Int, `agents events`), which is 1 where an
@@ -48,6 +51,7 @@ class GridWorld(AbstractEnv):
     events: AbstractEvents
     ending: AbstractEnding | None
     observation: AbstractObservation
+    action_mask: AbstractActionMask | None
     starts: tuple[AbstractStart, ...]
     horizon: Int32[Array, ""]
     action_space: AbstractSpace
@@ -63,6 +67,7 @@ class GridWorld(AbstractEnv):
         events: AbstractEvents | None = None,
         ending: AbstractEnding | None = None,
         observation: AbstractObservation | None = None,
+        action_mask: AbstractActionMask | None = None,
         starts: Sequence[AbstractStart] = (),
         horizon: Int[ArrayLike, ""] = 400,
     ):
@@ -76,7 +81,10 @@ class GridWorld(AbstractEnv):
         - `reward`, `shaping`: the reward, and an optional shaping reward.
         - `events`: the named events that are counted; none by default.
         - `ending`: when agents terminate; without one, episodes end by truncation only.
-        - `observation`: the observations of the agents; `Planes()` by default.
+        - `observation`: the observations of the agents; `Planes()` by default. `PerAgent` gives
+            each agent another one.
+        - `action_mask`: which actions the agents may take, such as `OwnActions`; all by default.
+            With one, observations are `Masked`.
         - `starts`: random changes to the initial state, applied in this order.
         - `horizon`: the number of steps after which an episode is truncated.
 
@@ -88,7 +96,7 @@ class GridWorld(AbstractEnv):
         self.reward, self.shaping, self.ending = reward, shaping, ending
         self.events = RuleEvents() if events is None else events
         self.observation = Planes() if observation is None else observation
-        self.starts = tuple(starts)
+        self.action_mask, self.starts = action_mask, tuple(starts)
         _check_starts(self.starts, layout)
         needs = f"A world needs a horizon from 1 to {MAX_STEPS:,} steps"
         steps = as_number(horizon, int, lambda x: 1 <= x <= MAX_STEPS, needs)
@@ -162,6 +170,9 @@ class GridWorld(AbstractEnv):
             goes_on = state.bodies.goes_on
             acts = jnp.expand_dims(active, tuple(range(1, action.ndim)))
             action = jnp.where(acts, action.astype(jnp.int32), -1)
+        if self.action_mask is not None:
+            mask = self.action_mask(self.layout, state, self.actions)
+            action = allowed_only(mask, self.actions, action)
         step = Step(self.layout, action, key, state, state, self.actions)
         step = run_phases(self.phases, step)
         step = step.then(dataclasses.replace(step.world, time=step.world.time + 1))
@@ -210,7 +221,10 @@ class GridWorld(AbstractEnv):
 
     @eqx.filter_jit
     def observe(self, state: World) -> PyTree[Shaped[Array, "agents ..."]]:
-        return self.observation(self.layout, state, self.horizon - state.time)
+        observation = self.observation(self.layout, state, self.horizon - state.time)
+        if self.action_mask is None:
+            return observation
+        return Masked(observation, self.action_mask(self.layout, state, self.actions))
 
     def render(
         self, state: World, *, cell_pixels: int = 64, caption: str | None = None

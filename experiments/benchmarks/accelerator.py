@@ -96,7 +96,7 @@ def train_seeds(config: Experiment, number: int) -> dict[str, Any]:
         states = jax.block_until_ready(init(keys))
         begin = time.perf_counter()
         states, metrics = program(states)
-        jax.block_until_ready(metrics.policy_loss)
+        jax.block_until_ready(metrics.scalars["policy_loss"])
         seconds.append(time.perf_counter() - begin)
     eval_env = config.eval_env(config.env.build(train=False), config.final_episodes)
     policies = [pick_run(states, i).policy for i in range(number)]

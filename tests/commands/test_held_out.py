@@ -16,6 +16,7 @@ from agents.commands import _best_responses, _partners
 from agents.commands._best_responses import BestResponses, training_settings
 from agents.commands._heldout import HELD_OUT, HeldOut, build_partners, read_held_out
 from agents.commands._partners import summary
+from agents.commands._policies import PolicyFlags
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._config import parse
 from agents.runs.settings._page import page
@@ -46,7 +47,7 @@ def test_the_published_partners_can_be_read_and_built():
     assert seed == 0
     assert len({partner.name for partner in partners}) == len(partners) >= 12
     scripts = [partner for partner in partners if partner.kind != "policy"]
-    built = build_partners(scripts, HELD_OUT, Kitchen(), make("overcooked"))
+    built = build_partners(scripts, HELD_OUT, Kitchen(), make("overcooked"), PolicyFlags())
     assert [float(x.level) for x in built] == pytest.approx([x.noise for x in scripts])
     command = next(x for x in partners if x.kind == "policy").command(
         HELD_OUT, Kitchen(dynamics="interactive")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agents import MLP, PPO, actor_critic, collect_rollout, gae, init_runner
-from eqgrid import AutoReset, LogEpisodes, RunningMoments, Vectorize
+from eqgrid import AutoReset, LogEpisodes, Vectorize
 from eqgrid.envs.goals import Goals
 
 ENVS, LENGTH = 16, 64
@@ -55,11 +55,9 @@ def test_who_is_active_is_known_from_what_came_before(played):
 
 @eqx.filter_jit
 def learn(ppo, policy, env, rollout):
-    parameters = eqx.filter(policy, eqx.is_inexact_array)
-    opt_state = ppo.optimiser(3).init(parameters)
-    moments = RunningMoments.empty(())
-    key, updates = jax.random.key(5), jnp.asarray(0)
-    return ppo.learn(policy, opt_state, moments, rollout, key, updates, num_updates=3)
+    key = jax.random.key(5)
+    state, metrics = ppo.learn(ppo.init(policy, env, key), rollout, key, num_updates=3)
+    return state.policy, state.opt_state, state.value_moments, metrics
 
 
 @pytest.mark.slow

@@ -209,7 +209,7 @@ result = evaluate(state.policy, env, key)
 parameters = jax.tree.leaves(eqx.filter(state.policy, eqx.is_inexact_array))
 assert all(x.dtype == np.float64 for x in [*parameters, result.episode_return])
 assert result.finished.all()
-assert np.isfinite(metrics.value_loss).all()
+assert np.isfinite(metrics.scalars["value_loss"]).all()
 """
 
 

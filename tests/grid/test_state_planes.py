@@ -87,4 +87,4 @@ def test_critics_learn_from_the_state():
     state = init_train_state(ppo, env, key, network=MLP, critic_input=GlobalState())
     progress = train(ppo, env, state, num_updates=4, updates_per_block=4)
     assert progress.metrics is not None
-    assert np.isfinite(np.asarray(progress.metrics.value_loss)).all()
+    assert np.isfinite(np.asarray(progress.metrics.scalars["value_loss"])).all()

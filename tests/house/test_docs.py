@@ -122,6 +122,7 @@ def test_flags_exist(capsys, monkeypatch):
     known = set(re.findall(r"--[a-z][a-z.-]*", " ".join(helps)))
     known |= {"--jaxtyping-packages", "--xla"}  # pytest's and XLA's
     known |= {"--env.options", "--env.normalize-reward"}  # of worlds of other libraries
+    known |= {"--network.memory", "--network.width", "--network.heads"}  # of a network of one's own
     known |= {"--nodes", "--ntasks-per-node", "--gpus-per-node", "--time", "--signal"}  # Slurm's
     known |= {"--requeue", "--open-mode", "--kill-on-bad-exit"}
     for text in PAGES:
@@ -131,7 +132,8 @@ def test_flags_exist(capsys, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
-    targets = re.findall(r"\]\(((?!https?:)[^)#]+)", page.read_text(encoding="utf-8"))
+    prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    targets = re.findall(r"\]\(((?!https?:)[^)#]+)", prose)
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert not missing
 

@@ -5,6 +5,8 @@ Nothing is downloaded: the new virtual environments see the libraries of the one
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -123,3 +125,30 @@ def test_a_wheel_copies_its_pages(wheel, tmp_path):
     assert again.stderr.startswith("error: The file 'my_ippo.py' exists: ")
     assert again.stderr.count("\n") == 1
     assert (tmp_path / "my_ippo.py").read_text(encoding="utf-8") == "mine"
+
+
+OWN = {"your-own-world.md": "park.py", "your-own-network.md": "net.py"}
+"""Pages whose first program is saved as a file, with commands for it."""
+QUICK = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--ppo.num-epochs"]
+QUICK += ["1", "--eval-every", "64", "--eval-episodes", "2", "--final-episodes", "2"]
+QUICK += ["--ppo.num-minibatches", "2", "--env.horizon", "8"]
+
+
+@pytest.mark.parametrize("page", OWN)
+def test_a_wheel_runs_the_code_of_a_page_that_its_commands_name(page, wheel, tmp_path):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    (tmp_path / OWN[page]).write_text(block(text, "python"), encoding="utf-8")
+    for line in block(text, "text").splitlines():
+        program, *flags = shlex.split(line)
+        small = QUICK if program in ("eqgrid-ippo", "eqgrid-mappo") else ["--episodes", "2"]
+        if "--resume" in flags:
+            flags, small = ["192" if flag == "5000000" else flag for flag in flags], []
+        done = run(wheel / program, *flags, *small, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+
+
+def block(text: str, language: str) -> str:
+    """The first block of code in a language on a page."""
+    found = re.search(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
+    assert found is not None
+    return found[1]

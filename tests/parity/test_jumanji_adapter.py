@@ -108,7 +108,7 @@ def test_an_agent_learns_with_our_wrappers(theirs, key):
     ppo = PPO(rollout_length=16, num_minibatches=2, num_epochs=1)
     result = train(ppo, env, init_train_state(ppo, env, key), num_updates=2)
     assert result.env_steps == 2 * 16 * 4
-    assert np.isfinite(result.metrics.policy_loss).all()
+    assert np.isfinite(result.metrics.scalars["policy_loss"]).all()
 
 
 def test_what_does_not_fit_is_one_sentence(theirs):

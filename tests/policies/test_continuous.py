@@ -19,13 +19,13 @@ from agents import (
     init_train_state,
     load_policy,
     mixed_team,
+    replay,
     save_policy,
     train,
     trained_policy,
 )
 from agents.policies._heads import head_for
 from agents.ppo._batch import minibatch, shuffle
-from agents.ppo._ppo import replay
 from agents.runs.display._film import record
 from eqgrid import (
     AbstractEnv,
@@ -141,7 +141,7 @@ def test_the_first_ratio_is_one(key, network, chunk, shared, view):
     assert (jnp.abs(rollout.raw_action) > 1).any()
     ppo = PPO(rollout_length=12, chunk_length=chunk)
     batch, _ = ppo.batch(policy, rollout, RunningMoments.empty(()))
-    rows = shuffle(key, len(batch.value), 1, 2)[0]
+    rows = shuffle(key, batch.value.shape[1], 1, 2)[0]
     part = minibatch(batch, rows)
     distribution, value = eqx.filter_jit(replay)(policy, part)
     ratio = jnp.exp(distribution.log_prob(part.raw_action) - part.log_prob)

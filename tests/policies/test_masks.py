@@ -23,12 +23,11 @@ from agents import (
     load_policy,
     mask_logits,
     mixed_team,
+    replay,
     save_policy,
     train,
     trained_policy,
 )
-from agents.ppo._batch import minibatch
-from agents.ppo._ppo import replay
 from eqgrid import (
     AppendAgentId,
     AppendTimeLeft,
@@ -135,8 +134,7 @@ def test_the_first_ratio_is_one(network, shared, key):
     assert (rollout.reward >= 0).all()
     assert not rollout.observation.action_mask.all()
     ppo = PPO(rollout_length=8, num_minibatches=1)
-    batch, _ = ppo.batch(policy, rollout, RunningMoments.empty(()))
-    part = minibatch(batch, jnp.arange(len(batch.value)))
+    part, _ = ppo.batch(policy, rollout, RunningMoments.empty(()))
     ratio, value = replayed(policy, part)
     np.testing.assert_allclose(ratio, 1.0, atol=1e-5)
     np.testing.assert_allclose(value, part.value, atol=1e-5, rtol=1e-5)

@@ -10,9 +10,8 @@ import pytest
 import scipy.special
 from learners import GRU, assert_close, build, clocks, loud_mlp, roll
 
-from agents import PPO, JointObservation, LocalObservation
+from agents import PPO, JointObservation, LocalObservation, actor_critic, ppo_loss, replay
 from agents.ppo._batch import minibatch, shuffle
-from agents.ppo._ppo import ppo_loss, replay
 from eqgrid import RunningMoments
 
 LENGTH, NUM_ENVS = 24, 4
@@ -37,15 +36,14 @@ def settings(**changes):
 @eqx.filter_jit
 def whole_batch(ppo, policy, rollout):
     """The rollout as one minibatch."""
-    batch, _ = ppo.batch(policy, rollout, NO_MOMENTS)
-    return minibatch(batch, jnp.arange(len(batch.value)))
+    return ppo.batch(policy, rollout, NO_MOMENTS)[0]
 
 
 @eqx.filter_jit
 def some_minibatches(ppo, policy, rollout, key, count):
     """All minibatches of one epoch, one after the other along the first axis."""
     batch, _ = ppo.batch(policy, rollout, NO_MOMENTS)
-    rows = shuffle(key, len(batch.value), 1, count)
+    rows = shuffle(key, batch.value.shape[1], 1, count)
     return batch, jax.vmap(minibatch, in_axes=(None, 0))(batch, rows)
 
 
@@ -59,13 +57,11 @@ def replayed(policy, batch):
 
 @eqx.filter_jit
 def learn(ppo, policy, rollout, key, *, opt_state=None, update=None, num_updates=2):
-    if opt_state is None:
-        opt_state = ppo.optimiser(num_updates).init(eqx.filter(policy, eqx.is_inexact_array))
-    update = jnp.asarray(0) if update is None else update
-    policy, opt_state, _, metrics = ppo.learn(
-        policy, opt_state, NO_MOMENTS, rollout, key, update, num_updates=num_updates
-    )
-    return policy, opt_state, metrics
+    state = ppo.init(policy, clocks(NUM_ENVS), key)
+    if opt_state is not None:
+        state = dataclasses.replace(state, opt_state=opt_state, updates=update)
+    state, metrics = ppo.learn(state, rollout, key, num_updates=num_updates)
+    return state.policy, state.opt_state, metrics
 
 
 @pytest.mark.slow
@@ -254,7 +250,7 @@ def test_minibatches_are_even_samples(key):
     np.testing.assert_allclose(in_first.mean(axis=1), 0.5, atol=0.12)
 
 
-@pytest.mark.parametrize(("network", "chunk"), [(loud_mlp, 1), (GRU, 6)])
+@pytest.mark.parametrize(("network", "chunk"), [(loud_mlp, 1), (loud_mlp, 4), (GRU, 6)])
 def test_minibatches_never_mix_what_belongs_together(key, network, chunk):
     policy, rollout = experience(network)
     ppo = settings(chunk_length=chunk)
@@ -329,7 +325,9 @@ def test_the_learning_rate_is_zero_at_the_last_gradient_step_and_not_before(key)
         policy, opt_state, metrics = learn(
             ppo, policy, rollout, key, opt_state=opt_state, update=jnp.asarray(update)
         )
-        np.testing.assert_allclose(metrics.learning_rate, rates[6 * update + 5], rtol=1e-5)
+        np.testing.assert_allclose(
+            metrics.scalars["learning_rate"], rates[6 * update + 5], rtol=1e-5
+        )
     counts = [x for x in jax.tree.leaves(opt_state) if x.dtype == jnp.int32]
     assert counts
     assert all(count == 12 for count in counts)
@@ -373,8 +371,8 @@ def test_the_metrics_say_what_happened(key):
     policy, rollout = experience()
     ppo = settings(num_epochs=1, num_minibatches=1)
     _, _, metrics = learn(ppo, policy, rollout, key)
-    assert jnp.abs(metrics.approx_kl) < 1e-6
-    assert metrics.clip_fraction == 0
+    assert jnp.abs(metrics.scalars["approx_kl"]) < 1e-6
+    assert metrics.scalars["clip_fraction"] == 0
     done = np.asarray(rollout.done)
     length = np.asarray(rollout.observation[:, :, 0, 2])[done]
     assert metrics.episodes == done.sum()
@@ -391,7 +389,7 @@ def test_the_metrics_say_what_happened(key):
     batch, _ = ppo.batch(policy, rollout, NO_MOMENTS)
     target, value = (np.asarray(x)[batch.active] for x in (batch.target, batch.value))
     expected = 1 - np.var(target - value) / np.var(target)
-    np.testing.assert_allclose(metrics.explained_variance, expected, rtol=1e-3)
+    np.testing.assert_allclose(metrics.scalars["explained_variance"], expected, rtol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -420,22 +418,26 @@ def test_settings_without_a_meaning_are_refused(changes, message):
 
 
 def test_what_does_not_divide_is_refused_with_the_nearest_that_does(key):
+    env = clocks(4)
+    plain, remembers = (
+        eqx.filter_eval_shape(functools.partial(actor_critic, network=network), env, key)
+        for network in (loud_mlp, GRU)
+    )
     with pytest.raises(
         ValueError, match=r"num_minibatches=5 does not divide the 96 steps .* 4 and 6"
     ):
-        PPO(rollout_length=24, num_minibatches=5).check(clocks(4), recurrent=False)
+        PPO(rollout_length=24, num_minibatches=5).check(env, plain)
     with pytest.raises(ValueError, match=r"num_minibatches=200 .* nearest that do are 96"):
-        PPO(rollout_length=24, num_minibatches=200).check(clocks(4), recurrent=False)
-    with pytest.raises(ValueError, match=r"chunk_length=7 does not divide .* 6 and 8"):
-        PPO(rollout_length=24, chunk_length=7).check(clocks(4), recurrent=True)
+        PPO(rollout_length=24, num_minibatches=200).check(env, plain)
+    for policy in (plain, remembers):
+        with pytest.raises(ValueError, match=r"chunk_length=7 does not divide .* 6 and 8"):
+            PPO(rollout_length=24, chunk_length=7).check(env, policy)
     with pytest.raises(
         ValueError, match=r"num_minibatches=3 .* the 4 chunks of 24 steps .* 2 and 4"
     ):
-        PPO(rollout_length=24, num_minibatches=3).check(clocks(4), recurrent=True)
-    env = clocks(4)
-    policy = build(env, key)
+        PPO(rollout_length=24, num_minibatches=3).check(env, remembers)
     with pytest.raises(ValueError, match="num_minibatches=5"):
-        PPO(rollout_length=24, num_minibatches=5).init(policy, env, key)
+        PPO(rollout_length=24, num_minibatches=5).init(build(env, key), env, key)
 
 
 @pytest.mark.slow

@@ -52,6 +52,29 @@ def read(tmp_path, text: str, *flags: str) -> Experiment:
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class Winding(page("ippo")):
+    """A page with one more setting that is an array leaf of its environments."""
+
+    in_one_program = (*page("ippo").in_one_program, "wind")
+    wind: float = 0.0
+
+
+def test_a_stage_sets_what_its_page_allows(tmp_path):
+    def parsed(text):
+        (tmp_path / "stages.toml").write_text(text)
+        flags = ["--curriculum", str(tmp_path / "stages.toml")]
+        return stages(with_curriculum(parse(Winding, flags)))
+
+    first, second = parsed("[[stage]]\nwind = 0.5\nsteps = 9\n[[stage]]\nshaping = 0.5\n")
+    assert (first.config.wind, second.config.wind) == (0.5, 0.0)
+    assert (first.config.shaping, second.config.shaping) == (1.0, 0.5)
+    with pytest.raises(UsageError, match="unknown key 'winds'; did you mean 'wind'"):
+        parsed("[[stage]]\nwinds = 0.5\n")
+    with pytest.raises(UsageError, match="'many' for 'wind', which must be a number"):
+        parsed('[[stage]]\nwind = "many"\n')
+
+
 def test_a_stage_replaces_settings_of_the_run(tmp_path):
     first, second = stages(read(tmp_path, TABLES))
     file = tmp_path / "stages.toml"

@@ -35,16 +35,16 @@ RUN = [
 
 def progress(update: int, mean: float = 0.5, kl: float = 0.01) -> SimpleNamespace:
     """What hooks are given after a block of two updates."""
-    numbers = dict.fromkeys(Metrics.__dataclass_fields__, jnp.array([0.25, 0.75]))
-    numbers |= {"approx_kl": jnp.array([kl, kl]), "episodes": jnp.array([0, 0])}
-    numbers["bad_leaf"] = jnp.array([-1, -1])
+    number, none = jnp.array([0.25, 0.75]), jnp.array([0, 0])
+    names = ("clip_fraction", "entropy", "explained_variance", "grad_norm", "learning_rate")
+    scalars = dict.fromkeys(names, number) | {"approx_kl": jnp.array([kl, kl])}
     return SimpleNamespace(
         updates=update,
         env_steps=100 * update,
         env_steps_before=0,
         train_seconds=float(update),
         measured={"env_steps": 100 * update, "eval_return_mean": mean},
-        metrics=Metrics(**numbers),
+        metrics=Metrics(scalars, none - 1, number, number, none),
         state={"x": np.arange(3)},
     )
 

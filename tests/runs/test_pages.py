@@ -158,6 +158,9 @@ def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, monkeypatch, capsys, c
         "sys.argv", ["crossplay.py", "run", "run", "--episodes", "2", "--page", "mine.py"]
     )
     assert exit_code(_crossplay) == 0
+    if change in ("another world", "another network", "another critic input"):
+        partners = ["--partners.share", "1", "--partners.policies", "run", "--out", "with"]
+        assert train(monkeypatch, load_page(own), *args[:-2], *partners) == 0
 
 
 @pytest.mark.parametrize("algorithm", SHIPPED)

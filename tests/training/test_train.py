@@ -114,7 +114,7 @@ def test_train_takes_many_runs_and_is_for_each_what_it_is_alone(key):
         env_axes=axes,
     )
     assert (together.updates, together.env_steps, together.stopped) == (3, 96, None)
-    assert [metrics.entropy.shape for _, _, metrics in recorder.seen] == [(2, 2), (1, 2)]
+    assert [metrics.scalars["entropy"].shape for _, _, metrics in recorder.seen] == [(2, 2), (1, 2)]
     for i, (rate, factor) in enumerate(zip(rates, factors, strict=True)):
         alone_ppo, env = dataclasses.replace(PPO_SMALL, learning_rate=rate), scaled(factor)
         state = start(keys[i], env=env)[1]
@@ -135,13 +135,10 @@ def test_many_runs_are_not_spread_over_devices(key):
 def test_the_first_run_whose_loss_is_no_number_is_named(key):
     states = eqx.filter_eval_shape(start_many, jax.random.split(key, 2), clocks(NUM_ENVS))
     bad = np.array([[1, 1], [1, np.nan], [np.nan, np.nan]], np.float32)
-    names = [field.name for field in dataclasses.fields(Metrics)]
-    metrics = Metrics(
-        **dict.fromkeys(names, jnp.ones((3, 2)))
-        | {name: jnp.full((3, 2), -1) for name in ("episodes", "bad_leaf")}
-    )
+    ones, none = jnp.ones((3, 2)), jnp.full((3, 2), -1)
+    metrics = Metrics(dict.fromkeys(("grad_norm", "value_loss"), ones), none, ones, ones, none)
     agents.training._train._check_finite(metrics, 4, states)
-    metrics = eqx.tree_at(lambda x: x.value_loss, metrics, bad)
+    metrics = metrics.with_scalars(value_loss=jnp.asarray(bad))
     with pytest.raises(
         NonFiniteLoss, match=r"of update 6 of run 1 is not .* \(first the value loss\)"
     ) as error:
@@ -165,7 +162,8 @@ def test_hooks_see_every_block(key):
     assert done.stopped is None
     assert 0 < done.compile_seconds < done.wall_seconds
     assert 0 < done.train_seconds < done.wall_seconds
-    assert recorder.seen[-1][2].learning_rate[-1] == 0 < recorder.seen[0][2].learning_rate[0]
+    rates = [metrics.scalars["learning_rate"] for _, _, metrics in recorder.seen]
+    assert rates[-1][-1] == 0 < rates[0][0]
 
 
 @pytest.mark.slow
@@ -185,7 +183,9 @@ def test_a_run_compiles_once_and_other_numbers_or_a_longer_run_not_at_all(key):
         other = train(others, env, again, num_updates=6, updates_per_block=2)
         train(ppo, env, longer, num_updates=9, updates_per_block=2)
     assert len(compilations) == 1
-    np.testing.assert_allclose(other.metrics.learning_rate, [0.1 * 2 / 11, 0.0], rtol=1e-5)
+    np.testing.assert_allclose(
+        other.metrics.scalars["learning_rate"], [0.1 * 2 / 11, 0.0], rtol=1e-5
+    )
 
 
 @pytest.mark.slow
@@ -423,9 +423,9 @@ def test_the_last_block_is_as_long_as_is_left(key, updates_per_block, blocks):
         PPO_SMALL, env, state, num_updates=6, updates_per_block=updates_per_block, hooks=hooks
     )
     assert [updates for updates, _, _ in recorder.seen] == blocks
-    lengths = [len(metrics.policy_loss) for _, _, metrics in recorder.seen]
+    lengths = [len(metrics.scalars["policy_loss"]) for _, _, metrics in recorder.seen]
     assert lengths == np.diff([0, *blocks]).tolist()
-    assert recorder.seen[-1][2].learning_rate[-1] == 0
+    assert recorder.seen[-1][2].scalars["learning_rate"][-1] == 0
     _, state = start(key)
     whole = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2)
     assert eqx.tree_equal(done.state, whole.state), "blocks change nothing"

@@ -7,7 +7,15 @@ from cart_pole import CartPole
 from race import Race
 from wrapper_checks import rollout
 
-from eqgrid import AutoReset, TimeLimit
+from eqgrid import (
+    AppendAgentId,
+    AutoReset,
+    TimeLimit,
+    iter_wrappers,
+    make,
+    replace_innermost,
+    unwrap,
+)
 
 
 def test_cuts_on_the_last_step_and_not_before(key):
@@ -64,3 +72,12 @@ def test_changes_nothing_else(key):
     _, limited, _ = rollout(TimeLimit(Race(), 3), key, actions)
     restored = eqx.tree_at(lambda t: t.truncated, limited, plain.truncated)
     assert eqx.tree_equal(restored, plain)
+
+
+def test_the_innermost_environment_of_a_stack_is_replaced(key):
+    stack = TimeLimit(AppendAgentId(TimeLimit(make("goals", horizon=9), 7)), 5)
+    other = replace_innermost(stack, lambda world: make("goals", num_agents=3, horizon=9))
+    assert [type(x) for x in iter_wrappers(other)] == [type(x) for x in iter_wrappers(stack)]
+    assert (other.num_agents, unwrap(other).num_agents) == (3, 3)
+    assert other.reset(key)[0].shape[0] == 3
+    assert unwrap(stack).num_agents == 2

@@ -142,7 +142,7 @@ def test_it_trains(learner):
     ppo = PPO(rollout_length=10, num_minibatches=2, num_epochs=1)
     state = ppo.init(policy, env, jax.random.key(0))
     after, metrics = eqx.filter_jit(ppo.update)(env, state, num_updates=2)
-    assert jnp.isfinite(metrics.policy_loss)
+    assert jnp.isfinite(metrics.scalars["policy_loss"])
     assert not eqx.tree_equal(after.policy, policy)
 
 

@@ -20,7 +20,7 @@ class RunError(Exception):
 
 
 class PictureError(RunError):
-    """Figures cannot be drawn, since matplotlib cannot be imported."""
+    """A figure cannot be drawn without matplotlib, or a film of a world of the user."""
 
 
 @contextmanager

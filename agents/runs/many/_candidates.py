@@ -9,6 +9,7 @@ the schedules of the whole run, so that the best one continues as if it had been
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Int
 from rich.console import Console
 
-from agents import NonFiniteLoss, TrainState
+from agents import AbstractTrainState, NonFiniteLoss
 from agents.runs._command import NOTHING_LEARNED
 from agents.runs._metadata import read_metadata
 from agents.runs._run_files import CANDIDATES_FILE
@@ -48,7 +49,7 @@ def candidates_of(whole: Run, runs: Sequence[Run]) -> Group:
 
 def choose(
     candidates: Group, console: Console, failures: Failures
-) -> tuple[TrainState | None, str | None]:
+) -> tuple[AbstractTrainState[Any] | None, str | None]:
     """Trains the candidates, and chooses the best one of each run by its mean evaluation return.
 
     Candidates that were stopped before are resumed from their checkpoint.
@@ -162,5 +163,5 @@ def stopped_early(
 
 
 @eqx.filter_jit
-def _pick(state: TrainState, chosen: Int[Array, " runs"]) -> TrainState:
+def _pick(state: AbstractTrainState[Any], chosen: Int[Array, " runs"]) -> AbstractTrainState[Any]:
     return jax.tree.map(lambda x: x[chosen] if eqx.is_array(x) else x, state)

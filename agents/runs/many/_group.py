@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 
-from agents import Hook, TrainProgress, TrainState, restore, train, write_whole
+from agents import AbstractTrainState, Hook, TrainProgress, restore, train, write_whole
 from agents.runs._metadata import IDENTITY
 from agents.runs.display._errors import Failures
 from agents.runs.display._loggers import Labelled, Logger
@@ -56,7 +56,7 @@ class Group:
     whole: Run
     runs: tuple[Run, ...]
     checkpoint: Path
-    state: TrainState | None = None
+    state: AbstractTrainState[Any] | None = None
     about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property

@@ -12,7 +12,9 @@ from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.folders._results import MAX_RESULT_BYTES
 from agents.runs.settings._config import check
 from agents.runs.settings._experiment import Experiment
-from agents.runs.settings._file import dump, fill
+from agents.runs.settings._file import dump
+from agents.runs.settings._network import without_unused
+from agents.runs.settings._toml import fill
 from agents.runs.single._identity import digests
 from eqgrid import read_regular_text
 
@@ -68,8 +70,11 @@ def settings_of(config: Experiment, point: Mapping[str, Any]) -> Experiment:
             inner = inner.setdefault(prefix, {})
         inner[name] = value
     with as_usage_error("The sweep ", UsageError):
+        named = config.partners.networks
         config = dataclasses.replace(config, sweep=None, sweep_index=None, out=None)
-        config = fill(config, table, "")
+        config = without_unused(fill(config, table, ""))
+        if config.partners.networks != named:
+            raise UsageError("has 'partners.networks', which only a command line may name.")
     if config.num_seeds != 1:
         raise UsageError("The sweep has 'num_seeds': give it a list of seeds as 'seed' instead.")
     if config.candidates != 1:

@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from agents.runs.display._errors import UsageError, as_usage_error
-from agents.runs.settings._file import fill, read_toml
+from agents.runs.settings._toml import fill, read_toml
 
 _MOST_POINTS = 10_000
 _DISTRIBUTIONS = ("uniform", "log_uniform", "int_uniform", "choice")

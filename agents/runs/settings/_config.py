@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from agents.runs._named import Named
 from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.display._loggers import check_installed
@@ -13,8 +14,9 @@ from eqgrid.envs.overcooked import REFERENCE_NAMES
 
 from ._experiment import Experiment, default_settings
 from ._file import TUNED, load
-from ._flags import cli, value_after
+from ._flags import cli, value_after, values_after
 from ._limits import LARGEST_SEED, check_limits, flags
+from ._network import check_network, with_network
 from ._page import command_of
 
 E = TypeVar("E", bound=Experiment)
@@ -40,20 +42,28 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
 
     **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
     """
-    named, run = value_after("--config", args), value_after("--resume", args)
+    file, run, named = value_after("--config", args), value_after("--resume", args), named_in(args)
     if run is not None:
-        default = load(Path(run) / "config.toml", experiment)
-    elif named is not None:
-        path = _tuned(experiment, args) if named == TUNED else Path(named)
-        default = load(path, experiment)
+        default = load(Path(run) / "config.toml", experiment, named)
+    elif file is not None:
+        path = _tuned(experiment, args) if file == TUNED else Path(file)
+        default = load(path, experiment, named, value_after("--network", args))
     else:
-        world = _world(experiment, value_after("--env.name", args))
+        world = _world(experiment, value_after("--env.name", args), named)
         default = default_settings(experiment, world)
+        default = with_network(default, value_after("--network", args))
     config = cli(default, args, command_of(experiment), inspect.cleandoc(experiment.__doc__ or ""))
     check(config)
     if run is not None:
         _check_resumed(default, config)
     return config
+
+
+def named_in(args: Sequence[str]) -> Named:
+    """What the command line of a page names, of the code of the user."""
+    names = [value_after(flag, args) or "" for flag in ("--env.name", "--network")]
+    partners = values_after("--partners.networks", args)
+    return Named(worlds=(names[0],), networks=(names[1], *partners))
 
 
 def _tuned(experiment: type[Experiment], args: Sequence[str]) -> Path:
@@ -74,13 +84,13 @@ def _tuned(experiment: type[Experiment], args: Sequence[str]) -> Path:
     return found[name]
 
 
-def _world(experiment: type[Experiment], name: str | None) -> AbstractWorldConfig:
+def _world(experiment: type[Experiment], name: str | None, named: Named) -> AbstractWorldConfig:
     """The default settings of the named world, or of the page's default world.
 
     **Raises:** `UsageError` when there is no such world.
     """
     own = experiment().env
-    return own if name in (None, own.name) else default_world(name)
+    return own if name in (None, own.name) else default_world(name, named)
 
 
 def changed_by_world(config: Experiment) -> str:
@@ -119,6 +129,7 @@ def check(config: Experiment) -> None:
     check_limits(config)
     check_installed(config.log)
     config.partners.check()
+    check_network(config)
     with as_usage_error():
         config.env.check()
         config.check()

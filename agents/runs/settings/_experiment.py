@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
@@ -10,7 +11,14 @@ import tyro
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
-from agents import PPO, ActorCritic
+from agents import (
+    PPO,
+    AbstractActionHead,
+    AbstractAlgorithm,
+    AbstractCriticInput,
+    AbstractNetwork,
+    ActorCritic,
+)
 from agents.runs.display._loggers import LoggerName
 from agents.runs.worlds._world_config import AbstractWorldConfig
 from agents.runs.worlds._worlds import Kitchen
@@ -135,8 +143,29 @@ class Experiment(abc.ABC):
         - `key`: the source of randomness.
         """
 
-    def learner(self) -> PPO:
-        """The learner: by default, PPO with the settings of the run."""
+    def with_partners(self, world: AbstractEnv) -> AbstractEnv:
+        """Wraps a world in `WithPartner`, if the settings have partners.
+
+        Their policies may have networks, action heads and critic inputs that the module of the page
+        defines or imports.
+
+        **Arguments:**
+
+        - `world`: one environment with the observations of the agents, before they are normalised.
+
+        **Raises:** `UsageError` when the world has only one agent or a policy does not fit into it,
+        and `CheckpointError` when a policy cannot be read.
+        """
+        own = vars(sys.modules[type(self).__module__]).values()
+        classes = [x for x in own if isinstance(x, type)]
+        parts = {
+            what: {x.__name__: x for x in classes if issubclass(x, kind)}
+            for what, kind in _PARTS.items()
+        }
+        return self.partners.around(world, parts, getattr(self, "network", ""))
+
+    def learner(self) -> AbstractAlgorithm[Any]:
+        """The learner of the policy: by default, PPO with the settings of the run."""
         return self.ppo
 
     def check(self) -> None:  # noqa: B027 (most pages need none)
@@ -145,6 +174,13 @@ class Experiment(abc.ABC):
         **Raises:** `ValueError` with one sentence when settings contradict one another.
         """
 
+
+_PARTS = {
+    "networks": AbstractNetwork,
+    "heads": AbstractActionHead,
+    "critic_inputs": AbstractCriticInput,
+}
+"""The kinds of classes that `load_policy` takes, by its arguments."""
 
 E = TypeVar("E", bound=Experiment)
 

@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import io
+import itertools
 import re
 import typing
 from collections.abc import Sequence
@@ -28,6 +29,17 @@ def value_after(flag: str, args: Sequence[str]) -> str | None:
             found = args[i + 1]
         if arg.startswith(f"{flag}="):
             found = arg.removeprefix(f"{flag}=")
+    return found
+
+
+def values_after(flag: str, args: Sequence[str]) -> tuple[str, ...]:
+    """The values of a flag that takes several, up to the next flag; empty if it is not given."""
+    found: tuple[str, ...] = ()
+    for i, arg in enumerate(args):
+        if arg == flag:
+            found = tuple(itertools.takewhile(lambda x: not x.startswith("-"), args[i + 1 :]))
+        if arg.startswith(f"{flag}="):
+            found = (arg.removeprefix(f"{flag}="),)
     return found
 
 

@@ -1,14 +1,23 @@
 """Training partners: their settings, as flags, and loading their policies."""
 
 import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from agents import PolicyPartner, find_policy, load_policy
+from agents import PolicyPartner, TrainedPolicy, find_policy, load_policy
 from agents.runs._metadata import read_metadata
+from agents.runs._named import check_named, is_own
 from agents.runs._run_files import seed_folders
-from agents.runs.display._errors import UsageError
+from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.worlds._world_config import Share
 from eqgrid import AbstractEnv, OneOf, WithPartner
+
+from ._own_network import own_network
+from ._toml import fill
+
+Parts: TypeAlias = Mapping[str, Mapping[str, Callable[..., Any]]]
+"""Parts of policies by the names of their classes, in turn by the arguments of `load_policy`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +28,8 @@ class PartnerSettings:
     """Share of training episodes in which a partner replaces one agent."""
     policies: tuple[str, ...] = ()
     """Policy files, or runs with all their checkpoints; if none, the agents' own policy."""
+    networks: tuple[str, ...] = ()
+    """Your own classes of networks in these policies, if any, as MODULE:NAME."""
     least_noise: Share = 0.0
     """Smallest probability that an action of a partner is random."""
     most_noise: Share = 0.0
@@ -39,12 +50,14 @@ class PartnerSettings:
                 "--partners.most-noise."
             )
 
-    def around(self, world: AbstractEnv) -> AbstractEnv:
+    def around(self, world: AbstractEnv, parts: Parts, network: str = "") -> AbstractEnv:
         """Wraps a world in `WithPartner`, unless the share is 0.
 
         **Arguments:**
 
         - `world`: one environment with the observations of the agents, before they are normalised.
+        - `parts`: the user's own parts of policies, as the arguments of `load_policy`.
+        - `network`: the network of the run, which policies may have, too.
 
         **Raises:** `UsageError` when the world has only one agent or a policy does not fit into it,
         and `CheckpointError` when a policy cannot be read.
@@ -56,7 +69,10 @@ class PartnerSettings:
                 "--partners.share needs a world with at least two agents: leave it out."
             )
         noise = (self.least_noise, self.most_noise)
-        partners = [self._partner(Path(name), world) for name in self.found().policies]
+        named = (network, *self.networks)
+        partners = [
+            PolicyPartner(_read(Path(path), world, parts, named)) for path in self.found().policies
+        ]
         return WithPartner(
             world, OneOf(partners) if partners else None, share=self.share, noise=noise
         )
@@ -71,14 +87,6 @@ class PartnerSettings:
         files = [path for name in self.policies for path in _files_of(Path(name))]
         return dataclasses.replace(self, policies=tuple(str(path.resolve()) for path in files))
 
-    def _partner(self, path: Path, world: AbstractEnv) -> PolicyPartner:
-        policy = load_policy(path)
-        try:
-            policy.check(world)
-        except ValueError as error:
-            raise UsageError(f"The partner {str(path)!r} does not fit: {error}") from error
-        return PolicyPartner(policy)
-
 
 @dataclasses.dataclass(frozen=True)
 class GivenPartners(PartnerSettings):
@@ -86,8 +94,35 @@ class GivenPartners(PartnerSettings):
 
     given: OneOf | None = None
 
-    def around(self, world: AbstractEnv) -> AbstractEnv:
+    def around(self, world: AbstractEnv, parts: Parts, network: str = "") -> AbstractEnv:
         return WithPartner(world, self.given)
+
+
+def _read(path: Path, world: AbstractEnv, parts: Parts, named: Sequence[str]) -> TrainedPolicy:
+    """Reads the policy of a partner.
+
+    **Arguments:**
+
+    - `path`: the policy file.
+    - `world`, `parts`: as in `PartnerSettings.around`.
+    - `named`: the networks of the user that the command line names.
+    """
+    networks: dict[str, Any] = {**parts.get("networks", {})}
+    for name in filter(is_own, named):
+        networks |= own_network(name).parts
+    settings: dict[str, Any] = read_metadata(path).get("run") or {}
+    name, values = settings.get("network"), settings.get("network_settings")
+    if is_own(name):
+        with as_usage_error(f"The partner {str(path)!r} ", UsageError):
+            check_named(name, named, "network", "--partners.networks")
+            table = values if isinstance(values, dict) else {}
+            networks |= fill(own_network(name), table, "network_settings.").parts
+    policy = load_policy(path, **{**parts, "networks": networks})
+    try:
+        policy.check(world)
+    except ValueError as error:
+        raise UsageError(f"The partner {str(path)!r} does not fit: {error}") from error
+    return policy
 
 
 def _files_of(path: Path) -> list[Path]:

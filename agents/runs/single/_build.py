@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree, Shaped
 
-from agents import PPO, TrainState, check_memory
+from agents import AbstractAlgorithm, AbstractTrainState, check_memory
 from agents.runs.settings._experiment import Experiment
 from eqgrid import AbstractVectorEnv
 
@@ -18,7 +18,7 @@ from ._run import Run
 _T = TypeVar("_T")
 
 
-def start(run: Run, key: PRNGKeyArray) -> TrainState:
+def start(run: Run, key: PRNGKeyArray) -> AbstractTrainState[Any]:
     """The initial training state of a run: a new policy, in the environments of the run's stage.
 
     **Arguments:**
@@ -49,12 +49,14 @@ def run_once(function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
     return compiled(*args, **kwargs)
 
 
-def shapes(run: Run) -> TrainState:
+def shapes(run: Run) -> AbstractTrainState[Any]:
     """The shapes and dtypes of a run's training state, for `restore`."""
     return eqx.filter_eval_shape(draw(run.config), run.plan.train_env, jax.random.key(0))
 
 
-def start_together(runs: Sequence[Run], keys: Shaped[PRNGKeyArray, " runs"]) -> TrainState:
+def start_together(
+    runs: Sequence[Run], keys: Shaped[PRNGKeyArray, " runs"]
+) -> AbstractTrainState[Any]:
     """Initial training states for runs that share a plan, stacked with a leading axis.
 
     **Arguments:**
@@ -67,7 +69,7 @@ def start_together(runs: Sequence[Run], keys: Shaped[PRNGKeyArray, " runs"]) -> 
     return run_once(_init_all(runs), runs[0].plan.train_env, keys)
 
 
-def shapes_together(runs: Sequence[Run], number: int) -> TrainState:
+def shapes_together(runs: Sequence[Run], number: int) -> AbstractTrainState[Any]:
     """The shapes and dtypes of stacked training states, for `restore`.
 
     **Arguments:**
@@ -79,22 +81,24 @@ def shapes_together(runs: Sequence[Run], number: int) -> TrainState:
     return eqx.filter_eval_shape(_init_all(runs), runs[0].plan.train_env, keys)
 
 
-def _init_all(runs: Sequence[Run]) -> Callable[..., TrainState]:
+def _init_all(runs: Sequence[Run]) -> Callable[..., AbstractTrainState[Any]]:
     return eqx.filter_vmap(draw(runs[0].config), in_axes=(None, 0))
 
 
-def draw(config: Experiment) -> Callable[[AbstractVectorEnv, PRNGKeyArray], TrainState]:
+def draw(
+    config: Experiment,
+) -> Callable[[AbstractVectorEnv, PRNGKeyArray], AbstractTrainState[Any]]:
     """The function from environments and a key to an initial training state.
 
     **Arguments:**
 
     - `config`: the settings of the run, which build the policy and the learner.
     """
-    ppo = config.learner().with_arrays()
+    learner = config.learner().with_arrays()
 
-    def init(env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
+    def init(env: AbstractVectorEnv, key: PRNGKeyArray) -> AbstractTrainState[Any]:
         policy_key, run_key = jax.random.split(key)
-        return ppo.init(config.policy(env, policy_key), env, run_key)
+        return learner.init(config.policy(env, policy_key), env, run_key)
 
     return init
 
@@ -131,7 +135,7 @@ def _numbers(config: Experiment) -> tuple[Any, ...]:
     return (config.ppo.gamma, *(getattr(config, name) for name in config.in_one_program))
 
 
-def stack_learners(configs: Sequence[Experiment]) -> PPO:
+def stack_learners(configs: Sequence[Experiment]) -> AbstractAlgorithm[Any]:
     """Stacks the learners of several runs: real-valued settings have a leading axis of runs."""
-    ppos = [config.learner().with_arrays() for config in configs]
-    return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *ppos)
+    learners = [config.learner().with_arrays() for config in configs]
+    return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *learners)

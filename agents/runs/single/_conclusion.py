@@ -14,8 +14,8 @@ import numpy as np
 from rich.console import Console
 
 from agents import (
+    AbstractTrainState,
     TrainProgress,
-    TrainState,
     find_policy,
     load_policy,
     restore,
@@ -31,7 +31,7 @@ from agents.runs.display._film import film_episode
 from agents.runs.display._report import draw_curve, print_how_to_go_on, reached
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import write_json
-from agents.runs.settings._file import dump
+from agents.runs.settings._file import dump, own_flags
 from agents.runs.settings._page import command_of
 from eqgrid.grid import RandomLayouts
 
@@ -157,7 +157,7 @@ class Conclusion:
                 save(path, state, {**metadata, **again})
         return best
 
-    def _play(self, state: TrainState, number: int) -> np.ndarray | None:
+    def _play(self, state: AbstractTrainState[Any], number: int) -> np.ndarray | None:
         """The returns of the final episodes; `None` if a signal arrived before the first batch."""
         config, process = self.run.config, self.run.process
         number += self.progress.num_updates  # a number that no earlier evaluation has used
@@ -204,7 +204,7 @@ class Conclusion:
             film = film_episode(state.policy, env, draw, self.run.keys[2], config.env.horizon)
             write_whole(path, film)
 
-    def _save(self, name: str, state: TrainState, metadata: dict[str, Any]) -> None:
+    def _save(self, name: str, state: AbstractTrainState[Any], metadata: dict[str, Any]) -> None:
         path = self.run.folder / "checkpoints" / f"{name}.safetensors"
         with self.failures.writing(path):
             save(path, state, metadata)
@@ -223,7 +223,8 @@ def finish(run: Run, stopped: str | None, console: Console, failures: Failures) 
     **Returns:** the exit code.
     """
     if stopped:
-        print_how_to_go_on(console, command_of(type(run.settings)), run.folder)
+        command = command_of(type(run.settings)) + own_flags(run.settings)
+        print_how_to_go_on(console, command, run.folder)
     if failures.report():
         return 1
     by_signal = run.process.exit_code if run.process.first else 0

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
@@ -11,7 +12,7 @@ from agents import PARTS, Part, StopTraining, TrainProgress
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.settings._config import check
 from agents.runs.settings._experiment import Experiment
-from agents.runs.settings._file import fill, read_toml
+from agents.runs.settings._toml import fill, read_toml
 from eqgrid.grid import did_you_mean
 
 from ._evaluator import Evaluator
@@ -141,13 +142,11 @@ class EndOfStage:
 
 @dataclasses.dataclass(frozen=True)
 class _Table:
-    """The entries of a table `[[stage]]` in a file."""
+    """The entries of a table `[[stage]]` in a file, besides those that `in_one_program` names."""
 
     name: str = ""
     env: dict[str, Any] = dataclasses.field(default_factory=dict)
     ppo: dict[str, Any] = dataclasses.field(default_factory=dict)
-    shaping: float | None = None
-    shaping_steps: int | None = None
     gate: Gate = dataclasses.field(default_factory=Gate)
     steps: int | None = None
     reset: tuple[Part, ...] = ()
@@ -192,8 +191,15 @@ def stages(config: Experiment) -> tuple[Stage, ...]:
     return tuple(found)
 
 
+def _table_of(config: Experiment) -> type[_Table]:
+    """`_Table` with an entry for each setting that a page allows stages to set."""
+    hints = typing.get_type_hints(type(config))
+    fields = [(name, hints[name] | None, None) for name in config.in_one_program]
+    return dataclasses.make_dataclass("_Table", fields, bases=(_Table,), frozen=True)
+
+
 def _stage(config: Experiment, entries: dict[str, Any], number: int, *, last: bool) -> Stage:
-    table: _Table = fill(_Table(), entries, "")
+    table: Any = fill(_table_of(config)(), entries, "")
     for name, fixed in _FIXED.items():
         for key in fixed:
             if key in getattr(table, name):

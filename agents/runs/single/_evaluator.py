@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
 
-from agents import ActorCritic, Evaluation, TrainProgress, TrainState, evaluate
+from agents import AbstractTrainState, ActorCritic, Evaluation, TrainProgress, evaluate
 from eqgrid import AbstractVectorEnv, NormalizeObservation
 
 
@@ -97,7 +97,9 @@ class Evaluator:
         self.rows.append(row)
         return row
 
-    def play(self, state: TrainState, number: int, repeats: int = 1) -> Iterator[Evaluation]:
+    def play(
+        self, state: AbstractTrainState[Any], number: int, repeats: int = 1
+    ) -> Iterator[Evaluation]:
         """Plays batches of episodes, one episode in each environment.
 
         **Arguments:**
@@ -144,7 +146,7 @@ class EvaluatorOfMany:
             rows.append(evaluator.add(progress, own))
         return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
-    def play(self, state: TrainState, number: int) -> Evaluation:
+    def play(self, state: AbstractTrainState[Any], number: int) -> Evaluation:
         """Plays one batch of episodes for every run.
 
         **Arguments:**

@@ -16,9 +16,9 @@ import jax
 import numpy as np
 import psutil
 
-from agents import Metrics, StopTraining, TrainProgress, TrainState, save
+from agents import AbstractTrainState, Metrics, StopTraining, TrainProgress, save
 from agents.runs._command import Process
-from agents.runs.display._errors import Failures
+from agents.runs.display._errors import Failures, RunError
 from agents.runs.display._loggers import Logger
 from agents.runs.folders._history import History
 from agents.runs.folders._older_run import forget_older
@@ -64,21 +64,15 @@ def block_means(metrics: Metrics | None) -> dict[str, Any]:
     """
     if metrics is None:
         return {}
-    rows = {f.name: np.asarray(getattr(metrics, f.name)) for f in dataclasses.fields(metrics)}
-    del rows["bad_leaf"]  # a non-finite leaf ends the run
-    episodes = rows["episodes"]
-    means = {name: float(values.mean()) for name, values in rows.items()}
+    means = {name: float(np.mean(values)) for name, values in metrics.scalars.items()}
+    if "learning_rate" in means:
+        means["learning_rate"] = float(metrics.scalars["learning_rate"][-1])
+    episodes = np.asarray(metrics.episodes)
+    ended = episodes > 0
     for name in ("episode_return", "episode_length"):
-        ended = episodes > 0
-        weights = episodes[ended]
-        means[name] = (
-            float(np.average(rows[name][ended], weights=weights)) if ended.any() else np.nan
-        )
-    return {
-        **means,
-        "learning_rate": float(rows["learning_rate"][-1]),
-        "episodes": int(episodes.sum()),
-    }
+        values = np.asarray(getattr(metrics, name))[ended]
+        means[name] = float(np.average(values, weights=episodes[ended])) if ended.any() else np.nan
+    return {**means, "episodes": int(episodes.sum())}
 
 
 @final
@@ -124,8 +118,12 @@ class EarlyStop:
         since_best = len(self.returns) - 1 - int(np.argmax(self.returns))
         if self.patience is not None and since_best >= self.patience:
             raise StopTraining(f"no better for {since_best} evaluations")
-        kl = block_means(progress.metrics)["approx_kl"]
-        if self.max_kl is not None and kl > self.max_kl:
+        if self.max_kl is None:
+            return
+        kl = block_means(progress.metrics).get("approx_kl")
+        if kl is None:
+            raise RunError("--max-kl needs a learner that reports 'approx_kl': leave it out.")
+        if kl > self.max_kl:
             raise StopTraining(f"moved too far (a KL divergence of {kl:.3g} nats)")
 
 
@@ -189,7 +187,7 @@ class Checkpoints:
         folder: Path,
         failures: Failures,
         history: History,
-        describe: Callable[[TrainState], dict[str, Any]],
+        describe: Callable[[AbstractTrainState[Any]], dict[str, Any]],
         *,
         keep_every: int | None = None,
         seconds: float = SAVE_SECONDS,

@@ -11,11 +11,14 @@ import jax
 
 from agents import ActorCritic, CheckpointError, TrainedPolicy, find_policy, load_policy
 from agents.runs._metadata import read_metadata
+from agents.runs._named import NOTHING_NAMED, Named, NotNamed, is_own
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.settings._experiment import Experiment
-from agents.runs.settings._file import config_from, page_of, world_from
+from agents.runs.settings._file import config_from, page_of, world_from, world_name_in
 from agents.runs.settings._limits import check_limits
+from agents.runs.settings._own_network import OwnNetwork
 from agents.runs.settings._page import SHIPPED, page
+from agents.runs.worlds._world_config import check_same_game, check_same_world
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen
 from eqgrid import read_regular_text
 
@@ -32,6 +35,7 @@ class SavedPolicy:
     - `policy`: the policy, with its observation statistics.
     - `metadata`: the metadata of the file.
     - `config`: the settings with which it was trained, possibly with another layout.
+    - `named`: what the command line names, of the code of the user.
     """
 
     name: str
@@ -39,10 +43,11 @@ class SavedPolicy:
     policy: TrainedPolicy
     metadata: dict[str, Any]
     config: Experiment
+    named: Named
 
     def trained_in(self) -> AbstractWorldConfig:
         """The settings of the world in which it was trained, always with the original layout."""
-        return config_from(self.metadata["run"], type(self.config)).env
+        return config_from(self.metadata["run"], type(self.config), self.named).env
 
 
 def read_policy(
@@ -50,6 +55,7 @@ def read_policy(
     which: Literal["best", "last"] | None,
     layout: str | None = None,
     own_page: type[Experiment] | None = None,
+    named: Named = NOTHING_NAMED,
 ) -> SavedPolicy:
     """Reads the policy of a run.
 
@@ -59,12 +65,13 @@ def read_policy(
     - `which`: the checkpoint to read from a folder, as in `find_policy`.
     - `layout`: a layout to use instead of the one in which it was trained.
     - `own_page`: the custom page that trained it, if it was not one of eqgrid's.
+    - `named`: what the command line names, of the code of the user.
 
     **Returns:** the policy.
 
     **Raises:** `CheckpointError` when the policy is missing or damaged, or its layout is a file;
-    `UsageError` when its file has no settings, its world has no layouts, or its custom page is not
-    given.
+    `UsageError` when its file has no settings, its world has no layouts, or its custom page or
+    other code of the user is not named.
     """
     path = find_policy(name, which)
     metadata = read_metadata(path)
@@ -77,11 +84,12 @@ def read_policy(
         )
     experiment = _experiment_of(path, settings, own_page)
     with _settings_of(path):
-        config = config_from(settings, experiment)
+        config = config_from(settings, experiment, named)
         with as_usage_error("cannot be used: ", UsageError):
             check_limits(config)
     own, files = page_of(settings) is not None, config.env.layout_files
-    policy = None if own else load_policy(path)
+    networks = getattr(config, "network_settings", OwnNetwork()).parts
+    policy = None if own else load_policy(path, networks=networks)
     if layout is None and files:
         raise CheckpointError(
             f"The policy {str(path)!r} was trained in the layout {files[0]!r:.200}, which is no "
@@ -92,10 +100,10 @@ def read_policy(
     if layout is not None:
         settings = _in_layout(settings, layout)
         with as_usage_error("--layout cannot be used: the world ", UsageError):
-            judged = config_from(settings, experiment)
+            judged = config_from(settings, experiment, named)
     if policy is None:  # its file does not describe the networks
         policy = load_policy(path, like=_untrained(judged if files else config))
-    return SavedPolicy(str(name), path, policy, metadata, judged)
+    return SavedPolicy(str(name), path, policy, metadata, judged, named)
 
 
 def _untrained(config: Experiment) -> ActorCritic:
@@ -132,28 +140,41 @@ def _experiment_of(
     return page(settings["algorithm"])
 
 
-def world_of(path: Path) -> AbstractWorldConfig | None:
-    """The settings of the world in which a policy was trained; `None` if its file has none.
+def check_trained_here(path: Path, config: Experiment) -> None:
+    """Checks that a policy was trained in the world of a run and by its rules; layouts may differ.
 
-    **Raises:** `CheckpointError` when the file or its settings are damaged.
+    **Arguments:**
+
+    - `path`: the policy file. It is not checked if it has no settings.
+    - `config`: the settings of the run.
+
+    **Raises:** `UsageError` when the worlds or their rules differ, and `CheckpointError` when the
+    file or its settings are damaged.
     """
     settings = read_metadata(path).get("run")
     if settings is None:
-        return None
+        return
+    name, named = world_name_in(settings), Named(worlds=(config.env.name,))
+    partner = f"The partner {str(path)!r}"
+    if name is not None and is_own(name):  # it is not imported if it is another one
+        check_same_world(partner, name, "this run", config.env.name)
     with _settings_of(path):
-        env = world_from(settings)
+        env = world_from(settings, type(config), named)
         check_limits(env, "--env.")
-    return env
+    check_same_game(partner, env, "this run", config.env)
 
 
 @contextlib.contextmanager
 def _settings_of(path: Path) -> Iterator[None]:
     """Context manager for reading the settings in a policy file.
 
-    **Raises:** `CheckpointError` when the settings are invalid.
+    **Raises:** `CheckpointError` when the settings are invalid, and `UsageError` when they name
+    code of the user that the command line does not name.
     """
     try:
         yield
+    except NotNamed as error:
+        raise UsageError(f"The policy {str(path)!r} {error}") from error
     except UsageError as error:
         raise CheckpointError(f"The settings in the policy {str(path)!r} {error}") from error
 
@@ -180,7 +201,7 @@ def written_out(env: AbstractWorldConfig) -> AbstractWorldConfig:
         text = read_regular_text(layout)
         with_text: Any = dataclasses.replace(env, layout=text)  # pyright: ignore[reportArgumentType]
         same = eqx.tree_equal(*(x.build(train=False) for x in (env, with_text)))
-    except (OSError, ValueError):  # the layout is a name, or its file is not a text
+    except (OSError, ValueError, UsageError):  # the layout is a name, or its file is not a text
         return env
     return with_text if same is True or bool(same) else env
 

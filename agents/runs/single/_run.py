@@ -12,21 +12,21 @@ import jax
 from jax.sharding import Mesh
 from jaxtyping import PRNGKeyArray
 
-from agents import TrainState, check_even, describe_policy, device_mesh, is_first
+from agents import AbstractTrainState, check_even, describe_policy, device_mesh, is_first
 from agents.runs._command import Process
 from agents.runs._metadata import IDENTITY
 from agents.runs.display._errors import UsageError, as_usage_error, warn
 from agents.runs.folders._history import History
 from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._file import dump
-from agents.runs.worlds._world_config import AbstractWorldConfig, check_same_game
+from agents.runs.worlds._world_config import AbstractWorldConfig
 from eqgrid import AbstractEnv, AbstractVectorEnv
 from eqgrid.grid import RandomLayouts
 
 from ._curriculum import Stage
 from ._evaluator import evaluated_metrics
 from ._identity import identity
-from ._policies import portable, world_of, written_out
+from ._policies import check_trained_here, portable, written_out
 
 STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
 """The exit codes of runs that were stopped by a signal, by the reason."""
@@ -99,13 +99,14 @@ def _plan(stage: Stage) -> Plan:
         totals = config.env.totals(world)
         eval_env = config.eval_env(world, config.eval_episodes, tuple(totals))
         policy = eqx.filter_eval_shape(config.policy, train_env, jax.random.key(0))
-        config.learner().check(train_env, recurrent=policy.recurrent)
+        learner = config.learner()
+        learner.check(train_env, policy)
         mesh = _mesh(config)
     if stage.gate is not None:
         stage.gate.check(evaluated_metrics(totals))
     if (obstacle := config.env.obstacle()) is not None and is_first():
         warn(f"{obstacle} Training will end at a return of 0.")
-    steps_per_update = config.num_envs * config.ppo.rollout_length
+    steps_per_update = learner.steps_per_update(train_env)
     return Plan(
         config.env,
         world,
@@ -122,8 +123,7 @@ def _plan(stage: Stage) -> Plan:
 def check_partners(config: Experiment) -> None:
     """**Raises:** `UsageError` when a partner was trained in another world or by other rules."""
     for path in config.partners.found().policies:
-        if (trained_in := world_of(Path(path))) is not None:
-            check_same_game(f"The partner {path!r}", trained_in, "this run", config.env)
+        check_trained_here(Path(path), config)
 
 
 def _mesh(config: Experiment) -> Mesh | None:
@@ -163,7 +163,7 @@ class Run:
     process: Process
     folder: Path
     files: Mapping[str, str]
-    state: TrainState | None = None
+    state: AbstractTrainState[Any] | None = None
     history: History = dataclasses.field(default_factory=History)
     number: int = 0
 
@@ -177,7 +177,7 @@ class Run:
         """The `identity` of the run, which its checkpoints store."""
         return identity(self.settings, self.files)
 
-    def describe(self, state: TrainState) -> dict[str, Any]:
+    def describe(self, state: AbstractTrainState[Any]) -> dict[str, Any]:
         """Metadata with which a policy can be loaded from a checkpoint alone: its description and
         the settings. It is the same for all states of a stage.
         """

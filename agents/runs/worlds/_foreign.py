@@ -205,7 +205,7 @@ def _make(library: Library, name: str, options: tuple[str, ...]) -> _Made:
     arguments = dict(map(_option, options))
     try:
         world = library.build(module, name, arguments)
-        observation, info = eqx.filter_eval_shape(_look, world, jax.random.key(0))
+        observation, info = eqx.filter_eval_shape(look, world, jax.random.key(0))
     except Exception as error:  # other libraries may raise any exception
         raise UsageError(f"{library.title}'s {name} cannot be used: {_reason(error)}") from error
     return _Made(world, jax.tree.leaves(observation)[0], frozenset(info))
@@ -228,7 +228,7 @@ def _reason(error: Exception) -> str:
     return (said if plain else f"{type(error).__name__} {said}".strip()).rstrip(".") + "."
 
 
-def _look(world: AbstractEnv, key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
+def look(world: AbstractEnv, key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
     """The observation and the `info` of the first step of an episode."""
     _, state = world.reset(key)
     action = jax.vmap(world.action_space.sample)(jax.random.split(key, world.num_agents))

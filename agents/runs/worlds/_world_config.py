@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from agents import PPO
 from agents.runs.display._errors import UsageError
-from eqgrid import AbstractEnv
+from eqgrid import AbstractEnv, unwrap
 from eqgrid.grid import GridWorld, RandomLayouts
 
 Horizon: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
@@ -110,8 +110,9 @@ class AbstractWorldConfig(abc.ABC):
 
         **Returns:** for each entry, the columns of the log for its numbers.
         """
-        assert isinstance(world, GridWorld | RandomLayouts)
-        return {"events": tuple(f"event_{name}" for name in world.event_names)}
+        grid = unwrap(world)
+        assert isinstance(grid, GridWorld | RandomLayouts)
+        return {"events": tuple(f"event_{name}" for name in grid.event_names)}
 
     def draw(self, world: AbstractEnv, states: PyTree, scores: Sequence[float]) -> bytes:
         """A GIF of an episode.
@@ -122,11 +123,12 @@ class AbstractWorldConfig(abc.ABC):
         - `states`: its states, with a leading time axis.
         - `scores`: the return before each state.
         """
-        assert isinstance(world, GridWorld | RandomLayouts)
-        return world.render_episode(
+        grid = unwrap(world)
+        assert isinstance(grid, GridWorld | RandomLayouts)
+        return grid.render_episode(
             states,
             captions=[f"{score:g}" for score in scores],
-            cell_pixels=min(64, max(16, 1024 // max(world.shape))),  # 16 is the smallest
+            cell_pixels=min(64, max(16, 1024 // max(grid.shape))),  # 16 is the smallest
         )
 
     def parts(self) -> dict[str, RandomLayouts]:
@@ -160,6 +162,20 @@ def files_among(layouts: Iterable[str], names: Container[str]) -> tuple[str, ...
     return tuple(x for x in layouts if x not in names and "\n" not in x.strip())
 
 
+def check_same_world(name: str, world: str, other_name: str, other_world: str) -> None:
+    """Checks that two policies of a team were trained in worlds of the same name.
+
+    **Arguments:** as in `check_same_game`, but the names of the worlds.
+
+    **Raises:** `UsageError` when the names differ.
+    """
+    if other_world != world:
+        raise UsageError(
+            f"{name} was trained in {world:.200}, but {other_name} in {other_world:.200}: "
+            "policies of one team need one world."
+        )
+
+
 def check_same_game(
     name: str, world: AbstractWorldConfig, other_name: str, other_world: AbstractWorldConfig
 ) -> None:
@@ -172,11 +188,7 @@ def check_same_game(
 
     **Raises:** `UsageError` when the worlds or their rules differ.
     """
-    if other_world.name != world.name:
-        raise UsageError(
-            f"{name} was trained in {world.name}, but {other_name} in {other_world.name}: "
-            "policies of one team need one world."
-        )
+    check_same_world(name, world.name, other_name, other_world.name)
     if other_world.rules != world.rules:
         raise UsageError(
             f"{name} was trained with the rules {world.rules!r}, but {other_name} with "

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from agents import PPO
+from agents.runs._named import NOTHING_NAMED, Named, check_named, is_own
 from agents.runs.display._errors import UsageError
 from eqgrid.envs.foraging import Foraging
 from eqgrid.envs.goals import ROOMS, GeneratedMazes, Goals
@@ -27,6 +28,7 @@ from ._bodies import BodyWorld
 from ._foreign import LIBRARIES, foreign_world
 from ._generated import GENERATED, AbstractDrawnWorld, MazeSettings, SiteSettings
 from ._kitchens import Kitchen, KitchenV2
+from ._own import own_world
 from ._world_config import AbstractWorldConfig, Horizon, NumAgents, RunSettings, Share, files_among
 
 
@@ -227,22 +229,29 @@ WORLDS: dict[str, type[AbstractWorldConfig]] = {
 }
 
 
-def default_world(name: str | None) -> AbstractWorldConfig:
+def default_world(name: str | None, named: Named = NOTHING_NAMED) -> AbstractWorldConfig:
     """The default settings of a world.
 
     **Arguments:**
 
-    - `name`: the name of the world, or `LIBRARY:NAME`; `None` for Overcooked.
+    - `name`: the name of the world, `LIBRARY:NAME`, or `MODULE:NAME` for a world of the user;
+        `None` for Overcooked.
+    - `named`: what the command line names; no other module of the user is imported.
 
-    **Raises:** `UsageError` when there is no such world, or its library is not installed.
+    **Raises:** `UsageError` when there is no such world, or its library is not installed, and
+    `NotNamed` for a world of the user that the command line does not name.
     """
     if name is None:
         return Kitchen()
     if name.partition(":")[0] in LIBRARIES and ":" in name:
         return foreign_world(name)
+    if is_own(name):
+        check_named(name, named.worlds, "world", "--env.name")
+        return own_world(name)
     if name not in WORLDS:
+        others = (*(f"{library}:NAME" for library in LIBRARIES), "MODULE:NAME for your own")
         raise UsageError(
             f"There is no world {name!r:.60} for --env.name{did_you_mean(name, WORLDS)} Known are "
-            f"{', '.join((*WORLDS, *(f'{library}:NAME' for library in LIBRARIES)))}."
+            f"{', '.join((*WORLDS, *others))}."
         )
     return WORLDS[name]()  # pyright: ignore[reportCallIssue]

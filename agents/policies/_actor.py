@@ -1,0 +1,49 @@
+"""The interface of whatever can act for the agents of an environment."""
+
+import abc
+
+import equinox as eqx
+from jaxtyping import Array, PRNGKeyArray, Shaped
+
+from eqgrid import AbstractEnv, AbstractVectorEnv
+
+from ._types import AgentArrays
+
+
+class AbstractActor(eqx.Module):
+    """Acts for all agents of one environment: a `TrainedPolicy`, or an actor of one's own, such as
+    a network of action values with a rule for exploring.
+
+    `evaluate` and `record_episodes` play with any actor, and map `act` over the environments.
+    """
+
+    @abc.abstractmethod
+    def initial_carry(self) -> AgentArrays:
+        """The carry at the start of an episode; `None` for an actor without memory."""
+
+    @abc.abstractmethod
+    def act(
+        self,
+        observation: AgentArrays,
+        carry: AgentArrays,
+        key: PRNGKeyArray | None,
+        *,
+        greedy: bool = False,
+    ) -> tuple[Shaped[Array, "agents ..."], AgentArrays]:
+        """Computes the actions of all agents.
+
+        **Arguments:**
+
+        - `observation`: the observations of all agents.
+        - `carry`: the carry before this step.
+        - `key`: the source of randomness; it may be `None` if `greedy`.
+        - `greedy`: take the best actions instead of exploring or sampling.
+
+        **Returns:** the actions, and the next carry.
+        """
+
+    def check(self, env: AbstractEnv | AbstractVectorEnv) -> None:
+        """Checks that the actor can act in an environment; does nothing by default.
+
+        **Raises:** `ValueError` that names what does not fit.
+        """

@@ -1,0 +1,167 @@
+"""The interface of learning algorithms, of their states, and their metrics."""
+
+import abc
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, TypeVar, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from agents.policies._actor import AbstractActor
+from agents.policies._policy import ActorCritic
+from eqgrid import AbstractVectorEnv
+
+from ._runner import RunnerState
+
+P = TypeVar("P", bound=ActorCritic | AbstractActor)
+A = TypeVar("A")
+
+
+class AbstractTrainState(eqx.Module, Generic[P]):
+    """The state of a training run between two updates: whatever an algorithm learns and counts.
+
+    All arrays of it are saved by `save`, and get an axis of the runs under `eqx.filter_vmap`. A
+    subclass names the type of its policy, and adds fields of its own, such as the state of an
+    optimiser or a replay buffer, and the key of all further randomness. Its `policy`, `runner` and
+    `updates` are fields, or properties that pass on those of an inner state.
+
+    - `policy`: what acts in evaluations.
+    - `runner`: the state of the environments and of the agents in them, which is spread over
+        devices.
+    - `updates`: the number of updates made so far.
+    """
+
+    policy: eqx.AbstractVar[P]
+    runner: eqx.AbstractVar[RunnerState]
+    updates: eqx.AbstractVar[Int[Array, "*runs"]]
+    kept: ClassVar[Mapping[str, tuple[str, ...]]] = {"parameters": ("policy",)}
+    """The names of the fields that `transfer` keeps with the parts `"parameters"` and
+    `"optimizer"`."""
+
+
+S = TypeVar("S", bound=AbstractTrainState[Any])
+
+
+@final
+class Metrics(eqx.Module):
+    """Metrics of one update of any algorithm, each of which is a column of the log.
+
+    **Arguments:**
+
+    - `scalars`: the metrics of the algorithm by name, such as its loss. `train` ends a run with
+        `NonFiniteLoss` when one of them is not a finite number. `PPO.learn` lists those of PPO.
+    - `bad_leaf`: the first parameter whose gradient was not finite, as its index among the trained
+        leaves of the policy; -1 if all were finite, or if the algorithm does not say.
+    - `episode_return`, `episode_length`: means over the agents and over the episodes that ended
+        in the update (raw rewards; steps); 0 if none ended.
+    - `episodes`: the number of episodes that ended in the update.
+    """
+
+    scalars: dict[str, Float[Array, "*updates"]]
+    bad_leaf: Int[Array, "*updates"]
+    episode_return: Float[Array, "*updates"]
+    episode_length: Float[Array, "*updates"]
+    episodes: Int[Array, "*updates"]
+
+    @classmethod
+    def of(
+        cls,
+        scalars: Mapping[str, Float[Array, ""]],
+        info: Mapping[str, Shaped[Array, "..."]],
+        bad_leaf: int | Int[Array, ""] = -1,
+    ) -> "Metrics":
+        """The metrics of one update, from the `info` of its steps.
+
+        **Arguments:**
+
+        - `scalars`, `bad_leaf`: as in `Metrics`.
+        - `info`: the `info` of all steps, whose arrays lead with `time envs`. The entries of
+            `LogEpisodes` are used, if there are any.
+        """
+        bad_leaf = jnp.asarray(bad_leaf, dtype=jnp.int32)
+        if "episode_done" not in info:
+            nothing = jnp.zeros((), dtype=jnp.float32)
+            return cls(dict(scalars), bad_leaf, nothing, nothing, jnp.zeros((), dtype=jnp.int32))
+        done = info["episode_done"]
+        return cls(
+            scalars=dict(scalars),
+            bad_leaf=bad_leaf,
+            episode_return=mean_over(info["episode_return"].mean(axis=-1), done),
+            episode_length=mean_over(info["episode_length"].astype(jnp.float32), done),
+            episodes=done.sum(dtype=jnp.int32),
+        )
+
+    def with_scalars(self, **scalars: Float[Array, "*updates"]) -> "Metrics":
+        """The same metrics with further scalars, by name."""
+        return eqx.tree_at(lambda m: m.scalars, self, {**self.scalars, **scalars})
+
+
+class AbstractAlgorithm(eqx.Module, Generic[S]):
+    """A learning algorithm: how a run begins, and how one update changes its state.
+
+    `train` repeats `update` in compiled blocks. Settings that are floats or arrays are inputs of
+    the compiled program, and vectors of them are a sweep; settings that determine shapes or
+    branches are static fields.
+    """
+
+    @abc.abstractmethod
+    def init(self, policy: Any, env: AbstractVectorEnv, key: PRNGKeyArray) -> S:
+        """Initialises a run.
+
+        **Arguments:**
+
+        - `policy`: the parameters to start from: an `ActorCritic`, or what the algorithm needs.
+        - `env`: the environments.
+        - `key`: the source of all randomness of the run.
+
+        **Returns:** the state before the first update.
+        """
+
+    @abc.abstractmethod
+    def update(
+        self, env: AbstractVectorEnv, state: S, *, num_updates: int | Int[Array, ""]
+    ) -> tuple[S, Metrics]:
+        """Makes one update: takes steps in the environments, and learns.
+
+        **Arguments:**
+
+        - `env`: the environments.
+        - `state`: the state of the run.
+        - `num_updates`: the number of updates of the whole run, for schedules.
+
+        **Returns:** the next state, whose `updates` is higher by 1, and the metrics of the update.
+        """
+
+    @abc.abstractmethod
+    def steps_per_update(self, env: AbstractVectorEnv) -> int:
+        """The number of steps of one update, summed over the environments."""
+
+    def check(self, env: AbstractVectorEnv, policy: Any) -> None:
+        """Checks that the settings fit environments and a policy; does nothing by default.
+
+        **Arguments:**
+
+        - `env`: the environments.
+        - `policy`: the parameters, or their shapes.
+
+        **Raises:** `ValueError` with one sentence when they do not fit.
+        """
+
+    def with_arrays(self: A) -> A:
+        """Converts settings of type float to arrays, which are inputs of a compiled program.
+
+        **Returns:** the settings, with 32-bit arrays in place of floats; arrays are kept.
+        """
+        return jax.tree.map(
+            lambda x: jax.device_put(np.float32(x)) if isinstance(x, float) else x, self
+        )
+
+
+def mean_over(x: Float[ArrayLike, "..."], counted: Bool[Array, "..."]) -> Float[Array, ""]:
+    """The mean over the entries that count; 0 if none does."""
+    x = jnp.asarray(x)
+    number = jnp.maximum(counted.sum(dtype=jnp.int32), 1).astype(x.dtype)
+    return jnp.where(counted, x, 0.0).sum() / number

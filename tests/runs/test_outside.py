@@ -1,0 +1,395 @@
+"""Worlds of a user's own modules on the command line, and what must not import them."""
+
+import csv
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import pytest
+from command_lines import call, call_and_hear, exit_code
+
+from agents.commands import _best_responses, _crossplay, _evaluation, _partners
+from agents.runs._named import Named
+from agents.runs.display._errors import UsageError
+from agents.runs.settings import _config, _file
+from agents.runs.settings._page import page
+from agents.runs.worlds import _worlds
+from eqgrid import ObservationAndState, TimeLimit, unwrap
+from eqgrid.grid import GridWorld
+
+MODULE = '''
+import pathlib
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import ArrayLike, Float
+
+from eqgrid import AbstractEnv, AbstractWrapper, Discrete, TimeLimit, TimeStep, Vectorize
+from eqgrid.envs.foraging import Foraging
+from eqgrid.envs.overcooked import Overcooked
+
+pathlib.Path("imported").touch()
+NUMBER = 3
+HINT = "text"
+
+
+class Race(AbstractEnv):
+    """Agents are paid for the action that the time asks for.
+
+    **Arguments:**
+
+    - `length`: how long
+        a race is.
+    - `pay`, `fine`: what a step is worth.
+    """
+
+    num_agents: int = eqx.field(static=True)
+    length: int = eqx.field(static=True)
+    pay: float = eqx.field(static=True)
+    event_names: tuple[str, ...] = eqx.field(static=True)
+    action_space: Discrete = Discrete(2)
+
+    def __init__(
+        self,
+        length: int = 4,
+        *,
+        num_agents: int = 2,
+        pay: Float[ArrayLike, ""] = 1,
+        kind: Literal["sprint", "relay"] = "sprint",
+        best: float | None = None,
+        legs: tuple[int, ...] = (1, 2),
+        activation=jax.nn.relu,
+        train: bool = True,
+    ):
+        self.num_agents, self.length, self.pay = num_agents, length, float(pay)
+        self.event_names = ("right", "training" if train else "judging")
+
+    def reset(self, key):
+        return self.observe(jnp.asarray(0)), jnp.asarray(0)
+
+    def step(self, key, state, action):
+        right = action == state % 2
+        events = jnp.stack([right.astype(int), jnp.ones_like(action)], axis=1)
+        reward, never = self.pay * right.astype(float), jnp.zeros(self.num_agents, bool)
+        over = state + 1 >= self.length
+        info = {"events": events}
+        return TimeStep(self.observe(state + 1), reward, never, over, info), state + 1
+
+    def observe(self, state):
+        return jnp.broadcast_to(state.astype(float), (self.num_agents, 1))
+
+    def render_episode(self, states, *, captions=()):
+        assert states.shape == (len(captions),)
+        return f"{len(captions)} steps, {captions[0]}".encode()
+
+
+class Plain(AbstractWrapper):
+    env: AbstractEnv
+
+    def reset(self, key):
+        return self.env.reset(key)
+
+    def step(self, key, state, action):
+        return self.env.step(key, state, action)
+
+    def observe(self, state):
+        return self.env.observe(state)
+
+
+def forage(layout: str = "field", horizon: int = 20, size: int = 8):
+    return TimeLimit(Plain(Foraging(size, horizon=horizon, observation="grid")), 10)
+
+
+def kitchen(horizon: int = 20):
+    return Plain(Overcooked("cramped", horizon=horizon))
+
+
+def needs(size: int):
+    return Race()
+
+
+def hinted(size: "Nowhere" = 3):
+    return Race()
+
+
+def taken(title: str = "a"):
+    return Race()
+
+
+def limited(best: int | None = 3):
+    return Race()
+
+
+def many():
+    return Vectorize(Race(), 4)
+
+
+def number():
+    return 3
+
+
+def fails():
+    raise KeyError("a shoe")
+
+
+class Wide(Race):
+    def step(self, key, state, action):
+        timestep, state = super().step(key, state, action)
+        return eqx.tree_at(lambda x: x.reward, timestep, timestep.reward[None]), state
+
+
+class Unnamed(Race):
+    def __init__(self):
+        super().__init__()
+        self.event_names = ("right",)
+
+
+class Silent(Race):
+    def __init__(self):
+        super().__init__()
+        self.action_space = "left or right"
+
+
+class Undrawn(Race):
+    def render_episode(self, states, *, captions=()):
+        raise KeyError("a pen")
+'''
+SMALL = ("--num-envs", "4", "--width", "8", "--total-steps", "64", "--ppo.rollout-length", "8")
+SMALL += ("--ppo.num-epochs", "1", "--ppo.num-minibatches", "2", "--eval-every", "32")
+SMALL += ("--eval-episodes", "4", "--final-episodes", "8")
+RACE = ("--env.name", "toy_race:Race")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A folder with a module, which nothing has imported."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    sys.modules.pop("toy_race", None)
+    Path("toy_race.py").write_text(MODULE)
+    Path("broken.py").write_text("1 / 0\n")
+    yield tmp_path
+    sys.modules.pop("toy_race", None)
+
+
+def parse(*args, algorithm="ippo"):
+    return _config.parse(page(algorithm), args)
+
+
+def test_settings_are_the_parameters_of_the_factory(capsys):
+    env = parse(*RACE, "--env.length", "6", "--env.pay", "0.5", "--env.legs", "3").env
+    assert (env.name, env.title, env.horizon) == ("toy_race:Race", "Race", None)
+    assert (env.length, env.num_agents, env.pay, env.kind) == (6, 2, 0.5, "sprint")
+    assert (env.best, env.legs, env.normalize_observation) == (None, (3,), True)
+    assert not hasattr(env, "activation")
+    assert not hasattr(env, "train")
+    world = env.build(train=True)
+    assert (world.length, world.pay) == (6, 0.5)
+    assert env.build(train=True) is world  # compiled once
+    assert world.event_names[1] == "training"
+    assert env.build(train=False).event_names[1] == "judging"
+    assert env.totals(env.build(train=False)) == {"events": ("event_right", "event_judging")}
+    assert (env.has_film, env.has_images, env.has_shaped_reward) == (True, False, False)
+    assert parse(*RACE).ppo.normalize_values
+    with pytest.raises(SystemExit):
+        parse(*RACE, "--help")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "how long a race is. (default: 4)" in said
+    assert "what a step is worth. (default: 1.0)" in said
+
+
+def test_a_horizon_cuts_episodes_unless_the_factory_has_one():
+    world = parse(*RACE, "--env.horizon", "3").env.build(train=True)
+    assert isinstance(world, TimeLimit)
+    assert world.limit == 3
+    env = parse("--env.name", "toy_race:kitchen", "--env.horizon", "5").env
+    assert unwrap(env.build(train=True)).horizon == 5
+
+
+def test_a_grid_world_in_wrappers_keeps_its_events_and_its_shaped_reward():
+    env = parse("--env.name", "toy_race:kitchen").env
+    world = env.build(train=False)
+    assert not isinstance(world, GridWorld)
+    assert env.totals(world) == {
+        "events": tuple(f"event_{name}" for name in unwrap(world).event_names)
+    }
+    assert (env.has_film, env.has_shaped_reward, env.has_images) == (True, True, True)
+    env = parse("--env.name", "toy_race:forage").env
+    assert (env.title, env.has_shaped_reward, env.has_images) == ("forage-field", False, True)
+    assert not env.normalize_observation
+
+
+def test_critics_see_the_state_of_a_grid_world_in_wrappers():
+    config = parse("--env.name", "toy_race:forage", "--critic", "state", algorithm="mappo")
+    env = config.train_env()
+    seen, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
+    assert isinstance(seen, ObservationAndState)
+    plain = parse("--env.name", "toy_race:forage", algorithm="mappo").train_env()
+    assert seen.local.shape == eqx.filter_eval_shape(plain.reset, jax.random.key(0))[0].shape
+    with pytest.raises(ValueError, match="--critic state is for worlds on a grid"):
+        parse(*RACE, "--critic", "state", algorithm="mappo").train_env()
+
+
+def test_a_settings_file_brings_all_of_it_back_if_the_world_is_named():
+    config = parse(*RACE, "--env.length", "5", "--env.pay", "2")
+    Path("settings.toml").write_text(_file.dump(config))
+    assert parse(*RACE, "--config", "settings.toml").env == config.env
+    assert _file.own_flags(config) == " --env.name toy_race:Race"
+    assert _file.is_written_by_a_run(Path("settings.toml"))
+
+
+BAD = {
+    "toy_rase:Race": "there is no module 'toy_rase' in the current folder, and no installed",
+    "toy_race.sub:Race": "there is no module 'toy_race.sub'",
+    "gymnx:CartPole": "there is no module 'gymnx'",
+    "broken:Race": "its module cannot be imported: ZeroDivisionError division by zero",
+    "toy_race:Rase": r"its module has no 'Rase'; did you mean Race\?",
+    "toy_race:NUMBER": "is a int, and nothing that can be called",
+    "toy_race:needs": "The parameter 'size' of toy_race:needs has no default",
+    "toy_race:hinted": "The type hints of toy_race:hinted cannot be read: NameError",
+    "toy_race:taken": "The parameter 'title' of toy_race:taken cannot be a flag",
+    "toy_race:many": "builds a Vectorize, but must build one environment",
+    "toy_race:number": "builds a int, but must build one environment",
+    "toy_race:fails": "cannot be built: KeyError 'a shoe'",
+    "toy_race:Wide": r"cannot be used: reward must have the shape \(2,\), but has \(1, 2\)",
+    "toy_race:Unnamed": r"cannot be used: info\['events'\] must have .* \(2, 1\), but has \(2, 2\)",
+    "toy_race:Silent": "cannot be used: Silent.action_space must be .*, not 'left or right'",
+    "toy-race:Race": "There is no world 'toy-race:Race' .*, MODULE:NAME for your own",
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_wrong_is_said_in_one_sentence(name):
+    with pytest.raises(UsageError, match=BAD[name]) as error:
+        parse("--env.name", name)
+    assert "\n" not in str(error.value)
+
+
+def test_none_in_place_of_a_default_cannot_be_stored():
+    with pytest.raises(UsageError, match=r"--env\.best cannot be None, since a settings file"):
+        parse("--env.name", "toy_race:limited", "--env.best", "None")
+    with pytest.raises(UsageError, match=r"--env\.length must be a whole number, but is"):
+        parse(*RACE, "--env.length", "x")
+
+
+SETTINGS = '[env]\nname = "toy_race:Race"\n'
+STAGES = '[[stage]]\nsteps = 8\n[stage.env]\nname = "toy_race:Race"\n[[stage]]\n'
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("--config", "settings.toml"), "which is imported only if the command names it"),
+        (("--resume", "."), "names the world 'toy_race:Race', .*: add --env.name toy_race:Race"),
+        (("--config", "settings.toml", "--env.name", "toy_rase:Race"), "add --env.name toy_race:R"),
+        (("--sweep", "sweep.toml"), "has 'toy_race:Race' for 'env.name'"),
+        (("--curriculum", "stages.toml"), "env.name is the same in all stages"),
+    ],
+)
+def test_files_alone_import_nothing(args, says, capsys):
+    Path("settings.toml").write_text(SETTINGS)
+    Path("config.toml").write_text(SETTINGS)
+    Path("sweep.toml").write_text('[grid]\n"env.name" = ["toy_race:Race"]\n')
+    Path("stages.toml").write_text(STAGES)
+    code, said = call_and_hear(capsys, *args)
+    assert code == 2
+    assert not Path("imported").exists()
+    assert len(said.splitlines()) == 1
+    assert re.search(says, said)
+
+
+def test_best_responses_have_the_defaults_of_the_world():
+    config = _best_responses.training_settings(parse(*RACE, "--env.no-normalize-observation"), 9)
+    assert config.env.normalize_observation
+    assert config.env.name == "toy_race:Race"
+
+
+def test_no_layouts_are_drawn_for_it():
+    world = _worlds.default_world("toy_race:Race", Named(worlds=("toy_race:Race",)))
+    assert world.title == "Race"
+    with pytest.raises(UsageError, match="names the world 'toy_race:Race'"):
+        _worlds.default_world("toy_race:Race")
+
+
+HELD_OUT = """
+[[partner]]
+name = "random"
+kind = "random"
+
+[[partner]]
+name = "trained"
+kind = "policy"
+steps = 64
+"""
+
+
+@pytest.mark.slow
+def test_it_trains_resumes_and_is_judged(capsys, monkeypatch):
+    assert call(*RACE, *SMALL, "--out", "a") == 0
+    assert Path("a/episode.gif").read_bytes() == b"4 steps, 0"
+    with Path("a/metrics.csv").open(newline="") as file:
+        assert [row["event_judging"] for row in csv.DictReader(file)][-1] == "8.0", "of both agents"
+    result = json.loads(Path("a/result.json").read_text())
+    assert (result["world"], result["layout"]) == ("toy_race:Race", "Race")
+    assert call(*RACE, "--resume", "a", "--total-steps", "96") == 0
+    flags = ("--partners.share", "0.5", "--partners.policies", "a", "--overwrite")
+    Path("b").mkdir()
+    assert call(*RACE, *SMALL, "--out", "b") == 0
+    assert call(*RACE, *SMALL, *flags, "--seed", "1", "--out", "b") == 0
+    code, said = call_and_hear(capsys, *SMALL, *flags, "--out", "c")
+    assert (code, "was trained in toy_race:Race, but this run in overcooked" in said) == (2, True)
+
+    def judge(command, *args):
+        monkeypatch.setattr("sys.argv", ["prog", *args])
+        code = exit_code(command)
+        heard = capsys.readouterr()
+        return code, heard.err or heard.out
+
+    Path("imported").unlink()
+    sys.modules.pop("toy_race")
+    for command in (_evaluation, _crossplay, _partners):
+        code, said = judge(command, "a", "b")
+        assert code == 2
+        assert "names the world 'toy_race:Race', which is imported only if the command" in said
+        assert "add --env.name toy_race:Race" in said
+        assert not Path("imported").exists()
+    code, said = judge(_evaluation, "a", "--env.name", "goals")
+    assert (code, "'goals' is no MODULE:NAME of a world of yours: leave it" in said) == (2, True)
+    Path("set.toml").write_text(HELD_OUT)
+    shutil.copytree("b", "set/Race/trained")
+    assert judge(_evaluation, "a", "b", *RACE, "--episodes", "4", "--out", "e")[0] == 0
+    assert Path("e/episode.gif").read_bytes() == b"4 steps, 0"
+    assert judge(_crossplay, "a", "b", *RACE, "--episodes", "4", "--out", "x")[0] == 0
+    args = ("a", *RACE, "--episodes", "4", "--partners", "set.toml", "--out", "p")
+    assert judge(_partners, *args)[0] == 0
+    assert json.loads(Path("p/partners.json").read_text())["returns"].keys() == {
+        "random",
+        "trained",
+    }
+
+
+@pytest.mark.slow
+def test_many_seeds_and_sweeps_train_in_it(capsys):
+    assert call(*RACE, *SMALL, "--num-seeds", "2", "--out", "s") == 0
+    assert Path("s/episode.gif").is_file()
+    assert call(*RACE, "--resume", "s", "--total-steps", "96") == 0
+    Path("sweep.toml").write_text('[grid]\n"env.length" = [3, 4]\n')
+    assert call(*RACE, *SMALL, "--sweep", "sweep.toml", "--out", "w") == 0
+    lengths = [float(row["eval_length_mean"]) for row in rows_of("w")]
+    assert sorted(set(lengths)) == [3.0, 4.0]
+    args = ("--env.name", "toy_race:Undrawn", *SMALL, "--out", "u")
+    code, said = call_and_hear(capsys, *args)
+    assert code == 1
+    assert "toy_race:Undrawn cannot be drawn: KeyError 'a pen'" in said
+
+
+def rows_of(folder):
+    for path in sorted(Path(folder).glob("point-*/metrics.csv")):
+        with path.open(newline="") as file:
+            yield from csv.DictReader(file)

@@ -1,0 +1,223 @@
+"""Networks of a user's own modules on the command line, and what must not import them."""
+
+import re
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import pytest
+from command_lines import call, call_and_hear, exit_code
+
+from agents import read_metadata
+from agents.commands import _crossplay, _evaluation
+from agents.runs.display._errors import UsageError
+from agents.runs.settings import _config, _file
+from agents.runs.settings._page import page
+
+MODULE = '''
+import pathlib
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from agents import MLP, AbstractNetwork
+
+pathlib.Path("imported").touch()
+
+
+class Echo(AbstractNetwork):
+    """Remembers a sum of what it sees.
+
+    **Arguments:**
+
+    - `decay`: how fast it forgets.
+    """
+
+    inner: MLP
+
+    decay: float = eqx.field(static=True)
+
+    def __init__(self, in_shape, out_size, *, decay: float = 0.5, units: int = 6, final_scale, key):
+        sizes = (2 * in_shape[0],), out_size
+        self.inner = MLP(*sizes, width=units, final_scale=final_scale, key=key)
+        self.decay = decay
+
+    def initial_carry(self):
+        return jnp.zeros(self.inner.layers[0].weight.shape[-1] // 2)
+
+    def __call__(self, x, carry):
+        carry = self.decay * carry + x
+        return self.inner(jnp.concatenate([x, carry]), None)[0], carry
+
+
+class Wide(Echo):
+    def __init__(self, in_shape, out_size, *, width: int = 6, final_scale, key):
+        super().__init__(in_shape, out_size, units=width, final_scale=final_scale, key=key)
+
+
+class Broken(Echo):
+    def __init__(self, in_shape, out_size, *, final_scale, key):
+        raise KeyError("a wire")
+
+
+class Deaf(Echo):
+    def __init__(self, in_shape, out_size, *, key):
+        pass
+
+
+class Taken(Echo):
+    def __init__(self, in_shape, out_size, *, build: int = 3, final_scale, key):
+        pass
+
+
+def function(in_shape, out_size, *, final_scale, key):
+    return MLP(in_shape, out_size, final_scale=final_scale, key=key)
+'''
+SMALL = ("--env.name", "goals", "--env.horizon", "8", "--num-envs", "4", "--total-steps", "64")
+SMALL += ("--ppo.rollout-length", "8", "--ppo.num-epochs", "1", "--ppo.num-minibatches", "2")
+SMALL += ("--eval-every", "32", "--eval-episodes", "2", "--final-episodes", "2")
+ECHO = ("--network", "toy_net:Echo")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A folder with a module, which nothing has imported."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    sys.modules.pop("toy_net", None)
+    Path("toy_net.py").write_text(MODULE)
+    yield tmp_path
+    sys.modules.pop("toy_net", None)
+
+
+def parse(*args, algorithm="ippo"):
+    return _config.parse(page(algorithm), args)
+
+
+@pytest.mark.parametrize("algorithm", ["ippo", "mappo"])
+def test_hyperparameters_are_flags_of_the_network(algorithm, capsys):
+    config = parse(
+        *SMALL, *ECHO, "--network.decay", "0.25", "--network.units", "5", algorithm=algorithm
+    )
+    assert (config.network_settings.decay, config.network_settings.units) == (0.25, 5)
+    policy = eqx.filter_eval_shape(config.policy, config.train_env(), jax.random.key(0))
+    network = policy.actor.network
+    assert (type(network).__name__, network.decay) == ("Echo", 0.25)
+    assert network.inner.layers[0].weight.shape[0] == 5
+    assert policy.recurrent
+    with pytest.raises(SystemExit):
+        parse(*ECHO, "--help")
+    assert "how fast it forgets. (default: 0.5)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_settings_file_brings_them_back_if_the_network_is_named():
+    config = parse(*SMALL, *ECHO, "--network.units", "5")
+    Path("settings.toml").write_text(_file.dump(config))
+    again = parse(*ECHO, "--config", "settings.toml")
+    assert (again.network, again.network_settings) == (config.network, config.network_settings)
+    other = parse("--config", "settings.toml", "--network", "mlp")
+    assert other.network == "mlp"
+    assert "network_settings" not in _file.dump(other)
+    assert _file.own_flags(config) == " --network toy_net:Echo"
+    assert _file.is_written_by_a_run(Path("settings.toml"))
+    assert "network_settings" not in _file.dump(parse(*SMALL))
+
+
+BAD = {
+    ("--network", "toy_net:Eco"): r"its module has no 'Eco'; did you mean Echo\?",
+    ("--network", "toy_net:function"): "must be a class that is an agents.AbstractNetwork",
+    ("--network", "toy_net:Deaf"): "but takes no final_scale: add this parameter",
+    ("--network", "toy_net:Taken"): "The parameter 'build' of toy_net:Taken cannot be a flag",
+    (*ECHO, "--network.decay", "x"): r"--network\.decay must be a number, but is",
+    (*ECHO, "--network.units", "99999999999"): r"--network\.units must be .* 2147483647",
+    (*ECHO, "--width", "8"): "--width is for the networks of eqgrid: leave it out with",
+    ("--network", "toy_net:Wide", "--width", "8"): r"leave it .*, and give --network\.width",
+    (*ECHO, "--precision", "bfloat16"): "--precision is for the networks of eqgrid",
+    ("--network", "transformer"): r"--network 'transformer' is no network\. Known are mlp, cnn",
+}
+
+
+@pytest.mark.parametrize("args", BAD)
+def test_what_is_wrong_is_said_in_one_sentence(args):
+    with pytest.raises(UsageError, match=BAD[args]):
+        parse(*args)
+
+
+SETTINGS = 'network = "toy_net:Echo"\n'
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("--config", "settings.toml"), "names the network 'toy_net:Echo', which is imported only"),
+        (("--resume", "."), "add --network toy_net:Echo"),
+        (("--config", "partners.toml"), "add --partners.networks toy_net:Echo"),
+        (("--sweep", "sweep.toml"), "The network toy_net:Echo is imported only if the command"),
+        (("--sweep", "partners_sweep.toml"), "'partners.networks', which only a command line"),
+    ],
+)
+def test_files_alone_import_nothing(args, says, capsys):
+    Path("settings.toml").write_text(SETTINGS)
+    Path("config.toml").write_text(SETTINGS)
+    Path("partners.toml").write_text('[partners]\nnetworks = ["toy_net:Echo"]\n')
+    Path("sweep.toml").write_text('[grid]\nnetwork = ["mlp", "toy_net:Echo"]\n')
+    Path("partners_sweep.toml").write_text('[grid]\n"partners.networks" = [["toy_net:Echo"]]\n')
+    code, said = call_and_hear(capsys, *args)
+    assert code == 2
+    assert not Path("imported").exists()
+    assert len(said.splitlines()) == 1
+    assert re.search(says, said)
+
+
+def test_a_network_that_cannot_be_built_is_one_sentence(capsys):
+    code, said = call_and_hear(capsys, *SMALL, "--network", "toy_net:Broken")
+    assert code == 2
+    assert said == "error: The network Broken cannot be built: KeyError 'a wire'.\n"
+
+
+@pytest.mark.slow
+def test_it_trains_resumes_and_is_judged(capsys, monkeypatch):
+    flags = (*ECHO, "--network.units", "5", "--network.decay", "0.25")
+    assert call(*SMALL, *flags, "--out", "a") == 0
+    assert call("--resume", "a", *ECHO, "--total-steps", "96") == 0
+    code, said = call_and_hear(capsys, "--resume", "a", "--total-steps", "128")
+    assert (code, "add --network toy_net:Echo" in said) == (2, True)
+    partners = ("--partners.share", "1", "--partners.policies", "a", "--out", "b")
+    code, said = call_and_hear(capsys, *SMALL, *partners)
+    assert (code, "add --partners.networks toy_net:Echo" in said) == (2, True)
+    assert call(*SMALL, *partners, "--partners.networks", "toy_net:Echo") == 0
+    more = ("--resume", "b", "--total-steps", "96")
+    code, said = call_and_hear(capsys, *more)
+    assert (code, "add --partners.networks toy_net:Echo" in said) == (2, True)
+    assert call(*more, "--partners.networks", "toy_net:Echo") == 0
+
+    def judge(command, *args):
+        monkeypatch.setattr("sys.argv", ["prog", *args])
+        code = exit_code(command)
+        heard = capsys.readouterr()
+        return code, heard.err or heard.out
+
+    Path("imported").unlink()
+    sys.modules.pop("toy_net")
+    code, said = judge(_evaluation, "a", "--no-film")
+    assert (code, "add --network toy_net:Echo" in said) == (2, True)
+    assert not Path("imported").exists()
+    assert judge(_evaluation, "a", "--no-film", "--episodes", "2", *ECHO)[0] == 0
+    both = ("a", "b", *ECHO, "--network", "toy_net:Wide", "--episodes", "2")
+    assert judge(_crossplay, *both)[0] == 0
+    assert read_metadata("a/policy.safetensors")["run"]["network_settings"]["units"] == 5
+
+
+@pytest.mark.slow
+def test_a_sweep_varies_its_hyperparameters():
+    text = '[grid]\nnetwork = ["mlp", "toy_net:Echo"]\n"network_settings.units" = [3, 4]\n'
+    Path("sweep.toml").write_text(text)
+    assert call(*SMALL, *ECHO, "--sweep", "sweep.toml", "--out", "w") == 0
+    for point, network in enumerate(["mlp", "mlp", "toy_net:Echo", "toy_net:Echo"]):
+        settings = read_metadata(f"w/point-{point:04}/policy.safetensors")["run"]
+        assert settings["network"] == network
+        assert settings.get("network_settings", {}).get("units") == (
+            None if network == "mlp" else 3 + point % 2
+        )

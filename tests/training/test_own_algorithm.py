@@ -1,0 +1,153 @@
+"""What `train` and its friends ask of an algorithm: one of one's own gets all of it."""
+
+import dataclasses
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from learners import GRU, assert_close, clocks, loud_mlp
+
+from agents import (
+    PPO,
+    AbstractAlgorithm,
+    AbstractTrainState,
+    ActorCritic,
+    NonFiniteLoss,
+    RunnerState,
+    TrainState,
+    describe_policy,
+    init_train_state,
+    load_policy,
+    pick_run,
+    ppo_loss,
+    restore,
+    save,
+    scan_updates,
+    train,
+    transfer,
+)
+
+ENVS = 4
+
+
+@final
+class TalliedState(AbstractTrainState[ActorCritic]):
+    """PPO's state inside of one with more in it."""
+
+    run: TrainState
+    reward: jax.Array
+    kept = {"parameters": ("policy", "reward"), "optimizer": ()}  # noqa: RUF012
+
+    @property
+    def policy(self) -> ActorCritic:
+        return self.run.policy
+
+    @property
+    def runner(self) -> RunnerState:
+        return self.run.runner
+
+    @property
+    def updates(self) -> jax.Array:
+        return self.run.updates
+
+
+@final
+class Tallied(AbstractAlgorithm[TalliedState]):
+    """PPO that also sums something."""
+
+    ppo: PPO
+    weight: float = 1.0
+
+    def init(self, policy, env, key):
+        return TalliedState(self.ppo.init(policy, env, key), jnp.zeros(()))
+
+    def update(self, env, state, *, num_updates):
+        run, metrics = self.ppo.update(env, state.run, num_updates=num_updates)
+        reward = state.reward + self.weight
+        return TalliedState(run, reward), metrics.with_scalars(tally=reward)
+
+    def steps_per_update(self, env):
+        return self.ppo.steps_per_update(env)
+
+
+PLAIN = PPO(rollout_length=8, num_epochs=1, num_minibatches=2)
+OWN = Tallied(PLAIN, 0.5)
+
+
+def test_it_trains_as_what_is_inside_of_it(key):
+    env = clocks(ENVS)
+    own = train(OWN, env, init_train_state(OWN, env, key), num_updates=3, updates_per_block=2)
+    plain = train(PLAIN, env, init_train_state(PLAIN, env, key), num_updates=3, updates_per_block=2)
+    assert_close(own.state.run, plain.state)
+    assert own.env_steps == 3 * 8 * ENVS
+    np.testing.assert_allclose(own.metrics.scalars["tally"], [1.5])
+    assert own.metrics.scalars.keys() == {*plain.metrics.scalars, "tally"}
+
+
+def test_it_goes_on_from_a_checkpoint(key, tmp_path):
+    env = clocks(ENVS, normalize=True)
+    start = init_train_state(OWN, env, key, network=GRU)
+    half = train(OWN, env, start, num_updates=2).state
+    save(tmp_path / "half", half, describe_policy(half, env))
+    again = restore(tmp_path / "half", like=start)
+    ends = [train(OWN, env, state, num_updates=4).state for state in (half, again)]
+    assert eqx.tree_equal(*ends)
+    assert ends[0].reward == 2.0
+    loaded = load_policy(tmp_path / "half", like=start.policy)
+    assert eqx.tree_equal(loaded.actor_critic, half.policy)
+
+
+def test_many_are_trained_at_once(key):
+    env = clocks(ENVS)
+    start = eqx.filter_vmap(lambda key: init_train_state(OWN, env, key))
+    many = dataclasses.replace(OWN, weight=jnp.array([0.5, 2.0]))
+    done = train(many, env, start(jax.random.split(key, 2)), num_updates=2)
+    np.testing.assert_allclose(done.metrics.scalars["tally"], [[0.5, 2.0], [1.0, 4.0]])
+    assert pick_run(done.state, 1).reward == 4.0
+
+
+def test_it_is_transferred_as_its_state_says(key):
+    env = clocks(ENVS)
+    state, fresh = (init_train_state(OWN, env, k) for k in jax.random.split(key))
+    state, _ = eqx.filter_jit(scan_updates)(OWN, env, state, num_updates=1, length=1)
+    moved = transfer(state, fresh, env)
+    assert eqx.tree_equal(moved.policy, state.policy)
+    assert (moved.reward, moved.updates) == (0.5, 1)
+    assert eqx.tree_equal(moved.run.opt_state, fresh.run.opt_state)
+    assert eqx.tree_equal(transfer(state, fresh, env, keep=()).policy, fresh.policy)
+
+
+def test_a_metric_that_is_no_number_ends_the_run(key):
+    env, bad = clocks(ENVS), dataclasses.replace(OWN, weight=float("inf"))
+    state = init_train_state(bad, env, key)
+    with pytest.raises(NonFiniteLoss, match=r"of update 1 is not .* \(first the tally\)"):
+        train(bad, env, state, num_updates=1)
+
+
+def twice(policy, batch, ppo, entropy_coefficient):
+    loss, parts = ppo_loss(policy, batch, ppo, entropy_coefficient)
+    return 2 * loss, parts | {"twice": 2 * loss}
+
+
+def too_little(policy, batch, ppo, entropy_coefficient):
+    return ppo_loss(policy, batch, ppo, entropy_coefficient)[0], {}
+
+
+def test_another_loss_is_what_is_learned(key):
+    env = clocks(ENVS)
+    plain, doubled = (
+        train(ppo, env, init_train_state(ppo, env, key, network=loud_mlp), num_updates=1)
+        for ppo in (PLAIN, dataclasses.replace(PLAIN, loss=twice, max_grad_norm=1e9))
+    )
+    first, second = plain.metrics.scalars, doubled.metrics.scalars
+    assert second.keys() == {*first, "twice"}
+    assert second["grad_norm"][0] > 1.5 * first["grad_norm"][0]
+
+
+def test_a_loss_that_says_too_little_is_refused(key):
+    env, ppo = clocks(ENVS), dataclasses.replace(PLAIN, loss=too_little)
+    with pytest.raises(ValueError, match="a dict with 'approx_kl'"):
+        train(ppo, env, init_train_state(ppo, env, key), num_updates=1)
