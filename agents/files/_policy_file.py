@@ -165,21 +165,13 @@ def describe_policy(state: AbstractTrainState[Any], env: AbstractVectorEnv) -> d
             f"the state with save and restore."
         )
     policy = assemble(state.policy, env, state.runner.env_state)
-    moments = f"{_path_of(state, 'runner')}.env_state"
+    moments = ".runner.env_state"
     env_state = state.runner.env_state
     while isinstance(env_state, AbstractWrapperState) and not isinstance(
         env_state, NormalizeObservationState
     ):
         moments, env_state = f"{moments}.env_state", env_state.env_state
-    return {"policy": describe(policy, _path_of(state, "policy"), f"{moments}.moments")}
-
-
-def _path_of(state: AbstractTrainState[Any], name: str) -> str:
-    """The name of a part of a state in its file: a property may pass on that of an inner state."""
-    part = getattr(state, name)
-    leaves = jax.tree_util.tree_leaves_with_path(state, is_leaf=lambda x: x is part)
-    paths = [jax.tree_util.keystr(where) for where, leaf in leaves if leaf is part]
-    return next(path for path in paths if path.endswith(f".{name}"))
+    return {"policy": describe(policy, ".policy", f"{moments}.moments")}
 
 
 def _fill(about: Mapping[str, Any], data: dict[str, Any], begin: str, like: PyTree) -> PyTree:

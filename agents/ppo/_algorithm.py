@@ -25,8 +25,8 @@ class AbstractTrainState(eqx.Module, Generic[P]):
 
     All arrays of it are saved by `save`, and get an axis of the runs under `eqx.filter_vmap`. A
     subclass names the type of its policy, and adds fields of its own, such as the state of an
-    optimiser or a replay buffer, and the key of all further randomness. Its `policy`, `runner` and
-    `updates` are fields, or properties that pass on those of an inner state.
+    optimiser or a replay buffer, and the key of all further randomness. An algorithm that adds to
+    PPO needs no subclass: it keeps what it learns in `TrainState.extra`.
 
     - `policy`: what acts in evaluations.
     - `runner`: the state of the environments and of the agents in them, which is spread over

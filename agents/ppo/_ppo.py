@@ -86,6 +86,7 @@ class TrainState(AbstractTrainState[ActorCritic]):
         their wrappers, and of the agents.
     - `key`: the source of all further randomness.
     - `updates`: the number of updates made so far.
+    - `extra`: what an algorithm around `PPO` learns besides, which `PPO` itself leaves as it is.
     """
 
     policy: ActorCritic
@@ -94,8 +95,9 @@ class TrainState(AbstractTrainState[ActorCritic]):
     runner: RunnerState
     key: PRNGKeyArray
     updates: Int[Array, "*runs"]
+    extra: PyTree = None
     kept: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "parameters": ("policy", "value_moments"),
+        "parameters": ("policy", "value_moments", "extra"),
         "optimizer": ("opt_state",),
     }
 
@@ -285,7 +287,7 @@ class PPO(AbstractAlgorithm[TrainState]):
     def update(
         self, env: AbstractVectorEnv, state: TrainState, *, num_updates: int | Int[Array, ""]
     ) -> tuple[TrainState, Metrics]:
-        """Makes one update: collects a rollout, and updates the policy on it.
+        """Makes one update: `collect`, then `learn`.
 
         **Arguments:**
 
@@ -298,13 +300,31 @@ class PPO(AbstractAlgorithm[TrainState]):
         **Raises:** `ValueError` when `chunk_length` or `num_minibatches` does not divide the
         rollout.
         """
+        state, rollout, key = self.collect(env, state)
+        return self.learn(state, rollout, key, num_updates=num_updates)
+
+    def collect(
+        self, env: AbstractVectorEnv, state: TrainState
+    ) -> tuple[TrainState, Rollout, PRNGKeyArray]:
+        """Collects the rollout of one update. An algorithm around `PPO` may change it, such as its
+        rewards, before `learn`.
+
+        **Arguments:**
+
+        - `env`: the environments.
+        - `state`: the state of the run.
+
+        **Returns:** the state after the rollout, the rollout, and the key for `learn`.
+
+        **Raises:** `ValueError` when `chunk_length` or `num_minibatches` does not divide the
+        rollout.
+        """
         self.check(env, state.policy)
         key, collect_key, learn_key = jax.random.split(state.key, 3)
         rollout, runner = collect_rollout(
             state.policy, env, state.runner, collect_key, self.rollout_length
         )
-        state = dataclasses.replace(state, runner=runner, key=key)
-        return self.learn(state, rollout, learn_key, num_updates=num_updates)
+        return dataclasses.replace(state, runner=runner, key=key), rollout, learn_key
 
     def learn(
         self,
@@ -314,7 +334,7 @@ class PPO(AbstractAlgorithm[TrainState]):
         *,
         num_updates: int | Int[Array, ""],
     ) -> tuple[TrainState, Metrics]:
-        """Updates the policy on one rollout; `update` collects one first.
+        """Updates the policy on one rollout, from `collect`.
 
         The scalars of the metrics are means over the gradient steps of `grad_norm` (the global norm
         of the gradient before clipping) and of what the loss reports. For `ppo_loss` these are

@@ -109,7 +109,7 @@ def train(
     hooks: Sequence[Hook] = (),
     should_stop: Callable[[], str | None] = _never,
     before: TrainProgress[S] | None = None,
-    env_axes: PyTree[int | None] = None,
+    env_axes: Any = None,
     donate: bool = False,
 ) -> TrainProgress[S]:
     """Trains a run until it has made `num_updates` updates, or is stopped.

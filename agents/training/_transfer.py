@@ -73,6 +73,7 @@ def transfer(
         lambda s: [getattr(s, name) for name in names],
         fresh,
         [getattr(state, name) for name in names],
+        is_leaf=lambda x: x is None,
     )
 
 

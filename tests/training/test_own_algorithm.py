@@ -35,23 +35,31 @@ ENVS = 4
 
 @final
 class TalliedState(AbstractTrainState[ActorCritic]):
-    """PPO's state inside of one with more in it."""
+    """What PPO needs, and a sum."""
 
-    run: TrainState
-    reward: jax.Array
-    kept = {"parameters": ("policy", "reward"), "optimizer": ()}  # noqa: RUF012
+    policy: ActorCritic
+    runner: RunnerState
+    updates: jax.Array
+    rest: tuple
+    tally: jax.Array
+    kept = {"parameters": ("policy", "tally"), "optimizer": ()}  # noqa: RUF012
+
+    @classmethod
+    def of(cls, run, tally):
+        rest = (run.opt_state, run.value_moments, run.key)
+        return cls(run.policy, run.runner, run.updates, rest, tally)
 
     @property
-    def policy(self) -> ActorCritic:
-        return self.run.policy
-
-    @property
-    def runner(self) -> RunnerState:
-        return self.run.runner
-
-    @property
-    def updates(self) -> jax.Array:
-        return self.run.updates
+    def run(self) -> TrainState:
+        opt_state, value_moments, key = self.rest
+        return TrainState(
+            policy=self.policy,
+            opt_state=opt_state,
+            value_moments=value_moments,
+            runner=self.runner,
+            key=key,
+            updates=self.updates,
+        )
 
 
 @final
@@ -62,12 +70,12 @@ class Tallied(AbstractAlgorithm[TalliedState]):
     weight: float = 1.0
 
     def init(self, policy, env, key):
-        return TalliedState(self.ppo.init(policy, env, key), jnp.zeros(()))
+        return TalliedState.of(self.ppo.init(policy, env, key), jnp.zeros(()))
 
     def update(self, env, state, *, num_updates):
         run, metrics = self.ppo.update(env, state.run, num_updates=num_updates)
-        reward = state.reward + self.weight
-        return TalliedState(run, reward), metrics.with_scalars(tally=reward)
+        tally = state.tally + self.weight
+        return TalliedState.of(run, tally), metrics.with_scalars(tally=tally)
 
     def steps_per_update(self, env):
         return self.ppo.steps_per_update(env)
@@ -95,7 +103,7 @@ def test_it_goes_on_from_a_checkpoint(key, tmp_path):
     again = restore(tmp_path / "half", like=start)
     ends = [train(OWN, env, state, num_updates=4).state for state in (half, again)]
     assert eqx.tree_equal(*ends)
-    assert ends[0].reward == 2.0
+    assert ends[0].tally == 2.0
     loaded = load_policy(tmp_path / "half", like=start.policy)
     assert eqx.tree_equal(loaded.actor_critic, half.policy)
 
@@ -106,7 +114,7 @@ def test_many_are_trained_at_once(key):
     many = dataclasses.replace(OWN, weight=jnp.array([0.5, 2.0]))
     done = train(many, env, start(jax.random.split(key, 2)), num_updates=2)
     np.testing.assert_allclose(done.metrics.scalars["tally"], [[0.5, 2.0], [1.0, 4.0]])
-    assert pick_run(done.state, 1).reward == 4.0
+    assert pick_run(done.state, 1).tally == 4.0
 
 
 def test_it_is_transferred_as_its_state_says(key):
@@ -115,7 +123,7 @@ def test_it_is_transferred_as_its_state_says(key):
     state, _ = eqx.filter_jit(scan_updates)(OWN, env, state, num_updates=1, length=1)
     moved = transfer(state, fresh, env)
     assert eqx.tree_equal(moved.policy, state.policy)
-    assert (moved.reward, moved.updates) == (0.5, 1)
+    assert (moved.tally, moved.updates) == (0.5, 1)
     assert eqx.tree_equal(moved.run.opt_state, fresh.run.opt_state)
     assert eqx.tree_equal(transfer(state, fresh, env, keep=()).policy, fresh.policy)
 
@@ -151,3 +159,16 @@ def test_a_loss_that_says_too_little_is_refused(key):
     env, ppo = clocks(ENVS), dataclasses.replace(PLAIN, loss=too_little)
     with pytest.raises(ValueError, match="a dict with 'approx_kl'"):
         train(ppo, env, init_train_state(ppo, env, key), num_updates=1)
+
+
+def test_what_is_extra_is_kept(key, tmp_path):
+    env = clocks(ENVS)
+    extra = {"count": jnp.asarray(3), "key": key}
+    fresh = init_train_state(PLAIN, env, key)
+    state = dataclasses.replace(fresh, extra=extra)
+    state = train(PLAIN, env, state, num_updates=1).state
+    assert eqx.tree_equal(state.extra, extra)
+    assert eqx.tree_equal(transfer(state, fresh, env).extra, extra)
+    assert transfer(state, fresh, env, keep=()).extra is None
+    save(tmp_path / "run", state)
+    assert eqx.tree_equal(restore(tmp_path / "run", like=state), state)
