@@ -44,6 +44,7 @@ from ._spaces import (
     MultiDiscrete as MultiDiscrete,
 )
 from ._trajectories import Trajectories as Trajectories
+from ._types import PyTree as PyTree
 from .envs import ENVIRONMENTS as ENVIRONMENTS, Overcooked as Overcooked, make as make
 from .wrappers._append_agent_id import AppendAgentId as AppendAgentId
 from .wrappers._append_time_left import (

@@ -8,12 +8,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, PRNGKeyArray, PyTree
+from jaxtyping import Bool, PRNGKeyArray
 
 from ._checks import check_state
 from ._env import AbstractEnv, TimeStep, unwrap, unwrap_state
 from ._observed import sample_allowed, split_mask
 from ._spaces import Box, Discrete, MultiDiscrete
+from ._types import PyTree
 
 
 def check_env(env: AbstractEnv, *, steps: int = 200, seed: int = 0) -> None:

@@ -8,7 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, PyTree, Shaped
+from jaxtyping import Array, Shaped
+
+from ._types import PyTree
 
 MAX_STEPS = 2**30
 """The longest allowed episode, in steps, which are counted as 32-bit integers."""

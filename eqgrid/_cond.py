@@ -6,7 +6,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import ArrayLike, Bool, PyTree
+from jaxtyping import ArrayLike, Bool
+
+from ._types import PyTree
 
 
 def batched_cond(

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from ._spaces import AbstractSpace
+from ._types import PyTree
 
 
 @final

@@ -7,9 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped
 
 from ._spaces import AbstractSpace, MultiDiscrete
+from ._types import PyTree
 
 
 @final

@@ -9,11 +9,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray, PyTree, Real, Shaped
+from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray, Real, Shaped
 
 from ._checks import as_number, as_probability
 from ._observed import sample_allowed
 from ._spaces import AbstractSpace
+from ._types import PyTree
 
 
 @final

@@ -7,10 +7,11 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from ._env import AbstractEnv, unwrap_state
 from ._partner import AbstractPartner, Seen
+from ._types import PyTree
 
 
 @final

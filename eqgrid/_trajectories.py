@@ -3,7 +3,9 @@
 from typing import final
 
 import equinox as eqx
-from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from ._types import PyTree
 
 
 @final

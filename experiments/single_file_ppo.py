@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import optax
 import tyro
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from eqgrid import AutoReset, LinearSchedule, LogEpisodes, ShapedReward, Vectorize, make
+from eqgrid import AutoReset, LinearSchedule, LogEpisodes, PyTree, ShapedReward, Vectorize, make
 
 
 @dataclasses.dataclass(frozen=True)

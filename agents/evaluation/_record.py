@@ -6,13 +6,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
 from agents.policies._actor import AbstractActor
 from agents.policies._policy import ActorCritic
 from agents.ppo._runner import RunnerState, init_runner
 from agents.training._memory import check_memory
-from eqgrid import AbstractVectorEnv, Trajectories, unwrap_state
+from eqgrid import AbstractVectorEnv, PyTree, Trajectories, unwrap_state
 
 from ._evaluate import check_playable, step_episodes
 

@@ -12,11 +12,10 @@ import jax
 import jax.numpy as jnp
 import msgspec
 import numpy as np
-from jaxtyping import PyTree
 from safetensors import SafetensorError
 from safetensors.numpy import load, save as serialize
 
-from eqgrid import MAX_FILE_BYTES, read_regular_file
+from eqgrid import MAX_FILE_BYTES, PyTree, read_regular_file
 
 from ._files import write_whole
 

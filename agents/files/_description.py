@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import msgspec
 import numpy as np
-from jaxtyping import PyTree
 
 from agents.policies._heads import (
     AbstractActionHead,
@@ -40,6 +39,7 @@ from eqgrid import (
     Masked,
     MultiDiscrete,
     ObservationAndState,
+    PyTree,
     RunningMoments,
     split_mask,
 )

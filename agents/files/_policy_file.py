@@ -9,7 +9,6 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
 
 from agents.policies._heads import AbstractActionHead
 from agents.policies._networks import AbstractNetwork
@@ -21,6 +20,7 @@ from eqgrid import (
     AbstractVectorEnv,
     AbstractWrapperState,
     NormalizeObservationState,
+    PyTree,
     RunningMoments,
 )
 

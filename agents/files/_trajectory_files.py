@@ -11,9 +11,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree, Shaped
+from jaxtyping import Array, Shaped
 
-from eqgrid import AbstractEnv, Trajectories, interop, read_regular_file, unwrap_state
+from eqgrid import AbstractEnv, PyTree, Trajectories, interop, read_regular_file, unwrap_state
 
 from ._checkpoint import is_key, named_leaves, to_numpy
 from ._files import write_whole

@@ -9,7 +9,9 @@ from typing import Literal, TypeAlias, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
+
+from eqgrid import PyTree
 
 from ._types import Arrays, ArraysOverTime
 

@@ -5,9 +5,9 @@ from typing import Any, final
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from eqgrid import AbstractVectorEnv, split_mask
+from eqgrid import AbstractVectorEnv, PyTree, split_mask
 
 from ._heads import (
     AbstractActionHead,

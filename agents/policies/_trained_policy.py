@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from eqgrid import (
     AbstractEnv,
@@ -18,6 +18,7 @@ from eqgrid import (
     NormalizeObservation,
     NormalizeReward,
     ObservationAndState,
+    PyTree,
     RunningMoments,
     contains_wrapper,
     map_observation,

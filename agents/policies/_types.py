@@ -3,7 +3,9 @@
 from typing import TypeAlias
 
 import jax
-from jaxtyping import Array, PyTree, Shaped
+from jaxtyping import Array, Shaped
+
+from eqgrid import PyTree
 
 Arrays: TypeAlias = PyTree[Shaped[Array, "..."]]
 """Arrays of any shape, such as the observation or the carry of one agent."""

@@ -21,12 +21,12 @@ import numpy as np
 import optax
 from jax.core import Tracer
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from msgspec import Meta
 
 from agents.policies._heads import ActionDistribution
 from agents.policies._policy import ActorCritic
-from eqgrid import AbstractVectorEnv, RunningMoments
+from eqgrid import AbstractVectorEnv, PyTree, RunningMoments
 
 from ._algorithm import AbstractAlgorithm, AbstractTrainState, Metrics, mean_over
 from ._batch import Minibatch, cut_rollout, minibatch, nearest_divisors, shuffle

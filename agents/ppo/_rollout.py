@@ -6,12 +6,12 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from agents.policies._networks import reset_carry
 from agents.policies._policy import ActorCritic
 from agents.policies._types import EnvArrays
-from eqgrid import REPLACED, AbstractVectorEnv, TimeStep, batched_cond
+from eqgrid import REPLACED, AbstractVectorEnv, PyTree, TimeStep, batched_cond
 
 from ._runner import Decision, RunnerState, step_runner
 

@@ -5,7 +5,7 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from agents.policies._actor import AbstractActor
 from agents.policies._heads import ActionDistribution
@@ -16,6 +16,7 @@ from eqgrid import (
     AbstractAutoReset,
     AbstractSpace,
     AbstractVectorEnv,
+    PyTree,
     TimeStep,
     Vectorize,
     contains_wrapper,

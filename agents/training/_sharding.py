@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from agents.ppo._batch import nearest_divisors
+from eqgrid import PyTree
 
 _T = TypeVar("_T")
 _AXIS = "envs"

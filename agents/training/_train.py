@@ -10,14 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import Array, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from agents.policies._heads import AbstractActionHead, head_for
 from agents.policies._networks import MLP, AbstractNetwork
 from agents.policies._policy import actor_critic
 from agents.policies._views import AbstractCriticInput
 from agents.ppo._algorithm import AbstractAlgorithm, AbstractTrainState, Metrics, S
-from eqgrid import AbstractVectorEnv
+from eqgrid import AbstractVectorEnv, PyTree
 
 from ._memory import check_memory
 from ._processes import from_first, gather, spans_processes, whole

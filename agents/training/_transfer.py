@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import Literal, TypeAlias, get_args
 
 import equinox as eqx
-from jaxtyping import Array, PyTree, Shaped
+from jaxtyping import Array, Shaped
 
 from agents.ppo._algorithm import S
 from eqgrid import (
@@ -13,6 +13,7 @@ from eqgrid import (
     AbstractWrapperState,
     NormalizeObservationState,
     NormalizeRewardState,
+    PyTree,
     ShapedRewardState,
 )
 

@@ -8,12 +8,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Int, Int32, PRNGKeyArray, PyTree, Shaped, UInt8
+from jaxtyping import Array, ArrayLike, Bool, Int, Int32, PRNGKeyArray, Shaped, UInt8
 
 from .._checks import MAX_STEPS, as_number, check_action_shape
 from .._env import AbstractEnv, TimeStep
 from .._observed import Masked
 from .._spaces import AbstractSpace, Discrete, MultiDiscrete
+from .._types import PyTree
 from ._actions import Action, Actions, by_choice, words_of
 from ._away import ComeBack
 from ._masks import AbstractActionMask, allowed_only

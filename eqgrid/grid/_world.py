@@ -10,7 +10,9 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Int8, Int16, Int32, PyTree, Shaped, UInt8
+from jaxtyping import Array, Bool, Int, Int8, Int16, Int32, Shaped, UInt8
+
+from .._types import PyTree
 
 
 class Direction(IntEnum):

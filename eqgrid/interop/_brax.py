@@ -6,10 +6,11 @@ from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, PRNGKeyArray, Shaped
 
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Box
+from .._types import PyTree
 from ._foreign import as_it_was_written, strongly_typed
 
 Observe: TypeAlias = Callable[[Any], PyTree]

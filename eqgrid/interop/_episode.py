@@ -9,9 +9,10 @@ import equinox as eqx
 import gymnasium
 import jax
 import numpy as np
-from jaxtyping import Array, PyTree, Shaped, UInt8
+from jaxtyping import Array, Shaped, UInt8
 
 from .._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
+from .._types import PyTree
 from ..wrappers._time_limit import TimeLimit
 from ._foreign import check_episodes
 from ._spaces import to_numpy

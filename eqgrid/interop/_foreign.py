@@ -9,11 +9,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
 from .._env import AbstractEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from .._observed import split_mask
 from .._spaces import AbstractSpace, Box, Discrete
+from .._types import PyTree
 from ..wrappers._auto_reset import AbstractAutoReset
 from ..wrappers._nesting import check_single_env, contains_wrapper
 

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 from gymnax.environments import environment, spaces
 from gymnax.wrappers.purerl import GymnaxWrapper
-from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped
 
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Box, Discrete
+from .._types import PyTree
 from ._foreign import (
     as_it_was_written,
     check_episodes,

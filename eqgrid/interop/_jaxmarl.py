@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 from jaxmarl.environments import spaces
 from jaxmarl.environments.multi_agent_env import MultiAgentEnv
-from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
 from .._env import AbstractEnv, TimeStep, unwrap
 from .._observed import Masked, split_mask
 from .._spaces import AbstractSpace, Box, Discrete, MultiDiscrete
+from .._types import PyTree
 from ._foreign import (
     as_it_was_written,
     check_episodes,

@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 import jaxnasium
 import numpy as np
-from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
 from .._env import AbstractEnv, TimeStep
 from .._observed import Masked
 from .._spaces import AbstractSpace, Box, Discrete, MultiDiscrete
+from .._types import PyTree
 from ._foreign import (
     Sight,
     as_it_was_written,

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 from jumanji import specs
 from jumanji.env import Environment
 from jumanji.wrappers import AutoResetWrapper, VmapAutoResetWrapper, VmapWrapper, Wrapper
@@ -15,6 +15,7 @@ from jumanji.wrappers import AutoResetWrapper, VmapAutoResetWrapper, VmapWrapper
 from .._env import AbstractEnv, TimeStep
 from .._observed import Masked
 from .._spaces import AbstractSpace, Box, Discrete
+from .._types import PyTree
 from ._foreign import as_it_was_written, strongly_typed
 
 Observe: TypeAlias = Callable[[Any], PyTree]

@@ -7,10 +7,11 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, PRNGKeyArray, Shaped
 
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, TimeStep
 from .._observed import map_observation, split_mask
+from .._types import PyTree
 from ._append_vector import append_vector
 from ._nesting import check_single_env, contains_wrapper
 

@@ -6,11 +6,12 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray, Shaped
 
 from .._checks import MAX_STEPS, as_number
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from .._observed import map_observation, split_mask
+from .._types import PyTree
 from ._append_vector import append_vector
 from ._auto_reset import AbstractAutoReset
 from ._nesting import check_single_env, contains_wrapper

@@ -5,11 +5,12 @@ from typing import final
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, PRNGKeyArray, Shaped
 
 from .._checks import check_state
 from .._cond import batched_cond, select
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, TimeStep, unwrap, unwrap_state
+from .._types import PyTree
 from ._nesting import check_single_env, contains_wrapper
 from ._shaped_reward import ShapedReward
 

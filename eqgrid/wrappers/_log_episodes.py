@@ -7,10 +7,11 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from .._info import info_entry
+from .._types import PyTree
 from ._nesting import check_single_env, contains_wrapper
 from ._shaped_reward import ShapedReward
 

@@ -6,7 +6,7 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray, PyTree, Real, Shaped
+from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray, Real, Shaped
 
 from .._checks import as_clip, as_epsilon
 from .._env import (
@@ -18,6 +18,7 @@ from .._env import (
 )
 from .._moments import RunningMoments
 from .._observed import map_observation, split_mask
+from .._types import PyTree
 from ._nesting import check_vector_env, contains_wrapper
 
 

@@ -4,7 +4,7 @@ from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray, PyTree, Real, Shaped
+from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray, Real, Shaped
 
 from .._checks import as_clip, as_epsilon, as_number
 from .._env import (
@@ -15,6 +15,7 @@ from .._env import (
     TimeStep,
 )
 from .._moments import RunningMoments
+from .._types import PyTree
 from ._nesting import check_vector_env, contains_wrapper
 
 

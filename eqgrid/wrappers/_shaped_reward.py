@@ -7,11 +7,12 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray, PyTree, Real, Shaped
+from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray, Real, Shaped
 
 from .._checks import as_number, is_finite
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from .._info import info_entry
+from .._types import PyTree
 from ._nesting import check_single_env, iter_wrappers
 
 

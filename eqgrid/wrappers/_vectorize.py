@@ -4,11 +4,12 @@ from typing import final
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, PRNGKeyArray, Shaped
 
 from .._checks import as_count, check_action_shape, check_state
 from .._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
 from .._spaces import AbstractSpace
+from .._types import PyTree
 from ._nesting import check_single_env
 
 

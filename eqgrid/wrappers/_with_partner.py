@@ -6,7 +6,7 @@ from typing import final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray, PyTree, Real, Shaped
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray, Real, Shaped
 
 from .._checks import as_probability, is_known
 from .._env import (
@@ -19,6 +19,7 @@ from .._env import (
 )
 from .._observed import sample_allowed
 from .._partner import OneOf, Seen
+from .._types import PyTree
 from ._auto_reset import AbstractAutoReset
 from ._nesting import check_single_env, contains_wrapper
 

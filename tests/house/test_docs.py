@@ -18,6 +18,8 @@ import optimum
 import pytest
 import throughput
 
+import agents
+import eqgrid.grid
 from agents.commands import _crossplay, _evaluation, _partners, _report
 from agents.runs.settings._config import parse
 from agents.runs.settings._page import page
@@ -91,6 +93,33 @@ def test_python_blocks_have_right_types(tmp_path):
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     done = subprocess.run(["basedpyright"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+OWN = ("world", "actions", "network", "algorithm", "reset")
+"""The pages with programs of users, which strict type checkers accept."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("basedpyright") is None, reason="needs the [dev] extra")
+def test_programs_of_users_are_clean_for_strict_checkers(tmp_path):
+    """What a strict checker says of them is about jax, equinox or optax, and not about eqgrid."""
+    for name in OWN:
+        text = ROOT / "docs" / f"your-own-{name}.md"
+        (tmp_path / f"{name}.py").write_text("\n".join(blocks(text, "python")), "utf-8")
+    settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)]}
+    # A page is one script, in which later blocks import again.
+    settings |= {"reportDuplicateImport": False, "reportMissingTypeStubs": False}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    command = ["basedpyright", "--outputjson"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    ours = {*dir(eqgrid), *dir(eqgrid.grid), *dir(agents)}
+    wrong = []
+    for found in json.loads(done.stdout)["generalDiagnostics"]:
+        named = re.match(r'(Import|Type of) "(\w+)"', found["message"])
+        unknown = found.get("rule", "").startswith("reportUnknown")
+        if not unknown or (named and named[2] in ours):
+            wrong.append(found["message"])
+    assert not wrong
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ def test_weights_equal_naive_ones(program):
     by_score = np.array([1 / r**2 for r in rank])
     by_age = age / age.sum()
     expected = 0.75 * by_score / by_score.sum() + 0.25 * by_age
-    weights = algorithm._weights(jnp.asarray(scores), jnp.asarray(age))
+    weights = algorithm.weights(jnp.asarray(scores), jnp.asarray(age))
     np.testing.assert_allclose(weights, expected, atol=1e-3)
 
 
@@ -78,10 +78,12 @@ def test_scores_are_errors_of_the_critic(program, mazes, key):
     algorithm = program["PrioritizedPPO"](ppo, LEVELS)
     state = algorithm.init(build(envs, key), envs, key)
     after, metrics = eqx.filter_jit(algorithm.update)(envs, state, num_updates=2)
-    seen = np.asarray(after.scores) < 1e30
+    seen = np.asarray(after.extra.score) < 1e30
     assert seen.any()
-    assert ((np.asarray(after.scores)[seen] >= 0) & (np.asarray(after.scores)[seen] < 2)).all()
-    weights = np.asarray(after.run.runner.env_state.weights)
+    assert (
+        (np.asarray(after.extra.score)[seen] >= 0) & (np.asarray(after.extra.score)[seen] < 2)
+    ).all()
+    weights = np.asarray(after.runner.env_state.weights)
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
     assert (weights == weights[0]).all()
     assert 1 < float(metrics.scalars["effective_levels"]) <= LEVELS

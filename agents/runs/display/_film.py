@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from agents import ActorCritic
 from agents.evaluation._record import record_steps
-from eqgrid import AbstractVectorEnv
+from eqgrid import AbstractVectorEnv, PyTree
 
 _LONGEST = 1000
 """The maximum length of a film, in steps; of a longer episode, only the beginning is shown."""

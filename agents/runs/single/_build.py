@@ -7,11 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray, PyTree, Shaped
+from jaxtyping import PRNGKeyArray, Shaped
 
 from agents import AbstractAlgorithm, AbstractTrainState, check_memory
 from agents.runs.settings._experiment import Experiment
-from eqgrid import AbstractVectorEnv
+from eqgrid import AbstractVectorEnv, PyTree
 
 from ._run import Run
 

@@ -9,10 +9,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from agents import AbstractTrainState, ActorCritic, Evaluation, TrainProgress, evaluate
-from eqgrid import AbstractVectorEnv, NormalizeObservation
+from eqgrid import AbstractVectorEnv, NormalizeObservation, PyTree
 
 
 def evaluated_metrics(totals: Mapping[str, Sequence[str]]) -> list[str]:

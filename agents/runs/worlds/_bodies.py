@@ -6,11 +6,9 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
-from jaxtyping import PyTree
-
 from agents import PPO
 from agents.runs.display._errors import UsageError
-from eqgrid import AbstractEnv, TimeLimit, unwrap
+from eqgrid import AbstractEnv, PyTree, TimeLimit, unwrap
 
 from ._world_config import AbstractWorldConfig, Horizon, RunSettings
 

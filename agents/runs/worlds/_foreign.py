@@ -13,11 +13,11 @@ from typing import Any, ClassVar, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import PRNGKeyArray, PyTree
+from jaxtyping import PRNGKeyArray
 
 from agents import PPO
 from agents.runs.display._errors import UsageError
-from eqgrid import AbstractEnv, TimeLimit, interop
+from eqgrid import AbstractEnv, PyTree, TimeLimit, interop
 from eqgrid.grid import did_you_mean
 
 from ._world_config import AbstractWorldConfig, Horizon, RunSettings

@@ -11,12 +11,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import tyro
-from jaxtyping import PyTree
 
 from agents import PPO
 from agents.runs._named import Setting, check_storable, import_named, said, settings_of
 from agents.runs.display._errors import PictureError, UsageError
-from eqgrid import AbstractEnv, ObservationAndState, TimeLimit, check_env, split_mask, unwrap
+from eqgrid import (
+    AbstractEnv,
+    ObservationAndState,
+    PyTree,
+    TimeLimit,
+    check_env,
+    split_mask,
+    unwrap,
+)
 from eqgrid.grid import GridWorld, RandomLayouts
 
 from ._foreign import look

@@ -5,12 +5,11 @@ import dataclasses
 from collections.abc import Container, Iterable, Sequence
 from typing import Annotated, Any, ClassVar, TypeAlias, TypedDict
 
-from jaxtyping import PyTree
 from msgspec import Meta
 
 from agents import PPO
 from agents.runs.display._errors import UsageError
-from eqgrid import AbstractEnv, unwrap
+from eqgrid import AbstractEnv, PyTree, unwrap
 from eqgrid.grid import GridWorld, RandomLayouts
 
 Horizon: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]

@@ -11,10 +11,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PyTree, Shaped, UInt8
+from jaxtyping import Array, Int, Shaped, UInt8
 
 from ..._checks import is_known
 from ..._files import read_regular_text
+from ..._types import PyTree
 from .._kinds import AGENT_CHARACTERS, NOTHING, Kinds
 from .._world import IDLE, Bodies, Cell, Direction, World
 from ._texts import MAX_SIDE, TOO_LARGE, LayoutError, read_rows

@@ -9,11 +9,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped, UInt8, UInt32
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped, UInt8, UInt32
 
 from ..._checks import as_number
 from ..._env import AbstractEnv, TimeStep
 from ..._spaces import AbstractSpace
+from ..._types import PyTree
 from .._grid_world import GridWorld
 from .._world import World
 from ..drawing._film import Film

@@ -3,8 +3,9 @@
 import abc
 
 import equinox as eqx
-from jaxtyping import Array, Int32, PyTree, Shaped
+from jaxtyping import Array, Int32, Shaped
 
+from ..._types import PyTree
 from .._world import World
 from ..layouts._layout import Layout
 

@@ -5,9 +5,10 @@ from typing import final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int32, PyTree, Shaped
+from jaxtyping import Array, Float32, Int32, Shaped
 
 from ..._observed import ObservationAndState
+from ..._types import PyTree
 from .._world import World
 from ..layouts._layout import Layout
 from ._observation import AbstractObservation

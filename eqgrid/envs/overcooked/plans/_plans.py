@@ -10,8 +10,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int, Int32, PyTree, Shaped
+from jaxtyping import Array, Float32, Int, Int32, Shaped
 
+from ...._types import PyTree
 from ....grid import GridWorld, World
 from ..layouts._layouts import REFERENCE_NAMES
 
