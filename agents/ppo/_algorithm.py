@@ -64,6 +64,8 @@ class Metrics(eqx.Module):
     - `episode_return`, `episode_length`: means over the agents and over the episodes that ended
         in the update (raw rewards; steps); 0 if none ended.
     - `episodes`: the number of episodes that ended in the update.
+    - `totals`: the totals of `LogEpisodes(env, totals)` by name, with their shapes: means over the
+        episodes that ended in the update; 0 if none ended.
     """
 
     scalars: dict[str, Float[Array, "*updates"]]
@@ -71,6 +73,7 @@ class Metrics(eqx.Module):
     episode_return: Float[Array, "*updates"]
     episode_length: Float[Array, "*updates"]
     episodes: Int[Array, "*updates"]
+    totals: dict[str, Float[Array, "..."]] = eqx.field(default_factory=dict)
 
     @classmethod
     def of(
@@ -98,6 +101,11 @@ class Metrics(eqx.Module):
             episode_return=mean_over(info["episode_return"].mean(axis=-1), done),
             episode_length=mean_over(info["episode_length"].astype(jnp.float32), done),
             episodes=done.sum(dtype=jnp.int32),
+            totals={
+                name.removeprefix("episode_"): _per_episode(sums, done)
+                for name, sums in info.items()
+                if name.startswith("episode_") and name not in _OF_EVERY_EPISODE
+            },
         )
 
     def with_scalars(self, **scalars: Float[Array, "*updates"]) -> "Metrics":
@@ -164,6 +172,17 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
         return jax.tree.map(
             lambda x: jax.device_put(np.float32(x)) if isinstance(x, float) else x, self
         )
+
+
+_OF_EVERY_EPISODE = ("episode_done", "episode_return", "episode_length")
+
+
+def _per_episode(
+    sums: Shaped[Array, "time envs ..."], done: Bool[Array, "time envs"]
+) -> Float[Array, "..."]:
+    """The mean over the ended episodes of sums that are 0 in all other steps."""
+    number = jnp.maximum(done.sum(dtype=jnp.int32), 1).astype(jnp.float32)
+    return sums.astype(jnp.float32).sum(axis=(0, 1)) / number
 
 
 def mean_over(x: Float[ArrayLike, "..."], counted: Bool[Array, "..."]) -> Float[Array, ""]:

@@ -10,11 +10,13 @@ from agents import (
     AbstractNetwork,
     ActorCritic,
     LocalObservation,
+    Metrics,
     SharedParameters,
     collect_rollout,
     init_runner,
 )
-from eqgrid import Vectorize
+from eqgrid import AutoReset, LogEpisodes, Vectorize
+from eqgrid.envs.goals import Goals
 
 LENGTH, NUM_ENVS = 40, 3
 
@@ -168,3 +170,14 @@ def test_final_values_are_looked_up_on_some_steps_only(key, batch):
     run = one if batch is None else jax.vmap(one)
     keys = key if batch is None else jax.random.split(key, batch)
     assert "stablehlo.case" in jax.jit(run).lower(keys).as_text()
+
+
+def test_totals_are_means_over_the_episodes_that_ended(key):
+    env = Vectorize(AutoReset(LogEpisodes(Goals("room", horizon=9), ("events",))), 5)
+    rollout, _ = roll(build(env, key), env, key, 24)
+    totals = Metrics.of({}, rollout.info).totals
+    assert totals.keys() == {"events"}
+    found = [np.asarray(rollout.info["episode_events"][t, e]) for t, e in np.argwhere(rollout.done)]
+    assert len(found) > 5
+    assert np.any(found)
+    np.testing.assert_allclose(totals["events"], np.mean(found, axis=0), rtol=1e-5)

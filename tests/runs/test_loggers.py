@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import dataclasses
 import functools
 import importlib.util
 import itertools
@@ -267,3 +268,19 @@ def test_a_run_that_is_out_of_time_goes_on_later(call, tmp_path):
     names = {path.name for path in (tmp_path / "mine").iterdir()}
     assert not names & {"metrics.jsonl", "tensorboard", "trace", "older-run"}
     assert not list((tmp_path / "mine" / "checkpoints").glob("step-*"))
+
+
+def test_totals_of_training_episodes_are_columns(tmp_path):
+    totals = {"events": jnp.asarray([[[1.0, 2.0], [3.0, 4.0]], [[10.0, 20.0], [30.0, 40.0]]])}
+    seen = progress(1)
+    metrics = dataclasses.replace(seen.metrics, episodes=jnp.array([1, 3]), totals=totals)
+    seen.metrics = metrics
+    columns = {"events": ("event_a", "event_b")}
+    log = _hooks.Log([_loggers.Csv(tmp_path / "metrics.csv")], Failures(), 0.0, columns)
+    log(seen)
+    with (tmp_path / "metrics.csv").open(newline="") as file:
+        row = next(csv.DictReader(file))
+    # The first update has one episode and the second three; agents are summed.
+    expected = [(4 + 3 * 40) / 4, (6 + 3 * 60) / 4]
+    found = [float(row[f"episode_{name}"]) for name in ("event_a", "event_b")]
+    np.testing.assert_allclose(found, expected)

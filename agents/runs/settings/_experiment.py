@@ -22,7 +22,7 @@ from agents import (
 from agents.runs.display._loggers import LoggerName
 from agents.runs.worlds._world_config import AbstractWorldConfig
 from agents.runs.worlds._worlds import Kitchen
-from eqgrid import AbstractEnv, AbstractVectorEnv
+from eqgrid import AbstractEnv, AbstractVectorEnv, unwrap
 
 from ._limits import Seed
 from ._training_partners import PartnerSettings
@@ -81,6 +81,8 @@ class Experiment(abc.ABC):
     """Environment steps between two checkpoints that are kept."""
     log: tuple[LoggerName, ...] = ()
     """Further loggers, besides metrics.csv."""
+    log_totals: bool = False
+    """Log the events of training episodes, too, and not only those of evaluations."""
     max_hours: _Positive | None = None
     """Save and stop after this many hours; --resume continues."""
     profile: bool = False
@@ -167,6 +169,18 @@ class Experiment(abc.ABC):
     def learner(self) -> AbstractAlgorithm[Any]:
         """The learner of the policy: by default, PPO with the settings of the run."""
         return self.ppo
+
+    def totals(self, world: AbstractEnv) -> tuple[str, ...]:
+        """The entries of `info` that `LogEpisodes` sums over training episodes: those of the world
+        with `--log-totals`, and none without.
+
+        **Arguments:**
+
+        - `world`: the world of training, with or without wrappers.
+        """
+        core = unwrap(world)
+        assert isinstance(core, AbstractEnv)
+        return tuple(self.env.totals(core)) if self.log_totals else ()
 
     def check(self) -> None:  # noqa: B027 (most pages need none)
         """Checks the settings that a page adds; does nothing by default.

@@ -8,7 +8,7 @@ checkpoint is lost. Therefore `Log` comes before `Checkpoints`, which writes tha
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -34,14 +34,23 @@ class Log:
     A logger that fails stops neither the run nor the other loggers.
     """
 
-    def __init__(self, loggers: Sequence[Logger], failures: Failures, train_seconds: float):
+    def __init__(
+        self,
+        loggers: Sequence[Logger],
+        failures: Failures,
+        train_seconds: float,
+        totals: Mapping[str, Sequence[str]] | None = None,
+    ):
         """**Arguments:**
 
         - `loggers`: the loggers.
         - `failures`: collects the files that cannot be written.
         - `train_seconds`: the training time of the run before this process, in seconds.
+        - `totals`: the columns for the totals of training episodes, as in
+            `AbstractWorldConfig.totals`.
         """
         self.loggers, self.failures, self.train_seconds = loggers, failures, train_seconds
+        self.totals = totals or {}
 
     def __call__(self, progress: TrainProgress) -> None:
         row = {
@@ -51,6 +60,7 @@ class Log:
             "steps_per_second": round(speed(progress), 1),
             "memory_bytes": _memory_in_use(),
             **block_means(progress.metrics),
+            **_mean_totals(progress.metrics, self.totals),
         }
         for logger in self.loggers:
             with self.failures.writing(logger.path):
@@ -73,6 +83,24 @@ def block_means(metrics: Metrics | None) -> dict[str, Any]:
         values = np.asarray(getattr(metrics, name))[ended]
         means[name] = float(np.average(values, weights=episodes[ended])) if ended.any() else np.nan
     return {**means, "episodes": int(episodes.sum())}
+
+
+def _mean_totals(metrics: Metrics | None, totals: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """The mean totals of the training episodes that ended in a block, summed over the agents."""
+    means = {}
+    for name, values in (metrics.totals if metrics is not None else {}).items():
+        columns = totals.get(name, ())
+        if not columns or metrics is None:
+            continue
+        episodes = np.asarray(metrics.episodes)
+        weights = episodes / max(1, episodes.sum())
+        mean = np.tensordot(weights, values, 1).reshape(-1, len(columns)).sum(axis=0)
+        known = episodes.any()
+        means |= {
+            f"episode_{column}": float(x) if known else np.nan
+            for column, x in zip(columns, mean, strict=True)
+        }
+    return means
 
 
 @final

@@ -136,7 +136,7 @@ def recording_hooks(
     """
     return [
         Forget(run.folder, failures),
-        Log(loggers, failures, run.history.train_seconds),
+        Log(loggers, failures, run.history.train_seconds, run.config.env.totals(run.plan.world)),
         Checkpoints(
             run.folder / "checkpoints",
             failures,
