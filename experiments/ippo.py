@@ -79,7 +79,7 @@ class IPPO(Experiment):
     def train_env(self) -> AbstractVectorEnv:
         world = self.observe(self.env.build(train=True))
         world = self.with_partners(world)  # partners replace one agent in some episodes
-        env = AutoReset(LogEpisodes(world, self.totals(world)), lazy=self.env.has_slow_resets)
+        env = AutoReset(LogEpisodes(world, self.log_info), lazy=self.env.has_slow_resets)
         if self.env.has_shaped_reward:  # outside of LogEpisodes, so that returns are unshaped
             # Each of the `num_envs` environments counts only its own steps.
             steps = max(1, self.shaping_steps // self.num_envs)

@@ -49,7 +49,11 @@ def reached(evaluations: Sequence[dict[str, float]], step: float) -> dict[str, d
 
 
 def draw_curve(
-    path: Path, evaluations: Sequence[dict[str, float]], title: str, optimum: float | None
+    path: Path,
+    evaluations: Sequence[dict[str, float]],
+    title: str,
+    optimum: float | None,
+    columns: Sequence[str] = (),
 ) -> None:
     """Plots the evaluation return (mean and one standard deviation) against environment steps.
 
@@ -61,6 +65,7 @@ def draw_curve(
     - `evaluations`: the rows of all evaluations.
     - `title`: the title of the plot.
     - `optimum`: the best known return, if there is one.
+    - `columns`: further columns of the rows, which are drawn below the return.
 
     **Raises:** `PictureError` and `OSError`.
     """
@@ -68,8 +73,15 @@ def draw_curve(
     steps = np.asarray([row["env_steps"] for row in evaluations])
     mean = np.asarray([row["eval_return_mean"] for row in evaluations])
     spread = np.asarray([row["eval_return_std"] for row in evaluations])
-    figure = new_figure(7, 4.2)
-    axes = figure.add_subplot()
+    figure = new_figure(7, 4.2 if not columns else 6.4)
+    panels = figure.subplots(1 + bool(columns), sharex=True, squeeze=False)[:, 0]
+    axes = panels[0]
+    for column in columns:
+        panels[1].plot(steps, [row[column] for row in evaluations], label=column)
+    if columns:
+        panels[1].set_ylabel("sum over an episode")
+        panels[1].legend(frameon=False)
+        plain_axes(panels[1])
     axes.fill_between(steps, mean - spread, mean + spread, color="#4477aa", alpha=0.2, linewidth=0)
     axes.plot(
         steps, mean, color="#4477aa", linewidth=2, marker="o", markersize=3, label="evaluation"

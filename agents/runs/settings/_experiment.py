@@ -20,9 +20,9 @@ from agents import (
     ActorCritic,
 )
 from agents.runs.display._loggers import LoggerName
-from agents.runs.worlds._world_config import AbstractWorldConfig
+from agents.runs.worlds._world_config import AbstractWorldConfig, columns_of
 from agents.runs.worlds._worlds import Kitchen
-from eqgrid import AbstractEnv, AbstractVectorEnv, unwrap
+from eqgrid import AbstractEnv, AbstractVectorEnv
 
 from ._limits import Seed
 from ._training_partners import PartnerSettings
@@ -81,8 +81,8 @@ class Experiment(abc.ABC):
     """Environment steps between two checkpoints that are kept."""
     log: tuple[LoggerName, ...] = ()
     """Further loggers, besides metrics.csv."""
-    log_totals: bool = False
-    """Log the events of training episodes, too, and not only those of evaluations."""
+    log_info: tuple[str, ...] = ()
+    """Entries of info to sum over the episodes of training and of evaluations, and to draw."""
     max_hours: _Positive | None = None
     """Save and stop after this many hours; --resume continues."""
     profile: bool = False
@@ -170,17 +170,21 @@ class Experiment(abc.ABC):
         """The learner of the policy: by default, PPO with the settings of the run."""
         return self.ppo
 
-    def totals(self, world: AbstractEnv) -> tuple[str, ...]:
-        """The entries of `info` that `LogEpisodes` sums over training episodes: those of the world
-        with `--log-totals`, and none without.
+    def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
+        """The entries of `info` that are summed over evaluation episodes: those of the world, and
+        those of `--log-info`, which are summed over training episodes, too.
 
         **Arguments:**
 
-        - `world`: the world of training, with or without wrappers.
+        - `world`: as `env.build` returns it.
+
+        **Returns:** for each entry, the columns of the log for its numbers, which are summed over
+        the agents.
+
+        **Raises:** `ValueError` when the world has no such entry.
         """
-        core = unwrap(world)
-        assert isinstance(core, AbstractEnv)
-        return tuple(self.env.totals(core)) if self.log_totals else ()
+        known = self.env.totals(world)
+        return known | {x: columns_of(world, x) for x in self.log_info if x not in known}
 
     def check(self) -> None:  # noqa: B027 (most pages need none)
         """Checks the settings that a page adds; does nothing by default.

@@ -186,7 +186,9 @@ class Conclusion:
             f"{self.run.algorithm.upper()} in {short_name(config.env.title)}, seed {config.seed}"
         )
         with self.failures.writing(self.run.folder / "curve.png"):
-            draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum)
+            totals = config.totals(self.run.plan.world)
+            drawn = [column for name in config.log_info for column in totals[name]]
+            draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum, drawn)
         if self.film and config.env.has_film and not self.run.process.interrupted_again:
             self.draw_film(self.run.folder / FILM_FILE)
 

@@ -96,7 +96,7 @@ def _plan(stage: Stage) -> Plan:
         world, parts = config.env.build(train=False), stage.config.env.parts()
         check_partners(config)
         train_env = config.train_env()
-        totals = config.env.totals(world)
+        totals = config.totals(world)
         eval_env = config.eval_env(world, config.eval_episodes, tuple(totals))
         policy = eqx.filter_eval_shape(config.policy, train_env, jax.random.key(0))
         learner = config.learner()

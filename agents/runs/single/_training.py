@@ -118,7 +118,7 @@ def run_loggers(run: Run) -> Iterator[list[Logger]]:
 def run_evaluator(run: Run) -> Evaluator:
     """The evaluator of a run in its current stage, with the rows of its history."""
     plan = run.plan
-    rows, totals = list(run.history.evaluations), run.config.env.totals(plan.world)
+    rows, totals = list(run.history.evaluations), run.config.totals(plan.world)
     return Evaluator(plan.eval_env, run.keys[1], run.seconds, rows, totals)
 
 
@@ -136,7 +136,7 @@ def recording_hooks(
     """
     return [
         Forget(run.folder, failures),
-        Log(loggers, failures, run.history.train_seconds, run.config.env.totals(run.plan.world)),
+        Log(loggers, failures, run.history.train_seconds, run.config.totals(run.plan.world)),
         Checkpoints(
             run.folder / "checkpoints",
             failures,

@@ -13,14 +13,13 @@ from typing import Any, ClassVar, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import PRNGKeyArray
 
 from agents import PPO
 from agents.runs.display._errors import UsageError
-from eqgrid import AbstractEnv, PyTree, TimeLimit, interop
+from eqgrid import AbstractEnv, TimeLimit, interop
 from eqgrid.grid import did_you_mean
 
-from ._world_config import AbstractWorldConfig, Horizon, RunSettings
+from ._world_config import AbstractWorldConfig, Horizon, RunSettings, look
 
 
 @final
@@ -226,11 +225,3 @@ def _reason(error: Exception) -> str:
     said = str(error).strip().partition("\n")[0]
     plain = isinstance(error, ValueError | ImportError | TypeError) and said
     return (said if plain else f"{type(error).__name__} {said}".strip()).rstrip(".") + "."
-
-
-def look(world: AbstractEnv, key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
-    """The observation and the `info` of the first step of an episode."""
-    _, state = world.reset(key)
-    action = jax.vmap(world.action_space.sample)(jax.random.split(key, world.num_agents))
-    timestep, _ = world.step(key, state, action)
-    return timestep.observation, timestep.info

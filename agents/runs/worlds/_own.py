@@ -26,8 +26,7 @@ from eqgrid import (
 )
 from eqgrid.grid import GridWorld, RandomLayouts
 
-from ._foreign import look
-from ._world_config import AbstractWorldConfig, Horizon, RunSettings
+from ._world_config import AbstractWorldConfig, Horizon, RunSettings, look
 
 _GIVEN = "train"
 """The parameter of a factory that says whether the world is for training or for evaluation."""

@@ -2,9 +2,13 @@
 
 import abc
 import dataclasses
+import math
 from collections.abc import Container, Iterable, Sequence
 from typing import Annotated, Any, ClassVar, TypeAlias, TypedDict
 
+import equinox as eqx
+import jax
+from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
 from agents import PPO
@@ -148,6 +152,36 @@ class AbstractWorldConfig(abc.ABC):
 
     def check(self) -> None:  # noqa: B027 (most worlds need none)
         """Checks the settings. **Raises:** `UsageError` when they contradict one another."""
+
+
+def columns_of(world: AbstractEnv, name: str) -> tuple[str, ...]:
+    """The columns of the log for the sums of an entry of `info` over an episode.
+
+    **Arguments:**
+
+    - `world`: the world.
+    - `name`: the name of the entry.
+
+    **Returns:** one column for each number of the entry; for each number of an agent, if it leads
+    with the agents.
+
+    **Raises:** `ValueError` when the world has no such entry.
+    """
+    _, info = eqx.filter_eval_shape(look, world, jax.random.key(0))
+    if name not in info:
+        known = ", ".join(sorted(info)) or "none"
+        raise ValueError(f"--log-info {name}: the world has no such entry of info; it has {known}.")
+    shape = info[name].shape
+    count = math.prod(shape[1:] if shape[:1] == (world.num_agents,) else shape)
+    return tuple(f"info_{name}" + f"_{i}" * (count > 1) for i in range(count))
+
+
+def look(world: AbstractEnv, key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
+    """The observation and the `info` of the first step of an episode."""
+    _, state = world.reset(key)
+    action = jax.vmap(world.action_space.sample)(jax.random.split(key, world.num_agents))
+    timestep, _ = world.step(key, state, action)
+    return timestep.observation, timestep.info
 
 
 def files_among(layouts: Iterable[str], names: Container[str]) -> tuple[str, ...]:
