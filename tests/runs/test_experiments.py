@@ -245,6 +245,24 @@ def test_other_settings_run(program, monkeypatch, tmp_path, flags):
 
 
 @pytest.mark.slow
+def test_chosen_entries_of_info_are_logged_and_drawn(program, monkeypatch, tmp_path):
+    folders = {name: tmp_path / name for name in ("plain", "more")}
+    for name, flags in (("plain", []), ("more", ["--log-info", "events", "shaped_reward"])):
+        args = [*small(env__name="goals"), *flags, "--out", folders[name]]
+        assert call(program, monkeypatch, args) == 0
+    plain, more = (rows(folder) for folder in folders.values())
+    for before, after in zip(plain, more, strict=True):
+        same = [x for x in before if not x.endswith(("seconds", "second", "bytes"))]
+        assert {x: after[x] for x in same} == {x: before[x] for x in same}  # it only looks
+        assert float(after["info_shaped_reward"]) == 0
+        # Every arrival is worth 1, and the return is a mean over two agents.
+        arrivals, episodes = float(after["episode_event_arrival"]), int(after["episodes"])
+        assert arrivals == pytest.approx(2 * float(after["episode_return"])) or episodes == 0
+    heights = [Image.open(folder / "curve.png").height for folder in folders.values()]
+    assert heights[1] > heights[0]
+
+
+@pytest.mark.slow
 def test_mappo_is_the_same_program(program, monkeypatch, tmp_path):
     args = [*small(), "--out", tmp_path / "run"]
     assert call(program, monkeypatch, args, "mappo") == 0
@@ -275,6 +293,10 @@ BAD = {
     "minibatches": (["--ppo.num-minibatches", "7"], "num_minibatches=7 does not divide"),
     "missing settings file": (["--config", "no.toml"], "cannot be read"),
     "cnn on a vector": (["--network", "cnn"], "--env.observation planes"),
+    "no entry of info": (
+        ["--log-info", "speed"],
+        "--log-info speed: the world has no such entry of info; it has events, shaped_reward.",
+    ),
     "share": (["--env.random-starts", "2"], "at least 0 and at most 1"),
 }
 

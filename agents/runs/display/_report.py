@@ -131,7 +131,7 @@ def finish_curve(
             color="#aa3377",
         )
     axes.set_title(title, loc="left")
-    axes.set_xlabel("environment steps")
+    figure.axes[-1].set_xlabel("environment steps")
     axes.set_ylabel("return of an episode")
     label_thousands(axes)
     axes.set_ylim(bottom=1.1 * lowest, top=1.1 * max(optimum or 0, highest))
