@@ -258,7 +258,10 @@ def test_chosen_entries_of_info_are_logged_and_drawn(program, monkeypatch, tmp_p
         # Every arrival is worth 1, and the return is a mean over two agents.
         arrivals, episodes = float(after["episode_event_arrival"]), int(after["episodes"])
         assert arrivals == pytest.approx(2 * float(after["episode_return"])) or episodes == 0
-    heights = [Image.open(folder / "curve.png").height for folder in folders.values()]
+    heights = []
+    for folder in folders.values():
+        with Image.open(folder / "curve.png") as picture:
+            heights.append(picture.height)
     assert heights[1] > heights[0]
 
 
