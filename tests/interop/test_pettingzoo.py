@@ -203,7 +203,7 @@ class Vast(Pendulum):
         (lambda: to_pettingzoo(AutoReset(COOKS)), "leave it out"),
         (lambda: to_pettingzoo(Vectorize(COOKS, 2)), "wraps one environment, not a batch"),
         (lambda: to_pettingzoo(Race()), "observation is of dict, but must be one array"),
-        (lambda: to_pettingzoo(Vast()), "must be of a Discrete or a Box"),
+        (lambda: to_pettingzoo(Vast()), "must be Discrete, MultiDiscrete or a Box"),
         (lambda: to_pettingzoo(COOKS, max_cycles=0), "a limit from 1 to"),
         (lambda: to_pettingzoo(COOKS, render_mode="ansi"), "choose 'rgb_array' or 'human' or None"),
         (lambda: to_pettingzoo(Pendulum(), render_mode="human"), "choose None"),
