@@ -1,6 +1,7 @@
 """The command `report.py`: one table and one picture of runs, and a film of each row."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -81,7 +82,8 @@ def copy_films(folder: Path, rows: Sequence[Row]) -> list[str]:
         films = [around / "episode.gif" for around in (row.folder, best.folder)]
         film = next((film for film in films if film.is_file()), None)
         if film is not None:
-            names.append("-".join(x for x in row.names.values() if x not in ("", "mlp")) + ".gif")
+            name = "-".join(x for x in row.names.values() if x not in ("", "mlp"))
+            names.append(re.sub(r"[^\w.-]", "-", name) + ".gif")
             write_whole(folder / names[-1], read_regular_file(film))
     return names
 

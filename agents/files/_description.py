@@ -66,9 +66,7 @@ _CRITIC_INPUTS: dict[str, Callable[..., AbstractCriticInput]] = {
     kind.__name__: kind for kind in (LocalObservation, JointObservation, GlobalState)
 }
 _HEADS: dict[str, Callable[..., AbstractActionHead]] = {
-    "CategoricalHead": lambda space: CategoricalHead(),
-    "MultiCategoricalHead": MultiCategoricalHead,
-    "ClippedNormalHead": lambda space: ClippedNormalHead(),
+    head.__name__: head for head in (CategoricalHead, MultiCategoricalHead, ClippedNormalHead)
 }
 _OBSERVATIONS: dict[str, Callable[..., PyTree]] = {
     "local_and_state": ObservationAndState,
@@ -179,7 +177,11 @@ def build_like(
 
 
 def _part_to_json(part: eqx.Module) -> dict[str, Any]:
-    return {"name": type(part).__name__, "arguments": _arguments(part)}
+    return {
+        "name": type(part).__name__,
+        "arguments": _arguments(part),
+        "not_stored": _not_stored(part),
+    }
 
 
 def _part(
@@ -194,6 +196,13 @@ def _part(
             f"its {what} is {table.name!r:.60}, which eqgrid does not know: pass "
             f"{keyword}={{{table.name!r:.60}: ...}} to load_policy, with its class"
         )
+    if table.not_stored and isinstance(known[table.name], type):
+        name = table.not_stored[0]
+        raise ValueError(
+            f"its {what} was built with another {name!r:.60} than the default, which a file cannot "
+            f"hold: pass {keyword}={{{table.name!r:.60}: functools.partial({table.name:.60}, "
+            f"{name:.60}=...)}} to load_policy"
+        )
     pairs = table.arguments.items()
     stored = {name: tuple(x) if isinstance(x, list) else x for name, x in pairs}
     return functools.partial(known[table.name], **stored)
@@ -203,9 +212,28 @@ def _arguments(part: eqx.Module) -> dict[str, Any]:
     """The hyperparameters of a part: its fields that are arguments of its constructor, and hold
     numbers, texts, truth values or tuples of these.
     """
-    known = set(inspect.signature(type(part)).parameters) - set(_ARGUMENTS_OF_ALL)
-    fields = {x.name: getattr(part, x.name) for x in dataclasses.fields(part) if x.name in known}
-    return {name: x for name, x in fields.items() if _is_plain(x)}
+    return {name: x for name, (x, _) in _given(part).items() if _is_plain(x)}
+
+
+def _not_stored(part: eqx.Module) -> list[str]:
+    """The arguments of a part that a file cannot hold, and that are not the defaults, such as
+    functions. Arrays, and Modules with arrays, are no hyperparameters.
+    """
+    return [
+        name
+        for name, (x, default) in _given(part).items()
+        if not _is_plain(x)
+        and x is not default
+        and not any(hasattr(leaf, "shape") for leaf in jax.tree.leaves(x))
+        and x != default
+    ]
+
+
+def _given(part: eqx.Module) -> dict[str, tuple[Any, Any]]:
+    """The fields of a part that are arguments of its constructor, with the default of each."""
+    parameters = inspect.signature(type(part)).parameters
+    names = {x.name for x in dataclasses.fields(part)} & parameters.keys() - set(_ARGUMENTS_OF_ALL)
+    return {name: (getattr(part, name), parameters[name].default) for name in sorted(names)}
 
 
 _ARGUMENTS_OF_ALL = ("in_shape", "out_size", "final_scale", "key", "space")
@@ -272,8 +300,7 @@ def _network_to_json(network: AbstractNetwork) -> dict[str, Any]:
     if isinstance(network, GRU):
         width, encoder = network.head.weight.shape[-1], _network_to_json(network.encoder)
         return {"network": "GRU", "width": width, "encoder": encoder}
-    arguments = _arguments(network)
-    return {"network": "custom", "name": type(network).__name__, "arguments": arguments}
+    return {"network": "custom", **_part_to_json(network)}
 
 
 def _choices(network: MLP | CNN) -> dict[str, str]:

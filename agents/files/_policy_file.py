@@ -31,7 +31,10 @@ from ._policy_schema import PolicyTable
 POLICY_FILE = "policy.safetensors"
 """The name of the policy file in the folder of a run."""
 
-_DO_NOT_FIT = (ValueError, TypeError, ArithmeticError, AttributeError, RecursionError)
+_DO_NOT_FIT = (
+    *(ValueError, TypeError, ArithmeticError, AttributeError, RecursionError),
+    *(LookupError, AssertionError),
+)
 """Exceptions that eqgrid's classes raise for entries that are valid alone, but not together."""
 
 

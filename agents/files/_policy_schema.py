@@ -20,6 +20,7 @@ _Depth: TypeAlias = Annotated[int, Meta(ge=0, le=100)]
 _Shape: TypeAlias = Annotated[list[Annotated[int, Meta(ge=0, le=2**20)]], Meta(max_length=8)]
 _Name: TypeAlias = Annotated[str, Meta(max_length=200)]
 _Number: TypeAlias = int | float | bool | _Name | None
+Names: TypeAlias = Annotated[list[_Name], Meta(max_length=100)]
 Arguments: TypeAlias = Annotated[
     dict[_Name, _Number | Annotated[list[_Number], Meta(max_length=100)]], Meta(max_length=100)
 ]
@@ -47,10 +48,13 @@ class CNNTable(MLPTable, tag="CNN"):
 
 
 class CustomTable(_Network, tag="custom"):
-    """A network class that is not part of eqgrid, and the hyperparameters of its constructor."""
+    """A network class that is not part of eqgrid, the hyperparameters of its constructor, and the
+    names of those that a file cannot hold.
+    """
 
     name: _Name
     arguments: Arguments = field(default_factory=dict)
+    not_stored: Names = field(default_factory=list)
 
 
 class GRUTable(_Network, tag="GRU"):
@@ -82,10 +86,11 @@ SpaceTable: TypeAlias = DiscreteTable | MultiDiscreteTable | BoxTable
 
 
 class PartTable(_Table):
-    """A critic input or an action head: its class, and the arguments of its constructor."""
+    """A critic input or an action head, as in `CustomTable`."""
 
     name: _Name
     arguments: Arguments = field(default_factory=dict)
+    not_stored: Names = field(default_factory=list)
 
 
 class WithStateTable(_Table):

@@ -127,6 +127,12 @@ class AbstractActionHead(eqx.Module):
 class CategoricalHead(AbstractActionHead):
     """A categorical distribution over the actions of a `Discrete` space, with one logit each."""
 
+    def __init__(self, space: Discrete | None = None):
+        """**Arguments:**
+
+        - `space`: the action space, which the head does not need.
+        """
+
     def out_size(self, space: Discrete) -> int:
         return space.n
 
@@ -204,6 +210,12 @@ class ClippedNormalHead(AbstractActionHead):
     before clipping, so its log-density is exact everywhere, and the same in a rollout and in its
     replay: the loss treats clipping as a part of the environment.
     """
+
+    def __init__(self, space: Box | None = None):
+        """**Arguments:**
+
+        - `space`: the action space, which the head does not need.
+        """
 
     def out_size(self, space: Box) -> int:
         return 2 * math.prod(space.shape)

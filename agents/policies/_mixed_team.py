@@ -7,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ._mixed_head import MixedHead
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork
 from ._trained_policy import TrainedPolicy
@@ -29,7 +30,7 @@ def mixed_team(policies: Sequence[TrainedPolicy]) -> ActorCritic:
     **Returns:** a policy for `evaluate` and `collect_rollout`.
 
     **Raises:** `ValueError` when a policy was trained with another number of agents than there are
-    policies, or when their action spaces differ.
+    policies, or when their action spaces, or the shapes of their raw actions, differ.
     """
     for policy in policies:
         if policy.num_agents != len(policies):
@@ -44,7 +45,11 @@ def mixed_team(policies: Sequence[TrainedPolicy]) -> ActorCritic:
     seats = tuple(numbers[id(policy)] for policy in policies)
     actor = _MixedActor(num_agents=len(seats), policies=tuple(unique), seats=seats)
     critic = _NoCritic(num_agents=len(seats))
-    return ActorCritic(actor, critic, LocalObservation(), policies[0].actor_critic.head)
+    heads = [policy.actor_critic.head for policy in policies]
+    if all(eqx.tree_equal(head, heads[0]) for head in heads):
+        return ActorCritic(actor, critic, LocalObservation(), heads[0])
+    head = MixedHead(heads, policies[0].action_space)
+    return ActorCritic(actor, critic, LocalObservation(), head)
 
 
 @final

@@ -153,6 +153,8 @@ def actor_critic(
     out_size = action_head.out_size(env.action_space)
     actor = _team(network, observation, out_size, _ACTOR_SCALE, shared, num_agents, actor_key)
     critic = _team(network, critic_observation, 1, _CRITIC_SCALE, shared, num_agents, critic_key)
+    _check_outputs(actor, observation, out_size, "actor")
+    _check_outputs(critic, critic_observation, 1, "critic")
     return ActorCritic(actor, critic, critic_input, action_head)
 
 
@@ -173,6 +175,33 @@ def _team(
     return IndependentParameters(
         [network(in_shape, out_size, final_scale=final_scale, key=k) for k in keys]
     )
+
+
+def _check_outputs(team: AbstractMultiAgentNetwork, x: Shapes, out_size: int, whose: str) -> None:
+    """**Raises:** `ValueError` when a network does not return an output and a carry that fit."""
+    network = team.network if isinstance(team, SharedParameters) else team
+    name = type(getattr(network, "networks", network)).__name__
+    carry = eqx.filter_eval_shape(team.initial_carry)
+    result = eqx.filter_eval_shape(team, x, carry)
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise ValueError(
+            f"The network {name} must return a pair, its output and the next carry (None without "
+            "one), but does not."
+        )
+    output, after = result
+    wanted = (team.num_agents, out_size)
+    if getattr(output, "shape", None) != wanted:
+        found = getattr(output, "shape", (None,))[1:]
+        raise ValueError(
+            f"The network {name} of the {whose} must have an output of shape {wanted[1:]}, its "
+            f"out_size, but its output has {found}."
+        )
+    forms = [jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), x) for x in (after, carry)]
+    if forms[0] != forms[1]:
+        raise ValueError(
+            f"The next carry that the network {name} returns must have the structure, shapes and "
+            "dtypes of its initial_carry(), but differs."
+        )
 
 
 def _remembers(team: AbstractMultiAgentNetwork) -> bool:

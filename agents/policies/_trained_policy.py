@@ -30,7 +30,7 @@ from ._heads import mask_logits
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork, IndependentParameters
 from ._types import AgentArrays, Shapes
-from ._views import GlobalState
+from ._views import AbstractCriticInput, LocalObservation
 
 
 @final
@@ -174,7 +174,9 @@ class TrainedPolicy(AbstractActor):
         _check_arrays("carry (start with initial_carry())", carry, initial)
         if self.normalization is not None:
             observation = self.normalization(observation, local=hides_state)
-        return self.actor_critic.actor(observation, carry)
+        if hides_state:
+            observation = ObservationAndState(observation, None)
+        return self.actor_critic.actor(self.actor_critic.critic_input.local(observation), carry)
 
     def check(self, env: AbstractEnv | AbstractVectorEnv) -> None:
         """Checks that the policy can act in an environment.
@@ -236,9 +238,8 @@ class TrainedPolicy(AbstractActor):
 
     def _shown_to_actors(self) -> tuple[Shapes, bool]:
         """The shapes of the actors' observations, and whether they leave out the global state."""
-        if isinstance(self.actor_critic.critic_input, GlobalState):
-            return _local(self.observation), True
-        return self.observation, False
+        hides_state = _hides_state(self.actor_critic.critic_input, self.observation)
+        return (_local(self.observation), True) if hides_state else (self.observation, False)
 
     def _check_agents_and_actions(self, env: AbstractEnv | AbstractVectorEnv) -> None:
         if isinstance(env, AbstractVectorEnv) and contains_wrapper(env, NormalizeObservation):
@@ -335,6 +336,20 @@ def _observation_of(env: AbstractEnv | AbstractVectorEnv) -> Shapes:
     shown, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
     skipped = 1 if isinstance(env, AbstractVectorEnv) else 0
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[skipped:], x.dtype), shown)
+
+
+def _hides_state(critic_input: AbstractCriticInput, observation: Shapes) -> bool:
+    """Whether the observation has a global state which is no input of actors."""
+    seen, _ = split_mask(observation)
+    if not isinstance(seen, ObservationAndState) or isinstance(critic_input, LocalObservation):
+        return False
+    try:
+        eqx.filter_eval_shape(
+            lambda local: critic_input.local(ObservationAndState(local, None)), seen.local
+        )
+    except (AttributeError, TypeError, ValueError):  # it reads the state, which is not there
+        return False
+    return True
 
 
 def _without_state(observation: PyTree, expected: PyTree) -> PyTree:

@@ -64,8 +64,9 @@ class Metrics(eqx.Module):
     - `episode_return`, `episode_length`: means over the agents and over the episodes that ended
         in the update (raw rewards; steps); 0 if none ended.
     - `episodes`: the number of episodes that ended in the update.
-    - `totals`: the totals of `LogEpisodes(env, totals)` by name, with their shapes: means over the
-        episodes that ended in the update; 0 if none ended.
+    - `totals`: the totals of `LogEpisodes(env, totals)` by name, and other entries of `info` whose
+        names begin with `episode_`, with their shapes: means over the last steps of the episodes
+        that ended in the update; 0 if none ended.
     """
 
     scalars: dict[str, Float[Array, "*updates"]]
@@ -104,7 +105,9 @@ class Metrics(eqx.Module):
             totals={
                 name.removeprefix("episode_"): _per_episode(sums, done)
                 for name, sums in info.items()
-                if name.startswith("episode_") and name not in _OF_EVERY_EPISODE
+                if name.startswith("episode_")
+                and name not in _OF_EVERY_EPISODE
+                and eqx.is_array(sums)
             },
         )
 
@@ -180,9 +183,10 @@ _OF_EVERY_EPISODE = ("episode_done", "episode_return", "episode_length")
 def _per_episode(
     sums: Shaped[Array, "time envs ..."], done: Bool[Array, "time envs"]
 ) -> Float[Array, "..."]:
-    """The mean over the ended episodes of sums that are 0 in all other steps."""
+    """The mean over the ended episodes of what is there in their last steps."""
     number = jnp.maximum(done.sum(dtype=jnp.int32), 1).astype(jnp.float32)
-    return sums.astype(jnp.float32).sum(axis=(0, 1)) / number
+    last = jnp.expand_dims(done, tuple(range(2, sums.ndim)))
+    return jnp.where(last, sums.astype(jnp.float32), 0.0).sum(axis=(0, 1)) / number
 
 
 def mean_over(x: Float[ArrayLike, "..."], counted: Bool[Array, "..."]) -> Float[Array, ""]:

@@ -82,9 +82,9 @@ def import_named(name: str, flag: str) -> Callable[..., Any]:
     """
     module_name, _, attribute = name.partition(":")
     try:
-        with _current_folder_first():
+        with folder_first(os.getcwd()):
             module = importlib.import_module(module_name)
-    except Exception as error:  # the module may raise any exception
+    except (Exception, SystemExit) as error:  # the module may raise any exception
         missing = isinstance(error, ModuleNotFoundError) and error.name
         if missing and f"{module_name}.".startswith(f"{missing}."):
             raise UsageError(
@@ -96,7 +96,8 @@ def import_named(name: str, flag: str) -> Callable[..., Any]:
     if found is None:
         own = [x for x in vars(module) if not x.startswith("_") and callable(vars(module)[x])]
         hint = did_you_mean(attribute, own)
-        raise UsageError(f"{flag} {name}: its module has no {attribute!r}{hint}")
+        place = getattr(module, "__file__", None) or "which is built in"
+        raise UsageError(f"{flag} {name}: its module ({place}) has no {attribute!r}{hint}")
     if not callable(found):
         raise UsageError(
             f"{flag} {name} is a {type(found).__name__}, and nothing that can be called: name a "
@@ -106,23 +107,26 @@ def import_named(name: str, flag: str) -> Callable[..., Any]:
 
 
 @contextlib.contextmanager
-def _current_folder_first() -> Iterator[None]:
-    """Context manager in which modules of the current folder are found before installed ones.
+def folder_first(folder: str) -> Iterator[None]:
+    """Context manager in which modules of a folder are found before installed ones.
 
     Afterwards they are found after installed ones, so that no library imports them by mistake.
+
+    **Arguments:**
+
+    - `folder`: the folder.
     """
-    here = os.getcwd()
-    sys.path.insert(0, here)
+    sys.path.insert(0, folder)
     importlib.invalidate_caches()
     try:
         yield
     finally:
-        sys.path.remove(here)
-        if here not in sys.path:
-            sys.path.append(here)
+        sys.path.remove(folder)
+        if folder not in sys.path:
+            sys.path.append(folder)
 
 
-def said(error: Exception) -> str:
+def said(error: BaseException) -> str:
     """What an exception of the user's code says, as the end of a sentence."""
     words = str(error).strip().partition("\n")[0]
     plain = isinstance(error, ValueError | ImportError | TypeError) and words

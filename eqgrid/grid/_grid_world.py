@@ -18,7 +18,13 @@ from .._types import PyTree
 from ._actions import Action, Actions, by_choice, words_of
 from ._away import ComeBack
 from ._masks import AbstractActionMask, allowed_only
-from ._rewards import AbstractEnding, AbstractEvents, AbstractReward, RuleEvents
+from ._rewards import (
+    AbstractEnding,
+    AbstractEvents,
+    AbstractReward,
+    RuleEvents,
+    WeightedEventReward,
+)
 from ._starts import AbstractStart, apply_starts
 from ._step import AbstractPhase, Step, run_phases
 from ._world import World
@@ -97,6 +103,8 @@ class GridWorld(AbstractEnv):
         self.reward, self.shaping, self.ending = reward, shaping, ending
         self.events = RuleEvents() if events is None else events
         self.observation = Planes() if observation is None else observation
+        for paid in (reward, shaping):
+            _check_events_of(paid, self.events.names)
         self.action_mask, self.starts = action_mask, tuple(starts)
         _check_starts(self.starts, layout)
         needs = f"A world needs a horizon from 1 to {MAX_STEPS:,} steps"
@@ -177,7 +185,10 @@ class GridWorld(AbstractEnv):
         step = Step(self.layout, action, key, state, state, self.actions)
         step = run_phases(self.phases, step)
         step = step.then(dataclasses.replace(step.world, time=step.world.time + 1))
-        happened = tuple(_for_active(event, active) for event in self.events(step))
+        took_part = active
+        if active is not None and step.world.bodies.active is not None:
+            took_part = active | step.world.bodies.active  # with those that have come back
+        happened = tuple(_for_active(event, took_part) for event in self.events(step))
         step = dataclasses.replace(step, happened=happened)
         terminated, world = self._end(step)
         timestep = TimeStep(
@@ -295,6 +306,15 @@ def _random_play(env: GridWorld, key: PRNGKeyArray, steps: int) -> World:
     return jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs]), first, rest)
 
 
+def _check_events_of(reward: AbstractReward | None, names: tuple[str, ...]) -> None:
+    """**Raises:** `ValueError` when a reward weighs other events than those of the world."""
+    if isinstance(reward, WeightedEventReward) and reward.names != names:
+        raise ValueError(
+            f"A reward has weights for the events {', '.join(reward.names) or 'none'}, but the "
+            f"world has the events {', '.join(names) or 'none'}: give it these, in this order."
+        )
+
+
 def _check_starts(starts: tuple[AbstractStart, ...], layout: Layout) -> None:
     for start in starts:
         start.check(layout)
@@ -307,6 +327,8 @@ def _as_actions(actions: Sequence[Action] | Sequence[Sequence[Action]]) -> Actio
     """
     choices = [tuple(choice) for choice in actions if isinstance(choice, Sequence)]
     single = [action for action in actions if not isinstance(action, Sequence)]
+    if any(isinstance(action, str) for action in actions):
+        raise ValueError("The actions of a world are objects such as Stay(), and no texts.")
     if bool(choices) == bool(single) or not all(choices):
         raise ValueError(
             "A world needs at least one action, as in (*MOVES, Stay()), or one or more actions for "

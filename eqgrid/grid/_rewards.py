@@ -72,6 +72,7 @@ class WeightedEventReward(AbstractReward):
     """
 
     weights: Float32[Array, " events"]
+    names: tuple[str, ...] = eqx.field(static=True)
     shared: bool = eqx.field(static=True)
 
     def __init__(
@@ -87,7 +88,7 @@ class WeightedEventReward(AbstractReward):
             )
         worth = [_as_weight(name, weights.get(name, 0.0)) for name in names]
         self.weights = jnp.asarray(worth, jnp.float32)
-        self.shared = shared
+        self.names, self.shared = tuple(names), shared
 
     def __call__(self, step: Step) -> Float32[Array, " agents"]:
         # Summed event by event, which is one kernel; stacking the events would copy each of them.

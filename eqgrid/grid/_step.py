@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from ._actions import Action, Actions, Use, chosen
+from ._actions import Action, Actions, Use, by_choice, chosen
 from ._cells import is_free, stands_at
 from ._kinds import NOTHING
 from ._world import World
@@ -48,7 +48,16 @@ class Step(eqx.Module):
     def chose(self, *actions: Action | type[Action]) -> Bool[Array, " agents"]:
         """Which agents have chosen one of these actions, or an action of one of these types, as in
         `step.chose(Stay(), Rotate)`.
+
+        **Raises:** `ValueError` for a text, or an action that the game does not have.
         """
+        known = [action for choice in by_choice(self.actions) for action in choice]
+        for action in actions:
+            if not isinstance(action, type) and action not in known:
+                raise ValueError(
+                    f"Nobody can choose {action!r:.60}: the actions of the game are "
+                    f"{', '.join(map(str, known)):.300}."
+                )
         return chosen(self.actions, self.action, *actions)
 
     def uses(self, *verbs: Use) -> Bool[Array, " agents"]:
@@ -129,5 +138,11 @@ def run_phases(phases: tuple[AbstractPhase, ...], step: Step) -> Step:
     """Applies all phases in order, each with its own key."""
     key = step.key
     for number, phase in enumerate(phases):
-        step = phase(dataclasses.replace(step, key=jax.random.fold_in(key, number)))
+        after = phase(dataclasses.replace(step, key=jax.random.fold_in(key, number)))
+        if not isinstance(after, Step):
+            raise ValueError(
+                f"The phase {type(phase).__name__} must return a Step, as step.then(world) does, "
+                f"and no {type(after).__name__}."
+            )
+        step = after
     return step

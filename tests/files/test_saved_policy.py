@@ -5,6 +5,7 @@ import math
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import final
 
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxtyping import Array
-from learners import GRU, Clock, build, clocks
+from learners import GRU, Clock, build, clocks, loud_mlp
 from race import Race
 from safetensors.numpy import save as save_arrays
 
@@ -191,6 +192,77 @@ def test_parts_of_ones_own_are_built_as_they_were(key, tmp_path, shared):
     ):
         with pytest.raises(CheckpointError, match=f"{name}', which .* not know: pass {missing}="):
             load_policy(tmp_path / "a", **{x: y for x, y in known.items() if x != missing})
+
+
+@final
+class Waves(AbstractNetwork):
+    """A network with a hyperparameter that no file can hold: a function."""
+
+    mlp: MLP
+    wave: Callable = eqx.field(static=True)
+
+    def __init__(self, in_shape, out_size, *, wave=jnp.sin, final_scale, key):
+        self.mlp, self.wave = MLP(in_shape, out_size, width=4, key=key), wave
+
+    def initial_carry(self):
+        return None
+
+    def __call__(self, x, carry):
+        return self.wave(self.mlp(x, carry)[0]), None
+
+
+def test_hyperparameters_that_no_file_holds_are_asked_for(key, tmp_path):
+    default = policy_of(clocks(1), key, network=Waves)
+    save_policy(tmp_path / "default", default)
+    assert eqx.tree_equal(load_policy(tmp_path / "default", networks={"Waves": Waves}), default)
+    other = partial(Waves, wave=jnp.cos)
+    policy = policy_of(clocks(1), key, network=other)
+    save_policy(tmp_path / "a", policy)
+    with pytest.raises(CheckpointError, match="built with another 'wave' than the default, which"):
+        load_policy(tmp_path / "a", networks={"Waves": Waves})
+    assert eqx.tree_equal(load_policy(tmp_path / "a", networks={"Waves": other}), policy)
+
+
+@final
+class Backwards(AbstractCriticInput):
+    """A critic input whose actors see everything in another order."""
+
+    def local(self, observation):
+        return observation[:, ::-1]
+
+    def __call__(self, observation):
+        return observation
+
+
+@final
+class Both(AbstractCriticInput):
+    """Critics see the state beside what actors see."""
+
+    def local(self, observation):
+        return observation.local
+
+    def __call__(self, observation):
+        state = observation.state.reshape(len(observation.state), -1).astype(float)
+        return jnp.concatenate([observation.local, state], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("env", "critic_input"), [(clocks(2), Backwards()), (foraging(2, state=True), Both())]
+)
+def test_actors_see_what_the_critic_input_leaves_them(key, env, critic_input):
+    policy = policy_of(env, key, critic_input=critic_input, network=loud_mlp)
+    observation, _ = env.reset(key)
+    one = jax.tree.map(lambda x: x[0], observation)
+    distribution, _, _ = policy.actor_critic(one, None)
+    outputs, _ = policy.outputs(one, None)
+    np.testing.assert_allclose(jax.nn.log_softmax(outputs), distribution.logits, atol=1e-5)
+    if isinstance(critic_input, Both):
+        without, _ = policy.outputs(one.local, None)
+        np.testing.assert_array_equal(without, outputs)
+    team = mixed_team([policy] * policy.num_agents)
+    np.testing.assert_allclose(
+        team(one, team.initial_carry())[0].logits, distribution.logits, atol=1e-5
+    )
 
 
 def test_a_dict_is_an_observation_too(key, tmp_path):

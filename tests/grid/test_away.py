@@ -187,3 +187,20 @@ def test_what_cannot_be_is_refused():
     for steps in (0, 40_000):
         with pytest.raises(ValueError, match="leave for 1 to 32,767 steps"):
             send_away(world, jnp.ones(2, bool), steps)
+
+
+def test_coming_back_is_an_event_of_those_who_come_back():
+    env = GridWorld(
+        ROOM,
+        actions=(*MOVES, Stay(), Use("zap")),
+        phases=(Go(LocalCollision()), Zap(), ComeBack()),
+        reward=WeightedEventReward({"back": 1.0}, ("hit", "back")),
+        events=RuleEvents(hit=Zap, back=ComeBack),
+    )
+    _, state = env.reset(jax.random.key(0))
+    step, seen = eqx.filter_jit(env.step), []
+    for number, action in enumerate([ZAP, *[STAY] * (STEPS + 1)]):
+        timestep, state = step(jax.random.key(number), state, jnp.asarray([action, STAY]))
+        seen.append((*timestep.info["events"][1].tolist(), timestep.reward[1].item()))
+    assert seen[0] == (1, 0, 0.0)
+    assert sorted(seen[1:]) == [(0, 0, 0.0)] * STEPS + [(0, 1, 1.0)]

@@ -1,5 +1,7 @@
 """Agents that make several choices in a step: a move and a word."""
 
+from typing import final
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,7 @@ from kitchen_checks import unchecked
 from eqgrid import Discrete, MultiDiscrete, Vectorize, check_env
 from eqgrid.grid import (
     MOVES,
+    AbstractPhase,
     Action,
     Features,
     Forward,
@@ -133,3 +136,51 @@ def test_actions_of_another_shape_are_refused(actions, shape, words):
 def test_words_that_nobody_can_say_cannot_be_heard():
     with pytest.raises(ValueError, match="give the world `Say` actions"):
         world_of(WALK, Features((Heard(WORDS),))).reset(jax.random.key(0))
+
+
+@final
+class Misspelt(AbstractPhase):
+    wrong: object = eqx.field(static=True)
+
+    def __call__(self, step):
+        return step.then(step.world, Misspelt, step.chose(self.wrong))
+
+
+@final
+class Careless(AbstractPhase):
+    def __call__(self, step):
+        return step.world
+
+
+@pytest.mark.parametrize(
+    ("phase", "says"),
+    [
+        (Misspelt("wave"), "Nobody can choose 'wave': the actions of the game are Move"),
+        (Misspelt(Use("wav")), r"Nobody can choose Use\(name='wav'\): the actions of"),
+        (Careless(), "The phase Careless must return a Step, as step.then"),
+    ],
+)
+def test_a_careless_phase_is_one_sentence(phase, says):
+    env = world_of((WALK, TALK))
+    env = eqx.tree_at(lambda e: e.phases, env, (*env.phases, phase))
+    with unchecked(), pytest.raises(ValueError, match=says):
+        env.step(jax.random.key(0), env.reset(jax.random.key(0))[1], jnp.zeros((3, 2), int))
+
+
+def test_texts_are_no_actions():
+    with unchecked(), pytest.raises(ValueError, match="are objects such as"):
+        world_of(("north", "stay"))
+
+
+def test_a_reward_weighs_the_events_of_the_world_in_their_order():
+    reward = WeightedEventReward({"word": 1.0}, ("word", "move"))
+    with pytest.raises(
+        ValueError, match=r"weights for the events word, move, but .* events move, w"
+    ):
+        GridWorld(
+            ROOM,
+            actions=(WALK, TALK),
+            phases=(Go(LocalCollision()), Speak()),
+            events=RuleEvents(move=Go, word=Speak),
+            reward=reward,
+        )

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from kitchen_checks import assert_equal, unchecked
 
-from eqgrid.grid import Direction, Kind, Kinds, Layout, LayoutError
+from eqgrid.grid import Direction, Kind, Kinds, Layout, LayoutError, stack_layouts
 
 FLOOR, WALL = Kind("floor", " ", holds=True), Kind("wall", "#", solid=True)
 KEY = Kind("key", "K", carryable=True)
@@ -56,7 +56,12 @@ def test_what_does_not_fit_is_refused_in_one_sentence(name):
     assert "\n" not in str(refusal.value)
 
 
+def test_only_single_layouts_are_changed():
+    with pytest.raises(LayoutError, match="changes one layout: call it before they are stacked"):
+        stack_layouts([ROOM, ROOM]).with_start(objects={(1, 1): 1})
+
+
 def test_timers_need_a_kind_that_has_them():
     room = Layout.parse("####\n#1 #\n####", Kinds((FLOOR, WALL)))
-    with pytest.raises(ValueError, match="give a kind of tile a `duration`"):
+    with pytest.raises(LayoutError, match="give a kind of tile a `duration`"):
         room.with_start(timers={(1, 1): 3})

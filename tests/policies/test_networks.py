@@ -7,8 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array
+from kitchen_checks import unchecked
+from learners import clocks
 
-from agents import CNN, GRU, MLP, Dense
+from agents import CNN, GRU, MLP, AbstractNetwork, Dense, actor_critic
 
 
 def test_an_mlp_equals_its_formula(key):
@@ -164,3 +167,44 @@ def test_a_cnn_starts_orthogonal_and_without_bias(key):
 def test_what_has_no_meaning_is_refused(key, build, message):
     with pytest.raises(ValueError, match=message):
         build(key=key)
+
+
+class Odd(AbstractNetwork):
+    """A network with a fault."""
+
+    bias: Array
+    fault: str = eqx.field(static=True)
+    out_size: int = eqx.field(static=True)
+
+    def __init__(self, in_shape, out_size, *, fault, final_scale, key):
+        self.bias, self.fault, self.out_size = jnp.zeros(()), fault, out_size
+
+    def initial_carry(self):
+        return jnp.zeros(2)
+
+    def __call__(self, x, carry):
+        output = jnp.full(self.out_size + (self.fault == "size"), self.bias)
+        match self.fault:
+            case "alone":
+                return output
+            case "carry":
+                return output, jnp.zeros(3)
+        return output, carry
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (
+            "size",
+            r"The network Odd of the actor must have an output of shape \(3,\), .* has \(4,\)",
+        ),
+        ("alone", "The network Odd must return a pair"),
+        ("carry", "The next carry that the network Odd returns must have"),
+    ],
+)
+def test_what_does_not_keep_the_contract_is_one_sentence(key, shared, fault, message):
+    network = functools.partial(Odd, fault=fault)
+    with unchecked(), pytest.raises(ValueError, match=message):
+        actor_critic(clocks(2), key, network=network, shared=shared)

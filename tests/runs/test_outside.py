@@ -32,7 +32,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import ArrayLike, Float
 
-from eqgrid import AbstractEnv, AbstractWrapper, Discrete, TimeLimit, TimeStep, Vectorize
+from eqgrid import AbstractEnv, AbstractWrapper, AutoReset, Discrete, TimeLimit, TimeStep
+from eqgrid import Vectorize, make
 from eqgrid.envs.foraging import Foraging
 from eqgrid.envs.overcooked import Overcooked
 
@@ -138,6 +139,14 @@ def number():
 
 def fails():
     raise KeyError("a shoe")
+
+
+def leaves():
+    raise SystemExit(0)
+
+
+def resets():
+    return AutoReset(make("goals"))
 
 
 class Wide(Race):
@@ -251,7 +260,7 @@ BAD = {
     "toy_race.sub:Race": "there is no module 'toy_race.sub'",
     "gymnx:CartPole": "there is no module 'gymnx'",
     "broken:Race": "its module cannot be imported: ZeroDivisionError division by zero",
-    "toy_race:Rase": r"its module has no 'Rase'; did you mean Race\?",
+    "toy_race:Rase": r"its module .* has no 'Rase'; did you mean Race",
     "toy_race:NUMBER": "is a int, and nothing that can be called",
     "toy_race:needs": "The parameter 'size' of toy_race:needs has no default",
     "toy_race:hinted": "The type hints of toy_race:hinted cannot be read: NameError",
@@ -259,6 +268,8 @@ BAD = {
     "toy_race:many": "builds a Vectorize, but must build one environment",
     "toy_race:number": "builds a int, but must build one environment",
     "toy_race:fails": "cannot be built: KeyError 'a shoe'",
+    "toy_race:leaves": "cannot be built: SystemExit 0",
+    "toy_race:resets": "builds a world in AutoReset, which pages add themselves: leave it out",
     "toy_race:Wide": r"cannot be used: reward must have the shape \(2,\), but has \(1, 2\)",
     "toy_race:Unnamed": r"used: info\[.events.\] must have .*\(2, 1\).*, but has \(2, 2\)",
     "toy_race:Silent": "cannot be used: Silent.action_space must be .*, not 'left or right'",

@@ -205,6 +205,16 @@ def test_what_is_no_page_is_one_sentence(tmp_path):
         load_page(tmp_path / "none.py")
 
 
+def test_a_page_may_import_its_neighbours(tmp_path):
+    (tmp_path / "neighbour_of_a_page.py").write_text("SHARE = 0.25\n")
+    page = tmp_path / "mine.py"
+    text = shipped("ippo.py").read_text(encoding="utf-8")
+    page.write_text(
+        text.replace("import dataclasses\n", "import dataclasses\nimport neighbour_of_a_page\n", 1)
+    )
+    assert load_page(page).algorithm == "ippo"
+
+
 @pytest.mark.usefixtures("quiet")
 def test_a_page_is_copied_out(tmp_path, capsys):
     _pages.copy_page(["new", "ippo", "mine.py"])

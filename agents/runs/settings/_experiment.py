@@ -164,7 +164,9 @@ class Experiment(abc.ABC):
             what: {x.__name__: x for x in classes if issubclass(x, kind)}
             for what, kind in _PARTS.items()
         }
-        return self.partners.around(world, parts, getattr(self, "network", ""))
+        # Only the name of a network that the command line names is imported.
+        network = getattr(getattr(self, "network_settings", None), "_name", "")
+        return self.partners.around(world, parts, network)
 
     def learner(self) -> AbstractAlgorithm[Any]:
         """The learner of the policy: by default, PPO with the settings of the run."""

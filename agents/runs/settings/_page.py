@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from agents.runs._named import folder_first
 from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
 from eqgrid import read_regular_text
@@ -46,7 +47,8 @@ def load_page(path: Path) -> type[Experiment]:
     """
     if path.suffix != ".py" or not path.is_file():
         raise UsageError(f"--page {str(path)!r} is no Python file.")
-    return _experiment_in(path)
+    with folder_first(str(path.parent.resolve())):  # as if it were run
+        return _experiment_in(path)
 
 
 def _experiment_in(path: Path) -> type[Experiment]:

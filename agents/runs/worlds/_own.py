@@ -16,11 +16,14 @@ from agents import PPO
 from agents.runs._named import Setting, check_storable, import_named, said, settings_of
 from agents.runs.display._errors import PictureError, UsageError
 from eqgrid import (
+    AbstractAutoReset,
     AbstractEnv,
+    LogEpisodes,
     ObservationAndState,
     PyTree,
     TimeLimit,
     check_env,
+    contains_wrapper,
     split_mask,
     unwrap,
 )
@@ -87,7 +90,7 @@ class OwnWorld(AbstractWorldConfig):
             return super().draw(world, states, scores)
         try:
             drawn = inner.render_episode(states, captions=[f"{score:g}" for score in scores])
-        except Exception as error:  # it is code of the user
+        except (Exception, SystemExit) as error:  # it is code of the user
             raise PictureError(f"{self.name} cannot be drawn: {said(error)}") from error
         if not isinstance(drawn, bytes):
             raise PictureError(
@@ -180,17 +183,24 @@ def _make(
     """Builds a world, once for equal arguments, since a new object may be compiled again."""
     try:
         world = factory(**dict(arguments))
-    except Exception as error:  # it is code of the user
+    except (Exception, SystemExit) as error:  # it is code of the user
         raise UsageError(f"--env.name {name} cannot be built: {said(error)}") from error
     if not isinstance(world, AbstractEnv):
         raise UsageError(
             f"--env.name {name} builds a {type(world).__name__}, but must build one environment, "
             "an eqgrid.AbstractEnv."
         )
+    for layer in (AbstractAutoReset, LogEpisodes):
+        if contains_wrapper(world, layer):
+            raise UsageError(
+                f"--env.name {name} builds a world in {layer.__name__.removeprefix('Abstract')}, "
+                "which pages add themselves: leave it out, or change train_env in a page of your "
+                "own."
+            )
     try:
         check_env(world, steps=0)
         observation, info = eqx.filter_eval_shape(look, world, jax.random.key(0))
-    except Exception as error:  # it is code of the user
+    except (Exception, SystemExit) as error:  # it is code of the user
         raise UsageError(f"--env.name {name} cannot be used: {said(error)}") from error
     seen, _ = split_mask(observation)
     seen = seen.local if isinstance(seen, ObservationAndState) else seen

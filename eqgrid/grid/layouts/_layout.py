@@ -103,6 +103,10 @@ class Layout(eqx.Module):
         layout.
         """
         cells, bodies = self.start.cells, self.start.bodies
+        if self.tiles.ndim != 2:
+            raise LayoutError("with_start changes one layout: call it before they are stacked.")
+        if timers is not None and cells.timer is None:
+            raise LayoutError("The layout has no timers: give a kind of tile a `duration`.")
         codes = range(self.kinds.num_codes)
         changed = {
             "object": _place(cells.object, objects, codes, "object codes"),

@@ -16,7 +16,8 @@ class PerAgent(AbstractObservation):
     """A different observation for each agent, padded with zeros to one shape.
 
     A shorter axis of an observation is padded at its end: further features of a vector, or further
-    rows, columns and planes of an image.
+    rows, columns and planes of an image. `NormalizeObservation` has one mean and variance for each
+    number, which agents with different observations then share: normalise features yourself.
 
     **Arguments:**
 
