@@ -182,6 +182,7 @@ def train(
         mesh=mesh,
         env_axes=env_axes,
     )
+    state = _without_repeats(state) if donate else state
     settings, state = replicate(settings, mesh), _spread(state, env.num_envs, mesh)
     block = _compile(settings, state, donate)
     compiled = progress.compile_seconds + time.perf_counter() - start
@@ -402,6 +403,21 @@ def _advance(
         wall_seconds=end - begin,
         train_seconds=old.train_seconds + end - block_begin,
     )
+
+
+def _without_repeats(state: S) -> S:
+    """The state with a copy of every array that it has a second time, such as the parameters of a
+    target network, since an array can be donated only once.
+    """
+    seen = set()
+
+    def copy(leaf: Any) -> Any:
+        if not eqx.is_array(leaf) or id(leaf) not in seen:
+            seen.add(id(leaf))
+            return leaf
+        return jnp.copy(leaf)
+
+    return jax.tree.map(copy, state)
 
 
 def _spread(state: S, num_envs: int, mesh: Mesh | None) -> S:

@@ -110,6 +110,9 @@ def _neighbours(
     grid: Shaped[Array, "height width *rest"], outside: int
 ) -> list[Shaped[Array, "height width *rest"]]:
     """For each direction, the values of the cells that lie there."""
+    if jnp.issubdtype(grid.dtype, jax.dtypes.prng_key):
+        numbers, kind = jax.random.key_data(grid), jax.random.key_impl(grid)
+        return [jax.random.wrap_key_data(x, impl=kind) for x in _neighbours(numbers, outside)]
     edges = [(1, 1, 0), (1, 1, 0), *[(0, 0, 0)] * (grid.ndim - 2)]
     padded = jax.lax.pad(grid, np.asarray(outside, grid.dtype), edges)
     corners = {

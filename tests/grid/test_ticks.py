@@ -143,3 +143,28 @@ def test_timers_beside_a_cell_are_idle_beyond_the_edge():
     seen = np.asarray(world.cells.timer)
     assert seen[1, 1] == 5
     assert (np.delete(seen.reshape(-1), 4) == IDLE).all()
+
+
+@final
+class Reseed(AbstractTick):
+    """A rule of a game that keeps a random key in every cell."""
+
+    def __call__(self, spot):
+        return dataclasses.replace(spot.cell, extra=jax.random.fold_in(spot.next_cells.extra[0], 1))
+
+
+def test_keys_in_cells_have_neighbours_too():
+    room = Layout.parse("#####\n#1  #\n#   #\n#####", KINDS)
+    keys = jax.random.split(jax.random.key(0), (4, 5))
+    env = GridWorld(
+        room.with_start(cell_extra=keys),
+        actions=(Stay(),),
+        phases=(Tick((Reseed(),)),),
+        reward=WeightedEventReward({}, ()),
+    )
+    _, world = env.reset(jax.random.key(1))
+    _, world = env.step(jax.random.key(2), world, jnp.zeros(1, int))
+    expected = jax.random.fold_in(keys[1, 2], 1)
+    np.testing.assert_array_equal(
+        jax.random.key_data(world.cells.extra[2, 2]), jax.random.key_data(expected)
+    )

@@ -172,3 +172,13 @@ def test_what_is_extra_is_kept(key, tmp_path):
     assert transfer(state, fresh, env, keep=()).extra is None
     save(tmp_path / "run", state)
     assert eqx.tree_equal(restore(tmp_path / "run", like=state), state)
+
+
+def test_an_array_that_a_state_has_twice_can_be_donated(key):
+    env = clocks(ENVS)
+    start = init_train_state(PLAIN, env, key)
+    start = dataclasses.replace(start, extra=start.policy.actor)  # as a target network
+    kept = jax.tree.map(jnp.copy, eqx.filter(start.extra, eqx.is_array))
+    done = train(PLAIN, env, start, num_updates=2, updates_per_block=1, donate=True)
+    assert eqx.tree_equal(eqx.filter(done.state.extra, eqx.is_array), kept)
+    assert not eqx.tree_equal(done.state.policy.actor, done.state.extra)
