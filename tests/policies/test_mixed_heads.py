@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 from learners import build
-from pendulum import Pendulum
-from signals import Signals
 
 from agents import (
     AbstractActionHead,
@@ -22,7 +20,15 @@ from agents import (
     trained_policy,
 )
 from agents.policies._mixed_head import MixedHead
-from eqgrid import AutoReset, Box, LogEpisodes, MultiDiscrete, TimeLimit, Vectorize
+from eqgrid import (
+    AbstractEnv,
+    AutoReset,
+    Box,
+    LogEpisodes,
+    MultiDiscrete,
+    TimeStep,
+    Vectorize,
+)
 
 SPACE = Box(-1.0, 1.0, (3,))
 
@@ -84,13 +90,35 @@ def test_heads_of_discrete_choices_are_mixed_too(key):
     assert jax.vmap(space.contains)(raw).all()
 
 
-@pytest.mark.slow
+@final
+class Lines(AbstractEnv):
+    """Two agents see ones, and earn what they do, for five steps."""
+
+    num_agents: int = eqx.field(static=True, default=2)
+    action_space: Box = SPACE
+
+    def reset(self, key):
+        return jnp.ones((2, 1)), jnp.asarray(0)
+
+    def step(self, key, state, action):
+        over = jnp.zeros(2, bool)
+        reward = jnp.abs(action).sum(axis=1)
+        return TimeStep(jnp.ones((2, 1)), reward, over, state >= 4, {}), state + 1
+
+    def observe(self, state):
+        return jnp.ones((2, 1))
+
+
 def test_a_team_acts_by_both_heads(key):
-    env = Vectorize(AutoReset(LogEpisodes(TimeLimit(Pendulum(), 5))), 4)
-    env = eqx.tree_at(lambda e: e.env, env, env.env)
-    signals = Vectorize(AutoReset(LogEpisodes(Signals(masked=False))), 4)
-    policies = [trained_policy(build(signals, k), signals) for k in jax.random.split(key)]
-    assert evaluate(mixed_team(policies), signals, key).finished.all()
+    envs = Vectorize(AutoReset(LogEpisodes(Lines())), 8)
+    still, wild = (
+        trained_policy(build(envs, key, head=lambda space, std=std: Narrow(std)), envs)
+        for std in (jnp.asarray(0.0), jnp.asarray(50.0))
+    )
+    for team, wilder in (((still, wild), 1), ((wild, still), 0)):
+        earned = evaluate(mixed_team(team), envs, key).episode_return
+        assert (earned[:, wilder] > 10).all()  # nearly every number is clipped to 1
+        assert (earned[:, 1 - wilder] < 1).all()
 
 
 def test_heads_that_do_not_fit_are_one_sentence():
