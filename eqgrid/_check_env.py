@@ -204,8 +204,7 @@ def _all_forbidden(
     if action_mask is None:
         return
     space = env.action_space
-    parts = space.split(action_mask) if isinstance(space, MultiDiscrete) else (action_mask,)
-    if any((acts & ~np.asarray(part).any(axis=-1)).any() for part in parts):
+    if any((acts & ~np.asarray(part).any(axis=-1)).any() for part in space.split(action_mask)):
         yield "action_mask must allow at least one action to an agent whose task is not over."
 
 

@@ -46,6 +46,10 @@ class Discrete(AbstractSpace):
         """The number of entries of one agent's action mask."""
         return self.n
 
+    def split(self, values: Shaped[Array, "*batch options"]) -> tuple[Shaped[Array, "..."], ...]:
+        """As `MultiDiscrete.split`, for the only choice."""
+        return (values,)
+
     def sample(self, key: PRNGKeyArray) -> Int[Array, ""]:
         return jax.random.randint(key, (), 0, self.n)
 

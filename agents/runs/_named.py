@@ -127,7 +127,9 @@ def folder_first(folder: str) -> Iterator[None]:
 
 
 def said(error: BaseException) -> str:
-    """What an exception of the user's code says, as the end of a sentence."""
+    """What an exception says that code of the user or of another library raised, as the end of a
+    sentence.
+    """
     words = str(error).strip().partition("\n")[0]
     plain = isinstance(error, ValueError | ImportError | TypeError) and words
     return (words if plain else f"{type(error).__name__} {words}".strip()).rstrip(".") + "."

@@ -13,7 +13,7 @@ from jaxtyping import Array, ArrayLike, Bool, Int, Int32, PRNGKeyArray, Shaped, 
 from .._checks import MAX_STEPS, as_number, check_action_shape
 from .._env import AbstractEnv, TimeStep
 from .._observed import Masked
-from .._spaces import AbstractSpace, Discrete, MultiDiscrete
+from .._spaces import Discrete, MultiDiscrete
 from .._types import PyTree
 from ._actions import Action, Actions, by_choice, words_of
 from ._away import ComeBack
@@ -61,7 +61,7 @@ class GridWorld(AbstractEnv):
     action_mask: AbstractActionMask | None
     starts: tuple[AbstractStart, ...]
     horizon: Int32[Array, ""]
-    action_space: AbstractSpace
+    action_space: Discrete | MultiDiscrete
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class GridWorld(AbstractEnv):
             action = jnp.where(acts, action.astype(jnp.int32), -1)
         if self.action_mask is not None:
             mask = self.action_mask(self.layout, state, self.actions)
-            action = allowed_only(mask, self.actions, action)
+            action = allowed_only(mask, self.action_space, action)
         step = Step(self.layout, action, key, state, state, self.actions)
         step = run_phases(self.phases, step)
         step = step.then(dataclasses.replace(step.world, time=step.world.time + 1))

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
+from .._spaces import Discrete, MultiDiscrete
 from ._actions import Action, Actions, by_choice
 from ._world import World
 from .layouts._layout import Layout
@@ -76,16 +77,16 @@ class OwnActions(AbstractActionMask):
 
 
 def allowed_only(
-    mask: Bool[Array, "agents options"], actions: Actions, action: Int[Array, "agents *choices"]
+    mask: Bool[Array, "agents options"],
+    space: Discrete | MultiDiscrete,
+    action: Int[Array, "agents *choices"],
 ) -> Int[Array, "agents *choices"]:
     """The actions of all agents, with -1 in place of those that a mask forbids."""
-    columns = action[:, None] if action.ndim == 1 else action
-    first, kept = 0, []
-    for number, choice in enumerate(by_choice(actions)):
-        own, column = mask[:, first : first + len(choice)], columns[:, number].astype(jnp.int32)
+    columns = (action[:, None] if action.ndim == 1 else action).T.astype(jnp.int32)
+    kept = []
+    for own, column in zip(space.split(mask), columns, strict=True):
         allowed = own.at[jnp.arange(len(own)), column].get(
             mode="fill", fill_value=False, wrap_negative_indices=False
         )
         kept.append(jnp.where(allowed, column, -1))
-        first += len(choice)
     return jnp.stack(kept, axis=1).reshape(action.shape)

@@ -11,14 +11,14 @@ import equinox as eqx
 import jax
 import pytest
 from command_lines import call, call_and_hear, exit_code
+from own_modules import in_folder_of, parse
 from PIL import Image
 from saved_policies import write_policy
 
 from agents.commands import _best_responses, _crossplay, _evaluation, _partners
 from agents.runs._named import Named
 from agents.runs.display._errors import UsageError
-from agents.runs.settings import _config, _file
-from agents.runs.settings._page import page
+from agents.runs.settings import _file
 from agents.runs.worlds import _worlds
 from eqgrid import ObservationAndState, TimeLimit, unwrap
 from eqgrid.grid import GridWorld
@@ -180,17 +180,8 @@ RACE = ("--env.name", "toy_race:Race")
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """A folder with a module, which nothing has imported."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    sys.modules.pop("toy_race", None)
-    Path("toy_race.py").write_text(MODULE)
-    Path("broken.py").write_text("1 / 0\n")
-    yield tmp_path
-    sys.modules.pop("toy_race", None)
-
-
-def parse(*args, algorithm="ippo"):
-    return _config.parse(page(algorithm), args)
+    with in_folder_of(tmp_path, monkeypatch, toy_race=MODULE, broken="1 / 0\n"):
+        yield tmp_path
 
 
 def test_settings_are_the_parameters_of_the_factory(capsys):

@@ -8,12 +8,12 @@ import equinox as eqx
 import jax
 import pytest
 from command_lines import call, call_and_hear, exit_code
+from own_modules import in_folder_of, parse
 
 from agents import read_metadata
 from agents.commands import _crossplay, _evaluation
 from agents.runs.display._errors import UsageError
-from agents.runs.settings import _config, _file
-from agents.runs.settings._page import page
+from agents.runs.settings import _file
 
 MODULE = '''
 import pathlib
@@ -84,16 +84,8 @@ ECHO = ("--network", "toy_net:Echo")
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """A folder with a module, which nothing has imported."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    sys.modules.pop("toy_net", None)
-    Path("toy_net.py").write_text(MODULE)
-    yield tmp_path
-    sys.modules.pop("toy_net", None)
-
-
-def parse(*args, algorithm="ippo"):
-    return _config.parse(page(algorithm), args)
+    with in_folder_of(tmp_path, monkeypatch, toy_net=MODULE):
+        yield tmp_path
 
 
 @pytest.mark.parametrize("algorithm", ["ippo", "mappo"])

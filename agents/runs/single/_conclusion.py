@@ -186,7 +186,7 @@ class Conclusion:
             f"{self.run.algorithm.upper()} in {short_name(config.env.title)}, seed {config.seed}"
         )
         with self.failures.writing(self.run.folder / "curve.png"):
-            totals = config.totals(self.run.plan.world)
+            totals = self.run.plan.totals
             drawn = [column for name in config.log_info for column in totals[name]]
             draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum, drawn)
         if self.film and config.env.has_film and not self.run.process.interrupted_again:

@@ -42,6 +42,7 @@ class Plan:
     - `settings`: the settings of the world, with layout files replaced by their text.
     - `world`: the world of evaluations and films.
     - `parts`: the worlds of a mixture of layouts, by name; empty for a single layout.
+    - `totals`: the entries of `info` that are summed over episodes; see `Experiment.totals`.
     - `train_env`, `eval_env`: the training environments and the evaluation environments.
     - `num_updates`: the number of updates of the run.
     - `updates_per_block`: the number of updates between two evaluations.
@@ -52,6 +53,7 @@ class Plan:
     settings: AbstractWorldConfig
     world: AbstractEnv
     parts: Mapping[str, RandomLayouts]
+    totals: Mapping[str, tuple[str, ...]]
     train_env: AbstractVectorEnv
     eval_env: AbstractVectorEnv
     num_updates: int
@@ -111,6 +113,7 @@ def _plan(stage: Stage) -> Plan:
         config.env,
         world,
         parts,
+        totals,
         train_env,
         eval_env,
         num_updates=math.ceil(config.total_steps / steps_per_update),

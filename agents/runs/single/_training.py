@@ -118,8 +118,8 @@ def run_loggers(run: Run) -> Iterator[list[Logger]]:
 def run_evaluator(run: Run) -> Evaluator:
     """The evaluator of a run in its current stage, with the rows of its history."""
     plan = run.plan
-    rows, totals = list(run.history.evaluations), run.config.totals(plan.world)
-    return Evaluator(plan.eval_env, run.keys[1], run.seconds, rows, totals)
+    rows = list(run.history.evaluations)
+    return Evaluator(plan.eval_env, run.keys[1], run.seconds, rows, plan.totals)
 
 
 def recording_hooks(
@@ -136,7 +136,7 @@ def recording_hooks(
     """
     return [
         Forget(run.folder, failures),
-        Log(loggers, failures, run.history.train_seconds, run.config.totals(run.plan.world)),
+        Log(loggers, failures, run.history.train_seconds, run.plan.totals),
         Checkpoints(
             run.folder / "checkpoints",
             failures,

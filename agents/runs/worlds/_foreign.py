@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from agents import PPO
+from agents.runs._named import said
 from agents.runs.display._errors import UsageError
 from eqgrid import AbstractEnv, TimeLimit, interop
 from eqgrid.grid import did_you_mean
@@ -206,7 +207,7 @@ def _make(library: Library, name: str, options: tuple[str, ...]) -> _Made:
         world = library.build(module, name, arguments)
         observation, info = eqx.filter_eval_shape(look, world, jax.random.key(0))
     except Exception as error:  # other libraries may raise any exception
-        raise UsageError(f"{library.title}'s {name} cannot be used: {_reason(error)}") from error
+        raise UsageError(f"{library.title}'s {name} cannot be used: {said(error)}") from error
     return _Made(world, jax.tree.leaves(observation)[0], frozenset(info))
 
 
@@ -219,9 +220,3 @@ def _option(text: str) -> tuple[str, Any]:
         return key, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return key, value
-
-
-def _reason(error: Exception) -> str:
-    said = str(error).strip().partition("\n")[0]
-    plain = isinstance(error, ValueError | ImportError | TypeError) and said
-    return (said if plain else f"{type(error).__name__} {said}".strip()).rstrip(".") + "."
