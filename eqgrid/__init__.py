@@ -17,6 +17,7 @@ from ._files import (
     read_regular_file as read_regular_file,
     read_regular_text as read_regular_text,
 )
+from ._info import first_timestep as first_timestep
 from ._linear_schedule import LinearSchedule as LinearSchedule
 from ._moments import RunningMoments as RunningMoments
 from ._observed import (

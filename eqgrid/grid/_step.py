@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray
 from ._actions import Action, Actions, Use, by_choice, chosen
 from ._cells import is_free, stands_at
 from ._kinds import NOTHING
-from ._world import World
+from ._world import World, cells_at
 from .layouts._layout import Layout
 
 
@@ -70,12 +70,8 @@ class Step(eqx.Module):
         grid. Cells outside the grid are not free.
         """
         kinds, cells = self.layout.kinds, self.world.cells
-        row, col = position[..., 0], position[..., 1]
-        tile, code = (
-            grid.at[row, col].get(mode="fill", fill_value=fill, wrap_negative_indices=False)
-            for grid, fill in ((self.layout.tiles, kinds.wall), (cells.object, NOTHING))
-        )
-        return is_free(kinds, tile, code)
+        tile = cells_at(self.layout.tiles, position, kinds.wall)
+        return is_free(kinds, tile, cells_at(cells.object, position, NOTHING))
 
     def occupied(self, position: Int[Array, "*cells 2"]) -> Bool[Array, "*cells"]:
         """Whether an active agent stands in the cells at `(row, col)`."""

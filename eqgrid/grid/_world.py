@@ -120,6 +120,14 @@ def get_cell(grid: PyTree[Shaped[Array, "height width ..."]], position: Int[Arra
     return jax.tree.map(lambda x: x[position[0], position[1]], grid)
 
 
+def cells_at(
+    grid: Shaped[Array, "height width *rest"], position: Int[Array, "*cells 2"], outside: int
+) -> Shaped[Array, "..."]:
+    """The values of `grid` at `(row, col)` positions, and `outside` beyond its edge."""
+    found = grid.at[position[..., 0], position[..., 1]]
+    return found.get(mode="fill", fill_value=outside, wrap_negative_indices=False)
+
+
 def set_cell(
     grid: PyTree[Shaped[Array, "height width ..."]], position: Int[Array, "2"], cell: PyTree
 ) -> PyTree[Shaped[Array, "height width ..."]]:

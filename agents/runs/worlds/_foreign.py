@@ -17,10 +17,10 @@ import jax.numpy as jnp
 from agents import PPO
 from agents.runs._named import said
 from agents.runs.display._errors import UsageError
-from eqgrid import AbstractEnv, TimeLimit, interop
+from eqgrid import AbstractEnv, TimeLimit, first_timestep, interop
 from eqgrid.grid import did_you_mean
 
-from ._world_config import AbstractWorldConfig, Horizon, RunSettings, look
+from ._world_config import AbstractWorldConfig, Horizon, RunSettings
 
 
 @final
@@ -205,10 +205,10 @@ def _make(library: Library, name: str, options: tuple[str, ...]) -> _Made:
     arguments = dict(map(_option, options))
     try:
         world = library.build(module, name, arguments)
-        observation, info = eqx.filter_eval_shape(look, world, jax.random.key(0))
+        first = eqx.filter_eval_shape(first_timestep, world, jax.random.key(0))
     except Exception as error:  # other libraries may raise any exception
         raise UsageError(f"{library.title}'s {name} cannot be used: {said(error)}") from error
-    return _Made(world, jax.tree.leaves(observation)[0], frozenset(info))
+    return _Made(world, jax.tree.leaves(first.observation)[0], frozenset(first.info))
 
 
 def _option(text: str) -> tuple[str, Any]:

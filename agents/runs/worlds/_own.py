@@ -24,12 +24,13 @@ from eqgrid import (
     TimeLimit,
     check_env,
     contains_wrapper,
+    first_timestep,
     split_mask,
     unwrap,
 )
 from eqgrid.grid import GridWorld, RandomLayouts
 
-from ._world_config import AbstractWorldConfig, Horizon, RunSettings, look
+from ._world_config import AbstractWorldConfig, Horizon, RunSettings
 
 _GIVEN = "train"
 """The parameter of a factory that says whether the world is for training or for evaluation."""
@@ -199,12 +200,12 @@ def _make(
             )
     try:
         check_env(world, steps=0)
-        observation, info = eqx.filter_eval_shape(look, world, jax.random.key(0))
+        first = eqx.filter_eval_shape(first_timestep, world, jax.random.key(0))
     except (Exception, SystemExit) as error:  # it is code of the user
         raise UsageError(f"--env.name {name} cannot be used: {said(error)}") from error
-    seen, _ = split_mask(observation)
+    seen, _ = split_mask(first.observation)
     seen = seen.local if isinstance(seen, ObservationAndState) else seen
     leaves = jax.tree.leaves(seen)
     images = len(leaves) == 1 and leaves[0].ndim == 4  # agents, rows, columns, channels
     floats = any(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves)
-    return _Made(world, frozenset(info), images, floats)
+    return _Made(world, frozenset(first.info), images, floats)

@@ -8,12 +8,11 @@ from typing import Annotated, Any, ClassVar, TypeAlias, TypedDict
 
 import equinox as eqx
 import jax
-from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
 from agents import PPO
 from agents.runs.display._errors import UsageError
-from eqgrid import AbstractEnv, PyTree, unwrap
+from eqgrid import AbstractEnv, PyTree, first_timestep, unwrap
 from eqgrid.grid import GridWorld, RandomLayouts
 
 Horizon: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
@@ -167,21 +166,13 @@ def columns_of(world: AbstractEnv, name: str) -> tuple[str, ...]:
 
     **Raises:** `ValueError` when the world has no such entry.
     """
-    _, info = eqx.filter_eval_shape(look, world, jax.random.key(0))
+    info = eqx.filter_eval_shape(first_timestep, world, jax.random.key(0)).info
     if name not in info:
         known = ", ".join(sorted(info)) or "none"
         raise ValueError(f"--log-info {name}: the world has no such entry of info; it has {known}.")
     shape = info[name].shape
     count = math.prod(shape[1:] if shape[:1] == (world.num_agents,) else shape)
     return tuple(f"info_{name}" + f"_{i}" * (count > 1) for i in range(count))
-
-
-def look(world: AbstractEnv, key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
-    """The observation and the `info` of the first step of an episode."""
-    _, state = world.reset(key)
-    action = jax.vmap(world.action_space.sample)(jax.random.split(key, world.num_agents))
-    timestep, _ = world.step(key, state, action)
-    return timestep.observation, timestep.info
 
 
 def files_among(layouts: Iterable[str], names: Container[str]) -> tuple[str, ...]:

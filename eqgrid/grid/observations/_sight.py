@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Shaped
 
-from .._world import Bodies, Cell, World, direction_delta
+from .._world import Bodies, Cell, World, cells_at, direction_delta
 from ..layouts._layout import Layout
 
 DISTANCE_UNIT = 5
@@ -62,8 +62,7 @@ class Sight(eqx.Module):
         outside: int,
     ) -> Shaped[Array, "..."]:
         """The values of `grid` at `(row, col)` positions, and `outside` beyond its edge."""
-        found = grid.at[position[..., 0], position[..., 1]]
-        return found.get(mode="fill", fill_value=outside, wrap_negative_indices=False)
+        return cells_at(grid, position, outside)
 
     def occupied(self, delta: Int32[Array, "*cells 2"]) -> Bool[Array, "*cells"]:
         """Whether another active agent stands at each `(row, col)` offset from the observer."""
