@@ -17,6 +17,7 @@ from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import MAX_RESULT_BYTES, write_json
 from agents.runs.settings._experiment import Experiment, default_settings
 from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.settings._training_partners import GivenPartners
 from agents.runs.single._build import draw
 from agents.runs.worlds._worlds import default_world
@@ -43,7 +44,7 @@ class _Entry(TypedDict):
 class BestResponses:
     """The returns of best responses in one world, stored in a file beside that of the partners."""
 
-    def __init__(self, file: Path, config: Experiment):
+    def __init__(self, file: Path, config: PolicySettings):
         """Reads the file of best responses, if there is one.
 
         **Arguments:**
@@ -104,7 +105,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def training_settings(config: Experiment, steps: int) -> Experiment:
+def training_settings(config: PolicySettings, steps: int) -> Experiment:
     """The settings that best responses are trained with: the world and the observations of
     `config`, and the defaults of the settings that concern training alone. Observations are
     normalised if that is the default of the world.
@@ -114,16 +115,17 @@ def training_settings(config: Experiment, steps: int) -> Experiment:
     default = own if own.name == env.name else default_world(env.name, Named(worlds=(env.name,)))
     env = dataclasses.replace(env, normalize_observation=default.normalize_observation)
     changes = {"shaping_steps": max(1, steps // 2), **_observation_flags(config)}
-    return dataclasses.replace(default_settings(page("ippo"), env), **changes)
+    ippo: Any = page("ippo")
+    return dataclasses.replace(default_settings(ippo, env), **changes)
 
 
-def _observation_flags(config: Experiment) -> dict[str, bool]:
+def _observation_flags(config: PolicySettings) -> dict[str, bool]:
     """The settings of an experiment that append features to the observations of its world."""
     return {name: getattr(config, name, False) for name in ("agent_id", "time_left")}
 
 
 def train_best_response(
-    config: Experiment, partner: AbstractPartner, steps: int, seed: int
+    config: PolicySettings, partner: AbstractPartner, steps: int, seed: int
 ) -> list[float]:
     """Trains a best response to a partner by PPO, with the default settings of the world.
 

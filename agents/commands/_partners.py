@@ -23,8 +23,8 @@ from agents.runs.display._errors import UsageError
 from agents.runs.display._table import print_paths, print_table
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import open_results, write_csv, write_json
-from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._flags import read_flags
+from agents.runs.settings._policy_settings import PolicySettings
 from eqgrid import AbstractPartner
 
 from ._best_responses import BestResponses, train_best_response
@@ -113,7 +113,7 @@ def run(args: Sequence[str]) -> None:
 def _train(
     console: Console,
     config: Config,
-    settings: Experiment,
+    settings: PolicySettings,
     best: BestResponses,
     held_out: HeldOut,
     partner: AbstractPartner,

@@ -12,8 +12,8 @@ from agents.runs._named import Named, is_own
 from agents.runs._run_files import seed_folders
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._folder import short_name
-from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._page import load_page
+from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.single._policies import SavedPolicy, read_policy
 from agents.runs.worlds._world_config import check_same_game
 from eqgrid import AbstractEnv, AbstractVectorEnv, AutoReset, LogEpisodes, Vectorize, unwrap
@@ -56,7 +56,7 @@ class PolicyFlags:
         worlds = () if self.env_name is None else (self.env_name,)
         return Named(worlds=worlds, networks=self.network)
 
-    def own_page(self) -> type[Experiment] | None:
+    def own_page(self) -> type[PolicySettings] | None:
         """The custom page that the command line names, if any. **Raises:** as `load_page`."""
         return None if self.page is None else load_page(self.page)
 
@@ -147,7 +147,7 @@ def different_names(names: list[str]) -> list[str]:
 
 def common_world(
     policies: Sequence[SavedPolicy], layout: str | None = None
-) -> tuple[Experiment, AbstractEnv]:
+) -> tuple[PolicySettings, AbstractEnv]:
     """Builds the world that all policies were trained in, to play in it.
 
     **Arguments:**
@@ -188,7 +188,7 @@ def common_world(
 
 
 def judging_env(
-    settings: Experiment, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
+    settings: PolicySettings, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
 ) -> AbstractVectorEnv:
     """Many environments for evaluation, without normalisation: policies do it themselves.
 

@@ -136,7 +136,8 @@ def measure_here(config: Config, console: Console, rows: Rows) -> Iterator[tuple
         written = best["steps_per_second"] * best["kept_bytes"]
         console.print(f"the best stored rollout writes {written / 1e9:,.0f} GB/s", highlight=False)
     console.print(f"training {config.seeds} seeds of {config.total_steps:,} steps at once, twice")
-    trained = dataclasses.replace(default_settings(page("ippo")), total_steps=config.total_steps)
+    ippo: Any = page("ippo")
+    trained = dataclasses.replace(default_settings(ippo), total_steps=config.total_steps)
     yield "training", train_seeds(trained, config.seeds)
 
 

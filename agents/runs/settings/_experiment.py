@@ -21,10 +21,9 @@ from agents import (
 )
 from agents.runs.display._loggers import LoggerName
 from agents.runs.worlds._world_config import AbstractWorldConfig, columns_of
-from agents.runs.worlds._worlds import Kitchen
 from eqgrid import AbstractEnv, AbstractVectorEnv
 
-from ._limits import Seed
+from ._policy_settings import PolicySettings
 from ._training_partners import PartnerSettings
 
 _Steps: TypeAlias = Annotated[int, Meta(ge=1, le=10**15)]
@@ -33,26 +32,19 @@ _Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 
 
 @dataclasses.dataclass(frozen=True)
-class Experiment(abc.ABC):
+class Experiment(PolicySettings):
     """The settings of a run, and the methods that build its environments, networks and learner.
 
     Every field is a flag. A page such as `experiments/ippo.py` defines a subclass with further
     fields and with these methods, and passes it to `run_experiment`.
     """
 
-    algorithm: ClassVar[str]
-    """The name of the algorithm, in messages and names of files."""
     in_one_program: ClassVar[tuple[str, ...]] = ()
     """The names of settings that are array leaves of the training environments. One compiled
     program can train runs that differ in these, and stages of a curriculum may set them."""
 
-    env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
     ppo: PPO = dataclasses.field(default_factory=PPO)
     partners: PartnerSettings = dataclasses.field(default_factory=PartnerSettings)
-    seed: Seed = 0
-    """Random seed of the run."""
-    num_seeds: Annotated[int, Meta(ge=1, le=1024)] = 1
-    """Number of runs, with consecutive seeds, that are trained together."""
     candidates: Annotated[int, Meta(ge=1, le=1024)] = 1
     """Number of policies trained at first; only the best one continues."""
     candidate_steps: _Steps = 600_000
@@ -93,10 +85,6 @@ class Experiment(abc.ABC):
     """File with the stages of a curriculum."""
     stage: Annotated[tuple[dict[str, Any], ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
     """Tables of the stages of a curriculum, in settings files."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the run; by default, a new one in runs/."""
-    overwrite: bool = False
-    """Replace an older run in the folder of --out."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Folder of a run to resume."""
     sweep: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
@@ -105,15 +93,6 @@ class Experiment(abc.ABC):
         Annotated[int, Meta(ge=0, le=10**6)] | None, tyro.conf.arg(name="sweep.index")
     ] = None
     """Train only the point of the sweep with this index, from 0."""
-
-    @abc.abstractmethod
-    def observe(self, world: AbstractEnv) -> AbstractEnv:
-        """Wraps a world so that it returns the observations of actors, without those of critics.
-
-        **Arguments:**
-
-        - `world`: as `env.build` returns it.
-        """
 
     @abc.abstractmethod
     def train_env(self) -> AbstractVectorEnv:
@@ -188,12 +167,6 @@ class Experiment(abc.ABC):
         known = self.env.totals(world)
         return known | {x: columns_of(world, x) for x in self.log_info if x not in known}
 
-    def check(self) -> None:  # noqa: B027 (most pages need none)
-        """Checks the settings that a page adds; does nothing by default.
-
-        **Raises:** `ValueError` with one sentence when settings contradict one another.
-        """
-
 
 _PARTS = {
     "networks": AbstractNetwork,
@@ -202,7 +175,7 @@ _PARTS = {
 }
 """The kinds of classes that `load_policy` takes, by its arguments."""
 
-E = TypeVar("E", bound=Experiment)
+E = TypeVar("E", bound=PolicySettings)
 
 
 def default_settings(experiment: type[E], env: AbstractWorldConfig | None = None) -> E:

@@ -17,10 +17,12 @@ from eqgrid import MAX_TEXT_BYTES
 from ._experiment import Experiment, default_settings
 from ._network import with_network
 from ._page import SHIPPED, command_of, file_of, is_shipped, page
+from ._policy_settings import PolicySettings
 from ._toml import NOT_IN_FILE, fill, read_toml, wrong
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Experiment)
+P = TypeVar("P", bound=PolicySettings)
 TUNED = "tuned"
 _PAGE = "page"
 """The key for the name of the page that wrote a settings file, if it is not one of eqgrid's."""
@@ -91,7 +93,7 @@ def is_written_by_a_run(path: Path) -> bool:
         return False
 
 
-def config_from(table: dict[str, Any], experiment: type[E], named: Named = NOTHING_NAMED) -> E:
+def config_from(table: dict[str, Any], experiment: type[P], named: Named = NOTHING_NAMED) -> P:
     """The settings in a table, as `dump` writes it.
 
     **Arguments:**
@@ -115,11 +117,12 @@ def config_from(table: dict[str, Any], experiment: type[E], named: Named = NOTHI
         with as_usage_error("cannot be used: ", UsageError):
             default = with_network(default, own["network"])
     config = fill(default, own, "")
-    return dataclasses.replace(config, config=Path(TUNED)) if tuned else config
+    tuned_too: dict[str, Any] = {"config": Path(TUNED)} if tuned else {}
+    return dataclasses.replace(config, **tuned_too)
 
 
 def world_from(
-    table: dict[str, Any], experiment: type[Experiment], named: Named = NOTHING_NAMED
+    table: dict[str, Any], experiment: type[PolicySettings], named: Named = NOTHING_NAMED
 ) -> AbstractWorldConfig:
     """The settings of the world in the content of a settings file; the other tables are ignored.
 
@@ -148,7 +151,7 @@ def _own_parts(table: Mapping[str, Any]) -> dict[str, str]:
     return own
 
 
-def own_flags(config: Experiment) -> str:
+def own_flags(config: PolicySettings) -> str:
     """The flags with which a command line names the code of the user in the settings of a run,
     each with a leading space; empty if there is none.
     """
@@ -182,7 +185,7 @@ def _in_toml(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in fields if value is not None and not callable(value)}
 
 
-def dump(config: Experiment) -> str:
+def dump(config: PolicySettings) -> str:
     """The text of a settings file with all settings, which `load` reads back.
 
     Settings that are `None` are left out, since TOML cannot represent it, and so are those of one
@@ -193,7 +196,7 @@ def dump(config: Experiment) -> str:
     table = dataclasses.asdict(config, dict_factory=_in_toml)
     for name in NOT_IN_FILE:
         table.pop(name, None)
-    if not config.stage:
+    if not table.get("stage", True):
         del table["stage"]
     if not table.get("network_settings", True):
         del table["network_settings"]
@@ -201,7 +204,7 @@ def dump(config: Experiment) -> str:
     about = {"algorithm": experiment.algorithm}
     if not is_shipped(experiment):
         about[_PAGE] = file_of(experiment).name
-    if config.config == Path(TUNED):
+    if getattr(config, "config", None) == Path(TUNED):
         about["config"] = TUNED
     text = tomli_w.dumps({**about, **table})
     try:

@@ -7,10 +7,11 @@ from agents.runs._named import check_storable, is_own
 from agents.runs.display._errors import UsageError
 from eqgrid.grid import did_you_mean
 
-from ._experiment import Experiment, default_settings
+from ._experiment import default_settings
 from ._own_network import NETWORKS, OwnNetwork, own_network
+from ._policy_settings import PolicySettings
 
-E = TypeVar("E", bound=Experiment)
+E = TypeVar("E", bound=PolicySettings)
 
 
 def with_network(config: E, name: str | None) -> E:
@@ -37,7 +38,7 @@ def without_unused(config: E) -> E:
     return config if name is None or is_own(name) else with_network(config, name)
 
 
-def check_network(config: Experiment) -> None:
+def check_network(config: PolicySettings) -> None:
     """Checks the network of a run, if its page has `network_settings`.
 
     **Raises:** `UsageError` when there is no such network, or a setting has no effect on it.

@@ -13,14 +13,14 @@ from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
 from eqgrid import read_regular_text
 
-from ._experiment import Experiment
+from ._policy_settings import PolicySettings
 
 SHIPPED = ("ippo", "mappo", "body")
 """The pages that come with eqgrid, by the names of their algorithms."""
 
 
 @functools.cache
-def page(algorithm: str) -> type[Experiment]:
+def page(algorithm: str) -> type[PolicySettings]:
     """Loads a page that comes with eqgrid.
 
     **Arguments:**
@@ -32,7 +32,7 @@ def page(algorithm: str) -> type[Experiment]:
     return _experiment_in(shipped(f"{algorithm}.py"))
 
 
-def load_page(path: Path) -> type[Experiment]:
+def load_page(path: Path) -> type[PolicySettings]:
     """Loads a custom page.
 
     This executes its code, so the path must come from the user, never from a file.
@@ -51,7 +51,7 @@ def load_page(path: Path) -> type[Experiment]:
         return _experiment_in(path)
 
 
-def _experiment_in(path: Path) -> type[Experiment]:
+def _experiment_in(path: Path) -> type[PolicySettings]:
     name = f"eqgrid_page_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -62,7 +62,7 @@ def _experiment_in(path: Path) -> type[Experiment]:
     found = [
         kind
         for kind in vars(module).values()
-        if isinstance(kind, type) and issubclass(kind, Experiment) and kind.__module__ == name
+        if isinstance(kind, type) and issubclass(kind, PolicySettings) and kind.__module__ == name
     ]
     if len(found) != 1:
         raise UsageError(
@@ -72,12 +72,12 @@ def _experiment_in(path: Path) -> type[Experiment]:
     return found[0]
 
 
-def file_of(experiment: type[Experiment]) -> Path:
+def file_of(experiment: type[PolicySettings]) -> Path:
     """The path of the page that defines an experiment."""
     return Path(inspect.getfile(experiment))
 
 
-def is_shipped(experiment: type[Experiment]) -> bool:
+def is_shipped(experiment: type[PolicySettings]) -> bool:
     """Whether the page of an experiment is one of eqgrid's or an exact copy.
 
     The parts of such a run can be built again without the page.
@@ -88,7 +88,7 @@ def is_shipped(experiment: type[Experiment]) -> bool:
     return own.samefile(ours) or read_regular_text(str(own)) == read_regular_text(str(ours))
 
 
-def command_of(experiment: type[Experiment]) -> str:
+def command_of(experiment: type[PolicySettings]) -> str:
     """The command that runs the page of an experiment, such as `eqgrid-ippo`."""
     path = file_of(experiment)
     if path.parent.name == "pages" and is_shipped(experiment):

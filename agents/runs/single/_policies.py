@@ -18,6 +18,7 @@ from agents.runs.settings._file import config_from, page_of, world_from, world_n
 from agents.runs.settings._limits import check_limits
 from agents.runs.settings._own_network import OwnNetwork
 from agents.runs.settings._page import SHIPPED, page
+from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.worlds._world_config import check_same_game, check_same_world
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen
 from eqgrid import read_regular_text
@@ -42,7 +43,7 @@ class SavedPolicy:
     path: Path
     policy: TrainedPolicy
     metadata: dict[str, Any]
-    config: Experiment
+    config: PolicySettings
     named: Named
 
     def trained_in(self) -> AbstractWorldConfig:
@@ -54,7 +55,7 @@ def read_policy(
     name: Path,
     which: Literal["best", "last"] | None,
     layout: str | None = None,
-    own_page: type[Experiment] | None = None,
+    own_page: type[PolicySettings] | None = None,
     named: Named = NOTHING_NAMED,
 ) -> SavedPolicy:
     """Reads the policy of a run.
@@ -106,19 +107,20 @@ def read_policy(
     return SavedPolicy(str(name), path, policy, metadata, judged, named)
 
 
-def _untrained(config: Experiment) -> ActorCritic:
+def _untrained(config: PolicySettings) -> ActorCritic:
     """The shapes of the policy that a custom page builds.
 
     **Raises:** `UsageError` when its world cannot be built.
     """
+    assert isinstance(config, Experiment)
     with as_usage_error():
         env = config.eval_env(config.env.build(train=False), 1)
     return eqx.filter_eval_shape(config.policy, env, jax.random.key(0))
 
 
 def _experiment_of(
-    path: Path, settings: dict[str, Any], own_page: type[Experiment] | None
-) -> type[Experiment]:
+    path: Path, settings: dict[str, Any], own_page: type[PolicySettings] | None
+) -> type[PolicySettings]:
     """The page that trained a policy.
 
     **Raises:** `UsageError` when it is a custom page that is not given, and `CheckpointError` when
