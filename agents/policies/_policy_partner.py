@@ -3,9 +3,10 @@
 from typing import final
 
 import equinox as eqx
-from jaxtyping import Array, PRNGKeyArray, Shaped
+import jax
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
-from eqgrid import AbstractPartner, Seen
+from eqgrid import AbstractEnv, AbstractPartner, AbstractWrapperState, Seen
 
 from ._trained_policy import TrainedPolicy, choose_actions
 from ._types import AgentArrays
@@ -20,10 +21,27 @@ class PolicyPartner(AbstractPartner):
     - `policy`: the policy, such as `load_policy` returns. Its inputs are observations before any
         `NormalizeObservation`.
     - `greedy`: take the most probable action instead of sampling one.
+    - `env`: the same game with the observation that the policy was trained with, if the others
+        observe something else. It is only used to observe states of the innermost environment, so
+        its wrappers must not have a state.
+
+    **Raises:** `ValueError` when the policy cannot act in `env`, or a wrapper of it has a state.
     """
 
     policy: TrainedPolicy
     greedy: bool = eqx.field(static=True, default=False)
+    env: AbstractEnv | None = None
+
+    def __check_init__(self):
+        if self.env is None:
+            return
+        self.policy.check(self.env)
+        _, state = eqx.filter_eval_shape(self.env.reset, jax.random.key(0))
+        if isinstance(state, AbstractWrapperState):
+            raise ValueError(
+                f"PolicyPartner(env=...) observes the states of the game, but a wrapper around it "
+                f"adds a state of its own ({type(state).__name__}): pass it without this wrapper."
+            )
 
     def initial_carry(self) -> AgentArrays:
         """The policy's carry of all agents; only that of the partner's seat affects its actions."""
@@ -32,5 +50,18 @@ class PolicyPartner(AbstractPartner):
     def __call__(
         self, seen: Seen, carry: AgentArrays, key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], AgentArrays]:
-        output, carry = self.policy.outputs(seen.observation, carry)
-        return choose_actions(self.policy, output, key, self.greedy)[seen.seat], carry
+        output, carry = self.outputs(seen, carry)
+        return self.choose(output, seen.seat, key), carry
+
+    def outputs(
+        self, seen: Seen, carry: AgentArrays
+    ) -> tuple[Float[Array, "agents out"], AgentArrays]:
+        """What `TrainedPolicy.outputs` returns for the partner's own observation."""
+        shown = seen.observation if self.env is None else self.env.observe(seen.state)
+        return self.policy.outputs(shown, carry)
+
+    def choose(
+        self, output: Float[Array, "agents out"], seat: Int[Array, ""], key: PRNGKeyArray
+    ) -> Shaped[Array, "..."]:
+        """The action of the agent in `seat`, from the outputs for all agents."""
+        return choose_actions(self.policy, output, key, self.greedy)[seat]
