@@ -44,6 +44,7 @@ from .policies._networks import (
 )
 from .policies._policy import ActorCritic as ActorCritic, actor_critic as actor_critic
 from .policies._policy_partner import PolicyPartner as PolicyPartner
+from .policies._stuck_rule import StuckMemory as StuckMemory, StuckRule as StuckRule
 from .policies._team import (
     AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,
     IndependentParameters as IndependentParameters,

@@ -71,6 +71,7 @@ from ._world import (
     World as World,
     direction_delta as direction_delta,
     get_cell as get_cell,
+    poses as poses,
     set_cell as set_cell,
 )
 from .drawing._film import Film as Film

@@ -106,6 +106,12 @@ class World(eqx.Module):
         return self.bodies.direction.shape[-1]
 
 
+def poses(world: World) -> Int8[Array, "agents 3"]:
+    """The pose of each agent: `(row, col)`, and the direction that it faces."""
+    bodies = world.bodies
+    return jnp.concatenate([bodies.position, bodies.direction[:, None]], axis=-1)
+
+
 def direction_delta(direction: Int8[Array, "*bodies"]) -> Int8[Array, "*bodies 2"]:
     """The `(row, col)` offset of one step in a direction; zero for an invalid direction."""
     south, north = direction == Direction.SOUTH, direction == Direction.NORTH
