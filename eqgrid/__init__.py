@@ -37,7 +37,7 @@ from ._partner import (
     StayPartner as StayPartner,
     stack_partners as stack_partners,
 )
-from ._play import Game as Game, play as play
+from ._play import Game as Game, play as play, record_play as record_play
 from ._spaces import (
     AbstractSpace as AbstractSpace,
     Box as Box,

@@ -1,4 +1,4 @@
-"""`play`: an episode with one partner per agent."""
+"""`play` and `record_play`: episodes with one partner per agent."""
 
 import functools
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from ._env import AbstractEnv, unwrap_state
 from ._partner import AbstractPartner, Seen
+from ._trajectories import Trajectories
 from ._types import PyTree
 
 
@@ -65,6 +66,66 @@ def play(
 
     **Raises:** `ValueError` unless there is one partner for each agent.
     """
+    arrays, rest = _start(env, team, key)
+    step = functools.partial(_step, env, tuple(team), rest)
+    arrays = jax.lax.while_loop(
+        lambda arrays: ~arrays.game.finished & (arrays.game.episode_length < max_steps),
+        lambda arrays: step(arrays)[0],
+        arrays,
+    )
+    return arrays.game
+
+
+def record_play(
+    env: AbstractEnv,
+    team: Sequence[AbstractPartner],
+    keys: Shaped[PRNGKeyArray, " episodes"],
+    *,
+    max_steps: int,
+) -> Trajectories:
+    """Plays one episode for each key, and records all of its steps.
+
+    With the same key, `play` plays the same episode.
+
+    **Arguments:**
+
+    - `env`, `team`: as in `play`.
+    - `keys`: the source of randomness of each episode.
+    - `max_steps`: the largest number of steps of an episode. There must be memory for this many
+        steps of every episode.
+
+    **Returns:** the episodes, in the order of the keys, without observations.
+
+    **Raises:** `ValueError` unless there is one partner for each agent, or when an episode does not
+    end.
+    """
+    return Trajectories.from_steps(*_record(env, tuple(team), keys, max_steps))
+
+
+@eqx.filter_jit
+def _record(
+    env: AbstractEnv,
+    team: tuple[AbstractPartner, ...],
+    keys: Shaped[PRNGKeyArray, " episodes"],
+    max_steps: int,
+) -> tuple[dict[str, PyTree], Bool[Array, "steps episodes"]]:
+    """The fields of `Trajectories` that have a row for every step, and which steps were the last of
+    their episode.
+    """
+
+    def episode(key: PRNGKeyArray) -> Any:
+        arrays, rest = _start(env, team, key)
+        step = functools.partial(_step, env, team, rest)
+        return jax.lax.scan(lambda arrays, _: step(arrays), arrays, length=max_steps)[1]
+
+    return jax.vmap(episode, out_axes=1)(keys)
+
+
+def _start(env: AbstractEnv, team: Sequence[AbstractPartner], key: PRNGKeyArray) -> tuple[Any, Any]:
+    """The first loop state, as its arrays and the rest.
+
+    **Raises:** `ValueError` unless there is one partner for each agent.
+    """
     if len(team) != env.num_agents:
         raise ValueError(
             f"The environment has {env.num_agents} agents, so play needs a team of as many "
@@ -75,25 +136,32 @@ def play(
     nothing = Game(jnp.zeros(env.num_agents, float), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
     carries = tuple(partner.initial_carry() for partner in team)
     table = _Table(env_state, carries, key, jnp.ones(env.num_agents, bool), nothing)
-    arrays, rest = eqx.partition(table, eqx.is_array)
-    arrays = jax.lax.while_loop(
-        lambda arrays: ~arrays.game.finished & (arrays.game.episode_length < max_steps),
-        functools.partial(_step, env, tuple(team), rest),
-        arrays,
-    )
-    return arrays.game
+    return eqx.partition(table, eqx.is_array)
 
 
-def _step(env: AbstractEnv, team: tuple[AbstractPartner, ...], rest: _Table, arrays: _Table) -> Any:
+def _step(
+    env: AbstractEnv, team: tuple[AbstractPartner, ...], rest: _Table, arrays: _Table
+) -> tuple[Any, tuple[dict[str, PyTree], Bool[Array, ""]]]:
+    """The arrays of the next loop state; what `Trajectories` have of the step, and whether it was
+    the last one.
+    """
     table = eqx.combine(arrays, rest)
     key, env_key, *keys = jax.random.split(table.key, 2 + len(team))
     action, carries = _act(env, team, table, keys)
     timestep, env_state = env.step(env_key, table.env_state, action)
+    earned = timestep.earned(table.active)
+    row = {
+        "state": unwrap_state(table.env_state),
+        "action": action,
+        "reward": earned,
+        "terminated": timestep.terminated,
+        "truncated": timestep.truncated,
+    }
     # The dtypes of the loop state must not change, whatever those of the environment are.
-    reward = timestep.earned(table.active).astype(table.game.episode_return.dtype)
-    game = Game(table.game.episode_return + reward, table.game.episode_length + 1, timestep.done)
+    total = table.game.episode_return + earned.astype(table.game.episode_return.dtype)
+    game = Game(total, table.game.episode_length + 1, timestep.done)
     table = _Table(env_state, carries, key, timestep.acts_next, game)
-    return eqx.filter(table, eqx.is_array)
+    return eqx.filter(table, eqx.is_array), (row, timestep.done)
 
 
 def _act(

@@ -1,8 +1,12 @@
 """Trajectories: recorded episodes, step by step."""
 
+from collections.abc import Mapping
 from typing import final
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from ._types import PyTree
@@ -32,3 +36,40 @@ class Trajectories(eqx.Module):
     length: Int[Array, " episodes"]
     observation: PyTree[Shaped[Array, "steps agents ..."]] | None = None
     final_observation: PyTree[Shaped[Array, "episodes agents ..."]] | None = None
+
+    @classmethod
+    def from_steps(
+        cls,
+        rows: Mapping[str, PyTree[Shaped[Array, "steps episodes ..."]]],
+        done: Bool[Array, "steps episodes"],
+        final_observation: PyTree[Shaped[Array, "steps episodes ..."]] | None = None,
+    ) -> "Trajectories":
+        """Builds trajectories from episodes that were played side by side for a number of steps.
+
+        **Arguments:**
+
+        - `rows`: the fields that have a row for every step.
+        - `done`: whether the episode ended with the step. What was played after the first such step
+            is left out.
+        - `final_observation`: the observation after every step, of which those after the last step
+            of each episode are kept.
+
+        **Returns:** the episodes, in their order.
+
+        **Raises:** `ValueError` when an episode did not end.
+        """
+        ended = np.asarray(done)
+        if not ended.any(axis=0).all():
+            raise ValueError(
+                f"An episode did not end in {len(ended)} steps: put a TimeLimit into the "
+                f"environment, or raise max_steps."
+            )
+        length = ended.argmax(axis=0) + 1
+        episode = np.repeat(np.arange(len(length)), length)
+        step = np.arange(len(episode)) - np.repeat(np.cumsum(length) - length, length)
+        last = (length - 1, np.arange(len(length)))
+        return cls(
+            **jax.tree.map(lambda x: x[step, episode], dict(rows)),
+            length=jnp.asarray(length, jnp.int32),
+            final_observation=jax.tree.map(lambda x: x[last], final_observation),
+        )

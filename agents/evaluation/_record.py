@@ -4,8 +4,6 @@ from typing import Any, cast
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
 from agents.policies._actor import AbstractActor
@@ -46,18 +44,7 @@ def record_episodes(
     program = cast(Any, record_steps).lower(*inputs).compile()
     check_memory(program)
     rows, done, final = program(*inputs)
-    ended = np.asarray(done)
-    if not ended.any(axis=0).all():
-        raise ValueError(
-            f"An episode did not end in {max_steps} steps: put a TimeLimit into the environment, "
-            f"or raise max_steps."
-        )
-    length = ended.argmax(axis=0) + 1
-    episode = np.repeat(np.arange(len(length)), length)
-    step = np.arange(len(episode)) - np.repeat(np.cumsum(length) - length, length)
-    rows = jax.tree.map(lambda x: x[step, episode], rows)
-    last = jax.tree.map(lambda x: x[length - 1, np.arange(len(length))], final)
-    return Trajectories(**rows, length=jnp.asarray(length, jnp.int32), final_observation=last)
+    return Trajectories.from_steps(rows, done, final)
 
 
 def _keys_of_steps(key: PRNGKeyArray, max_steps: int) -> Shaped[PRNGKeyArray, "steps 2"]:

@@ -17,6 +17,7 @@ from eqgrid import (
     TimeLimit,
     Vectorize,
     play,
+    record_play,
 )
 
 
@@ -67,6 +68,34 @@ def test_episodes_are_those_of_a_loop(key, recurrent):
         assert games.episode_length[i] == length
     assert games.finished.all()
     assert len(set(games.episode_length.tolist())) > 1
+
+
+def test_recorded_episodes_are_those_of_play(key):
+    """Every row is a step from its state, and the next row follows from it."""
+    env, keys = TimeLimit(Clock(), 4), jax.random.split(key, 6)
+    team = [RandomPartner(env.action_space)] * 2
+    recorded = record_play(env, team, keys, max_steps=5)
+    games = play_many(env, tuple(team), keys)
+    np.testing.assert_array_equal(recorded.length, games.episode_length)
+    assert len(set(recorded.length.tolist())) > 1
+    returns, row = [], 0
+    for game_key, length in zip(keys, recorded.length.tolist(), strict=True):
+        _, state = Clock().reset(jax.random.split(game_key)[1])
+        for _ in range(length):
+            np.testing.assert_array_equal(recorded.state[row], state)
+            told, state = Clock().step(key, state, recorded.action[row])
+            assert (recorded.terminated[row] == told.terminated).all()
+            assert recorded.truncated[row] == told.truncated | (state[0] == 4)
+            row += 1
+        returns.append(recorded.reward[row - length : row].sum(axis=0))
+    np.testing.assert_allclose(returns, games.episode_return, rtol=1e-6)
+    assert row == len(recorded.reward)
+
+
+def test_an_episode_that_does_not_end_is_not_recorded(key):
+    team = (StayPartner(0), StayPartner(0))
+    with pytest.raises(ValueError, match=r"did not end in 1 steps: .* raise max_steps\.$"):
+        record_play(Clock(), team, key[None], max_steps=1)
 
 
 def test_a_wrapper_hides_nothing_of_the_state(key):
@@ -120,3 +149,5 @@ def test_a_game_may_be_cut(key):
 def test_everybody_needs_a_partner(key):
     with pytest.raises(ValueError, match="has 2 agents, so play needs a team of as many"):
         play(Clock(), (StayPartner(0),), key)
+    with pytest.raises(ValueError, match="has 2 agents, so play needs a team of as many"):
+        record_play(Clock(), (StayPartner(0),), key[None], max_steps=3)
