@@ -1,3 +1,8 @@
+from .cloning._behavior_cloning import BehaviorCloning as BehaviorCloning
+from .cloning._demonstrations import (
+    Demonstrations as Demonstrations,
+    demonstrations as demonstrations,
+)
 from .evaluation._evaluate import Evaluation as Evaluation, evaluate as evaluate
 from .evaluation._record import record_episodes as record_episodes
 from .files._checkpoint import (

@@ -1,6 +1,8 @@
 """Runs: the command-line layer around a learner: settings, folders, logs, checkpoints and plots."""
 
 from ._program import run_experiment as run_experiment
+from .cloning._program import run_cloning as run_cloning
+from .cloning._settings import Cloning as Cloning
 from .settings._experiment import Experiment as Experiment
 from .settings._own_network import NetworkName as NetworkName, OwnNetwork as OwnNetwork
 from .settings._shaping import check_shaping as check_shaping

@@ -11,7 +11,7 @@ from agents.runs.display._errors import UsageError
 
 from ._command import run_command
 
-PAGES = ("ippo", "mappo", "body", "single_file_ppo")
+PAGES = ("ippo", "mappo", "body", "bc", "single_file_ppo")
 _USAGE = f"eqgrid new PAGE FILE.py copies a page to be changed, one of {', '.join(PAGES)}."
 
 
@@ -55,6 +55,11 @@ def mappo() -> None:
 def body() -> None:
     """Runs the page that trains a MuJoCo body."""
     _run("body")
+
+
+def bc() -> None:
+    """Runs the page that clones people."""
+    _run("bc")
 
 
 def _run(page: str) -> None:

@@ -20,7 +20,7 @@ _FILES = (
 """The files that every complete run has."""
 
 _PATTERN = re.compile(
-    r"(config\.toml|metrics\.(csv|jsonl)|result\.json|curve\.png|episode\.gif|policy\.safetensors"
+    r"(config\.toml|metrics\.(csv|jsonl)|result\.json|(curve|confusion)\.png|episode\.gif|policy\.safetensors"
     r"|checkpoints/(last|best|seeds|candidates|(step|best)-[0-9]+)\.safetensors(\.abandoned)?"
     r"|tensorboard/events\.out\.tfevents\.[^/]+"
     r"|trace/plugins/profile/[^/]+/[^/]+\.(xplane\.pb|json\.gz))(\.partial)?"

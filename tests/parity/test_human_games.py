@@ -1,123 +1,138 @@
 """Recorded human games: each is replayed from its first state by its actions alone."""
 
-import importlib.util
 import json
 from pathlib import Path
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from comparing import at, blank_record, differences, number, pad_to, replay, stack
+from comparing import differences
+from kitchen_checks import unchecked
 
-from eqgrid.envs.overcooked import KITCHENS, Item, Overcooked, Recipes, parse_kitchen
-from eqgrid.grid import Layout, World
+from eqgrid.envs.overcooked import (
+    KITCHENS,
+    Overcooked,
+    human_games,
+    read_games,
+    to_trajectories,
+    trajectories_from_reference,
+)
+from eqgrid.grid import World
 
 reason = "needs the [parity] extra: pip install -e '.[test,parity]'"
+package = pytest.importorskip("overcooked_ai_py", reason=reason)
 pandas = pytest.importorskip("pandas", reason=reason)
-# The package itself is not imported: only its data is read.
-package = importlib.util.find_spec("overcooked_ai_py")
-pytestmark = [
-    pytest.mark.parity,
-    pytest.mark.skipif(package is None, reason=reason),
-]
+pytestmark = pytest.mark.parity
 
-FILES = ("clean_train_trials.pickle", "clean_test_trials.pickle")
+FOLDER = Path(package.__file__).parent / "data" / "human_data"
 GAMES, TRANSITIONS, DELIVERIES = 76, 91_102, 1_363
-MOVES = {(0, -1): 0, (0, 1): 1, (1, 0): 2, (-1, 0): 3, (0, 0): 4, "INTERACT": 5}
-TEXTS = {
-    "cramped_room": KITCHENS["cramped"],
-    "asymmetric_advantages": KITCHENS["asymmetric"],
-    "coordination_ring": KITCHENS["ring"],
-    "random0": KITCHENS["forced"],
-    "random3": "XXXPPXXX\nX      X\nD XXXX S\nX2    1X\nXXXOOXXX",
+HALVES = {
+    ("cramped", "train"): 8,
+    ("cramped", "test"): 8,
+    ("asymmetric", "train"): 9,
+    ("asymmetric", "test"): 8,
+    ("ring", "train"): 8,
+    ("ring", "test"): 8,
+    ("forced", "train"): 6,
+    ("forced", "test"): 6,
+    ("circuit", "train"): 8,
+    ("circuit", "test"): 7,
 }
-"""`random0` is forced coordination, `random3` is counter circuit with other starts."""
 
 
-def kitchen(name: str) -> Layout:
-    """In these games a soup pays 5."""
-    return parse_kitchen(TEXTS[name], Recipes(orders=[("onion",) * 3], values=5.0))
+@eqx.filter_jit
+def replay(env: Overcooked, state: World, actions: jax.Array) -> tuple[World, jax.Array]:
+    """The states after each step, and the rewards, from the first state and the actions alone."""
 
+    def step(world: World, action: jax.Array) -> tuple[World, tuple[World, jax.Array]]:
+        timestep, world = env.step(jax.random.key(0), world, action)
+        return world, (world, timestep.reward[0])
 
-def write(record: World, index: tuple[int, int], state: dict) -> None:
-    """Fills one state of a game into the record."""
-    cells, bodies = record.cells, record.bodies
-    for i, player in enumerate(state["players"]):
-        bodies.position[index][i] = player["position"][::-1]
-        bodies.direction[index][i] = MOVES[tuple(player["orientation"])]
-        if held := player.get("held_object"):
-            contents = soup(held)[0] if held["name"] == "soup" else (0, 0)
-            bodies.held[index][i] = number(Item[held["name"].upper()], contents)
-    for thing in state["objects"].values():
-        where = (*index, *thing["position"][::-1])
-        contents = (0, 0)
-        if thing["name"] == "soup":
-            contents, cells.timer[where] = soup(thing)
-        cells.object[where] = number(Item[thing["name"].upper()], contents)
-
-
-def soup(thing: dict) -> tuple[tuple[int, int], int]:
-    """Contents and timer; a soup that is no longer in a pot has none, which `write` mends."""
-    kind, amount, ticks = thing["state"]
-    assert kind == "onion"
-    assert (ticks > 0) <= (amount == 3)
-    # A ready soup's time goes on counting in these games.
-    return (amount, 0), max(20 - ticks, 0) if ticks > 0 else -1
-
-
-def read_games() -> list[tuple[str, list[dict], np.ndarray, np.ndarray]]:
-    """The name, states, actions and rewards of each game."""
-    folder = Path(package.origin).parent / "data" / "human_data"
-    parsed: dict[str, dict] = {}
-
-    def parse(text: str) -> dict:
-        if text not in parsed:  # written by Python, but much faster to read as JSON
-            json_text = text.replace("'", '"').replace("False", "false").replace("None", "null")
-            parsed[text] = json.loads(json_text)
-        return parsed[text]
-
-    games = []
-    for file in FILES:
-        table = pandas.read_pickle(folder / file)
-        for (name, *_), rows in table.groupby(["layout_name", "workerid_num", "run"]):
-            rows = rows.sort_values("cur_gameloop")
-            assert (rows.cur_gameloop.to_numpy() == np.arange(len(rows))).all()
-            states = [parse(text) for text in (*rows.state, rows.next_state.iloc[-1])]
-            assert states[1:] == [parse(text) for text in rows.next_state]
-            moves = [
-                [MOVES[a if isinstance(a, str) else tuple(a)] for a in parse(text)]
-                for text in rows.joint_action
-            ]
-            games.append((name, states, np.asarray(moves), rows.reward.to_numpy(np.float32)))
-    return games
+    return jax.lax.scan(step, state, actions)[1]
 
 
 @pytest.mark.slow
-def test_replays_every_recorded_transition():
-    games = read_games()
-    names = list(TEXTS)
-    layouts = dict(zip(names, pad_to([kitchen(name) for name in names]), strict=True))
-    steps = max(len(rewards) for *_, rewards in games)
-    record = blank_record(layouts[names[0]], len(games), steps + 1)
-    actions = np.full((len(games), steps, 2), 4)
-    rewards = np.zeros((len(games), steps, 2), np.float32)
-    played = np.zeros((len(games), steps), bool)
-    for game, (_, states, moves, paid) in enumerate(games):
-        for time, state in enumerate(states):
-            write(record, (game, time), state)
-        actions[game, : len(paid)] = moves
-        rewards[game, : len(paid)] = paid[:, None]
-        played[game, : len(paid)] = True
-    record.time[:] = np.arange(steps + 1)
-    pots = np.stack([layouts[name].tiles == 2 for name, *_ in games])[:, None]
-    record.cells.timer[:] = np.where(pots, record.cells.timer, -1)
+@pytest.mark.parametrize("kitchen", list(KITCHENS))
+def test_replays_every_recorded_transition(kitchen):
+    games = human_games(kitchen=kitchen)
+    longest = max(game.num_steps for game in games)
+    for game in games:
+        # The same length for all games, for one compilation; the last state is the table's own.
+        more = longest - game.num_steps
+        actions = jnp.pad(game.action, ((0, more), (0, 0)), constant_values=4)
+        first = jax.tree.map(lambda x: x[0], game.state)
+        worlds, rewards = replay(Overcooked(game.layout, horizon=longest), first, actions)
+        assert game.final_state is not None
+        recorded = jax.tree.map(
+            lambda x, last: jnp.concatenate([x[1:], last[None]]), game.state, game.final_state
+        )
+        recorded = eqx.tree_at(lambda x: x.time, recorded, jnp.arange(game.num_steps) + 1)
+        ours = jax.tree.map(lambda x, game=game: x[None, : game.num_steps], (worlds, rewards))
+        assert differences(ours, jax.tree.map(lambda x: x[None], (recorded, game.reward))) == {}
 
-    envs = stack([Overcooked(layouts[name], horizon=steps) for name, *_ in games])
-    worlds, told = replay(envs, at(record, slice(None), 0), jnp.asarray(actions), planes=False)
 
-    assert len(games) == GAMES
-    assert played.sum() == TRANSITIONS
-    assert {name for name, *_ in games} == set(TEXTS)
-    assert rewards[..., 0].sum() == 5 * DELIVERIES
-    theirs = at(record, slice(None), slice(1, None))
-    assert differences((worlds, told["reward"]), (theirs, rewards), played) == {}
+def test_all_games_are_read():
+    """pandas, which runs the code of a pickle, finds the same numbers of games, steps and soups."""
+    found = {}
+    for split in ("train", "test"):
+        games = human_games(split)
+        table = pandas.read_pickle(FOLDER / f"clean_{split}_trials.pickle")
+        assert sum(game.num_steps for game in games) == len(table)
+        assert sum(float(game.reward.sum()) for game in games) == 4 * table.reward.sum()
+        assert len(games) == len(table.groupby(["layout_name", "workerid_num", "run"]))
+        for game in games:
+            found[game.kitchen, split] = found.get((game.kitchen, split), 0) + 1
+            assert game.split == split
+            assert (np.diff(game.time) > 0).all()
+            assert game.time[-1] == pytest.approx(180.6, abs=0.1)
+    assert found == HALVES
+    assert sum(found.values()) == GAMES
+
+
+def test_totals():
+    games = human_games()
+    assert sum(game.num_steps for game in games) == TRANSITIONS
+    assert sum(float(game.reward.sum()) for game in games) == 20 * DELIVERIES
+
+
+def test_the_same_games_as_trajectories_and_from_other_files(tmp_path):
+    games = human_games("test", kitchen="forced")
+    table = pandas.read_pickle(FOLDER / "clean_test_trials.pickle")
+    table = table[table.layout_name == "random0"]
+    with unchecked():  # a DataFrame is no Mapping
+        read = trajectories_from_reference(table, games[0].layout)
+    ours = to_trajectories(games)
+    # A pair's order may differ; the first game of the table is one of ours.
+    first = int(read.length[0])
+    matching = [
+        game
+        for game in games
+        if game.num_steps == first and bool((game.action == read.action[:first]).all())
+    ]
+    assert len(matching) == 1
+    assert eqx.tree_equal(
+        matching[0].state, jax.tree.map(lambda x: x[:first], read.state), typematch=True
+    )
+    assert int(ours.length.sum()) == len(table) == len(read.action)
+    assert float(read.reward[:, 0].sum()) * 4 == float(ours.reward[:, 0].sum())
+
+    table.to_csv(tmp_path / "games.csv", index=False)
+    table.to_json(tmp_path / "games.json")
+    (tmp_path / "rows.json").write_text(json.dumps(json.loads(table.to_json(orient="records"))))
+    for name in ("games.csv", "games.json", "rows.json"):
+        again = {game.trial: game for game in read_games(tmp_path / name)}
+        for game in games:
+            other = again[game.trial]
+            assert eqx.tree_equal(game.state, other.state)
+            np.testing.assert_array_equal(game.action, other.action)
+            np.testing.assert_array_equal(game.reward, other.reward)
+            assert game.players == other.players
+
+
+def test_a_pickle_of_newer_pandas_is_refused_by_name(tmp_path):
+    path = tmp_path / "games.pickle"
+    pandas.DataFrame({"state": ["x"], "reward": [1.0]}).to_pickle(path)
+    with pytest.raises(ValueError, match="Save other tables as CSV, JSON or Parquet"):
+        read_games(path)

@@ -79,8 +79,6 @@ class Experiment(PolicySettings):
     """Save and stop after this many hours; --resume continues."""
     profile: bool = False
     """Write a Perfetto trace of one block of updates."""
-    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml|tuned")] = None
-    """Settings file, or the tuned settings of the kitchen; flags override it."""
     curriculum: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
     """File with the stages of a curriculum."""
     stage: Annotated[tuple[dict[str, Any], ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()

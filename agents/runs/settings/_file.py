@@ -21,7 +21,6 @@ from ._policy_settings import PolicySettings
 from ._toml import NOT_IN_FILE, fill, read_toml, wrong
 
 T = TypeVar("T")
-E = TypeVar("E", bound=Experiment)
 P = TypeVar("P", bound=PolicySettings)
 TUNED = "tuned"
 _PAGE = "page"
@@ -33,10 +32,10 @@ _COMMON = {"env", "ppo", "partners", "seed", "total_steps", "num_envs", "eval_ev
 
 def load(
     path: Path,
-    experiment: type[E],
+    experiment: type[P],
     named: Named = NOTHING_NAMED,
     network: str | None = None,
-) -> E:
+) -> P:
     """Reads a settings file (TOML).
 
     **Arguments:**
@@ -67,8 +66,9 @@ def load(
             table = {**table, "network": network}
             table.pop("network_settings", None)
         config = config_from(table, experiment, named)
-        for name in config.partners.networks:
-            check_named(name, named.networks, "network", "--partners.networks")
+        if isinstance(config, Experiment):
+            for name in config.partners.networks:
+                check_named(name, named.networks, "network", "--partners.networks")
         return config
     except UsageError as error:
         raise UsageError(f"The settings file {str(path)!r} {error}") from error
@@ -117,8 +117,7 @@ def config_from(table: dict[str, Any], experiment: type[P], named: Named = NOTHI
         with as_usage_error("cannot be used: ", UsageError):
             default = with_network(default, own["network"])
     config = fill(default, own, "")
-    tuned_too: dict[str, Any] = {"config": Path(TUNED)} if tuned else {}
-    return dataclasses.replace(config, **tuned_too)
+    return dataclasses.replace(config, config=Path(TUNED)) if tuned else config
 
 
 def world_from(
@@ -204,7 +203,7 @@ def dump(config: PolicySettings) -> str:
     about = {"algorithm": experiment.algorithm}
     if not is_shipped(experiment):
         about[_PAGE] = file_of(experiment).name
-    if getattr(config, "config", None) == Path(TUNED):
+    if config.config == Path(TUNED):
         about["config"] = TUNED
     text = tomli_w.dumps({**about, **table})
     try:

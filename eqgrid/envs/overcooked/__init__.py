@@ -63,6 +63,12 @@ from .layouts._layouts import (
     reference_layouts as reference_layouts,
 )
 from .layouts._solvable import find_obstacle as find_obstacle
+from .people._games import (
+    HumanGame as HumanGame,
+    human_games as human_games,
+    read_games as read_games,
+    to_trajectories as to_trajectories,
+)
 from .plans._best_plan import (
     Layers as Layers,
     choose_spacing as choose_spacing,

@@ -17,6 +17,10 @@ from ._state import worlds_from_reference, worlds_to_reference
 _ACTIONS: tuple[Any, ...] = ([0, -1], [0, 1], [1, 0], [-1, 0], [0, 0], "interact")
 _NUMBERS = {json.dumps(action): number for number, action in enumerate(_ACTIONS)}
 _NEEDED = ("state", "joint_action", "reward", "cur_gameloop", "layout", "trial_id")
+_PAIR = ("workerid_num", "run", "layout_name")
+"""The columns that name a game in the tables of 2019, which have no `trial_id`."""
+SOUP_OF_2019 = 5
+"""The reward for a soup in the tables of 2019."""
 
 
 def trajectories_to_reference(
@@ -94,7 +98,8 @@ def trajectories_from_reference(
     `trajectories_to_reference`.
 
     Every `trial_id` is an episode, which counts as truncated after its last row. States are
-    converted by `world_from_reference`.
+    converted by `world_from_reference`. The tables of 2019 can be read, too: they have no
+    `trial_id`, but `workerid_num` and `run`, and a soup pays 5 in them.
 
     **Arguments:**
 
@@ -107,11 +112,13 @@ def trajectories_from_reference(
     kitchen.
     """
     _check_kitchen(layout)
-    columns = _choose(table, layout_name)
+    columns = _choose(with_trials(table), layout_name)
     for text in dict.fromkeys(columns["layout"]):
         _check_grid(text, layout)
-    order, length = _order(columns["trial_id"], columns["cur_gameloop"])
-    states = [_parse(columns["state"][row], row, "state") for row in order]
+    trials = rows_of_trials(columns)
+    order = [row for rows in trials.values() for row in rows]
+    length = np.asarray([len(rows) for rows in trials.values()])
+    states = [parse(columns["state"][row], row, "state") for row in order]
     action = np.asarray([_read_action(columns["joint_action"][i], i, layout) for i in order])
     reward = np.asarray([columns["reward"][row] for row in order], np.float32)
     shape = (len(order), layout.num_agents)
@@ -123,6 +130,20 @@ def trajectories_from_reference(
         truncated=jnp.asarray(_steps(length) == np.repeat(length, length)),
         length=jnp.asarray(length, jnp.int32),
     )
+
+
+def is_of_2019(table: Mapping[str, Any]) -> bool:
+    """Whether a table has the columns of 2019, which lack `trial_id`."""
+    return "trial_id" not in table and all(name in table for name in _PAIR)
+
+
+def with_trials(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The table with a column `trial_id`, if it is one of 2019."""
+    if not is_of_2019(table):
+        return table
+    pairs = zip(*(table[name] for name in _PAIR), strict=True)
+    trials = [f"pair {worker} in {layout_name}, {run}" for worker, run, layout_name in pairs]
+    return {**{str(name): table[name] for name in table}, "trial_id": trials}
 
 
 def _check_kitchen(layout: Layout) -> None:
@@ -163,16 +184,26 @@ def _choose(table: Mapping[str, Any], layout_name: str | None) -> dict[str, list
     return columns
 
 
-def _parse(text: Any, row: int, what: str) -> Any:
+def parse(text: Any, row: int, what: str) -> Any:
+    """Parses a cell of a table: JSON, or a Python literal as in the tables of 2019.
+
+    **Raises:** `ValueError` that names the row when it is neither.
+    """
     try:
+        if isinstance(text, str) and "'" in text and '"' not in text:
+            for literal, json_text in _LITERALS:  # much faster than `ast.literal_eval`
+                text = text.replace(literal, json_text)
         return json.loads(text)
     except (TypeError, ValueError) as error:
         raise ValueError(f"Row {row}: the {what} is no JSON, but {text!r:.60}.") from error
 
 
+_LITERALS = (("'", '"'), ("False", "false"), ("True", "true"), ("None", "null"))
+
+
 def _check_grid(text: Any, layout: Layout) -> None:
     """Checks that a row is of this kitchen; the marks of cooks in its grid are ignored."""
-    grid = _parse(text, 0, "layout")
+    grid = parse(text, 0, "layout")
     rows = ["".join(map(str, row)) for row in grid] if isinstance(grid, list) else []
     plain = ["".join(" " if cell.isdigit() else cell for cell in row) for row in rows]
     if plain != ["".join(row) for row in _grid(layout)]:
@@ -182,15 +213,18 @@ def _check_grid(text: Any, layout: Layout) -> None:
         )
 
 
-def _order(
-    trials: Sequence[Any], numbers: Sequence[Any]
-) -> tuple[list[int], Int[np.ndarray, " episodes"]]:
-    """The rows grouped by episode and sorted by step, and the number of rows of each episode.
+def rows_of_trials(columns: Mapping[str, Sequence[Any]]) -> dict[Any, list[int]]:
+    """The rows of each trial, sorted by step.
 
-    **Raises:** `ValueError` when a row of an episode is missing or occurs twice.
+    **Arguments:**
+
+    - `columns`: at least `trial_id` and `cur_gameloop`.
+
+    **Raises:** `ValueError` when a row of a trial is missing or occurs twice.
     """
+    numbers = columns["cur_gameloop"]
     rows_of: dict[Any, list[int]] = {}
-    for row, trial in enumerate(trials):
+    for row, trial in enumerate(columns["trial_id"]):
         rows_of.setdefault(trial, []).append(row)
     for trial, rows in rows_of.items():
         rows.sort(key=lambda row: numbers[row])
@@ -200,13 +234,11 @@ def _order(
                 f"The trial {trial!r:.60} lacks a row, or has one twice: 'cur_gameloop' must count "
                 "its steps one by one."
             )
-    return [row for rows in rows_of.values() for row in rows], np.asarray(
-        [len(rows) for rows in rows_of.values()]
-    )
+    return rows_of
 
 
 def _read_action(text: Any, row: int, layout: Layout) -> list[int]:
-    joint = _parse(text, row, "joint_action")
+    joint = parse(text, row, "joint_action")
     lower = [
         x.lower() if isinstance(x, str) else x for x in (joint if isinstance(joint, list) else ())
     ]

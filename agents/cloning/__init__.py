@@ -1,0 +1,1 @@
+"""Behaviour cloning: policies that imitate recorded actions, such as those of people."""

@@ -1,0 +1,73 @@
+"""Behaviour cloning of people: supervised learning of the actions that they took in recorded games.
+
+python experiments/bc.py --env.layout cramped
+
+The protocol is that of Carroll et al. 2019, "On the Utility of Learning about Humans for Human-AI
+Coordination". This page defines the settings, what the model observes, its network and its
+learner. `run_cloning` reads the games, trains, scores the model on games of other people, plays it
+with itself, and writes a policy file, which is a partner or a team like any other.
+"""
+
+import dataclasses
+import functools
+from typing import Annotated
+
+from jaxtyping import PRNGKeyArray
+from msgspec import Meta
+
+from agents import CNN, GRU, MLP, ActorCritic, BehaviorCloning, actor_critic
+from agents.runs import (
+    AbstractWorldConfig,
+    Cloning,
+    Kitchen,
+    NetworkName,
+    OwnNetwork,
+    run_cloning,
+)
+from eqgrid import AbstractEnv, AbstractVectorEnv
+
+
+@dataclasses.dataclass(frozen=True)
+class BC(Cloning):
+    """Trains models of people, and writes results, plots and policies into a folder."""
+
+    algorithm = "bc"
+
+    # Every field is a flag. --split, --games, --held-out, --keep and --stuck-steps are inherited.
+    # In 2019, models of people read the reference's own features, here 96 numbers.
+    env: AbstractWorldConfig = dataclasses.field(
+        default_factory=lambda: Kitchen(observation="features96")
+    )
+    network: NetworkName = "mlp"
+    """Network of the model; those with a gru remember the game so far."""
+    network_settings: OwnNetwork = dataclasses.field(default_factory=OwnNetwork)  # --network.*
+    width: Annotated[int, Meta(ge=1, le=2**16)] = 64
+    """Units per hidden layer."""
+    cloning: BehaviorCloning = dataclasses.field(default_factory=BehaviorCloning)
+
+    def observe(self, world: AbstractEnv) -> AbstractEnv:
+        return world
+
+    def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
+        kind = CNN if "cnn" in self.network else MLP
+        network = functools.partial(kind, width=self.width)
+        if "gru" in self.network:
+            network = functools.partial(GRU, width=self.width, encoder=network)
+        if ":" in self.network:  # MODULE:NAME, a class of your own
+            network = self.network_settings.build
+        return actor_critic(env, key, network=network)
+
+    def learner(self) -> BehaviorCloning:
+        # Cross-entropy with Adam. The hyperparameters are flags, such as --cloning.num-epochs.
+        return self.cloning
+
+    def check(self) -> None:
+        super().check()
+        if self.network in ("cnn", "cnn-gru") and not self.env.has_images:
+            raise ValueError(
+                f"--network {self.network} reads images: add --env.observation planes."
+            )
+
+
+if __name__ == "__main__":
+    run_cloning(BC)
