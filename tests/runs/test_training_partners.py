@@ -11,7 +11,7 @@ from saved_policies import write_policy
 
 from agents import find_policy, read_metadata
 from agents.runs.display._errors import UsageError
-from agents.runs.settings import _config, _experiment, _file
+from agents.runs.settings import _config, _file, _policy_settings
 from agents.runs.settings._page import page
 from agents.runs.single import _run
 from eqgrid import WithPartner, iter_wrappers
@@ -54,7 +54,7 @@ def test_all_checkpoints_of_a_run_take_part(run_folder):
 
 
 def test_nobody_takes_part_by_default():
-    assert partners_in(_experiment.default_settings(page("ippo"), _config.Kitchen())) == []
+    assert partners_in(_policy_settings.default_settings(page("ippo"), _config.Kitchen())) == []
 
 
 @pytest.mark.slow

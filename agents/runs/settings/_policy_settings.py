@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import tyro
 from msgspec import Meta
@@ -49,3 +49,21 @@ class PolicySettings(abc.ABC):
 
         **Raises:** `ValueError` with one sentence when settings contradict one another.
         """
+
+
+E = TypeVar("E", bound=PolicySettings)
+
+
+def default_settings(experiment: type[E], env: AbstractWorldConfig | None = None) -> E:
+    """The default settings of a run in a world.
+
+    **Arguments:**
+
+    - `experiment`: the class that a page defines.
+    - `env`: the settings of the world, by default those of the experiment's default world. Their
+        `run_settings` replace the experiment's defaults, if it has such a setting.
+    """
+    world: Any = experiment().env if env is None else env
+    names = {field.name for field in dataclasses.fields(experiment)}
+    own = {name: value for name, value in world.run_settings.items() if name in names}
+    return experiment(env=world, **own)

@@ -14,11 +14,11 @@ from agents.runs._metadata import read_metadata
 from agents.runs._named import NOTHING_NAMED, Named, NotNamed, is_own
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.settings._experiment import Experiment
-from agents.runs.settings._file import config_from, page_of, world_from, world_name_in
 from agents.runs.settings._limits import check_limits
 from agents.runs.settings._own_network import OwnNetwork
 from agents.runs.settings._page import SHIPPED, page
 from agents.runs.settings._policy_settings import PolicySettings
+from agents.runs.settings._stored import config_from, page_of, world_from, world_name_in
 from agents.runs.worlds._world_config import check_same_game, check_same_world
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen
 from eqgrid import read_regular_text
