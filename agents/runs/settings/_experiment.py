@@ -145,7 +145,7 @@ class Experiment(PolicySettings):
         }
         # Only the name of a network that the command line names is imported.
         network = getattr(getattr(self, "network_settings", None), "_name", "")
-        return self.partners.around(world, parts, network)
+        return self.partners.around(world, self, parts, network)
 
     def learner(self) -> AbstractAlgorithm[Any]:
         """The learner of the policy: by default, PPO with the settings of the run."""
