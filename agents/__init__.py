@@ -47,6 +47,7 @@ from .policies._networks import (
     Dense as Dense,
     Precision as Precision,
 )
+from .policies._partner_team import PartnerTeam as PartnerTeam
 from .policies._policy import ActorCritic as ActorCritic, actor_critic as actor_critic
 from .policies._policy_partner import PolicyPartner as PolicyPartner
 from .policies._stuck_rule import StuckMemory as StuckMemory, StuckRule as StuckRule

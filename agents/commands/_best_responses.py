@@ -15,9 +15,9 @@ from agents.runs._named import Named
 from agents.runs.display._errors import UsageError, reason
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import MAX_RESULT_BYTES, write_json
-from agents.runs.settings._experiment import Experiment, default_settings
+from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import PolicySettings
+from agents.runs.settings._policy_settings import PolicySettings, default_settings
 from agents.runs.settings._training_partners import GivenPartners
 from agents.runs.single._build import draw
 from agents.runs.worlds._worlds import default_world

@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from agents import PolicyPartner
 from agents.evaluation._statistics import bootstrap_crossplay
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
@@ -73,9 +72,10 @@ def run(args: Sequence[str]) -> None:
             highlight=False,
         )
         keep_compiled_programs()
-        partners = [PolicyPartner(saved.policy, config.greedy) for saved in policies]
+        shown = settings.observe(world)
+        partners = [saved.partner(settings, shown, greedy=config.greedy) for saved in policies]
         keys = jax.random.split(jax.random.key(config.seed), config.episodes)
-        returns = play_all(settings.observe(world), partners, keys)
+        returns = play_all(shown, partners, keys)
         matrix = returns.mean(axis=-1)
         result = {
             "command": shlex.join(["python", "experiments/crossplay.py", *args]),

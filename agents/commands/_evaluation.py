@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from agents import ActorCritic, evaluate, mixed_team, record_episodes, write_whole
+from agents import ActorCritic, PartnerTeam, evaluate, record_episodes, write_whole
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError
@@ -24,6 +24,7 @@ from agents.runs.folders._handed_on import shown_path
 from agents.runs.folders._results import open_results, write_json
 from agents.runs.settings._flags import read_flags
 from agents.runs.settings._limits import Seed
+from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.single._evaluator import mean_totals
 from agents.runs.single._policies import SavedPolicy
 from agents.runs.worlds._world_config import AbstractWorldConfig
@@ -62,16 +63,21 @@ class Place:
 
     **Arguments:**
 
-    - `settings`: the settings of the world, which can also render its states.
+    - `settings`: the settings of the first policy, whose world can also render its states.
     - `world`: one environment, before features are appended to its observations.
     - `many`: one environment for each episode.
     - `one`: a single environment, for the film.
     """
 
-    settings: AbstractWorldConfig
+    settings: PolicySettings
     world: AbstractEnv
     many: AbstractVectorEnv
     one: AbstractVectorEnv
+
+    @property
+    def env(self) -> AbstractWorldConfig:
+        """The settings of the world."""
+        return self.settings.env
 
 
 @final
@@ -83,13 +89,13 @@ class Team:
 
     - `number`: the number of the team, from 1.
     - `seats`: the name of the policy of every agent.
-    - `policy`: the policies of all agents, combined by `mixed_team`.
+    - `policy`: the policies of all agents.
     - `actions`: `"drawn"` or `"greedy"`.
     """
 
     number: int
     seats: tuple[str, ...]
-    policy: ActorCritic
+    policy: ActorCritic | PartnerTeam
     actions: str
 
 
@@ -110,12 +116,18 @@ def run(args: Sequence[str]) -> None:
     place = _place(policies, config)
     if config.trajectories is not None:
         check_world(config.trajectories, place.world)
+    shown = place.settings.observe(place.world)
     teams = [
-        Team(number, lineup.seats, mixed_team(lineup.policies), actions)
+        Team(
+            number,
+            lineup.seats,
+            lineup.players(place.settings, shown, greedy=actions == "greedy"),
+            actions,
+        )
         for number, lineup in enumerate(seats, 1)
         for actions in ("drawn", "greedy")
     ]
-    name = place.settings.title
+    name = place.env.title
     title = short_name(name)
     with open_results(f"evaluation-{title}", config.out) as (folder, console):
         console.print(
@@ -126,7 +138,7 @@ def run(args: Sequence[str]) -> None:
         evaluation = {
             "policies": [shown_path(saved.path) for saved in policies],
             "trained_steps": [saved.metadata.get("env_steps") for saved in policies],
-            "world": place.settings.name,
+            "world": place.env.name,
             "layout": name if "\n" in name else shown_path(name),
             "episodes": config.episodes,
             "seed": config.seed,
@@ -141,9 +153,9 @@ def run(args: Sequence[str]) -> None:
             named = [(f"team {team.number}, {team.actions}", team.seats) for team in teams]
             write_episodes(config.trajectories, place.world, title, named, episodes)
             console.print(Text(f"trajectories: {config.trajectories}"), soft_wrap=True)
-        for sentence in place.settings.remarks():
+        for sentence in place.env.remarks():
             console.print(escape(sentence), highlight=False)
-        drawn = place.settings.has_film and not config.no_film
+        drawn = place.env.has_film and not config.no_film
         films = _draw_films(folder, teams, place, config.seed) if drawn else []
         print_paths(console, [folder / name for name in ("evaluation.json", *films)])
         if config.card is not None:
@@ -172,7 +184,7 @@ def _place(policies: Sequence[SavedPolicy], config: Config) -> Place:
     """
     settings, world = common_world(policies, config.layout)
     many = judging_env(settings, world, config.episodes, tuple(settings.env.totals(world)))
-    return Place(settings.env, world, many, judging_env(settings, world, 1))
+    return Place(settings, world, many, judging_env(settings, world, 1))
 
 
 def _judge(team: Team, place: Place, seed: int) -> dict[str, Any]:
@@ -180,7 +192,7 @@ def _judge(team: Team, place: Place, seed: int) -> dict[str, Any]:
     greedy = team.actions == "greedy"
     games = evaluate(team.policy, place.many, jax.random.key(seed), greedy=greedy)
     returns = games.episode_return.mean(axis=-1)
-    totals = mean_totals(games, place.settings.totals(place.world))
+    totals = mean_totals(games, place.env.totals(place.world))
     return {
         "team": team.number,
         "seats": list(team.seats),
@@ -206,11 +218,11 @@ def _draw_films(folder: Path, teams: Sequence[Team], place: Place, seed: int) ->
     **Returns:** the names of the files.
     """
     names = []
-    draw = functools.partial(place.settings.draw, place.world)
+    draw = functools.partial(place.env.draw, place.world)
     for number, team in enumerate(team for team in teams if team.actions == "drawn"):
         key = jax.random.fold_in(jax.random.key(seed), number)
         names.append("episode.gif" if number == 0 else f"episode-{number + 1}.gif")
-        film = film_episode(team.policy, place.one, draw, key, place.settings.horizon)
+        film = film_episode(team.policy, place.one, draw, key, place.env.horizon)
         write_whole(folder / names[-1], film)
     return names
 

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, final, get_args
 
 from msgspec import Meta
 
-from agents import PolicyPartner, TrainedPolicy
 from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.folders._folder import short_name
 from agents.runs.settings._limits import Seed, check_limits
+from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.settings._toml import fill, read_toml
 from agents.runs.single._policies import read_policy
 from agents.runs.worlds._world_config import AbstractWorldConfig, Share, check_same_game
@@ -122,7 +122,7 @@ def _fill(default: T, table: dict[str, Any], where: str) -> T:
 def build_partners(
     partners: Sequence[HeldOut],
     file: Path,
-    world: AbstractWorldConfig,
+    among: PolicySettings,
     env: AbstractEnv,
     flags: PolicyFlags,
 ) -> list[AbstractPartner]:
@@ -132,8 +132,8 @@ def build_partners(
 
     - `partners`: the descriptions of the partners.
     - `file`: the file of the partners, beside which their policies are.
-    - `world`: the settings of the world.
-    - `env`: one environment of the world.
+    - `among`: the settings of the policies that are judged.
+    - `env`: their environment, with their observations.
     - `flags`: the command line, which may name code of the user that the policies need.
 
     **Returns:** the partners, each in a `NoisyPartner`, so that fewer of them differ in structure.
@@ -143,18 +143,18 @@ def build_partners(
     damaged.
     """
     return [
-        NoisyPartner(_build(partner, file, world, env, flags), partner.noise, env.action_space)
+        NoisyPartner(_build(partner, file, among, env, flags), partner.noise, env.action_space)
         for partner in partners
     ]
 
 
 def _build(
-    partner: HeldOut, file: Path, world: AbstractWorldConfig, env: AbstractEnv, flags: PolicyFlags
+    partner: HeldOut, file: Path, among: PolicySettings, env: AbstractEnv, flags: PolicyFlags
 ) -> AbstractPartner:
     if partner.kind == "random":
         return RandomPartner(env.action_space)
     if partner.kind == "policy":
-        return PolicyPartner(_read(partner, file, world, env, flags))
+        return _read(partner, file, among, env, flags)
     kitchen = kitchen_layout(env)
     if kitchen is None:
         raise UsageError(
@@ -165,19 +165,18 @@ def _build(
 
 
 def _read(
-    partner: HeldOut, file: Path, world: AbstractWorldConfig, env: AbstractEnv, flags: PolicyFlags
-) -> TrainedPolicy:
-    folder = partner.folder(file, short_name(world.title))
+    partner: HeldOut, file: Path, among: PolicySettings, env: AbstractEnv, flags: PolicyFlags
+) -> AbstractPartner:
+    folder = partner.folder(file, short_name(among.env.title))
     if not folder.exists():
         raise UsageError(
             f"The partner {partner.name!r} is not trained yet: run `"
-            f"{partner.command(file, world)}`, or leave policies out with --scripts-only."
+            f"{partner.command(file, among.env)}`, or leave policies out with --scripts-only."
         )
     saved = read_policy(folder, None, None, flags.own_page(), flags.named)
     name = f"The partner {partner.name!r}"
-    check_same_game(name, saved.config.env, "the policies that are judged", world)
+    check_same_game(name, saved.config.env, "the policies that are judged", among.env)
     try:
-        saved.policy.check(env)
+        return saved.partner(among, env)
     except ValueError as error:
         raise UsageError(f"{name} cannot play here: {error}") from error
-    return saved.policy

@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from agents import PolicyPartner
 from agents.evaluation._statistics import bootstrap_interval, interquartile_mean
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
@@ -71,7 +70,7 @@ def run(args: Sequence[str]) -> None:
     policies = config.read_all_seeds()
     settings, world = common_world(policies)
     title, env = short_name(settings.env.title), settings.observe(world)
-    partners = build_partners(held_out, config.partners, settings.env, env, config)
+    partners = build_partners(held_out, config.partners, settings, env, config)
     best = BestResponses(config.partners, settings)
     if config.train_best_responses and env.num_agents != 2:
         raise UsageError(
@@ -88,7 +87,7 @@ def run(args: Sequence[str]) -> None:
             for known, partner in zip(held_out, partners, strict=True):
                 _train(console, config, settings, best, known, partner, seed)
         keys = jax.random.split(jax.random.key(seed), config.episodes)
-        judged = [PolicyPartner(saved.policy, config.greedy) for saved in policies]
+        judged = [saved.partner(settings, env, greedy=config.greedy) for saved in policies]
         returns = np.stack([play_with(env, [own, *partners], keys) for own in judged])
         scores = returns.mean(axis=(0, 3))
         result = {

@@ -7,7 +7,14 @@ from typing import Annotated, Any, Literal, final
 
 import tyro
 
-from agents import CheckpointError, IndependentParameters, TrainedPolicy
+from agents import (
+    ActorCritic,
+    CheckpointError,
+    IndependentParameters,
+    PartnerTeam,
+    PolicyPartner,
+    mixed_team,
+)
 from agents.runs._named import Named, is_own
 from agents.runs._run_files import seed_folders
 from agents.runs.display._errors import UsageError
@@ -95,7 +102,23 @@ class Lineup:
     """
 
     seats: tuple[str, ...]
-    policies: tuple[TrainedPolicy, ...]
+    policies: tuple[SavedPolicy, ...]
+
+    def players(
+        self, settings: PolicySettings, shown: AbstractEnv, *, greedy: bool
+    ) -> ActorCritic | PartnerTeam:
+        """The team, for `evaluate`.
+
+        **Arguments:**
+
+        - `settings`: the settings that `common_world` returned.
+        - `shown`: the world with their observations.
+        - `greedy`: take the most probable actions instead of sampling them.
+        """
+        partners = [saved.partner(settings, shown, greedy=greedy) for saved in self.policies]
+        plain = [x.policy for x in partners if isinstance(x, PolicyPartner) and x.env is None]
+        # All policies in one pass is faster, where all of them observe what the world shows.
+        return mixed_team(plain) if len(plain) == len(partners) else PartnerTeam(partners)
 
 
 def lineups(policies: Sequence[SavedPolicy]) -> list[Lineup]:
@@ -123,18 +146,18 @@ def lineups(policies: Sequence[SavedPolicy]) -> list[Lineup]:
         )
     names = different_names([saved.name for saved in policies])
     return [
-        Lineup(tuple(names[i] for i in turn), tuple(policies[i].policy for i in turn))
-        for turn in turns
+        Lineup(tuple(names[i] for i in turn), tuple(policies[i] for i in turn)) for turn in turns
     ]
 
 
 def _own_lineups(saved: SavedPolicy, turns: list[list[int]]) -> list[Lineup]:
     policy, num_agents = saved.policy, saved.policy.num_agents
     if not isinstance(policy.actor_critic.actor, IndependentParameters):
-        return [Lineup((saved.name,) * num_agents, (policy,) * num_agents)]
+        return [Lineup((saved.name,) * num_agents, (saved,) * num_agents)]
     return [
         Lineup(
-            tuple(f"{saved.name} (agent {i})" for i in turn), (policy.reorder(turn),) * num_agents
+            tuple(f"{saved.name} (agent {i})" for i in turn),
+            (dataclasses.replace(saved, policy=policy.reorder(turn)),) * num_agents,
         )
         for turn in turns
     ]
@@ -178,7 +201,7 @@ def common_world(
         raise UsageError(str(error)) from error
     for saved in policies:
         try:
-            saved.policy.check(shown)
+            saved.partner(settings, shown)
         except ValueError as error:
             own = layout is None and saved is policies[0]
             raise (CheckpointError if own else UsageError)(

@@ -1,7 +1,7 @@
 """Evaluation: the returns of a policy in complete episodes."""
 
 import functools
-from typing import final
+from typing import TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from agents.policies._actor import AbstractActor
 from agents.policies._networks import reset_carry
+from agents.policies._partner_team import PartnerTeam
 from agents.policies._policy import ActorCritic
 from agents.ppo._runner import RunnerState, init_runner, step_runner
 from eqgrid import (
@@ -21,7 +22,11 @@ from eqgrid import (
     Vectorize,
     iter_wrappers,
     unwrap,
+    unwrap_state,
 )
+
+Players: TypeAlias = ActorCritic | AbstractActor | PartnerTeam
+"""Whatever can act for all agents of an environment."""
 
 
 @final
@@ -53,7 +58,7 @@ class _EvalState(eqx.Module):
 
 
 def evaluate(
-    policy: ActorCritic | AbstractActor,
+    policy: Players,
     env: AbstractVectorEnv,
     key: PRNGKeyArray,
     *,
@@ -73,12 +78,13 @@ def evaluate(
     **Arguments:**
 
     - `policy`: the policy of the agents: an `ActorCritic`, a `TrainedPolicy`, or any other
-        `AbstractActor`.
+        `AbstractActor`; or a `PartnerTeam`.
     - `env`: one environment for each episode, with `LogEpisodes`. If observations are normalised,
         their moments must be frozen (`NormalizeObservation.freeze`). `NormalizeReward` has no
         effect: returns are sums of raw rewards.
     - `key`: the source of randomness.
-    - `greedy`: take the most probable actions instead of sampling them.
+    - `greedy`: take the most probable actions instead of sampling them. A `PartnerTeam` decides
+        this by itself.
     - `max_steps`: the largest number of steps of an episode.
 
     **Returns:** the returns, the lengths and the totals of all episodes.
@@ -97,11 +103,11 @@ def evaluate(
     return result
 
 
-def check_playable(policy: ActorCritic | AbstractActor, env: AbstractVectorEnv) -> None:
+def check_playable(policy: Players, env: AbstractVectorEnv) -> None:
     """**Raises:** `ValueError` if observations are normalised with moments that are not frozen, or
     if an actor cannot act in the environments.
     """
-    if isinstance(policy, AbstractActor):
+    if not isinstance(policy, ActorCritic):
         policy.check(env)
     for wrapper in iter_wrappers(env):
         if isinstance(wrapper, NormalizeObservation) and not wrapper.frozen:
@@ -114,7 +120,7 @@ def check_playable(policy: ActorCritic | AbstractActor, env: AbstractVectorEnv) 
 
 @eqx.filter_jit
 def _play(
-    policy: ActorCritic | AbstractActor,
+    policy: Players,
     env: AbstractVectorEnv,
     key: PRNGKeyArray,
     greedy: bool,
@@ -144,9 +150,7 @@ def _empty_totals(env: AbstractVectorEnv) -> dict[str, Shaped[Array, "episodes .
     return jax.tree.map(lambda x: jnp.zeros((env.num_envs, *x.shape), x.dtype), one)
 
 
-def _step(
-    policy: ActorCritic | AbstractActor, env: AbstractVectorEnv, greedy: bool, state: _EvalState
-) -> _EvalState:
+def _step(policy: Players, env: AbstractVectorEnv, greedy: bool, state: _EvalState) -> _EvalState:
     keys = jax.random.split(state.key, 3)
     _, timestep, runner = step_episodes(policy, env, state.runner, keys[1:], greedy)
     if "episode_return" not in timestep.info:
@@ -158,7 +162,7 @@ def _step(
 
 
 def step_episodes(
-    policy: ActorCritic | AbstractActor,
+    policy: Players,
     env: AbstractVectorEnv,
     runner: RunnerState,
     keys: Shaped[PRNGKeyArray, " 2"],
@@ -180,9 +184,13 @@ def step_episodes(
         decision, timestep, runner = step_runner(policy, env, runner, noise, keys[1], greedy=greedy)
         return decision.action, timestep, runner
     carry = reset_carry(policy.initial_carry(), runner.carry, runner.start)
-    action, carry = jax.vmap(functools.partial(policy.act, greedy=greedy))(
-        runner.observation, carry, jax.random.split(keys[0], env.num_envs)
-    )
+    own_keys = jax.random.split(keys[0], env.num_envs)
+    if isinstance(policy, PartnerTeam):
+        state = unwrap_state(runner.env_state)
+        action, carry = jax.vmap(policy.act)(runner.observation, state, carry, own_keys)
+    else:
+        act = functools.partial(policy.act, greedy=greedy)
+        action, carry = jax.vmap(act)(runner.observation, carry, own_keys)
     timestep, env_state = env.step(keys[1], runner.env_state, action)
     runner = RunnerState(env_state, timestep.observation, carry, timestep.done, timestep.acts_next)
     return action, timestep, runner

@@ -6,17 +6,15 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
-from agents.policies._actor import AbstractActor
-from agents.policies._policy import ActorCritic
 from agents.ppo._runner import RunnerState, init_runner
 from agents.training._memory import check_memory
 from eqgrid import AbstractVectorEnv, PyTree, Trajectories, unwrap_state
 
-from ._evaluate import check_playable, step_episodes
+from ._evaluate import Players, check_playable, step_episodes
 
 
 def record_episodes(
-    policy: ActorCritic | AbstractActor,
+    policy: Players,
     env: AbstractVectorEnv,
     key: PRNGKeyArray,
     *,
@@ -59,7 +57,7 @@ def _keys_of_steps(key: PRNGKeyArray, max_steps: int) -> Shaped[PRNGKeyArray, "s
 
 @eqx.filter_jit
 def record_steps(
-    policy: ActorCritic | AbstractActor,
+    policy: Players,
     env: AbstractVectorEnv,
     init_key: PRNGKeyArray,
     keys: Shaped[PRNGKeyArray, "steps 2"],

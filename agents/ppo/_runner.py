@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 from agents.policies._actor import AbstractActor
 from agents.policies._heads import ActionDistribution
 from agents.policies._networks import reset_carry
+from agents.policies._partner_team import PartnerTeam
 from agents.policies._policy import ActorCritic
 from agents.policies._types import EnvArrays
 from eqgrid import (
@@ -39,7 +40,7 @@ class RunnerState(eqx.Module):
 
     env_state: PyTree
     observation: EnvArrays
-    carry: EnvArrays
+    carry: PyTree[Shaped[Array, "envs ..."]]
     start: Bool[Array, " envs"]
     active: Bool[Array, "envs agents"]
 
@@ -68,13 +69,13 @@ class Decision(eqx.Module):
 
 
 def init_runner(
-    policy: ActorCritic | AbstractActor, env: AbstractVectorEnv, key: PRNGKeyArray
+    policy: ActorCritic | AbstractActor | PartnerTeam, env: AbstractVectorEnv, key: PRNGKeyArray
 ) -> RunnerState:
     """Starts an episode in every environment.
 
     **Arguments:**
 
-    - `policy`: the policy of the agents, or another actor.
+    - `policy`: the policy of the agents, another actor, or a team of partners.
     - `env`: the environments.
     - `key`: the source of randomness.
 

@@ -25,9 +25,9 @@ from agents.runs import Experiment
 from agents.runs._command import run_command
 from agents.runs.display._errors import RunError
 from agents.runs.folders._results import open_results, write_json
-from agents.runs.settings._experiment import default_settings
 from agents.runs.settings._flags import read_flags
 from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import default_settings
 from agents.runs.single._build import draw
 
 

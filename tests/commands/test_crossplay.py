@@ -74,6 +74,25 @@ def test_the_matrix_is_that_of_the_pairs(tmp_path, call):
 
 
 @pytest.mark.slow
+def test_policies_that_observe_differently_play_as_among_themselves(tmp_path, call):
+    """The random numbers of an episode are the same, whoever plays in the other teams."""
+    for name, flags in {"a": (), "b": (), "planes": ("--env.observation", "planes")}.items():
+        write_policy(tmp_path / name, *GOALS, *flags, seed=ord(name[0]))
+    matrices = {}
+    for names in ("a b", "planes a b"):
+        code, said = call(*names.split(), "--episodes", 40, "--out", f"out {names}")
+        assert code == 0, said
+        found = json.loads((tmp_path / f"out {names}" / "crossplay.json").read_text())
+        matrices[names] = np.asarray(found["matrix"])
+    np.testing.assert_allclose(matrices["planes a b"][1:, 1:], matrices["a b"], rtol=1e-6)
+    assert (matrices["a b"] > 0).all()
+    code, _ = call("planes", "planes", "--episodes", 40, "--out", "alone")
+    assert code == 0
+    alone = json.loads((tmp_path / "alone" / "crossplay.json").read_text())["matrix"]
+    assert matrices["planes a b"][0, 0] == pytest.approx(alone[0][0])
+
+
+@pytest.mark.slow
 def test_partners_of_several_structures_have_their_rows(key):
     env = make("goals", horizon=5, num_agents=2)
     partners = [RandomPartner(env.action_space), StayPartner(4), RandomPartner(env.action_space)]

@@ -50,7 +50,7 @@ from agents.runs.settings._file import dump
 from agents.runs.settings._page import page
 from agents.runs.single import _policies
 from agents.runs.single._policies import portable, read_policy
-from eqgrid import Trajectories, make
+from eqgrid import Trajectories, make, unwrap_state
 from eqgrid.envs.overcooked import KITCHENS, replay, stored_plans, trajectories_from_reference
 from eqgrid.envs.overcooked.layouts import _layouts
 from eqgrid.grid.layouts import _layout
@@ -145,6 +145,28 @@ def test_two_policies_play_in_both_seats(tmp_path, call):
     assert results[1]["return_of_agents"] != results[3]["return_of_agents"]
 
 
+@pytest.mark.slow
+def test_policies_that_observe_differently_play_together(tmp_path, call):
+    flags = {"a": GOALS, "b": (*GOALS, "--env.observation", "planes")}
+    for name, own in flags.items():
+        write_policy(tmp_path / name, *own, seed=ord(name))
+    options = ("--episodes", 20, "--out", "out", "--trajectories", "games.npz")
+    code, said = call("a", "b", *options)
+    assert code == 0, said
+    results = scores(tmp_path / "out")["results"]
+    configs = {name: parse(page("ippo"), own) for name, own in flags.items()}
+    for result in results:
+        if result["actions"] == "greedy":
+            seats = result["seats"]
+            teams = [load_policy(tmp_path / name) for name in seats]
+            worlds = [configs[name].env.build(train=False) for name in seats]
+            returns, _, lengths = by_hand(teams, place(tmp_path / "a", 20), 0, worlds)
+            np.testing.assert_allclose(result["return_of_agents"], returns, rtol=1e-6)
+            assert result["length_mean"] == pytest.approx(lengths)
+    check_episodes(load_trajectories(tmp_path / "games.npz", make("goals")), results)
+    assert (tmp_path / "out" / "episode-2.gif").exists()
+
+
 def check_episodes(episodes, results):
     """All that were played are in the file, in the order of the results."""
     ends = np.cumsum(episodes.length)[:-1]
@@ -194,8 +216,10 @@ def test_the_extra_for_tables_is_named_where_it_is_missing(tmp_path, monkeypatch
         check_file(tmp_path / "x.parquet")
 
 
-def by_hand(policies, env, seed):
-    """Every agent asks its own policy, one episode and one step after another."""
+def by_hand(policies, env, seed, worlds=None):
+    """Every agent asks its own policy, one episode and one step after another; `worlds` show each
+    of them what its policy observes, if that differs.
+    """
     _, states = env.reset(jax.random.split(jax.random.key(seed))[1])
     one, step = env.env.env, eqx.filter_jit(env.env.env.step)  # without AutoReset
     arrival = read_names(one).index("arrival")
@@ -205,8 +229,9 @@ def by_hand(policies, env, seed):
         carries = [policy.initial_carry() for policy in policies]
         returns, events, length, done = np.zeros(2), np.zeros(2), 0, False
         while not done:
-            observation, actions = one.observe(state), []
+            actions, inner = [], unwrap_state(state)
             for seat, policy in enumerate(policies):
+                observation = worlds[seat].observe(inner) if worlds else one.observe(state)
                 action, carries[seat] = policy.act(observation, carries[seat], None, greedy=True)
                 actions.append(action[seat])
             timestep, state = step(jax.random.key(0), state, jnp.stack(actions))
@@ -235,7 +260,7 @@ def test_agents_with_parameters_of_their_own_change_places(tmp_path):
     ]
     observation = jnp.arange(2.0 * own.policy.observation.shape[1]).reshape(2, -1)
     logits = own.policy.outputs(observation, None)[0]
-    swapped = teams[1].policies[0].outputs(observation[::-1], None)[0]
+    swapped = teams[1].policies[0].policy.outputs(observation[::-1], None)[0]
     np.testing.assert_allclose(swapped, logits[::-1], rtol=1e-4)
     assert [team.seats for team in lineups([own, own])] == [
         (f"{name} (1)", f"{name} (2)"),

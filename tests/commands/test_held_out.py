@@ -47,7 +47,8 @@ def test_the_published_partners_can_be_read_and_built():
     assert seed == 0
     assert len({partner.name for partner in partners}) == len(partners) >= 12
     scripts = [partner for partner in partners if partner.kind != "policy"]
-    built = build_partners(scripts, HELD_OUT, Kitchen(), make("overcooked"), PolicyFlags())
+    judged = parse(page("ippo"), [])
+    built = build_partners(scripts, HELD_OUT, judged, make("overcooked"), PolicyFlags())
     assert [float(x.level) for x in built] == pytest.approx([x.noise for x in scripts])
     command = next(x for x in partners if x.kind == "policy").command(
         HELD_OUT, Kitchen(dynamics="interactive")
@@ -86,6 +87,17 @@ def test_scores_and_proximities(tmp_path, call, monkeypatch):
     total = sum(float(row["mean"]) for row in rows)
     assert result["proximities"]["random"] == pytest.approx(total / 4)
     assert call("mine", *flags, "--out", "again")[0] == 0  # what is known is not trained again
+
+
+@pytest.mark.slow
+def test_a_partner_may_observe_the_game_differently(tmp_path, call):
+    write_policy(tmp_path / "mine", *GOALS)
+    write_policy(tmp_path / "set/room/p/policy.safetensors", *GOALS, "--env.observation", "planes")
+    (tmp_path / "set.toml").write_text('[[partner]]\nname = "p"\nkind = "policy"\nsteps = 9\n')
+    code, said = call("mine", "--partners", "set.toml", "--episodes", 8, "--out", "out")
+    assert code == 0, said
+    returns = json.loads((tmp_path / "out/partners.json").read_text())["returns"]
+    assert returns["p"] > 0
 
 
 @pytest.mark.slow

@@ -8,8 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from learners import GRU, build, clocks, loud_mlp
+from wrapper_checks import assert_same
 
-from agents import AbstractActor, evaluate, record_episodes, trained_policy
+from agents import (
+    AbstractActor,
+    PartnerTeam,
+    PolicyPartner,
+    evaluate,
+    mixed_team,
+    record_episodes,
+    trained_policy,
+)
+from eqgrid import AbstractPartner, NormalizeObservation, RecordedPartner, StayPartner
+
+KEY = jax.random.key(8)
 
 
 @final
@@ -54,3 +66,40 @@ def test_a_trained_policy_plays_as_its_networks_do(key, network):
     np.testing.assert_allclose(ours.episode_return, theirs.episode_return, rtol=1e-5)
     with pytest.raises(ValueError, match="without NormalizeObservation"):
         evaluate(whole, env.freeze(env_state), key)
+
+
+@pytest.mark.parametrize("network", [loud_mlp, GRU])
+def test_a_team_of_partners_plays_as_their_policies_do(key, network):
+    envs = clocks(6)
+    one, two = (trained_policy(build(envs, own, network=network), envs) for own in (key, KEY))
+    team = PartnerTeam([PolicyPartner(policy, greedy=True) for policy in (one, two)])
+    expected = evaluate(mixed_team([one, two]), envs, key, greedy=True)
+    found = evaluate(team, envs, key)
+    assert_same(found, expected)
+    assert found.episode_return.std() > 0
+
+
+def test_partners_read_the_state_and_their_memory_starts_with_every_episode(key):
+    """A clock's state is its time, with which the recording keeps in step."""
+
+    @final
+    class Reader(AbstractPartner):
+        def initial_carry(self):
+            return None
+
+        def __call__(self, seen, carry, key):
+            return seen.state[0] % 3, None
+
+    recording = jnp.stack([jnp.arange(10) % 3] * 2, axis=1)
+    team = PartnerTeam([Reader(), RecordedPartner(recording, then=0)])
+    played = record_episodes(team, clocks(5), key, max_steps=10)
+    expected = np.concatenate([np.arange(length) % 3 for length in played.length])
+    np.testing.assert_array_equal(played.action, np.stack([expected, expected], axis=1))
+
+
+def test_a_team_that_cannot_be_is_refused(key):
+    stay = StayPartner(0)
+    with pytest.raises(ValueError, match="A team of 3 partners cannot act for 2 agents"):
+        evaluate(PartnerTeam([stay] * 3), clocks(2), key)
+    with pytest.raises(ValueError, match="without NormalizeObservation"):
+        evaluate(PartnerTeam([stay] * 2), NormalizeObservation(clocks(2)), key)

@@ -13,8 +13,8 @@ from agents.commands._best_responses import BestResponses
 from agents.commands._results_table import find_runs
 from agents.runs import _program
 from agents.runs.display._errors import UsageError
-from agents.runs.settings._experiment import default_settings
 from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import default_settings
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid import make, read_regular_file
 

@@ -11,8 +11,8 @@ import pytest
 from agents import IndependentParameters, SharedParameters
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._config import parse
-from agents.runs.settings._experiment import default_settings
 from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import default_settings
 from agents.runs.single._build import stack_envs
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid import ShapedReward, iter_wrappers

@@ -7,9 +7,9 @@ import pytest
 from agents.runs import _program
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._config import CONFIGS, parse
-from agents.runs.settings._experiment import default_settings
 from agents.runs.settings._file import dump, load
 from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import default_settings
 from agents.runs.worlds._worlds import GoalsWorld, Kitchen
 from eqgrid.envs.overcooked import KITCHENS
 

@@ -14,9 +14,10 @@ from agents import Evaluation
 from agents.runs import _program
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._config import parse
-from agents.runs.settings._experiment import Experiment, default_settings
+from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._file import dump, load
 from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import default_settings
 from agents.runs.settings._training_partners import PartnerSettings
 from agents.runs.single._curriculum import (
     Gate,

@@ -4,17 +4,20 @@ import dataclasses
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from command_lines import call, call_and_hear
 from saved_policies import write_policy
 
-from agents import find_policy, read_metadata
+from agents import PolicyPartner, StuckRule, find_policy, load_policy, read_metadata
 from agents.runs.display._errors import UsageError
-from agents.runs.settings import _config, _experiment, _file
+from agents.runs.settings import _config, _file, _policy_settings
 from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.single import _run
-from eqgrid import WithPartner, iter_wrappers
+from eqgrid import Seen, WithPartner, iter_wrappers
+from eqgrid.grid import poses
 
 SMALL = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--env.horizon", 8]
 SMALL += ["--eval-every", "64", "--eval-episodes", "2", "--final-episodes", "2", "--width", "4"]
@@ -54,7 +57,7 @@ def test_all_checkpoints_of_a_run_take_part(run_folder):
 
 
 def test_nobody_takes_part_by_default():
-    assert partners_in(_experiment.default_settings(page("ippo"), _config.Kitchen())) == []
+    assert partners_in(_policy_settings.default_settings(page("ippo"), _config.Kitchen())) == []
 
 
 @pytest.mark.slow
@@ -91,13 +94,69 @@ def test_what_cannot_be_is_one_sentence(flags, sentence, capsys):
     assert len(said.splitlines()) == 1
 
 
-@pytest.mark.slow
-def test_partners_from_another_world_are_refused(run_folder, capsys):
-    flags = ["--partners.share", "1", "--partners.policies", run_folder]
-    code, said = call_and_hear(capsys, *SMALL, *flags, "--agent-id")
-    assert code == 2
-    assert "does not fit" in said
-    assert len(said.splitlines()) == 1
+@pytest.mark.parametrize(
+    "flags", [("--env.observation", "features96"), ("--env.observation", "planes"), ("--agent-id",)]
+)
+def test_partners_observe_the_world_as_they_learned_to(tmp_path, flags, key):
+    write_policy(tmp_path / "other", *flags)
+    run = ["--partners.share", "1", "--partners.policies", str(tmp_path / "other")]
+    (wrapper,) = partners_in(_config.parse(page("ippo"), [*run, "--env.random-starts", "1"]))
+    own = _config.parse(page("ippo"), flags)
+    theirs = own.observe(own.env.build(train=False))
+    alone = PolicyPartner(load_policy(tmp_path / "other"))
+    carry = wrapper.partners.initial_carry()
+
+    @jax.jit
+    def actions(key):
+        observation, state = wrapper.env.reset(key)
+        did, _ = wrapper.partners(Seen(observation, state, jnp.asarray(1)), carry, key)
+        return did, alone(Seen(theirs.observe(state), None, jnp.asarray(1)), None, key)[0]
+
+    did, expected = jax.vmap(actions)(jax.random.split(key, 50))
+    np.testing.assert_array_equal(did, expected)
+    assert len(set(did.tolist())) > 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "layout", "sentence"),
+    [
+        (["--env.observation", "planes"], "ring", "does not fit: The policy reads observations"),
+        (["--time-left"], "cramped", "does not fit: PolicyPartner.* adds a state of its own"),
+    ],
+)
+def test_partners_that_cannot_observe_this_world_are_refused(tmp_path, flags, layout, sentence):
+    write_policy(tmp_path / "other", *flags)
+    run = ["--partners.share", "1", "--partners.policies", str(tmp_path / "other")]
+    config = _config.parse(page("ippo"), [*run, "--env.layout", layout])
+    with pytest.raises(UsageError, match=sentence):
+        config.train_env()
+
+
+@dataclasses.dataclass(frozen=True)
+class Clone(PolicySettings):
+    """Settings as a policy has them that imitates people."""
+
+    algorithm = "clone"
+    of_one_layout = True
+    stuck_steps: int = 3
+
+    def observe(self, world):
+        return world
+
+
+def test_a_clone_leaves_where_it_is_stuck_and_stays_in_its_kitchen(tmp_path):
+    write_policy(tmp_path / "clone", "--env.observation", "features96")
+    policy, run = load_policy(tmp_path / "clone"), _config.parse(page("ippo"), [])
+    world = run.env.build(train=False)
+    clone = Clone(_config.Kitchen(observation="features96"))
+    partner = clone.partner(policy, run, world, greedy=True)
+    assert isinstance(partner, StuckRule)
+    assert (partner.steps, partner.poses, partner.partner.greedy) == (3, poses, True)
+    plain = dataclasses.replace(clone, stuck_steps=0).partner(policy, run, world)
+    assert isinstance(plain, PolicyPartner)
+    elsewhere = _config.parse(page("ippo"), ["--env.layout", "ring"])
+    with pytest.raises(ValueError, match="was trained in 'cramped', and knows no other layout"):
+        clone.partner(policy, elsewhere, elsewhere.env.build(train=False))
 
 
 def test_partners_that_learned_another_game_are_refused(tmp_path):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from agents.runs.display._errors import UsageError
-from agents.runs.settings import _config, _experiment, _file
+from agents.runs.settings import _config, _file, _policy_settings
 from agents.runs.settings._page import page
 from agents.runs.worlds import _worlds
 from eqgrid import unwrap
@@ -35,7 +35,7 @@ def test_kitchens_and_the_warehouse_differ():
     kitchen, warehouse = (
         _config.parse(page("ippo"), ["--env.name", name]) for name in ("overcooked", "warehouse")
     )
-    assert kitchen == _experiment.default_settings(page("ippo"), _worlds.Kitchen())
+    assert kitchen == _policy_settings.default_settings(page("ippo"), _worlds.Kitchen())
     assert warehouse.ppo.advantage_std_offset == 0.1 < kitchen.ppo.advantage_std_offset
 
 

@@ -14,13 +14,12 @@ from msgspec import Meta
 from agents import ActorCritic
 from agents.cloning._behavior_cloning import BehaviorCloning
 from agents.runs.display._errors import UsageError, as_usage_error
-from agents.runs.settings._experiment import default_settings
 from agents.runs.settings._file import load
 from agents.runs.settings._flags import cli, value_after
 from agents.runs.settings._limits import LARGEST_SEED, check_limits
 from agents.runs.settings._network import check_network, with_network
 from agents.runs.settings._page import command_of
-from agents.runs.settings._policy_settings import PolicySettings
+from agents.runs.settings._policy_settings import PolicySettings, default_settings
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid import AbstractVectorEnv
 from eqgrid.envs.overcooked import KITCHENS

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from agents import ActorCritic
+from agents.evaluation._evaluate import Players
 from agents.evaluation._record import record_steps
 from eqgrid import AbstractVectorEnv, PyTree
 
@@ -16,7 +16,7 @@ _LONGEST = 1000
 
 
 def film_episode(
-    policy: ActorCritic,
+    policy: Players,
     env: AbstractVectorEnv,
     draw: Callable[[PyTree, Sequence[float]], bytes],
     key: PRNGKeyArray,
@@ -43,7 +43,7 @@ def film_episode(
 
 
 def record(
-    policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray, steps: int
+    policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray, steps: int
 ) -> tuple[PyTree, Float[Array, " steps"], Bool[Array, " steps"]]:
     """Plays a number of steps in one environment, from the start of an episode.
 

@@ -12,12 +12,14 @@ from agents.runs.display._loggers import check_installed
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen, default_world
 from eqgrid.envs.overcooked import REFERENCE_NAMES
 
-from ._experiment import Experiment, default_settings
-from ._file import TUNED, load
+from ._experiment import Experiment
+from ._file import load
 from ._flags import cli, value_after, values_after
 from ._limits import LARGEST_SEED, check_limits, flags
 from ._network import check_network, with_network
 from ._page import command_of
+from ._policy_settings import default_settings
+from ._stored import TUNED
 
 E = TypeVar("E", bound=Experiment)
 

@@ -5,7 +5,7 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import tyro
 from jaxtyping import PRNGKeyArray
@@ -20,7 +20,7 @@ from agents import (
     ActorCritic,
 )
 from agents.runs.display._loggers import LoggerName
-from agents.runs.worlds._world_config import AbstractWorldConfig, columns_of
+from agents.runs.worlds._world_config import columns_of
 from eqgrid import AbstractEnv, AbstractVectorEnv
 
 from ._policy_settings import PolicySettings
@@ -143,7 +143,7 @@ class Experiment(PolicySettings):
         }
         # Only the name of a network that the command line names is imported.
         network = getattr(getattr(self, "network_settings", None), "_name", "")
-        return self.partners.around(world, parts, network)
+        return self.partners.around(world, self, parts, network)
 
     def learner(self) -> AbstractAlgorithm[Any]:
         """The learner of the policy: by default, PPO with the settings of the run."""
@@ -172,20 +172,3 @@ _PARTS = {
     "critic_inputs": AbstractCriticInput,
 }
 """The kinds of classes that `load_policy` takes, by its arguments."""
-
-E = TypeVar("E", bound=PolicySettings)
-
-
-def default_settings(experiment: type[E], env: AbstractWorldConfig | None = None) -> E:
-    """The default settings of a run in a world.
-
-    **Arguments:**
-
-    - `experiment`: the class that a page defines.
-    - `env`: the settings of the world, by default those of the experiment's default world. Their
-        `run_settings` replace the experiment's defaults, if it has such a setting.
-    """
-    world: Any = experiment().env if env is None else env
-    names = {field.name for field in dataclasses.fields(experiment)}
-    own = {name: value for name, value in world.run_settings.items() if name in names}
-    return experiment(env=world, **own)

@@ -2,29 +2,23 @@
 
 import dataclasses
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import tomli_w
 
 from agents.runs._named import NOTHING_NAMED, Named, check_named, is_own
-from agents.runs.display._errors import UsageError, as_usage_error
-from agents.runs.worlds._foreign import LIBRARIES
-from agents.runs.worlds._worlds import WORLDS, AbstractWorldConfig, default_world
+from agents.runs.display._errors import UsageError
 from eqgrid import MAX_TEXT_BYTES
 
-from ._experiment import Experiment, default_settings
-from ._network import with_network
+from ._experiment import Experiment
 from ._page import SHIPPED, command_of, file_of, is_shipped, page
 from ._policy_settings import PolicySettings
-from ._toml import NOT_IN_FILE, fill, read_toml, wrong
+from ._stored import PAGE, TUNED, config_from, own_parts
+from ._toml import NOT_IN_FILE, read_toml, wrong
 
 T = TypeVar("T")
 P = TypeVar("P", bound=PolicySettings)
-TUNED = "tuned"
-_PAGE = "page"
-"""The key for the name of the page that wrote a settings file, if it is not one of eqgrid's."""
 _MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
 """The maximum size of a `config.toml`, which has all settings and all stages of a curriculum."""
 _COMMON = {"env", "ppo", "partners", "seed", "total_steps", "num_envs", "eval_every"}
@@ -84,7 +78,7 @@ def is_written_by_a_run(path: Path) -> bool:
         table = read_toml(path, _MAX_SETTINGS_BYTES)
         if path.is_symlink() or "algorithm" not in table:
             return False
-        if _PAGE in table or _own_parts(table):
+        if PAGE in table or own_parts(table):
             return table.keys() >= _COMMON
         algorithm = table["algorithm"]
         known = algorithm in SHIPPED
@@ -93,90 +87,12 @@ def is_written_by_a_run(path: Path) -> bool:
         return False
 
 
-def config_from(table: dict[str, Any], experiment: type[P], named: Named = NOTHING_NAMED) -> P:
-    """The settings in a table, as `dump` writes it.
-
-    **Arguments:**
-
-    - `table`: the content of a settings file.
-    - `experiment`: the class that a page defines.
-    - `named`: what the command line names.
-
-    **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file,
-    for an unknown key or a value of a wrong type, and `NotNamed`, which is one, for code of the
-    user that the command line does not name.
-    """
-    own = {key: value for key, value in table.items() if key not in ("algorithm", _PAGE)}
-    tuned = own.get("config") == TUNED
-    if tuned:
-        del own["config"]
-    world = _world_in(own, experiment().env, named)
-    default = default_settings(experiment, world)
-    if hasattr(default, "network_settings") and is_own(own.get("network")):
-        check_named(own["network"], named.networks, "network", "--network")
-        with as_usage_error("cannot be used: ", UsageError):
-            default = with_network(default, own["network"])
-    config = fill(default, own, "")
-    return dataclasses.replace(config, config=Path(TUNED)) if tuned else config
-
-
-def world_from(
-    table: dict[str, Any], experiment: type[PolicySettings], named: Named = NOTHING_NAMED
-) -> AbstractWorldConfig:
-    """The settings of the world in the content of a settings file; the other tables are ignored.
-
-    **Arguments:** as in `config_from`.
-
-    **Raises:** `UsageError` as in `config_from`.
-    """
-    own = table.get("env", {})
-    default = _world_in(table, experiment().env, named)
-    return fill(default, own, "env.") if isinstance(own, dict) else default
-
-
-def world_name_in(table: Mapping[str, Any]) -> str | None:
-    """The name of the world in the content of a settings file, if it has one."""
-    env = table.get("env")
-    name = env.get("name") if isinstance(env, Mapping) else None
-    return name if isinstance(name, str) else None
-
-
-def _own_parts(table: Mapping[str, Any]) -> dict[str, str]:
-    """The code of the user in the content of a settings file, by the flags that name it."""
-    world, network = world_name_in(table), table.get("network")
-    own = {"--network": network} if is_own(network) else {}
-    if is_own(world) and world.partition(":")[0] not in LIBRARIES:
-        own["--env.name"] = world
-    return own
-
-
 def own_flags(config: PolicySettings) -> str:
     """The flags with which a command line names the code of the user in the settings of a run,
     each with a leading space; empty if there is none.
     """
-    own = _own_parts(tomllib.loads(dump(config)))
+    own = own_parts(tomllib.loads(dump(config)))
     return "".join(f" {flag} {name}" for flag, name in own.items())
-
-
-def page_of(table: Mapping[str, Any]) -> str | None:
-    """The name of the page that wrote a settings file; `None` for the pages of eqgrid."""
-    return table.get(_PAGE)
-
-
-def _world_in(
-    table: dict[str, Any], default: AbstractWorldConfig, named: Named
-) -> AbstractWorldConfig:
-    """The default settings of the world that a table names, or `default` if it names none."""
-    env = table.get("env")
-    name = env.get("name", default.name) if isinstance(env, dict) else default.name
-    if name == default.name:
-        return default
-    if not isinstance(name, str) or (":" not in name and name not in WORLDS):
-        raise wrong("env.name", name, f"one of {', '.join(map(repr, WORLDS))}")
-    if "--env.name" in _own_parts(table):
-        check_named(name, named.worlds, "world", "--env.name")
-    with as_usage_error("cannot be used: ", UsageError):
-        return default_world(name, named)
 
 
 def _in_toml(fields: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -202,7 +118,7 @@ def dump(config: PolicySettings) -> str:
     experiment = type(config)
     about = {"algorithm": experiment.algorithm}
     if not is_shipped(experiment):
-        about[_PAGE] = file_of(experiment).name
+        about[PAGE] = file_of(experiment).name
     if config.config == Path(TUNED):
         about["config"] = TUNED
     text = tomli_w.dumps({**about, **table})

@@ -7,9 +7,8 @@ from agents.runs._named import check_storable, is_own
 from agents.runs.display._errors import UsageError
 from eqgrid.grid import did_you_mean
 
-from ._experiment import default_settings
 from ._own_network import NETWORKS, OwnNetwork, own_network
-from ._policy_settings import PolicySettings
+from ._policy_settings import PolicySettings, default_settings
 
 E = TypeVar("E", bound=PolicySettings)
 

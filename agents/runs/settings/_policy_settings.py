@@ -3,14 +3,16 @@
 import abc
 import dataclasses
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import tyro
 from msgspec import Meta
 
+from agents import PolicyPartner, StuckRule, TrainedPolicy
 from agents.runs.worlds._world_config import AbstractWorldConfig
 from agents.runs.worlds._worlds import Kitchen
-from eqgrid import AbstractEnv
+from eqgrid import AbstractEnv, AbstractPartner, unwrap
+from eqgrid.grid import GridWorld, RandomLayouts, poses
 
 from ._limits import Seed
 
@@ -24,6 +26,8 @@ class PolicySettings(abc.ABC):
 
     algorithm: ClassVar[str]
     """The name of the algorithm, in messages and names of files."""
+    of_one_layout: ClassVar[bool] = False
+    """Whether a policy knows no other layout than its own, as a clone of people's games does."""
 
     env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
     seed: Seed = 0
@@ -46,8 +50,77 @@ class PolicySettings(abc.ABC):
         - `world`: as `env.build` returns it.
         """
 
+    def partner(
+        self,
+        policy: TrainedPolicy,
+        among: "PolicySettings",
+        shown: AbstractEnv,
+        *,
+        greedy: bool = False,
+    ) -> AbstractPartner:
+        """A partner that acts by a policy with these settings, among agents with other settings.
+
+        In a grid world, the others may observe something else. With the setting `stuck_steps`, as
+        clones have it, the partner tries something else where it is stuck; see `StuckRule`.
+
+        **Arguments:**
+
+        - `policy`: the policy.
+        - `among`: the settings of the others.
+        - `shown`: their environment, with their observations.
+        - `greedy`: take the most probable actions instead of sampling them.
+
+        **Raises:** `ValueError` when the policy cannot act there.
+        """
+        if self.of_one_layout and self.env.title != among.env.title:
+            raise ValueError(
+                f"it was trained in {self.env.title!r:.60}, and knows no other layout: choose one "
+                f"that was trained in {among.env.title!r:.60}."
+            )
+        env = self._own_view(among, shown)
+        policy.check(shown if env is None else env)
+        partner = PolicyPartner(policy, greedy, env)
+        steps = getattr(self, "stuck_steps", 0)
+        return StuckRule(partner, poses, steps) if steps else partner
+
+    def _own_view(self, among: "PolicySettings", shown: AbstractEnv) -> AbstractEnv | None:
+        """The environment with the observations of these settings; `None` if they are the same."""
+        world = unwrap(shown)
+        if self.observed == among.observed or not isinstance(world, GridWorld | RandomLayouts):
+            return None
+        theirs: Any = among.env
+        own = self.observed["observation"]
+        same_game = theirs if own is None else dataclasses.replace(theirs, observation=own)
+        grid: Any = unwrap(same_game.build(train=False))
+        grid = grid.env if isinstance(grid, RandomLayouts) else grid
+        return self.observe(world.with_observation(grid.observation))
+
+    @property
+    def observed(self) -> dict[str, Any]:
+        """The settings of what agents observe, besides those that only the page itself knows."""
+        appended = {name: getattr(self, name, False) for name in ("agent_id", "time_left")}
+        return {"observation": getattr(self.env, "observation", None), **appended}
+
     def check(self) -> None:  # noqa: B027 (most pages need none)
         """Checks the settings that a page adds; does nothing by default.
 
         **Raises:** `ValueError` with one sentence when settings contradict one another.
         """
+
+
+E = TypeVar("E", bound=PolicySettings)
+
+
+def default_settings(experiment: type[E], env: AbstractWorldConfig | None = None) -> E:
+    """The default settings of a run in a world.
+
+    **Arguments:**
+
+    - `experiment`: the class that a page defines.
+    - `env`: the settings of the world, by default those of the experiment's default world. Their
+        `run_settings` replace the experiment's defaults, if it has such a setting.
+    """
+    world: Any = experiment().env if env is None else env
+    names = {field.name for field in dataclasses.fields(experiment)}
+    own = {name: value for name, value in world.run_settings.items() if name in names}
+    return experiment(env=world, **own)

@@ -5,15 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from agents import PolicyPartner, TrainedPolicy, find_policy, load_policy
+from agents import find_policy, load_policy
 from agents.runs._metadata import read_metadata
-from agents.runs._named import check_named, is_own
+from agents.runs._named import Named, check_named, is_own
 from agents.runs._run_files import seed_folders
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.worlds._world_config import Share
-from eqgrid import AbstractEnv, OneOf, WithPartner
+from eqgrid import AbstractEnv, AbstractPartner, OneOf, WithPartner
 
 from ._own_network import own_network
+from ._page import SHIPPED, page
+from ._policy_settings import PolicySettings
+from ._stored import config_from, page_of
 from ._toml import fill
 
 Parts: TypeAlias = Mapping[str, Mapping[str, Callable[..., Any]]]
@@ -50,12 +53,15 @@ class PartnerSettings:
                 "--partners.most-noise."
             )
 
-    def around(self, world: AbstractEnv, parts: Parts, network: str = "") -> AbstractEnv:
+    def around(
+        self, world: AbstractEnv, run: PolicySettings, parts: Parts, network: str = ""
+    ) -> AbstractEnv:
         """Wraps a world in `WithPartner`, unless the share is 0.
 
         **Arguments:**
 
         - `world`: one environment with the observations of the agents, before they are normalised.
+        - `run`: the settings of the run.
         - `parts`: the user's own parts of policies, as the arguments of `load_policy`.
         - `network`: the network of the run, which policies may have, too.
 
@@ -70,9 +76,7 @@ class PartnerSettings:
             )
         noise = (self.least_noise, self.most_noise)
         named = (network, *self.networks)
-        partners = [
-            PolicyPartner(_read(Path(path), world, parts, named)) for path in self.found().policies
-        ]
+        partners = [_read(Path(path), world, run, parts, named) for path in self.found().policies]
         return WithPartner(
             world, OneOf(partners) if partners else None, share=self.share, noise=noise
         )
@@ -94,17 +98,21 @@ class GivenPartners(PartnerSettings):
 
     given: OneOf | None = None
 
-    def around(self, world: AbstractEnv, parts: Parts, network: str = "") -> AbstractEnv:
+    def around(
+        self, world: AbstractEnv, run: PolicySettings, parts: Parts, network: str = ""
+    ) -> AbstractEnv:
         return WithPartner(world, self.given)
 
 
-def _read(path: Path, world: AbstractEnv, parts: Parts, named: Sequence[str]) -> TrainedPolicy:
-    """Reads the policy of a partner.
+def _read(
+    path: Path, world: AbstractEnv, run: PolicySettings, parts: Parts, named: Sequence[str]
+) -> AbstractPartner:
+    """Reads a partner.
 
     **Arguments:**
 
     - `path`: the policy file.
-    - `world`, `parts`: as in `PartnerSettings.around`.
+    - `world`, `run`, `parts`: as in `PartnerSettings.around`.
     - `named`: the networks of the user that the command line names.
     """
     networks: dict[str, Any] = {**parts.get("networks", {})}
@@ -118,11 +126,15 @@ def _read(path: Path, world: AbstractEnv, parts: Parts, named: Sequence[str]) ->
             table = values if isinstance(values, dict) else {}
             networks |= fill(own_network(name), table, "network_settings.").parts
     policy = load_policy(path, **{**parts, "networks": networks})
+    own = run  # what a page of the user shows to agents is only known in runs of this page
+    if page_of(settings) is None and settings.get("algorithm") in SHIPPED:
+        known = Named(worlds=(run.env.name,), networks=tuple(named))
+        with as_usage_error(f"The partner {str(path)!r} ", UsageError):
+            own = config_from(settings, page(settings["algorithm"]), known)
     try:
-        policy.check(world)
+        return own.partner(policy, run, world)
     except ValueError as error:
         raise UsageError(f"The partner {str(path)!r} does not fit: {error}") from error
-    return policy
 
 
 def _files_of(path: Path) -> list[Path]:

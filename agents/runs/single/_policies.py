@@ -14,14 +14,14 @@ from agents.runs._metadata import read_metadata
 from agents.runs._named import NOTHING_NAMED, Named, NotNamed, is_own
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.settings._experiment import Experiment
-from agents.runs.settings._file import config_from, page_of, world_from, world_name_in
 from agents.runs.settings._limits import check_limits
 from agents.runs.settings._own_network import OwnNetwork
 from agents.runs.settings._page import SHIPPED, page
 from agents.runs.settings._policy_settings import PolicySettings
+from agents.runs.settings._stored import config_from, page_of, world_from, world_name_in
 from agents.runs.worlds._world_config import check_same_game, check_same_world
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen
-from eqgrid import read_regular_text
+from eqgrid import AbstractEnv, AbstractPartner, read_regular_text
 
 
 @final
@@ -49,6 +49,18 @@ class SavedPolicy:
     def trained_in(self) -> AbstractWorldConfig:
         """The settings of the world in which it was trained, always with the original layout."""
         return config_from(self.metadata["run"], type(self.config), self.named).env
+
+    def partner(
+        self, among: PolicySettings, shown: AbstractEnv, *, greedy: bool = False
+    ) -> AbstractPartner:
+        """The policy as a partner among agents with other settings.
+
+        **Arguments:** those of `PolicySettings.partner`.
+
+        **Raises:** `ValueError` when the policy cannot act there.
+        """
+        own = dataclasses.replace(self.config, env=self.trained_in())
+        return own.partner(self.policy, among, shown, greedy=greedy)
 
 
 def read_policy(
