@@ -32,8 +32,8 @@ eqgrid. The page of the data asks users to contact the Center for Human-Compatib
 to the data.
 
 **Protocol.** That of 2019: behaviour cloning of the reference's 96 features, an MLP with two hidden
-layers of 64 units, Adam with a learning rate of 0.001, batches of 64 steps, 100 epochs, of which the
-last is kept. Both seats share one network. Actions are drawn, and a model that stayed in one place
+layers of 64 units, Adam with a learning rate of 0.001, batches of 64 steps and 100 epochs. The
+last epoch is kept. Both seats share one network. Actions are drawn, and a model that stayed in one place
 for 3 steps takes another action (`StuckRule`). Different from 2019: whole games are held out, by
 people, rather than single steps; all seeds are here, and the default of each kitchen is the seed
 with the median return with itself, where in 2019 two models were chosen by hand.
