@@ -31,12 +31,12 @@ read from the source distribution of overcooked-ai 1.1.0 (MIT licence), and no g
 eqgrid. The page of the data asks users to contact the Center for Human-Compatible AI about rights
 to the data.
 
-**Protocol.** That of 2019: behaviour cloning of the reference's 96 features, an MLP with two hidden
-layers of 64 units, Adam with a learning rate of 0.001, batches of 64 steps and 100 epochs. The
-last epoch is kept. Both seats share one network. Actions are drawn, and a model that stayed in one place
-for 3 steps takes another action (`StuckRule`). Different from 2019: whole games are held out, by
-people, rather than single steps; all seeds are here, and the default of each kitchen is the seed
-with the median return with itself, where in 2019 two models were chosen by hand.
+**Protocol.** That of 2019: behaviour cloning of the reference's 96 features, an MLP with two
+hidden layers of 64 units, Adam with a learning rate of 0.001, batches of 64 steps and 100 epochs.
+The last epoch is kept. Both seats share one network. Actions are drawn, and a model that stayed in
+one place for 3 steps takes another action (`StuckRule`). Different from 2019: whole games are held
+out, by people, rather than single steps; all seeds are here, and the default of each kitchen is
+the seed with the median return with itself, where in 2019 two models were chosen by hand.
 
 **Files.** `models.json` has the SHA-256 of every file and the default seeds. Proxies are never
 replaced. `python experiments/bc.py --env.layout ring --split test --num-seeds 5` trains those of a
