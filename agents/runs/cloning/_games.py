@@ -71,7 +71,7 @@ def read_recorded(config: Cloning, world: AbstractEnv) -> Recorded:
         raise UsageError(str(error)) from error
     if not games:
         raise UsageError(
-            f"The file {str(config.games)!r} has no game in the kitchen {kitchen.layout!r}: choose "
+            f"The file {config.games!r} has no game in the kitchen {kitchen.layout!r}: choose "
             "another --env.layout."
         )
     held_out = choose_held_out([game.players for game in games], config.held_out)

@@ -323,7 +323,8 @@ def _write_one(
     failures: Failures,
 ) -> None:
     policy, found = kept
-    settings = dataclasses.replace(config, env=portable(config.env))
+    games = None if config.games is None else Path(config.games).name  # no folder of the user
+    settings = dataclasses.replace(config, env=portable(config.env), games=games)
     with failures.writing(folder / "policy.safetensors"):
         about = {
             "run": tomllib.loads(dump(settings)),

@@ -33,7 +33,7 @@ def greet(
     seeds = f"seed {config.seed}"
     if config.num_seeds > 1:
         seeds = f"seeds {config.seed} to {config.seed + config.num_seeds - 1} at once"
-    source = "Overcooked-AI" if config.games is None else str(config.games)
+    source = "Overcooked-AI" if config.games is None else config.games
     console.print(
         f"[bold]{config.algorithm}[/] in [bold]{escape(short_name(config.env.title))}[/], {seeds}: "
         f"writing to {escape(str(folder))}",

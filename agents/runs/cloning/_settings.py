@@ -33,7 +33,7 @@ class Cloning(PolicySettings):
 
     split: Literal["train", "test"] = "train"
     """Half of the games of people to learn from: clones of one, proxies of the other."""
-    games: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    games: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
     """Table of recorded games, instead of those of Overcooked-AI."""
     held_out: Annotated[float, Meta(gt=0, lt=1)] = 0.15
     """Share of the games that are held out, with all games of the people in them."""

@@ -1,0 +1,222 @@
+"""`bc.py`, as a person uses it: models of recorded games, their files, and how it says no."""
+
+import dataclasses
+import importlib.util
+import json
+import sys
+import tomllib
+
+import jax
+import numpy as np
+import pytest
+from command_lines import listening
+from hypothesis import given, strategies as st
+from kitchen_checks import unchecked
+
+from agents import PolicyPartner, StuckRule, load_policy, read_metadata, write_table
+from agents.runs._command import exit_code_of
+from agents.runs.cloning import _program
+from agents.runs.cloning._games import choose_held_out, read_recorded
+from agents.runs.cloning._program import median_seed, model_partner
+from agents.runs.display._errors import UsageError
+from agents.runs.settings._config import parse
+from agents.runs.settings._page import page
+from agents.runs.single._policies import read_policy
+from eqgrid import make, record_play
+from eqgrid.envs.overcooked import ScriptedCook, trajectories_to_reference
+
+QUICK = ("--cloning.num-epochs", 2, "--episodes", 2, "--env.horizon", 20)
+
+
+@pytest.fixture(scope="module")
+def games(tmp_path_factory):
+    """Eight games of scripted cooks in `cramped`, as a table of people whose names are made up."""
+    world, cook = make("overcooked", layout="cramped"), ScriptedCook("cramped", "greedy")
+    keys = jax.random.split(jax.random.key(0), 8)
+    played = record_play(world, (cook, cook), keys, max_steps=400)
+    path = tmp_path_factory.mktemp("games") / "games.parquet"
+    with unchecked():
+        table = trajectories_to_reference(
+            played,
+            world.layout,
+            layout_name="cramped_room",
+            players=[[f"a{i}", f"b{i}"] for i in range(8)],
+        )
+    write_table(path, table)
+    return path
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """Calls the command line in an empty folder; gives its exit code and what it said."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_program, "keep_compiled_programs", lambda: "")
+
+    def call(*args) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
+        with listening() as process:
+            work = lambda: _program.run(page("bc"), sys.argv[1:], process)  # noqa: E731
+            code = exit_code_of(work, process, "--width")
+        said = capsys.readouterr()
+        return code, said.err or said.out
+
+    return call
+
+
+def test_a_model_learns_and_leaves_its_files(call, games, tmp_path):
+    args = ("--games", games, "--cloning.num-epochs", 40, "--episodes", 4)
+    code, said = call(*args, "--out", "run")
+    assert code == 0
+    assert "8 games of people" in said
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {
+        *("config.toml", "metrics.csv", "result.json", "curve.png", "confusion.png"),
+        *("episode.gif", "policy.safetensors"),
+    }
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (result["games"], result["held_out_games"], result["steps"]) == (8, 1, 7 * 400 * 2)
+    last, frequent = result["last"], result["most_frequent_action"]
+    assert last["accuracy"] > frequent["accuracy"] + 0.3
+    assert last["cross_entropy"] < 0.6 * frequent["cross_entropy"]
+    assert np.sum(result["confusion"]) == 400 * 2
+    assert result["eval_return_mean"] == last["return_mean"] > 60  # two greedy cooks earn 219
+    rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
+    assert len(rows) == 1 + 40
+
+    saved = read_policy(tmp_path / "run", None)
+    assert (saved.config.algorithm, saved.config.env.observation) == ("bc", "features96")
+    world = saved.config.observe(saved.config.env.build(train=False))
+    partner = saved.config.partner(saved.policy, saved.config, world)
+    assert isinstance(partner, StuckRule)
+    assert partner.steps == 3
+    assert (
+        read_metadata(tmp_path / "run" / "policy.safetensors")["model_of_people"]["kept"] == "last"
+    )
+
+
+@pytest.mark.slow
+def test_settings_that_a_run_stores_repeat_it(call, games, tmp_path):
+    assert call("--games", games, *QUICK, "--stuck-steps", 0, "--out", "run")[0] == 0
+    stored = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert (stored["algorithm"], stored["stuck_steps"]) == ("bc", 0)
+    assert call("--config", "run/config.toml", "--out", "again")[0] == 0
+    files = [tmp_path / x / "policy.safetensors" for x in ("run", "again")]
+    one, other = (jax.tree.leaves(load_policy(file)) for file in files)
+    for x, y in zip(one, other, strict=True):
+        np.testing.assert_array_equal(x, y)
+    assert call("--config", "run/config.toml", *QUICK, "--out", "run", "--overwrite")[0] == 0
+
+
+@pytest.mark.slow
+def test_each_seed_of_several_is_a_run(call, games, tmp_path):
+    args = ("--games", games, *QUICK, "--keep", "best")
+    assert call(*args, "--num-seeds", 2, "--seed", 3, "--out", "both")[0] == 0
+    assert call(*args, "--seed", 4, "--out", "one")[0] == 0
+    both = json.loads((tmp_path / "both" / "result.json").read_text())
+    one = json.loads((tmp_path / "one" / "result.json").read_text())
+    assert [run["seed"] for run in both["runs"]] == [3, 4]
+    assert both["median_seed"] in (3, 4)
+    same = json.loads((tmp_path / "both" / "seed-4" / "result.json").read_text())
+    for name in ("cross_entropy", "accuracy"):
+        assert same["best"][name] == pytest.approx(one["best"][name], rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_model_may_remember(call, games, tmp_path):
+    assert call("--games", games, *QUICK, "--network", "gru", "--out", "run")[0] == 0
+    policy = load_policy(tmp_path / "run")
+    assert jax.tree.leaves(policy.initial_carry())
+
+
+def test_a_person_in_the_held_out_games_is_in_no_other():
+    players = [("a", "b"), ("c", "d"), ("b", "e"), ("f", "g")]
+    assert choose_held_out(players, 0.1) == (3,)
+    assert choose_held_out([*players, ("e", "h")], 0.3) == (0, 2, 4)  # a, b, e and h met
+    with pytest.raises(UsageError, match="none can be held out"):
+        choose_held_out([("a", "b"), ("b", "c")], 0.1)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=8),
+    st.floats(0.01, 0.99),
+)
+def test_held_out_people_are_others(pairs, share):
+    players = [(str(x), str(y)) for x, y in pairs]
+    try:
+        held_out = choose_held_out(players, share)
+    except UsageError:
+        return
+    people = [
+        {x for i in chosen for x in players[i]} for chosen in (held_out, _others(players, held_out))
+    ]
+    assert held_out
+    assert not people[0] & people[1]
+
+
+def _others(players, held_out):
+    return [i for i in range(len(players)) if i not in held_out]
+
+
+def test_what_a_model_observes_is_what_the_kitchen_shows(games):
+    config = dataclasses.replace(page("bc")(), games=str(games))
+    world = config.env.build(train=False)
+    recorded = read_recorded(config, world)
+    game = recorded.games[3]
+    for step in (0, 17, 399):
+        state = jax.tree.map(lambda x, step=step: x[step], game.state)
+        seen = recorded.observations[3][step]
+        np.testing.assert_array_equal(np.asarray(world.observe(state)), seen)
+
+
+def test_the_default_has_the_median_return():
+    results = [{"eval_return_mean": x} for x in (5.0, 1.0, 3.0, 4.0, 2.0)]
+    assert median_seed(results) == 2
+    assert median_seed(results[:4]) == 2  # the lower one of 3 and 4
+
+
+@pytest.mark.slow
+def test_the_stuck_rule_can_be_left_out(call, games, tmp_path):
+    assert call("--games", games, *QUICK, "--stuck-steps", 0, "--out", "run")[0] == 0
+    policy = load_policy(tmp_path / "run")
+    assert isinstance(model_partner(policy, 0), PolicyPartner)
+    assert isinstance(model_partner(policy, 2), StuckRule)
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("--env.layout", "corridor"), "--env.layout"),
+        (("--env.dynamics", "interactive"), "classic rules"),
+        (("--env.normalize-observation",), "omit --env.normalize-observation"),
+        (("--network", "cnn"), "add --env.observation planes"),
+        (("--games", "missing.csv"), "missing.csv"),
+        (("--games", "games.txt"), "must end in"),
+        (("--held-out", 0), "--held-out"),
+        (("--held-out", 0.99), "none can be held out"),
+        (("--cloning.learning-rate", 0), "--cloning.learning-rate"),
+        (("--env.layout", "ring"), "no game in the kitchen 'ring'"),
+    ],
+)
+def test_bad_settings_get_one_sentence_and_leave_nothing(call, games, tmp_path, args, sentence):
+    if "--games" not in args:
+        args = ("--games", games, *args)
+    code, said = call(*args, "--out", "run")
+    assert (code, said.count("\n")) == (2, 1)
+    assert sentence in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_games_that_are_not_installed_are_said(call, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if "overcooked" in name else find(name)
+    )
+    code, said = call()
+    assert code == 2
+    assert "pip install 'eqgrid[human]'" in said
+
+
+def test_other_pages_refuse_the_settings_of_models(call, games, tmp_path):
+    assert call("--games", games, *QUICK, "--out", "run")[0] == 0
+    with pytest.raises(UsageError, match=r"is for bc: use .*bc\.py"):
+        parse(page("ippo"), ["--config", str(tmp_path / "run" / "config.toml")])
