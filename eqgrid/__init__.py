@@ -71,6 +71,7 @@ from .wrappers._normalize_reward import (
     NormalizeReward as NormalizeReward,
     NormalizeRewardState as NormalizeRewardState,
 )
+from .wrappers._scheduled import Scheduled as Scheduled, ScheduledState as ScheduledState
 from .wrappers._shaped_reward import (
     ShapedReward as ShapedReward,
     ShapedRewardState as ShapedRewardState,

@@ -51,6 +51,7 @@ class Body(Experiment):
     def train_env(self) -> AbstractVectorEnv:
         world = self.with_partners(self.observe(self.env.build(train=True)))
         env = AutoReset(LogEpisodes(world, self.log_info), lazy=self.env.has_slow_resets)
+        env = self.anneal_partners(env)
         envs = Vectorize(env, self.num_envs)
         if self.env.normalize_observation:
             envs = NormalizeObservation(envs)

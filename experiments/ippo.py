@@ -80,6 +80,7 @@ class IPPO(Experiment):
         world = self.observe(self.env.build(train=True))
         world = self.with_partners(world)  # partners replace one agent in some episodes
         env = AutoReset(LogEpisodes(world, self.log_info), lazy=self.env.has_slow_resets)
+        env = self.anneal_partners(env)
         if self.env.has_shaped_reward:  # outside of LogEpisodes, so that returns are unshaped
             # Each of the `num_envs` environments counts only its own steps.
             steps = max(1, self.shaping_steps // self.num_envs)

@@ -12,6 +12,7 @@ from .._cond import batched_cond, select
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, TimeStep, unwrap, unwrap_state
 from .._types import PyTree
 from ._nesting import check_single_env, contains_wrapper
+from ._scheduled import Scheduled
 from ._shaped_reward import ShapedReward
 
 
@@ -57,11 +58,12 @@ class AutoReset(AbstractAutoReset):
         self.env = check_single_env(env, "AutoReset(env)")
         if contains_wrapper(self.env, AbstractAutoReset):
             raise ValueError("One AutoReset is enough: AutoReset(env).")
-        if contains_wrapper(self.env, ShapedReward):
-            raise ValueError(
-                "ShapedReward must be outside AutoReset, which would restart its schedule with "
-                "every episode: ShapedReward(AutoReset(env), schedule)."
-            )
+        for kind, more in ((ShapedReward, ""), (Scheduled, "where, ")):
+            if contains_wrapper(self.env, kind):
+                raise ValueError(
+                    f"{kind.__name__} must be outside AutoReset, which would restart its schedule "
+                    f"with every episode: {kind.__name__}(AutoReset(env), {more}schedule)."
+                )
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
         observation, state = self.env.reset(key)

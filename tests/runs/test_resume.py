@@ -78,6 +78,7 @@ def check_equal(folder: Path, whole: Path) -> None:
     "more",
     [
         [],
+        ["--partners.share", "1", "--partners.share-steps", "1200", "--partners.most-noise", "0.5"],
         pytest.param(
             ["--env.normalize-observation", "--env.random-starts", "0.5"],
             marks=pytest.mark.robustness,

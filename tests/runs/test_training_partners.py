@@ -11,12 +11,14 @@ from command_lines import call, call_and_hear
 from saved_policies import write_policy
 
 from agents import PolicyPartner, StuckRule, find_policy, load_policy, read_metadata
+from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
 from agents.runs.settings import _config, _file, _policy_settings
-from agents.runs.settings._page import page
+from agents.runs.settings._page import load_page, page
 from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.single import _run
-from eqgrid import Seen, WithPartner, iter_wrappers
+from agents.runs.single._curriculum import Stage
+from eqgrid import Scheduled, Seen, WithPartner, iter_wrappers
 from eqgrid.grid import poses
 
 SMALL = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--env.horizon", 8]
@@ -60,6 +62,31 @@ def test_nobody_takes_part_by_default():
     assert partners_in(_policy_settings.default_settings(page("ippo"), _config.Kitchen())) == []
 
 
+def test_the_share_changes_over_the_steps_of_all_environments():
+    flags = ["--partners.share", "1", "--partners.most-noise", "0.5", "--num-envs", "8"]
+    flags += ["--partners.share-from", "0.25", "--partners.share-steps", "800"]
+    for algorithm in ("ippo", "mappo", "body"):
+        config = _config.parse(page(algorithm), flags)
+        env = dataclasses.replace(config, env=_config.Kitchen()).train_env()
+        (wrapper,) = (x for x in iter_wrappers(env.env) if isinstance(x, Scheduled))
+        assert wrapper.where(wrapper.env) == 1
+        shares = [float(wrapper.schedule(jnp.asarray(step))) for step in (0, 50, 100, 200)]
+        np.testing.assert_allclose(shares, [0.25, 0.625, 1, 1])
+
+
+def test_a_page_that_forgets_to_anneal_is_told(tmp_path):
+    text = shipped("ippo.py").read_text(encoding="utf-8")
+    line = "        env = self.anneal_partners(env)\n"
+    assert line in text
+    (tmp_path / "mine.py").write_text(text.replace(line, ""))
+    flags = ["--partners.share", "1", "--partners.most-noise", "0.5"]
+    config = _config.parse(load_page(tmp_path / "mine.py"), flags)
+    _run.plan_stages([Stage("", config)])
+    partners = dataclasses.replace(config.partners, share_steps=9)
+    with pytest.raises(UsageError, match="share-steps changes nothing on this page"):
+        _run.plan_stages([Stage("", dataclasses.replace(config, partners=partners))])
+
+
 @pytest.mark.slow
 def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
     flags = ["--partners.share", "0.9", "--partners.policies", run_folder]
@@ -84,6 +111,11 @@ def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
             "--partners.least-noise 0.5 is more than --partners.most-noise 0.2",
         ),
         (["--partners.share", "1", "--partners.policies", "none"], "There is no checkpoint"),
+        (
+            ["--partners.share", "1", "--partners.most-noise", "1", "--partners.share-from", "0.5"],
+            "add --partners.share-steps",
+        ),
+        (["--partners.share-steps", "9"], "Partners take part in no episode"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(flags, sentence, capsys):

@@ -145,6 +145,16 @@ class Experiment(PolicySettings):
         network = getattr(getattr(self, "network_settings", None), "_name", "")
         return self.partners.around(world, self, parts, network)
 
+    def anneal_partners(self, env: AbstractEnv) -> AbstractEnv:
+        """Lets the share of episodes with partners change over the steps of training, if the
+        settings say so (`--partners.share-steps`).
+
+        **Arguments:**
+
+        - `env`: one environment that resets itself, around what `with_partners` returned.
+        """
+        return self.partners.anneal(env, self.num_envs)
+
     def learner(self) -> AbstractAlgorithm[Any]:
         """The learner of the policy: by default, PPO with the settings of the run."""
         return self.ppo

@@ -3,7 +3,10 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
+
+from jaxtyping import Array, Float
+from msgspec import Meta
 
 from agents import find_policy, load_policy
 from agents.runs._metadata import read_metadata
@@ -11,7 +14,15 @@ from agents.runs._named import Named, check_named, is_own
 from agents.runs._run_files import seed_folders
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.worlds._world_config import Share
-from eqgrid import AbstractEnv, AbstractPartner, OneOf, WithPartner
+from eqgrid import (
+    AbstractEnv,
+    AbstractPartner,
+    LinearSchedule,
+    OneOf,
+    Scheduled,
+    WithPartner,
+    iter_wrappers,
+)
 
 from ._own_network import own_network
 from ._page import SHIPPED, page
@@ -29,6 +40,10 @@ class PartnerSettings:
 
     share: Share = 0.0
     """Share of training episodes in which a partner replaces one agent."""
+    share_from: Share = 0.0
+    """That share at the beginning, with --partners.share-steps."""
+    share_steps: Annotated[int, Meta(ge=0, le=10**15)] = 0
+    """Environment steps over which the share changes from --partners.share-from; 0 for none."""
     policies: tuple[str, ...] = ()
     """Policy files, or runs with all their checkpoints; if none, the agents' own policy."""
     networks: tuple[str, ...] = ()
@@ -45,9 +60,14 @@ class PartnerSettings:
                 f"--partners.least-noise {self.least_noise:g} is more than --partners.most-noise "
                 f"{self.most_noise:g}."
             )
-        if self.share == 0 and self != PartnerSettings():
+        if self._nobody and self != PartnerSettings():
             raise UsageError("Partners take part in no episode: add --partners.share, such as 0.5.")
-        if self.share > 0 and not self.policies and self.most_noise == 0:
+        if self.share_from > 0 and self.share_steps == 0:
+            raise UsageError(
+                "--partners.share-from is where the share begins to change: add "
+                "--partners.share-steps, or leave it out."
+            )
+        if not self._nobody and not self.policies and self.most_noise == 0:
             raise UsageError(
                 "--partners.share alone changes nothing: add --partners.policies, or "
                 "--partners.most-noise."
@@ -68,7 +88,7 @@ class PartnerSettings:
         **Raises:** `UsageError` when the world has only one agent or a policy does not fit into it,
         and `CheckpointError` when a policy cannot be read.
         """
-        if self.share == 0:
+        if self._nobody:
             return world
         if world.num_agents < 2:
             raise UsageError(
@@ -80,6 +100,24 @@ class PartnerSettings:
         return WithPartner(
             world, OneOf(partners) if partners else None, share=self.share, noise=noise
         )
+
+    def anneal(self, env: AbstractEnv, num_envs: int) -> AbstractEnv:
+        """Lets the share of episodes with partners change over the steps, if the settings say so.
+
+        **Arguments:**
+
+        - `env`: one environment that resets itself, around what `around` returned.
+        - `num_envs`: the number of environments, which count `share_steps` together.
+        """
+        if self.share_steps == 0:
+            return env
+        steps = max(1, self.share_steps // num_envs)
+        return Scheduled(env, share_of_partners, LinearSchedule(self.share_from, self.share, steps))
+
+    @property
+    def _nobody(self) -> bool:
+        """Whether no episode has a partner."""
+        return max(self.share, self.share_from) == 0
 
     def found(self) -> "PartnerSettings":
         """The same settings with folders replaced by the absolute paths of their policy files.
@@ -102,6 +140,11 @@ class GivenPartners(PartnerSettings):
         self, world: AbstractEnv, run: PolicySettings, parts: Parts, network: str = ""
     ) -> AbstractEnv:
         return WithPartner(world, self.given)
+
+
+def share_of_partners(env: AbstractEnv) -> Float[Array, ""]:
+    """The share of the `WithPartner` in a stack of wrappers."""
+    return next(x for x in iter_wrappers(env) if isinstance(x, WithPartner)).share
 
 
 def _read(

@@ -20,7 +20,14 @@ from agents.runs.folders._history import History
 from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._file import dump
 from agents.runs.worlds._world_config import AbstractWorldConfig
-from eqgrid import AbstractEnv, AbstractVectorEnv
+from eqgrid import (
+    AbstractEnv,
+    AbstractVectorEnv,
+    Scheduled,
+    Vectorize,
+    contains_wrapper,
+    unwrap,
+)
 from eqgrid.grid import RandomLayouts
 
 from ._curriculum import Stage
@@ -99,6 +106,7 @@ def _plan(stage: Stage) -> Plan:
         check_partners(config)
         totals = config.totals(world)
         train_env = config.train_env()
+        _check_annealed(config, train_env)
         eval_env = config.eval_env(world, config.eval_episodes, tuple(totals))
         policy = eqx.filter_eval_shape(config.policy, train_env, jax.random.key(0))
         learner = config.learner()
@@ -127,6 +135,17 @@ def check_partners(config: Experiment) -> None:
     """**Raises:** `UsageError` when a partner was trained in another world or by other rules."""
     for path in config.partners.found().policies:
         check_trained_here(Path(path), config)
+
+
+def _check_annealed(config: Experiment, train_env: AbstractVectorEnv) -> None:
+    """**Raises:** `UsageError` when the share of partners shall change, and a page forgets it."""
+    one = unwrap(train_env)
+    inside = isinstance(one, Vectorize) and contains_wrapper(one.env, Scheduled)
+    if config.partners.share_steps > 0 and not inside:
+        raise UsageError(
+            "--partners.share-steps changes nothing on this page: let its train_env pass AutoReset "
+            "through self.anneal_partners, or leave it out."
+        )
 
 
 def _mesh(config: Experiment) -> Mesh | None:
