@@ -1,0 +1,73 @@
+"""The models of people that come with eqgrid: their files, their defaults, and how they play."""
+
+import hashlib
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from agents.commands._games import play_all
+from agents.runs._shipped import shipped
+from agents.runs.cloning._program import median_seed
+from agents.runs.single._policies import read_policy
+from eqgrid.envs.overcooked import KITCHENS
+
+MODELS = json.loads(shipped("people/models.json").read_text())
+PROXIES = "2e28f8d1e76b854a7f6dba64fa209addabacaef09b26a4056ac1faf0cf3b5ffd"
+
+
+def models(kitchen, kind):
+    return MODELS[kitchen][kind]["models"]
+
+
+def test_there_are_five_clones_and_five_proxies_of_every_kitchen():
+    assert list(MODELS) == list(KITCHENS)
+    for kitchen in MODELS:
+        files = {path.name for path in shipped(f"people/{kitchen}").iterdir()}
+        named = {f"{kind}-{seed}.safetensors" for kind in ("clone", "proxy") for seed in range(5)}
+        assert files == named
+        assert {x["file"] for kind in ("clone", "proxy") for x in models(kitchen, kind)} == named
+
+
+@pytest.mark.parametrize("kitchen", list(KITCHENS))
+def test_the_files_are_those_that_were_published(kitchen):
+    for kind in ("clone", "proxy"):
+        for model in models(kitchen, kind):
+            content = shipped(f"people/{kitchen}/{model['file']}").read_bytes()
+            assert hashlib.sha256(content).hexdigest() == model["sha256"]
+
+
+def test_proxies_are_never_replaced():
+    """Agents were trained for people after these files had been made."""
+    digests = [x["sha256"] for kitchen in MODELS for x in models(kitchen, "proxy")]
+    assert hashlib.sha256("".join(digests).encode()).hexdigest() == PROXIES
+
+
+@pytest.mark.parametrize("kitchen", list(KITCHENS))
+def test_the_default_is_the_model_with_the_median_return(kitchen):
+    for kind in ("clone", "proxy"):
+        results = [
+            read_policy(shipped(f"people/{kitchen}/{x['file']}"), None).metadata
+            for x in models(kitchen, kind)
+        ]
+        chosen = models(kitchen, kind)[median_seed(results)]["file"]
+        assert MODELS[kitchen][kind]["default"] == chosen
+        split = {"clone": "train", "proxy": "test"}[kind]
+        assert {x["run"]["split"] for x in results} == {split}
+        assert {x["run"]["games"] for x in results if "games" in x["run"]} == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kitchen", list(KITCHENS))
+def test_they_earn_what_their_card_says(kitchen):
+    """The mean over the ten models is that of the card, up to chance."""
+    found = [x for kind in ("clone", "proxy") for x in models(kitchen, kind)]
+    saved = [read_policy(shipped(f"people/{kitchen}/{x['file']}"), None) for x in found]
+    config = saved[0].config
+    world = config.observe(config.env.build(train=False))
+    partners = [x.config.partner(x.policy, config, world) for x in saved]
+    returns = play_all(world, partners, jax.random.split(jax.random.key(7), 16))
+    own = np.stack([returns[i, i] for i in range(len(partners))])
+    error = own.std(axis=1).mean() / np.sqrt(own.size) + own.std(axis=1).mean() / np.sqrt(1280)
+    assert own.mean() == pytest.approx(np.mean([x["return"] for x in found]), abs=4 * error)
