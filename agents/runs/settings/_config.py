@@ -24,7 +24,9 @@ from ._stored import TUNED
 E = TypeVar("E", bound=Experiment)
 
 CONFIGS = shipped("configs")
-"""The folder of the files for `--config tuned`, each tuned for one kitchen."""
+"""The folder of the files for `--config tuned`, each tuned for one kitchen, and of `PEOPLE`."""
+PEOPLE = "people"
+"""The name of the settings for agents that cook with people."""
 _LARGEST_COUNT = 2**31 - 1
 OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience", "--max-kl")
 OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "--devices")
@@ -48,7 +50,7 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
     if run is not None:
         default = load(Path(run) / "config.toml", experiment, named)
     elif file is not None:
-        path = _tuned(experiment, args) if file == TUNED else Path(file)
+        path = _settings_file(experiment, args, file)
         default = load(path, experiment, named, value_after("--network", args))
     else:
         world = _world(experiment, value_after("--env.name", args), named)
@@ -66,6 +68,17 @@ def named_in(args: Sequence[str]) -> Named:
     names = [value_after(flag, args) or "" for flag in ("--env.name", "--network")]
     partners = values_after("--partners.networks", args)
     return Named(worlds=(names[0],), networks=(names[1], *partners))
+
+
+def _settings_file(experiment: type[Experiment], args: Sequence[str], name: str) -> Path:
+    """The file that `--config` names: a path, or the name of one that comes with eqgrid.
+
+    **Raises:** `UsageError` as `_tuned`.
+    """
+    if name == TUNED:
+        return _tuned(experiment, args)
+    ours = CONFIGS / f"{PEOPLE}.toml"
+    return ours if name == PEOPLE and not Path(name).exists() else Path(name)
 
 
 def _tuned(experiment: type[Experiment], args: Sequence[str]) -> Path:

@@ -34,8 +34,8 @@ class PolicySettings(abc.ABC):
     """Random seed of the run."""
     num_seeds: Annotated[int, Meta(ge=1, le=1024)] = 1
     """Number of runs, with consecutive seeds, that are trained together."""
-    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml|tuned")] = None
-    """Settings file, or the tuned settings of the kitchen; flags override it."""
+    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml|tuned|people")] = None
+    """Settings file, or the tuned settings of the kitchen, or those for people."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the run; by default, a new one in runs/."""
     overwrite: bool = False
