@@ -239,6 +239,12 @@ class OneOf(AbstractPartner):
         return jax.lax.switch(self.group[self.number], branches, row, seen, carry, key)
 
 
+_FEW = 16
+"""Stacks of at most so many partners are all computed, and one action is selected. In a batch of
+games this is faster than copying the parameters of the acting partner for every game.
+"""
+
+
 def _act_in_stack(
     index: int,
     stack: AbstractPartner,
@@ -248,7 +254,12 @@ def _act_in_stack(
     key: PRNGKeyArray,
 ) -> tuple[Shaped[Array, "..."], tuple[PyTree, ...]]:
     """The action of `OneOf` when the acting partner is in the stack at `index`."""
-    action, own = _row(stack, row)(seen, carry[index], key)
+    arrays = jax.tree.leaves(eqx.filter(stack, eqx.is_array))
+    if arrays and 1 < len(arrays[0]) <= _FEW:
+        everyone = eqx.filter_vmap(lambda partner: partner(seen, carry[index], key))(stack)
+        action, own = jax.tree.map(lambda x: _entry(x, row) if eqx.is_array(x) else x, everyone)
+    else:
+        action, own = _row(stack, row)(seen, carry[index], key)
     kind = int if jnp.issubdtype(action.dtype, jnp.integer) else float
     return action.astype(kind), (*carry[:index], own, *carry[index + 1 :])
 
