@@ -108,7 +108,7 @@ BAD = {
     "no column": (lambda t: {k: v for k, v in t.items() if k != "reward"}, "no column 'reward'"),
     "no rows": (lambda t: {name: [] for name in t}, "has no rows: there"),
     "no JSON": (lambda t: changed(t, "state", 3, "{"), "Row 3: the state is no JSON"),
-    "no state": (lambda t: changed(t, "state", 3, "{}"), "State 3: .* has no 'objects'"),
+    "no state": (lambda t: changed(t, "state", 3, "{}"), "Row 3: .* has no 'objects'"),
     "odd action": (
         lambda t: changed(t, "joint_action", 2, "[[0, 0], [1, 1]]"),
         "Row 2: the joint_action must be 2 of",

@@ -1,6 +1,7 @@
 """Recorded human games: each is replayed from its first state by its actions alone."""
 
-import json
+import ast
+import importlib.util
 from pathlib import Path
 
 import equinox as eqx
@@ -8,131 +9,112 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from comparing import differences
-from kitchen_checks import unchecked
+from comparing import at, blank_record, differences, pad_to, replay, stack
 
-from eqgrid.envs.overcooked import (
-    KITCHENS,
-    Overcooked,
-    human_games,
-    read_games,
-    to_trajectories,
-    trajectories_from_reference,
-)
-from eqgrid.grid import World
+from eqgrid.envs.overcooked import HumanGame, Overcooked, human_games
+from eqgrid.grid import Layout, World
 
 reason = "needs the [parity] extra: pip install -e '.[test,parity]'"
-package = pytest.importorskip("overcooked_ai_py", reason=reason)
 pandas = pytest.importorskip("pandas", reason=reason)
-pytestmark = pytest.mark.parity
+# The package itself is not imported: only its data is read.
+package = importlib.util.find_spec("overcooked_ai_py")
+pytestmark = [
+    pytest.mark.parity,
+    pytest.mark.skipif(package is None, reason=reason),
+]
 
-FOLDER = Path(package.__file__).parent / "data" / "human_data"
 GAMES, TRANSITIONS, DELIVERIES = 76, 91_102, 1_363
-HALVES = {
-    ("cramped", "train"): 8,
-    ("cramped", "test"): 8,
-    ("asymmetric", "train"): 9,
-    ("asymmetric", "test"): 8,
-    ("ring", "train"): 8,
-    ("ring", "test"): 8,
-    ("forced", "train"): 6,
-    ("forced", "test"): 6,
-    ("circuit", "train"): 8,
-    ("circuit", "test"): 7,
+NAMES = {
+    "cramped_room": "cramped",
+    "asymmetric_advantages": "asymmetric",
+    "coordination_ring": "ring",
+    "random0": "forced",
+    "random3": "circuit",
 }
 
 
-@eqx.filter_jit
-def replay(env: Overcooked, state: World, actions: jax.Array) -> tuple[World, jax.Array]:
-    """The states after each step, and the rewards, from the first state and the actions alone."""
+@pytest.fixture(scope="module")
+def games() -> tuple[HumanGame, ...]:
+    return human_games()
 
-    def step(world: World, action: jax.Array) -> tuple[World, tuple[World, jax.Array]]:
-        timestep, world = env.step(jax.random.key(0), world, action)
-        return world, (world, timestep.reward[0])
 
-    return jax.lax.scan(step, state, actions)[1]
+def record_of(games: tuple[HumanGame, ...], layout: Layout, steps: int) -> World:
+    """The states of all games, also after their last steps, in grids of one size."""
+    record = blank_record(layout, len(games), steps + 1)
+    for game, recorded in enumerate(games):
+        count, height, width = recorded.state.cells.object.shape
+        for time, world in ((slice(count), recorded.state), (count, recorded.final_state)):
+            record.cells.object[game, time, :height, :width] = world.cells.object
+            record.cells.timer[game, time, :height, :width] = world.cells.timer
+            record.bodies.position[game, time] = world.bodies.position
+            record.bodies.direction[game, time] = world.bodies.direction
+            record.bodies.held[game, time] = world.bodies.held
+            record.time[game, time] = world.time
+    return record
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kitchen", list(KITCHENS))
-def test_replays_every_recorded_transition(kitchen):
-    games = human_games(kitchen=kitchen)
-    longest = max(game.num_steps for game in games)
+def test_replays_every_recorded_transition(games):
+    layouts = pad_to([game.layout for game in games])
+    steps = max(len(game.action) for game in games)
+    record = record_of(games, layouts[0], steps)
+    actions = np.full((len(games), steps, 2), 4)
+    rewards = np.zeros((len(games), steps, 2), np.float32)
+    played = np.zeros((len(games), steps), bool)
+    for game, recorded in enumerate(games):
+        count = len(recorded.action)
+        actions[game, :count], rewards[game, :count] = recorded.action, recorded.reward
+        played[game, :count] = True
+
+    envs = stack([Overcooked(layout, horizon=steps) for layout in layouts])
+    worlds, told = replay(envs, at(record, slice(None), 0), jnp.asarray(actions), planes=False)
+
+    assert len(games) == GAMES
+    assert played.sum() == TRANSITIONS
+    assert {game.kitchen for game in games} == set(NAMES.values())
+    assert rewards[..., 0].sum() == 5 * DELIVERIES
+    theirs = at(record, slice(None), slice(1, None))
+    assert differences((worlds, told["reward"]), (theirs, rewards), played) == {}
+
+
+def test_every_game_begins_as_its_layout_does(games):
     for game in games:
-        # The same length for all games, for one compilation; the last state is the table's own.
-        more = longest - game.num_steps
-        actions = jnp.pad(game.action, ((0, more), (0, 0)), constant_values=4)
-        first = jax.tree.map(lambda x: x[0], game.state)
-        worlds, rewards = replay(Overcooked(game.layout, horizon=longest), first, actions)
-        assert game.final_state is not None
-        recorded = jax.tree.map(
-            lambda x, last: jnp.concatenate([x[1:], last[None]]), game.state, game.final_state
-        )
-        recorded = eqx.tree_at(lambda x: x.time, recorded, jnp.arange(game.num_steps) + 1)
-        ours = jax.tree.map(lambda x, game=game: x[None, : game.num_steps], (worlds, rewards))
-        assert differences(ours, jax.tree.map(lambda x: x[None], (recorded, game.reward))) == {}
+        assert eqx.tree_equal(jax.tree.map(lambda x: x[0], game.state), game.layout.start)
 
 
-def test_all_games_are_read():
-    """pandas, which runs the code of a pickle, finds the same numbers of games, steps and soups."""
-    found = {}
-    for split in ("train", "test"):
-        games = human_games(split)
-        table = pandas.read_pickle(FOLDER / f"clean_{split}_trials.pickle")
-        assert sum(game.num_steps for game in games) == len(table)
-        assert sum(float(game.reward.sum()) for game in games) == 4 * table.reward.sum()
-        assert len(games) == len(table.groupby(["layout_name", "workerid_num", "run"]))
-        for game in games:
-            found[game.kitchen, split] = found.get((game.kitchen, split), 0) + 1
-            assert game.split == split
-            assert (np.diff(game.time) > 0).all()
-            assert game.time[-1] == pytest.approx(180.6, abs=0.1)
-    assert found == HALVES
-    assert sum(found.values()) == GAMES
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_the_games_are_those_that_pandas_reads(games, split):
+    """Rewards, times, moves, and what is where, read without anything of eqgrid."""
+    path = Path(package.origin).parent / "data" / "human_data" / f"clean_{split}_trials.pickle"
+    table = pandas.read_pickle(path)
+    own = {game.trial: game for game in games if game.split == split}
+    groups = table.groupby(["layout_name", "run", "workerid_num"])
+    assert len(groups) == len(own)
+    for (name, run, pair), rows in groups:
+        rows = rows.sort_values("cur_gameloop")
+        game = own[f"{name}/{run}/{pair}"]
+        assert game.kitchen == NAMES[name]
+        assert np.array_equal(game.reward, rows.reward.to_numpy(np.float32)[:, None].repeat(2, 1))
+        assert np.array_equal(game.time, rows.time_elapsed.to_numpy(np.float32))
+        interacts = np.asarray([x.count("INTERACT") for x in rows.joint_action])
+        assert np.array_equal((game.action == 5).sum(axis=1), interacts)
+        # Of every tenth state, read as Python.
+        for step in range(0, len(rows), 10):
+            state = ast.literal_eval(rows.state.iloc[step])
+            world = jax.tree.map(lambda x, i=step: np.asarray(x[i]), game.state)
+            places = {tuple(thing["position"][::-1]) for thing in state["objects"].values()}
+            assert {*map(tuple, np.argwhere(world.cells.object).tolist())} == places
+            for seat, player in enumerate(state["players"]):
+                assert world.bodies.position[seat].tolist() == player["position"][::-1]
+                assert bool(world.bodies.held[seat]) == bool(player.get("held_object"))
 
 
-def test_totals():
-    games = human_games()
-    assert sum(game.num_steps for game in games) == TRANSITIONS
-    assert sum(float(game.reward.sum()) for game in games) == 20 * DELIVERIES
-
-
-def test_the_same_games_as_trajectories_and_from_other_files(tmp_path):
-    games = human_games("test", kitchen="forced")
-    table = pandas.read_pickle(FOLDER / "clean_test_trials.pickle")
-    table = table[table.layout_name == "random0"]
-    with unchecked():  # a DataFrame is no Mapping
-        read = trajectories_from_reference(table, games[0].layout)
-    ours = to_trajectories(games)
-    # A pair's order may differ; the first game of the table is one of ours.
-    first = int(read.length[0])
-    matching = [
-        game
-        for game in games
-        if game.num_steps == first and bool((game.action == read.action[:first]).all())
+def test_the_halves_and_the_kitchens_are_parts_of_the_whole(games):
+    trials = [(game.split, game.trial) for game in games]
+    halves = [(x.split, x.trial) for split in ("train", "test") for x in human_games(split)]
+    assert trials == halves
+    assert len(set(trials)) == GAMES
+    ring = human_games("test", kitchen="ring")
+    assert [x.trial for x in ring] == [
+        x.trial for x in games if (x.kitchen, x.split) == ("ring", "test")
     ]
-    assert len(matching) == 1
-    assert eqx.tree_equal(
-        matching[0].state, jax.tree.map(lambda x: x[:first], read.state), typematch=True
-    )
-    assert int(ours.length.sum()) == len(table) == len(read.action)
-    assert float(read.reward[:, 0].sum()) * 4 == float(ours.reward[:, 0].sum())
-
-    table.to_csv(tmp_path / "games.csv", index=False)
-    table.to_json(tmp_path / "games.json")
-    (tmp_path / "rows.json").write_text(json.dumps(json.loads(table.to_json(orient="records"))))
-    for name in ("games.csv", "games.json", "rows.json"):
-        again = {game.trial: game for game in read_games(tmp_path / name)}
-        for game in games:
-            other = again[game.trial]
-            assert eqx.tree_equal(game.state, other.state)
-            np.testing.assert_array_equal(game.action, other.action)
-            np.testing.assert_array_equal(game.reward, other.reward)
-            assert game.players == other.players
-
-
-def test_a_pickle_of_newer_pandas_is_refused_by_name(tmp_path):
-    path = tmp_path / "games.pickle"
-    pandas.DataFrame({"state": ["x"], "reward": [1.0]}).to_pickle(path)
-    with pytest.raises(ValueError, match="Save other tables as CSV, JSON or Parquet"):
-        read_games(path)

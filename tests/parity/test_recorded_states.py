@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from comparing import blank_record, differences
 from kitchen_checks import unchecked
+from raw_games import TEXTS, kitchen, read_games
 from scripted_cooks import Cooks, Kitchen
-from test_human_games import TEXTS, kitchen, read_games
 from test_reference import (
     FOLDER,
     STEPS,

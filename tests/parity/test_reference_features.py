@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from comparing import at, blank_record, differences, pad_to, stack
 from kitchen_checks import random_world, unchecked
+from raw_games import TEXTS, kitchen, read_games
 from scripted_cooks import Cooks, Kitchen
-from test_human_games import TEXTS, kitchen, read_games
 from test_reference import (
     FOLDER,
     LARGEST,

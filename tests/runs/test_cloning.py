@@ -194,7 +194,7 @@ def test_the_stuck_rule_can_be_left_out(call, games, tmp_path):
         (("--held-out", 0), "--held-out"),
         (("--held-out", 0.99), "none can be held out"),
         (("--cloning.learning-rate", 0), "--cloning.learning-rate"),
-        (("--env.layout", "ring"), "no game in the kitchen 'ring'"),
+        (("--env.layout", "ring"), "no games in 'ring'"),
     ],
 )
 def test_bad_settings_get_one_sentence_and_leave_nothing(call, games, tmp_path, args, sentence):

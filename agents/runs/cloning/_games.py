@@ -46,8 +46,8 @@ class Recorded:
 
     @property
     def returns(self) -> Float[np.ndarray, " games"]:
-        """The return of each game, scaled to 400 steps."""
-        return np.asarray([game.return_in(400) for game in self.games])
+        """The return of each game in 400 steps, where the best soup pays 20."""
+        return np.asarray([_return_of(game) for game in self.games])
 
 
 def read_recorded(config: Cloning, world: AbstractEnv) -> Recorded:
@@ -66,16 +66,17 @@ def read_recorded(config: Cloning, world: AbstractEnv) -> Recorded:
         if config.games is None:
             games = human_games(config.split, kitchen=kitchen.layout)
         else:
-            games = [x for x in read_games(config.games) if x.kitchen == kitchen.layout]
+            games = read_games(config.games, kitchen=kitchen.layout)
     except (ImportError, ValueError) as error:
         raise UsageError(str(error)) from error
-    if not games:
-        raise UsageError(
-            f"The file {config.games!r} has no game in the kitchen {kitchen.layout!r}: choose "
-            "another --env.layout."
-        )
     held_out = choose_held_out([game.players for game in games], config.held_out)
-    return Recorded(tuple(games), _observations(world, games), held_out)
+    return Recorded(games, _observations(world, games), held_out)
+
+
+def _return_of(game: HumanGame) -> float:
+    recipes: Any = game.layout.params
+    price = float(jnp.where(recipes.ordered, recipes.value, 0).max())
+    return float(game.reward[:, 0].sum()) / price * 20 * 400 / len(game.action)
 
 
 def choose_held_out(players: Sequence[Sequence[str]], share: float) -> tuple[int, ...]:

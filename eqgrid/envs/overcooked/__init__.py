@@ -70,9 +70,10 @@ from .layouts._layouts import (
 from .layouts._solvable import find_obstacle as find_obstacle
 from .people._games import (
     HumanGame as HumanGame,
+    games_from_table as games_from_table,
     human_games as human_games,
     read_games as read_games,
-    to_trajectories as to_trajectories,
+    trajectories_from_games as trajectories_from_games,
 )
 from .plans._best_plan import (
     Layers as Layers,

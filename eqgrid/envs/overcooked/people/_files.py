@@ -1,88 +1,104 @@
-"""Reading the columns of a table from a file, by its suffix."""
+"""Tables of recorded games in files, and the files of an installed Overcooked-AI."""
 
 import csv
+import importlib.util
 import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from .... import interop, read_regular_file
-from ._pickles import read_pickled_table
+from ._pickle import NotATable, read_pickled_table
 
-_WHOLE, _NUMBERS = ("cur_gameloop",), ("reward", "time_elapsed", "time_left", "score")
-_LONGEST_CELL = 2**24
+Split = Literal["train", "test"]
+Table = Mapping[str, list[Any]]
+SPLITS: tuple[Split, ...] = ("train", "test")
+_SUFFIXES = (".csv", ".json", ".parquet", ".pickle", ".pkl")
 
 
-def read_columns(path: Path, max_bytes: int) -> dict[str, list[Any]]:
-    """Reads a table.
+def installed_file(split: Split) -> Path:
+    """The file with one half of the games of 2019, in the installed `overcooked-ai`, which is not
+    imported.
 
-    **Arguments:**
-
-    - `path`: a file that ends in `.csv`, `.json`, `.parquet`, `.pickle` or `.pkl`. JSON is a list
-        of rows, or an object with a list, or an object of rows, for each column.
-    - `max_bytes`: the largest size that is read.
-
-    **Returns:** a list of values for each column.
-
-    **Raises:** `ValueError` with a sentence when the file is none of these or damaged, `OSError`
-    when it cannot be read, and `ImportError` for a Parquet file without pyarrow.
+    **Raises:** `ImportError` when it is not installed, and `ValueError` when it has no such file.
     """
-    readers = {
-        ".csv": _from_csv,
-        ".json": _from_json,
-        ".parquet": interop.from_parquet if path.suffix == ".parquet" else None,
-        ".pickle": _from_pickle,
-        ".pkl": _from_pickle,
-    }
-    reader = readers.get(path.suffix)
-    if reader is None:
-        raise ValueError(f"its name must end in {', '.join(readers)}.")
-    return reader(read_regular_file(path, max_bytes))
+    if split not in SPLITS:
+        raise ValueError(f"There is no split {split!r:.60}: choose {' or '.join(SPLITS)}.")
+    package = importlib.util.find_spec("overcooked_ai_py")
+    if package is None or package.origin is None:
+        raise ImportError(
+            "The human games are in the package overcooked-ai, which is not installed: pip install "
+            "'eqgrid[human]'."
+        )
+    path = Path(package.origin).parent / "data" / "human_data" / f"clean_{split}_trials.pickle"
+    if not path.is_file():
+        raise ValueError(
+            "The installed overcooked-ai has no human games: install overcooked-ai==1.1.0, which "
+            "has them."
+        )
+    return path
 
 
-def _from_pickle(content: bytes) -> dict[str, list[Any]]:
+def read_file(path: str | Path) -> Table:
+    """The columns of a table in a file, in the format that its suffix names.
+
+    **Raises:** `ValueError` for another suffix, or when the file cannot be read; and `ImportError`
+    for a Parquet file without pyarrow.
+    """
+    path = Path(path)
+    if path.suffix not in _SUFFIXES:
+        raise ValueError(
+            f"The file {str(path)!r:.200} must end in {', '.join(_SUFFIXES)}: rename it."
+        )
     try:
-        return read_pickled_table(content)
+        content = read_regular_file(path)
+    except OSError as error:
+        raise ValueError(
+            f"The file {str(path)!r:.200} cannot be read: {error.strerror}."
+        ) from error
+    try:
+        return _read(path.suffix, content)
+    except NotATable as error:
+        raise ValueError(f"The file {str(path)!r:.200} is refused: {error}") from error
     except ValueError as error:
-        raise ValueError(f"it {error}") from error
+        raise ValueError(f"The file {str(path)!r:.200} cannot be read: {error}") from error
 
 
-def _from_csv(content: bytes) -> dict[str, list[Any]]:
-    csv.field_size_limit(_LONGEST_CELL)
+def _read(suffix: str, content: bytes) -> Table:
+    if suffix == ".parquet":
+        return interop.from_parquet(content)
+    if suffix in (".pickle", ".pkl"):
+        return read_pickled_table(content)
     try:
-        rows = list(csv.DictReader(io.StringIO(content.decode(), newline=""), strict=True))
-        return _typed({name: [row[name] for row in rows] for name in (rows[0] if rows else {})})
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"it is no CSV: {error}.") from error
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError("It is no UTF-8.") from error
+    return _from_csv(text) if suffix == ".csv" else _from_json(text)
 
 
-def _from_json(content: bytes) -> dict[str, list[Any]]:
+def _from_csv(text: str) -> Table:
     try:
-        table = json.loads(content)
+        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    except csv.Error as error:
+        raise ValueError("It is damaged, or no CSV file.") from error
+    if not rows or any(len(row) != len(rows[0]) for row in rows):
+        raise ValueError("Its rows must have as many cells as the first, which names the columns.")
+    return {name: [row[i] for row in rows[1:]] for i, name in enumerate(rows[0])}
+
+
+def _from_json(text: str) -> Table:
+    """Reads a dictionary of columns, each a list or a dictionary by row, or a list of rows."""
+    try:
+        table = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON: {error}.") from error
+        raise ValueError("It is damaged, or no JSON file.") from error
     if isinstance(table, list) and table and all(isinstance(row, dict) for row in table):
-        if any(row.keys() != table[0].keys() for row in table):
-            raise ValueError("its rows must have the same columns.")
-        return _typed({name: [row[name] for row in table] for name in table[0]})
-    if isinstance(table, dict) and table:
-        lists = [list(x.values()) if isinstance(x, dict) else x for x in table.values()]
-        if all(isinstance(x, list) and len(x) == len(lists[0]) for x in lists):
-            return _typed(dict(zip(table, lists, strict=True)))
-    raise ValueError("its JSON must be a list of rows, or have a list for each column.")
-
-
-def _typed(table: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    """The table with numbers where they are expected, and JSON again in cells that were parsed."""
-    typed = {}
-    for name, column in table.items():
-        try:
-            if name in _WHOLE:
-                column = [int(float(x)) for x in column]
-            elif name in _NUMBERS:
-                column = [float(x) for x in column]
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"its column {name!r} must have numbers: {error}.") from error
-        typed[name] = [json.dumps(x) if isinstance(x, list | dict) else x for x in column]
-    return typed
+        names = table[0].keys()
+        if all(row.keys() == names for row in table):
+            return {name: [row[name] for row in table] for name in names}
+    if isinstance(table, dict):
+        columns = {x: list(y.values()) if isinstance(y, dict) else y for x, y in table.items()}
+        if all(isinstance(column, list) for column in columns.values()):
+            return columns
+    raise ValueError("It must have a list of rows, or a list for each column.")

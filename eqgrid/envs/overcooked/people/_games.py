@@ -1,9 +1,8 @@
-"""Recorded games of people, from Overcooked-AI and from other tables with the same columns."""
+"""Recorded games of people: those of 2019, in an installed Overcooked-AI, and of other tables."""
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -11,233 +10,316 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .... import Trajectories, read_regular_file
+from .... import Trajectories
 from ....grid import Layout, World
-from ..layouts._layouts import KITCHENS, REFERENCE_NAMES, load_layout, reference_layouts
-from ..reference._state import world_from_reference
-from ..reference._table import (
-    SOUP_OF_2019,
-    is_of_2019,
+from .._recipes import Recipe, Recipes
+from ..layouts._layouts import (
+    KITCHENS,
+    REFERENCE_NAMES,
+    load_layout,
+    parse_kitchen,
+    reference_layouts,
+)
+from ..reference._rows import (
+    Steps,
+    count_steps,
+    is_of_kitchen,
     parse,
-    rows_of_trials,
-    trajectories_from_reference,
-    with_trials,
+    read_columns,
+    read_grid,
+    read_number,
+    read_states,
+    read_steps,
 )
-from ._files import read_columns
-from ._pickles import read_pickled_table
+from ._files import SPLITS, Split, installed_file, read_file
 
-Split: TypeAlias = Literal["train", "test"]
+_NAMES_OF_2019 = {"random0": "forced", "random1": "ring", "random3": "circuit"}
+_ORDERS_OF_2019: tuple[Recipe, ...] = (("onion",) * 3,)
+_VALUE_OF_2019 = 5.0
+"""What a soup pays in the games of 2019."""
 
-_OLD_NAMES = {"random0": "forced", "random1": "ring", "random3": "circuit"}
-"""Names of kitchens in the tables of 2019, besides those of `REFERENCE_NAMES`."""
-_MAX_BYTES = 2**30
-_NEEDS = (
-    "The games of people come with overcooked-ai, which is not installed: "
-    "pip install 'eqgrid[human]'."
-)
+_Columns = Mapping[str, Sequence[Any]]
 
 
 @final
 class HumanGame(eqx.Module):
-    """A recorded game: what happened, and who played.
+    """A recorded game in one kitchen, step by step.
 
     **Arguments:**
 
-    - `kitchen`: the name of the kitchen, as `load_layout` knows it.
-    - `split`: the half of the games of 2019 to which it belongs; `None` for other tables.
-    - `trial`: its name in the table.
-    - `players`: the names of the players, in the order of the agents. Those of 2019 are anonymous:
-        `pair 12, person 0`.
+    - `kitchen`: the name of the kitchen, as in `KITCHENS` for the five classic ones.
+    - `layout`: the kitchen, with the prices and starts of the game: in 2019, a soup paid 5.
     - `state`: the state before each step.
-    - `final_state`: the state after the last step; `None` if the table does not have it.
-    - `action`: the action of each player in each step.
-    - `reward`: the reward of each step. In the tables of 2019 a soup pays 5, which is converted to
-        the 20 of all kitchens.
-    - `time`: the seconds since the start of the game at each step.
+    - `final_state`: the state after the last step, where it was recorded.
+    - `action`: the action of each cook in the step.
+    - `reward`: the reward of each cook for it, which is that of the team.
+    - `time`: the seconds since the game began, as recorded with each step; games of agents that
+        `trajectories_to_reference` wrote count steps instead.
+    - `split`: `"train"` or `"test"`, for the halves of Carroll et al. (NeurIPS 2019).
+    - `trial`: a name of the game, which no other game of its table has.
+    - `players`: a name for who had each seat. In 2019, a pair of people played several kitchens.
+    - `human`: whether a person had each seat.
     """
 
     kitchen: str = eqx.field(static=True)
-    split: Split | None = eqx.field(static=True)
-    trial: str = eqx.field(static=True)
-    players: tuple[str, ...] = eqx.field(static=True)
+    layout: Layout
     state: World
     final_state: World | None
     action: Int[Array, "steps agents"]
-    reward: Float[Array, " steps"]
-    time: Float[np.ndarray, " steps"]
-
-    @property
-    def layout(self) -> Layout:
-        """The kitchen. People may have started elsewhere in it, as `state` shows."""
-        return load_layout(self.kitchen)
-
-    @property
-    def num_steps(self) -> int:
-        """The number of steps of the game."""
-        return len(self.action)
-
-    def return_in(self, steps: int) -> float:
-        """The return of the game, scaled to a number of steps."""
-        return float(self.reward.sum()) * steps / self.num_steps
+    reward: Float[Array, "steps agents"]
+    time: Float[Array, " steps"]
+    split: Split | None = eqx.field(static=True)
+    trial: str = eqx.field(static=True)
+    players: tuple[str, ...] = eqx.field(static=True)
+    human: tuple[bool, ...] = eqx.field(static=True)
 
 
-def human_games(split: Split | None = None, *, kitchen: str | None = None) -> tuple[HumanGame, ...]:
-    """Reads the games of two people that Carroll et al. 2019 recorded ("On the Utility of Learning
-    about Humans for Human-AI Coordination"): 76 games of three minutes in five kitchens.
+def human_games(
+    split: Split | None = None,
+    *,
+    kitchen: str | None = None,
+    path: str | Path | None = None,
+    layouts: Mapping[str, Layout] | None = None,
+) -> tuple[HumanGame, ...]:
+    """Reads recorded games of pairs of people: those of 2019 in five kitchens, or your own.
 
-    They are in the source distribution of overcooked-ai, which must be installed, but is not
-    imported. No code of its pickles runs. Its data page asks users to contact the Center for
-    Human-Compatible AI about rights to the data.
+    The games of 2019 are in the package `overcooked-ai` 1.1.0 (`pip install 'eqgrid[human]'`). It
+    is not imported, and no code of its pickles is run. Its data page asks users to contact the
+    Center for Human-Compatible AI about rights to the data.
 
-    **Arguments:**
-
-    - `split`: the half of the games, as published; both unless given.
-    - `kitchen`: cramped, asymmetric, ring, forced or circuit; all of them unless given.
-
-    **Returns:** the games, sorted by kitchen and pair.
-
-    **Raises:** `ImportError` when overcooked-ai is not installed; `ValueError` when a file of it is
-    missing or damaged, or there is no game in this kitchen.
-    """
-    if kitchen is not None and REFERENCE_NAMES.get(kitchen, kitchen) not in KITCHENS:
-        raise ValueError(
-            f"There are no games of people in the kitchen {kitchen!r:.60}: choose one of "
-            f"{', '.join(KITCHENS)}."
-        )
-    games: list[HumanGame] = []
-    for half in ("train", "test") if split is None else (split,):
-        path = _published(half)
-        try:
-            table = read_pickled_table(read_regular_file(path, _MAX_BYTES))
-        except OSError as error:
-            raise ValueError(f"The file {str(path)!r} cannot be read: {error}.") from error
-        except ValueError as error:
-            raise ValueError(f"The file {str(path)!r} {error}") from error
-        games += _games(table, half, kitchen)
-    return tuple(games)
-
-
-def read_games(path: str | Path) -> tuple[HumanGame, ...]:
-    """Reads recorded games from a table with the columns of Overcooked-AI's human games.
+    Source: Carroll et al. (NeurIPS 2019), "On the Utility of Learning about Humans for Human-AI
+    Coordination", whose two halves of the data were chosen by them: models of people are made of
+    the train half, and judged with models of the test half.
 
     **Arguments:**
 
-    - `path`: a `.csv` or `.json` file, a `.pickle` file of 2019, or a `.parquet` file, such as
-        `evaluate.py --trajectories` and `trajectories_to_reference` give.
+    - `split`: `"train"`, `"test"`, or both by default.
+    - `kitchen`: the name of one kitchen, here or in Overcooked-AI; all by default.
+    - `path`: a file with other games, as for `read_games`; `split` is then only noted in them.
+    - `layouts`: as for `read_games`.
 
-    **Returns:** the games, by kitchen and in the order of the table.
+    **Returns:** the games in the order of the tables, kitchen by kitchen.
 
-    **Raises:** `ValueError` when the file cannot be read, a column is missing, a row is invalid or
-    a kitchen is unknown; `ImportError` for a Parquet file without pyarrow.
+    **Raises:** `ImportError` when the package is not installed, and `ValueError` when there is no
+    such game, or a file cannot be read.
     """
-    where = f"The file {str(path)!r}"
-    try:
-        table = read_columns(Path(path), _MAX_BYTES)
-        return tuple(_games(table, None, None))
-    except OSError as error:
-        raise ValueError(f"{where} cannot be read: {error.strerror or error}.") from error
-    except ValueError as error:
-        raise ValueError(f"{where} cannot be used: {error}") from error
+    if path is not None:
+        return games_from_table(read_file(path), split=split, kitchen=kitchen, layouts=layouts)
+    games = [
+        games_from_table(read_file(installed_file(half)), split=half, kitchen=kitchen)
+        for half in (SPLITS if split is None else (split,))
+    ]
+    return tuple(game for half in games for game in half)
 
 
-def to_trajectories(games: Sequence[HumanGame]) -> Trajectories:
-    """Joins games of one kitchen, as `trajectories_from_reference` returns them.
+def read_games(
+    path: str | Path,
+    *,
+    kitchen: str | None = None,
+    layouts: Mapping[str, Layout] | None = None,
+) -> tuple[HumanGame, ...]:
+    """Reads the games of a file with the columns of Overcooked-AI's human data.
+
+    **Arguments:**
+
+    - `path`: a file that ends in `.csv`, `.json`, `.parquet` (which needs pyarrow), `.pickle` or
+        `.pkl`; no code of a pickle is run.
+    - `kitchen`: the name of one kitchen; the games in all others are then not read.
+    - `layouts`: further kitchens, by their `layout_name` in the file.
+
+    **Returns:** the games in the order of the table, kitchen by kitchen.
+
+    **Raises:** `ValueError` when the file cannot be read, a column is missing, a row is invalid, a
+    kitchen is unknown, or there is no game; `ImportError` for a Parquet file without pyarrow.
+    """
+    return games_from_table(read_file(path), kitchen=kitchen, layouts=layouts)
+
+
+def games_from_table(
+    table: Mapping[str, Any],
+    *,
+    split: Split | None = None,
+    kitchen: str | None = None,
+    layouts: Mapping[str, Layout] | None = None,
+) -> tuple[HumanGame, ...]:
+    """As `read_games`, for a table that has been read already.
+
+    **Arguments:**
+
+    - `table`: a sequence for each column, such as a `DataFrame` of pandas. The columns `state`,
+        `joint_action`, `reward`, `time_elapsed`, `cur_gameloop`, `layout`, `layout_name` and
+        `trial_id` are required; those of 2019 have `run` and `workerid_num` in place of the last.
+        `player_0_id` and `player_0_is_human` say who had the first seat, and so on.
+    - `split`: which half of the data this is, if it is one.
+    - `kitchen`, `layouts`: as for `read_games`.
+
+    **Raises:** `ValueError` as `read_games`.
+    """
+    columns = read_columns(table, ("layout_name", "time_elapsed"))
+    rows_of: dict[str, list[int]] = {}
+    for row, name in enumerate(columns["layout_name"]):
+        rows_of.setdefault(str(name), []).append(row)
+    if kitchen is not None:
+        wanted = _kitchen_of(kitchen)
+        chosen = {name: rows for name, rows in rows_of.items() if _kitchen_of(name) == wanted}
+    else:
+        chosen = rows_of
+    if not chosen:
+        there = ", ".join(sorted(set(map(_kitchen_of, rows_of)))) or "none"
+        which = "" if split is None else f" of the {split} half"
+        where = "" if kitchen is None else f" in {kitchen!r:.60}"
+        raise ValueError(f"There are no games{which}{where}: the kitchens here are {there}.")
+    return tuple(
+        game
+        for name, rows in chosen.items()
+        for game in _games_of(name, rows, columns, split, layouts or {})
+    )
+
+
+def trajectories_from_games(games: Sequence[HumanGame]) -> Trajectories:
+    """Joins games in one kitchen, to be used as `trajectories_from_reference` returns episodes.
+
+    Every game is an episode, which counts as truncated after its last step.
 
     **Arguments:**
 
     - `games`: at least one game.
 
-    **Raises:** `ValueError` when there is no game, or they are of several kitchens.
+    **Raises:** `ValueError` when there is none, or the kitchens differ.
     """
-    kitchens = {game.kitchen for game in games}
-    if len(kitchens) != 1:
-        raise ValueError(f"Give games of one kitchen, and not of {sorted(kitchens)}.")
-    lengths = [game.num_steps for game in games]
-    action = jnp.concatenate([game.action for game in games])
+    if not games:
+        raise ValueError("There are no games to join: give at least one.")
+    tiles = [np.asarray(game.layout.tiles) for game in games]
+    for game, own in zip(games, tiles, strict=True):
+        if not np.array_equal(own, tiles[0]) or game.action.shape[1] != games[0].action.shape[1]:
+            raise ValueError(
+                f"These are games in different kitchens, {games[0].kitchen} and {game.kitchen}: "
+                "choose those in one."
+            )
+    length = np.asarray([len(game.action) for game in games])
     reward = jnp.concatenate([game.reward for game in games])
     return Trajectories(
         state=jax.tree.map(lambda *x: jnp.concatenate(x), *[game.state for game in games]),
-        action=action,
-        reward=jnp.broadcast_to(reward[:, None], action.shape),
-        terminated=jnp.zeros(action.shape, bool),
-        truncated=jnp.zeros(len(action), bool).at[np.cumsum(lengths) - 1].set(True),
-        length=jnp.asarray(lengths, jnp.int32),
+        action=jnp.concatenate([game.action for game in games]),
+        reward=reward,
+        terminated=jnp.zeros(reward.shape, bool),
+        truncated=jnp.asarray(count_steps(length) == np.repeat(length, length)),
+        length=jnp.asarray(length, jnp.int32),
     )
 
 
-def _published(split: Split) -> Path:
-    """The path of a half of the games in an installed overcooked-ai."""
-    package = importlib.util.find_spec("overcooked_ai_py")
-    if package is None or package.origin is None:
-        raise ImportError(_NEEDS)
-    path = Path(package.origin).parent / "data" / "human_data" / f"clean_{split}_trials.pickle"
-    if not path.is_file():
-        raise ValueError(
-            f"The installed overcooked-ai has no file {path.name!r}: install version 1.1.0."
-        )
-    return path
+def _kitchen_of(name: str) -> str:
+    """Our name of a kitchen of Overcooked-AI; other names stay as they are."""
+    return (REFERENCE_NAMES | _NAMES_OF_2019).get(name, name)
 
 
-def _games(
-    table: Mapping[str, Sequence[Any]], split: Split | None, kitchen: str | None
+def _games_of(
+    name: str,
+    rows: Sequence[int],
+    columns: _Columns,
+    split: Split | None,
+    layouts: Mapping[str, Layout],
 ) -> list[HumanGame]:
-    """The games in a table, of one kitchen or of all."""
-    if "layout_name" not in table:
-        raise ValueError("There is no column 'layout_name', which names the kitchen of each row.")
-    names = [str(name) for name in table["layout_name"]]
-    games: list[HumanGame] = []
-    for name in sorted(set(names)):
-        own = _OLD_NAMES.get(name, REFERENCE_NAMES.get(name, name))
-        if kitchen in (None, own, name):
-            rows = [i for i, other in enumerate(names) if other == name]
-            games += _in_kitchen({x: [table[x][i] for i in rows] for x in table}, own, split)
-    return games
-
-
-def _in_kitchen(
-    table: Mapping[str, list[Any]], kitchen: str, split: Split | None
-) -> list[HumanGame]:
-    """The games in a table of one kitchen."""
-    if kitchen not in (*KITCHENS, *reference_layouts()):
-        raise ValueError(f"The kitchen {kitchen!r:.60} is unknown: name games in other kitchens.")
-    if "time_elapsed" not in table:
-        raise ValueError("There is no column 'time_elapsed', the seconds since a game began.")
-    layout, unit = load_layout(kitchen), 20 / SOUP_OF_2019 if is_of_2019(table) else 1.0
-    table = dict(with_trials(table))
-    found = trajectories_from_reference(table, layout)
-    games: list[HumanGame] = []
-    start = 0
-    for trial, rows in rows_of_trials(table).items():
-        steps = slice(start, start := start + len(rows))
+    """The games in one kitchen, from the rows with its name."""
+    layout = _layout_of(name, rows, columns, layouts)
+    steps = read_steps(columns, rows, layout)
+    ends = np.cumsum(steps.length)
+    final = _final_states(columns, steps, layout)
+    games = []
+    for number, (length, end) in enumerate(zip(steps.length, ends, strict=True)):
+        own = slice(end - length, end)
+        row = int(steps.rows[own][0])
+        trial = str(columns["trial_id"][row])
+        seats = range(layout.num_agents)
+        elapsed = [
+            read_number(columns["time_elapsed"][i], i, "time_elapsed")
+            for i in steps.rows[own].tolist()
+        ]
         games.append(
             HumanGame(
-                kitchen=kitchen,
+                kitchen=_kitchen_of(name),
+                layout=layout,
+                state=_take(steps.state, own),
+                final_state=None if final is None else _take(final, number),
+                action=jnp.asarray(steps.action[own], jnp.int32),
+                reward=jnp.asarray(np.repeat(steps.reward[own, None], layout.num_agents, axis=1)),
+                time=jnp.asarray(elapsed, jnp.float32),
                 split=split,
-                trial=str(trial),
-                players=_players(table, rows[0], layout),
-                state=jax.tree.map(lambda x, steps=steps: x[steps], found.state),
-                final_state=_final_state(table, rows[-1], layout),
-                action=found.action[steps],
-                reward=found.reward[steps, 0] * unit,
-                time=np.asarray([float(table["time_elapsed"][row]) for row in rows]),
+                trial=trial,
+                players=tuple(_player(columns, row, seat) for seat in seats),
+                human=tuple(_is_human(columns, row, seat) for seat in seats),
             )
         )
     return games
 
 
-def _players(table: Mapping[str, list[Any]], row: int, layout: Layout) -> tuple[str, ...]:
-    """The names of the players in the game of a row."""
-    seats = range(layout.num_agents)
-    if "workerid_num" in table:
-        return tuple(f"pair {table['workerid_num'][row]}, person {seat}" for seat in seats)
-    ids = [table.get(f"player_{seat}_id") for seat in seats]
-    trial = table["trial_id"][row]
-    return tuple(
-        f"{trial}, player {seat}" if own is None else str(own[row]) for seat, own in enumerate(ids)
-    )
+def _take(world: World, which: int | slice) -> World:
+    return jax.tree.map(lambda x: jnp.asarray(x[which]), world)
 
 
-def _final_state(table: Mapping[str, list[Any]], row: int, layout: Layout) -> World | None:
-    if "next_state" not in table:
+def _final_states(columns: _Columns, steps: Steps, layout: Layout) -> World | None:
+    """The state after the last step of each game, which only the tables of 2019 have."""
+    if "next_state" not in columns:
         return None
-    return world_from_reference(parse(table["next_state"][row], row, "next_state"), layout)
+    last = [int(row) for row in steps.rows[np.cumsum(steps.length) - 1]]
+    final = read_states(columns["next_state"], last, layout)
+    time = np.where(final.time == 0, steps.length, final.time).astype(np.int32)
+    return eqx.tree_at(lambda world: world.time, final, time)
+
+
+def _player(columns: _Columns, row: int, seat: int) -> str:
+    """Who had a seat. In 2019, a pair has a number, and the first of them leads: see
+    `human_data_forward_compat.py` of Overcooked-AI.
+    """
+    if f"player_{seat}_id" in columns:
+        return str(columns[f"player_{seat}_id"][row])
+    if "run" in columns and "workerid_num" in columns:
+        return f"{columns['run'][row]}/{columns['workerid_num'][row]}/{seat}"
+    return f"{columns['trial_id'][row]}/{seat}"
+
+
+def _is_human(columns: _Columns, row: int, seat: int) -> bool:
+    """Whether a person had a seat; also where no column says otherwise."""
+    told = columns.get(f"player_{seat}_is_human")
+    return told is None or str(told[row]).lower() in ("true", "1")
+
+
+def _layout_of(
+    name: str, rows: Sequence[int], columns: _Columns, layouts: Mapping[str, Layout]
+) -> Layout:
+    """The kitchen of the rows with a name.
+
+    **Raises:** `ValueError` when it is unknown, or another one than the rows say.
+    """
+    kitchen, first = _kitchen_of(name), rows[0]
+    if name in layouts:
+        layout = layouts[name]
+    elif kitchen in KITCHENS or kitchen in reference_layouts():
+        layout = load_layout(kitchen)
+    else:
+        raise ValueError(
+            f"The table has games in the unknown kitchen {name!r:.60}: give its layout as "
+            f"layouts={{{name!r:.60}: ...}}, or choose those in another with kitchen."
+        )
+    for text, row in {columns["layout"][row]: row for row in reversed(rows)}.items():
+        if not is_of_kitchen(text, row, layout):
+            raise ValueError(
+                f"Row {row} has another grid than the kitchen {name!r:.60}: give its layout as "
+                f"layouts={{{name!r:.60}: ...}}."
+            )
+    if name in layouts or not _is_of_2019(columns, first):
+        return layout
+    grid = "\n".join(read_grid(columns["layout"][first], first))
+    return parse_kitchen(grid, Recipes(_orders(columns, first), values=_VALUE_OF_2019))
+
+
+def _is_of_2019(columns: _Columns, row: int) -> bool:
+    """Whether a game is of 2019, whose tables have the rows of a grid as texts."""
+    return isinstance(parse(columns["layout"][row], row, "layout")[0], str)
+
+
+def _orders(columns: _Columns, row: int) -> Sequence[Recipe]:
+    """The orders of a game of 2019, which later conversions of its table write into the states."""
+    state = parse(columns["state"][row], row, "state")
+    orders = state.get("all_orders") if isinstance(state, dict) else None
+    return [tuple(sorted(x["ingredients"])) for x in orders] if orders else _ORDERS_OF_2019

@@ -1,9 +1,10 @@
 """Conversion between worlds and states of Overcooked-AI, given as dictionaries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Int8, Int16, Int32, UInt8
@@ -58,12 +59,18 @@ def worlds_from_reference(states: Sequence[Mapping[str, Any]], layout: Layout) -
 
     **Raises:** `ValueError` as `world_from_reference`, with the index of the state.
     """
+    return read_worlds(((f"State {number}", state) for number, state in enumerate(states)), layout)
+
+
+def read_worlds(named: Iterable[tuple[str, Mapping[str, Any]]], layout: Layout) -> World:
+    """As `worlds_from_reference`, for states with names, with which errors begin."""
+    plain = jax.tree.map(np.asarray, layout)  # once, since every look at an array of JAX takes time
     read = []
-    for number, state in enumerate(states):
+    for name, state in named:
         try:
-            read.append(_read_state(state, layout))
+            read.append(_read_state(state, plain))
         except ValueError as error:
-            raise ValueError(f"State {number}: {error}") from error
+            raise ValueError(f"{name}: {error}") from error
     if not read:
         raise ValueError("There is no state to be read: give at least one.")
     return _as_world(_Arrays(*map(np.stack, zip(*read, strict=True))), layout)
@@ -129,10 +136,10 @@ def _as_world(arrays: _Arrays, layout: Layout) -> World:
 
 
 def _read_state(state: Mapping[str, Any], layout: Layout) -> _Arrays:
+    things = _get(state, "objects", "The state")
     _check_orders(state, layout)
     tiles, times = np.asarray(layout.tiles), np.asarray(layout.params.cook_time)
     codes, timers = np.zeros(tiles.shape, np.uint8), np.full(tiles.shape, IDLE, np.int16)
-    things = _get(state, "objects", "The state")
     for thing in _as_list(things.values() if isinstance(things, Mapping) else things, "objects"):
         at = _place(_get(thing, "position", "An object"), tiles.shape)
         code, timer = _read_object(thing, times)

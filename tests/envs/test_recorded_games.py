@@ -1,0 +1,405 @@
+"""Reading recorded games: made-up tables in every form, and pickles that are forged or damaged."""
+
+import csv
+import importlib.util
+import json
+import os
+import pickle
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+from human_tables import CRAMPED, Call, episodes, frame, new_table, old_table, to_pickle
+from hypothesis import given, settings, strategies as st
+from kitchen_checks import unchecked
+
+from eqgrid.envs.overcooked import (
+    Overcooked,
+    games_from_table,
+    human_games,
+    load_layout,
+    read_games,
+    trajectories_from_games,
+    trajectories_from_reference,
+)
+from eqgrid.envs.overcooked.people import _files
+from eqgrid.envs.overcooked.people._pickle import NotATable, read_pickled_table
+
+LENGTH = (60, 45)
+GAMES = episodes(CRAMPED, LENGTH)
+PAID = load_layout("cramped")
+"""The same kitchen, in which a soup pays 20."""
+
+
+@pytest.fixture(scope="module")
+def old():
+    with unchecked():
+        return old_table(GAMES, CRAMPED)
+
+
+@pytest.fixture(scope="module")
+def new():
+    with unchecked():
+        return new_table(episodes(PAID, LENGTH), PAID)
+
+
+def numbered(games):
+    """The games with the steps of each counted from 0, as in the tables of 2019."""
+    steps = np.concatenate([np.arange(n) for n in LENGTH]).astype(np.int32)
+    return eqx.tree_at(lambda x: x.state.time, games, jax.numpy.asarray(steps))
+
+
+def test_a_table_of_2019_is_read(old):
+    with unchecked():
+        games = games_from_table(old, split="train")
+        whole = trajectories_from_games(games)
+    assert [len(game.action) for game in games] == [*LENGTH]
+    assert eqx.tree_equal(whole, numbered(GAMES))
+    first, second = games
+    assert (first.kitchen, first.split) == ("cramped", "train")
+    assert first.trial == "cramped_room/run-1/4"
+    assert first.players == ("run-1/4/0", "run-1/4/1")
+    assert second.players == ("run-1/7/0", "run-1/7/1")
+    assert first.human == (True, True)
+    assert float(first.reward[:, 0].sum()) == 5
+    assert np.allclose(first.time, 0.15 * np.arange(1, 61))
+    assert eqx.tree_equal(first.layout, CRAMPED)
+    # What follows the last step of the first game is how the second begins.
+    begins = jax.tree.map(lambda x: x[0], second.state)
+    assert eqx.tree_equal(first.final_state.cells, begins.cells)
+    assert eqx.tree_equal(first.final_state.bodies, begins.bodies)
+    assert int(first.final_state.time) == 60
+
+
+def test_a_table_of_2019_is_a_table_of_the_reference(old):
+    with unchecked():
+        assert eqx.tree_equal(trajectories_from_reference(old, CRAMPED), numbered(GAMES))
+
+
+def test_a_table_of_2020_is_read(new):
+    mixed = new | {"player_1_is_human": ["True"] * 105}
+    with unchecked():
+        first, second = games_from_table(mixed)
+    assert eqx.tree_equal(trajectories_from_games([first, second]), episodes(PAID, LENGTH))
+    assert (first.kitchen, first.split, first.trial) == ("cramped", None, "a")
+    assert second.players == ("p", "r")
+    assert second.human == (False, True)
+    assert float(first.reward[:, 0].sum()) == 20
+    assert first.final_state is None
+    assert eqx.tree_equal(first.layout, PAID)
+
+
+def write_csv(path, table):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([table, *zip(*table.values(), strict=True)])
+
+
+def write_json_rows(path, table):
+    rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    path.write_text(json.dumps(rows), encoding="utf-8")
+
+
+def write_json_by_row(path, table):
+    """As pandas does."""
+    columns = {name: dict(enumerate(column)) for name, column in table.items()}
+    path.write_text(json.dumps(columns), encoding="utf-8")
+
+
+def write_parquet(path, table):
+    interop = pytest.importorskip("eqgrid.interop")
+    path.write_bytes(interop.to_parquet(table))
+
+
+WRITERS = {
+    "csv": (write_csv, "games.csv"),
+    "json": (lambda path, table: path.write_text(json.dumps(table)), "games.json"),
+    "rows": (write_json_rows, "games.json"),
+    "by row": (write_json_by_row, "games.json"),
+    "parquet": (write_parquet, "games.parquet"),
+    "pickle": (lambda path, table: path.write_bytes(to_pickle(frame(table))), "games.pickle"),
+}
+
+
+@pytest.mark.parametrize("form", ["old", "new"])
+@pytest.mark.parametrize(("write", "name"), WRITERS.values(), ids=WRITERS)
+def test_files_are_read_as_their_tables(write, name, form, tmp_path, request):
+    table = request.getfixturevalue(form)
+    write(tmp_path / name, table)
+    with unchecked():
+        assert eqx.tree_equal(read_games(tmp_path / name), games_from_table(table))
+
+
+def test_only_the_chosen_kitchen_is_read(new):
+    strange = {name: [*column, column[0]] for name, column in new.items()}
+    strange["layout_name"][-1], strange["state"][-1] = "moon", "{"
+    strange["trial_id"][-1] = "c"
+    with unchecked():
+        assert len(games_from_table(strange, kitchen="cramped")) == 2
+        assert len(games_from_table(strange, kitchen="cramped_room")) == 2
+        with pytest.raises(ValueError, match="unknown kitchen 'moon': give its layout"):
+            games_from_table(strange)
+        with pytest.raises(ValueError, match="Row 105: the state is no JSON"):
+            games_from_table(strange, layouts={"moon": PAID})
+        with pytest.raises(ValueError, match="no games in 'ring': the kitchens here are cramped"):
+            games_from_table(strange, kitchen="ring")
+
+
+def test_a_kitchen_of_ones_own_is_read(new):
+    table = new | {"layout_name": ["mine"] * 105}
+    with unchecked():
+        (game, _) = games_from_table(table, layouts={"mine": PAID})
+    assert game.kitchen == "mine"
+    assert eqx.tree_equal(game.layout, PAID)
+
+
+def changed(table, name, row, value):
+    column = list(table[name])
+    column[row] = value
+    return table | {name: column}
+
+
+BAD = {
+    "no time": (
+        lambda t: {k: v for k, v in t.items() if k != "time_elapsed"},
+        "no column 'time_elapsed'",
+    ),
+    "half a trial": (lambda t: {k: v for k, v in t.items() if k != "run"}, "no column 'run'"),
+    "no trial": (
+        lambda t: {k: v for k, v in t.items() if k not in ("run", "workerid_num")},
+        "no column 'trial_id'",
+    ),
+    "no rows": (lambda t: {name: [] for name in t}, "no games: the kitchens here are none"),
+    "short": (lambda t: t | {"reward": t["reward"][:9]}, "columns of different lengths"),
+    "odd time": (lambda t: changed(t, "time_elapsed", 3, "noon"), "Row 3: the time_elapsed is no"),
+    "odd reward": (lambda t: changed(t, "reward", 3, float("nan")), "Row 3: the reward is no num"),
+    "odd loop": (lambda t: changed(t, "cur_gameloop", 3, None), "Row 3: the cur_gameloop is no n"),
+    "lost row": (lambda t: changed(t, "cur_gameloop", 4, 99), "lacks a row"),
+    "no text": (lambda t: changed(t, "state", 3, {"a": [1]}), "Row 3: the state is no text"),
+    "odd action": (lambda t: changed(t, "joint_action", 2, "[[0, 0], 'DANCE']"), "Row 2: the join"),
+    "action list": (lambda t: changed(t, "joint_action", 2, [[0, 0]]), "Row 2: the joint_action"),
+    "no layout": (lambda t: t | {"layout": ["7"] * 105}, "Row 0 has another grid than"),
+    "odd layout": (lambda t: t | {"layout": ["['XX']"] * 105}, "Row 0 has another grid than"),
+    "odd name": (
+        lambda t: t | {"layout_name": ["ring"] * 105},
+        "another grid than the kitchen 'ring'",
+    ),
+    "odd next": (
+        lambda t: changed(t, "next_state", 104, "[]"),
+        "Row 104: The state must be",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), BAD.values(), ids=BAD)
+def test_what_does_not_fit_is_one_sentence(old, change, words):
+    with unchecked(), pytest.raises(ValueError, match=words) as caught:
+        games_from_table(change(old))
+    assert "\n" not in str(caught.value)
+
+
+def test_games_in_different_kitchens_are_not_joined(new):
+    with unchecked():
+        game = games_from_table(new)[0]
+        other = eqx.tree_at(lambda x: x.layout, game, load_layout("ring"))
+        with pytest.raises(ValueError, match="different kitchens"):
+            trajectories_from_games([game, other])
+        with pytest.raises(ValueError, match="no games to join"):
+            trajectories_from_games([])
+
+
+def test_trajectories_of_games_act_in_their_world(new):
+    """What everything needs that takes `Trajectories`: observations of all steps."""
+    with unchecked():
+        games = trajectories_from_games(games_from_table(new))
+    kitchen = Overcooked(PAID, observation="features96")
+    assert jax.vmap(kitchen.observe)(games.state).shape[:2] == (105, 2)
+
+
+# The installed package.
+
+
+def install(folder, monkeypatch, tables):
+    """Puts a package with these tables in the place of overcooked-ai."""
+    data = folder / "overcooked_ai_py" / "data" / "human_data"
+    data.mkdir(parents=True)
+    package = folder / "overcooked_ai_py" / "__init__.py"
+    package.write_text("raise ImportError('it is imported')", encoding="utf-8")
+    for split, table in tables.items():
+        (data / f"clean_{split}_trials.pickle").write_bytes(to_pickle(frame(table)))
+    spec = importlib.util.spec_from_file_location("overcooked_ai_py", package)
+    monkeypatch.setattr(_files.importlib.util, "find_spec", lambda name: spec)
+
+
+def test_the_installed_games_are_read_in_halves(old, tmp_path, monkeypatch):
+    install(tmp_path, monkeypatch, {"train": old, "test": old})
+    with unchecked():
+        both = human_games()
+        assert [game.split for game in both] == ["train", "train", "test", "test"]
+        assert eqx.tree_equal(human_games("test"), both[2:])
+        assert len(human_games("train", kitchen="cramped")) == 2
+        with pytest.raises(ValueError, match="no games of the train half in 'forced'"):
+            human_games("train", kitchen="forced")
+        with pytest.raises(ValueError, match="no split 'all': choose train or test"):
+            human_games("all")
+
+
+def test_a_missing_package_is_one_sentence(tmp_path, monkeypatch):
+    install(tmp_path, monkeypatch, {})
+    with pytest.raises(ValueError, match=r"no human games: install overcooked-ai==1\.1\.0"):
+        human_games("train")
+    monkeypatch.setattr(_files.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"not installed: pip install 'eqgrid\[human\]'"):
+        human_games()
+
+
+def test_a_path_may_be_half_of_the_data(old, tmp_path):
+    path = tmp_path / "half.pkl"
+    path.write_bytes(to_pickle(frame(old)))
+    with unchecked():
+        assert [game.split for game in human_games("test", path=path)] == ["test", "test"]
+        assert [game.split for game in human_games(path=path)] == [None, None]
+
+
+FILES = {
+    "games.txt": (b"", r"must end in \.csv"),
+    "games.csv": (b'a,b\n"1', "damaged, or no CSV"),
+    "rows.csv": (b"a,b\n1\n", "as many cells as the first"),
+    "latin.csv": (b"\xff", "It is no UTF-8"),
+    "games.json": (b"{", "damaged, or no JSON"),
+    "list.json": (b"[]", "a list of rows, or a list for each column"),
+    "rows.json": (b'[{"a": 1}, {"b": 1}]', "a list of rows, or a list for each column"),
+    "deep.json": (b"[" * 100_000, "damaged, or no JSON"),
+    "games.parquet": (b"PAR1", "damaged, or no Parquet"),
+    "games.pickle": (b"", "It is damaged"),
+    "list.pickle": (pickle.dumps([1]), "It has no table of pandas"),
+    "bare.pickle": (to_pickle(Call("pandas", "DataFrame")), "It is damaged"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_cannot_be_read_is_one_sentence(name, tmp_path):
+    content, words = FILES[name]
+    (tmp_path / name).write_bytes(content)
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match=words) as caught:
+        read_games(tmp_path / name)
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_none_is_one_sentence(tmp_path):
+    with pytest.raises(ValueError, match="cannot be read: No such file"):
+        read_games(tmp_path / "no.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(ValueError, match="it is no file, but a folder"):
+        read_games(tmp_path / "folder.csv")
+
+
+# Pickles.
+
+
+def test_a_pickled_table_is_read_without_pandas(old):
+    assert read_pickled_table(to_pickle(frame(old))) == old
+
+
+class Forged:
+    """A pickle of this object calls a function with some arguments."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+def forged(path):
+    """Pickles that would write a file, if anything that they name were called."""
+    touch = f"open({str(path)!r}, 'w').close()"
+    command = f"touch {path}"
+    return {
+        "system": pickle.dumps(Forged(os.system, command)),
+        "eval": pickle.dumps(Forged(eval, touch), 0),
+        "exec": pickle.dumps(Forged(exec, touch), 2),
+        "getattr": to_pickle(Call("builtins", "getattr", (Call("pandas", "DataFrame"), "mro"))),
+        "in a table": to_pickle(
+            Call("pandas", "DataFrame", (), {"_mgr": Call("posix", "system", (command,))})
+        ),
+        "as a state": to_pickle(
+            Call("pandas", "DataFrame", (), {"_mgr": 0, "x": Call("builtins", "eval", (touch,))})
+        ),
+        "in a row": to_pickle([Call("subprocess", "getoutput", (command,))]),
+        "numpy": to_pickle(Call("numpy.core.multiarray", "scalar", (1,))),
+        "pandas": to_pickle(Call("pandas", "eval", (touch,))),
+        "a dotted name": b"\x80\x04\x8c\x06pandas\x8c\x0eDataFrame.eval\x93.",
+        "read_pickle": to_pickle(Call("pandas.io.pickle", "read_pickle", (str(path),))),
+        "an instance": f"(S'{command}'\niposix\nsystem\n.".encode(),
+    }
+
+
+@pytest.mark.parametrize("case", forged(""))
+def test_a_forged_pickle_is_refused_and_not_run(case, tmp_path):
+    mark = tmp_path / "mark"
+    content = forged(mark)[case]
+    with pytest.raises(NotATable, match="which no table of pandas needs"):
+        read_pickled_table(content)
+    (tmp_path / "games.pickle").write_bytes(content)
+    with pytest.raises(ValueError, match="is refused: It asks for") as caught:
+        read_games(tmp_path / "games.pickle")
+    assert "\n" not in str(caught.value)
+    assert not mark.exists()
+
+
+def test_the_forged_pickles_do_run(tmp_path):
+    """Otherwise the test above could not fail."""
+    mark = tmp_path / "mark"
+    for case in ("system", "eval", "exec", "in a row", "an instance"):
+        pickle.loads(forged(mark)[case])
+        assert mark.exists()
+        mark.unlink()
+
+
+SMALL = to_pickle(frame({"state": ["{}", "[]"], "reward": [1.0, 2.0], "is": [True, False]}))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_a_damaged_pickle_is_a_value_error(data):
+    """Bytes are lost, or others: the table may be another one, and nothing else happens."""
+    at = data.draw(st.integers(0, len(SMALL) - 1))
+    if data.draw(st.booleans()):
+        content = SMALL[:at]
+    else:
+        content = SMALL[:at] + data.draw(st.binary(min_size=1, max_size=3)) + SMALL[at + 1 :]
+    try:
+        table = read_pickled_table(content)
+    except ValueError:
+        return
+    assert all(isinstance(column, list) for column in table.values())
+
+
+cells = st.one_of(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), min_size=3, max_size=3),
+    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=3, max_size=3),
+    st.lists(st.floats(allow_nan=False), min_size=3, max_size=3),
+    st.lists(st.booleans(), min_size=3, max_size=3),
+)
+
+
+@pytest.mark.parity
+@settings(deadline=None, max_examples=50)
+@given(
+    st.dictionaries(st.text("abcdef", min_size=1), cells, min_size=1, max_size=6),
+    st.sampled_from([4, 5]),
+    st.sampled_from(["python", "pyarrow"]),
+    st.booleans(),
+)
+def test_what_pandas_pickles_is_read(table, protocol, storage, cut):
+    pandas = pytest.importorskip("pandas", reason="needs the [parity] extra")
+    with pandas.option_context("mode.string_storage", storage):
+        made = pandas.DataFrame(table)
+        made = made[made.index != 1] if cut else made
+        content = pickle.dumps(made, protocol)
+    expected = {name: made[name].tolist() for name in made}
+    assert read_pickled_table(content) == expected
