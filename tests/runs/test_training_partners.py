@@ -15,7 +15,7 @@ from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
 from agents.runs.settings import _config, _file, _policy_settings
 from agents.runs.settings._page import load_page, page
-from agents.runs.single import _run
+from agents.runs.single import _identity, _run
 from agents.runs.single._curriculum import Stage
 from agents.runs.single._policies import read_policy
 from eqgrid import Scheduled, Seen, WithPartner, iter_wrappers
@@ -180,6 +180,28 @@ def test_a_clone_leaves_where_it_is_stuck_and_stays_in_its_kitchen():
     elsewhere = _config.parse(page("ippo"), [*run, "--env.layout", "ring"])
     with pytest.raises(UsageError, match="was trained in 'cramped', and knows no other layout"):
         elsewhere.train_env()
+
+
+@pytest.mark.parametrize(("name", "split"), [("clones", "train"), ("proxies", "test")])
+def test_models_of_people_have_names(name, split, tmp_path, monkeypatch):
+    flags = ["--env.layout", "ring", "--partners.share", "1", "--partners.policies", name]
+    config = _config.parse(page("ippo"), flags)
+    files = config.partners.files("ring")
+    runs = [read_metadata(path)["run"] for path in files]
+    assert [(x["env"]["layout"], x["split"], x["seed"]) for x in runs] == [
+        ("ring", split, seed) for seed in range(5)
+    ]
+    _run.check_partners(config)
+    (wrapper,) = partners_in(config)
+    assert wrapper.partners.num_partners == len(files)
+    assert config.partners.found().policies == (name,)
+    assert _identity.digests(config).keys() == {"--partners.policies"}
+    other = _config.parse(page("ippo"), [*flags, "--env.layout", "cramped,ring"])
+    with pytest.raises(UsageError, match=f"no {name} of people for the layout 'cramped,ring': ch"):
+        _run.check_partners(other)
+    monkeypatch.chdir(tmp_path)
+    write_policy(tmp_path / name)
+    assert config.partners.found().policies == (str(tmp_path / name),), "a file of one's own"
 
 
 def test_partners_that_learned_another_game_are_refused(tmp_path):
