@@ -15,9 +15,9 @@ from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
 from agents.runs.settings import _config, _file, _policy_settings
 from agents.runs.settings._page import load_page, page
-from agents.runs.settings._policy_settings import PolicySettings
-from agents.runs.single import _run
+from agents.runs.single import _identity, _run
 from agents.runs.single._curriculum import Stage
+from agents.runs.single._policies import read_policy
 from eqgrid import Scheduled, Seen, WithPartner, iter_wrappers
 from eqgrid.grid import poses
 
@@ -164,31 +164,44 @@ def test_partners_that_cannot_observe_this_world_are_refused(tmp_path, flags, la
         config.train_env()
 
 
-@dataclasses.dataclass(frozen=True)
-class Clone(PolicySettings):
-    """Settings as a policy has them that imitates people."""
-
-    algorithm = "clone"
-    of_one_layout = True
-    stuck_steps: int = 3
-
-    def observe(self, world):
-        return world
-
-
-def test_a_clone_leaves_where_it_is_stuck_and_stays_in_its_kitchen(tmp_path):
-    write_policy(tmp_path / "clone", "--env.observation", "features96")
-    policy, run = load_policy(tmp_path / "clone"), _config.parse(page("ippo"), [])
-    world = run.env.build(train=False)
-    clone = Clone(_config.Kitchen(observation="features96"))
-    partner = clone.partner(policy, run, world, greedy=True)
+def test_a_clone_leaves_where_it_is_stuck_and_stays_in_its_kitchen():
+    clone = str(shipped("people/cramped/clone-0.safetensors"))
+    run = ["--partners.share", "1", "--partners.policies", clone]
+    config = _config.parse(page("ippo"), run)
+    _run.check_partners(config)
+    (wrapper,) = partners_in(config)
+    (partner,) = wrapper.partners.stacks
     assert isinstance(partner, StuckRule)
-    assert (partner.steps, partner.poses, partner.partner.greedy) == (3, poses, True)
-    plain = dataclasses.replace(clone, stuck_steps=0).partner(policy, run, world)
-    assert isinstance(plain, PolicyPartner)
-    elsewhere = _config.parse(page("ippo"), ["--env.layout", "ring"])
-    with pytest.raises(ValueError, match="was trained in 'cramped', and knows no other layout"):
-        clone.partner(policy, elsewhere, elsewhere.env.build(train=False))
+    assert (partner.steps, partner.poses) == (3, poses)
+    saved = read_policy(Path(clone), None)
+    plain = dataclasses.replace(saved.config, stuck_steps=0)
+    saved = dataclasses.replace(saved, config=plain)
+    assert isinstance(saved.partner(config, config.env.build(train=False)), PolicyPartner)
+    elsewhere = _config.parse(page("ippo"), [*run, "--env.layout", "ring"])
+    with pytest.raises(UsageError, match="was trained in 'cramped', and knows no other layout"):
+        elsewhere.train_env()
+
+
+@pytest.mark.parametrize(("name", "split"), [("clones", "train"), ("proxies", "test")])
+def test_models_of_people_have_names(name, split, tmp_path, monkeypatch):
+    flags = ["--env.layout", "ring", "--partners.share", "1", "--partners.policies", name]
+    config = _config.parse(page("ippo"), flags)
+    files = config.partners.files("ring")
+    runs = [read_metadata(path)["run"] for path in files]
+    assert [(x["env"]["layout"], x["split"], x["seed"]) for x in runs] == [
+        ("ring", split, seed) for seed in range(5)
+    ]
+    _run.check_partners(config)
+    (wrapper,) = partners_in(config)
+    assert wrapper.partners.num_partners == len(files)
+    assert config.partners.found().policies == (name,)
+    assert _identity.digests(config).keys() == {"--partners.policies"}
+    other = _config.parse(page("ippo"), [*flags, "--env.layout", "cramped,ring"])
+    with pytest.raises(UsageError, match=f"no {name} of people for the layout 'cramped,ring': ch"):
+        _run.check_partners(other)
+    monkeypatch.chdir(tmp_path)
+    write_policy(tmp_path / name)
+    assert config.partners.found().policies == (str(tmp_path / name),), "a file of one's own"
 
 
 def test_partners_that_learned_another_game_are_refused(tmp_path):

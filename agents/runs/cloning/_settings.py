@@ -31,6 +31,8 @@ C = TypeVar("C", bound="Cloning")
 class Cloning(PolicySettings):
     """The settings of behaviour cloning: whose games, and how the model is trained and played."""
 
+    of_one_layout = True
+
     split: Literal["train", "test"] = "train"
     """Half of the games of people to learn from: clones of one, proxies of the other."""
     games: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None

@@ -12,6 +12,7 @@ from agents import find_policy, load_policy
 from agents.runs._metadata import read_metadata
 from agents.runs._named import Named, check_named, is_own
 from agents.runs._run_files import seed_folders
+from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.worlds._world_config import Share
 from eqgrid import (
@@ -33,6 +34,9 @@ from ._toml import fill
 Parts: TypeAlias = Mapping[str, Mapping[str, Callable[..., Any]]]
 """Parts of policies by the names of their classes, in turn by the arguments of `load_policy`."""
 
+_PEOPLE = {"clones": "clone", "proxies": "proxy"}
+"""The names of the models of people that come with eqgrid, with the beginnings of their files."""
+
 
 @dataclasses.dataclass(frozen=True)
 class PartnerSettings:
@@ -45,7 +49,7 @@ class PartnerSettings:
     share_steps: Annotated[int, Meta(ge=0, le=10**15)] = 0
     """Environment steps over which the share changes from --partners.share-from; 0 for none."""
     policies: tuple[str, ...] = ()
-    """Policy files, or runs with all their checkpoints; if none, the agents' own policy."""
+    """Policy files, runs with all their checkpoints, or clones; if none, the agents' own policy."""
     networks: tuple[str, ...] = ()
     """Your own classes of networks in these policies, if any, as MODULE:NAME."""
     least_noise: Share = 0.0
@@ -96,7 +100,7 @@ class PartnerSettings:
             )
         noise = (self.least_noise, self.most_noise)
         named = (network, *self.networks)
-        partners = [_read(Path(path), world, run, parts, named) for path in self.found().policies]
+        partners = [_read(path, world, run, parts, named) for path in self.files(run.env.title)]
         return WithPartner(
             world, OneOf(partners) if partners else None, share=self.share, noise=noise
         )
@@ -122,12 +126,32 @@ class PartnerSettings:
     def found(self) -> "PartnerSettings":
         """The same settings with folders replaced by the absolute paths of their policy files.
 
-        A resumed run thus has the same partners.
+        A resumed run thus has the same partners. The names of models of people, which are others in
+        every kitchen, stay.
 
         **Raises:** `CheckpointError` when a folder has no policy.
         """
-        files = [path for name in self.policies for path in _files_of(Path(name))]
-        return dataclasses.replace(self, policies=tuple(str(path.resolve()) for path in files))
+        found: list[str] = []
+        for name in self.policies:
+            ours = _of_people(name)
+            found += [name] if ours else [str(x.resolve()) for x in _files_of(Path(name))]
+        return dataclasses.replace(self, policies=tuple(found))
+
+    def files(self, layout: str) -> list[Path]:
+        """The policy files of the partners.
+
+        **Arguments:**
+
+        - `layout`: the layout of the run, of which models of people are used.
+
+        **Raises:** `CheckpointError` when a folder has no policy, and `UsageError` when there are
+        no models of people for the layout.
+        """
+        return [
+            path
+            for name in self.policies
+            for path in (people(name, layout) if _of_people(name) else _files_of(Path(name)))
+        ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,6 +202,30 @@ def _read(
         return own.partner(policy, run, world)
     except ValueError as error:
         raise UsageError(f"The partner {str(path)!r} does not fit: {error}") from error
+
+
+def _of_people(name: str) -> bool:
+    """Whether it is the name of models of people, and no file or folder of the user has it."""
+    return name in _PEOPLE and not Path(name).exists()
+
+
+def people(name: str, layout: str) -> list[Path]:
+    """The files of the models of people that come with eqgrid for one kitchen, by their seeds.
+
+    **Arguments:**
+
+    - `name`: `"clones"`, from one half of the people, or `"proxies"`, from the other half.
+    - `layout`: the kitchen.
+
+    **Raises:** `UsageError` when there are none for this layout.
+    """
+    kitchens = sorted(path.name for path in shipped("people").iterdir() if path.is_dir())
+    if layout not in kitchens:
+        raise UsageError(
+            f"There are no {name} of people for the layout {layout!r:.60}: choose one of "
+            f"{', '.join(kitchens)}."
+        )
+    return sorted(shipped(f"people/{layout}").glob(f"{_PEOPLE[name]}-*.safetensors"))
 
 
 def _files_of(path: Path) -> list[Path]:

@@ -42,12 +42,14 @@ def identity(config: Experiment, files: Mapping[str, str]) -> dict[str, Any]:
 def digests(config: Experiment) -> dict[str, str]:
     """The checksums (SHA-256) of the files that the settings name, by flag.
 
-    **Raises:** `OSError` when one cannot be read.
+    **Raises:** `OSError` when one cannot be read, and as `PartnerSettings.files`.
     """
     found = {}
     for flag, value in _settings(config):
         if flag.endswith(_NAME_FILES):
             named = [value] if isinstance(value, str) else value
+            if flag == "--partners.policies":  # which may be names of models of people
+                named = [str(path) for path in config.partners.files(config.env.title)]
             parts = [
                 part.strip()
                 for text in named

@@ -133,8 +133,8 @@ def _plan(stage: Stage) -> Plan:
 
 def check_partners(config: Experiment) -> None:
     """**Raises:** `UsageError` when a partner was trained in another world or by other rules."""
-    for path in config.partners.found().policies:
-        check_trained_here(Path(path), config)
+    for path in config.partners.files(config.env.title):
+        check_trained_here(path, config)
 
 
 def _check_annealed(config: Experiment, train_env: AbstractVectorEnv) -> None:
