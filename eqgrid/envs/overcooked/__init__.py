@@ -1,3 +1,8 @@
+from ._behaviour import (
+    STUCK_STEPS as STUCK_STEPS,
+    Behaviour as Behaviour,
+    behaviour as behaviour,
+)
 from ._contents import (
     MAX_INGREDIENTS as MAX_INGREDIENTS,
     Ingredient as Ingredient,

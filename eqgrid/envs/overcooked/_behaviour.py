@@ -1,0 +1,281 @@
+"""How cooks play: what each of them did in recorded games, as counts, shares and times."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from ... import AbstractEnv, Trajectories, unwrap
+from ...grid import GridWorld, World, direction_delta, is_free
+from ._kinds import KINDS
+from ._overcooked import ACTIONS, INTERACT, STAY
+
+STUCK_STEPS = 20
+"""The number of steps after which `behaviour` calls a cook stuck: three seconds in the recorded
+games of people, who took 6.7 steps in a second.
+"""
+
+RETURN_STEPS, RETURN_OF_SOUP = 400, 20.0
+"""The units in which the return is given: that of 400 steps, with 20 for a soup."""
+
+_OF_ANOTHER = (
+    "The games do not follow the rules of this kitchen: give behaviour the layout and the dynamics "
+    "that they were played with."
+)
+
+
+@final
+class Behaviour(eqx.Module):
+    """What cooks did in each of several games; `numbers` makes shares and rates of these counts.
+
+    Every move is exactly one of `walks`, `collisions`, `turns` and `bumps`.
+
+    - `steps`: the number of steps of the game.
+    - `actions`: how often each of the `ACTIONS` was taken; a number that is none of them is a stay.
+    - `useless`: interact actions after which no event of `EVENT_NAMES` has happened to the cook,
+        which means that no rule fired.
+    - `walks`: moves with which the cook has changed its position.
+    - `collisions`: moves to a cell that can be entered, with which the cook has not changed its
+        position, since `JointCollision` lets nobody move: another cook stays in that cell or enters
+        it in the same step, or the two would swap cells. (With more than two cooks, those who are
+        only held up by a collision of others are counted, too.)
+    - `turns`, `bumps`: moves to a cell that cannot be entered, such as a counter or a pot, with
+        which the cook turned, and with which it did nothing, since it faced that cell already.
+    - `stuck`: steps before which the cook has been in the same position and direction for at least
+        `stuck_steps` steps in a row, this one included, whatever its actions were.
+    - `longest_stuck`: the largest number of steps in a row with the same position and direction.
+    - `cells`: the number of different cells in which the cook has been before a step.
+    - `soups`: the soups that the cook delivered.
+    - `mean_gap`, `median_gap`: the mean and the median number of steps from a delivery to the next
+        one, by any cook; NaN in games with fewer than two soups.
+    """
+
+    steps: Int[np.ndarray, " games"]
+    actions: Int[np.ndarray, "games agents 6"]
+    useless: Int[np.ndarray, "games agents"]
+    walks: Int[np.ndarray, "games agents"]
+    collisions: Int[np.ndarray, "games agents"]
+    turns: Int[np.ndarray, "games agents"]
+    bumps: Int[np.ndarray, "games agents"]
+    stuck: Int[np.ndarray, "games agents"]
+    longest_stuck: Int[np.ndarray, "games agents"]
+    cells: Int[np.ndarray, "games agents"]
+    soups: Int[np.ndarray, "games agents"]
+    mean_gap: Float[np.ndarray, " games"]
+    median_gap: Float[np.ndarray, " games"]
+
+    def numbers(self, cook: int | None = None) -> dict[str, Float[np.ndarray, " games"]]:
+        """Statistics that do not depend on the number of games, and mostly not on their length.
+
+        **Arguments:**
+
+        - `cook`: the cook that they are about; all cooks together by default.
+
+        **Returns:** a number for each game by name, NaN where there is nothing to count:
+
+        - `return`: of the soups that were delivered, 20 for each, per 400 steps.
+        - `stay`, `interact`, `north`, `south`, `east`, `west`: shares of the steps.
+        - `useless`: the share of the interact actions without effect.
+        - `collisions`, `turns`, `bumps`: shares of the moves.
+        - `stuck`: the share of the steps; `longest_stuck`: the largest number of steps.
+        - `walks`: the number of cells that a cook walks per step.
+        - `cells`: the number of different cells in which a cook has been.
+        - `soup_share`: the share of the soups that this cook delivered; for all cooks, that of the
+            one who delivered most.
+        - `mean_gap`, `median_gap`: as above; for all cooks only.
+        """
+
+        def total(counts: Int[np.ndarray, "games agents"]) -> Float[np.ndarray, " games"]:
+            return (counts.sum(axis=1) if cook is None else counts[:, cook]).astype(float)
+
+        agents = self.soups.shape[1] if cook is None else 1
+        steps, soups = self.steps * float(agents), total(self.soups)
+        taken = {number: total(self.actions[..., number]) for number in range(len(ACTIONS))}
+        moves = total(self.walks + self.collisions + self.turns + self.bumps)
+        most = self.soups.max(axis=1).astype(float) if cook is None else soups
+        longest = self.longest_stuck if cook is None else self.longest_stuck[:, [cook]]
+        numbers = {
+            "return": soups / self.steps * RETURN_STEPS * RETURN_OF_SOUP,
+            "stay": taken[STAY] / steps,
+            "interact": taken[INTERACT] / steps,
+            **{
+                name: taken[number] / steps
+                for number, name in enumerate(("north", "south", "east", "west"))
+            },
+            "useless": _share(total(self.useless), taken[INTERACT]),
+            "collisions": _share(total(self.collisions), moves),
+            "turns": _share(total(self.turns), moves),
+            "bumps": _share(total(self.bumps), moves),
+            "stuck": total(self.stuck) / steps,
+            "longest_stuck": longest.max(axis=1).astype(float),
+            "walks": total(self.walks) / steps,
+            "cells": total(self.cells) / agents,
+            "soup_share": _share(most, self.soups.sum(axis=1).astype(float)),
+        }
+        if cook is None:
+            numbers |= {"mean_gap": self.mean_gap, "median_gap": self.median_gap}
+        return numbers
+
+
+def behaviour(
+    trajectories: Trajectories,
+    env: AbstractEnv,
+    *,
+    steps: int | None = None,
+    stuck_steps: int = STUCK_STEPS,
+) -> Behaviour:
+    """Counts what cooks did in each game, whoever they were: people, policies or scripts.
+
+    Every recorded step is played again by the rules of the kitchen, from the state before it.
+
+    **Arguments:**
+
+    - `trajectories`: the games, such as those of people, or of `record_play` or `record_episodes`.
+    - `env`: the kitchen that they were played in, `Overcooked(...)`, in any wrappers; its
+        observation, horizon and starts have no effect.
+    - `steps`: the number of steps of each game, from the first on, that are counted; all by
+        default.
+    - `stuck_steps`: the number of steps after which a cook is stuck.
+
+    **Raises:** `ValueError` when the world is not a kitchen, there is no game, a number of steps is
+    not positive, or the games do not follow the rules of the kitchen.
+    """
+    kitchen = _kitchen(env)
+    _check(trajectories, kitchen, steps, stuck_steps)
+    length, world, action = _first_steps(trajectories, steps)
+    start = np.cumsum(length) - length
+    after, events, enters = _play_again(kitchen, world, action)
+    _check_follows(world, after, start)
+    events, enters, action = (np.asarray(x) for x in (events, enters, action))
+    position, direction = (np.asarray(x) for x in (world.bodies.position, world.bodies.direction))
+    kinds = np.where((action >= 0) & (action < len(ACTIONS)), action, STAY)
+    moves = kinds < STAY
+    walked = (np.asarray(after.bodies.position) != position).any(axis=-1)
+    turned = np.asarray(after.bodies.direction) != direction
+    standing = _steps_in_place(position, direction, start)
+    delivered = events[..., kitchen.event_names.index("soup_delivery")]
+    taken = kinds[..., None] == np.arange(len(ACTIONS))
+    useless = (kinds == INTERACT) & ~events.any(axis=-1)
+    counts = {
+        "actions": taken,
+        "useless": useless,
+        "walks": walked,
+        "collisions": moves & enters & ~walked,
+        "turns": moves & ~enters & turned,
+        "bumps": moves & ~enters & ~turned,
+        "stuck": standing >= stuck_steps,
+        "soups": delivered,
+    }
+    gaps = _gaps(delivered.sum(axis=1), length)
+    return Behaviour(
+        steps=length,
+        **{name: np.add.reduceat(x.astype(np.int64), start) for name, x in counts.items()},
+        longest_stuck=np.maximum.reduceat(standing, start),
+        cells=_count_cells(position, length, kitchen.shape),
+        mean_gap=np.asarray([np.mean(x) if len(x) else np.nan for x in gaps]),
+        median_gap=np.asarray([np.median(x) if len(x) else np.nan for x in gaps]),
+    )
+
+
+def _share(
+    part: Float[np.ndarray, " games"], whole: Float[np.ndarray, " games"]
+) -> Float[np.ndarray, " games"]:
+    return np.divide(part, whole, out=np.full_like(whole, np.nan), where=whole > 0)
+
+
+def _kitchen(env: AbstractEnv) -> GridWorld:
+    world = unwrap(env)
+    if isinstance(world, GridWorld) and world.layout.kinds == KINDS:
+        return world
+    raise ValueError("behaviour is about cooks: give it the kitchen of the games, Overcooked().")
+
+
+def _check(
+    trajectories: Trajectories, kitchen: GridWorld, steps: int | None, stuck_steps: int
+) -> None:
+    found = np.shape(jax.tree.leaves(trajectories.state)[0])[1:], trajectories.action.shape[1:]
+    if found != (kitchen.shape, (kitchen.num_agents,)):
+        raise ValueError(_OF_ANOTHER)
+    if len(trajectories.length) == 0 or np.asarray(trajectories.length).min() < 1:
+        raise ValueError("behaviour needs at least one game, and a step in each, but has none.")
+    for name, number in (("steps", steps), ("stuck_steps", stuck_steps)):
+        if number is not None and number < 1:
+            raise ValueError(f"behaviour needs {name} of at least 1, not {number}.")
+
+
+def _first_steps(
+    trajectories: Trajectories, steps: int | None
+) -> tuple[Int[np.ndarray, " games"], World, Int[Array, "steps agents"]]:
+    """The lengths of the games, and their states and actions, up to a number of steps."""
+    length = np.asarray(trajectories.length, np.int64)
+    played = (trajectories.state, trajectories.action)
+    if steps is None:
+        return length, *played
+    number = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+    return np.minimum(length, steps), *jax.tree.map(lambda x: x[number < steps], played)
+
+
+@eqx.filter_jit
+def _play_again(
+    env: GridWorld, worlds: World, actions: Int[Array, "steps agents"]
+) -> tuple[World, Int[Array, "steps agents events"], Bool[Array, "steps agents"]]:
+    """The state after each step, its events, and which cooks chose to move to a cell that can be
+    entered, as in `Go`.
+    """
+
+    def step(
+        world: World, action: Int[Array, " agents"]
+    ) -> tuple[World, Int[Array, "agents events"], Bool[Array, " agents"]]:
+        timestep, after = env.step(jax.random.key(0), world, action)
+        row, col = (world.bodies.position + direction_delta(after.bodies.direction)).T
+        here = (env.layout.tiles[row, col], world.cells.object[row, col])
+        return after, timestep.info["events"], is_free(env.layout.kinds, *here)
+
+    return jax.vmap(step)(worlds, actions)
+
+
+def _check_follows(world: World, after: World, start: Int[np.ndarray, " games"]) -> None:
+    """**Raises:** `ValueError` unless each state is that after the step before, within a game."""
+    later = np.setdiff1d(np.arange(len(world.time)), start)
+
+    def follows(before: Array, after: Array) -> bool:
+        return bool((np.asarray(before)[later] == np.asarray(after)[later - 1]).all())
+
+    same = jax.tree.map(follows, (world.bodies, world.cells), (after.bodies, after.cells))
+    if not all(jax.tree.leaves(same)):
+        raise ValueError(_OF_ANOTHER)
+
+
+def _steps_in_place(
+    position: Int[np.ndarray, "steps agents 2"],
+    direction: Int[np.ndarray, "steps agents"],
+    start: Int[np.ndarray, " games"],
+) -> Int[np.ndarray, "steps agents"]:
+    """For how many steps, this one included, a cook has had this position and direction."""
+    pose = np.concatenate([position, direction[..., None]], axis=-1)
+    new = np.ones(direction.shape, bool)
+    new[1:] = (pose[1:] != pose[:-1]).any(axis=-1)
+    new[start] = True
+    number = np.arange(len(new))[:, None]
+    return number - np.maximum.accumulate(np.where(new, number, 0)) + 1
+
+
+def _count_cells(
+    position: Int[np.ndarray, "steps agents 2"],
+    length: Int[np.ndarray, " games"],
+    shape: tuple[int, int],
+) -> Int[np.ndarray, "games agents"]:
+    game, agents = np.repeat(np.arange(len(length)), length), position.shape[1]
+    visited = np.zeros((len(length), agents, *shape), bool)
+    visited[game[:, None], np.arange(agents), position[..., 0], position[..., 1]] = True
+    return visited.sum(axis=(2, 3))
+
+
+def _gaps(
+    soups: Int[np.ndarray, " steps"], length: Int[np.ndarray, " games"]
+) -> list[Int[np.ndarray, " gaps"]]:
+    """The numbers of steps between the deliveries of each game."""
+    games = np.split(soups, np.cumsum(length)[:-1])
+    return [np.diff(np.repeat(np.arange(len(x)), x)) for x in games]
