@@ -1,0 +1,9 @@
+"""Shows what is in recorded games of people, and how policies play beside them.
+
+python experiments/human_games.py --kitchen ring experiments/people/ring/clone-2.safetensors
+"""
+
+from agents.commands import human_games_command
+
+if __name__ == "__main__":
+    human_games_command()

@@ -1,0 +1,116 @@
+"""`human_games.py`, as a person uses it: what it writes, and how it says no."""
+
+import csv
+import io
+import json
+import sys
+
+import jax
+import numpy as np
+import pytest
+from command_lines import exit_code
+from kitchen_checks import unchecked
+from PIL import Image
+from saved_policies import write_policy
+
+from agents import write_table
+from agents.commands import _human_games
+from agents.commands._heat_maps import share_of_time
+from eqgrid import make, record_play
+from eqgrid.envs.overcooked import ScriptedCook, trajectories_to_reference
+
+GAMES = 3
+
+
+@pytest.fixture(scope="module")
+def played():
+    world, cook = make("overcooked", layout="cramped"), ScriptedCook("cramped", "greedy")
+    return record_play(
+        world, (cook, cook), jax.random.split(jax.random.key(0), GAMES), max_steps=400
+    )
+
+
+@pytest.fixture(scope="module")
+def table(played, tmp_path_factory):
+    path = tmp_path_factory.mktemp("games") / "games.parquet"
+    layout = make("overcooked", layout="cramped").layout
+    with unchecked():
+        write_table(path, trajectories_to_reference(played, layout, layout_name="cramped_room"))
+    return path
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """Calls the command line in an empty folder; gives its exit code and what it said."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_human_games, "keep_compiled_programs", lambda: "")
+
+    def call(*args) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
+        code = exit_code(_human_games)
+        said = capsys.readouterr()
+        return code, said.err or said.out
+
+    return call
+
+
+def test_games_are_counted_drawn_and_filmed(call, played, table, tmp_path):
+    code, said = call("--games", table, "--film", 1, "--out", "seen")
+    assert code == 0
+    folder = tmp_path / "seen"
+    assert {path.name for path in folder.iterdir()} == {
+        *("human_games.json", "games.csv", "where-cramped.png", "game-1.gif")
+    }
+    rows = list(csv.DictReader(io.StringIO((folder / "games.csv").read_text())))
+    assert [row["number"] for row in rows] == ["0", "1", "2"]
+    rewards = np.split(np.asarray(played.reward[:, 0]), GAMES)
+    for row, own in zip(rows, rewards, strict=True):
+        assert float(row["return"]) == own.sum()
+        assert row["steps"] == "400"
+    (people,) = json.loads((folder / "human_games.json").read_text())["kitchens"]["cramped"]
+    assert (people["games"], people["steps"]) == (GAMES, GAMES * 400)
+    assert people["return"]["mean"] == pytest.approx(np.mean([x.sum() for x in rewards]))
+    stays = (np.asarray(played.action) == 4).mean()
+    assert people["stay"]["mean"] == pytest.approx(stays)
+    with Image.open(folder / "game-1.gif") as film:
+        assert 1 < getattr(film, "n_frames", 1) <= 400
+    assert "people" in said
+
+
+def test_policies_are_shown_beside_people(call, table, tmp_path):
+    write_policy(tmp_path / "own.safetensors", "--env.horizon", "30")
+    code, said = call("own.safetensors", "--games", table, "--episodes", 2, "--out", "seen")
+    assert code == 0
+    kitchens = json.loads((tmp_path / "seen" / "human_games.json").read_text())["kitchens"]
+    people, policy = kitchens["cramped"]
+    assert (policy["who"], policy["games"], policy["steps"]) == ("own.safetensors", 2, 60)
+    assert people["return"]["mean"] > policy["return"]["mean"] == 0
+    assert "return" in said
+    assert "*" in said  # an untrained policy is not like the scripted cooks
+
+
+def test_shares_of_time_are_those_of_a_loop(played):
+    shape = make("overcooked", layout="cramped").layout.tiles.shape
+    count = np.zeros(shape)
+    for step in np.asarray(played.state.bodies.position):
+        for row, col in step:
+            count[row, col] += 1
+    np.testing.assert_allclose(share_of_time(played, shape), count / count.sum())
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("--games", "missing.csv"), "missing.csv"),
+        (("--games", "games.txt"), "must end in"),
+        (("--kitchen", "ring"), "ring"),
+        (("--film", 3), "--film must be below 3"),
+        (("--split", "half"), "--split"),
+    ],
+)
+def test_bad_arguments_get_one_sentence(call, table, tmp_path, args, sentence):
+    args = args if "--games" in args else ("--games", table, *args)
+    code, said = call(*args, "--out", "seen")
+    assert (code, said.count("\n")) == (2, 1)
+    assert sentence in said
+    assert not (tmp_path / "seen").exists()
