@@ -11,6 +11,8 @@ from agents import CheckpointError
 
 IDENTITY = "identity"
 """The entry of the metadata with the settings that identify a run."""
+PARTNERS = "partners"
+"""The entry of a policy with the policies that were its partners in training."""
 
 _Count = Annotated[int, Meta(ge=0, le=2**62)]
 
@@ -19,6 +21,13 @@ class _Settings(TypedDict, total=False):
     """The settings of a run; `config_from` checks all other entries."""
 
     algorithm: str
+
+
+class _Partner(TypedDict):
+    """The policy file of a partner, and its checksum (SHA-256)."""
+
+    name: str
+    sha256: str
 
 
 class _Metadata(TypedDict, total=False):
@@ -33,6 +42,7 @@ class _Metadata(TypedDict, total=False):
     checkpoint: str
     runs: list[str]
     run: _Settings
+    partners: list[_Partner]
 
 
 def read_metadata(path: Path) -> dict[str, Any]:

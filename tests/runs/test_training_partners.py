@@ -11,6 +11,7 @@ from command_lines import call, call_and_hear
 from saved_policies import write_policy
 
 from agents import PolicyPartner, StuckRule, find_policy, load_policy, read_metadata
+from agents.runs._command import Process
 from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
 from agents.runs.settings import _config, _file, _policy_settings
@@ -95,6 +96,25 @@ def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
     config = _file.load(tmp_path / "a" / "config.toml", page("ippo"))
     assert config.partners.policies == config.partners.found().policies, "files, not a folder"
     assert len(config.partners.policies) > 1
+    known = read_metadata(tmp_path / "a" / "policy.safetensors")["partners"]
+    digests = [_identity.digest(Path(path)) for path in config.partners.policies]
+    assert [x["sha256"] for x in known] == digests
+    assert {x["name"].split("/")[0] for x in known} == {"checkpoints"}
+
+
+def test_a_policy_names_the_partners_of_all_stages_so_far(monkeypatch):
+    monkeypatch.setattr(_run, "describe_policy", lambda *_: {})
+    config = _config.parse(page("ippo"), [])
+    stages = [Stage(name, config) for name in ("one", "two", "three")]
+    a, b = ({"name": name, "sha256": name} for name in "ab")
+    plan = _run.plan_stages(stages[:1])[0]
+    plans = [dataclasses.replace(plan, partners=x) for x in ((), (a, b), (b,))]
+    run = _run.Run(config, tuple(stages), tuple(plans), Process(), Path(), {})
+    found = [
+        dataclasses.replace(run, number=number).describe(None).get("partners")
+        for number in range(3)
+    ]
+    assert found == [None, [a, b], [a, b]]
 
 
 @pytest.mark.parametrize(

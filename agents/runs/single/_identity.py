@@ -55,7 +55,7 @@ def digests(config: Experiment) -> dict[str, str]:
                 for text in named
                 for part in ([text] if os.path.exists(text) else text.split(","))
             ]
-            contents = [_digest(Path(part)) for part in parts if _is_read(part)]
+            contents = [digest(Path(part)) for part in parts if _is_read(part)]
             if contents:
                 found[flag] = hashlib.sha256("".join(contents).encode()).hexdigest()
     return found
@@ -149,6 +149,7 @@ def _is_read(path: str) -> bool:
     return os.path.isfile(path) and os.path.getsize(path) <= _LARGEST_FILE
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """The checksum (SHA-256) of a file. **Raises:** `OSError` when it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 
 from agents import ActorCritic, CheckpointError, TrainedPolicy, find_policy, load_policy
-from agents.runs._metadata import read_metadata
+from agents.runs._metadata import PARTNERS, read_metadata
 from agents.runs._named import NOTHING_NAMED, Named, NotNamed, is_own
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.settings._experiment import Experiment
@@ -22,6 +22,8 @@ from agents.runs.settings._stored import config_from, page_of, world_from, world
 from agents.runs.worlds._world_config import check_same_game, check_same_world
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen
 from eqgrid import AbstractEnv, AbstractPartner, read_regular_text
+
+from ._identity import digest
 
 
 @final
@@ -49,6 +51,14 @@ class SavedPolicy:
     def trained_in(self) -> AbstractWorldConfig:
         """The settings of the world in which it was trained, always with the original layout."""
         return config_from(self.metadata["run"], type(self.config), self.named).env
+
+    def trained_with(self, file: Path) -> bool:
+        """Whether the policy in a file was its partner in training.
+
+        **Raises:** `OSError` when the file cannot be read.
+        """
+        partners = self.metadata.get(PARTNERS, [])
+        return bool(partners) and digest(file) in {partner["sha256"] for partner in partners}
 
     def partner(
         self, among: PolicySettings, shown: AbstractEnv, *, greedy: bool = False

@@ -14,7 +14,7 @@ from jaxtyping import PRNGKeyArray
 
 from agents import AbstractTrainState, check_even, describe_policy, device_mesh, is_first
 from agents.runs._command import Process
-from agents.runs._metadata import IDENTITY
+from agents.runs._metadata import IDENTITY, PARTNERS
 from agents.runs.display._errors import UsageError, as_usage_error, warn
 from agents.runs.folders._history import History
 from agents.runs.settings._experiment import Experiment
@@ -32,7 +32,7 @@ from eqgrid.grid import RandomLayouts
 
 from ._curriculum import Stage
 from ._evaluator import evaluated_metrics
-from ._identity import identity
+from ._identity import digest, identity
 from ._policies import check_trained_here, portable, written_out
 
 STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
@@ -55,6 +55,7 @@ class Plan:
     - `updates_per_block`: the number of updates between two evaluations.
     - `steps_per_update`: the environment steps of one update, over all environments.
     - `mesh`: the devices to train on, if there are several.
+    - `partners`: the names and checksums (SHA-256) of the policy files of partners.
     """
 
     settings: AbstractWorldConfig
@@ -67,6 +68,7 @@ class Plan:
     updates_per_block: int
     steps_per_update: int
     mesh: Mesh | None
+    partners: tuple[dict[str, str], ...]
 
 
 def plan_stages(stages: Sequence[Stage]) -> tuple[Plan, ...]:
@@ -103,7 +105,7 @@ def _plan(stage: Stage) -> Plan:
         # Layout files are read only once, so that the stored layout is the one used in training.
         config = dataclasses.replace(config, env=written_out(config.env))
         world, parts = config.env.build(train=False), stage.config.env.parts()
-        check_partners(config)
+        partners = check_partners(config)
         totals = config.totals(world)
         train_env = config.train_env()
         _check_annealed(config, train_env)
@@ -128,13 +130,21 @@ def _plan(stage: Stage) -> Plan:
         updates_per_block=max(1, config.eval_every // steps_per_update),
         steps_per_update=steps_per_update,
         mesh=mesh,
+        partners=partners,
     )
 
 
-def check_partners(config: Experiment) -> None:
-    """**Raises:** `UsageError` when a partner was trained in another world or by other rules."""
-    for path in config.partners.files(config.env.title):
+def check_partners(config: Experiment) -> tuple[dict[str, str], ...]:
+    """Checks that the partners were trained in the world of a run and by its rules.
+
+    **Returns:** the name and the checksum of the policy file of each.
+
+    **Raises:** `UsageError` when one was trained in another world or by other rules.
+    """
+    files = config.partners.files(config.env.title)
+    for path in files:
         check_trained_here(path, config)
+    return tuple({"name": "/".join(path.parts[-2:]), "sha256": digest(path)} for path in files)
 
 
 def _check_annealed(config: Experiment, train_env: AbstractVectorEnv) -> None:
@@ -201,12 +211,15 @@ class Run:
 
     def describe(self, state: AbstractTrainState[Any]) -> dict[str, Any]:
         """Metadata with which a policy can be loaded from a checkpoint alone: its description and
-        the settings. It is the same for all states of a stage.
+        the settings; and with whom it was trained. It is the same for all states of a stage.
         """
         config = dataclasses.replace(self.config, env=portable(self.plan.settings))
+        plans = self.plans[: self.number + 1]
+        partners = list({x["sha256"]: x for plan in plans for x in plan.partners}.values())
         return {
             **describe_policy(state, self.plan.train_env),
             "run": tomllib.loads(dump(config)),
+            **({PARTNERS: partners} if partners else {}),
             IDENTITY: self.identity,
         }
 
