@@ -150,7 +150,9 @@ class PartnerSettings:
         return [
             path
             for name in self.policies
-            for path in (people(name, layout) if _of_people(name) else _files_of(Path(name)))
+            for path in (
+                models_of_people(name, layout) if _of_people(name) else _files_of(Path(name))
+            )
         ]
 
 
@@ -209,7 +211,7 @@ def _of_people(name: str) -> bool:
     return name in _PEOPLE and not Path(name).exists()
 
 
-def people(name: str, layout: str) -> list[Path]:
+def models_of_people(name: str, layout: str) -> list[Path]:
     """The files of the models of people that come with eqgrid for one kitchen, by their seeds.
 
     **Arguments:**
