@@ -81,7 +81,7 @@ class BestResponses:
         it was not trained, or if the description of the partner has changed since.
         """
         entry = self._worlds.get(self.world, {}).get(partner.name)
-        if entry is None or entry["partner"] != _digest(repr(partner)):
+        if entry is None or entry["partner"] != _identity(partner):
             return None
         return entry["returns"]
 
@@ -95,9 +95,14 @@ class BestResponses:
         - `steps`, `seed`: the number of steps and the seed of its training.
         """
         found = self._worlds.setdefault(self.world, {})
-        digest = _digest(repr(partner))
+        digest = _identity(partner)
         found[partner.name] = _Entry(returns=returns, steps=steps, seed=seed, partner=digest)
         write_json(self.path, self._worlds)
+
+
+def _identity(partner: HeldOut) -> str:
+    """A short hash of the description of a partner."""
+    return _digest(repr(partner) + partner.file)
 
 
 def _digest(text: str) -> str:

@@ -8,13 +8,14 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, final, get_args
 
 from msgspec import Meta
 
+from agents import find_policy
 from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.folders._folder import short_name
 from agents.runs.settings._limits import Seed, check_limits
 from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.settings._toml import fill, read_toml
-from agents.runs.single._policies import read_policy
+from agents.runs.single._policies import SavedPolicy, read_policy
 from agents.runs.worlds._world_config import AbstractWorldConfig, Share, check_same_game
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner, RandomPartner, StayPartner
@@ -26,6 +27,8 @@ T = TypeVar("T")
 
 HELD_OUT = shipped("heldout/kitchens.toml")
 """The file of partners that comes with eqgrid."""
+PEOPLE = shipped("heldout/people.toml")
+"""That of the proxies of people, which is named `people` on command lines."""
 
 Kind: TypeAlias = Literal["stay", "random", "greedy", "onion", "dish", "policy"]
 
@@ -41,6 +44,8 @@ class HeldOut:
     - `kind`: a script, or `"policy"`.
     - `noise`: the probability that an action is replaced by a random one.
     - `algorithm`, `seed`, `steps`: the settings with which a policy is trained.
+    - `file`: the file of a policy that is not trained by these settings, as a path from the folder
+        of the file of partners, in which `{layout}` stands for the layout.
     """
 
     name: str
@@ -49,9 +54,15 @@ class HeldOut:
     algorithm: Literal["ippo", "mappo"] = "ippo"
     seed: Seed = 0
     steps: Annotated[int, Meta(ge=0, le=10**15)] = 0
+    # Without it, since stored best responses know partners by their `repr`.
+    file: str = dataclasses.field(default="", repr=False)
 
-    def folder(self, file: Path, layout: str) -> Path:
-        """The folder of the policy: `FILE/LAYOUT/NAME`, where `FILE` is `file` without suffix."""
+    def place(self, file: Path, layout: str) -> Path:
+        """The file of the policy, or its folder: `FILE/LAYOUT/NAME`, where `FILE` is the path of
+        the file of partners without suffix.
+        """
+        if self.file:
+            return file.parent / self.file.replace("{layout}", layout)
         return file.with_suffix("") / layout / self.name
 
     def command(self, file: Path, world: AbstractWorldConfig) -> str:
@@ -63,7 +74,7 @@ class HeldOut:
         # The partners must stay the same when defaults change.
         flags += ["--ppo.entropy-coefficient", "0.01"]
         flags += ["--seed", str(self.seed), "--total-steps", str(self.steps)]
-        flags += ["--out", str(self.folder(file, layout))]
+        flags += ["--out", str(self.place(file, layout))]
         return shlex.join(["python", f"experiments/{self.algorithm}.py", *flags])
 
 
@@ -101,8 +112,10 @@ def _read_entry(file: Path, entry: dict[str, Any]) -> HeldOut:
         raise UsageError(f"{where} needs a `name` that can be the name of a folder.")
     if "kind" not in entry:
         raise UsageError(f"{where} needs a `kind`: one of {', '.join(get_args(Kind))}.")
-    if partner.kind == "policy" and partner.steps < 1:
-        raise UsageError(f"{where} needs `steps`, for how long its policy is trained.")
+    if partner.kind == "policy" and partner.steps < 1 and not partner.file:
+        raise UsageError(
+            f"{where} needs `steps`, for how long its policy is trained, or the `file` of a policy."
+        )
     return partner
 
 
@@ -167,16 +180,44 @@ def _build(
 def _read(
     partner: HeldOut, file: Path, among: PolicySettings, env: AbstractEnv, flags: PolicyFlags
 ) -> AbstractPartner:
-    folder = partner.folder(file, short_name(among.env.title))
-    if not folder.exists():
+    layout = short_name(among.env.title)
+    place = partner.place(file, layout)
+    if partner.file and not place.exists():
+        raise UsageError(
+            f"The partner {partner.name!r} is not there for the layout {layout!r}: {str(place)!r} "
+            "is missing, so choose other --partners."
+        )
+    if not place.exists():
         raise UsageError(
             f"The partner {partner.name!r} is not trained yet: run `"
             f"{partner.command(file, among.env)}`, or leave policies out with --scripts-only."
         )
-    saved = read_policy(folder, None, None, flags.own_page(), flags.named)
+    saved = read_policy(place, None, None, flags.own_page(), flags.named)
     name = f"The partner {partner.name!r}"
     check_same_game(name, saved.config.env, "the policies that are judged", among.env)
     try:
         return saved.partner(among, env)
     except ValueError as error:
         raise UsageError(f"{name} cannot play here: {error}") from error
+
+
+def known_before(
+    policies: Sequence[SavedPolicy], partners: Sequence[HeldOut], file: Path, layout: str
+) -> dict[str, list[str]]:
+    """The partners with which policies were trained.
+
+    **Arguments:**
+
+    - `policies`: the policies that are judged.
+    - `partners`, `file`: as in `build_partners`, which has found their policies.
+    - `layout`: the title of the world.
+
+    **Returns:** the names of such partners, by the name of each policy that has any.
+    """
+    places = {x.name: x.place(file, short_name(layout)) for x in partners if x.kind == "policy"}
+    files = {name: find_policy(place) for name, place in places.items()}
+    known = {
+        saved.name: [name for name, path in files.items() if saved.trained_with(path)]
+        for saved in policies
+    }
+    return {name: own for name, own in known.items() if own}

@@ -28,7 +28,14 @@ from eqgrid import AbstractPartner
 
 from ._best_responses import BestResponses, train_best_response
 from ._games import play_with, score_rows
-from ._heldout import HELD_OUT, HeldOut, build_partners, read_held_out
+from ._heldout import (
+    HELD_OUT,
+    PEOPLE,
+    HeldOut,
+    build_partners,
+    known_before,
+    read_held_out,
+)
 from ._policies import PolicyFlags, common_world, different_names
 
 
@@ -38,8 +45,10 @@ class Config(PolicyFlags):
     folder of a run with many seeds is read as all of its seeds.
     """
 
-    partners: Annotated[Path, tyro.conf.arg(metavar="FILE")] = HELD_OUT
-    """The file that describes the partners."""
+    partners: Annotated[Path, tyro.conf.arg(metavar="FILE|people")] = HELD_OUT
+    """The file that describes the partners, or people: the proxies of people of the kitchen."""
+    allow_trained_with: bool = False
+    """Also play with held-out partners with which a policy was trained."""
     scripts_only: bool = False
     """Leave out the partners that are trained policies."""
     episodes: Annotated[int, Meta(ge=2, le=2**14)] = 64
@@ -63,6 +72,8 @@ def run(args: Sequence[str]) -> None:
     **Raises:** the errors that `run_command` prints as one sentence.
     """
     config = read_flags(Config(), args, "experiments/partners.py")
+    if str(config.partners) == "people" and not config.partners.exists():
+        config = dataclasses.replace(config, partners=PEOPLE)
     held_out, seed = read_held_out(config.partners)
     held_out = [x for x in held_out if x.kind != "policy" or not config.scripts_only]
     if not held_out:
@@ -71,6 +82,8 @@ def run(args: Sequence[str]) -> None:
     settings, world = common_world(policies)
     title, env = short_name(settings.env.title), settings.observe(world)
     partners = build_partners(held_out, config.partners, settings, env, config)
+    known = known_before(policies, held_out, config.partners, settings.env.title)
+    _check_held_out(known, config.allow_trained_with)
     best = BestResponses(config.partners, settings)
     if config.train_best_responses and env.num_agents != 2:
         raise UsageError(
@@ -84,8 +97,8 @@ def run(args: Sequence[str]) -> None:
         )
         keep_compiled_programs()
         if config.train_best_responses:
-            for known, partner in zip(held_out, partners, strict=True):
-                _train(console, config, settings, best, known, partner, seed)
+            for one, partner in zip(held_out, partners, strict=True):
+                _train(console, config, settings, best, one, partner, seed)
         keys = jax.random.split(jax.random.key(seed), config.episodes)
         judged = [saved.partner(settings, env, greedy=config.greedy) for saved in policies]
         returns = np.stack([play_with(env, [own, *partners], keys) for own in judged])
@@ -99,6 +112,7 @@ def run(args: Sequence[str]) -> None:
             "actions": "greedy" if config.greedy else "drawn",
             "episodes": config.episodes,
             "seed": seed,
+            "trained_with": known,
             **summary(held_out, scores, best),
         }
         _print(console, scores, result)
@@ -107,6 +121,16 @@ def run(args: Sequence[str]) -> None:
         write_csv(folder / "partners.csv", score_rows(returns, policy=names, **seats))
         write_json(folder / "partners.json", result)
         print_paths(console, [folder / "partners.json", folder / "partners.csv"])
+
+
+def _check_held_out(known: Mapping[str, Sequence[str]], allowed: bool) -> None:
+    """**Raises:** `UsageError` when a policy was trained with a partner, unless it is allowed."""
+    if known and not allowed:
+        name, partners = next(iter(known.items()))
+        raise UsageError(
+            f"{name!r} was trained with the held-out partner {partners[0]!r}, and would be judged "
+            "too well: choose other --partners, or add --allow-trained-with."
+        )
 
 
 def _train(

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import hashlib
 import json
 import sys
 
@@ -11,17 +12,25 @@ import pytest
 from command_lines import exit_code
 from test_crossplay import GOALS, write_policy
 
-from agents import PolicyPartner, load_policy
+from agents import PolicyPartner, StuckRule, load_policy, read_metadata, save_policy
 from agents.commands import _best_responses, _partners
 from agents.commands._best_responses import BestResponses, training_settings
-from agents.commands._heldout import HELD_OUT, HeldOut, build_partners, read_held_out
+from agents.commands._heldout import (
+    HELD_OUT,
+    PEOPLE,
+    HeldOut,
+    build_partners,
+    read_held_out,
+)
 from agents.commands._partners import summary
 from agents.commands._policies import PolicyFlags
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._config import parse
 from agents.runs.settings._page import page
+from agents.runs.settings._training_partners import models_of_people
 from agents.runs.worlds._worlds import WORLDS, Kitchen, default_world
 from eqgrid import NoisyPartner, RandomPartner, StayPartner, make, play
+from eqgrid.envs.overcooked import KITCHENS
 
 KITCHEN = ("--env.horizon", "12")
 STAY = '[[partner]]\nname = "stay"\nkind = "stay"\n'
@@ -98,6 +107,73 @@ def test_a_partner_may_observe_the_game_differently(tmp_path, call):
     assert code == 0, said
     returns = json.loads((tmp_path / "out/partners.json").read_text())["returns"]
     assert returns["p"] > 0
+
+
+FRIEND = '[[partner]]\nname = "friend"\nkind = "policy"\nfile = "friend"\n'
+
+
+def acquainted(folder, *flags):
+    """A policy `mine`, and `friend`, with whom it was trained, as their files say."""
+    write_policy(folder / "friend", *flags, seed=1)
+    write_policy(folder / "mine", *flags)
+    digest = hashlib.sha256((folder / "friend").read_bytes()).hexdigest()
+    metadata = read_metadata(folder / "mine") | {
+        "partners": [{"name": "some/other", "sha256": "0"}, {"name": "a", "sha256": digest}]
+    }
+    save_policy(folder / "mine", load_policy(folder / "mine"), metadata)
+    (folder / "set.toml").write_text(FRIEND)
+
+
+def test_partners_of_training_do_not_judge(tmp_path, call):
+    acquainted(tmp_path, *KITCHEN)
+    code, said = call("mine", "--partners", "set.toml")
+    assert code == 2
+    assert said == (
+        "error: 'mine' was trained with the held-out partner 'friend', and would be judged too "
+        "well: choose other --partners, or add --allow-trained-with.\n"
+    )
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+def test_partners_of_training_may_be_allowed(tmp_path, call):
+    acquainted(tmp_path, *GOALS)
+    args = ("--partners", "set.toml", "--episodes", 2)
+    code, said = call("mine", *args, "--allow-trained-with", "--out", "allowed")
+    assert code == 0, said
+    result = json.loads((tmp_path / "allowed/partners.json").read_text())
+    assert result["trained_with"] == {"mine": ["friend"]}
+    write_policy(tmp_path / "friend", *GOALS, seed=2)  # somebody else
+    code, said = call("mine", *args, "--out", "strangers")
+    assert code == 0, said
+    result = json.loads((tmp_path / "strangers/partners.json").read_text())
+    assert result["trained_with"] == {}
+
+
+def test_proxies_of_people_are_held_out_in_every_kitchen():
+    partners, _ = read_held_out(PEOPLE)
+    for kitchen in KITCHENS:
+        found = [partner.place(PEOPLE, kitchen).resolve() for partner in partners]
+        assert found == [path.resolve() for path in models_of_people("proxies", kitchen)]
+    judged = parse(page("ippo"), ["--env.layout", "ring"])
+    env = judged.observe(judged.env.build(train=False))
+    built = build_partners(partners, PEOPLE, judged, env, PolicyFlags())
+    assert {type(x.partner) for x in built} == {StuckRule}
+
+
+def test_there_are_no_proxies_elsewhere(tmp_path, call):
+    write_policy(tmp_path / "mine", "--env.layout", "cramped,ring")
+    code, said = call("mine", "--partners", "people")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "'proxy-0' is not there for the layout 'cramped_ring'" in said
+
+
+def test_a_file_is_part_of_who_a_partner_is(tmp_path):
+    """Stored best responses to partners without one stay known."""
+    best = BestResponses(tmp_path / "set.toml", parse(page("ippo"), []))
+    one, other = (HeldOut("a", "policy", file=name) for name in ("one", "other"))
+    best.keep(one, [1.0, 2.0], 1, 0)
+    assert (best.returns(one), best.returns(other)) == ([1.0, 2.0], None)
 
 
 @pytest.mark.slow
