@@ -21,8 +21,10 @@ from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import MAX_RESULT_BYTES
 from eqgrid import read_regular_text
 
+from ._heldout import PEOPLE
+
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
-_DAMAGED += (csv.Error, msgspec.ValidationError)
+_DAMAGED += (csv.Error, msgspec.ValidationError, AttributeError)
 """The exceptions that reading a damaged file can raise."""
 _OF_THE_PROCESS = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
 """The settings in which runs of one row may differ."""
@@ -80,7 +82,7 @@ class Row:
     - `names`: the layout, the algorithm and the network.
     - `runs`: the runs, in the order of their seeds.
     - `games`: the entries of `crossplay.json` and `partners.json` about exactly these runs, if
-        there are such files.
+        there are such files, and as `people` the mean return with proxies of people.
     """
 
     names: Mapping[str, str]
@@ -113,6 +115,7 @@ class Row:
             "crossplay": self.games.get("cross_play"),
             "held_out": self.games.get("return_iqm"),
             "proximity": self.games.get("proximity_iqm"),
+            "people": self.games.get("people"),
         }
 
     def seeds(self) -> list[dict[str, Any]]:
@@ -202,21 +205,26 @@ def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
                 )
         row = Row(dict(zip(_NAMES, name, strict=True)), tuple(own), {})
         games = _played(row, "crossplay.json") | _played(row, "partners.json")
-        rows.append(dataclasses.replace(row, games=games))
+        people = _played(row, "partners.json", with_people=True).get("people")
+        rows.append(dataclasses.replace(row, games={**games, "people": people}))
     return rows
 
 
-def _played(row: Row, name: str) -> dict[str, Any]:
+def _played(row: Row, name: str, *, with_people: bool = False) -> dict[str, Any]:
     """The contents of the newest file of this name in the folder of the row that is about exactly
-    these runs; empty if there is none.
+    these runs, with proxies of people or with all other partners; empty if there is none.
     """
     runs = {run.folder.resolve() for run in row.runs}
     found = {}
     for path in sorted(row.folder.glob(f"**/{name}"), key=lambda path: path.stat().st_mtime):
         try:
             result = json.loads(read_regular_text(path, MAX_RESULT_BYTES))
-            if {Path(policy).parent.resolve() for policy in result["policies"]} == runs:
+            played = {Path(policy).parent.resolve() for policy in result["policies"]}
+            of_people = Path(result.get("partners_file", "")).name == PEOPLE.name
+            if played == runs and of_people == with_people:
                 found = result
+                if of_people:
+                    found["people"] = float(np.mean(list(result["returns"].values())))
         except _DAMAGED as error:
             raise UsageError(f"{str(path)!r} is damaged: play these games again.") from error
     return found

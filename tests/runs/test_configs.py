@@ -13,7 +13,7 @@ from agents.runs.settings._policy_settings import default_settings
 from agents.runs.worlds._worlds import GoalsWorld, Kitchen
 from eqgrid.envs.overcooked import KITCHENS
 
-TUNED = {path.stem: path for path in CONFIGS.glob("*.toml")}
+TUNED = {path.stem: path for path in CONFIGS.glob("*-*.toml")}
 
 
 @pytest.mark.parametrize("name", TUNED)
@@ -91,3 +91,12 @@ def test_a_run_says_which_settings_nobody_has_typed(tmp_path, monkeypatch, capsy
     assert "settings: tuned" in said
     assert "defaults of overcooked: --ppo.normalize-values True" in said
     assert "also trained in 1 kitchen, which is not used in evaluations" in said
+
+
+@pytest.mark.parametrize("algorithm", ["ippo", "mappo"])
+def test_settings_for_people_train_with_clones_of_the_kitchen(algorithm):
+    config = parse(page(algorithm), ["--config", "people", "--env.layout", "ring"])
+    assert (config.env.layout, config.partners.share) == ("ring", 0.5)
+    assert config.partners.policies == ("clones",)
+    plain = parse(page(algorithm), ["--env.layout", "ring"])
+    assert (config.ppo, config.total_steps) == (plain.ppo, plain.total_steps)

@@ -94,12 +94,19 @@ def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp
     for name, result in games.items():
         (runs / "ippo" / name).mkdir()
         (runs / "ippo" / name / f"{name}.json").write_text(json.dumps(result))
+    returns = {"proxy-0": 100.0, "proxy-1": 50.0}
+    people = {"policies": policies, "partners_file": "heldout/people.toml", "returns": returns}
+    (runs / "ippo" / "people").mkdir()
+    (runs / "ippo" / "people" / "partners.json").write_text(json.dumps(people))
     _report.run([str(runs), "--out", str(tmp_path / "out")])
     with (tmp_path / "out" / "report.csv").open(newline="") as file:
         rows = {row["algorithm"]: row for row in csv.DictReader(file)}
     assert (rows["ippo"]["crossplay"], rows["mappo"]["crossplay"]) == ("150.25", "")
     assert rows["ippo"]["held_out"] == "", "one of the runs did not play"
-    assert "| 79% of 280 | 150.2 |  | 2.5 million |" in (tmp_path / "out" / "report.md").read_text()
+    assert (
+        "| 79% of 280 | 150.2 |  | 75.0 | 2.5 million |"
+        in (tmp_path / "out" / "report.md").read_text()
+    )
     for text in ("{", "[1]", '{"policies": [1]}', "[" * 100_000):
         (runs / "ippo" / "crossplay" / "crossplay.json").write_text(text)
         with pytest.raises(UsageError, match="is damaged: play these games again"):
