@@ -260,9 +260,16 @@ def _rows(
 
 
 def film_of(game: HumanGame) -> bytes:
-    """A GIF of a recorded game, with what was earned so far in the units of the game."""
+    """A GIF of a recorded game, as fast as it was played, with what was earned so far in the units
+    of the game. Games of agents, whose times are steps, have 8 steps a second.
+    """
     paid = np.asarray(game.reward.mean(axis=1))
     scores = np.concatenate([[0.0], np.cumsum(paid)[:-1]])
+    seconds = float(game.time[-1] - game.time[0])
+    speed = (len(paid) - 1) / seconds if seconds > 0 else 1.0
     return Overcooked(game.layout).render_episode(
-        game.state, captions=[f"{score:g}" for score in scores], cell_pixels=48
+        game.state,
+        captions=[f"{score:g}" for score in scores],
+        cell_pixels=48,
+        frames_per_second=min(speed, 50) if speed > 1 else 8,
     )

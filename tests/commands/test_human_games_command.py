@@ -5,6 +5,7 @@ import io
 import json
 import sys
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -15,9 +16,9 @@ from saved_policies import write_policy
 
 from agents import write_table
 from agents.commands import _human_games
-from agents.commands._heat_maps import share_of_time
+from agents.commands._heat_maps import empty_kitchen, share_of_time
 from eqgrid import make, record_play
-from eqgrid.envs.overcooked import ScriptedCook, trajectories_to_reference
+from eqgrid.envs.overcooked import ScriptedCook, games_from_table, trajectories_to_reference
 
 GAMES = 3
 
@@ -89,13 +90,42 @@ def test_policies_are_shown_beside_people(call, table, tmp_path):
     assert "*" in said  # an untrained policy is not like the scripted cooks
 
 
-def test_shares_of_time_are_those_of_a_loop(played):
+@pytest.mark.parametrize("seat", [0, 1])
+def test_shares_of_time_are_those_of_a_loop(played, seat):
     shape = make("overcooked", layout="cramped").layout.tiles.shape
     count = np.zeros(shape)
-    for step in np.asarray(played.state.bodies.position):
-        for row, col in step:
-            count[row, col] += 1
-    np.testing.assert_allclose(share_of_time(played, shape), count / count.sum())
+    for row, col in np.asarray(played.state.bodies.position)[:, seat]:
+        count[row, col] += 1
+    np.testing.assert_allclose(share_of_time(played, shape, seat), count / count.sum())
+
+
+def test_no_cook_stands_in_an_empty_kitchen():
+    """One cook is drawn in the other picture, in one cell, and nothing else differs."""
+    kitchen = make("overcooked", layout="XPXX\nO1 X\nXDSX")
+    empty = empty_kitchen(kitchen.layout)
+    cell = len(empty) // 3
+    drawn = kitchen.render(kitchen.layout.start, cell_pixels=cell)[: 3 * cell]
+    differs = (empty != drawn).any(axis=-1)
+    assert differs[cell : 2 * cell, cell : 2 * cell].any()
+    differs[cell : 2 * cell, cell : 2 * cell] = False
+    assert not differs.any()
+
+
+@pytest.mark.parametrize(("seconds", "pause"), [(0.15, 150), (1.0, 120)])
+def test_a_film_is_as_fast_as_the_game(played, seconds, pause):
+    """Games of agents count steps: their films have the usual speed."""
+    layout = make("overcooked", layout="cramped").layout
+    with unchecked():
+        table = trajectories_to_reference(played, layout, layout_name="cramped_room")
+        table["time_elapsed"] = [seconds * step for step in table["cur_gameloop"]]
+        game = games_from_table(table)[0]
+    game = eqx.tree_at(
+        lambda x: (x.state, x.reward, x.time),
+        game,
+        jax.tree.map(lambda x: x[:9], (game.state, game.reward, game.time)),
+    )
+    with Image.open(io.BytesIO(_human_games.film_of(game))) as film:
+        assert (film.n_frames, film.info["duration"]) == (9, pause)
 
 
 @pytest.mark.parametrize(
