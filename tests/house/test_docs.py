@@ -20,7 +20,7 @@ import throughput
 
 import agents
 import eqgrid.grid
-from agents.commands import _crossplay, _evaluation, _partners, _report
+from agents.commands import _crossplay, _evaluation, _human_games, _partners, _report
 from agents.runs.settings._config import parse
 from agents.runs.settings._page import page
 from agents.runs.worlds._worlds import WORLDS
@@ -139,7 +139,7 @@ def test_commands_run(command, tmp_path, own_caches, as_people_do):
 def test_flags_exist(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     helps = []
-    programs = (_evaluation, _crossplay, _partners, layouts, optimum, _report)
+    programs = (_evaluation, _crossplay, _partners, _human_games, _report, layouts, optimum)
     for command in (*programs, throughput, learning_speed, accelerator, body_speed):
         with pytest.raises(SystemExit):
             command.run(["--help"])
@@ -148,6 +148,9 @@ def test_flags_exist(capsys, monkeypatch):
         with pytest.raises(SystemExit):
             parse(page("mappo"), ["--env.name", name, "--help"])
         helps.append(capsys.readouterr().out)
+    with pytest.raises(SystemExit):
+        parse(page("bc"), ["--help"])
+    helps.append(capsys.readouterr().out)
     known = set(re.findall(r"--[a-z][a-z.-]*", " ".join(helps)))
     known |= {"--jaxtyping-packages", "--xla"}  # pytest's and XLA's
     known |= {"--env.options", "--env.normalize-reward"}  # of worlds of other libraries
