@@ -35,6 +35,7 @@ from ._partner import (
     RecordedPartner as RecordedPartner,
     Seen as Seen,
     StayPartner as StayPartner,
+    act_as_team as act_as_team,
     stack_partners as stack_partners,
 )
 from ._play import Game as Game, play as play, record_play as record_play

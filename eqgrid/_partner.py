@@ -64,6 +64,31 @@ class AbstractPartner(eqx.Module):
         """
 
 
+def act_as_team(
+    team: Sequence[AbstractPartner],
+    observation: PyTree[Shaped[Array, "agents ..."]],
+    state: PyTree,
+    carries: Sequence[PyTree[Shaped[Array, "..."]]],
+    keys: Sequence[PRNGKeyArray],
+) -> tuple[Shaped[Array, "agents ..."], tuple[PyTree[Shaped[Array, "..."]], ...]]:
+    """Lets one partner act for each agent.
+
+    **Arguments:**
+
+    - `team`: the partner of every agent, in the order of the agents.
+    - `observation`, `state`: as in `Seen`.
+    - `carries`: the memory of each partner before this step.
+    - `keys`: the source of randomness of each partner.
+
+    **Returns:** the actions of all agents, and the next memory of each partner.
+    """
+    chosen = [
+        partner(Seen(observation, state, jnp.asarray(seat)), carry, key)
+        for seat, (partner, carry, key) in enumerate(zip(team, carries, keys, strict=True))
+    ]
+    return jnp.stack([action for action, _ in chosen]), tuple(carry for _, carry in chosen)
+
+
 @final
 class RandomPartner(AbstractPartner):
     """Samples every action uniformly from those that a `Masked` observation allows.

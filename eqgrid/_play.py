@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from ._env import AbstractEnv, unwrap_state
-from ._partner import AbstractPartner, Seen
+from ._partner import AbstractPartner, act_as_team
 from ._trajectories import Trajectories
 from ._types import PyTree
 
@@ -147,11 +147,13 @@ def _step(
     """
     table = eqx.combine(arrays, rest)
     key, env_key, *keys = jax.random.split(table.key, 2 + len(team))
-    action, carries = _act(env, team, table, keys)
+    # Under jit, the observation is not computed if no partner uses it.
+    observation, state = env.observe(table.env_state), unwrap_state(table.env_state)
+    action, carries = act_as_team(team, observation, state, table.carries, keys)
     timestep, env_state = env.step(env_key, table.env_state, action)
     earned = timestep.earned(table.active)
     row = {
-        "state": unwrap_state(table.env_state),
+        "state": state,
         "action": action,
         "reward": earned,
         "terminated": timestep.terminated,
@@ -162,19 +164,3 @@ def _step(
     game = Game(total, table.game.episode_length + 1, timestep.done)
     table = _Table(env_state, carries, key, timestep.acts_next, game)
     return eqx.filter(table, eqx.is_array), (row, timestep.done)
-
-
-def _act(
-    env: AbstractEnv,
-    team: tuple[AbstractPartner, ...],
-    table: _Table,
-    keys: Sequence[PRNGKeyArray],
-) -> tuple[Shaped[Array, "agents ..."], tuple[PyTree[Shaped[Array, "..."]], ...]]:
-    """The actions of all agents, and the next memory of each partner."""
-    # Under jit, the observation is not computed if no partner uses it.
-    observation, state = env.observe(table.env_state), unwrap_state(table.env_state)
-    chosen = [
-        partner(Seen(observation, state, jnp.asarray(seat)), carry, key)
-        for seat, (partner, carry, key) in enumerate(zip(team, table.carries, keys, strict=True))
-    ]
-    return jnp.stack([action for action, _ in chosen]), tuple(carry for _, carry in chosen)

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 from msgspec import Meta
 
 from agents.policies._networks import AbstractNetwork
@@ -142,7 +142,7 @@ def logits(
 def cross_entropy(network: AbstractNetwork, shown: Demonstrations) -> Float[Array, ""]:
     """The mean of the negative log-probability of the recorded actions, in nats."""
     each = optax.softmax_cross_entropy_with_integer_labels(logits(network, shown), shown.action)
-    return _mean(each, shown.recorded)
+    return each.mean(where=shown.recorded)
 
 
 def score(network: AbstractNetwork, shown: Demonstrations) -> CloningScore:
@@ -158,9 +158,6 @@ def score(network: AbstractNetwork, shown: Demonstrations) -> CloningScore:
     predicted = outputs.argmax(axis=-1)
     count = jnp.zeros((outputs.shape[-1],) * 2, jnp.int32)
     confusion = count.at[shown.action, predicted].add(shown.recorded.astype(jnp.int32))
-    right = (predicted == shown.action).astype(outputs.dtype)
-    return CloningScore(_mean(each, shown.recorded), _mean(right, shown.recorded), confusion)
-
-
-def _mean(x: Float[Array, "..."], counted: Bool[Array, "..."]) -> Float[Array, ""]:
-    return jnp.where(counted, x, 0.0).sum() / counted.sum(dtype=jnp.int32).astype(x.dtype)
+    right = predicted == shown.action
+    known = shown.recorded
+    return CloningScore(each.mean(where=known), right.mean(where=known), confusion)

@@ -57,7 +57,7 @@ class BestResponses:
         self.path = file.with_suffix(".best-responses.json")
         env = config.env.as_judged()
         rules = f" ({env.rules})" if env.rules else ""
-        details = _digest(", ".join(map(str, (repr(env), *_observation_flags(config).values()))))
+        details = _digest(", ".join(map(str, (repr(env), *config.appended.values()))))
         self.world = f"{env.name}, {short_name(env.title)}{rules}, {env.horizon} steps, {details}"
         self._worlds = self._read()
 
@@ -119,14 +119,9 @@ def training_settings(config: PolicySettings, steps: int) -> Experiment:
     own = type(config)().env  # a custom page may have a world of its own
     default = own if own.name == env.name else default_world(env.name, Named(worlds=(env.name,)))
     env = dataclasses.replace(env, normalize_observation=default.normalize_observation)
-    changes = {"shaping_steps": max(1, steps // 2), **_observation_flags(config)}
+    changes = {"shaping_steps": max(1, steps // 2), **config.appended}
     ippo: Any = page("ippo")
     return dataclasses.replace(default_settings(ippo, env), **changes)
-
-
-def _observation_flags(config: PolicySettings) -> dict[str, bool]:
-    """The settings of an experiment that append features to the observations of its world."""
-    return {name: getattr(config, name, False) for name in ("agent_id", "time_left")}
 
 
 def train_best_response(

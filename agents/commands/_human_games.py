@@ -19,13 +19,15 @@ from agents.evaluation._statistics import interval_of_mean
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError
+from agents.runs.display._film import scores_before
 from agents.runs.display._table import print_paths, print_table
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import open_results, write_csv, write_json
 from agents.runs.settings._flags import read_flags
 from agents.runs.settings._limits import Seed
+from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.single._policies import SavedPolicy
-from eqgrid import Trajectories, record_play
+from eqgrid import AbstractEnv, Trajectories, record_play
 from eqgrid.envs.overcooked import (
     Behaviour,
     HumanGame,
@@ -95,9 +97,9 @@ def run(args: Sequence[str]) -> None:
     config = read_flags(Config(), args, "experiments/human_games.py")
     policies = config.read_all_seeds() if config.policies else []
     kitchen = config.kitchen
-    if policies:
-        common_world(policies)
-        kitchen = kitchen or policies[0].config.env.title
+    judged = common_world(policies) if policies else None
+    if judged is not None:
+        kitchen = kitchen or judged[0].env.title
     games = _read(config, kitchen)
     if config.film is not None and config.film >= len(games):
         raise UsageError(f"--film must be below {len(games)}, the number of these games.")
@@ -106,7 +108,8 @@ def run(args: Sequence[str]) -> None:
         groups = _people(games)
         _print_people(console, groups)
         for own in groups.values():
-            own += _policies(config, policies, own[0].layout)
+            if judged is not None:
+                own += _policies(config, policies, judged, own[0].layout)
         paths = []
         for name, own in groups.items():
             if policies:
@@ -146,14 +149,17 @@ def _people(games: Sequence[HumanGame]) -> dict[str, list[Group]]:
     return groups
 
 
-def _policies(config: Config, policies: Sequence[SavedPolicy], layout: Layout) -> list[Group]:
-    """Games of each policy with itself.
+def _policies(
+    config: Config,
+    policies: Sequence[SavedPolicy],
+    judged: tuple[PolicySettings, AbstractEnv],
+    layout: Layout,
+) -> list[Group]:
+    """Games of each policy with itself, in the world that `common_world` returned.
 
     **Raises:** `UsageError` when the kitchen of the policies is another one.
     """
-    if not policies:
-        return []
-    settings, world = common_world(policies)
+    settings, world = judged
     own = kitchen_layout(world)
     if own is None or not np.array_equal(np.asarray(own.tiles), np.asarray(layout.tiles)):
         raise UsageError(
@@ -263,10 +269,9 @@ def film_of(game: HumanGame) -> bytes:
     """A GIF of a recorded game, as fast as it was played, with what was earned so far in the units
     of the game. Games of agents, whose times are steps, have 8 steps a second.
     """
-    paid = np.asarray(game.reward.mean(axis=1))
-    scores = np.concatenate([[0.0], np.cumsum(paid)[:-1]])
+    scores = scores_before(np.asarray(game.reward.mean(axis=1)))
     seconds = float(game.time[-1] - game.time[0])
-    speed = (len(paid) - 1) / seconds if seconds > 0 else 1.0
+    speed = (len(scores) - 1) / seconds if seconds > 0 else 1.0
     return Overcooked(game.layout).render_episode(
         game.state,
         captions=[f"{score:g}" for score in scores],

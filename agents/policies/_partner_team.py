@@ -5,7 +5,6 @@ from typing import final
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray, Shaped
 
 from eqgrid import (
@@ -14,7 +13,7 @@ from eqgrid import (
     AbstractVectorEnv,
     NormalizeObservation,
     PyTree,
-    Seen,
+    act_as_team,
     contains_wrapper,
 )
 
@@ -61,13 +60,7 @@ class PartnerTeam(eqx.Module):
         **Returns:** the actions, and the next memory of every partner.
         """
         keys = jax.random.split(key, len(self.partners))
-        chosen = [
-            partner(Seen(observation, state, jnp.asarray(seat)), memory, own)
-            for seat, (partner, memory, own) in enumerate(
-                zip(self.partners, carry, keys, strict=True)
-            )
-        ]
-        return jnp.stack([action for action, _ in chosen]), tuple(memory for _, memory in chosen)
+        return act_as_team(self.partners, observation, state, carry, list(keys))
 
     def check(self, env: AbstractEnv | AbstractVectorEnv) -> None:
         """Checks that there is one partner for each agent, who observes what the world shows.

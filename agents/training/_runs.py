@@ -1,6 +1,7 @@
 """States of many runs that are trained together: every array has a leading axis of the runs."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -8,6 +9,8 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from agents.ppo._algorithm import AbstractTrainState, S
+
+T = TypeVar("T")
 
 
 def num_runs(state: AbstractTrainState[Any]) -> int | None:
@@ -20,6 +23,18 @@ def num_runs(state: AbstractTrainState[Any]) -> int | None:
     **Returns:** the length of the axis of the runs, or `None` where there is no such axis.
     """
     return state.updates.shape[0] if state.updates.ndim else None
+
+
+def stack_runs(trees: Sequence[T]) -> T:
+    """Stacks what belongs to single runs, such as networks, along a leading axis of the runs.
+
+    **Arguments:**
+
+    - `trees`: PyTrees that are equal except for their arrays; other leaves are those of the first.
+    """
+    return jax.tree.map(
+        lambda *x: jax.numpy.stack(x) if eqx.is_array(x[0]) else x[0], trees[0], *trees[1:]
+    )
 
 
 def pick_run(state: S, run: int) -> S:

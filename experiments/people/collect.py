@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agents.runs.cloning._program import median_seed
+from agents.runs.display._report import median_seed
 from eqgrid.envs.overcooked import KITCHENS
 
 HERE = Path(__file__).parent

@@ -17,8 +17,8 @@ from agents import PolicyPartner, StuckRule, load_policy, read_metadata, write_t
 from agents.runs._command import exit_code_of
 from agents.runs.cloning import _program
 from agents.runs.cloning._games import choose_held_out, read_recorded
-from agents.runs.cloning._program import median_seed, model_partner
 from agents.runs.display._errors import UsageError
+from agents.runs.display._report import median_seed
 from agents.runs.settings._config import parse
 from agents.runs.settings._page import page
 from agents.runs.single._policies import read_policy
@@ -177,9 +177,10 @@ def test_the_default_has_the_median_return():
 @pytest.mark.slow
 def test_the_stuck_rule_can_be_left_out(call, games, tmp_path):
     assert call("--games", games, *QUICK, "--stuck-steps", 0, "--out", "run")[0] == 0
-    policy = load_policy(tmp_path / "run")
-    assert isinstance(model_partner(policy, 0), PolicyPartner)
-    assert isinstance(model_partner(policy, 2), StuckRule)
+    config = read_policy(tmp_path / "run", None).config
+    partner = PolicyPartner(load_policy(tmp_path / "run"))
+    assert isinstance(config.as_played(partner), PolicyPartner)
+    assert isinstance(dataclasses.replace(config, stuck_steps=2).as_played(partner), StuckRule)
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,7 @@ from rich.console import Console
 from agents import (
     MLP,
     ActorCritic,
-    PolicyPartner,
     SharedParameters,
-    StuckRule,
     TrainedPolicy,
     actor_critic,
     save_policy,
@@ -36,13 +34,15 @@ from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import Process, exit_code_of
 from agents.runs._run_files import FILM_FILE, SETTINGS_FILE
 from agents.runs.display._errors import Failures, UsageError
+from agents.runs.display._film import scores_before
+from agents.runs.display._report import median_seed
 from agents.runs.folders._folder import folder_name, open_folder, writing_into
 from agents.runs.folders._results import write_csv, write_json
 from agents.runs.settings._file import dump
 from agents.runs.single._display import open_console
 from agents.runs.single._policies import portable
+from agents.training._runs import stack_runs
 from eqgrid import AbstractEnv, AbstractPartner, OneOf, Vectorize, play, record_play
-from eqgrid.grid import poses
 
 from ._games import Recorded, most_frequent, read_recorded
 from ._report import EpochDisplay, draw_confusion, draw_scores, greet, print_models
@@ -147,7 +147,7 @@ def _train(
 
     with display:
         keys = jnp.stack([keys[1] for keys in split])
-        clones = clone(learner, _stack(networks), keys, shown, held_out, on_epoch)
+        clones = clone(learner, stack_runs(networks), keys, shown, held_out, on_epoch)
     return _models(envs, untrained, clones, held_out, rows, time.perf_counter() - started)
 
 
@@ -186,19 +186,8 @@ def _with_network(policy: ActorCritic, network: AbstractNetwork, envs: Vectorize
     return eqx.tree_at(lambda p: (p.actor.network, p.critic), policy, (network, critic))
 
 
-def _stack(networks: Sequence[AbstractNetwork]) -> AbstractNetwork:
-    arrays, rest = zip(*(eqx.partition(x, eqx.is_array) for x in networks), strict=True)
-    return eqx.combine(jax.tree.map(lambda *x: jnp.stack(x), *arrays), rest[0])
-
-
 def _row(stack: AbstractNetwork, row: int) -> AbstractNetwork:
     return jax.tree.map(lambda x: x[row] if eqx.is_array(x) else x, stack)
-
-
-def model_partner(policy: TrainedPolicy, stuck_steps: int) -> AbstractPartner:
-    """The partner that plays as a model of a person, with the stuck rule unless its steps are 0."""
-    partner = PolicyPartner(policy)
-    return StuckRule(partner, poses, stuck_steps) if stuck_steps else partner
 
 
 def _results(
@@ -206,9 +195,7 @@ def _results(
 ) -> list[dict[str, Any]]:
     """The content of the `result.json` of each seed."""
     partners = [
-        model_partner(policy, config.stuck_steps)
-        for kind in _KINDS
-        for policy in models.policies[kind]
+        config.partner(policy, config, world) for kind in _KINDS for policy in models.policies[kind]
     ]
     keys = jax.random.split(jax.random.key(config.seed), config.episodes)
     numbers = jnp.arange(len(partners))
@@ -265,15 +252,6 @@ def _play(
     return jax.lax.map(lambda number: jax.vmap(game, (None, 0))(number, keys), numbers)
 
 
-def median_seed(results: Sequence[dict[str, Any]]) -> int:
-    """The index of the run with the median return; of two in the middle, that with the lower one.
-
-    Models are chosen by this rule alone, which nobody can bend.
-    """
-    returns = [result["eval_return_mean"] for result in results]
-    return int(np.argsort(returns, stable=True)[(len(returns) - 1) // 2])
-
-
 def _write(
     config: Cloning,
     world: AbstractEnv,
@@ -310,7 +288,7 @@ def _write(
         confusion = np.asarray(models.scores[config.keep][middle].confusion)
         draw_confusion(folder / "confusion.png", confusion, title)
     with failures.writing(folder / FILM_FILE):
-        partner = model_partner(models.policies[config.keep][middle], config.stuck_steps)
+        partner = config.partner(models.policies[config.keep][middle], config, world)
         write_whole(folder / FILM_FILE, _film(config, world, partner))
 
 
@@ -346,6 +324,5 @@ def _film(config: Cloning, world: AbstractEnv, partner: AbstractPartner) -> byte
     steps = config.env.horizon
     assert steps is not None
     game = record_play(world, [partner] * world.num_agents, key, max_steps=steps)
-    paid = np.asarray(game.reward.mean(axis=1))
-    scores = np.concatenate([[0.0], np.cumsum(paid)[:-1]])
-    return config.env.draw(world, game.state, scores.tolist())
+    scores = scores_before(np.asarray(game.reward.mean(axis=1)))
+    return config.env.draw(world, game.state, scores)

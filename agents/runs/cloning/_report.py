@@ -9,13 +9,13 @@ import numpy as np
 from jaxtyping import Int
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from agents.cloning._clone import Epoch
 from agents.runs.display._figure import new_figure, plain_axes, write_figure
 from agents.runs.display._table import files_in, path_text, print_facts
 from agents.runs.folders._folder import short_name
+from agents.runs.single._display import is_live, progress_bar
 
 from ._games import Recorded
 from ._settings import Cloning
@@ -54,18 +54,8 @@ class EpochDisplay(contextlib.AbstractContextManager["EpochDisplay"]):
 
     def __init__(self, console: Console, num_epochs: int):
         self.console, self.num_epochs = console, num_epochs
-        self.live = console.is_terminal and not console.is_dumb_terminal
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[numbers]}"),
-            TextColumn("left"),
-            TimeRemainingColumn(compact=True),
-            console=console,
-            redirect_stderr=False,
-            disable=not self.live,
-        )
+        self.live = is_live(console)
+        self.bar = progress_bar(console, disable=not self.live)
 
     def __enter__(self) -> "EpochDisplay":
         self.task = self.bar.add_task("compiling", total=self.num_epochs, numbers="an epoch")

@@ -11,7 +11,7 @@ import tyro
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
-from agents import ActorCritic
+from agents import ActorCritic, PolicyPartner, StuckRule
 from agents.cloning._behavior_cloning import BehaviorCloning
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.settings._file import load
@@ -21,8 +21,9 @@ from agents.runs.settings._network import check_network, with_network
 from agents.runs.settings._page import command_of
 from agents.runs.settings._policy_settings import PolicySettings, default_settings
 from agents.runs.worlds._worlds import Kitchen
-from eqgrid import AbstractVectorEnv
+from eqgrid import AbstractPartner, AbstractVectorEnv
 from eqgrid.envs.overcooked import KITCHENS
+from eqgrid.grid import poses
 
 C = TypeVar("C", bound="Cloning")
 
@@ -59,6 +60,10 @@ class Cloning(PolicySettings):
     @abc.abstractmethod
     def learner(self) -> BehaviorCloning:
         """The learner of the model."""
+
+    def as_played(self, partner: PolicyPartner) -> AbstractPartner:
+        """The partner with the stuck rule, unless its steps are 0."""
+        return StuckRule(partner, poses, self.stuck_steps) if self.stuck_steps else partner
 
     def check(self) -> None:
         env = self.env

@@ -38,8 +38,12 @@ def film_episode(
     states, rewards, done = record(policy, env, key, steps)
     length = int(np.append(np.flatnonzero(done) + 1, steps)[0])
     states, rewards = jax.tree.map(lambda x: x[:length], (states, rewards))
-    scores = np.concatenate([[0.0], np.cumsum(rewards)[:-1]])
-    return draw(states, scores.tolist())
+    return draw(states, scores_before(np.asarray(rewards)))
+
+
+def scores_before(rewards: Float[np.ndarray, " steps"]) -> list[float]:
+    """The return before each step of an episode, from the rewards of its steps."""
+    return np.concatenate([[0.0], np.cumsum(rewards)[:-1]]).tolist()
 
 
 def record(

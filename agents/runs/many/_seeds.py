@@ -21,7 +21,7 @@ from agents.runs._metadata import read_metadata
 from agents.runs._run_files import FILM_FILE
 from agents.runs.display._errors import Failures, RunError, UsageError
 from agents.runs.display._loggers import Csv
-from agents.runs.display._report import what_is_kept
+from agents.runs.display._report import median_seed, what_is_kept
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import csv_bytes, write_json
 from agents.runs.settings._file import dump
@@ -165,7 +165,7 @@ def _conclude(trained: Trained) -> dict[str, Any]:
     whole, failures = trained.group.whole, trained.failures
     folder, env = whole.folder, whole.config.env
     results = [trained.conclusion(i).conclude() for i in range(len(trained.group.runs))]
-    middle = int(np.argsort([x["eval_return_mean"] for x in results])[(len(results) - 1) // 2])
+    middle = median_seed(results)
     film = results[middle]["seeds"][0] if env.has_film else None
     result = _result(trained, results) | {"film": film}
     with failures.writing(folder / "result.json"):

@@ -43,6 +43,8 @@ class Experiment(PolicySettings):
     """The names of settings that are array leaves of the training environments. One compiled
     program can train runs that differ in these, and stages of a curriculum may set them."""
 
+    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml|tuned|people")] = None
+    """Settings file, or the tuned settings of the kitchen, or those for people."""
     ppo: PPO = dataclasses.field(default_factory=PPO)
     partners: PartnerSettings = dataclasses.field(default_factory=PartnerSettings)
     candidates: Annotated[int, Meta(ge=1, le=1024)] = 1

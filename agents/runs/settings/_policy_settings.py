@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import tyro
 from msgspec import Meta
 
-from agents import PolicyPartner, StuckRule, TrainedPolicy
+from agents import PolicyPartner, TrainedPolicy
 from agents.runs.worlds._world_config import AbstractWorldConfig
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid import AbstractEnv, AbstractPartner, unwrap
-from eqgrid.grid import GridWorld, RandomLayouts, poses
+from eqgrid.grid import GridWorld, RandomLayouts
 
 from ._limits import Seed
 
@@ -34,8 +34,8 @@ class PolicySettings(abc.ABC):
     """Random seed of the run."""
     num_seeds: Annotated[int, Meta(ge=1, le=1024)] = 1
     """Number of runs, with consecutive seeds, that are trained together."""
-    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml|tuned|people")] = None
-    """Settings file, or the tuned settings of the kitchen, or those for people."""
+    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """Settings file; flags override it."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the run; by default, a new one in runs/."""
     overwrite: bool = False
@@ -60,8 +60,7 @@ class PolicySettings(abc.ABC):
     ) -> AbstractPartner:
         """A partner that acts by a policy with these settings, among agents with other settings.
 
-        In a grid world, the others may observe something else. With the setting `stuck_steps`, as
-        clones have it, the partner tries something else where it is stuck; see `StuckRule`.
+        In a grid world, the others may observe something else.
 
         **Arguments:**
 
@@ -79,9 +78,11 @@ class PolicySettings(abc.ABC):
             )
         env = self._own_view(among, shown)
         policy.check(shown if env is None else env)
-        partner = PolicyPartner(policy, greedy, env)
-        steps = getattr(self, "stuck_steps", 0)
-        return StuckRule(partner, poses, steps) if steps else partner
+        return self.as_played(PolicyPartner(policy, greedy, env))
+
+    def as_played(self, partner: PolicyPartner) -> AbstractPartner:
+        """The partner with the rules by which policies of these settings are played, if any."""
+        return partner
 
     def _own_view(self, among: "PolicySettings", shown: AbstractEnv) -> AbstractEnv | None:
         """The environment with the observations of these settings; `None` if they are the same."""
@@ -98,8 +99,12 @@ class PolicySettings(abc.ABC):
     @property
     def observed(self) -> dict[str, Any]:
         """The settings of what agents observe, besides those that only the page itself knows."""
-        appended = {name: getattr(self, name, False) for name in ("agent_id", "time_left")}
-        return {"observation": getattr(self.env, "observation", None), **appended}
+        return {"observation": getattr(self.env, "observation", None), **self.appended}
+
+    @property
+    def appended(self) -> dict[str, bool]:
+        """The settings that append features to the observations of the world."""
+        return {name: getattr(self, name, False) for name in ("agent_id", "time_left")}
 
     def check(self) -> None:  # noqa: B027 (most pages need none)
         """Checks the settings that a page adds; does nothing by default.

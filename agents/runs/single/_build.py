@@ -11,6 +11,7 @@ from jaxtyping import PRNGKeyArray, Shaped
 
 from agents import AbstractAlgorithm, AbstractTrainState, check_memory
 from agents.runs.settings._experiment import Experiment
+from agents.training._runs import stack_runs
 from eqgrid import AbstractVectorEnv, PyTree
 
 from ._run import Run
@@ -137,5 +138,4 @@ def _numbers(config: Experiment) -> tuple[Any, ...]:
 
 def stack_learners(configs: Sequence[Experiment]) -> AbstractAlgorithm[Any]:
     """Stacks the learners of several runs: real-valued settings have a leading axis of runs."""
-    learners = [config.learner().with_arrays() for config in configs]
-    return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *learners)
+    return stack_runs([config.learner().with_arrays() for config in configs])

@@ -49,8 +49,33 @@ def print_preparations(console: Console, config: Experiment, programs: str) -> N
 
 def open_display(console: Console) -> Display:
     """A `LiveBar` in a terminal, and a `LogDisplay` elsewhere."""
-    live = console.is_terminal and not console.is_dumb_terminal
-    return (LiveBar if live else LogDisplay)(console)
+    return (LiveBar if is_live(console) else LogDisplay)(console)
+
+
+def progress_bar(console: Console, *, disable: bool = False) -> Bar:
+    """A bar with a description, the share that is done, the field `numbers`, and the time left.
+
+    **Arguments:**
+
+    - `console`: the console.
+    - `disable`: show nothing.
+    """
+    return Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("{task.fields[numbers]}"),
+        TextColumn("left"),
+        TimeRemainingColumn(compact=True),
+        console=console,
+        redirect_stderr=False,  # standard error may go elsewhere than the bar
+        disable=disable,
+    )
+
+
+def is_live(console: Console) -> bool:
+    """Whether it can show a bar: whether it is a terminal."""
+    return console.is_terminal and not console.is_dumb_terminal
 
 
 @final
@@ -58,16 +83,7 @@ class LiveBar(Display):
     """A progress bar, for a terminal."""
 
     def __init__(self, console: Console):
-        self.bar = Bar(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[numbers]}"),
-            TextColumn("left"),
-            TimeRemainingColumn(compact=True),
-            console=console,
-            redirect_stderr=False,  # standard error may go elsewhere than the bar
-        )
+        self.bar = progress_bar(console)
 
     def start(self, total_steps: int) -> None:
         self.task = self.bar.add_task("compiling", total=total_steps, numbers="the training loop")
