@@ -29,6 +29,7 @@ from ._observed import (
 )
 from ._partner import (
     AbstractPartner as AbstractPartner,
+    DelayedPartner as DelayedPartner,
     NoisyPartner as NoisyPartner,
     OneOf as OneOf,
     RandomPartner as RandomPartner,
@@ -38,7 +39,14 @@ from ._partner import (
     act_as_team as act_as_team,
     stack_partners as stack_partners,
 )
-from ._play import Game as Game, play as play, record_play as record_play
+from ._play import (
+    Game as Game,
+    PlayState as PlayState,
+    play as play,
+    play_step as play_step,
+    record_play as record_play,
+    start_play as start_play,
+)
 from ._spaces import (
     AbstractSpace as AbstractSpace,
     Box as Box,

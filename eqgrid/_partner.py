@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray, Real, Shaped
 
-from ._checks import as_number, as_probability
+from ._checks import as_number, as_probability, check_whole
 from ._observed import sample_allowed
 from ._spaces import AbstractSpace
 from ._types import PyTree
@@ -173,6 +173,43 @@ class NoisyPartner(AbstractPartner):
         drawn = sample_allowed(self.action_space, seen.observation, seen.seat, noise_key)
         drawn = drawn.astype(action.dtype)
         return jnp.where(jax.random.bernoulli(level_key, self.level), drawn, action), carry
+
+
+@final
+class DelayedPartner(AbstractPartner):
+    """Another partner that reacts late, as people do: each of its actions is taken some steps after
+    it was chosen.
+
+    **Arguments:**
+
+    - `partner`: the inner partner.
+    - `steps`: the number of steps from choosing an action to taking it.
+    - `idle`: the action until then, such as to stay.
+
+    **Raises:** `ValueError` when `steps` is not a whole number of at least 0.
+    """
+
+    partner: AbstractPartner
+    steps: int = eqx.field(static=True)
+    idle: Shaped[Array, "..."]
+
+    def __init__(self, partner: AbstractPartner, steps: int, idle: int | Shaped[Array, "..."]):
+        check_whole(steps=steps)
+        if steps < 0:
+            raise ValueError(f"DelayedPartner needs at least 0 steps, not {steps}.")
+        self.partner, self.steps, self.idle = partner, steps, jnp.asarray(idle)
+
+    def initial_carry(self) -> PyTree[Shaped[Array, "..."]]:
+        waiting = jnp.broadcast_to(self.idle, (self.steps, *self.idle.shape))
+        return self.partner.initial_carry(), waiting
+
+    def __call__(
+        self, seen: Seen, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
+    ) -> tuple[Shaped[Array, "..."], PyTree[Shaped[Array, "..."]]]:
+        own, waiting = carry
+        action, own = self.partner(seen, own, key)
+        waiting = jnp.concatenate([waiting, action.astype(self.idle.dtype)[None]])
+        return waiting[0].astype(action.dtype), (own, waiting[1:])
 
 
 @final

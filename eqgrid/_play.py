@@ -1,4 +1,4 @@
-"""`play` and `record_play`: episodes with one partner per agent."""
+"""Episodes with one partner per agent: whole ones, and step by step."""
 
 import functools
 from collections.abc import Sequence
@@ -33,8 +33,17 @@ class Game(eqx.Module):
 
 
 @final
-class _Table(eqx.Module):
-    """The loop state of a game between two steps."""
+class PlayState(eqx.Module):
+    """A game between two steps.
+
+    **Arguments:**
+
+    - `env_state`: the state of the environment.
+    - `carries`: the memory of each partner.
+    - `key`: the source of randomness of the remaining steps.
+    - `active`: which agents act in the next step.
+    - `game`: what was played so far.
+    """
 
     env_state: PyTree
     carries: tuple[PyTree[Shaped[Array, "..."]], ...]
@@ -66,7 +75,7 @@ def play(
 
     **Raises:** `ValueError` unless there is one partner for each agent.
     """
-    arrays, rest = _start(env, team, key)
+    arrays, rest = eqx.partition(start_play(env, team, key), eqx.is_array)
     step = functools.partial(_step, env, tuple(team), rest)
     arrays = jax.lax.while_loop(
         lambda arrays: ~arrays.game.finished & (arrays.game.episode_length < max_steps),
@@ -114,15 +123,25 @@ def _record(
     """
 
     def episode(key: PRNGKeyArray) -> Any:
-        arrays, rest = _start(env, team, key)
+        arrays, rest = eqx.partition(start_play(env, team, key), eqx.is_array)
         step = functools.partial(_step, env, team, rest)
         return jax.lax.scan(lambda arrays, _: step(arrays), arrays, length=max_steps)[1]
 
     return jax.vmap(episode, out_axes=1)(keys)
 
 
-def _start(env: AbstractEnv, team: Sequence[AbstractPartner], key: PRNGKeyArray) -> tuple[Any, Any]:
-    """The first loop state, as its arrays and the rest.
+def start_play(env: AbstractEnv, team: Sequence[AbstractPartner], key: PRNGKeyArray) -> PlayState:
+    """Starts a game that is played step by step, as when a person takes part in it:
+
+        state = start_play(env, team, key)
+        while not state.game.finished:
+            state, row = play_step(env, team, state)
+
+    With the same key, it is the game that `play` plays.
+
+    **Arguments:** those of `play`.
+
+    **Returns:** the game before its first step.
 
     **Raises:** `ValueError` unless there is one partner for each agent.
     """
@@ -135,32 +154,46 @@ def _start(env: AbstractEnv, team: Sequence[AbstractPartner], key: PRNGKeyArray)
     _, env_state = env.reset(reset_key)
     nothing = Game(jnp.zeros(env.num_agents, float), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
     carries = tuple(partner.initial_carry() for partner in team)
-    table = _Table(env_state, carries, key, jnp.ones(env.num_agents, bool), nothing)
-    return eqx.partition(table, eqx.is_array)
+    return PlayState(env_state, carries, key, jnp.ones(env.num_agents, bool), nothing)
 
 
-def _step(
-    env: AbstractEnv, team: tuple[AbstractPartner, ...], rest: _Table, arrays: _Table
-) -> tuple[Any, tuple[dict[str, PyTree], Bool[Array, ""]]]:
-    """The arrays of the next loop state; what `Trajectories` have of the step, and whether it was
-    the last one.
+def play_step(
+    env: AbstractEnv, team: Sequence[AbstractPartner], state: PlayState
+) -> tuple[PlayState, dict[str, PyTree]]:
+    """Plays one step of a game; compile it with `eqx.filter_jit`.
+
+    **Arguments:**
+
+    - `env`: as in `play`.
+    - `team`: the partner that acts for each agent, which may be another one in every step. A
+        `StayPartner` acts for a person: its action is an array, so nothing is compiled anew.
+    - `state`: the game before the step.
+
+    **Returns:** the game after the step, and the fields of `Trajectories` that have a row for every
+    step.
     """
-    table = eqx.combine(arrays, rest)
-    key, env_key, *keys = jax.random.split(table.key, 2 + len(team))
+    key, env_key, *keys = jax.random.split(state.key, 2 + len(team))
     # Under jit, the observation is not computed if no partner uses it.
-    observation, state = env.observe(table.env_state), unwrap_state(table.env_state)
-    action, carries = act_as_team(team, observation, state, table.carries, keys)
-    timestep, env_state = env.step(env_key, table.env_state, action)
-    earned = timestep.earned(table.active)
+    observation, world = env.observe(state.env_state), unwrap_state(state.env_state)
+    action, carries = act_as_team(team, observation, world, state.carries, keys)
+    timestep, env_state = env.step(env_key, state.env_state, action)
+    earned = timestep.earned(state.active)
     row = {
-        "state": state,
+        "state": world,
         "action": action,
         "reward": earned,
         "terminated": timestep.terminated,
         "truncated": timestep.truncated,
     }
     # The dtypes of the loop state must not change, whatever those of the environment are.
-    total = table.game.episode_return + earned.astype(table.game.episode_return.dtype)
-    game = Game(total, table.game.episode_length + 1, timestep.done)
-    table = _Table(env_state, carries, key, timestep.acts_next, game)
-    return eqx.filter(table, eqx.is_array), (row, timestep.done)
+    total = state.game.episode_return + earned.astype(state.game.episode_return.dtype)
+    game = Game(total, state.game.episode_length + 1, timestep.done)
+    return PlayState(env_state, carries, key, timestep.acts_next, game), row
+
+
+def _step(
+    env: AbstractEnv, team: tuple[AbstractPartner, ...], rest: PlayState, arrays: PlayState
+) -> tuple[Any, tuple[dict[str, PyTree], Bool[Array, ""]]]:
+    """As `play_step`, for the arrays of the game, and also returns whether it was the last step."""
+    state, row = play_step(env, team, eqx.combine(arrays, rest))
+    return eqx.filter(state, eqx.is_array), (row, state.game.finished)

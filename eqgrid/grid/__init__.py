@@ -82,7 +82,13 @@ from .drawing._looks import (
     top_of as top_of,
 )
 from .drawing._pen import Colour as Colour, Number as Number, Pen as Pen, Point as Point
-from .drawing._render import film as film, render as render, render_episode as render_episode
+from .drawing._render import (
+    draw_look as draw_look,
+    film as film,
+    looks as looks,
+    render as render,
+    render_episode as render_episode,
+)
 from .layouts._layout import (
     Layout as Layout,
     check_named as check_named,

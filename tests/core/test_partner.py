@@ -8,6 +8,7 @@ import pytest
 
 from eqgrid import (
     Box,
+    DelayedPartner,
     Discrete,
     NoisyPartner,
     OneOf,
@@ -115,3 +116,17 @@ def test_one_of_many_does_what_it_does_alone(several, key):
 def test_one_of_none():
     with pytest.raises(ValueError, match="at least 1 partner"):
         OneOf([])
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_a_delayed_partner_does_what_it_would_have_done_before(steps, key):
+    chosen = [1, 2, 3, 0, 0]
+    partner = RecordedPartner(jnp.asarray([[x, 4] for x in chosen]), then=4)
+    did = actions(DelayedPartner(partner, steps, 4), in_seat(0), jax.random.split(key, 5))
+    assert did.tolist() == [4] * steps + chosen[: 5 - steps]
+
+
+@pytest.mark.parametrize("steps", [-1, True])
+def test_a_delay_is_a_number_of_steps(steps):
+    with pytest.raises(ValueError, match="steps"):
+        DelayedPartner(StayPartner(4), steps, 4)

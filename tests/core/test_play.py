@@ -17,7 +17,9 @@ from eqgrid import (
     TimeLimit,
     Vectorize,
     play,
+    play_step,
     record_play,
+    start_play,
 )
 
 
@@ -138,6 +140,26 @@ def test_drawn_actions_are_as_probable(key):
     drawn = np.bincount(act(jax.random.split(key, 4000)), minlength=3) / 4000
     expected = jax.nn.softmax(policy.outputs(observation, None)[0][1])
     np.testing.assert_allclose(drawn, expected, atol=0.04)
+
+
+def test_step_by_step_it_is_the_same_game(key):
+    """With a person, who decides before each step, in the place of a recording."""
+    env, pressed = TimeLimit(Clock(), 5), jnp.asarray([[2, 0], [1, 0], [0, 0], [2, 0], [1, 0]])
+    team = (RecordedPartner(pressed, then=0), RandomPartner(env.action_space))
+    recorded = record_play(env, team, key[None], max_steps=5)
+    state, step, rows = start_play(env, team, key), eqx.filter_jit(play_step), []
+    while not state.game.finished:
+        now = (StayPartner(pressed[len(rows), 0]), team[1])
+        with_person = eqx.tree_at(lambda x: x.carries, state, (None, state.carries[1]))
+        after, row = step(env, now, with_person)
+        state = eqx.tree_at(lambda x: x.carries[0], after, 0, is_leaf=lambda x: x is None)
+        rows.append(row)
+    joined = jax.tree.map(lambda *x: jnp.stack(x), *rows)
+    for name, expected in vars(recorded).items():
+        if name in joined:
+            assert jax.tree.all(jax.tree.map(jnp.array_equal, joined[name], expected))
+    game = play(env, team, key)
+    assert jax.tree.all(jax.tree.map(jnp.array_equal, state.game, game))
 
 
 def test_a_game_may_be_cut(key):

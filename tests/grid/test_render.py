@@ -10,7 +10,18 @@ from kitchen_checks import holds
 from PIL import Image
 
 from eqgrid.envs.overcooked import Item, encode, parse_kitchen
-from eqgrid.grid import IDLE, Direction, Kind, Kinds, Layout, Overlay, render, render_episode
+from eqgrid.grid import (
+    IDLE,
+    Direction,
+    Kind,
+    Kinds,
+    Layout,
+    Overlay,
+    draw_look,
+    looks,
+    render,
+    render_episode,
+)
 
 CRAMPED = parse_kitchen("XXPXX\nO  2O\nX1  X\nXDXSX")
 CELL = 32
@@ -268,3 +279,13 @@ def test_an_overlay_is_drawn_over_its_cells_for_as_long_as_it_is_there():
     broken = Layout.parse(str(plain), Kinds(tiles, overlay=Overlay(lambda *_: 1, draw_beam)))
     with pytest.raises(ValueError, match="a number for each of the"):
         render(broken, broken.start)
+
+
+def test_a_picture_is_made_of_the_pictures_of_its_cells():
+    height, width = CRAMPED.tiles.shape
+    cells = [draw_look(CRAMPED.kinds, look, CELL) for look in looks(CRAMPED, CRAMPED.start)]
+    grid = np.stack(cells).reshape(height, width, CELL, CELL, 3).swapaxes(1, 2)
+    picture = draw(CRAMPED.start)[: height * CELL]
+    np.testing.assert_array_equal(grid.reshape(picture.shape), picture)
+    with pytest.raises(ValueError, match="at least 16"):
+        draw_look(CRAMPED.kinds, looks(CRAMPED, CRAMPED.start)[0], 8)

@@ -1,6 +1,7 @@
 """Training partners: their settings, as flags, and loading their policies."""
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -228,6 +229,16 @@ def models_of_people(name: str, layout: str) -> list[Path]:
             f"{', '.join(kitchens)}."
         )
     return sorted(shipped(f"people/{layout}").glob(f"{_PEOPLE[name]}-*.safetensors"))
+
+
+def default_model_of_people(name: str, layout: str) -> Path:
+    """The file of the model of people with the median return in a kitchen.
+
+    **Arguments** and **Raises:** as `models_of_people`.
+    """
+    files = models_of_people(name, layout)
+    models = json.loads(shipped("people/models.json").read_text(encoding="utf-8"))
+    return files[0].parent / models[layout][_PEOPLE[name]]["default"]
 
 
 def _files_of(path: Path) -> list[Path]:

@@ -4,22 +4,25 @@ import dataclasses
 import os
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 from msgspec import Meta
 
 from agents import PPO
 from agents.runs.display._errors import UsageError
+from eqgrid import AbstractEnv, unwrap
 from eqgrid.envs.overcooked import (
     KITCHENS,
     REFERENCE_NAMES,
     TRAINING_SHAPING,
     Overcooked,
+    Tile,
     best_known_return,
     find_obstacle,
     load_layout,
     random_starts,
     reference_layouts,
 )
-from eqgrid.envs.overcooked_v2 import OvercookedV2
+from eqgrid.envs.overcooked_v2 import KITCHENS as KITCHENS_V2, OvercookedV2
 from eqgrid.grid import GridWorld, Layout, LayoutPool, RandomLayouts, stack_layouts
 
 from ._generated import GENERATED, AbstractDrawnWorld, KitchenSettings
@@ -75,6 +78,21 @@ class Kitchen(AbstractDrawnWorld):
     def layout_files(self) -> tuple[str, ...]:
         names = {GENERATED, *KITCHENS, *REFERENCE_NAMES, *reference_layouts()}
         return files_among(self.layouts + self.practice, names)
+
+    @property
+    def known_layouts(self) -> tuple[str, ...]:
+        return tuple(KITCHENS)
+
+    def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
+        grid = unwrap(world)
+        start = "start cooking with empty hands, " if self.dynamics == "interactive" else ""
+        task = (
+            f"Put ingredients into a pot, {start}wait until the soup is done, fill it into a dish, "
+            "and bring it to the serving hatch."
+        )
+        if not isinstance(grid, GridWorld):
+            return (task,)
+        return (task, *_prices(grid.layout, 1 if self.dynamics == "interactive" else 3))
 
     @property
     def optimum(self) -> float | None:
@@ -156,6 +174,31 @@ class Kitchen(AbstractDrawnWorld):
                 )
 
 
+def _prices(layout: Layout, fewest: int) -> tuple[str, ...]:
+    """Sentences that say what soups of at least some ingredients pay."""
+    recipes = layout.params
+    there = [
+        tile in np.asarray(layout.tiles) for tile in (Tile.ONION_DISPENSER, Tile.TOMATO_DISPENSER)
+    ]
+    soups: dict[float, list[str]] = {}
+    for numbers in np.argwhere(np.asarray(recipes.ordered)).tolist():
+        missing = any(x and not has for x, has in zip(numbers, there, strict=True))
+        if missing or sum(numbers) < fewest:
+            continue
+        factor = recipes.bonus_factor if recipes.bonus[tuple(numbers)] else 1
+        price = float(recipes.value[tuple(numbers)] * factor)
+        words = [_count(x, *names) for x, names in zip(numbers, _INGREDIENTS, strict=True) if x]
+        soups.setdefault(price, []).append(" and ".join(words))
+    return tuple(f"A soup of {', or of '.join(x)} pays {price:g}." for price, x in soups.items())
+
+
+_INGREDIENTS = (("onion", "onions"), ("tomato", "tomatoes"))
+
+
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"
+
+
 def _equally_large(names: tuple[str, ...]) -> list[Layout]:
     """Loads layouts, and pads them to the size of the largest."""
     layouts = [load_layout(name) for name in names]
@@ -187,6 +230,19 @@ class KitchenV2(AbstractWorldConfig):
     """Normalise observations to mean 0 and variance 1."""
     run_settings: ClassVar[RunSettings] = {"ppo": PPO(advantage_std_offset=1.0)}
     threshold = 20
+
+    @property
+    def known_layouts(self) -> tuple[str, ...]:
+        return tuple(KITCHENS_V2)
+
+    def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
+        return (
+            "Cook the soup that the recipe indicator shows: put three ingredients into a pot, "
+            "wait until it is done, fill it into a dish, and bring it to the serving hatch.",
+            "The right soup pays 20; another one pays nothing"
+            + (", and costs as much." if self.negative_rewards else "."),
+            "Where there is a button, pressing it costs 5 and shows the recipe for some steps.",
+        )
 
     def build(self, *, train: bool) -> GridWorld:
         return OvercookedV2(

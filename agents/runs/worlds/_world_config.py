@@ -89,6 +89,20 @@ class AbstractWorldConfig(abc.ABC):
         return ()
 
     @property
+    def known_layouts(self) -> tuple[str, ...]:
+        """The names of layouts that a person can choose instead."""
+        return ()
+
+    def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
+        """Sentences that say what people do in the world, and what pays.
+
+        **Arguments:**
+
+        - `world`: a world that `build` has returned.
+        """
+        return ()
+
+    @property
     def has_images(self) -> bool:
         """Whether observations are images, which a convolutional network can process."""
         return self.observation == "planes"

@@ -11,6 +11,7 @@ from msgspec import Meta
 from agents import PPO
 from agents.runs._named import NOTHING_NAMED, Named, check_named, is_own
 from agents.runs.display._errors import UsageError
+from eqgrid import AbstractEnv
 from eqgrid.envs.foraging import Foraging
 from eqgrid.envs.goals import ROOMS, GeneratedMazes, Goals
 from eqgrid.envs.rescue import Rescue, load_site, victims_left
@@ -52,6 +53,14 @@ class GoalsWorld(AbstractDrawnWorld):
     normalize_observation: bool = False
     """Normalise observations to mean 0 and variance 1."""
     has_shaped_reward = False
+
+    @property
+    def known_layouts(self) -> tuple[str, ...]:
+        return tuple(ROOMS)
+
+    def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
+        whose = "any flag" if self.shared else "the flag of your colour"
+        return (f"Go to {whose}.", "Whoever reaches one is paid 1, and is done.")
 
     @property
     def layout_files(self) -> tuple[str, ...]:
@@ -102,6 +111,13 @@ class ForagingWorld(AbstractWorldConfig):
     }
     has_shaped_reward = False
     threshold = 0.05
+
+    def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
+        return (
+            "Go next to food and load it. The levels of all who load it at the same time must add "
+            "up to the level of the food.",
+            "All food together pays 1, which is shared by those who load it.",
+        )
 
     @property
     def title(self) -> str:
@@ -156,6 +172,13 @@ class WarehouseWorld(AbstractWorldConfig):
     has_shaped_reward = False
     threshold = 1
 
+    def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
+        return (
+            "Turn and drive under a shelf that is asked for, load it, and drive it to a goal. Then "
+            "bring it back to an empty place.",
+            "Each delivery pays 1.",
+        )
+
     @property
     def title(self) -> str:
         return f"{self.size}-{self.num_agents}ag-{self.difficulty}"
@@ -198,6 +221,18 @@ class RescueWorld(AbstractDrawnWorld):
         "ppo": PPO(advantage_std_offset=0.1),
         "total_steps": 2_000_000,
     }
+
+    @property
+    def known_layouts(self) -> tuple[str, ...]:
+        return ("small", "large")
+
+    def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
+        return (
+            "Pick up green victims, and carry them to an exit. A medic's toggle makes yellow "
+            "victims green, an engineer's clears rubble, and red victims are lifted by two. A key "
+            "opens the door of its colour.",
+            "Each victim who is carried out pays everybody 1.",
+        )
 
     @property
     def optimum(self) -> float | None:

@@ -35,7 +35,8 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 @functools.lru_cache(maxsize=_CACHED_TILES)
-def _tile(kinds: Kinds, look: Look, cell_pixels: int) -> UInt8[np.ndarray, "cell cell 3"]:
+def tile(kinds: Kinds, look: Look, cell_pixels: int) -> UInt8[np.ndarray, "cell cell 3"]:
+    """The picture of a cell, RGB."""
     side = cell_pixels * _SUPERSAMPLING
     image = Image.new("RGB", (side, side))
     draw_cell(Pen(ImageDraw.Draw(image, "RGBA"), _font, side, cell_pixels), kinds, look)
@@ -79,14 +80,14 @@ def _agents(world: World) -> dict[tuple[int, int], AgentLook]:
     }
 
 
-def _looks(layout: Layout, world: World) -> list[Look]:
+def looks(layout: Layout, world: World) -> list[Look]:
     """The looks of all cells in row-major order; all leaves of the arguments are NumPy arrays."""
     kinds, cells = layout.kinds, world.cells
     width = layout.tiles.shape[1]
     sides = _open_sides(layout.tiles.tobytes(), width, kinds.walkable)
     agents = _agents(world)
     marks = _marks(layout, world)
-    looks = []
+    found = []
     for place, tile in enumerate(layout.tiles.ravel().tolist()):
         row, col = divmod(place, width)
         code = int(cells.object[row, col])
@@ -96,8 +97,8 @@ def _looks(layout: Layout, world: World) -> list[Look]:
         middle = top_of(sides[place]) / 2 if kinds.tiles[tile].solid else 0.5
         shade, agent = (row + col) % 2, agents.get((row, col))
         look = Look(tile, code, timer, duration, shade, sides[place], middle, agent, marks[place])
-        looks.append(look)
-    return looks
+        found.append(look)
+    return found
 
 
 def _marks(layout: Layout, world: World) -> list[int]:
@@ -162,7 +163,7 @@ def draw(
 ) -> UInt8[np.ndarray, "pixel_rows pixel_cols 3"]:
     """The picture of one world, RGB; all leaves of the arguments are NumPy arrays."""
     height, width = layout.tiles.shape
-    tiles = [_tile(layout.kinds, look, cell_pixels) for look in _looks(layout, world)]
+    tiles = [tile(layout.kinds, look, cell_pixels) for look in looks(layout, world)]
     bar = _bar(int(world.time), caption, cell_pixels, width * cell_pixels)
     return np.concatenate([_mosaic(tiles, height, width), np.asarray(bar)])
 
@@ -214,10 +215,10 @@ def _frames(
     """The frames of a film, all with the same palette."""
     height, width = layout.tiles.shape
     times = [int(time) for time in worlds.time]
-    looks = [_looks(layout, _frame(worlds, number)) for number in range(len(times))]
+    frames_of_looks = [looks(layout, _frame(worlds, number)) for number in range(len(times))]
     tiles = {
-        look: _tile(layout.kinds, look, cell_pixels)
-        for look in dict.fromkeys(itertools.chain(*looks))
+        look: tile(layout.kinds, look, cell_pixels)
+        for look in dict.fromkeys(itertools.chain(*frames_of_looks))
     }
     first_bar = _bar(times[0], captions[0], cell_pixels, width * cell_pixels)
     palette = _palette(list(tiles.values()), first_bar)
@@ -227,7 +228,7 @@ def _frames(
 
     indices = {look: reduce(Image.fromarray(tile)) for look, tile in tiles.items()}
     frames = []
-    for shown, time, caption in zip(looks, times, captions, strict=True):
+    for shown, time, caption in zip(frames_of_looks, times, captions, strict=True):
         grid = _mosaic([indices[look] for look in shown], height, width)
         bar = reduce(_bar(time, caption, cell_pixels, width * cell_pixels))
         frame = Image.fromarray(np.concatenate([grid, bar]))

@@ -8,23 +8,29 @@ import jax
 import numpy as np
 from jaxtyping import UInt8
 
+from .._kinds import Kinds
 from .._world import World
 from ..layouts._layout import Layout
 from ._film import Film
+from ._looks import Look
 from ._pen import Number
 
 SMALLEST_CELL = 16
 """The smallest side of a cell in pixels for which a picture is recognisable."""
 
 
-def _concrete(
-    layout: Layout, worlds: World, cell_pixels: int, leading: int
-) -> tuple[Layout, World]:
-    """Checks that the worlds fit the layout, and converts both to NumPy arrays."""
+def _check_size(cell_pixels: int) -> None:
     if cell_pixels < SMALLEST_CELL:
         raise ValueError(
             f"`cell_pixels` must be at least {SMALLEST_CELL} to be recognisable, not {cell_pixels}."
         )
+
+
+def _concrete(
+    layout: Layout, worlds: World, cell_pixels: int, leading: int
+) -> tuple[Layout, World]:
+    """Checks that the worlds fit the layout, and converts both to NumPy arrays."""
+    _check_size(cell_pixels)
     layout, worlds = jax.tree.map(np.asarray, (layout, worlds))
     grid = worlds.cells.object.shape[leading:]
     if worlds.cells.object.ndim != leading + 2 or grid != layout.tiles.shape:
@@ -87,6 +93,42 @@ def render_episode(
     """
     layout, worlds, shown = _check_film(layout, worlds, cell_pixels, frames_per_second, captions)
     return _pictures().gif(layout, worlds, cell_pixels, frames_per_second, shown)
+
+
+def looks(layout: Layout, world: World) -> list[Look]:
+    """What the picture of each cell shows, in row-major order.
+
+    A program that draws worlds itself, such as a web page, draws a picture for each look with
+    `draw_look` once, and then puts pictures together.
+
+    **Arguments:**
+
+    - `layout`: the layout of the world.
+    - `world`: the state, with concrete arrays.
+
+    **Raises:** `ValueError` when the world does not fit the layout.
+    """
+    layout, world = _concrete(layout, world, SMALLEST_CELL, leading=0)
+    return _pictures().looks(layout, world)
+
+
+def draw_look(
+    kinds: Kinds, look: Look, cell_pixels: int = 64
+) -> UInt8[np.ndarray, "cell_pixels cell_pixels 3"]:
+    """Draws the picture of a cell, as `render` shows it.
+
+    **Arguments:**
+
+    - `kinds`: the kinds of the layout.
+    - `look`: what the picture shows, as `looks` returns it.
+    - `cell_pixels`: the side of the picture in pixels, at least 16.
+
+    **Returns:** the image, RGB.
+
+    **Raises:** `ValueError` when `cell_pixels` is too small.
+    """
+    _check_size(cell_pixels)
+    return _pictures().tile(kinds, look, cell_pixels)
 
 
 def film(

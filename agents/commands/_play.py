@@ -1,0 +1,168 @@
+"""The command `play.py`: people play with policies, in the browser."""
+
+import dataclasses
+import importlib
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from msgspec import Meta
+from rich.console import Console
+
+from agents.play._hall import Hall
+from agents.play._menu import Menu
+from agents.runs._cache import keep_compiled_programs
+from agents.runs._command import run_command
+from agents.runs._named import Named
+from agents.runs.display._errors import UsageError, as_usage_error
+from agents.runs.folders._folder import short_name
+from agents.runs.folders._results import open_results
+from agents.runs.settings._flags import read_flags, value_after
+from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import PolicySettings, default_settings
+from agents.runs.single._policies import SavedPolicy, read_policy
+from agents.runs.worlds._world_config import AbstractWorldConfig
+from agents.runs.worlds._worlds import Kitchen, default_world
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Lets people play with policies, scripted partners or one another, in the browser. Every game
+    is written into a folder as it is played.
+    """
+
+    policies: tyro.conf.Positional[
+        Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
+    ] = ()
+    """Folders of runs, policy files or checkpoints to offer as partners."""
+    env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
+    which: Literal["policy", "best", "last"] = "policy"
+    """File to read from a folder: policy.safetensors, or a checkpoint."""
+    network: tyro.conf.UseAppendAction[
+        Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
+    ] = ()
+    """Your own class of networks in them, if any; give the flag again for another."""
+    ticks_per_second: Annotated[float, Meta(gt=0, le=60)] = 6.0
+    """Steps per second."""
+    delay: Annotated[int, Meta(ge=0, le=60)] = 0
+    """Number of steps after which partners react."""
+    noise: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Probability that an action of a partner is replaced by a random one."""
+    host: str = "127.0.0.1"
+    """Address to listen at; by default, only this machine can connect."""
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8000
+    """Port to listen at; 0 for any that is free."""
+    hosts: tuple[str, ...] = ()
+    """Further names under which browsers reach the server, such as that of a reverse proxy."""
+    no_browser: bool = False
+    """Open no browser."""
+    most_games: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    """Number of games that can go on at the same time."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the games; a new one in runs/ unless given."""
+
+
+def play_command() -> None:
+    """Runs the command line, and ends the process."""
+    run_command(run, "games that went on can be read from their journals")
+
+
+def run(args: Sequence[str]) -> None:
+    """Runs the command with these arguments, until the process is interrupted.
+
+    **Raises:** the errors that `run_command` prints as one sentence.
+    """
+    config = read_flags(_default(args), args, "experiments/play.py")
+    policies = _read(config)
+    serve = _server()
+    menu = Menu(_settings(config), policies, delay=config.delay, noise=config.noise)
+    with as_usage_error():
+        config.env.check()
+    menu.offers(menu.layouts[0])  # what cannot be played is refused before anything is started
+    with open_results(f"play-{short_name(config.env.title)}", config.out) as (folder, console):
+        keep_compiled_programs()
+        listening = _listen(config.host, config.port)
+        hall = Hall(
+            menu,
+            folder,
+            ticks_per_second=config.ticks_per_second,
+            most_games=config.most_games,
+        )
+        names = {config.host, "127.0.0.1", "localhost", *config.hosts}
+        address = f"http://{config.host}:{listening.getsockname()[1]}/"
+        _greet(console, config, policies, address, folder)
+        if not config.no_browser:
+            threading.Timer(0.5, webbrowser.open, [address]).start()
+        serve(hall, listening, sorted(names))
+
+
+def _server() -> Callable[[Hall, socket.socket, Sequence[str]], None]:
+    """The function that serves games. **Raises:** `UsageError` when its extra is missing."""
+    try:
+        return importlib.import_module("agents.play._serve").serve
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"play.py needs {error.name!r}, which is not installed: pip install 'eqgrid[play]'."
+        ) from error
+
+
+def _default(args: Sequence[str]) -> Config:
+    """The defaults, in the world that `--env.name` names, or in that of the first policy.
+
+    **Raises:** as `default_world` and `read_policy`.
+    """
+    name = value_after("--env.name", args)
+    first = next(iter(args), "-")
+    if name is None and not first.startswith("-"):
+        which = value_after("--which", args)
+        read = Config(policies=(Path(first),), which="best" if which == "best" else "policy")
+        return Config(env=_read(read)[0].config.env)
+    return Config(env=default_world(name, Named(worlds=(name or "",))))
+
+
+def _read(config: Config) -> list[SavedPolicy]:
+    """The policies of the command line. **Raises:** as `read_policy`."""
+    checkpoint = None if config.which == "policy" else config.which
+    named = Named(worlds=(config.env.name,), networks=config.network)
+    return [read_policy(path, checkpoint, named=named) for path in config.policies]
+
+
+def _settings(config: Config) -> PolicySettings:
+    env: Any = config.env
+    env = dataclasses.replace(env.as_judged(), normalize_observation=False)
+    return default_settings(page("ippo"), env)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that listens. **Raises:** `UsageError` when it cannot."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen()  # so that a browser can connect as soon as the address is shown
+    except OSError as error:
+        listening.close()
+        raise UsageError(
+            f"Nothing can listen at {host}:{port} ({error.strerror}): choose another --port, or "
+            "--port 0 for any that is free."
+        ) from error
+    return listening
+
+
+def _greet(
+    console: Console,
+    config: Config,
+    policies: Sequence[SavedPolicy],
+    address: str,
+    folder: Path,
+) -> None:
+    offered = ", ".join(saved.name for saved in policies) or "those that come with eqgrid"
+    console.print(f"Play at [bold]{address}[/]", highlight=False)
+    console.print(f"partners: {offered}", highlight=False, markup=False)
+    console.print(f"games are written into {folder}", highlight=False, markup=False)
+    console.print("Ctrl-C ends the server.")

@@ -1,0 +1,289 @@
+"""The server: pages, games and their connections, with Starlette."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, final
+from urllib.parse import urlsplit
+
+import jax
+import msgspec
+from msgspec import Meta
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from agents import CheckpointError
+from agents.runs.display._errors import UsageError
+from agents.runs.display._film import scores_before
+from agents.runs.folders._folder import short_name
+from eqgrid import PyTree, Trajectories, unwrap_state
+
+from ._frames import Screen, whole_frame
+from ._hall import Hall
+from ._journal import SUFFIX, read_journal
+from ._menu import Place
+from ._messages import Join, Leave, Ping, Pong, Refusal, read_message, to_text
+from ._recordings import replay
+from ._session import Page, Session
+
+PAGE = Path(__file__).with_name("page")
+_LARGEST_BODY = 4096
+_MESSAGES_PER_SECOND = 60.0
+_MOST_REFUSALS = 50
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+@final
+class _NewGame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a page sends to open a game; see `Hall.open`."""
+
+    layout: Annotated[int, Meta(ge=0, le=10_000)]
+    seats: Annotated[list[Annotated[str, Meta(max_length=40)]], Meta(max_length=64)]
+
+
+def build_app(hall: Hall, hosts: Sequence[str]) -> Starlette:
+    """The application.
+
+    **Arguments:**
+
+    - `hall`: its games.
+    - `hosts`: the names under which browsers may reach it, which keeps pages of others out.
+    """
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await hall.close()
+
+    routes = [
+        Route("/", _page),
+        Mount("/page", StaticFiles(directory=PAGE)),
+        Route("/api/menu", _in_words(_menu)),
+        Route("/api/layouts/{number:int}", _in_words(_layout)),
+        Route("/api/games", _in_words(_open), methods=["POST"]),
+        Route("/api/games/{game}/film.gif", _in_words(_film)),
+        Route("/api/games/{game}/record", _in_words(_record)),
+        WebSocketRoute("/api/games/{game}", _socket),
+    ]
+    trusted = Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+    app = Starlette(
+        routes=routes, middleware=[Middleware(_WithHeaders), trusted], lifespan=lifespan
+    )
+    app.state.hall = hall
+    return app
+
+
+@final
+class _WithHeaders:
+    """Adds the headers that keep foreign code out of the page."""
+
+    def __init__(self, app: ASGIApp):
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+def _in_words(
+    answer: Callable[[Hall, Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """Answers foreseen errors with one sentence."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await answer(request.app.state.hall, request)
+        except (UsageError, CheckpointError, msgspec.MsgspecError) as error:
+            return _sorry(str(error), 400)
+        except OSError as error:
+            return _sorry(f"The game cannot be recorded: {error.strerror}.", 503)
+
+    return endpoint
+
+
+def _sorry(text: str, status: int) -> Response:
+    return JSONResponse({"text": text}, status)
+
+
+async def _page(_: Request) -> Response:
+    return FileResponse(PAGE / "index.html")
+
+
+async def _menu(hall: Hall, _: Request) -> Response:
+    return JSONResponse({"layouts": [short_name(layout) for layout in hall.menu.layouts]})
+
+
+async def _layout(hall: Hall, request: Request) -> Response:
+    """A layout with its first picture and its partners."""
+    layout = _layout_of(hall, request.path_params["number"])
+    place = await asyncio.to_thread(hall.menu.place, layout)
+    offers = await asyncio.to_thread(hall.menu.offers, layout)
+    env: Any = place.settings.env
+    state = await asyncio.to_thread(_first_state, place)
+    frame = Screen().update(whole_frame(place, state, 0, 0.0, hall.tiles), hall.tiles)
+    height, width = place.grid.shape
+    shown = {
+        "title": place.title,
+        "height": height,
+        "width": width,
+        "seats": place.env.num_agents,
+        "offers": [{"key": key, "name": offer.name} for key, offer in offers.items()],
+        "notes": list(env.how_to_play(place.world)),
+        "controls": msgspec.to_builtins(place.controls),
+        "frame": msgspec.to_builtins(frame),
+    }
+    return JSONResponse(shown)
+
+
+def _first_state(place: Place) -> PyTree:
+    return unwrap_state(place.env.reset(jax.random.key(0))[1])
+
+
+async def _open(hall: Hall, request: Request) -> Response:
+    """Opens a game, and returns the tokens of its seats: one for the page itself, the others for
+    the people who are invited.
+    """
+    content = b""
+    async for part in request.stream():
+        content += part
+        if len(content) > _LARGEST_BODY:
+            return _sorry("This is too much for a new game.", 413)
+    wish = msgspec.json.decode(content, type=_NewGame)
+    name = await hall.open(_layout_of(hall, wish.layout), wish.seats)
+    session = hall.sessions[name]
+    tokens = {"tokens": session.tokens, "watch": session.watch_token}
+    return JSONResponse({"game": name, **tokens}, 201)
+
+
+async def _film(hall: Hall, request: Request) -> Response:
+    """The film of a game that is over."""
+    session, path = _finished(hall, request)
+
+    def draw() -> bytes:
+        recording = read_journal(path)
+        episode: Trajectories = replay(session.place, recording)
+        scores = scores_before(recording.reward.mean(axis=1))
+        return session.place.settings.env.draw(session.place.world, episode.state, scores)
+
+    return Response(await asyncio.to_thread(draw), media_type="image/gif")
+
+
+async def _record(hall: Hall, request: Request) -> Response:
+    """The journal of a game that is over, which replays it."""
+    _, path = _finished(hall, request)
+    return FileResponse(path, filename=path.name, media_type="application/jsonl")
+
+
+def _finished(hall: Hall, request: Request) -> tuple[Session, Path]:
+    """A game that is over, and its journal.
+
+    **Raises:** `UsageError` when there is no such game for this token, or it goes on.
+    """
+    name = request.path_params["game"]
+    session = hall.sessions.get(name)
+    if session is None or session.seat_of(request.query_params.get("token", "")) is None:
+        raise UsageError("There is no such game, or it is not yours.")
+    if not session.over.is_set() or not session.game.steps:
+        raise UsageError("The game is not over yet, or has no step.")
+    return session, hall.folder / f"{name}{SUFFIX}"
+
+
+def _layout_of(hall: Hall, number: int) -> str:
+    if number >= len(hall.menu.layouts):
+        raise UsageError("There is no such layout.")
+    return hall.menu.layouts[number]
+
+
+async def _socket(socket: WebSocket) -> None:
+    """The connection of a page to its game."""
+    hall: Hall = socket.app.state.hall
+    origin = socket.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != socket.headers.get("host"):
+        await socket.close(1008)
+        return
+    await socket.accept()
+    session, page = await _join(hall, socket)
+    if session is None or page is None:
+        return
+    writer = asyncio.create_task(_write(socket, page))
+    try:
+        await _read(socket, session, page)
+    except (WebSocketDisconnect, RuntimeError):
+        pass
+    finally:
+        session.disconnect(page)
+        await writer
+
+
+async def _join(hall: Hall, socket: WebSocket) -> tuple[Session | None, Page | None]:
+    """Reads the first message, and connects the page to its game."""
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+        session = hall.sessions.get(socket.path_params["game"])
+        try:
+            first = read_message(await asyncio.wait_for(socket.receive_text(), 10))
+            seat = session.seat_of(first.token) if session and isinstance(first, Join) else None
+        except (msgspec.MsgspecError, TimeoutError, KeyError):
+            seat = None
+        if session is not None and seat is not None:
+            return session, session.connect(seat)
+        await socket.send_text(to_text(Refusal("There is no such game, or it is not yours.")))
+        await socket.close(1008)
+    return None, None
+
+
+async def _write(socket: WebSocket, page: Page) -> None:
+    """Sends what waits, until the page is closed."""
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError, OSError):
+        while (text := await page.waiting.get()) is not None:
+            await socket.send_text(text)
+        await socket.close()
+
+
+async def _read(socket: WebSocket, session: Session, page: Page) -> None:
+    """Reads messages until the connection ends. What is no message is refused in a sentence, and
+    whoever sends too much or too much nonsense is disconnected.
+    """
+    refusals, allowance, before = 0, _MESSAGES_PER_SECOND, time.monotonic()
+    while refusals < _MOST_REFUSALS:
+        message = await socket.receive()
+        if message["type"] == "websocket.disconnect":
+            return
+        now = time.monotonic()
+        allowance = min(_MESSAGES_PER_SECOND, allowance + (now - before) * _MESSAGES_PER_SECOND) - 1
+        before = now
+        try:
+            if allowance < 0:
+                raise UsageError("These are too many messages.")
+            found = read_message(message.get("text") or message.get("bytes") or b"")
+        except (msgspec.MsgspecError, UsageError, UnicodeDecodeError) as error:
+            refusals += 1
+            page.post(Refusal(f"This message has no effect: {error}"))
+            continue
+        if isinstance(found, Ping):
+            page.post(Pong(found.sent))
+        elif isinstance(found, Leave) and page.seat >= 0:
+            session.leave()
+        else:
+            session.receive(page, found)

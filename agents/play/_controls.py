@@ -1,0 +1,92 @@
+"""Controls: which keys take which actions of a grid world."""
+
+from collections.abc import Sequence
+from typing import final
+
+import msgspec
+
+from eqgrid.grid import Action, Actions, Direction, Forward, Move, Rotate, Say, Stay, Use
+
+_ARROWS = {
+    Direction.NORTH: ("ArrowUp", "KeyW"),
+    Direction.SOUTH: ("ArrowDown", "KeyS"),
+    Direction.EAST: ("ArrowRight", "KeyD"),
+    Direction.WEST: ("ArrowLeft", "KeyA"),
+}
+_TURNS = {"left": ("ArrowLeft", "KeyA"), "right": ("ArrowRight", "KeyD")}
+_USES = (("Space", "Enter"), ("KeyE",), ("KeyR",), ("KeyF",), ("KeyC",), ("KeyV",))
+
+
+@final
+class Control(msgspec.Struct, frozen=True):
+    """An action that a person can take.
+
+    - `choice`: the index of the choice, for worlds in which an agent makes several in a step.
+    - `action`: the index of the action among those of the choice.
+    - `name`: a name for people, such as `"up"` or `"interact"`.
+    - `keys`: the keys that take it, as `KeyboardEvent.code` of browsers names them.
+    - `repeats`: whether it is taken again in every step while the key is held down.
+    """
+
+    choice: int
+    action: int
+    name: str
+    keys: tuple[str, ...]
+    repeats: bool
+
+
+def controls_of(actions: Actions) -> tuple[Control, ...]:
+    """The controls of a world, with keys for all actions but to stay.
+
+    Moves have the arrow keys and W, A, S, D, other uses of the faced cell the space bar and then
+    letters, and words the digits.
+
+    **Arguments:**
+
+    - `actions`: the actions of the world.
+    """
+    return tuple(
+        control
+        for number, choice in enumerate(choices_of(actions))
+        for control in _of_choice(number, choice)
+    )
+
+
+def idle_action(actions: Actions) -> list[int]:
+    """For each choice, the action of somebody who presses nothing: to stay, if there is such an
+    action, and otherwise -1, which does nothing in a grid world.
+    """
+    return [
+        next((i for i, action in enumerate(choice) if isinstance(action, Stay)), -1)
+        for choice in choices_of(actions)
+    ]
+
+
+def choices_of(actions: Actions) -> tuple[tuple[Action, ...], ...]:
+    """The actions of each choice that an agent makes in a step."""
+    several = tuple(x for x in actions if isinstance(x, tuple))
+    return several or (tuple(x for x in actions if not isinstance(x, tuple)),)
+
+
+def _of_choice(number: int, choice: Sequence[Action]) -> list[Control]:
+    found: list[Control] = []
+    uses, words = iter(_USES), iter(range(1, 10))
+    for index, action in enumerate(choice):
+        match action:
+            case Move(direction):
+                name, keys = (
+                    {"n": "up", "s": "down", "e": "right", "w": "left"}[direction.name[0].lower()],
+                    _ARROWS[direction],
+                )
+            case Rotate(side):
+                name, keys = f"turn {side}", _TURNS[side]
+            case Forward():
+                name, keys = "forward", _ARROWS[Direction.NORTH]
+            case Use(name):
+                keys = next(uses, ())
+            case Say(word):
+                name, keys = f"say {word}", (f"Digit{next(words, 0)}",)
+            case Stay():
+                continue
+        found.append(Control(number, index, name, keys, isinstance(action, Move | Forward)))
+    return found

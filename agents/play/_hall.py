@@ -1,0 +1,119 @@
+"""The hall: all games of a server, from their start to their files."""
+
+import asyncio
+import dataclasses
+import datetime
+import functools
+import secrets
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, final
+
+from agents.runs.display._errors import UsageError
+from agents.runs.settings._file import dump
+
+from ._clock import Clock
+from ._frames import TileSheet
+from ._journal import SUFFIX, Header, Journal, SeatRecord, read_journal
+from ._live_game import LiveGame
+from ._menu import PERSON, Menu, Offer, Place
+from ._recordings import write_recording
+from ._session import Session
+
+_KEPT = 256
+"""How many games that are over can still be looked at."""
+
+
+@final
+class Hall:
+    """All games of a server.
+
+    **Arguments:**
+
+    - `menu`: the worlds and partners.
+    - `folder`: where games are written.
+    - `ticks_per_second`: the rate of their clocks.
+    - `most_games`: how many games go on at the same time.
+    """
+
+    def __init__(self, menu: Menu, folder: Path, *, ticks_per_second: float, most_games: int):
+        self.menu, self.folder = menu, folder
+        self.sessions: dict[str, Session] = {}
+        self.tiles = TileSheet()
+        self._rate, self._most_games = ticks_per_second, most_games
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self, layout: str, seats: Sequence[str], person: str = "person") -> str:
+        """Opens a game.
+
+        **Arguments:**
+
+        - `layout`: one of the layouts of the menu.
+        - `seats`: who has each seat: `"person"`, or the key of an offer of the menu.
+        - `person`: the name under which people are recorded.
+
+        **Returns:** the name of the game in `sessions`.
+
+        **Raises:** `UsageError` with a sentence for people when this cannot be, and `OSError` when
+        the game cannot be recorded.
+        """
+        going_on = sum(not session.over.is_set() for session in self.sessions.values())
+        if going_on >= self._most_games:
+            raise UsageError("All places are taken at the moment. Please try again in a minute.")
+        if layout not in self.menu.layouts:
+            raise UsageError("There is no such layout.")
+        place = await asyncio.to_thread(self.menu.place, layout)
+        offers = await asyncio.to_thread(self.menu.offers, layout)
+        if len(seats) != place.env.num_agents or any(x not in {PERSON, *offers} for x in seats):
+            raise UsageError("There is no such partner, or not one for each seat.")
+        found = [None if seat == PERSON else offers[seat] for seat in seats]
+        name = f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+        seed = secrets.randbelow(2**31)
+        journal = Journal(self.folder / f"{name}{SUFFIX}", self._header(place, found, person, seed))
+        partners = [None if offer is None else offer.partner for offer in found]
+        game = LiveGame(place.env, partners, place.idle, seed, journal)
+        names = [person if offer is None else offer.name for offer in found]
+        session = Session(place, names, game, self.tiles, Clock(self._rate))
+        self.sessions[name] = session
+        self._forget()
+        task = asyncio.create_task(self._play(name, session))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return name
+
+    async def close(self) -> None:
+        """Ends all games that go on, and waits until their files are written."""
+        for session in self.sessions.values():
+            session.leave()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _play(self, name: str, session: Session) -> None:
+        await session.run()
+        if session.game.steps:
+            write = functools.partial(self._write, name, session.place)
+            await asyncio.to_thread(write)
+
+    def _write(self, name: str, place: Place) -> Path:
+        recording = read_journal(self.folder / f"{name}{SUFFIX}")
+        return write_recording(place, recording, name, self.folder)
+
+    def _header(
+        self, place: Place, offers: Sequence[Offer | None], person: str, seed: int
+    ) -> Header:
+        seats = tuple(
+            SeatRecord(person, True)
+            if offer is None
+            else SeatRecord(offer.name, False, offer.sha256)
+            for offer in offers
+        )
+        env: Any = place.settings.env
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        stored: Any = dataclasses.replace(place.settings, env=env)
+        world = tomllib.loads(dump(stored))["env"]
+        return Header(world, place.title, seed, seats, self._rate, now)
+
+    def _forget(self) -> None:
+        over = [name for name, session in self.sessions.items() if session.over.is_set()]
+        for name in over[: max(0, len(over) - _KEPT)]:
+            del self.sessions[name]

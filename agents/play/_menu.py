@@ -1,0 +1,214 @@
+"""The menu: the worlds in which people can play, and the partners with whom."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import jax.numpy as jnp
+from jaxtyping import Array, Int32
+
+from agents.runs._shipped import shipped
+from agents.runs.display._errors import UsageError
+from agents.runs.folders._folder import short_name
+from agents.runs.settings._policy_settings import PolicySettings
+from agents.runs.settings._training_partners import default_model_of_people
+from agents.runs.single._identity import digest
+from agents.runs.single._policies import SavedPolicy, read_policy
+from eqgrid import (
+    AbstractEnv,
+    AbstractPartner,
+    DelayedPartner,
+    NoisyPartner,
+    RandomPartner,
+    StayPartner,
+    unwrap,
+)
+from eqgrid.envs.overcooked import KINDS, KITCHENS, CookRole, ScriptedCook
+from eqgrid.grid import GridWorld, RandomLayouts
+
+from ._controls import Control, controls_of, idle_action
+
+PERSON = "person"
+"""The name of a seat for a person."""
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Place:
+    """A world in which people can play.
+
+    **Arguments:**
+
+    - `settings`: the settings of the world, and of what policies observe in it.
+    - `world`: the world as `settings.env.build` returns it.
+    - `env`: the world with these observations.
+    """
+
+    settings: PolicySettings
+    world: AbstractEnv
+    env: AbstractEnv
+
+    @property
+    def title(self) -> str:
+        """The name of the layout."""
+        return short_name(self.settings.env.title)
+
+    @property
+    def grid(self) -> GridWorld:
+        """The grid world, of which a layout may be drawn."""
+        grid = unwrap(self.world)
+        if isinstance(grid, RandomLayouts):
+            grid = grid.env
+        assert isinstance(grid, GridWorld)
+        return grid
+
+    @functools.cached_property
+    def controls(self) -> tuple[Control, ...]:
+        """What people can do in it."""
+        return controls_of(self.grid.actions)
+
+    @property
+    def idle(self) -> list[int]:
+        """The action of somebody who presses nothing, for each choice."""
+        return idle_action(self.grid.actions)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Offer:
+    """A partner that people can choose.
+
+    **Arguments:**
+
+    - `name`: its name for people.
+    - `partner`: the partner.
+    - `sha256`: the hash of its policy's file, if it came from one.
+    """
+
+    name: str
+    partner: AbstractPartner
+    sha256: str | None = None
+
+
+@final
+class Menu:
+    """What people can choose.
+
+    Worlds and partners are built when somebody first asks for them, and then kept.
+    """
+
+    def __init__(
+        self,
+        settings: PolicySettings,
+        policies: Sequence[SavedPolicy] = (),
+        *,
+        delay: int = 0,
+        noise: float = 0.0,
+    ):
+        """**Arguments:**
+
+        - `settings`: the settings of the world, whose layout is the first choice.
+        - `policies`: policies to offer as partners, besides those that come with eqgrid.
+        - `delay`: how many steps late partners react.
+        - `noise`: the probability that an action of a partner is replaced by a random one.
+        """
+        self._settings, self._policies = settings, tuple(policies)
+        self._delay, self._noise = delay, noise
+        env = settings.env
+        self.layouts = tuple(dict.fromkeys((env.title, *env.known_layouts)))
+        self._places: dict[str, Place] = {}
+        self._offers: dict[str, Mapping[str, Offer]] = {}
+
+    def place(self, layout: str) -> Place:
+        """The world with one of `layouts`. **Raises:** `UsageError` when it cannot be built."""
+        if layout not in self._places:
+            env: Any = self._settings.env
+            if layout != env.title:
+                env = dataclasses.replace(env, layout=layout)
+            settings: Any = dataclasses.replace(self._settings, env=env)
+            try:
+                world = env.build(train=False)
+                place = Place(settings, world, settings.observe(world))
+            except ValueError as error:
+                raise UsageError(f"The layout {layout!r:.60} cannot be built: {error}") from error
+            if not isinstance(unwrap(world), GridWorld | RandomLayouts):
+                raise UsageError(
+                    f"People cannot play in the world {env.name!r:.60}, which is no grid world."
+                )
+            self._places[layout] = place
+        return self._places[layout]
+
+    def offers(self, layout: str) -> Mapping[str, Offer]:
+        """The partners for one of `layouts`, by the keys with which pages name them.
+
+        **Raises:** `UsageError` and `CheckpointError` when a policy that was given cannot be used
+        in the layout of the settings; in other layouts it is left out.
+        """
+        if layout not in self._offers:
+            place = self.place(layout)
+            found = [*self._given(layout), *_shipped_policies(place), *_programs(place)]
+            slow = [dataclasses.replace(x, partner=self._paced(x.partner, place)) for x in found]
+            self._offers[layout] = {f"partner-{i}": offer for i, offer in enumerate(slow)}
+        return self._offers[layout]
+
+    def _given(self, layout: str) -> list[Offer]:
+        """The policies of the command line that can act in a layout."""
+        place, found = self.place(layout), []
+        for saved in self._policies:
+            try:
+                found.append(_offer(saved, saved.name, place))
+            except ValueError as error:
+                if layout == self._settings.env.title:
+                    raise UsageError(
+                        f"{saved.name!r} cannot act in {place.title}: {error}"
+                    ) from error
+        return found
+
+    def _paced(self, partner: AbstractPartner, place: Place) -> AbstractPartner:
+        if self._noise:
+            partner = NoisyPartner(partner, self._noise, place.env.action_space)
+        if self._delay:
+            partner = DelayedPartner(partner, self._delay, _idle_of(place))
+        return partner
+
+
+def _offer(saved: SavedPolicy, name: str, place: Place) -> Offer:
+    return Offer(name, saved.partner(place.settings, place.env), digest(saved.path))
+
+
+def _shipped_policies(place: Place) -> list[Offer]:
+    """The policies and models of people that come with eqgrid for a kitchen."""
+    env: Any = place.settings.env
+    if not _is_kitchen(place) or env.rules != "classic" or env.title not in KITCHENS:
+        return []
+    files = {
+        "a trained agent": shipped(f"policies/{env.title}.safetensors"),
+        "a model of people": default_model_of_people("clones", env.title),
+    }
+    return [_offer(read_policy(file, None), name, place) for name, file in files.items()]
+
+
+def _programs(place: Place) -> list[Offer]:
+    """Partners that are programs."""
+    space = place.env.action_space
+    found = [
+        Offer("somebody who acts at random", RandomPartner(space)),
+        Offer("nobody: it stays where it is", StayPartner(_idle_of(place))),
+    ]
+    if _is_kitchen(place):
+        roles: dict[CookRole, str] = {"greedy": "all tasks", "onion": "onions", "dish": "dishes"}
+        scripts = [
+            Offer(f"a program for {task}", ScriptedCook(place.grid.layout, role))
+            for role, task in roles.items()
+        ]
+        found = scripts + found
+    return found
+
+
+def _is_kitchen(place: Place) -> bool:
+    return isinstance(unwrap(place.world), GridWorld) and place.grid.layout.kinds == KINDS
+
+
+def _idle_of(place: Place) -> Int32[Array, "*choices"]:
+    return jnp.asarray(place.idle if len(place.idle) > 1 else place.idle[0], jnp.int32)

@@ -1,0 +1,154 @@
+"""The messages between a page and the server. Each has a `type`; unknown fields are refused."""
+
+from typing import Annotated, TypeAlias, final
+
+import msgspec
+from msgspec import Meta
+
+from ._controls import Control
+
+LARGEST_MESSAGE = 1024
+"""The largest message of a page, in bytes."""
+_Token = Annotated[str, Meta(max_length=64)]
+_Index = Annotated[int, Meta(ge=0, le=255)]
+
+
+class _FromPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
+    """A message of a page."""
+
+
+@final
+class Join(_FromPage, frozen=True, tag="join"):
+    """The first message: which seat the page may play in, by its token."""
+
+    token: _Token
+
+
+@final
+class Press(_FromPage, frozen=True, tag="press"):
+    """A key or button was pressed."""
+
+    choice: _Index
+    action: _Index
+
+
+@final
+class Hold(_FromPage, frozen=True, tag="hold"):
+    """A key is still down, or, without an action, no key is."""
+
+    choice: _Index
+    action: _Index | None
+
+
+@final
+class Pause(_FromPage, frozen=True, tag="pause"):
+    """Stops the clock, or starts it again."""
+
+    on: bool
+
+
+@final
+class Leave(_FromPage, frozen=True, tag="leave"):
+    """Ends the game for everybody."""
+
+
+@final
+class Ping(_FromPage, frozen=True, tag="ping"):
+    """Asks for a `Pong`."""
+
+    sent: float
+
+
+FromPage: TypeAlias = Join | Press | Hold | Pause | Leave | Ping
+
+
+class ToPage(msgspec.Struct, frozen=True, tag_field="type"):
+    """A message to a page."""
+
+
+@final
+class Opening(ToPage, frozen=True, tag="opening"):
+    """What stays the same in a game.
+
+    - `title`: the name of the layout.
+    - `height`, `width`: the number of rows and columns.
+    - `seat`: the seat of the page.
+    - `seats`: who has each seat.
+    - `colours`: the colour of each seat.
+    - `controls`: what a person can do.
+    - `horizon`: the largest number of steps; `None` if the world alone decides.
+    - `ticks_per_second`: the rate of the clock.
+    - `notes`: what pays, in words.
+    """
+
+    title: str
+    height: int
+    width: int
+    seat: int
+    seats: list[str]
+    colours: list[str]
+    controls: tuple[Control, ...]
+    horizon: int | None
+    ticks_per_second: float
+    notes: list[str]
+
+
+@final
+class Frame(ToPage, frozen=True, tag="frame"):
+    """What a page shows.
+
+    - `step`: the number of steps that were played.
+    - `cells`: pairs of a cell, in row-major order, and the number of its new picture.
+    - `pictures`: PNGs in base64 by their number, of pictures that the page does not have yet.
+    - `score`: the return so far.
+    - `places`: the cell of each agent.
+    - `held`: what each agent holds.
+    """
+
+    step: int
+    cells: list[tuple[int, int]]
+    pictures: dict[int, str]
+    score: float
+    places: list[int]
+    held: list[str]
+
+
+@final
+class Status(ToPage, frozen=True, tag="status"):
+    """How a game stands: `preparing`, `waiting` for somebody, `playing`, `paused` or `over`.
+
+    - `text`: a sentence for people.
+    """
+
+    status: str
+    text: str
+
+
+@final
+class Pong(ToPage, frozen=True, tag="pong"):
+    """The answer to a `Ping`."""
+
+    sent: float
+
+
+@final
+class Refusal(ToPage, frozen=True, tag="refusal"):
+    """Why a message has no effect, in a sentence."""
+
+    text: str
+
+
+_DECODER = msgspec.json.Decoder(FromPage)
+_ENCODER = msgspec.json.Encoder()
+
+
+def read_message(content: str | bytes) -> FromPage:
+    """Reads a message of a page. **Raises:** `msgspec.MsgspecError` when it is none."""
+    if len(content) > LARGEST_MESSAGE:
+        raise msgspec.ValidationError(f"a message may have {LARGEST_MESSAGE} bytes at most")
+    return _DECODER.decode(content)
+
+
+def to_text(message: ToPage) -> str:
+    """A message to a page as text."""
+    return _ENCODER.encode(message).decode()

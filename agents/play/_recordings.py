@@ -1,0 +1,82 @@
+"""Recordings: replaying journals, and writing them as tables of episodes."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agents import save_trajectories, write_table
+from agents.runs.display._errors import UsageError
+from eqgrid import StayPartner, Trajectories, start_play, unwrap
+from eqgrid.envs.overcooked import KINDS, REFERENCE_NAMES, trajectories_to_reference
+from eqgrid.grid import GridWorld
+
+from ._journal import Recording
+from ._live_game import advance
+from ._menu import Place
+
+
+def replay(place: Place, recording: Recording) -> Trajectories:
+    """Plays a recorded game again, by its seed and its actions.
+
+    **Arguments:**
+
+    - `place`: the world of the game.
+    - `recording`: the game.
+
+    **Returns:** the game as one episode, which may have no end.
+
+    **Raises:** `UsageError` when there is no step, or the rewards are not those that were recorded,
+    as in another version of the world.
+    """
+    if not len(recording.action):
+        raise UsageError("The game has no step.")
+    teams = [tuple(StayPartner(own) for own in jnp.asarray(action)) for action in recording.action]
+    state = start_play(place.env, teams[0], jax.random.key(recording.header.seed))
+    rows: list[dict[str, Any]] = []
+    for team in teams:
+        state, row = advance(place.env, team, state)
+        rows.append(row)
+    joined = jax.tree.map(lambda *x: jnp.stack(x), *rows)
+    if not np.array_equal(np.asarray(joined["reward"]), recording.reward):
+        raise UsageError("The game does not replay: it was recorded with other rules or settings.")
+    return Trajectories(**joined, length=jnp.asarray([len(rows)], jnp.int32))
+
+
+def write_recording(place: Place, recording: Recording, name: str, folder: Path) -> Path:
+    """Writes a recorded game as a table of episodes: games in a kitchen with the columns of
+    Overcooked-AI's human games (`.parquet`), and those in other worlds as arrays (`.npz`).
+
+    **Arguments:**
+
+    - `place`, `recording`: as for `replay`.
+    - `name`: the name of the game and of the file, without suffix.
+    - `folder`: the folder of the file.
+
+    **Returns:** the file.
+
+    **Raises:** as `replay`, and `OSError` when the file cannot be written.
+    """
+    episode = replay(place, recording)
+    grid = unwrap(place.world)
+    kitchen = isinstance(grid, GridWorld) and grid.layout.kinds == KINDS
+    if not kitchen:
+        path = folder / f"{name}.npz"
+        save_trajectories(path, episode)
+        return path
+    header, title = recording.header, place.title
+    table = trajectories_to_reference(
+        episode,
+        place.grid.layout,
+        layout_name={short: long for long, short in REFERENCE_NAMES.items()}.get(title, title),
+        trial_ids=[name],
+        players=[[seat.name for seat in header.seats]],
+    )
+    table["time_elapsed"] = recording.time.astype(float).tolist()
+    for number, seat in enumerate(header.seats):
+        table[f"player_{number}_is_human"] = [seat.human] * len(recording.action)
+    path = folder / f"{name}.parquet"
+    write_table(path, table)
+    return path

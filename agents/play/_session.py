@@ -1,0 +1,274 @@
+"""Sessions: live games with a clock, and the pages that are connected to them."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+from eqgrid.grid import agent_colours
+
+from ._clock import Clock
+from ._frames import Screen, TileSheet, whole_frame
+from ._live_game import LiveGame
+from ._menu import Place
+from ._messages import (
+    Frame,
+    FromPage,
+    Hold,
+    Opening,
+    Pause,
+    Press,
+    Refusal,
+    Status,
+    ToPage,
+    to_text,
+)
+
+WATCHER = -1
+"""The seat of a page that only watches."""
+_LONGEST_QUEUE = 120
+
+
+@final
+class Page:
+    """A connected page.
+
+    Messages wait in a queue, so that a slow connection never holds up the game.
+
+    **Arguments:**
+
+    - `seat`: its seat, or `WATCHER`.
+    """
+
+    def __init__(self, seat: int):
+        self.seat, self.screen = seat, Screen()
+        self.waiting: asyncio.Queue[str | None] = asyncio.Queue(_LONGEST_QUEUE)
+
+    def post(self, message: ToPage) -> bool:
+        """Queues a message; returns whether there was room for it."""
+        try:
+            self.waiting.put_nowait(to_text(message))
+        except asyncio.QueueFull:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Ends the connection once everything that waits has been sent."""
+        while self.waiting.full():
+            self.waiting.get_nowait()
+        self.waiting.put_nowait(None)
+
+
+@final
+class Session:
+    """A game with its clock and its pages.
+
+    The game begins when every person has pressed something. It stops while somebody has paused it,
+    or has lost the connection; who comes back presses something, too.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        names: Sequence[str],
+        game: LiveGame,
+        tiles: TileSheet,
+        clock: Clock,
+        *,
+        patience: float = 60.0,
+        now: Callable[[], float] = time.perf_counter,
+    ):
+        """**Arguments:**
+
+        - `place`: the world.
+        - `names`: who has each seat, for people.
+        - `game`: the game before its first step.
+        - `tiles`: the pictures of cells, which sessions may share.
+        - `clock`: the clock.
+        - `patience`: for how many seconds the game waits for people who are not there.
+        - `now`: the time in seconds since any moment.
+        """
+        self.place, self.names, self.game = place, list(names), game
+        self.tokens = [None if hands is None else secrets.token_urlsafe(16) for hands in game.hands]
+        self.watch_token = secrets.token_urlsafe(16)
+        self.late: list[float] = []
+        self.over = asyncio.Event()
+        self._tiles, self._clock, self._patience, self._now = tiles, clock, patience, now
+        self._pages: list[Page] = []
+        self._compiled, self._changed = False, asyncio.Event()
+        self._begun: set[int] = set()
+        self._paused, self._left = False, False
+        self._problem = ""
+
+    def seat_of(self, token: str) -> int | None:
+        """The seat of a token, `WATCHER` for the one to watch, and `None` for an unknown one."""
+        for seat, own in enumerate(self.tokens):
+            if own is not None and secrets.compare_digest(own.encode(), token.encode()):
+                return seat
+        known = secrets.compare_digest(self.watch_token.encode(), token.encode())
+        return WATCHER if known else None
+
+    def connect(self, seat: int) -> Page:
+        """Connects a page, and shows it the game. An older page of the same seat is told that it is
+        replaced, and gets nothing more.
+        """
+        for other in [x for x in self._pages if x.seat == seat != WATCHER]:
+            other.post(Status("replaced", "This game goes on in another window."))
+            self.disconnect(other)
+        page = Page(seat)
+        self._pages.append(page)
+        page.post(self._opening(seat))
+        page.post(page.screen.update(self._frame(), self._tiles))
+        self._changed.set()
+        self._tell()
+        return page
+
+    def disconnect(self, page: Page) -> None:
+        """Forgets a page, and ends its connection."""
+        if page not in self._pages:
+            return
+        self._pages.remove(page)
+        page.close()
+        hands = None if page.seat == WATCHER else self.game.hands[page.seat]
+        if hands is not None:
+            hands.release()
+        self._begun.discard(page.seat)
+        self._changed.set()
+
+    def receive(self, page: Page, message: FromPage) -> None:
+        """Does what a page asks for. A watcher cannot change anything."""
+        if page.seat == WATCHER or page not in self._pages:
+            return
+        hands = self.game.hands[page.seat]
+        assert hands is not None
+        if isinstance(message, Press | Hold):
+            if not self._exists(message):
+                page.post(Refusal("There is no such action."))
+                return
+            if isinstance(message, Press) and message.action is not None:
+                hands.press(message.choice, message.action)
+            elif isinstance(message, Hold):
+                hands.hold(message.choice, message.action)
+            if page.seat not in self._begun:
+                self._begun.add(page.seat)
+                self._changed.set()
+                self._tell()
+        elif isinstance(message, Pause):
+            self._paused = message.on
+            self._changed.set()
+            self._tell()
+
+    def leave(self) -> None:
+        """Ends the game before its last step."""
+        self._left = True
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Plays the game to its end.
+
+        **Raises:** `OSError` when a step cannot be written down; the game then ends.
+        """
+        try:
+            await asyncio.to_thread(self.game.compile)
+            self._compiled = True
+            self._tell()
+            await self._play()
+            self.game.close("finished" if self.game.finished else "left")
+        except OSError as error:
+            self._problem = f"The game was stopped, since it cannot be recorded: {error.strerror}."
+            raise
+        finally:
+            self.over.set()
+            self._tell()
+
+    async def _play(self) -> None:
+        started: float | None = None
+        while not self._ended():
+            if self._halted():
+                await self._wait()
+                continue
+            self._tell()
+            async for late in self._clock.ticks():
+                if self._ended() or self._halted():
+                    break
+                started = self._now() if started is None else started
+                self.late.append(late)
+                self.game.step(self._now() - started)
+                frame = self._frame()
+                for page in list(self._pages):
+                    if not page.post(page.screen.update(frame, self._tiles)):
+                        self.disconnect(page)  # it is too slow; it may connect again
+                if self._ended():
+                    break
+
+    async def _wait(self) -> None:
+        """Waits until the game can go on, or ends it when nobody comes back."""
+        self._tell()
+        while self._halted() and not self._ended():
+            self._changed.clear()
+            patience = None if self._paused and self._connected() else self._patience
+            try:
+                await asyncio.wait_for(self._changed.wait(), patience)
+            except TimeoutError:
+                self._left = True
+
+    def _ended(self) -> bool:
+        return self.game.finished or self._left
+
+    def _halted(self) -> bool:
+        return self._paused or not self._people() <= self._begun
+
+    def _people(self) -> set[int]:
+        return {seat for seat, hands in enumerate(self.game.hands) if hands is not None}
+
+    def _connected(self) -> bool:
+        return self._people() <= {page.seat for page in self._pages}
+
+    def _exists(self, message: Press | Hold) -> bool:
+        if isinstance(message, Hold) and message.action is None:
+            return message.choice < len(self.place.idle)
+        return any(
+            (control.choice, control.action) == (message.choice, message.action)
+            for control in self.place.controls
+        )
+
+    def _tell(self) -> None:
+        """Tells all pages how the game stands."""
+        for page in list(self._pages):
+            page.post(self._status(page.seat))
+
+    def _status(self, seat: int) -> Status:
+        if self.over.is_set():
+            score = f"{self.game.score:g}"
+            ended = "The game is over" if self.game.finished else "The game has ended early"
+            return Status("over", self._problem or f"{ended}, with a score of {score}.")
+        if not self._compiled:
+            return Status("preparing", "The game is being prepared, which takes some seconds.")
+        if self._paused:
+            return Status("paused", "Paused.")
+        if seat != WATCHER and seat not in self._begun:
+            return Status("waiting", "Press any of your keys to begin.")
+        if self._halted():
+            return Status("waiting", "Waiting for the other person.")
+        return Status("playing", "")
+
+    def _opening(self, seat: int) -> Opening:
+        height, width = self.place.grid.shape
+        env: Any = self.place.settings.env
+        return Opening(
+            title=self.place.title,
+            height=height,
+            width=width,
+            seat=seat,
+            seats=self.names,
+            colours=[agent_colours(seat + 1)[0] for seat in range(len(self.names))],
+            controls=self.place.controls if seat != WATCHER else (),
+            horizon=env.horizon,
+            ticks_per_second=round(1 / self._clock.period, 3),
+            notes=list(env.how_to_play(self.place.world)),
+        )
+
+    def _frame(self) -> Frame:
+        game = self.game
+        return whole_frame(self.place, game.state, game.steps, game.score, self._tiles)

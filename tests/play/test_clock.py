@@ -1,0 +1,53 @@
+"""The clock of live games, with time that a test makes."""
+
+import asyncio
+
+from agents.play._clock import Clock
+
+
+class Time:
+    """Time that passes only while somebody waits or works."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+    async def sleep(self, seconds):
+        assert seconds >= 0
+        self.now += seconds
+
+
+def ticks(work, *, late=0.0, count=6):
+    """When each tick comes if the work after each takes so long, and how late it says it is."""
+    time, found = Time(), []
+
+    async def sleep(seconds):
+        await time.sleep(seconds + late)
+
+    async def run():
+        async for said in Clock(4, time, sleep).ticks():
+            found.append((round(time.now - 100, 6), round(said, 6)))
+            if len(found) == count:
+                return
+            time.now += work[len(found) - 1]
+
+    asyncio.run(run())
+    return found
+
+
+def test_ticks_come_at_a_fixed_rate_whatever_the_work_takes():
+    found = ticks([0.0, 0.1, 0.2, 0.24, 0.0])
+    assert found == [(0.25 * (i + 1), 0.0) for i in range(6)]
+
+
+def test_late_ticks_do_not_move_the_next_ones():
+    found = ticks([0.0] * 5, late=0.01)
+    assert found == [(round(0.25 * (i + 1) + 0.01, 6), 0.01) for i in range(6)]
+
+
+def test_after_a_long_pause_no_tick_is_caught_up():
+    found = ticks([0.0, 1.0, 0.0, 0.0, 0.0])
+    times = [time for time, _ in found]
+    assert times == [0.25, 0.5, 1.5, 1.75, 2.0, 2.25]

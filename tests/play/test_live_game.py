@@ -1,0 +1,199 @@
+"""Live games: what people press, journals, and their replay."""
+
+import contextlib
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from agents import read_table
+from agents.play._controls import controls_of, idle_action
+from agents.play._journal import Header, Journal, SeatRecord, StepLine, read_journal
+from agents.play._live_game import Hands, LiveGame
+from agents.play._menu import Menu
+from agents.play._recordings import replay, write_recording
+from agents.runs.display._errors import UsageError
+from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import default_settings
+from agents.runs.worlds._worlds import (
+    ForagingWorld,
+    GoalsWorld,
+    Kitchen,
+    KitchenV2,
+    RescueWorld,
+    WarehouseWorld,
+)
+from eqgrid import RecordedPartner, record_play
+from eqgrid.envs import overcooked, rescue, warehouse
+from eqgrid.envs.overcooked import games_from_table
+
+
+def menu_of(env, **flags):
+    return Menu(default_settings(page("ippo"), env), **flags)
+
+
+def header(place, seed, humans=(True, False)):
+    seats = tuple(SeatRecord("somebody", human) for human in humans)
+    return Header({"name": "overcooked"}, place.title, seed, seats, 6.0, "2026-01-01T00:00:00")
+
+
+def play_live(env, folder, presses, seed=3, partner="partner-0"):
+    """A game of a person in the first seat, who presses something before each step."""
+    menu = menu_of(env)
+    layout = menu.layouts[0]
+    place = menu.place(layout)
+    others = place.env.num_agents - 1
+    offer = menu.offers(layout)[partner]
+    humans = (True, *[False] * others)
+    journal = Journal(folder / "game.jsonl", header(place, seed, humans))
+    game = LiveGame(place.env, [None, *[offer.partner] * others], place.idle, seed, journal)
+    game.compile()
+    for step, press in enumerate(presses):
+        hands = game.hands[0]
+        assert hands is not None
+        if press is not None:
+            hands.press(*press)
+        game.step(step / 6)
+        if game.finished:
+            break
+    game.close("finished" if game.finished else "left")
+    return place, game
+
+
+def test_a_press_counts_once_and_a_key_that_is_down_in_every_step():
+    hands = Hands([4])
+    assert [hands.take() for _ in range(2)] == [[4], [4]]
+    hands.press(0, 1)
+    assert [hands.take() for _ in range(2)] == [[1], [4]]
+    hands.press(0, 2)
+    hands.hold(0, 2)
+    assert [hands.take() for _ in range(3)] == [[2], [2], [2]]
+    hands.press(0, 5)
+    assert [hands.take() for _ in range(2)] == [[5], [2]]
+    hands.hold(0, None)
+    assert hands.take() == [4]
+
+
+def test_of_many_presses_in_one_step_the_last_two_count():
+    hands = Hands([4, -1])
+    for action in range(4):
+        hands.press(0, action)
+    hands.press(1, 7)
+    assert [hands.take() for _ in range(3)] == [[2, 7], [3, -1], [4, -1]]
+    hands.press(0, 1)
+    hands.hold(0, 1)
+    hands.release()
+    assert hands.take() == [4, -1]
+
+
+def test_every_action_but_to_stay_has_a_key_of_its_own():
+    for actions in (overcooked.ACTIONS, rescue.ACTIONS, warehouse.ACTIONS):
+        controls = controls_of(actions)
+        assert len(controls) == len(actions) - 1
+        keys = [key for control in controls for key in control.keys]
+        assert len(set(keys)) == len(keys) >= len(controls)
+        assert isinstance(actions[idle_action(actions)[0]], type(overcooked.ACTIONS[4]))
+
+
+WORLDS = {
+    "kitchen": Kitchen(layout="ring", horizon=30),
+    "v2": KitchenV2(horizon=30),
+    "foraging": ForagingWorld(size=5, horizon=30),
+    "warehouse": WarehouseWorld(horizon=30),
+    "rescue": RescueWorld(horizon=30),
+    "goals": GoalsWorld(horizon=30),
+    "generated": Kitchen(layout="generated", horizon=30),
+}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_live_game_replays_bit_for_bit(name, tmp_path):
+    """By `replay`, and by `record_play` with the recorded actions."""
+    env = WORLDS[name]
+    rng = np.random.default_rng(0)
+    menu = menu_of(env)
+    controls = menu.place(menu.layouts[0]).controls
+    drawn = [controls[i] for i in rng.integers(len(controls), size=env.horizon)]
+    presses = [None if rng.random() < 0.3 else (x.choice, x.action) for x in drawn]
+    place, game = play_live(env, tmp_path, presses)
+    recording = read_journal(tmp_path / "game.jsonl")
+    assert len(recording.action) == game.steps
+    episode = replay(place, recording)
+    team = [RecordedPartner(jnp.asarray(recording.action), 0) for _ in range(place.env.num_agents)]
+    keys = jax.random.key(recording.header.seed)[None]
+    if game.finished:
+        again = record_play(place.env, team, keys, max_steps=env.horizon)
+        same = jax.tree.map(lambda a, b: bool((a == b).all()), episode, again)
+        assert all(jax.tree.leaves(same))
+    np.testing.assert_array_equal(np.asarray(episode.reward), recording.reward)
+    last = jax.tree.map(lambda x: x[-1], episode.state)
+    assert int(np.asarray(getattr(last, "world", last).time)) == game.steps - 1
+
+
+def test_a_kitchens_games_are_tables_that_human_games_are_read_from(tmp_path):
+    presses = [(0, 3), (0, 5), None, (0, 0), (0, 2)] * 6
+    place, game = play_live(WORLDS["kitchen"], tmp_path, presses)
+    recording = read_journal(tmp_path / "game.jsonl")
+    path = write_recording(place, recording, "game", tmp_path)
+    (found,) = games_from_table(read_table(path))
+    assert found.kitchen == "ring"
+    assert found.human == (True, False)
+    np.testing.assert_array_equal(np.asarray(found.action), recording.action)
+    np.testing.assert_allclose(np.asarray(found.time), recording.time, atol=1e-6)
+    assert game.finished
+
+
+def test_partners_can_be_slow_and_noisy(tmp_path):
+    """A program that would act at once waits for two steps."""
+    layout = "cramped"
+    fast = menu_of(Kitchen(layout=layout)).offers(layout)
+    slow = menu_of(Kitchen(layout=layout), delay=2, noise=0.5).offers(layout)
+    assert [x.name for x in fast.values()] == [x.name for x in slow.values()]
+    assert [type(x.partner).__name__ for x in slow.values()] == ["DelayedPartner"] * len(slow)
+
+
+def test_of_a_killed_program_all_steps_are_left(tmp_path):
+    path = tmp_path / "game.jsonl"
+    menu = menu_of(Kitchen())
+    journal = Journal(path, header(menu.place("cramped"), 0))
+    for step in range(3):
+        journal.step(StepLine([4, 4], [0.0, 0.0], float(step)))
+    whole = path.read_bytes()
+    for cut in range(whole.index(b"\n") + 1, len(whole) + 1):
+        path.write_bytes(whole[:cut])
+        assert len(read_journal(path).action) == whole[:cut].count(b"\n") - 1
+        assert read_journal(path).end is None
+    journal.close("left")
+    path.write_bytes(whole + b'{"end":"left"}\n')
+    assert read_journal(path).end == "left"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_damaged_journals_are_refused_in_a_sentence(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("journal")
+    menu = menu_of(Kitchen())
+    journal = Journal(folder / "game.jsonl", header(menu.place("cramped"), 0))
+    for step in range(3):
+        journal.step(StepLine([4, 4], [0.0, 0.0], float(step)))
+    journal.close("left")
+    content = bytearray((folder / "game.jsonl").read_bytes())
+    place = data.draw(st.integers(0, len(content) - 1))
+    content[place] = data.draw(st.integers(0, 255))
+    (folder / "game.jsonl").write_bytes(bytes(content))
+    with contextlib.suppress(UsageError):  # any other error fails
+        assert len(read_journal(folder / "game.jsonl").action) <= 4
+
+
+def test_a_game_of_other_rules_is_refused(tmp_path):
+    place, _ = play_live(WORLDS["goals"], tmp_path, [None] * 30)
+    path = tmp_path / "game.jsonl"
+    first, second, *rest = path.read_text().splitlines()
+    line = json.loads(second)
+    line["reward"][0] += 1.0
+    path.write_text("\n".join([first, json.dumps(line), *rest, ""]))
+    with pytest.raises(UsageError, match="does not replay"):
+        replay(place, read_journal(path))

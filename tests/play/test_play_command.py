@@ -1,0 +1,83 @@
+"""The command line of `play.py`: what it refuses, and how its server ends."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from agents.commands import _play
+from agents.commands._play import run
+from agents.runs.display._errors import UsageError
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--env.layout", "nowhere"], "no layout 'nowhere'"),
+        (["--env.name", "body"], "is no grid world"),
+        (["--port", "70000"], "--port must be"),
+        (["--noise", "2"], "--noise must be"),
+        (["--delay", "-1"], "--delay must be"),
+        (["--ticks-per-second", "0"], "--ticks-per-second must be"),
+        (["--keys"], "--keys"),
+        (["--env.name", "nothing"], "no world 'nothing'"),
+    ],
+)
+def test_bad_input_gets_a_sentence(flags, says, tmp_path):
+    with pytest.raises(UsageError, match=re.escape(says)):
+        run([*flags, "--no-browser", "--out", str(tmp_path / "games")])
+    assert not (tmp_path / "games").exists()
+
+
+def test_a_policy_of_another_world_is_refused(tmp_path):
+    policy = ROOT / "experiments" / "policies" / "ring.safetensors"
+    with pytest.raises(UsageError, match="cannot act in room"):
+        run([str(policy), "--env.name", "goals", "--out", str(tmp_path / "games")])
+
+
+def test_a_port_that_is_taken_is_named(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=rf"{port} .*: choose another --port"):
+            run(["--port", str(port), "--no-browser", "--out", str(tmp_path / "games")])
+    assert not (tmp_path / "games").exists()
+
+
+def test_without_its_extra_it_says_what_to_install(monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError(name=name)
+
+    monkeypatch.setattr(_play.importlib, "import_module", missing)
+    with pytest.raises(UsageError, match=r"pip install 'eqgrid\[play\]'"):
+        run([])
+
+
+@pytest.mark.slow
+def test_the_server_runs_until_it_is_interrupted(tmp_path, own_caches):
+    command = [sys.executable, ROOT / "experiments" / "play.py", "--port", "0", "--no-browser"]
+    out = tmp_path / "games"
+    process = subprocess.Popen(
+        [*command, "--out", out],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=own_caches,
+    )
+    assert process.stdout is not None
+    address = process.stdout.readline().split()[-1]
+    with urllib.request.urlopen(address) as answer:
+        assert b"Play together" in answer.read()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.count("\n") == 1
+    assert not out.exists() or not list(out.glob("*.jsonl"))

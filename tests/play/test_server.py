@@ -1,0 +1,380 @@
+"""The server of live games: its pages, its games, and what it refuses."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from agents.play._app import build_app
+from agents.play._hall import Hall
+from agents.play._journal import read_journal
+from agents.play._menu import Menu
+from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import default_settings
+from agents.runs.worlds._worlds import GoalsWorld, Kitchen
+
+NOBODY = "nobody: it stays where it is"
+
+
+@pytest.fixture(scope="module")
+def menu():
+    return Menu(default_settings(page("ippo"), Kitchen(layout="ring", horizon=12)))
+
+
+@pytest.fixture
+def serve(menu, tmp_path):
+    """Opens a client of a server with a fast clock."""
+
+    def serve(rate=60.0, most_games=4, menu=menu):
+        hall = Hall(menu, tmp_path, ticks_per_second=rate, most_games=most_games)
+        return TestClient(build_app(hall, ["testserver"]))
+
+    return serve
+
+
+def key_of(client, name, layout=0):
+    offers = client.get(f"/api/layouts/{layout}").json()["offers"]
+    return next(offer["key"] for offer in offers if offer["name"] == name)
+
+
+def open_game(client, seats=None, layout=0):
+    seats = seats or ["person", key_of(client, NOBODY)]
+    answer = client.post("/api/games", content=json.dumps({"layout": layout, "seats": seats}))
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def receive_all(player):
+    while True:
+        player.socket.receive_json()
+
+
+class Player:
+    """A page that joins a game."""
+
+    def __init__(self, client, game, token):
+        self.context = client.websocket_connect(f"/api/games/{game}")
+        self.token = token
+
+    def __enter__(self):
+        self.socket = self.context.__enter__()
+        self.send(type="join", token=self.token)
+        return self
+
+    def __exit__(self, *error):
+        return self.context.__exit__(*error)
+
+    def send(self, **message):
+        self.socket.send_text(json.dumps(message))
+
+    def until(self, **wanted):
+        """The next message that has these fields, and those before it."""
+        seen = []
+        while True:
+            seen.append(self.socket.receive_json())
+            if wanted.get("type") != "refusal":  # nothing would come after it
+                assert seen[-1]["type"] != "refusal", seen[-1]
+            if all(seen[-1].get(name) == value for name, value in wanted.items()):
+                return seen[-1], seen
+
+
+def test_the_page_loads_nothing_from_elsewhere(serve):
+    with serve() as client:
+        answer = client.get("/")
+        assert answer.status_code == 200
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        for name in ("play.js", "style.css"):
+            text = client.get(f"/page/{name}").text
+            assert "http:" not in text.replace('https:" ?', "")
+            assert "//cdn" not in text
+
+
+def test_the_menu_has_layouts_partners_and_pictures(serve):
+    with serve() as client:
+        names = client.get("/api/menu").json()["layouts"]
+        assert names == ["ring", "cramped", "asymmetric", "forced", "circuit"]
+        found = client.get("/api/layouts/0").json()
+        assert found["seats"] == 2
+        assert [offer["name"] for offer in found["offers"]][:2] == [
+            "a trained agent",
+            "a model of people",
+        ]
+        assert found["notes"][1] == "A soup of 3 onions pays 20."
+        assert len(found["frame"]["cells"]) == found["height"] * found["width"] == 25
+        numbers = {number for _, number in found["frame"]["cells"]}
+        assert {int(x) for x in found["frame"]["pictures"]} == numbers
+
+
+def test_a_game_is_played_written_and_filmed(serve, tmp_path):
+    with serve() as client:
+        made = open_game(client)
+        with Player(client, made["game"], made["tokens"][0]) as player:
+            opening, _ = player.until(type="opening")
+            assert (opening["seat"], opening["seats"]) == (0, ["person", NOBODY])
+            assert (opening["horizon"], opening["ticks_per_second"]) == (12, 60)
+            player.until(status="waiting")
+            player.send(type="press", choice=0, action=3)
+            over, seen = player.until(status="over")
+        frames = [x for x in seen if x["type"] == "frame"]
+        assert [x["step"] for x in frames] == list(range(1, 13))
+        assert over["text"] == "The game is over, with a score of 0."
+        journal = tmp_path / f"{made['game']}.jsonl"
+        recording = read_journal(journal)
+        assert recording.action[0].tolist() == [3, 4]
+        assert recording.action[1:].tolist() == [[4, 4]] * 11
+        assert recording.end == "finished"
+        assert (np.diff(recording.time) > 0).all()
+        token = {"token": made["tokens"][0]}
+        film = client.get(f"/api/games/{made['game']}/film.gif", params=token)
+        assert film.content[:3] == b"GIF"
+        record = client.get(f"/api/games/{made['game']}/record", params=token)
+        assert record.content == journal.read_bytes()
+        until = time.monotonic() + 20
+        while not journal.with_suffix(".parquet").exists():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
+def test_only_what_changed_is_sent(serve):
+    with serve() as client:
+        made = open_game(client)
+        with Player(client, made["game"], made["tokens"][0]) as player:
+            first, _ = player.until(type="frame")
+            assert len(first["cells"]) == 25
+            player.send(type="press", choice=0, action=0)
+            _, seen = player.until(status="over")
+        later = [x for x in seen if x["type"] == "frame"]
+        assert sum(len(x["cells"]) for x in later) <= 4
+        assert all(not x["pictures"] for x in later[1:])
+
+
+def test_two_people_play_when_both_have_begun(serve):
+    with serve() as client:
+        made = open_game(client, ["person", "person"])
+        one, two = made["tokens"]
+        with Player(client, made["game"], one) as first:
+            first.until(status="waiting")
+            first.send(type="press", choice=0, action=3)
+            waiting, _ = first.until(text="Waiting for the other person.")
+            assert waiting["status"] == "waiting"
+            with Player(client, made["game"], two) as second:
+                assert second.until(type="opening")[0]["seat"] == 1
+                second.send(type="press", choice=0, action=0)
+                assert first.until(status="over")[0] == second.until(status="over")[0]
+
+
+def test_who_comes_back_goes_on_where_the_game_stopped(serve, tmp_path):
+    with serve(rate=20) as client:
+        made = open_game(client)
+        with Player(client, made["game"], made["tokens"][0]) as player:
+            player.until(status="waiting")
+            player.send(type="hold", choice=0, action=2)
+            player.until(type="frame", step=3)
+        time.sleep(0.3)
+        with Player(client, made["game"], made["tokens"][0]) as player:
+            frame, _ = player.until(type="frame")
+            assert 3 <= frame["step"] <= 6
+            assert len(frame["cells"]) == 25
+            player.until(status="waiting")
+            time.sleep(0.2)
+            player.send(type="press", choice=0, action=0)
+            after, _ = player.until(type="frame")
+            assert after["step"] == frame["step"] + 1
+            player.until(status="over")
+        assert len(read_journal(tmp_path / f"{made['game']}.jsonl").action) == 12
+
+
+def test_a_second_window_takes_over(serve):
+    with serve(rate=20) as client:
+        made = open_game(client)
+        with Player(client, made["game"], made["tokens"][0]) as old:
+            old.until(status="waiting")
+            with Player(client, made["game"], made["tokens"][0]) as new:
+                new.until(type="opening")
+                old.until(status="replaced")
+                with pytest.raises(WebSocketDisconnect):
+                    old.socket.receive_json()
+
+
+def test_a_pause_stops_the_clock(serve):
+    with serve(rate=30) as client:
+        made = open_game(client)
+        with Player(client, made["game"], made["tokens"][0]) as player:
+            player.until(status="waiting")
+            player.send(type="press", choice=0, action=0)
+            player.until(type="frame", step=2)
+            player.send(type="pause", on=True)
+            _, seen = player.until(status="paused")
+            player.send(type="ping", sent=7.0)
+            _, more = player.until(type="pong", sent=7.0)
+            time.sleep(0.3)
+            player.send(type="ping", sent=8.0)
+            _, still = player.until(type="pong", sent=8.0)
+            assert not [x for x in still if x["type"] == "frame"]
+            steps = [x["step"] for x in (*seen, *more) if x["type"] == "frame"]
+            player.send(type="pause", on=False)
+            after, _ = player.until(type="frame")
+            assert after["step"] == max(steps, default=2) + 1
+            player.send(type="leave")
+            over, _ = player.until(status="over")
+            assert over["text"].startswith("The game has ended early")
+
+
+def test_watchers_see_everything_and_change_nothing(serve):
+    with serve() as client:
+        made = open_game(client)
+        with (
+            Player(client, made["game"], made["tokens"][0]) as player,
+            Player(client, made["game"], made["watch"]) as watcher,
+        ):
+            assert watcher.until(type="opening")[0]["controls"] == []
+            watcher.send(type="press", choice=0, action=1)
+            watcher.send(type="leave")
+            player.until(status="waiting")
+            player.send(type="press", choice=0, action=0)
+            _, seen = watcher.until(status="over")
+            assert [x["step"] for x in seen if x["type"] == "frame"][-1] == 12
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "x" * 64])
+def test_without_a_token_there_is_no_game(serve, token):
+    with serve() as client:
+        made = open_game(client)
+        with Player(client, made["game"], token) as player:
+            assert "not yours" in player.until(type="refusal")[0]["text"]
+        answer = client.get(f"/api/games/{made['game']}/record", params={"token": token})
+        assert answer.status_code == 400
+        with Player(client, "20260101-000000-nothing", made["tokens"][0]) as player:
+            assert "no such game" in player.until(type="refusal")[0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("", "truncated"),
+        ("{}", "missing"),
+        ('{"layout": 0, "seats": ["person"]}', "one for each seat"),
+        ('{"layout": 0, "seats": ["person", "../../etc/passwd"]}', "no such partner"),
+        ('{"layout": 99, "seats": ["person", "person"]}', "no such layout"),
+        ('{"layout": -1, "seats": ["person", "person"]}', ">= 0"),
+        ('{"layout": 0, "seats": ["person", "person"], "more": 1}', "unknown field"),
+        ("x" * 5000, "too much"),
+    ],
+)
+def test_bad_wishes_for_a_game_get_a_sentence(serve, tmp_path, body, says):
+    with serve() as client:
+        answer = client.post("/api/games", content=body)
+        assert answer.status_code in (400, 413)
+        assert says in answer.json()["text"]
+        assert not list(tmp_path.iterdir())
+
+
+def test_at_the_limit_new_people_are_told_to_wait(serve):
+    with serve(most_games=1) as client:
+        open_game(client)
+        answer = client.post("/api/games", content='{"layout": 0, "seats": ["person", "person"]}')
+        assert answer.status_code == 400
+        assert "try again" in answer.json()["text"]
+
+
+def test_pages_of_others_are_kept_out(serve):
+    with serve() as client:
+        made = open_game(client)
+        assert client.get("/", headers={"host": "evil.example"}).status_code == 400
+        headers = {"origin": "http://evil.example"}
+        with (
+            pytest.raises(WebSocketDisconnect),
+            client.websocket_connect(f"/api/games/{made['game']}", headers=headers),
+        ):
+            pass
+
+
+def test_a_disk_without_room_ends_the_game_in_a_sentence(serve, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with serve() as client:
+        made = open_game(client)
+        with Player(client, made["game"], made["tokens"][0]) as player:
+            player.until(status="waiting")
+            monkeypatch.setattr("agents.play._journal.os.write", full)
+            player.send(type="press", choice=0, action=0)
+            over, _ = player.until(status="over")
+            monkeypatch.undo()
+            assert "cannot be recorded: No space left" in over["text"]
+
+
+def test_other_worlds_have_their_own_keys(tmp_path):
+    menu = Menu(default_settings(page("ippo"), GoalsWorld(horizon=5)))
+    hall = Hall(menu, tmp_path, ticks_per_second=60, most_games=1)
+    with TestClient(build_app(hall, ["testserver"])) as client:
+        found = client.get("/api/layouts/0").json()
+        assert [x["name"] for x in found["controls"]] == ["up", "down", "right", "left"]
+        made = open_game(client)
+        with Player(client, made["game"], made["tokens"][0]) as player:
+            player.until(status="waiting")
+            player.send(type="press", choice=0, action=0)
+            player.until(status="over")
+
+
+NONSENSE = st.one_of(
+    st.text(max_size=50),
+    st.binary(max_size=50),
+    st.text(min_size=1100, max_size=1200),
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=20),
+        lambda x: st.lists(x, max_size=3) | st.dictionaries(st.text(max_size=8), x, max_size=3),
+        max_leaves=8,
+    ).map(json.dumps),
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(["press", "hold", "pause", "ping", "join", "leave", "step"])},
+        optional={
+            "choice": st.integers(-3, 300),
+            "action": st.none() | st.integers(-3, 300),
+            "on": st.integers(),
+            "token": st.text(max_size=5),
+        },
+    )
+    .filter(lambda x: x != {"type": "leave"})
+    .map(json.dumps),
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(NONSENSE, min_size=40, max_size=40))
+def test_no_nonsense_ends_a_game(serve, messages):
+    """1,000 malformed messages, from pages that are disconnected for them and come back."""
+    with serve(rate=60) as client:
+        made = open_game(client)
+        game, token = made["game"], made["tokens"][0]
+        with Player(client, game, token) as player:
+            player.until(status="waiting")
+            player.send(type="press", choice=0, action=0)
+            for message in messages:
+                if isinstance(message, str):
+                    player.socket.send_text(message)
+                else:
+                    player.socket.send_bytes(message)
+        with Player(client, game, token) as player:
+            player.until(type="opening")
+            player.send(type="pause", on=False)
+            player.send(type="press", choice=0, action=0)
+            over, _ = player.until(status="over")
+            assert over["text"].startswith("The game is over")
+
+
+def test_who_sends_too_much_is_disconnected(serve):
+    with serve(rate=1) as client:
+        made = open_game(client)
+        with Player(client, made["game"], made["tokens"][0]) as player:
+            player.until(status="waiting")
+            for _ in range(300):
+                player.send(type="ping", sent=0.0)
+            with pytest.raises(WebSocketDisconnect):
+                receive_all(player)
+        with Player(client, made["game"], made["tokens"][0]) as player:
+            player.until(type="opening")
