@@ -1,7 +1,7 @@
 """Statistics of several runs, as defined by rliable (Agarwal et al. 2021)."""
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,10 +46,10 @@ def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Float[np.ndarray, "
 
 def bootstrap_interval(
     scores: Float[np.ndarray, "*rows runs"],
+    statistic: Callable[..., Float[np.ndarray, "..."]] = interquartile_mean,
 ) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
-    """The 95 % bootstrap interval of the interquartile mean: the 2.5 % and 97.5 % percentiles of
-    the means of 2,000 samples of the runs with replacement. For one task, this is the stratified
-    bootstrap.
+    """The 95 % bootstrap interval of a statistic: the 2.5 % and 97.5 % percentiles of it in 2,000
+    samples of the runs with replacement. For one task, this is the stratified bootstrap.
 
     Equal scores have equal intervals, since the seed of the samples is fixed. A single run has no
     interval: both ends are then its score.
@@ -57,6 +57,7 @@ def bootstrap_interval(
     **Arguments:**
 
     - `scores`: a number for every run.
+    - `statistic`: a function of the scores and the keyword `axis`, such as `np.mean`.
 
     **Returns:** the lower and the upper end.
     """
@@ -66,7 +67,7 @@ def bootstrap_interval(
         _scipy_stats()
         .bootstrap(
             (scores,),
-            interquartile_mean,
+            statistic,
             n_resamples=_RESAMPLES,
             batch=100,
             axis=-1,
