@@ -1,0 +1,52 @@
+"""A headless browser for tests of pages, and a server that plays games for it."""
+
+import contextlib
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from agents.play._app import build_app
+from agents.play._hall import Hall
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+NEEDS = "needs a browser: apt-get install chromium && pip install -e '.[play-test]'"
+
+
+@contextlib.contextmanager
+def running(hall: Hall) -> Iterator[str]:
+    """A server on a port of its own, by its address."""
+    config = uvicorn.Config(build_app(hall, ["127.0.0.1"]), port=0, log_level="error")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A headless Chromium; without one, the test is skipped."""
+    playwright = pytest.importorskip("playwright.sync_api", reason=NEEDS)
+    if CHROMIUM is None:
+        pytest.skip(NEEDS)
+    with playwright.sync_playwright() as tool:
+        browser = tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def screenshot(page, name: str) -> None:
+    """Keeps a picture of a page, to be looked at: in `.pytest_cache/pages/`."""
+    folder = Path(__file__).parents[2] / ".pytest_cache" / "pages"
+    folder.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=folder / f"{name}.png")

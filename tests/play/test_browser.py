@@ -1,0 +1,206 @@
+"""People at the page, with keys, fingers and lost connections, in a real browser."""
+
+import re
+
+import pytest
+from browser import chromium as chromium, running, screenshot
+
+from agents.play._hall import Hall
+from agents.play._journal import read_journal
+from agents.play._menu import Menu
+from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import default_settings
+from agents.runs.worlds._worlds import Kitchen, RescueWorld
+
+pytestmark = [pytest.mark.slow]
+NOBODY = "nobody: it stays where it is"
+
+
+@pytest.fixture(scope="module")
+def kitchen():
+    return Menu(default_settings(page("ippo"), Kitchen(layout="cramped", horizon=80)))
+
+
+@pytest.fixture
+def visit(chromium, tmp_path, kitchen):
+    """Opens the page of a server; whatever goes wrong in it fails the test."""
+    contexts, problems, servers = [], [], []
+
+    def visit(menu=kitchen, rate=12, address=None, **options):
+        if address is None:
+            hall = Hall(menu, tmp_path, ticks_per_second=rate, most_games=4)
+            server = running(hall)
+            address = server.__enter__()
+            servers.append(server)
+        context = chromium.new_context(**{"viewport": {"width": 1100, "height": 760}, **options})
+        contexts.append(context)
+        opened = context.new_page()
+        opened.on("pageerror", lambda error: problems.append(str(error)))
+        opened.on("console", lambda said: said.type == "error" and problems.append(said.text))
+        opened.goto(address)
+        return opened
+
+    yield visit
+    for context in contexts:
+        context.close()
+    for server in servers:
+        server.__exit__(None, None, None)
+    assert not problems
+
+
+def start(opened, partner=NOBODY):
+    opened.wait_for_selector("#start:not([disabled])")
+    opened.select_option("#partner", label=partner)
+    opened.click("#start")
+    opened.wait_for_selector("text=Press any of your keys")
+
+
+def seconds_left(opened):
+    return float(opened.inner_text("#time").removesuffix(" s"))
+
+
+def until(opened, check, seconds=20.0):
+    """Waits until something is true; the page forbids evaluating texts, as Playwright would."""
+    for _ in range(int(seconds / 0.05)):
+        if check():
+            return
+        opened.wait_for_timeout(50)
+    raise AssertionError(opened.inner_text("body"))
+
+
+def walk(opened, *keys):
+    """Takes one action after another, each in a step of its own."""
+    for key in keys:
+        opened.keyboard.press(key)
+        opened.wait_for_timeout(170)
+
+
+def test_a_first_game_by_keys_delivers_a_soup(visit, tmp_path):
+    """In cramped, from the first seat: three onions, a dish, the soup, the hatch."""
+    opened = visit(rate=6)
+    opened.wait_for_selector("#start:not([disabled])")
+    screenshot(opened, "menu")
+    start(opened)
+    onion = ["ArrowLeft", "ArrowUp", "ArrowLeft", "Space", "ArrowRight", "ArrowUp", "Space"]
+    for number in range(3):
+        walk(opened, *onion[0 if number else 1 :])
+    walk(opened, "ArrowLeft", "ArrowDown", "ArrowDown", "Space")
+    assert opened.inner_text("#held") == "dish"
+    screenshot(opened, "game")
+    walk(opened, "ArrowUp", "ArrowRight", "ArrowUp")
+    opened.keyboard.down("ArrowUp")
+    opened.wait_for_timeout(1800)
+    opened.keyboard.up("ArrowUp")
+    walk(opened, "Space")
+    assert opened.inner_text("#held") == "soup"
+    walk(opened, "ArrowDown", "ArrowRight", "ArrowDown", "Space")
+    assert opened.inner_text("#score") == "20"
+    opened.wait_for_selector("#over:not([hidden])", timeout=60_000)
+    screenshot(opened, "over")
+    assert opened.inner_text("#result") == "The game is over, with a score of 20."
+    with opened.expect_download() as film:
+        opened.click("#film")
+    assert film.value.path().read_bytes()[:3] == b"GIF"
+    (journal,) = tmp_path.glob("*.jsonl")
+    assert read_journal(journal).reward.sum(axis=0).tolist() == [20, 20]
+    opened.click("#again")
+    opened.wait_for_selector("text=Press any of your keys")
+    assert opened.inner_text("#score") == "0"
+
+
+def test_two_people_play_in_two_browsers(visit):
+    one = visit()
+    one.wait_for_selector("#start:not([disabled])")
+    one.select_option("#partner", value="person")
+    one.click("#start")
+    one.wait_for_selector("text=Press any of your keys")
+    one.keyboard.press("ArrowLeft")
+    one.wait_for_selector("text=Waiting for the other person.")
+    one.wait_for_selector("#invite:not([hidden])")
+    screenshot(one, "invitation")
+    two = visit(address=one.input_value("#link"))
+    two.wait_for_selector("text=Press any of your keys")
+    assert "2: you" in two.inner_text("#seats")
+    two.keyboard.press("ArrowDown")
+    for opened in (one, two):
+        opened.wait_for_selector("#over:not([hidden])", timeout=30_000)
+    assert one.inner_text("#result") == two.inner_text("#result")
+
+
+def test_a_reload_comes_back_into_the_game(visit, tmp_path):
+    opened = visit()
+    start(opened)
+    opened.keyboard.press("ArrowLeft")
+    until(opened, lambda: seconds_left(opened) < 6)
+    opened.reload()
+    opened.wait_for_selector("text=Press any of your keys")
+    left = seconds_left(opened)
+    assert 1 < left < 6.7
+    opened.wait_for_timeout(700)
+    assert seconds_left(opened) == left  # the game waits
+    opened.keyboard.press("ArrowRight")
+    opened.wait_for_selector("#over:not([hidden])", timeout=30_000)
+    (journal,) = tmp_path.glob("*.jsonl")
+    assert len(read_journal(journal).action) == 80
+
+
+def test_a_lost_connection_comes_back(visit):
+    opened, routes = visit(), []
+
+    def connect(route):
+        routes.append((route, route.connect_to_server()))
+
+    opened.route_web_socket(re.compile("api/games"), connect)
+    start(opened)
+    opened.keyboard.press("ArrowLeft")
+    until(opened, lambda: seconds_left(opened) < 6)
+    for end in routes[0]:
+        end.close()
+    opened.wait_for_selector("text=Press any of your keys")
+    assert len(routes) == 2
+    assert seconds_left(opened) > 1
+    opened.keyboard.press("ArrowRight")
+    opened.wait_for_selector("#over:not([hidden])", timeout=30_000)
+
+
+def test_on_a_phone_it_is_played_by_touch(visit):
+    opened = visit(
+        viewport={"width": 390, "height": 780},
+        has_touch=True,
+        is_mobile=True,
+        device_scale_factor=2,
+    )
+    opened.wait_for_selector("#start:not([disabled])")
+    screenshot(opened, "phone-menu")
+    start(opened)
+    opened.tap("button[aria-label=left]")
+    until(opened, lambda: not opened.inner_text("#status"))
+    before = opened.inner_text("#held")
+    opened.tap("button[aria-label=up]")
+    opened.wait_for_timeout(300)
+    screenshot(opened, "phone-game")
+    assert before == "nothing"
+    fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    assert opened.evaluate(fits)
+    assert opened.evaluate("document.getElementById('world').getBoundingClientRect().height > 250")
+    opened.tap("#pause")
+    opened.wait_for_selector("text=Paused.")
+    opened.tap("#pause")
+    opened.tap("#leave")
+    opened.wait_for_selector("#over:not([hidden])")
+    assert re.search("ended early", opened.inner_text("#result"))
+
+
+def test_other_worlds_have_other_keys(visit):
+    menu = Menu(default_settings(page("ippo"), RescueWorld(horizon=60)))
+    opened = visit(menu)
+    opened.wait_for_selector("#start:not([disabled])")
+    assert "turn left" in opened.inner_text("#keys")
+    assert "carry them to an exit" in opened.inner_text("#notes")
+    start(opened)
+    opened.keyboard.press("ArrowLeft")
+    until(opened, lambda: not opened.inner_text("#status"))
+    opened.wait_for_timeout(300)
+    screenshot(opened, "rescue")
+    opened.click("#leave")
+    opened.wait_for_selector("#over:not([hidden])")
