@@ -15,6 +15,7 @@ from rich.console import Console
 
 from agents.play._hall import Hall
 from agents.play._menu import Menu
+from agents.play._watch import read_recorded
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs._named import Named
@@ -46,6 +47,8 @@ class Config:
         Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
     ] = ()
     """Your own class of networks in them, if any; give the flag again for another."""
+    watch: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FILE|DIR|people ...")] = ()
+    """Recorded games to look at: journals, tables, or those of people in an overcooked-ai."""
     ticks_per_second: Annotated[float, Meta(gt=0, le=60)] = 6.0
     """Steps per second."""
     delay: Annotated[int, Meta(ge=0, le=60)] = 0
@@ -83,6 +86,7 @@ def run(args: Sequence[str]) -> None:
     with as_usage_error():
         config.env.check()
     menu.offers(menu.layouts[0])  # what cannot be played is refused before anything is started
+    recorded = read_recorded(config.watch, menu, Named(worlds=(config.env.name,)))
     with open_results(f"play-{short_name(config.env.title)}", config.out) as (folder, console):
         keep_compiled_programs()
         listening = _listen(config.host, config.port)
@@ -91,6 +95,7 @@ def run(args: Sequence[str]) -> None:
             folder,
             ticks_per_second=config.ticks_per_second,
             most_games=config.most_games,
+            recorded=recorded,
         )
         names = {config.host, "127.0.0.1", "localhost", *config.hosts}
         address = f"http://{config.host}:{listening.getsockname()[1]}/"

@@ -35,6 +35,7 @@ from ._menu import Place
 from ._messages import Join, Leave, Ping, Pong, Refusal, read_message, to_text
 from ._recordings import replay
 from ._session import Page, Session
+from ._watch import Recorded, recorded, scenes, think
 
 PAGE = Path(__file__).with_name("page")
 _LARGEST_BODY = 4096
@@ -80,8 +81,13 @@ def build_app(hall: Hall, hosts: Sequence[str]) -> Starlette:
         Route("/api/layouts/{number:int}", _in_words(_layout)),
         Route("/api/games", _in_words(_open), methods=["POST"]),
         Route("/api/games/{game}/film.gif", _in_words(_film)),
+        Route("/api/games/{game}/scenes", _in_words(_scenes)),
+        Route("/api/games/{game}/thoughts/{policy:int}", _in_words(_thoughts)),
         Route("/api/games/{game}/record", _in_words(_record)),
         WebSocketRoute("/api/games/{game}", _socket),
+        Route("/api/recordings", _in_words(_recordings)),
+        Route("/api/recordings/{number:int}/scenes", _in_words(_scenes)),
+        Route("/api/recordings/{number:int}/thoughts/{policy:int}", _in_words(_thoughts)),
     ]
     trusted = Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
     app = Starlette(
@@ -194,6 +200,54 @@ async def _record(hall: Hall, request: Request) -> Response:
     """The journal of a game that is over, which replays it."""
     _, path = _finished(hall, request)
     return FileResponse(path, filename=path.name, media_type="application/jsonl")
+
+
+async def _recordings(hall: Hall, _: Request) -> Response:
+    """The games to watch."""
+    games = [
+        {"name": x.name, "title": x.place.title, "seats": x.seats, "score": x.score}
+        for x in hall.recorded
+    ]
+    return JSONResponse({"games": games})
+
+
+async def _scenes(hall: Hall, request: Request) -> Response:
+    """All that is to be seen of a game, and the policies that can be asked about it."""
+
+    def answer() -> bytes:
+        game = _recorded(hall, request)
+        policies = [offer.name for offer in hall.policies(game.place)]
+        return msgspec.json.encode({**scenes(game, hall.tiles), "policies": policies})
+
+    return Response(await asyncio.to_thread(answer), media_type="application/json")
+
+
+async def _thoughts(hall: Hall, request: Request) -> Response:
+    """What a policy thinks at each step of a game."""
+
+    def answer() -> bytes:
+        game = _recorded(hall, request)
+        offers = hall.policies(game.place)
+        number = request.path_params["policy"]
+        if number >= len(offers):
+            raise UsageError("There is no such policy.")
+        return msgspec.json.encode(think(game, offers[number].partner))
+
+    return Response(await asyncio.to_thread(answer), media_type="application/json")
+
+
+def _recorded(hall: Hall, request: Request) -> Recorded:
+    """The game of a request: one that was to be watched, or one that is over.
+
+    **Raises:** `UsageError` when there is none.
+    """
+    number = request.path_params.get("number")
+    if number is None:
+        session, path = _finished(hall, request)
+        return recorded(path.stem, session.place, read_journal(path))
+    if number >= len(hall.recorded):
+        raise UsageError("There is no such game.")
+    return hall.recorded[number]
 
 
 def _finished(hall: Hall, request: Request) -> tuple[Session, Path]:

@@ -26,25 +26,29 @@ class TileSheet:
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[Kinds, Look], int] = {}
+        self._of_kinds: dict[int, tuple[Kinds, dict[Look, int]]] = {}
         self._files: list[str] = []
 
     def numbers(self, layout: Layout, world: World) -> list[int]:
         """The number of the picture of each cell of a world, in row-major order."""
-        return [self._number(layout.kinds, look) for look in looks(layout, world)]
+        kinds = layout.kinds
+        # By identity, since the hash of kinds goes through all of them.
+        _, known = self._of_kinds.setdefault(id(kinds), (kinds, {}))
+        return [
+            known[look] if look in known else self._draw(kinds, look, known)
+            for look in looks(layout, world)
+        ]
 
     def picture(self, number: int) -> str:
         """The picture with this number, as a PNG in base64."""
         return self._files[number]
 
-    def _number(self, kinds: Kinds, look: Look) -> int:
-        found = self._numbers.get((kinds, look))
-        if found is None:
-            file = io.BytesIO()
-            Image.fromarray(draw_look(kinds, look, CELL_PIXELS)).save(file, "PNG")
-            found = self._numbers[kinds, look] = len(self._files)
-            self._files.append(base64.b64encode(file.getvalue()).decode())
-        return found
+    def _draw(self, kinds: Kinds, look: Look, known: dict[Look, int]) -> int:
+        file = io.BytesIO()
+        Image.fromarray(draw_look(kinds, look, CELL_PIXELS)).save(file, "PNG")
+        known[look] = len(self._files)
+        self._files.append(base64.b64encode(file.getvalue()).decode())
+        return known[look]
 
 
 @final
@@ -91,7 +95,7 @@ def layout_and_world(place: Place, state: PyTree) -> tuple[Layout, World]:
     if isinstance(state, PlacedWorld):
         return state.layout, state.world
     assert isinstance(state, World)
-    return place.grid.layout, state
+    return place.drawn_layout, state
 
 
 def _name(kinds: Kinds, code: int) -> str:

@@ -16,10 +16,11 @@ from agents.runs.settings._file import dump
 from ._clock import Clock
 from ._frames import TileSheet
 from ._journal import SUFFIX, Header, Journal, SeatRecord, read_journal
-from ._live_game import LiveGame
-from ._menu import PERSON, Menu, Offer, Place
+from ._live_game import LiveGame, Program
+from ._menu import PERSON, Menu, Offer, Place, idle_of
 from ._recordings import write_recording
 from ._session import Session
+from ._watch import Recorded
 
 _KEPT = 256
 """How many games that are over can still be looked at."""
@@ -35,13 +36,24 @@ class Hall:
     - `folder`: where games are written.
     - `ticks_per_second`: the rate of their clocks.
     - `most_games`: how many games go on at the same time.
+    - `recorded`: games to watch.
     """
 
-    def __init__(self, menu: Menu, folder: Path, *, ticks_per_second: float, most_games: int):
-        self.menu, self.folder = menu, folder
+    def __init__(
+        self,
+        menu: Menu,
+        folder: Path,
+        *,
+        ticks_per_second: float,
+        most_games: int,
+        recorded: Sequence[Recorded] = (),
+    ):
+        self.menu, self.folder, self.recorded = menu, folder, tuple(recorded)
         self.sessions: dict[str, Session] = {}
         self.tiles = TileSheet()
         self._rate, self._most_games = ticks_per_second, most_games
+        self._programs: dict[tuple[Place, tuple[str, ...]], Program] = {}
+        self._policies: dict[Place, list[Offer]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self, layout: str, seats: Sequence[str], person: str = "person") -> str:
@@ -71,8 +83,8 @@ class Hall:
         name = f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         seed = secrets.randbelow(2**31)
         journal = Journal(self.folder / f"{name}{SUFFIX}", self._header(place, found, person, seed))
-        partners = [None if offer is None else offer.partner for offer in found]
-        game = LiveGame(place.env, partners, place.idle, seed, journal)
+        program = await asyncio.to_thread(self._program, place, tuple(seats), found)
+        game = LiveGame(program, place.idle, seed, journal)
         names = [person if offer is None else offer.name for offer in found]
         session = Session(place, names, game, self.tiles, Clock(self._rate))
         self.sessions[name] = session
@@ -81,6 +93,21 @@ class Hall:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return name
+
+    def _program(
+        self, place: Place, seats: tuple[str, ...], offers: Sequence[Offer | None]
+    ) -> Program:
+        """The program of a world and a team, which is compiled once."""
+        if (place, seats) not in self._programs:
+            partners = [None if offer is None else offer.partner for offer in offers]
+            self._programs[place, seats] = Program(place.env, partners, idle_of(place))
+        return self._programs[place, seats]
+
+    def policies(self, place: Place) -> list[Offer]:
+        """The policies that can say what they think in a world."""
+        if place not in self._policies:
+            self._policies[place] = self.menu.policies(place)
+        return self._policies[place]
 
     async def close(self) -> None:
         """Ends all games that go on, and waits until their files are written."""

@@ -5,7 +5,9 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int32
 
 from agents.runs._shipped import shipped
@@ -15,6 +17,7 @@ from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.settings._training_partners import default_model_of_people
 from agents.runs.single._identity import digest
 from agents.runs.single._policies import SavedPolicy, read_policy
+from agents.runs.worlds._world_config import check_same_game
 from eqgrid import (
     AbstractEnv,
     AbstractPartner,
@@ -25,7 +28,7 @@ from eqgrid import (
     unwrap,
 )
 from eqgrid.envs.overcooked import KINDS, KITCHENS, CookRole, ScriptedCook
-from eqgrid.grid import GridWorld, RandomLayouts
+from eqgrid.grid import GridWorld, Layout, RandomLayouts
 
 from ._controls import Control, controls_of, idle_action
 
@@ -67,6 +70,11 @@ class Place:
     def controls(self) -> tuple[Control, ...]:
         """What people can do in it."""
         return controls_of(self.grid.actions)
+
+    @functools.cached_property
+    def drawn_layout(self) -> Layout:
+        """The layout in NumPy arrays."""
+        return jax.tree.map(np.asarray, self.grid.layout)
 
     @property
     def idle(self) -> list[int]:
@@ -126,17 +134,7 @@ class Menu:
             env: Any = self._settings.env
             if layout != env.title:
                 env = dataclasses.replace(env, layout=layout)
-            settings: Any = dataclasses.replace(self._settings, env=env)
-            try:
-                world = env.build(train=False)
-                place = Place(settings, world, settings.observe(world))
-            except ValueError as error:
-                raise UsageError(f"The layout {layout!r:.60} cannot be built: {error}") from error
-            if not isinstance(unwrap(world), GridWorld | RandomLayouts):
-                raise UsageError(
-                    f"People cannot play in the world {env.name!r:.60}, which is no grid world."
-                )
-            self._places[layout] = place
+            self._places[layout] = place_in(dataclasses.replace(self._settings, env=env))
         return self._places[layout]
 
     def offers(self, layout: str) -> Mapping[str, Offer]:
@@ -147,30 +145,58 @@ class Menu:
         """
         if layout not in self._offers:
             place = self.place(layout)
-            found = [*self._given(layout), *_shipped_policies(place), *_programs(place)]
+            strict = layout == self._settings.env.title
+            found = [*self.policies(place, strict=strict), *_programs(place)]
             slow = [dataclasses.replace(x, partner=self._paced(x.partner, place)) for x in found]
             self._offers[layout] = {f"partner-{i}": offer for i, offer in enumerate(slow)}
         return self._offers[layout]
 
-    def _given(self, layout: str) -> list[Offer]:
-        """The policies of the command line that can act in a layout."""
-        place, found = self.place(layout), []
+    def policies(self, place: Place, *, strict: bool = False) -> list[Offer]:
+        """The policies that can act in a world: those of the command line, and those that come with
+        eqgrid.
+
+        **Arguments:**
+
+        - `place`: the world.
+        - `strict`: refuse a policy of the command line that cannot, instead of leaving it out.
+
+        **Raises:** `UsageError` if `strict`.
+        """
+        found = []
         for saved in self._policies:
             try:
+                check_same_game(saved.name, saved.config.env, "the game", place.settings.env)
                 found.append(_offer(saved, saved.name, place))
-            except ValueError as error:
-                if layout == self._settings.env.title:
-                    raise UsageError(
-                        f"{saved.name!r} cannot act in {place.title}: {error}"
-                    ) from error
-        return found
+            except (UsageError, ValueError) as error:
+                if strict:
+                    says = f"{saved.name!r} cannot act in {place.title}: {error}"
+                    raise UsageError(says) from error
+        return [*found, *_shipped_policies(place)]
 
     def _paced(self, partner: AbstractPartner, place: Place) -> AbstractPartner:
         if self._noise:
             partner = NoisyPartner(partner, self._noise, place.env.action_space)
         if self._delay:
-            partner = DelayedPartner(partner, self._delay, _idle_of(place))
+            partner = DelayedPartner(partner, self._delay, idle_of(place))
         return partner
+
+
+def place_in(settings: PolicySettings) -> Place:
+    """The world of some settings.
+
+    **Raises:** `UsageError` when it cannot be built, or is no grid world.
+    """
+    env: Any = settings.env
+    try:
+        world = env.build(train=False)
+        place = Place(settings, world, settings.observe(world))
+    except ValueError as error:
+        raise UsageError(f"The layout {env.title!r:.60} cannot be built: {error}") from error
+    if not isinstance(unwrap(world), GridWorld | RandomLayouts):
+        raise UsageError(
+            f"People cannot play in the world {env.name!r:.60}, which is no grid world."
+        )
+    return place
 
 
 def _offer(saved: SavedPolicy, name: str, place: Place) -> Offer:
@@ -194,7 +220,7 @@ def _programs(place: Place) -> list[Offer]:
     space = place.env.action_space
     found = [
         Offer("somebody who acts at random", RandomPartner(space)),
-        Offer("nobody: it stays where it is", StayPartner(_idle_of(place))),
+        Offer("nobody: it stays where it is", StayPartner(idle_of(place))),
     ]
     if _is_kitchen(place):
         roles: dict[CookRole, str] = {"greedy": "all tasks", "onion": "onions", "dish": "dishes"}
@@ -210,5 +236,6 @@ def _is_kitchen(place: Place) -> bool:
     return isinstance(unwrap(place.world), GridWorld) and place.grid.layout.kinds == KINDS
 
 
-def _idle_of(place: Place) -> Int32[Array, "*choices"]:
+def idle_of(place: Place) -> Int32[Array, "*choices"]:
+    """The action of somebody who presses nothing, as the world takes it."""
     return jnp.asarray(place.idle if len(place.idle) > 1 else place.idle[0], jnp.int32)

@@ -3,18 +3,19 @@
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from agents import save_trajectories, write_table
 from agents.runs.display._errors import UsageError
-from eqgrid import StayPartner, Trajectories, start_play, unwrap
+from eqgrid import AbstractEnv, PyTree, StayPartner, Trajectories, play_step, start_play, unwrap
 from eqgrid.envs.overcooked import KINDS, REFERENCE_NAMES, trajectories_to_reference
 from eqgrid.grid import GridWorld
 
 from ._journal import Recording
-from ._live_game import advance
 from ._menu import Place
 
 
@@ -33,16 +34,28 @@ def replay(place: Place, recording: Recording) -> Trajectories:
     """
     if not len(recording.action):
         raise UsageError("The game has no step.")
-    teams = [tuple(StayPartner(own) for own in jnp.asarray(action)) for action in recording.action]
-    state = start_play(place.env, teams[0], jax.random.key(recording.header.seed))
-    rows: list[dict[str, Any]] = []
-    for team in teams:
-        state, row = advance(place.env, team, state)
-        rows.append(row)
-    joined = jax.tree.map(lambda *x: jnp.stack(x), *rows)
+    key = jax.random.key(recording.header.seed)
+    joined = _replay(place.env, jnp.asarray(recording.action), key)
     if not np.array_equal(np.asarray(joined["reward"]), recording.reward):
         raise UsageError("The game does not replay: it was recorded with other rules or settings.")
-    return Trajectories(**joined, length=jnp.asarray([len(rows)], jnp.int32))
+    return Trajectories(**joined, length=jnp.asarray([len(recording.action)], jnp.int32))
+
+
+@eqx.filter_jit
+def _replay(
+    env: AbstractEnv, action: Int[Array, "steps agents ..."], key: PRNGKeyArray
+) -> dict[str, PyTree]:
+    """The fields of `Trajectories` of a game in which everybody does what was recorded."""
+
+    def team(own: Int[Array, "agents ..."]) -> tuple[StayPartner, ...]:
+        return tuple(StayPartner(own[seat]) for seat in range(env.num_agents))
+
+    def step(arrays: Any, own: Int[Array, "agents ..."]) -> tuple[Any, dict[str, PyTree]]:
+        state, row = play_step(env, team(own), eqx.combine(arrays, rest))
+        return eqx.filter(state, eqx.is_array), row
+
+    arrays, rest = eqx.partition(start_play(env, team(action[0]), key), eqx.is_array)
+    return jax.lax.scan(step, arrays, action)[1]
 
 
 def write_recording(place: Place, recording: Recording, name: str, folder: Path) -> Path:

@@ -178,6 +178,30 @@ class TrainedPolicy(AbstractActor):
             observation = ObservationAndState(observation, None)
         return self.actor_critic.actor(self.actor_critic.critic_input.local(observation), carry)
 
+    def values(
+        self, observation: AgentArrays, carry: AgentArrays
+    ) -> tuple[Float[Array, " agents"], AgentArrays]:
+        """Computes the values that the critic gives the situation of every agent.
+
+        **Arguments:**
+
+        - `observation`: the observations of all agents. They must include the global state if that
+            is an input of the critic.
+        - `carry`: `actor_critic.critic.initial_carry()` at the start of an episode, then what the
+            previous call returned.
+
+        **Returns:** the values, in the units in which the critic was trained (with
+        `PPO.normalize_values`, standardised returns), and the next carry.
+
+        **Raises:** `ValueError` when the observation does not fit.
+        """
+        _check_arrays("observation", observation, self.observation)
+        seen, _ = split_mask(jax.tree.map(jnp.asarray, observation))
+        if self.normalization is not None:
+            seen = self.normalization(seen, local=False)
+        value, carry = self.actor_critic.critic(self.actor_critic.critic_input(seen), carry)
+        return value[:, 0], carry
+
     def check(self, env: AbstractEnv | AbstractVectorEnv) -> None:
         """Checks that the policy can act in an environment.
 

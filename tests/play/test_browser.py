@@ -204,3 +204,23 @@ def test_other_worlds_have_other_keys(visit):
     screenshot(opened, "rescue")
     opened.click("#leave")
     opened.wait_for_selector("#over:not([hidden])")
+
+
+def test_a_game_is_looked_at_step_by_step(visit):
+    opened = visit()
+    start(opened, "a trained agent")
+    opened.keyboard.press("ArrowLeft")
+    opened.wait_for_selector("#over:not([hidden])", timeout=30_000)
+    opened.click("#look")
+    until(opened, lambda: opened.inner_text("#watch-step") == "0 of 80")
+    opened.select_option("#mind", label="a trained agent")
+    until(opened, lambda: "value:" in opened.inner_text("#thoughts"))
+    opened.focus("#slider")
+    for _ in range(3):
+        opened.keyboard.press("ArrowRight")
+    assert opened.inner_text("#watch-step") == "3 of 80"
+    screenshot(opened, "watch")
+    opened.click("#run")
+    until(opened, lambda: opened.inner_text("#watch-step") == "79 of 80")
+    opened.click("#close")
+    opened.wait_for_selector("#start:not([disabled])")

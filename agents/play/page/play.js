@@ -22,13 +22,17 @@ class Board {
     this.own = null;
   }
 
-  async show(frame) {
-    for (const [number, png] of Object.entries(frame.pictures)) {
+  add(pictures) {
+    for (const [number, png] of Object.entries(pictures)) {
       const image = new Image();
       image.src = `data:image/png;base64,${png}`;
       this.images.set(Number(number), image);
       image.decode().then(() => this.draw(), () => {});
     }
+  }
+
+  show(frame) {
+    this.add(frame.pictures);
     for (const [place, number] of frame.cells) this.cells[place] = number;
     this.draw();
   }
@@ -105,10 +109,14 @@ function nameOf(key) {
   return names[key] || key.replace(/^(Key|Digit)/, "").replace(/^Arrow(.*)$/, (_, x) => SIGNS[x.toLowerCase()]);
 }
 
+function show(name) {
+  for (const id of ["menu", "game", "watch"]) $(id).hidden = id !== name;
+}
+
 async function showMenu() {
   leaveSocket();
-  $("game").hidden = true;
-  $("menu").hidden = false;
+  stop();
+  show("menu");
   $("sorry").textContent = "";
   try {
     const menu = await ask("api/menu");
@@ -118,7 +126,7 @@ async function showMenu() {
       return button;
     }));
     $("layouts").hidden = menu.layouts.length < 2;
-    await choose(Math.min(chosen.layout, menu.layouts.length - 1));
+    await Promise.all([choose(Math.min(chosen.layout, menu.layouts.length - 1)), showShelf()]);
   } catch (error) {
     $("sorry").textContent = error.message;
   }
@@ -167,9 +175,8 @@ async function start() {
     sessionStorage.setItem(`invite-${made.game}`, other ? address(made.game, other) : "");
     location.hash = `/${made.game}/${token}`;
   } catch (error) {
+    show("menu");
     $("sorry").textContent = error.message;
-    $("menu").hidden = false;
-    $("game").hidden = true;
   }
 }
 
@@ -198,8 +205,8 @@ function enter(game, token) {
   here = { game, token };
   attempts = 0;
   status = "";
-  $("menu").hidden = true;
-  $("game").hidden = false;
+  stop();
+  show("game");
   $("over").hidden = true;
   $("status").textContent = "Connecting";
   const invite = sessionStorage.getItem(`invite-${game}`) || "";
@@ -249,6 +256,7 @@ function open(message) {
     return entry;
   });
   $("seats").replaceChildren(...seats);
+  $("rules").replaceChildren(...message.notes.map((note) => element("li", note)));
   $("time-name").textContent = message.horizon === null ? "Step" : "Time left";
   const plays = message.seat >= 0;
   for (const id of ["pause", "leave"]) $(id).hidden = !plays;
@@ -279,10 +287,127 @@ function showStatus(message) {
     for (const [id, file] of [["film", "film.gif"], ["record", "record"]]) {
       $(id).href = `api/games/${encodeURIComponent(here.game)}/${file}?token=${encodeURIComponent(here.token)}`;
     }
+    $("look").href = `#/again/${here.game}/${here.token}`;
     $("again").hidden = offered === null || opening.seat < 0;
     for (const id of ["pause", "leave"]) $(id).hidden = true;
   }
 }
+
+// ---- Recorded games -------------------------------------------------------------------------
+
+const watched = new Board($("watched"));
+let tape = null; // the game that is looked at, with all its pictures
+let at = 0;
+let running = 0;
+
+async function showShelf() {
+  const { games } = await ask("api/recordings");
+  $("recordings").hidden = !games.length;
+  $("shelf").replaceChildren(...games.map((game, number) => {
+    const link = element("a", `${game.title}: ${game.seats.join(" and ")}, score ${game.score}`, {
+      href: `#/watch/${number}`,
+    });
+    const entry = element("li");
+    entry.append(link);
+    return entry;
+  }));
+}
+
+async function watch(path, query) {
+  leaveSocket();
+  stop();
+  show("watch");
+  tape = null;
+  $("watch-status").textContent = "Reading the game";
+  let found;
+  try {
+    found = await ask(`${path}/scenes${query}`);
+  } catch (error) {
+    $("watch-status").textContent = error.message;
+    return;
+  }
+  tape = { ...found, path, query, cells: [], thoughts: null };
+  watched.clear(found.height, found.width);
+  watched.images = new Map();
+  const cells = new Array(found.height * found.width).fill(-1);
+  for (const frame of found.frames) {
+    watched.add(frame.pictures);
+    for (const [place, number] of frame.cells) cells[place] = number;
+    tape.cells.push([...cells]);
+  }
+  $("slider").max = found.frames.length - 1;
+  const names = found.policies.map((name, i) => element("option", name, { value: i }));
+  $("mind").replaceChildren(element("option", "choose a policy", { value: "" }), ...names);
+  for (const id of ["mind", "mind-label"]) $(id).hidden = !names.length;
+  go(0);
+}
+
+function go(step) {
+  at = Math.max(0, Math.min(step, tape.frames.length - 1));
+  watched.cells = tape.cells[at];
+  watched.draw();
+  $("slider").value = at;
+  $("watch-step").textContent = `${at} of ${tape.frames.length}`;
+  $("watch-score").textContent = Number(tape.frames[at].score.toFixed(2));
+  $("watch-status").textContent = "";
+  showThoughts();
+}
+
+function showThoughts() {
+  const parts = tape.seats.map((name, seat) => {
+    const section = element("section");
+    section.append(element("h3", `${seat + 1}: ${name}`));
+    const taken = [tape.action[at][seat]].flat();
+    const words = taken.map((action, choice) => tape.actions[choice][action] ?? "stay");
+    const held = tape.frames[at].held[seat];
+    section.append(element("p", `takes: ${words.join(", ")}${held ? `; holds: ${held}` : ""}`));
+    const mind = tape.thoughts;
+    if (!mind) return section;
+    mind.probabilities[at][seat].forEach((share, action) => {
+      const row = element("div", undefined, action === taken[0] ? { class: "taken" } : {});
+      row.append(element("span", tape.actions[0][action]),
+        element("progress", undefined, { value: share, max: 1 }),
+        element("span", `${Math.round(100 * share)}%`));
+      section.append(row);
+    });
+    if (mind.values) section.append(element("p", `value: ${mind.values[at][seat].toFixed(2)}`));
+    return section;
+  });
+  $("thoughts").replaceChildren(...parts);
+}
+
+async function think() {
+  tape.thoughts = null;
+  const number = $("mind").value;
+  if (number !== "") {
+    $("watch-status").textContent = "Asking the policy";
+    try {
+      tape.thoughts = await ask(`${tape.path}/thoughts/${number}${tape.query}`);
+    } catch (error) {
+      $("watch-status").textContent = error.message;
+      return;
+    }
+  }
+  go(at);
+}
+
+function stop() {
+  clearInterval(running);
+  running = 0;
+  $("run").textContent = "Run";
+}
+
+function run() {
+  if (running) return stop();
+  if (at >= tape.frames.length - 1) go(0);
+  running = setInterval(() => (at < tape.frames.length - 1 ? go(at + 1) : stop()), 160);
+  $("run").textContent = "Stop";
+}
+
+$("slider").oninput = () => go(Number($("slider").value));
+$("run").onclick = () => tape && run();
+$("mind").onchange = think;
+$("close").onclick = () => { location.hash = ""; };
 
 // ---- Keys and buttons -----------------------------------------------------------------------
 
@@ -343,8 +468,11 @@ function makeButtons(controls) {
 // ---- Address --------------------------------------------------------------------------------
 
 function follow() {
-  const [, game, token] = location.hash.split("/");
-  if (game && token) enter(game, token);
+  const [, game, token, more] = location.hash.split("/");
+  if (game === "watch") watch(`api/recordings/${Number(token)}`, "");
+  else if (game === "again" && more) {
+    watch(`api/games/${encodeURIComponent(token)}`, `?token=${encodeURIComponent(more)}`);
+  } else if (game && token) enter(game, token);
   else showMenu();
 }
 

@@ -31,7 +31,11 @@ def _concrete(
 ) -> tuple[Layout, World]:
     """Checks that the worlds fit the layout, and converts both to NumPy arrays."""
     _check_size(cell_pixels)
-    layout, worlds = jax.tree.map(np.asarray, (layout, worlds))
+    # A program that draws every step of many games hands over NumPy arrays, which stay as they are.
+    if not isinstance(layout.tiles, np.ndarray):
+        layout = jax.tree.map(np.asarray, layout)
+    if not isinstance(worlds.time, np.ndarray):
+        worlds = jax.tree.map(np.asarray, worlds)
     grid = worlds.cells.object.shape[leading:]
     if worlds.cells.object.ndim != leading + 2 or grid != layout.tiles.shape:
         kind = "a leading time axis and the layout's grid" if leading else "the layout's grid"

@@ -1,0 +1,162 @@
+"""Recorded games to watch: what is shown of them, and what policies think in them."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from agents import PolicyPartner, write_table
+from agents.play._app import build_app
+from agents.play._hall import Hall
+from agents.play._journal import Header, Journal, SeatRecord
+from agents.play._live_game import LiveGame, Program
+from agents.play._menu import Menu, idle_of
+from agents.play._watch import place_of, read_recorded, think
+from agents.runs._shipped import shipped
+from agents.runs.display._errors import UsageError
+from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import default_settings
+from agents.runs.single._policies import read_policy
+from agents.runs.worlds._worlds import Kitchen, RescueWorld
+from eqgrid import RandomPartner, record_play
+from eqgrid.envs.overcooked import ScriptedCook, trajectories_to_reference
+
+WORLD = {"name": "overcooked", "layout": "ring", "horizon": 40}
+
+
+@pytest.fixture(scope="module")
+def menu():
+    return Menu(default_settings(page("ippo"), Kitchen(layout="ring", horizon=40)))
+
+
+def write_journal(path, world, steps, seed=5):
+    """A game of two people who do the same in every step."""
+    seats = (SeatRecord("one", True), SeatRecord("two", True))
+    head = Header(world, world.get("layout", ""), seed, seats, 6.0, "2026-01-01T00:00:00")
+    place = place_of(head)
+    program = Program(place.env, [None, None], idle_of(place))
+    game = LiveGame(program, place.idle, seed, Journal(path, head))
+    for step in range(steps):
+        for hands, action in zip(game.hands, (step % 4, 5), strict=True):
+            assert hands is not None
+            hands.press(0, action)
+        game.step(step / 6)
+    game.close("left")
+    return place
+
+
+def test_a_journal_is_watched_as_it_was_played(menu, tmp_path):
+    write_journal(tmp_path / "game.jsonl", WORLD, 30)
+    (game,) = read_recorded([str(tmp_path)], menu)
+    assert game.name == "game"
+    assert game.seats == ("one", "two")
+    assert game.action[:, 0].tolist() == [step % 4 for step in range(30)]
+    assert game.states.time.tolist() == list(range(30))
+
+
+def test_journals_of_other_worlds_are_watched(menu, tmp_path):
+    write_journal(tmp_path / "game.jsonl", {"name": "rescue", "layout": "small"}, 12)
+    (game,) = read_recorded([str(tmp_path / "game.jsonl")], menu)
+    assert isinstance(game.place.settings.env, RescueWorld)
+    with pytest.raises(UsageError, match="Only a policy"):
+        think(game, RandomPartner(game.place.env.action_space))
+
+
+def test_tables_of_games_are_watched(menu, tmp_path):
+    cook = ScriptedCook("ring", "greedy")
+    place = menu.place("ring")
+    keys = jax.random.split(jax.random.key(0), 2)
+    played = record_play(place.env, (cook, cook), keys, max_steps=40)
+    table = trajectories_to_reference(played, place.grid.layout, layout_name="coordination_ring")
+    write_table(tmp_path / "games.parquet", table)
+    first, second = read_recorded([str(tmp_path / "games.parquet")], menu)
+    assert first.place.title == second.place.title == "ring"
+    np.testing.assert_array_equal(first.action, np.asarray(played.action[:40]))
+    assert first.score == pytest.approx(float(played.reward[:40].sum(axis=0).mean()))
+
+
+@pytest.mark.parametrize("source", ["nothing.jsonl", "nothing.parquet", ""])
+def test_what_cannot_be_watched_is_refused(menu, tmp_path, source):
+    with pytest.raises((UsageError, OSError)):
+        read_recorded([str(tmp_path / source)], menu)
+
+
+def test_a_journal_of_an_unknown_world_is_refused(menu, tmp_path):
+    write_journal(tmp_path / "game.jsonl", WORLD, 2)
+    text = (tmp_path / "game.jsonl").read_text()
+    (tmp_path / "game.jsonl").write_text(text.replace('"overcooked"', '"undercooked"'))
+    with pytest.raises(UsageError, match=r"The journal .*undercooked"):
+        read_recorded([str(tmp_path)], menu)
+
+
+def test_thoughts_are_the_probabilities_with_which_it_acts(menu, tmp_path):
+    write_journal(tmp_path / "game.jsonl", WORLD, 8)
+    (game,) = read_recorded([str(tmp_path)], menu)
+    saved = read_policy(shipped("policies/ring.safetensors"), None)
+    partner = saved.partner(game.place.settings, game.place.env)
+    assert isinstance(partner, PolicyPartner)
+    found = think(game, partner)
+    world = partner.env or game.place.env
+    for step in range(8):
+        state = jax.tree.map(lambda x, step=step: jnp.asarray(x[step]), game.states)
+        output, _ = saved.policy.outputs(world.observe(state), saved.policy.initial_carry())
+        expected = jax.nn.softmax(output)
+        np.testing.assert_allclose(found.probabilities[step], expected, atol=1e-4)
+    assert found.values is not None
+    policy = saved.policy.actor_critic
+    value = policy.value(world.observe(state), policy.initial_carry())
+    np.testing.assert_allclose(found.values[-1], value, atol=1e-3)
+
+
+def test_a_model_of_people_has_no_values(menu, tmp_path):
+    write_journal(tmp_path / "game.jsonl", WORLD, 8)
+    (game,) = read_recorded([str(tmp_path)], menu)
+    (clone,) = (x for x in menu.policies(game.place) if x.name == "a model of people")
+    assert think(game, clone.partner).values is None
+
+
+def test_the_page_gets_frames_that_add_up(menu, tmp_path):
+    write_journal(tmp_path / "game.jsonl", WORLD, 30)
+    recorded = read_recorded([str(tmp_path / "game.jsonl")], menu)
+    hall = Hall(menu, tmp_path, ticks_per_second=6, most_games=1, recorded=recorded)
+    with TestClient(build_app(hall, ["testserver"])) as client:
+        (listed,) = client.get("/api/recordings").json()["games"]
+        assert listed == {"name": "game", "title": "ring", "seats": ["one", "two"], "score": 0}
+        found = client.get("/api/recordings/0/scenes").json()
+        cells, pictures = [-1] * 25, set()
+        for step, frame in enumerate(found["frames"]):
+            pictures |= set(map(int, frame["pictures"]))
+            for place, number in frame["cells"]:
+                cells[place] = number
+            state = jax.tree.map(lambda x, step=step: x[step], recorded[0].states)
+            assert cells == hall.tiles.numbers(recorded[0].place.grid.layout, state)
+            assert set(cells) <= pictures
+        assert found["actions"] == [["up", "down", "right", "left", "stay", "interact"]]
+        assert found["policies"] == ["a trained agent", "a model of people"]
+        thoughts = client.get("/api/recordings/0/thoughts/1").json()
+        assert np.shape(thoughts["probabilities"]) == (30, 2, 6)
+        for path in ("1/scenes", "0/thoughts/2", "1/thoughts/0"):
+            answer = client.get(f"/api/recordings/{path}")
+            assert answer.status_code == 400
+            assert "There is no such" in answer.json()["text"]
+
+
+def test_a_game_that_is_over_can_be_looked_at(menu, tmp_path):
+    hall = Hall(menu, tmp_path, ticks_per_second=60, most_games=1)
+    with TestClient(build_app(hall, ["testserver"])) as client:
+        offers = {x["name"]: x["key"] for x in client.get("/api/layouts/0").json()["offers"]}
+        wish = {"layout": 0, "seats": ["person", offers["a program for all tasks"]]}
+        made = client.post("/api/games", content=json.dumps(wish)).json()
+        query = {"token": made["tokens"][0]}
+        assert client.get(f"/api/games/{made['game']}/scenes", params=query).status_code == 400
+        with client.websocket_connect(f"/api/games/{made['game']}") as socket:
+            socket.send_text(json.dumps({"type": "join", **query}))
+            socket.send_text(json.dumps({"type": "press", "choice": 0, "action": 0}))
+            while socket.receive_json().get("status") != "over":
+                pass
+        found = client.get(f"/api/games/{made['game']}/scenes", params=query).json()
+        assert len(found["frames"]) == 40
+        assert client.get(f"/api/games/{made['game']}/scenes").status_code == 400
