@@ -14,12 +14,15 @@ from msgspec import Meta
 from rich.console import Console
 
 from agents.play._hall import Hall
+from agents.play._journal import read_journal
 from agents.play._menu import Menu
-from agents.play._watch import read_recorded
+from agents.play._recordings import write_recording
+from agents.play._watch import find_recorded, place_of, read_recorded
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs._named import Named
 from agents.runs.display._errors import UsageError, as_usage_error
+from agents.runs.display._table import print_paths
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import open_results
 from agents.runs.settings._flags import read_flags, value_after
@@ -65,6 +68,8 @@ class Config:
     """Open no browser."""
     most_games: Annotated[int, Meta(ge=1, le=10_000)] = 100
     """Number of games that can go on at the same time."""
+    finish: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Only write the tables of games in this folder whose server was ended before they were."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the games; a new one in runs/ unless given."""
 
@@ -80,6 +85,9 @@ def run(args: Sequence[str]) -> None:
     **Raises:** the errors that `run_command` prints as one sentence.
     """
     config = read_flags(_default(args), args, "experiments/play.py")
+    if config.finish is not None:
+        _finish(config.finish, Named(worlds=(config.env.name,)))
+        return
     policies = _read(config)
     serve = _server()
     menu = Menu(_settings(config), policies, delay=config.delay, noise=config.noise)
@@ -103,6 +111,22 @@ def run(args: Sequence[str]) -> None:
         if not config.no_browser:
             threading.Timer(0.5, webbrowser.open, [address]).start()
         serve(hall, listening, sorted(names))
+
+
+def _finish(folder: Path, named: Named) -> None:
+    """Writes the tables that are missing in a folder of games.
+
+    **Raises:** `UsageError` when it has no game, or one cannot be played again.
+    """
+    console, written = Console(), []
+    for journal in find_recorded([str(folder)]):
+        recording = read_journal(Path(journal))
+        there = any(Path(journal).with_suffix(x).exists() for x in (".parquet", ".npz"))
+        if len(recording.action) and not there:
+            place = place_of(recording.header, named)
+            written.append(write_recording(place, recording, Path(journal).stem, folder))
+    print_paths(console, written)
+    console.print(f"tables that were missing and are there now: {len(written)}")
 
 
 def _server() -> Callable[[Hall, socket.socket, Sequence[str]], None]:

@@ -15,12 +15,13 @@ import body_speed
 import layouts
 import learning_speed
 import optimum
+import play_load
 import pytest
 import throughput
 
 import agents
 import eqgrid.grid
-from agents.commands import _crossplay, _evaluation, _human_games, _partners, _report
+from agents.commands import _crossplay, _evaluation, _human_games, _partners, _play, _report
 from agents.runs.settings._config import parse
 from agents.runs.settings._page import page
 from agents.runs.worlds._worlds import WORLDS
@@ -139,8 +140,8 @@ def test_commands_run(command, tmp_path, own_caches, as_people_do):
 def test_flags_exist(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     helps = []
-    programs = (_evaluation, _crossplay, _partners, _human_games, _report, layouts, optimum)
-    for command in (*programs, throughput, learning_speed, accelerator, body_speed):
+    programs = (_evaluation, _crossplay, _partners, _human_games, _play, _report, layouts, optimum)
+    for command in (*programs, throughput, learning_speed, accelerator, body_speed, play_load):
         with pytest.raises(SystemExit):
             command.run(["--help"])
         helps.append(capsys.readouterr().out)

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from agents import read_table
 from agents.commands import _play
 from agents.commands._play import run
+from agents.play._journal import Header, Journal, SeatRecord, StepLine
 from agents.runs.display._errors import UsageError
 
 ROOT = Path(__file__).parents[2]
+SEAT = SeatRecord("somebody", True)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +62,25 @@ def test_without_its_extra_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(_play.importlib, "import_module", missing)
     with pytest.raises(UsageError, match=r"pip install 'eqgrid\[play\]'"):
         run([])
+
+
+def test_tables_of_a_killed_server_are_written_later(tmp_path, capsys):
+    header = Header({"layout": "ring"}, "ring", 1, (SEAT, SEAT), 6.0, "2026-01-01T00:00:00")
+    for name in ("one", "two", "empty"):
+        journal = Journal(tmp_path / f"{name}.jsonl", header)
+        for step in range(3 if name != "empty" else 0):
+            journal.step(StepLine([step, 5], [0.0, 0.0], step / 6))
+    (tmp_path / "one.parquet").write_text("written before")
+    run(["--finish", str(tmp_path)])
+    assert "there now: 1" in capsys.readouterr().out
+    assert (tmp_path / "one.parquet").read_text() == "written before"
+    assert read_table(tmp_path / "two.parquet")["player_0_is_human"] == [True] * 3
+    assert not (tmp_path / "empty.parquet").exists()
+    run(["--finish", str(tmp_path)])
+    assert "there now: 0" in capsys.readouterr().out
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(UsageError, match="has no game"):
+        run(["--finish", str(tmp_path / "nothing")])
 
 
 @pytest.mark.slow
