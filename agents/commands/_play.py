@@ -1,11 +1,14 @@
 """The command `play.py`: people play with policies, in the browser."""
 
+import contextlib
 import dataclasses
 import importlib
+import secrets
 import socket
+import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,17 +16,22 @@ import tyro
 from msgspec import Meta
 from rich.console import Console
 
+from agents import write_whole
 from agents.play._hall import Hall
 from agents.play._journal import read_journal
 from agents.play._menu import Menu
 from agents.play._recordings import write_recording
 from agents.play._watch import find_recorded, place_of, read_recorded
+from agents.play.study._course import Course
+from agents.play.study._export import export, forget, open_people, report
+from agents.play.study._people import DATA, People
+from agents.play.study._plan import PLAN, plan_policies, read_plan
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs._named import Named
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.display._table import print_paths
-from agents.runs.folders._folder import short_name
+from agents.runs.folders._folder import locked, short_name
 from agents.runs.folders._results import open_results
 from agents.runs.settings._flags import read_flags, value_after
 from agents.runs.settings._page import page
@@ -68,6 +76,15 @@ class Config:
     """Open no browser."""
     most_games: Annotated[int, Meta(ge=1, le=10_000)] = 100
     """Number of games that can go on at the same time."""
+    study: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """Run the study that this file plans, instead of letting everybody choose games. With the --out
+    of a study that was begun, it goes on."""
+    report: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Only print the returns, answers, drop-outs and latencies of the study in this folder."""
+    export: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Only write the data of the study in this folder as CSV and Parquet, with a dictionary."""
+    forget: Annotated[str | None, tyro.conf.arg(metavar="ID")] = None
+    """Only delete everything about a person of the study in --out, by the id or the number."""
     finish: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Only write the tables of games in this folder whose server was ended before they were."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -85,19 +102,20 @@ def run(args: Sequence[str]) -> None:
     **Raises:** the errors that `run_command` prints as one sentence.
     """
     config = read_flags(_default(args), args, "experiments/play.py")
-    if config.finish is not None:
-        _finish(config.finish, Named(worlds=(config.env.name,)))
+    if _only_data(config):
         return
-    policies = _read(config)
     serve = _server()
-    menu = Menu(_settings(config), policies, delay=config.delay, noise=config.noise)
+    plan = None if config.study is None else read_plan(config.study)
+    policies = _read(config)
+    if plan is not None and config.study is not None:
+        policies += plan_policies(plan, config.study.parent)
     with as_usage_error():
         config.env.check()
+    menu = Menu(_settings(config), policies, delay=config.delay, noise=config.noise)
     menu.offers(menu.layouts[0])  # what cannot be played is refused before anything is started
     recorded = read_recorded(config.watch, menu, Named(worlds=(config.env.name,)))
-    with open_results(f"play-{short_name(config.env.title)}", config.out) as (folder, console):
+    with _open_folder(config) as (folder, console):
         keep_compiled_programs()
-        listening = _listen(config.host, config.port)
         hall = Hall(
             menu,
             folder,
@@ -105,12 +123,58 @@ def run(args: Sequence[str]) -> None:
             most_games=config.most_games,
             recorded=recorded,
         )
+        course = None if plan is None else Course(plan, People(folder), hall)
+        admin = secrets.token_urlsafe(16)
+        listening = _listen(config.host, config.port)
         names = {config.host, "127.0.0.1", "localhost", *config.hosts}
         address = f"http://{config.host}:{listening.getsockname()[1]}/"
         _greet(console, config, policies, address, folder)
+        if course is not None:
+            console.print(f"overview of the study: {address}admin#{admin}", highlight=False)
         if not config.no_browser:
             threading.Timer(0.5, webbrowser.open, [address]).start()
-        serve(hall, listening, sorted(names))
+        serve(hall, listening, sorted(names), course, admin)
+
+
+def _only_data(config: Config) -> bool:
+    """Does what the flags about data ask for. **Returns:** whether there was one.
+
+    **Raises:** `UsageError` when there is no such data.
+    """
+    if config.finish is not None:
+        _finish(config.finish, Named(worlds=(config.env.name,)))
+    elif config.report is not None:
+        report(open_people(config.report), Console())
+    elif config.export is not None:
+        print_paths(Console(), export(open_people(config.export), config.export))
+    elif config.forget is not None:
+        if config.out is None:
+            raise UsageError("--forget needs the folder of the study: add --out DIR.")
+        deleted = forget(open_people(config.out), config.out, config.forget)
+        Console().print(f"forgotten, with {deleted} files of games; exported tables still have it")
+    else:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _open_folder(config: Config) -> Iterator[tuple[Path, Console]]:
+    """The folder of the games: a new one, or that of a study that goes on.
+
+    **Raises:** `UsageError` as `open_results`, and when a study goes on with another plan.
+    """
+    name = "study" if config.study is not None else f"play-{short_name(config.env.title)}"
+    out = config.out
+    if config.study is None or out is None or not (out / DATA).is_file():
+        with open_results(name, out) as (folder, console):
+            if config.study is not None:
+                write_whole(folder / PLAN, config.study.read_bytes())
+            yield folder, console
+        return
+    if (out / PLAN).read_bytes() != config.study.read_bytes():
+        raise UsageError(f"The study in {str(out)!r} was begun with another plan: see its {PLAN}.")
+    with locked(out):
+        yield out, Console(width=None if sys.stdout.isatty() else 160, emoji=False)
 
 
 def _finish(folder: Path, named: Named) -> None:
@@ -129,7 +193,7 @@ def _finish(folder: Path, named: Named) -> None:
     console.print(f"tables that were missing and are there now: {len(written)}")
 
 
-def _server() -> Callable[[Hall, socket.socket, Sequence[str]], None]:
+def _server() -> Callable[..., None]:
     """The function that serves games. **Raises:** `UsageError` when its extra is missing."""
     try:
         return importlib.import_module("agents.play._serve").serve

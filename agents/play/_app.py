@@ -32,10 +32,12 @@ from ._frames import Screen, whole_frame
 from ._hall import Hall
 from ._journal import SUFFIX, read_journal
 from ._menu import Place
-from ._messages import Join, Leave, Ping, Pong, Refusal, read_message, to_text
+from ._messages import Join, Ping, Pong, Refusal, read_message, to_text
 from ._recordings import replay
 from ._session import Page, Session
 from ._watch import Recorded, recorded, scenes, think
+from .study._course import Course
+from .study._routes import study_routes
 
 PAGE = Path(__file__).with_name("page")
 _LARGEST_BODY = 4096
@@ -60,23 +62,42 @@ class _NewGame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seats: Annotated[list[Annotated[str, Meta(max_length=40)]], Meta(max_length=64)]
 
 
-def build_app(hall: Hall, hosts: Sequence[str]) -> Starlette:
+def build_app(
+    hall: Hall, hosts: Sequence[str], course: Course | None = None, admin: str = ""
+) -> Starlette:
     """The application.
 
     **Arguments:**
 
     - `hall`: its games.
     - `hosts`: the names under which browsers may reach it, which keeps pages of others out.
+    - `course`: a study, whose people play the games of its plan and no others.
+    - `admin`: the token of who runs it.
     """
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         await hall.close()
+        if course is not None:
+            await course.close()
 
     routes = [
-        Route("/", _page),
         Mount("/page", StaticFiles(directory=PAGE)),
+        WebSocketRoute("/api/games/{game}", _socket),
+        *(_free_play() if course is None else study_routes(course, admin, _in_words, _page)),
+    ]
+    trusted = Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+    around = [Middleware(_WithHeaders), trusted]
+    app = Starlette(routes=routes, middleware=around, lifespan=lifespan)
+    app.state.hall = hall
+    return app
+
+
+def _free_play() -> list[Route]:
+    """The routes of a server where everybody chooses games."""
+    return [
+        Route("/", _page("index.html")),
         Route("/api/menu", _in_words(_menu)),
         Route("/api/layouts/{number:int}", _in_words(_layout)),
         Route("/api/games", _in_words(_open), methods=["POST"]),
@@ -84,17 +105,10 @@ def build_app(hall: Hall, hosts: Sequence[str]) -> Starlette:
         Route("/api/games/{game}/scenes", _in_words(_scenes)),
         Route("/api/games/{game}/thoughts/{policy:int}", _in_words(_thoughts)),
         Route("/api/games/{game}/record", _in_words(_record)),
-        WebSocketRoute("/api/games/{game}", _socket),
         Route("/api/recordings", _in_words(_recordings)),
         Route("/api/recordings/{number:int}/scenes", _in_words(_scenes)),
         Route("/api/recordings/{number:int}/thoughts/{policy:int}", _in_words(_thoughts)),
     ]
-    trusted = Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
-    app = Starlette(
-        routes=routes, middleware=[Middleware(_WithHeaders), trusted], lifespan=lifespan
-    )
-    app.state.hall = hall
-    return app
 
 
 @final
@@ -133,8 +147,13 @@ def _sorry(text: str, status: int) -> Response:
     return JSONResponse({"text": text}, status)
 
 
-async def _page(_: Request) -> Response:
-    return FileResponse(PAGE / "index.html")
+def _page(name: str) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint of a file of the page."""
+
+    async def endpoint(_: Request) -> Response:
+        return FileResponse(PAGE / name)
+
+    return endpoint
 
 
 async def _menu(hall: Hall, _: Request) -> Response:
@@ -337,7 +356,7 @@ async def _read(socket: WebSocket, session: Session, page: Page) -> None:
             continue
         if isinstance(found, Ping):
             page.post(Pong(found.sent))
-        elif isinstance(found, Leave) and page.seat >= 0:
-            session.leave()
+            if found.latency is not None:
+                session.measured(page, found.latency)
         else:
             session.receive(page, found)

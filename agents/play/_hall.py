@@ -1,14 +1,13 @@
 """The hall: all games of a server, from their start to their files."""
 
 import asyncio
-import dataclasses
 import datetime
 import functools
 import secrets
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._file import dump
@@ -56,14 +55,23 @@ class Hall:
         self._policies: dict[Place, list[Offer]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def open(self, layout: str, seats: Sequence[str], person: str = "person") -> str:
+    async def open(
+        self,
+        layout: str,
+        seats: Sequence[str],
+        people: Sequence[str] = (),
+        *,
+        blinded: bool = False,
+    ) -> str:
         """Opens a game.
 
         **Arguments:**
 
         - `layout`: one of the layouts of the menu.
         - `seats`: who has each seat: `"person"`, or the key of an offer of the menu.
-        - `person`: the name under which people are recorded.
+        - `people`: the names under which people are recorded, in the order of their seats.
+        - `blinded`: as in a study: do not show who a partner is, and do not let people pause or end
+            the game.
 
         **Returns:** the name of the game in `sessions`.
 
@@ -82,11 +90,14 @@ class Hall:
         found = [None if seat == PERSON else offers[seat] for seat in seats]
         name = f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         seed = secrets.randbelow(2**31)
-        journal = Journal(self.folder / f"{name}{SUFFIX}", self._header(place, found, person, seed))
+        waiting = iter(people)
+        names = [next(waiting, "person") if x is None else x.name for x in found]
+        header = self._header(place, found, names, seed)
+        journal = Journal(self.folder / f"{name}{SUFFIX}", header)
         program = await asyncio.to_thread(self._program, place, tuple(seats), found)
         game = LiveGame(program, place.idle, seed, journal)
-        names = [person if offer is None else offer.name for offer in found]
-        session = Session(place, names, game, self.tiles, Clock(self._rate))
+        shown = ["partner"] * len(names) if blinded else names
+        session = Session(place, shown, game, self.tiles, Clock(self._rate), free=not blinded)
         self.sessions[name] = session
         self._forget()
         task = asyncio.create_task(self._play(name, session))
@@ -126,18 +137,14 @@ class Hall:
         return write_recording(place, recording, name, self.folder)
 
     def _header(
-        self, place: Place, offers: Sequence[Offer | None], person: str, seed: int
+        self, place: Place, offers: Sequence[Offer | None], names: Sequence[str], seed: int
     ) -> Header:
         seats = tuple(
-            SeatRecord(person, True)
-            if offer is None
-            else SeatRecord(offer.name, False, offer.sha256)
-            for offer in offers
+            SeatRecord(name, offer is None, None if offer is None else offer.sha256)
+            for name, offer in zip(names, offers, strict=True)
         )
-        env: Any = place.settings.env
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        stored: Any = dataclasses.replace(place.settings, env=env)
-        world = tomllib.loads(dump(stored))["env"]
+        world = tomllib.loads(dump(place.settings))["env"]
         return Header(world, place.title, seed, seats, self._rate, now)
 
     def _forget(self) -> None:

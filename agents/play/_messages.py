@@ -54,9 +54,14 @@ class Leave(_FromPage, frozen=True, tag="leave"):
 
 @final
 class Ping(_FromPage, frozen=True, tag="ping"):
-    """Asks for a `Pong`."""
+    """Asks for a `Pong`.
+
+    - `sent`: comes back.
+    - `latency`: how many milliseconds the last one took.
+    """
 
     sent: float
+    latency: Annotated[float, Meta(ge=0, le=1e6)] | None = None
 
 
 FromPage: TypeAlias = Join | Press | Hold | Pause | Leave | Ping

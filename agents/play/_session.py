@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, final
@@ -16,6 +17,7 @@ from ._messages import (
     Frame,
     FromPage,
     Hold,
+    Leave,
     Opening,
     Pause,
     Press,
@@ -28,6 +30,7 @@ from ._messages import (
 WATCHER = -1
 """The seat of a page that only watches."""
 _LONGEST_QUEUE = 120
+_MOST_LATENCIES = 1000
 
 
 @final
@@ -77,6 +80,7 @@ class Session:
         clock: Clock,
         *,
         patience: float = 60.0,
+        free: bool = True,
         now: Callable[[], float] = time.perf_counter,
     ):
         """**Arguments:**
@@ -87,15 +91,17 @@ class Session:
         - `tiles`: the pictures of cells, which sessions may share.
         - `clock`: the clock.
         - `patience`: for how many seconds the game waits for people who are not there.
+        - `free`: whether people may pause and end the game.
         - `now`: the time in seconds since any moment.
         """
         self.place, self.names, self.game = place, list(names), game
         self.tokens = [None if hands is None else secrets.token_urlsafe(16) for hands in game.hands]
         self.watch_token = secrets.token_urlsafe(16)
-        self.late: list[float] = []
+        self._latencies: dict[int, list[float]] = {}
         self.over = asyncio.Event()
         self._tiles, self._clock, self._patience, self._now = tiles, clock, patience, now
         self._pages: list[Page] = []
+        self._free = free
         self._compiled, self._changed = False, asyncio.Event()
         self._begun: set[int] = set()
         self._paused, self._left = False, False
@@ -154,10 +160,25 @@ class Session:
                 self._begun.add(page.seat)
                 self._changed.set()
                 self._tell()
-        elif isinstance(message, Pause):
+        elif isinstance(message, Leave) and self._free:
+            self.leave()
+        elif isinstance(message, Pause) and self._free:
             self._paused = message.on
             self._changed.set()
             self._tell()
+
+    def measured(self, page: Page, latency: float) -> None:
+        """Notes how long a message took from a page to the server and back, in milliseconds."""
+        own = self._latencies.setdefault(page.seat, [])
+        if len(own) < _MOST_LATENCIES:
+            own.append(latency)
+
+    def latencies(self) -> dict[int, float | None]:
+        """The median latency of the person in each seat, in milliseconds."""
+        return {
+            seat: statistics.median(own) if (own := self._latencies.get(seat)) else None
+            for seat in sorted(self._people())
+        }
 
     def leave(self) -> None:
         """Ends the game before its last step."""
@@ -189,11 +210,10 @@ class Session:
                 await self._wait()
                 continue
             self._tell()
-            async for late in self._clock.ticks():
+            async for _ in self._clock.ticks():
                 if self._ended() or self._halted():
                     break
                 started = self._now() if started is None else started
-                self.late.append(late)
                 self.game.step(self._now() - started)
                 frame = self._frame()
                 for page in list(self._pages):

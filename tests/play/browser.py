@@ -12,15 +12,18 @@ import uvicorn
 
 from agents.play._app import build_app
 from agents.play._hall import Hall
+from agents.play.study._course import Course
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 NEEDS = "needs a browser: apt-get install chromium && pip install -e '.[play-test]'"
 
 
 @contextlib.contextmanager
-def running(hall: Hall) -> Iterator[str]:
+def running(hall: Hall, course: Course | None = None) -> Iterator[str]:
     """A server on a port of its own, by its address."""
-    config = uvicorn.Config(build_app(hall, ["127.0.0.1"]), port=0, log_level="error")
+    config = uvicorn.Config(
+        build_app(hall, ["127.0.0.1"], course, "secret"), port=0, log_level="error"
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

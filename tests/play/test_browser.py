@@ -8,6 +8,9 @@ from browser import chromium as chromium, running, screenshot
 from agents.play._hall import Hall
 from agents.play._journal import read_journal
 from agents.play._menu import Menu
+from agents.play.study._course import Course
+from agents.play.study._people import People
+from agents.play.study._plan import read_plan
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import default_settings
 from agents.runs.worlds._worlds import Kitchen, RescueWorld
@@ -26,17 +29,22 @@ def visit(chromium, tmp_path, kitchen):
     """Opens the page of a server; whatever goes wrong in it fails the test."""
     contexts, problems, servers = [], [], []
 
-    def visit(menu=kitchen, rate=12, address=None, **options):
+    def hear(said):
+        if "400 (Bad Request)" not in said:  # the page shows its sentence
+            problems.append(said)
+
+    def visit(menu=kitchen, rate=12, address=None, plan=None, **options):
         if address is None:
             hall = Hall(menu, tmp_path, ticks_per_second=rate, most_games=4)
-            server = running(hall)
+            course = None if plan is None else Course(plan, People(tmp_path), hall)
+            server = running(hall, course)
             address = server.__enter__()
             servers.append(server)
         context = chromium.new_context(**{"viewport": {"width": 1100, "height": 760}, **options})
         contexts.append(context)
         opened = context.new_page()
         opened.on("pageerror", lambda error: problems.append(str(error)))
-        opened.on("console", lambda said: said.type == "error" and problems.append(said.text))
+        opened.on("console", lambda said: said.type == "error" and hear(said.text))
         opened.goto(address)
         return opened
 
@@ -224,3 +232,77 @@ def test_a_game_is_looked_at_step_by_step(visit):
     until(opened, lambda: opened.inner_text("#watch-step") == "79 of 80")
     opened.click("#close")
     opened.wait_for_selector("#start:not([disabled])")
+
+
+STUDY = """
+title = "Small"
+code = "C0DE"
+[[stage]]
+kind = "consent"
+text = "You will cook.\\n\\nYour answers are kept."
+[[stage]]
+kind = "tutorial"
+text = "Walk around a little."
+game = { layout = "cramped", partner = "a program for all tasks", seat = 0 }
+[[stage]]
+kind = "games"
+[[stage.game]]
+layout = "ring"
+partner = "a trained agent"
+[[stage.after]]
+name = "fluent"
+text = "My partner and I worked together fluently."
+[[stage]]
+kind = "questions"
+title = "At last"
+[[stage.question]]
+name = "attentive"
+text = "Choose the second answer."
+kind = "choice"
+options = ["first", "second"]
+right = "second"
+[[stage.question]]
+name = "remarks"
+text = "What was hard?"
+kind = "text"
+"""
+
+
+def test_a_whole_study_to_the_completion_code(visit, tmp_path):
+    (tmp_path / "plan.toml").write_text(STUDY)
+    opened = visit(rate=30, plan=read_plan(tmp_path / "plan.toml"))
+    opened.wait_for_selector("text=Your answers are kept.")
+    screenshot(opened, "study-consent")
+    admin = visit(address=f"{opened.url}admin#secret")
+    opened.click("text=I agree")
+    for kind in ("tutorial", "game"):
+        opened.wait_for_selector("text=Press any of your keys")
+        assert "partner" in opened.inner_text("#seats")
+        assert not opened.is_visible("#pause")
+        if kind == "game":
+            admin.click("text=Watch")
+            until(admin, lambda: "Time left" in admin.inner_text("#game"))
+        opened.keyboard.press("ArrowLeft")
+        opened.wait_for_timeout(500)
+        if kind == "game":
+            screenshot(admin, "study-admin")
+            screenshot(opened, "study-game")
+        opened.wait_for_selector("#over:not([hidden])", timeout=30_000)
+        opened.click("#go-on")
+    opened.wait_for_selector("text=fluently")
+    screenshot(opened, "study-questions")
+    opened.click("text=Continue")
+    opened.wait_for_selector("text=Please answer all questions.")
+    opened.check("input[value='6']")
+    opened.reload()
+    opened.wait_for_selector("text=fluently")
+    opened.check("input[value='6']")
+    opened.click("text=Continue")
+    opened.check("input[value='second']")
+    opened.fill("textarea", "<b>Nothing</b> & more")
+    screenshot(opened, "study-last")
+    opened.click("text=Continue")
+    until(opened, lambda: opened.is_visible("#code"))
+    assert opened.inner_text("#code") == "C0DE"
+    screenshot(opened, "study-end")
+    until(admin, lambda: "1 finished" in admin.inner_text("#summary"))

@@ -1,108 +1,13 @@
-// The page: a menu, and a game that is drawn as it is played. The server has the clock and the rules.
+// The page of free play: a menu, games, and recorded games to look at.
 
-const $ = (id) => document.getElementById(id);
-const PAD = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
-const SIGNS = { up: "▲", down: "▼", left: "◀", right: "▶" };
-
-// ---- Pictures -------------------------------------------------------------------------------
-
-class Board {
-  // A grid of pictures on a canvas, at any size.
-  constructor(canvas) {
-    this.canvas = canvas;
-    this.images = new Map();
-    this.clear(1, 1);
-    new ResizeObserver(() => this.draw()).observe(canvas);
-  }
-
-  clear(height, width) {
-    this.height = height;
-    this.width = width;
-    this.cells = new Array(height * width).fill(-1);
-    this.own = null;
-  }
-
-  add(pictures) {
-    for (const [number, png] of Object.entries(pictures)) {
-      const image = new Image();
-      image.src = `data:image/png;base64,${png}`;
-      this.images.set(Number(number), image);
-      image.decode().then(() => this.draw(), () => {});
-    }
-  }
-
-  show(frame) {
-    this.add(frame.pictures);
-    for (const [place, number] of frame.cells) this.cells[place] = number;
-    this.draw();
-  }
-
-  draw() {
-    const scale = window.devicePixelRatio || 1;
-    const box = this.canvas.getBoundingClientRect();
-    const [wide, high] = [Math.round(box.width * scale), Math.round(box.height * scale)];
-    if (!wide || !high) return;
-    if (this.canvas.width !== wide || this.canvas.height !== high) {
-      this.canvas.width = wide;
-      this.canvas.height = high;
-    }
-    const side = Math.floor(Math.min(wide / this.width, high / this.height));
-    const left = Math.floor((wide - side * this.width) / 2);
-    const top = Math.floor((high - side * this.height) / 2);
-    const pen = this.canvas.getContext("2d");
-    pen.clearRect(0, 0, wide, high);
-    pen.imageSmoothingQuality = "high";
-    this.cells.forEach((number, place) => {
-      const image = this.images.get(number);
-      if (!image || !image.complete || !image.naturalWidth) return;
-      const [x, y] = [place % this.width, Math.floor(place / this.width)];
-      pen.drawImage(image, left + x * side, top + y * side, side, side);
-    });
-    if (this.own !== null) this.mark(pen, left, top, side);
-  }
-
-  mark(pen, left, top, side) {
-    // A triangle over one's own agent.
-    const x = left + ((this.own % this.width) + 0.5) * side;
-    const y = top + Math.floor(this.own / this.width) * side + 0.16 * side;
-    pen.beginPath();
-    pen.moveTo(x, y);
-    pen.lineTo(x - 0.13 * side, y - 0.2 * side);
-    pen.lineTo(x + 0.13 * side, y - 0.2 * side);
-    pen.closePath();
-    pen.fillStyle = "#ffffff";
-    pen.strokeStyle = "#23272f";
-    pen.lineWidth = Math.max(1, 0.035 * side);
-    pen.stroke();
-    pen.fill();
-  }
-}
+import { $, Board, ask, element } from "./board.js";
+import { SIGNS, enter, leaveSocket } from "./game.js";
 
 // ---- Menu -----------------------------------------------------------------------------------
 
 const preview = new Board($("preview"));
 let chosen = { layout: 0, partner: null, seat: 0 };
 let offered = null;
-
-async function ask(path, body) {
-  const options = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
-  let answer;
-  try {
-    answer = await fetch(path, options);
-  } catch {
-    throw new Error("The server does not answer. Is it still running?");
-  }
-  const found = await answer.json();
-  if (!answer.ok) throw new Error(found.text || "This did not work.");
-  return found;
-}
-
-function element(name, text, attributes = {}) {
-  const made = document.createElement(name);
-  if (text !== undefined) made.textContent = text;
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
 
 function nameOf(key) {
   const names = { Space: "space", Enter: "enter" };
@@ -181,117 +86,6 @@ async function start() {
 }
 
 const address = (game, token) => `${location.origin}${location.pathname}#/${game}/${token}`;
-
-// ---- Game -----------------------------------------------------------------------------------
-
-const board = new Board($("world"));
-let socket = null;
-let here = null; // the game and the token in the address
-let opening = null;
-let status = "";
-let attempts = 0;
-const down = new Map(); // keys that are held down, with their controls
-
-function leaveSocket() {
-  if (socket) socket.onclose = null;
-  if (socket) socket.close();
-  socket = null;
-  here = null;
-  opening = null;
-}
-
-function enter(game, token) {
-  leaveSocket();
-  here = { game, token };
-  attempts = 0;
-  status = "";
-  stop();
-  show("game");
-  $("over").hidden = true;
-  $("status").textContent = "Connecting";
-  const invite = sessionStorage.getItem(`invite-${game}`) || "";
-  $("link").value = invite;
-  connect();
-}
-
-function connect() {
-  const scheme = location.protocol === "https:" ? "wss" : "ws";
-  const base = location.pathname.replace(/[^/]*$/, "");
-  const { game, token } = here;
-  socket = new WebSocket(`${scheme}://${location.host}${base}api/games/${encodeURIComponent(game)}`);
-  socket.onopen = () => send({ type: "join", token });
-  socket.onmessage = (event) => receive(JSON.parse(event.data));
-  socket.onclose = () => {
-    if (!here || ["over", "replaced", "refused"].includes(status)) return;
-    attempts += 1;
-    $("status").textContent = "The connection was lost. Trying again.";
-    setTimeout(() => here && connect(), Math.min(5000, 300 * attempts));
-  };
-}
-
-function send(message) {
-  if (socket && socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message));
-}
-
-function receive(message) {
-  if (message.type === "opening") open(message);
-  if (message.type === "frame") showFrame(message);
-  if (message.type === "status") showStatus(message);
-  if (message.type === "refusal") {
-    if (!opening) status = "refused";
-    $("status").textContent = message.text;
-  }
-}
-
-function open(message) {
-  opening = message;
-  attempts = 0;
-  board.clear(message.height, message.width);
-  board.images = new Map();
-  const seats = message.seats.map((name, i) => {
-    const entry = element("li");
-    const colour = element("span");
-    colour.style.background = message.colours[i];
-    entry.append(colour, `${i + 1}: ${i === message.seat ? "you" : name}`);
-    return entry;
-  });
-  $("seats").replaceChildren(...seats);
-  $("rules").replaceChildren(...message.notes.map((note) => element("li", note)));
-  $("time-name").textContent = message.horizon === null ? "Step" : "Time left";
-  const plays = message.seat >= 0;
-  for (const id of ["pause", "leave"]) $(id).hidden = !plays;
-  $("held").parentElement.hidden = !plays;
-  makeButtons(message.controls);
-}
-
-function showFrame(frame) {
-  board.own = opening.seat >= 0 ? frame.places[opening.seat] : null;
-  board.show(frame);
-  $("score").textContent = Number(frame.score.toFixed(2));
-  const left = opening.horizon === null ? null : (opening.horizon - frame.step) / opening.ticks_per_second;
-  $("time").textContent = left === null ? frame.step : `${Math.max(0, Math.ceil(left))} s`;
-  $("held").textContent = opening.seat >= 0 ? frame.held[opening.seat] || "nothing" : "";
-}
-
-function showStatus(message) {
-  status = message.status;
-  $("status").textContent = message.text;
-  $("pause").textContent = status === "paused" ? "Go on" : "Pause";
-  $("invite").hidden = !(status === "waiting" && $("link").value);
-  const over = status === "over";
-  $("over").hidden = !over;
-  $("stage").style.opacity = status === "playing" || over ? 1 : 0.6;
-  if (over) {
-    $("result").textContent = message.text;
-    $("status").textContent = "";
-    for (const [id, file] of [["film", "film.gif"], ["record", "record"]]) {
-      $(id).href = `api/games/${encodeURIComponent(here.game)}/${file}?token=${encodeURIComponent(here.token)}`;
-    }
-    $("look").href = `#/again/${here.game}/${here.token}`;
-    $("again").hidden = offered === null || opening.seat < 0;
-    for (const id of ["pause", "leave"]) $(id).hidden = true;
-  }
-}
 
 // ---- Recorded games -------------------------------------------------------------------------
 
@@ -409,78 +203,40 @@ $("run").onclick = () => tape && run();
 $("mind").onchange = think;
 $("close").onclick = () => { location.hash = ""; };
 
-// ---- Keys and buttons -----------------------------------------------------------------------
-
-function press(key, control) {
-  if (down.has(key)) return;
-  down.set(key, control);
-  send({ type: "press", choice: control.choice, action: control.action });
-  if (control.repeats) send({ type: "hold", choice: control.choice, action: control.action });
-}
-
-function release(key) {
-  const control = down.get(key);
-  down.delete(key);
-  if (!control || !control.repeats) return;
-  const still = [...down.values()].filter((x) => x.choice === control.choice && x.repeats).pop();
-  send({ type: "hold", choice: control.choice, action: still ? still.action : null });
-}
-
-function releaseAll() {
-  for (const key of [...down.keys()]) release(key);
-}
-
-window.addEventListener("keydown", (event) => {
-  if (!opening || $("game").hidden || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.tagName === "BUTTON" && ["Space", "Enter"].includes(event.code)) event.target.blur();
-  const control = opening.controls.find((x) => x.keys.includes(event.code));
-  if (control && status !== "over") {
-    event.preventDefault();
-    if (!event.repeat) press(event.code, control);
-  } else if (["KeyP", "Escape"].includes(event.code) && opening.seat >= 0 && status !== "over") {
-    send({ type: "pause", on: status !== "paused" });
-  }
-});
-window.addEventListener("keyup", (event) => release(event.code));
-window.addEventListener("blur", releaseAll);
-
-function makeButtons(controls) {
-  const [pad, others] = [element("div", undefined, { id: "pad" }), element("div", undefined, { id: "others" })];
-  for (const control of controls) {
-    const side = PAD[control.keys.find((key) => key in PAD)];
-    const button = element("button", SIGNS[side] || control.name.replace(/_/g, " "), { type: "button" });
-    if (side) button.className = side;
-    button.setAttribute("aria-label", control.name.replace(/_/g, " "));
-    const key = `button-${control.choice}-${control.action}`;
-    button.addEventListener("pointerdown", (event) => {
-      event.preventDefault();
-      button.setPointerCapture(event.pointerId);
-      press(key, control);
-    });
-    for (const end of ["pointerup", "pointercancel"]) button.addEventListener(end, () => release(key));
-    button.addEventListener("contextmenu", (event) => event.preventDefault());
-    (side ? pad : others).append(button);
-  }
-  $("buttons").replaceChildren(pad, others);
-  $("buttons").classList.toggle("has-controls", controls.length > 0);
-}
-
 // ---- Address --------------------------------------------------------------------------------
+
+function play(game, token) {
+  stop();
+  show("game");
+  $("over").hidden = true;
+  $("link").value = sessionStorage.getItem(`invite-${game}`) || "";
+  enter(game, token, {
+    onStatus: (status) => { $("invite").hidden = !(status === "waiting" && $("link").value); },
+    onOver: (text, here, seat) => {
+      $("over").hidden = false;
+      $("result").textContent = text;
+      $("status").textContent = "";
+      for (const [id, file] of [["film", "film.gif"], ["record", "record"]]) {
+        $(id).href = `api/games/${encodeURIComponent(here.game)}/${file}?token=${encodeURIComponent(here.token)}`;
+      }
+      $("look").href = `#/again/${here.game}/${here.token}`;
+      $("again").hidden = offered === null || seat < 0;
+    },
+  });
+}
 
 function follow() {
   const [, game, token, more] = location.hash.split("/");
   if (game === "watch") watch(`api/recordings/${Number(token)}`, "");
   else if (game === "again" && more) {
     watch(`api/games/${encodeURIComponent(token)}`, `?token=${encodeURIComponent(more)}`);
-  } else if (game && token) enter(game, token);
+  } else if (game && token) play(game, token);
   else showMenu();
 }
 
 $("start").onclick = start;
 $("again").onclick = start;
 $("back").onclick = () => { location.hash = ""; };
-$("leave").onclick = () => send({ type: "leave" });
-$("pause").onclick = (event) => { event.target.blur(); send({ type: "pause", on: status !== "paused" }); };
 $("copy").onclick = () => navigator.clipboard.writeText($("link").value);
 window.addEventListener("hashchange", follow);
 follow();

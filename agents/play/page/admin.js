@@ -1,0 +1,66 @@
+// The page of who runs a study: who is where, and which games go on.
+
+import { $, ask, element } from "./board.js";
+import { enter, leaveSocket } from "./game.js";
+
+const token = location.hash.slice(1);
+const call = (path, body) => ask(path, body, { "X-Token": token });
+
+function table(id, names, rows) {
+  const head = element("tr");
+  head.append(...names.map((name) => element("th", name)));
+  const body = rows.map((row) => {
+    const line = element("tr");
+    line.append(...row.map((cell) => {
+      const made = element("td", cell instanceof Node ? undefined : String(cell ?? ""));
+      if (cell instanceof Node) made.append(cell);
+      return made;
+    }));
+    return line;
+  });
+  $(id).replaceChildren(head, ...body);
+}
+
+function watch(game) {
+  const made = element("button", "Watch", { type: "button" });
+  made.onclick = () => {
+    $("game").hidden = false;
+    $("over").hidden = true;
+    enter(game.game, game.watch, { onOver: (text) => { $("over").hidden = false; $("result").textContent = text; } });
+    $("game").scrollIntoView();
+  };
+  return made;
+}
+
+async function refresh() {
+  let found;
+  try {
+    found = await call("api/admin");
+  } catch (error) {
+    $("problem").textContent = error.message;
+    return;
+  }
+  $("problem").textContent = "";
+  $("title").textContent = found.title;
+  $("stop").disabled = found.stopped;
+  const count = (outcome) => found.people.filter((x) => x.outcome === outcome).length;
+  const going = found.people.filter((x) => !x.outcome).length;
+  $("summary").textContent = `${found.people.length} people: ${count("finished")} finished, ${going} on their way, `
+    + `${count("declined")} declined, ${count("failed")} failed the first game.`
+    + (found.stopped ? " The study is stopped: nobody can join, and no new game begins." : "");
+  table("games", ["game", "layout", "people", "step", "score", ""],
+    found.games.map((x) => [x.game, x.layout, x.people.join(", "), x.step, x.score, watch(x)]));
+  table("people", ["person", "id", "stage", "state", "came", "last heard of"],
+    found.people.map((x) => [x.person, x.id, `${Math.min(x.stage + 1, found.stages)} of ${found.stages}`,
+      x.outcome || "on the way", x.started.slice(0, 16).replace("T", " "), x.seen.slice(11, 19)]).reverse());
+}
+
+$("stop").onclick = async () => {
+  if (!window.confirm("Stop the study? Games that go on are finished, and nobody can begin another.")) return;
+  await call("api/admin/stop", {});
+  refresh();
+};
+$("go-on").onclick = () => { leaveSocket(); $("game").hidden = true; };
+$("go-on").textContent = "Close";
+refresh();
+setInterval(refresh, 2000);

@@ -1,0 +1,172 @@
+// A game: its connection, what is shown of it, and the keys. The server has the clock and the rules.
+
+import { $, Board, element } from "./board.js";
+
+const PAD = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
+export const SIGNS = { up: "▲", down: "▼", left: "◀", right: "▶" };
+const PING = 2000;
+
+const board = new Board($("world"));
+let socket = null;
+let here = null; // the game and the token in the address
+let opening = null;
+let status = "";
+let attempts = 0;
+let latency = null; // of the last ping, in milliseconds
+let onOver = () => {}; // what the page does when a game is over
+let onStatus = () => {}; // and when it stands otherwise
+const down = new Map(); // keys that are held down, with their controls
+
+export function leaveSocket() {
+  if (socket) socket.onclose = null;
+  if (socket) socket.close();
+  socket = null;
+  here = null;
+  opening = null;
+}
+
+export function enter(game, token, hooks = {}) {
+  leaveSocket();
+  here = { game, token };
+  attempts = 0;
+  status = "";
+  onOver = hooks.onOver || (() => {});
+  onStatus = hooks.onStatus || (() => {});
+  $("status").textContent = "Connecting";
+  connect();
+}
+
+function connect() {
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  const base = location.pathname.replace(/[^/]*$/, "");
+  const { game, token } = here;
+  socket = new WebSocket(`${scheme}://${location.host}${base}api/games/${encodeURIComponent(game)}`);
+  socket.onopen = () => send({ type: "join", token });
+  socket.onmessage = (event) => receive(JSON.parse(event.data));
+  socket.onclose = () => {
+    if (!here || ["over", "replaced", "refused"].includes(status)) return;
+    attempts += 1;
+    $("status").textContent = "The connection was lost. Trying again.";
+    setTimeout(() => here && connect(), Math.min(5000, 300 * attempts));
+  };
+}
+
+function send(message) {
+  if (socket && socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message));
+}
+
+function receive(message) {
+  if (message.type === "opening") open(message);
+  if (message.type === "frame") showFrame(message);
+  if (message.type === "status") showStatus(message);
+  if (message.type === "pong") latency = performance.now() - message.sent;
+  if (message.type === "refusal") {
+    if (!opening) status = "refused";
+    $("status").textContent = message.text;
+  }
+}
+
+function open(message) {
+  opening = message;
+  attempts = 0;
+  board.clear(message.height, message.width);
+  board.images = new Map();
+  const seats = message.seats.map((name, i) => {
+    const entry = element("li");
+    const colour = element("span");
+    colour.style.background = message.colours[i];
+    entry.append(colour, `${i + 1}: ${i === message.seat ? "you" : name}`);
+    return entry;
+  });
+  $("seats").replaceChildren(...seats);
+  $("rules").replaceChildren(...message.notes.map((note) => element("li", note)));
+  $("time-name").textContent = message.horizon === null ? "Step" : "Time left";
+  const plays = message.seat >= 0;
+  for (const id of ["pause", "leave"]) $(id).hidden = !plays;
+  $("held").parentElement.hidden = !plays;
+  makeButtons(message.controls);
+}
+
+function showFrame(frame) {
+  board.own = opening.seat >= 0 ? frame.places[opening.seat] : null;
+  board.show(frame);
+  $("score").textContent = Number(frame.score.toFixed(2));
+  const left = opening.horizon === null ? null : (opening.horizon - frame.step) / opening.ticks_per_second;
+  $("time").textContent = left === null ? frame.step : `${Math.max(0, Math.ceil(left))} s`;
+  $("held").textContent = opening.seat >= 0 ? frame.held[opening.seat] || "nothing" : "";
+}
+
+function showStatus(message) {
+  status = message.status;
+  $("status").textContent = message.text;
+  $("pause").textContent = status === "paused" ? "Go on" : "Pause";
+  onStatus(status);
+  const over = status === "over";
+  $("stage").style.opacity = status === "playing" || over ? 1 : 0.6;
+  if (!over) return;
+  for (const id of ["pause", "leave"]) $(id).hidden = true;
+  onOver(message.text, here, opening.seat);
+}
+
+setInterval(() => {
+  if (opening && opening.seat >= 0 && status !== "over") send({ type: "ping", sent: performance.now(), latency });
+}, PING);
+
+// ---- Keys and buttons -----------------------------------------------------------------------
+
+function press(key, control) {
+  if (down.has(key)) return;
+  down.set(key, control);
+  send({ type: "press", choice: control.choice, action: control.action });
+  if (control.repeats) send({ type: "hold", choice: control.choice, action: control.action });
+}
+
+function release(key) {
+  const control = down.get(key);
+  down.delete(key);
+  if (!control || !control.repeats) return;
+  const still = [...down.values()].filter((x) => x.choice === control.choice && x.repeats).pop();
+  send({ type: "hold", choice: control.choice, action: still ? still.action : null });
+}
+
+function releaseAll() {
+  for (const key of [...down.keys()]) release(key);
+}
+
+window.addEventListener("keydown", (event) => {
+  if (!opening || $("game").hidden || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.tagName === "BUTTON" && ["Space", "Enter"].includes(event.code)) event.target.blur();
+  const control = opening.controls.find((x) => x.keys.includes(event.code));
+  if (control && status !== "over") {
+    event.preventDefault();
+    if (!event.repeat) press(event.code, control);
+  } else if (["KeyP", "Escape"].includes(event.code) && opening.seat >= 0 && status !== "over") {
+    send({ type: "pause", on: status !== "paused" });
+  }
+});
+window.addEventListener("keyup", (event) => release(event.code));
+window.addEventListener("blur", releaseAll);
+
+function makeButtons(controls) {
+  const [pad, others] = [element("div", undefined, { id: "pad" }), element("div", undefined, { id: "others" })];
+  for (const control of controls) {
+    const side = PAD[control.keys.find((key) => key in PAD)];
+    const button = element("button", SIGNS[side] || control.name.replace(/_/g, " "), { type: "button" });
+    if (side) button.className = side;
+    button.setAttribute("aria-label", control.name.replace(/_/g, " "));
+    const key = `button-${control.choice}-${control.action}`;
+    button.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      button.setPointerCapture(event.pointerId);
+      press(key, control);
+    });
+    for (const end of ["pointerup", "pointercancel"]) button.addEventListener(end, () => release(key));
+    button.addEventListener("contextmenu", (event) => event.preventDefault());
+    (side ? pad : others).append(button);
+  }
+  $("buttons").replaceChildren(pad, others);
+  $("buttons").classList.toggle("has-controls", controls.length > 0);
+}
+
+$("leave").onclick = () => send({ type: "leave" });
+$("pause").onclick = (event) => { event.target.blur(); send({ type: "pause", on: status !== "paused" }); };

@@ -1,0 +1,1 @@
+"""Studies with people: consent, games, questions, and the data of them."""

@@ -1,0 +1,233 @@
+"""The data of a study: people, their answers, games and events, in one SQLite file."""
+
+import datetime
+import hashlib
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+DATA = "study.sqlite"
+_TABLES = """
+CREATE TABLE IF NOT EXISTS people (
+    person INTEGER PRIMARY KEY, id TEXT, token TEXT UNIQUE NOT NULL, started TEXT NOT NULL,
+    finished TEXT, stage INTEGER NOT NULL DEFAULT 0, game INTEGER NOT NULL DEFAULT 0,
+    asked INTEGER NOT NULL DEFAULT 0, outcome TEXT, seen TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS answers (
+    person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, stage INTEGER NOT NULL,
+    game INTEGER NOT NULL, question TEXT NOT NULL, answer TEXT, at TEXT NOT NULL,
+    UNIQUE (person, stage, game, question));
+CREATE TABLE IF NOT EXISTS games (
+    person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, stage INTEGER NOT NULL,
+    game INTEGER NOT NULL, attempt INTEGER NOT NULL, name TEXT NOT NULL, layout TEXT NOT NULL,
+    partner TEXT NOT NULL, seat INTEGER NOT NULL, file TEXT NOT NULL, score REAL, steps INTEGER,
+    outcome TEXT, latency_ms REAL, at TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS events (
+    person INTEGER REFERENCES people ON DELETE CASCADE, at TEXT NOT NULL, event TEXT NOT NULL,
+    detail TEXT NOT NULL DEFAULT '');
+"""
+DICTIONARY = {
+    "people": {
+        "person": "number of the person, from 1",
+        "id": "the id in the address with which the person came, if any",
+        "started": "when the person came (UTC)",
+        "finished": "when the person reached the end or left (UTC)",
+        "stage": "the stage at which the person is, from 0",
+        "outcome": "`finished`, `declined`, `failed` (the tutorial), or empty",
+        "seen": "when the page of the person was last heard of (UTC)",
+    },
+    "answers": {
+        "person": "number of the person",
+        "stage": "the stage of the question, from 0",
+        "game": "the number of the game before it in its stage, from 0; -1 for none",
+        "question": "the name of the question",
+        "answer": "the answer",
+        "at": "when it was given (UTC)",
+    },
+    "games": {
+        "person": "number of the person",
+        "stage": "the stage of the game, from 0",
+        "game": "the number of the game in its stage, from 0 in the order of play",
+        "attempt": "the number of the attempt at a tutorial, from 0",
+        "name": "the name of the game in the plan",
+        "layout": "the layout",
+        "partner": "who played with the person",
+        "seat": "the seat of the person, from 0",
+        "file": "the name of the journal, without suffix",
+        "score": "the return of the team",
+        "steps": "the number of steps that were played",
+        "outcome": "`finished` or `left`",
+        "latency_ms": "the median time of a message to the server and back, in milliseconds",
+        "at": "when the game began (UTC)",
+    },
+    "events": {
+        "person": "number of the person, if it is of one",
+        "at": "when it was (UTC)",
+        "event": "what happened",
+        "detail": "more about it",
+    },
+}
+"""What every column of the exported tables means."""
+
+
+def now() -> str:
+    """The time in UTC, to milliseconds."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+
+
+@final
+class Person(NamedTuple):
+    """A person in a study.
+
+    - `person`: the number.
+    - `id`: the id from the address.
+    - `stage`: the stage at which the person is.
+    - `game`: the number of the next game of this stage, in the person's order.
+    - `asked`: whether the questions after this game come next.
+    - `outcome`: how the study ended for the person, if it did.
+    """
+
+    person: int
+    id: str | None
+    stage: int
+    game: int
+    asked: bool
+    outcome: str | None
+
+
+@final
+class People:
+    """The people of a study and their data.
+
+    Every change is in the file before the next message is read (WAL mode).
+    """
+
+    def __init__(self, folder: Path):
+        """**Arguments:**
+
+        - `folder`: the folder of the file, which is made if it is not there.
+        """
+        self._data = sqlite3.connect(folder / DATA, isolation_level=None, check_same_thread=False)
+        self._data.execute("PRAGMA journal_mode=WAL")
+        self._data.execute("PRAGMA foreign_keys=ON")
+        self._data.executescript(_TABLES)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._data.close()
+
+    def join(self, id: str | None) -> tuple[Person, str]:
+        """Adds a person. **Returns:** the person, and the token by which the person comes back."""
+        token = secrets.token_urlsafe(24)
+        row = (id, _digest(token), now(), now())
+        self._data.execute("INSERT INTO people (id, token, started, seen) VALUES (?, ?, ?, ?)", row)
+        found = self.find(token)
+        assert found is not None
+        return found, token
+
+    def find(self, token: str) -> Person | None:
+        """The person with a token."""
+        return self._one("token = ?", (_digest(token),))
+
+    def get(self, person: int) -> Person:
+        """The person with a number."""
+        found = self._one("person = ?", (person,))
+        assert found is not None
+        return found
+
+    def known(self, id: str) -> bool:
+        """Whether somebody came with this id before."""
+        return self._one("id = ?", (id,)) is not None
+
+    def has(self, person: int) -> bool:
+        """Whether there is a person with this number."""
+        return self._one("person = ?", (person,)) is not None
+
+    def present(self, seconds: float) -> int:
+        """How many people are in the study, and were heard of in the last seconds."""
+        since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=seconds)
+        text = since.isoformat(timespec="milliseconds")
+        query = "SELECT count(*) FROM people WHERE outcome IS NULL AND seen > ?"
+        return self._data.execute(query, (text,)).fetchone()[0]
+
+    def seen(self, person: int) -> None:
+        """Notes that the page of a person was heard of."""
+        self._data.execute("UPDATE people SET seen = ? WHERE person = ?", (now(), person))
+
+    def move(self, person: int, stage: int, game: int = 0, asked: bool = False) -> None:
+        """Notes where a person is."""
+        row = (stage, game, asked, person)
+        self._data.execute("UPDATE people SET stage = ?, game = ?, asked = ? WHERE person = ?", row)
+
+    def end(self, person: int, outcome: str) -> None:
+        """Notes how the study ended for a person."""
+        row = (outcome, now(), person)
+        self._data.execute("UPDATE people SET outcome = ?, finished = ? WHERE person = ?", row)
+
+    def answer(self, person: int, stage: int, game: int, answers: dict[str, Any]) -> None:
+        """Notes answers; later ones replace earlier ones to the same questions."""
+        rows = [(person, stage, game, name, x, now()) for name, x in answers.items()]
+        self._data.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def begin_game(self, row: dict[str, Any]) -> None:
+        """Notes a game that begins, with the first columns of the table."""
+        names = ", ".join(row)
+        places = ", ".join("?" * len(row))
+        query = f"INSERT INTO games ({names}, at) VALUES ({places}, ?)"
+        self._data.execute(query, (*row.values(), now()))
+
+    def end_game(
+        self, file: str, score: float, steps: int, outcome: str, latency: dict[int, float | None]
+    ) -> None:
+        """Notes how a game ended, and the latency of each seat in milliseconds."""
+        for seat, own in latency.items():
+            row = (score, steps, outcome, own, file, seat)
+            self._data.execute(
+                "UPDATE games SET score = ?, steps = ?, outcome = ?, latency_ms = ? "
+                "WHERE file = ? AND seat = ?",
+                row,
+            )
+
+    def attempts(self, person: int, stage: int) -> list[tuple[float | None, str]]:
+        """The scores and files of the games of a person in a stage, in order."""
+        query = "SELECT score, file FROM games WHERE person = ? AND stage = ? ORDER BY rowid"
+        return self._data.execute(query, (person, stage)).fetchall()
+
+    def note(self, person: int | None, event: str, detail: str = "") -> None:
+        """Notes an event."""
+        self._data.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (person, now(), event, detail))
+
+    def forget(self, id: str) -> list[str]:
+        """Deletes everything about the people with an id, or about the person with this number.
+
+        **Returns:** the names of their games, whose files are to be deleted, too.
+        """
+        query = "SELECT person FROM people WHERE id = ? OR CAST(person AS TEXT) = ?"
+        numbers = [row[0] for row in self._data.execute(query, (id, id))]
+        files: list[str] = []
+        for person in numbers:
+            games = self._data.execute("SELECT file FROM games WHERE person = ?", (person,))
+            files += [row[0] for row in games]
+            self._data.execute("DELETE FROM people WHERE person = ?", (person,))
+        self._data.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._data.execute("VACUUM")
+        return files
+
+    def table(self, name: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The columns and rows of a table of `DICTIONARY`."""
+        columns = list(DICTIONARY[name])
+        query = f"SELECT {', '.join(columns)} FROM {name} ORDER BY rowid"
+        return columns, self._data.execute(query).fetchall()
+
+    def _one(self, where: str, values: Sequence[Any]) -> Person | None:
+        query = f"SELECT person, id, stage, game, asked, outcome FROM people WHERE {where}"
+        row = self._data.execute(query, values).fetchone()
+        if row is None:
+            return None
+        person, id, stage, game, asked, outcome = row
+        return Person(person, id, stage, game, bool(asked), outcome)
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
