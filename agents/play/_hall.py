@@ -96,8 +96,7 @@ class Hall:
         journal = Journal(self.folder / f"{name}{SUFFIX}", header)
         program = await asyncio.to_thread(self._program, place, tuple(seats), found)
         game = LiveGame(program, place.idle, seed, journal)
-        shown = ["partner"] * len(names) if blinded else names
-        session = Session(place, shown, game, self.tiles, Clock(self._rate), free=not blinded)
+        session = Session(place, names, game, self.tiles, Clock(self._rate), free=not blinded)
         self.sessions[name] = session
         self._forget()
         task = asyncio.create_task(self._play(name, session))

@@ -91,7 +91,7 @@ class Session:
         - `tiles`: the pictures of cells, which sessions may share.
         - `clock`: the clock.
         - `patience`: for how many seconds the game waits for people who are not there.
-        - `free`: whether people may pause and end the game.
+        - `free`: whether people may pause and end the game, and see who their partners are.
         - `now`: the time in seconds since any moment.
         """
         self.place, self.names, self.game = place, list(names), game
@@ -281,7 +281,7 @@ class Session:
             height=height,
             width=width,
             seat=seat,
-            seats=self.names,
+            seats=self.names if self._free or seat == WATCHER else ["partner"] * len(self.names),
             colours=[agent_colours(seat + 1)[0] for seat in range(len(self.names))],
             controls=self.place.controls if seat != WATCHER else (),
             horizon=env.horizon,

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import json
+import re
 import sqlite3
 import time
 from pathlib import Path
@@ -172,6 +173,13 @@ def test_the_example_can_be_run(menu, tmp_path):
     ]
     assert course.order(1, 3) == [0, 1]
     assert course.order(2, 3) == [1, 0]
+
+
+def test_the_plan_of_the_docs_can_be_read(tmp_path):
+    text = (EXAMPLE.parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
+    (tmp_path / "plan.toml").write_text(re.findall(r"```toml\n(.*?)```", text, re.S)[0])
+    plan = read_plan(tmp_path / "plan.toml")
+    assert [game.layout for game in plan.games()] == ["cramped", "ring", "ring"]
 
 
 def test_a_person_goes_through_a_whole_study(menu, tmp_path):
