@@ -2,7 +2,9 @@
 
 import contextlib
 import dataclasses
+import functools
 import importlib
+import re
 import secrets
 import socket
 import sys
@@ -18,7 +20,7 @@ from rich.console import Console
 
 from agents import write_whole
 from agents.play._hall import Hall
-from agents.play._journal import read_journal
+from agents.play._journal import SUFFIX, read_journal
 from agents.play._menu import Menu
 from agents.play._recordings import write_recording
 from agents.play._watch import find_recorded, place_of, read_recorded
@@ -27,9 +29,9 @@ from agents.play.study._export import export, forget, open_people, report
 from agents.play.study._people import DATA, People
 from agents.play.study._plan import PLAN, plan_policies, read_plan
 from agents.runs._cache import keep_compiled_programs
-from agents.runs._command import run_command
+from agents.runs._command import Process, exit_code_of
 from agents.runs._named import Named
-from agents.runs.display._errors import UsageError, as_usage_error
+from agents.runs.display._errors import RunError, UsageError, as_usage_error
 from agents.runs.display._table import print_paths
 from agents.runs.folders._folder import locked, short_name
 from agents.runs.folders._results import open_results
@@ -93,17 +95,25 @@ class Config:
 
 def play_command() -> None:
     """Runs the command line, and ends the process."""
-    run_command(run, "games that went on can be read from their journals")
+    process = Process.listen("nothing was started")
+    work = functools.partial(run, sys.argv[1:], process)
+    process.finish(exit_code_of(work, process, "--most-games"))
 
 
-def run(args: Sequence[str]) -> None:
-    """Runs the command with these arguments, until the process is interrupted.
+def run(args: Sequence[str], process: Process) -> None:
+    """Runs the command with these arguments, until a Ctrl-C ends the server.
 
-    **Raises:** the errors that `run_command` prints as one sentence.
+    **Arguments:**
+
+    - `args`: the command line.
+    - `process`: the process, with its signals.
+
+    **Raises:** the errors that `exit_code_of` prints as one sentence.
     """
     config = read_flags(_default(args), args, "experiments/play.py")
     if _only_data(config):
         return
+    _check_hosts(config.hosts)
     serve = _server()
     plan = None if config.study is None else read_plan(config.study)
     policies = _read(config)
@@ -126,14 +136,17 @@ def run(args: Sequence[str]) -> None:
         course = None if plan is None else Course(plan, People(folder), hall)
         admin = secrets.token_urlsafe(16)
         listening = _listen(config.host, config.port)
-        names = {config.host, "127.0.0.1", "localhost", *config.hosts}
-        address = f"http://{config.host}:{listening.getsockname()[1]}/"
+        port = listening.getsockname()[1]
+        names = {config.host.strip("[]"), "127.0.0.1", "localhost", *config.hosts}
+        address = f"http://{_host_to_open(config.host)}:{port}/"
         _greet(console, config, policies, address, folder)
         if course is not None:
             console.print(f"overview of the study: {address}admin#{admin}", highlight=False)
         if not config.no_browser:
             threading.Timer(0.5, webbrowser.open, [address]).start()
+        process.begin()  # from now on, a Ctrl-C ends the games, and then the server
         serve(hall, listening, sorted(names), course, admin)
+        console.print(f"games: {len(list(folder.glob(f'*{SUFFIX}')))} in {folder}", markup=False)
 
 
 def _only_data(config: Config) -> bool:
@@ -180,17 +193,28 @@ def _open_folder(config: Config) -> Iterator[tuple[Path, Console]]:
 def _finish(folder: Path, named: Named) -> None:
     """Writes the tables that are missing in a folder of games.
 
-    **Raises:** `UsageError` when it has no game, or one cannot be played again.
+    **Raises:** `UsageError` when it has no game, and `RunError` when one cannot be played again,
+    after all others are written.
     """
-    console, written = Console(), []
-    for journal in find_recorded([str(folder)]):
-        recording = read_journal(Path(journal))
-        there = any(Path(journal).with_suffix(x).exists() for x in (".parquet", ".npz"))
-        if len(recording.action) and not there:
-            place = place_of(recording.header, named)
-            written.append(write_recording(place, recording, Path(journal).stem, folder))
+    console = Console()
+    journals = [Path(path) for path in find_recorded([str(folder)])]
+    problems: list[str] = []
+    written: list[Path] = []
+    with locked(folder):
+        for journal in journals:
+            if any(journal.with_suffix(x).exists() for x in (".parquet", ".npz")):
+                continue
+            try:
+                recording = read_journal(journal)
+                if len(recording.action):
+                    place = place_of(recording.header, named)
+                    written.append(write_recording(place, recording, journal.stem, folder))
+            except UsageError as error:
+                problems.append(f"{journal.name}: {error}")
     print_paths(console, written)
     console.print(f"tables that were missing and are there now: {len(written)}")
+    if problems:
+        raise RunError(f"{len(problems)} games cannot be read: {'; '.join(problems)}")
 
 
 def _server() -> Callable[..., None]:
@@ -212,7 +236,8 @@ def _default(args: Sequence[str]) -> Config:
     first = next(iter(args), "-")
     if name is None and not first.startswith("-"):
         which = value_after("--which", args)
-        read = Config(policies=(Path(first),), which="best" if which == "best" else "policy")
+        known: Any = which if which in ("best", "last") else "policy"
+        read = Config(policies=(Path(first),), which=known)
         return Config(env=_read(read)[0].config.env)
     return Config(env=default_world(name, Named(worlds=(name or "",))))
 
@@ -228,6 +253,22 @@ def _settings(config: Config) -> PolicySettings:
     env: Any = config.env
     env = dataclasses.replace(env.as_judged(), normalize_observation=False)
     return default_settings(page("ippo"), env)
+
+
+def _host_to_open(host: str) -> str:
+    """The host in the address that this machine opens: 0.0.0.0 and :: stand for all of its own."""
+    if host in ("0.0.0.0", "::", ""):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def _check_hosts(hosts: Sequence[str]) -> None:
+    """**Raises:** `UsageError` unless all are names of hosts."""
+    for host in hosts:
+        if not re.fullmatch(r"[A-Za-z0-9.:-]+", host) or "://" in host:
+            raise UsageError(
+                f"--hosts {host!r:.100} is no name of a host, such as play.example.org."
+            )
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -12,9 +12,8 @@ import jax
 import msgspec
 from msgspec import Meta
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
@@ -26,7 +25,8 @@ from agents import CheckpointError
 from agents.runs.display._errors import UsageError
 from agents.runs.display._film import scores_before
 from agents.runs.folders._folder import short_name
-from eqgrid import PyTree, Trajectories, unwrap_state
+from eqgrid import PyTree, unwrap, unwrap_state
+from eqgrid.grid import RandomLayouts, agent_colours
 
 from ._frames import Screen, whole_frame
 from ._hall import Hall
@@ -87,9 +87,8 @@ def build_app(
         WebSocketRoute("/api/games/{game}", _socket),
         *(_free_play() if course is None else study_routes(course, admin, _in_words, _page)),
     ]
-    trusted = Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
-    around = [Middleware(_WithHeaders), trusted]
-    app = Starlette(routes=routes, middleware=around, lifespan=lifespan)
+    guard = Middleware(_Guard, hosts=frozenset(hosts))
+    app = Starlette(routes=routes, middleware=[guard], lifespan=lifespan)
     app.state.hall = hall
     return app
 
@@ -112,11 +111,13 @@ def _free_play() -> list[Route]:
 
 
 @final
-class _WithHeaders:
-    """Adds the headers that keep foreign code out of the page."""
+class _Guard:
+    """Keeps pages of others out: a request must name one of the hosts, and come from a page of the
+    same host if it comes from a page. Answers have the headers that keep foreign code out.
+    """
 
-    def __init__(self, app: ASGIApp):
-        self._app = app
+    def __init__(self, app: ASGIApp, hosts: frozenset[str]):
+        self._app, self._hosts = app, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
@@ -124,7 +125,22 @@ class _WithHeaders:
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        await self._app(scope, receive, send_with_headers)
+        if scope["type"] == "lifespan" or self._is_ours(Headers(scope=scope)):
+            await self._app(scope, receive, send_with_headers)
+        elif scope["type"] == "websocket":
+            await WebSocket(scope, receive, send).close(1008)
+        else:
+            text = "The server is not reached under this name: see --hosts in its --help."
+            await _sorry(text, 400)(scope, receive, send_with_headers)
+
+    def _is_ours(self, headers: Headers) -> bool:
+        host, origin = headers.get("host", ""), headers.get("origin")
+        try:
+            name = urlsplit(f"//{host}").hostname
+            same = origin is None or urlsplit(origin).netloc == host
+        except ValueError:
+            return False
+        return name in self._hosts and same
 
 
 def _in_words(
@@ -138,7 +154,7 @@ def _in_words(
         except (UsageError, CheckpointError, msgspec.MsgspecError) as error:
             return _sorry(str(error), 400)
         except OSError as error:
-            return _sorry(f"The game cannot be recorded: {error.strerror}.", 503)
+            return _sorry(f"The disk of the server has a problem: {error.strerror}.", 503)
 
     return endpoint
 
@@ -166,6 +182,9 @@ async def _layout(hall: Hall, request: Request) -> Response:
     place = await asyncio.to_thread(hall.menu.place, layout)
     offers = await asyncio.to_thread(hall.menu.offers, layout)
     env: Any = place.settings.env
+    notes = list(env.how_to_play(place.world))
+    if isinstance(unwrap(place.world), RandomLayouts):
+        notes.append("Each game has another layout; this picture is an example.")
     state = await asyncio.to_thread(_first_state, place)
     frame = Screen().update(whole_frame(place, state, 0, 0.0, hall.tiles), hall.tiles)
     height, width = place.grid.shape
@@ -175,7 +194,8 @@ async def _layout(hall: Hall, request: Request) -> Response:
         "width": width,
         "seats": place.env.num_agents,
         "offers": [{"key": key, "name": offer.name} for key, offer in offers.items()],
-        "notes": list(env.how_to_play(place.world)),
+        "notes": notes,
+        "colours": [agent_colours(seat + 1)[0] for seat in range(place.env.num_agents)],
         "controls": msgspec.to_builtins(place.controls),
         "frame": msgspec.to_builtins(frame),
     }
@@ -208,7 +228,7 @@ async def _film(hall: Hall, request: Request) -> Response:
 
     def draw() -> bytes:
         recording = read_journal(path)
-        episode: Trajectories = replay(session.place, recording)
+        episode, _ = replay(session.place, recording)
         scores = scores_before(recording.reward.mean(axis=1))
         return session.place.settings.env.draw(session.place.world, episode.state, scores)
 
@@ -278,8 +298,10 @@ def _finished(hall: Hall, request: Request) -> tuple[Session, Path]:
     session = hall.sessions.get(name)
     if session is None or session.seat_of(request.query_params.get("token", "")) is None:
         raise UsageError("There is no such game, or it is not yours.")
-    if not session.over.is_set() or not session.game.steps:
-        raise UsageError("The game is not over yet, or has no step.")
+    if not session.over.is_set():
+        raise UsageError("The game is not over yet.")
+    if not session.game.steps:
+        raise UsageError("Nothing was played in this game.")
     return session, hall.folder / f"{name}{SUFFIX}"
 
 
@@ -292,10 +314,6 @@ def _layout_of(hall: Hall, number: int) -> str:
 async def _socket(socket: WebSocket) -> None:
     """The connection of a page to its game."""
     hall: Hall = socket.app.state.hall
-    origin = socket.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != socket.headers.get("host"):
-        await socket.close(1008)
-        return
     await socket.accept()
     session, page = await _join(hall, socket)
     if session is None or page is None:

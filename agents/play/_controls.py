@@ -1,5 +1,6 @@
 """Controls: which keys take which actions of a grid world."""
 
+import itertools
 from collections.abc import Sequence
 from typing import final
 
@@ -15,6 +16,8 @@ _ARROWS = {
 }
 _TURNS = {"left": ("ArrowLeft", "KeyA"), "right": ("ArrowRight", "KeyD")}
 _USES = (("Space", "Enter"), ("KeyE",), ("KeyR",), ("KeyF",), ("KeyC",), ("KeyV",))
+_WORDS = {"pickup": "pick up or put down", "toggle_load": "load or unload", "toggle": "use or open"}
+"""Names of uses for people, where those of the world are not clear."""
 
 
 @final
@@ -83,9 +86,9 @@ def _of_choice(number: int, choice: Sequence[Action]) -> list[Control]:
             case Forward():
                 name, keys = "forward", _ARROWS[Direction.NORTH]
             case Use(name):
-                keys = next(uses, ())
+                name, keys = _WORDS.get(name, name.replace("_", " ")), next(uses, ())
             case Say(word):
-                name, keys = f"say {word}", (f"Digit{next(words, 0)}",)
+                name, keys = f"say {word}", tuple(f"Digit{i}" for i in itertools.islice(words, 1))
             case Stay():
                 continue
         found.append(Control(number, index, name, keys, isinstance(action, Move | Forward)))

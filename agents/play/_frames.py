@@ -2,6 +2,7 @@
 
 import base64
 import io
+import threading
 from typing import Any, final
 
 import numpy as np
@@ -28,6 +29,7 @@ class TileSheet:
     def __init__(self) -> None:
         self._of_kinds: dict[int, tuple[Kinds, dict[Look, int]]] = {}
         self._files: list[str] = []
+        self._drawing = threading.Lock()  # recorded games are drawn beside live ones
 
     def numbers(self, layout: Layout, world: World) -> list[int]:
         """The number of the picture of each cell of a world, in row-major order."""
@@ -44,11 +46,13 @@ class TileSheet:
         return self._files[number]
 
     def _draw(self, kinds: Kinds, look: Look, known: dict[Look, int]) -> int:
-        file = io.BytesIO()
-        Image.fromarray(draw_look(kinds, look, CELL_PIXELS)).save(file, "PNG")
-        known[look] = len(self._files)
-        self._files.append(base64.b64encode(file.getvalue()).decode())
-        return known[look]
+        with self._drawing:
+            if look not in known:
+                file = io.BytesIO()
+                Image.fromarray(draw_look(kinds, look, CELL_PIXELS)).save(file, "PNG")
+                self._files.append(base64.b64encode(file.getvalue()).decode())
+                known[look] = len(self._files) - 1
+            return known[look]
 
 
 @final

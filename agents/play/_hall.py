@@ -2,15 +2,17 @@
 
 import asyncio
 import datetime
-import functools
 import secrets
+import sys
 import tomllib
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import final
 
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._file import dump
+from agents.runs.single._identity import digest
 
 from ._clock import Clock
 from ._frames import TileSheet
@@ -51,6 +53,7 @@ class Hall:
         self.sessions: dict[str, Session] = {}
         self.tiles = TileSheet()
         self._rate, self._most_games = ticks_per_second, most_games
+        self._opening = 0
         self._programs: dict[tuple[Place, tuple[str, ...]], Program] = {}
         self._policies: dict[Place, list[Offer]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -79,8 +82,17 @@ class Hall:
         the game cannot be recorded.
         """
         going_on = sum(not session.over.is_set() for session in self.sessions.values())
-        if going_on >= self._most_games:
+        if going_on + self._opening >= self._most_games:
             raise UsageError("All places are taken at the moment. Please try again in a minute.")
+        self._opening += 1
+        try:
+            return await self._open(layout, seats, people, blinded=blinded)
+        finally:
+            self._opening -= 1
+
+    async def _open(
+        self, layout: str, seats: Sequence[str], people: Sequence[str], *, blinded: bool
+    ) -> str:
         if layout not in self.menu.layouts:
             raise UsageError("There is no such layout.")
         place = await asyncio.to_thread(self.menu.place, layout)
@@ -92,9 +104,9 @@ class Hall:
         seed = secrets.randbelow(2**31)
         waiting = iter(people)
         names = [next(waiting, "person") if x is None else x.name for x in found]
+        program = await asyncio.to_thread(self._program, place, tuple(seats), found)
         header = self._header(place, found, names, seed)
         journal = Journal(self.folder / f"{name}{SUFFIX}", header)
-        program = await asyncio.to_thread(self._program, place, tuple(seats), found)
         game = LiveGame(program, place.idle, seed, journal)
         session = Session(place, names, game, self.tiles, Clock(self._rate), free=not blinded)
         self.sessions[name] = session
@@ -126,10 +138,14 @@ class Hall:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _play(self, name: str, session: Session) -> None:
-        await session.run()
-        if session.game.steps:
-            write = functools.partial(self._write, name, session.place)
-            await asyncio.to_thread(write)
+        """Plays a game and writes its table. What cannot be written is said on standard error."""
+        try:
+            await session.run()
+            if session.game.steps:
+                await asyncio.to_thread(self._write, name, session.place)
+        except (OSError, UsageError, ImportError) as error:
+            says = error.strerror if isinstance(error, OSError) else error
+            print(f"error: the game {name} cannot be written: {says}", file=sys.stderr)
 
     def _write(self, name: str, place: Place) -> Path:
         recording = read_journal(self.folder / f"{name}{SUFFIX}")
@@ -144,7 +160,19 @@ class Hall:
         )
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         world = tomllib.loads(dump(place.settings))["env"]
-        return Header(world, place.title, seed, seats, self._rate, now)
+        files = {path: digest(Path(path)) for path in place.settings.env.layout_files}
+        return Header(
+            world=world,
+            layout=place.title,
+            seed=seed,
+            seats=seats,
+            ticks_per_second=self._rate,
+            started=now,
+            eqgrid=version("eqgrid"),
+            delay=self.menu.delay,
+            noise=self.menu.noise,
+            files=files,
+        )
 
     def _forget(self) -> None:
         over = [name for name, session in self.sessions.items() if session.over.is_set()]

@@ -44,6 +44,9 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     - `seats`: who had each seat.
     - `ticks_per_second`: the rate of the clock.
     - `started`: when the game began, in UTC and ISO 8601.
+    - `eqgrid`: the version of eqgrid.
+    - `delay`, `noise`: how late partners reacted, and how often they acted at random.
+    - `files`: the hashes of the layout files that `world` names.
     """
 
     world: dict[str, Any]
@@ -52,6 +55,10 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seats: tuple[SeatRecord, ...]
     ticks_per_second: float
     started: str
+    eqgrid: str = ""
+    delay: int = 0
+    noise: float = 0.0
+    files: dict[str, str] = {}
 
 
 @final

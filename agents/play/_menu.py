@@ -122,7 +122,7 @@ class Menu:
         - `noise`: the probability that an action of a partner is replaced by a random one.
         """
         self._settings, self._policies = settings, tuple(policies)
-        self._delay, self._noise = delay, noise
+        self.delay, self.noise = delay, noise
         env = settings.env
         self.layouts = tuple(dict.fromkeys((env.title, *env.known_layouts)))
         self._places: dict[str, Place] = {}
@@ -174,10 +174,10 @@ class Menu:
         return [*found, *_shipped_policies(place)]
 
     def _paced(self, partner: AbstractPartner, place: Place) -> AbstractPartner:
-        if self._noise:
-            partner = NoisyPartner(partner, self._noise, place.env.action_space)
-        if self._delay:
-            partner = DelayedPartner(partner, self._delay, idle_of(place))
+        if self.noise:
+            partner = NoisyPartner(partner, self.noise, place.env.action_space)
+        if self.delay:
+            partner = DelayedPartner(partner, self.delay, idle_of(place))
         return partner
 
 

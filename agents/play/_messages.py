@@ -84,6 +84,7 @@ class Opening(ToPage, frozen=True, tag="opening"):
     - `horizon`: the largest number of steps; `None` if the world alone decides.
     - `ticks_per_second`: the rate of the clock.
     - `notes`: what pays, in words.
+    - `holds`: whether agents can hold something.
     """
 
     title: str
@@ -96,6 +97,7 @@ class Opening(ToPage, frozen=True, tag="opening"):
     horizon: int | None
     ticks_per_second: float
     notes: list[str]
+    holds: bool
 
 
 @final
@@ -149,7 +151,8 @@ _ENCODER = msgspec.json.Encoder()
 
 def read_message(content: str | bytes) -> FromPage:
     """Reads a message of a page. **Raises:** `msgspec.MsgspecError` when it is none."""
-    if len(content) > LARGEST_MESSAGE:
+    size = len(content.encode(errors="replace") if isinstance(content, str) else content)
+    if size > LARGEST_MESSAGE:
         raise msgspec.ValidationError(f"a message may have {LARGEST_MESSAGE} bytes at most")
     return _DECODER.decode(content)
 

@@ -11,7 +11,16 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from agents import save_trajectories, write_table
 from agents.runs.display._errors import UsageError
-from eqgrid import AbstractEnv, PyTree, StayPartner, Trajectories, play_step, start_play, unwrap
+from eqgrid import (
+    AbstractEnv,
+    PyTree,
+    StayPartner,
+    Trajectories,
+    play_step,
+    start_play,
+    unwrap,
+    unwrap_state,
+)
 from eqgrid.envs.overcooked import KINDS, REFERENCE_NAMES, trajectories_to_reference
 from eqgrid.grid import GridWorld
 
@@ -19,7 +28,7 @@ from ._journal import Recording
 from ._menu import Place
 
 
-def replay(place: Place, recording: Recording) -> Trajectories:
+def replay(place: Place, recording: Recording) -> tuple[Trajectories, PyTree]:
     """Plays a recorded game again, by its seed and its actions.
 
     **Arguments:**
@@ -27,7 +36,7 @@ def replay(place: Place, recording: Recording) -> Trajectories:
     - `place`: the world of the game.
     - `recording`: the game.
 
-    **Returns:** the game as one episode, which may have no end.
+    **Returns:** the game as one episode, which may have no end, and the state after its last step.
 
     **Raises:** `UsageError` when there is no step, or the rewards are not those that were recorded,
     as in another version of the world.
@@ -35,17 +44,20 @@ def replay(place: Place, recording: Recording) -> Trajectories:
     if not len(recording.action):
         raise UsageError("The game has no step.")
     key = jax.random.key(recording.header.seed)
-    joined = _replay(place.env, jnp.asarray(recording.action), key)
+    joined, last = _replay(place.env, jnp.asarray(recording.action), key)
     if not np.array_equal(np.asarray(joined["reward"]), recording.reward):
         raise UsageError("The game does not replay: it was recorded with other rules or settings.")
-    return Trajectories(**joined, length=jnp.asarray([len(recording.action)], jnp.int32))
+    length = jnp.asarray([len(recording.action)], jnp.int32)
+    return Trajectories(**joined, length=length), last
 
 
 @eqx.filter_jit
 def _replay(
     env: AbstractEnv, action: Int[Array, "steps agents ..."], key: PRNGKeyArray
-) -> dict[str, PyTree]:
-    """The fields of `Trajectories` of a game in which everybody does what was recorded."""
+) -> tuple[dict[str, PyTree], PyTree]:
+    """The fields of `Trajectories` of a game in which everybody does what was recorded, and the
+    state after it.
+    """
 
     def team(own: Int[Array, "agents ..."]) -> tuple[StayPartner, ...]:
         return tuple(StayPartner(own[seat]) for seat in range(env.num_agents))
@@ -55,7 +67,8 @@ def _replay(
         return eqx.filter(state, eqx.is_array), row
 
     arrays, rest = eqx.partition(start_play(env, team(action[0]), key), eqx.is_array)
-    return jax.lax.scan(step, arrays, action)[1]
+    arrays, rows = jax.lax.scan(step, arrays, action)
+    return rows, unwrap_state(eqx.combine(arrays, rest).env_state)
 
 
 def write_recording(place: Place, recording: Recording, name: str, folder: Path) -> Path:
@@ -72,7 +85,7 @@ def write_recording(place: Place, recording: Recording, name: str, folder: Path)
 
     **Raises:** as `replay`, and `OSError` when the file cannot be written.
     """
-    episode = replay(place, recording)
+    episode, _ = replay(place, recording)
     grid = unwrap(place.world)
     kitchen = isinstance(grid, GridWorld) and grid.layout.kinds == KINDS
     if not kitchen:

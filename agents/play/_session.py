@@ -79,7 +79,7 @@ class Session:
         tiles: TileSheet,
         clock: Clock,
         *,
-        patience: float = 60.0,
+        patience: tuple[float, float, float] = (60.0, 600.0, 1800.0),
         free: bool = True,
         now: Callable[[], float] = time.perf_counter,
     ):
@@ -90,7 +90,8 @@ class Session:
         - `game`: the game before its first step.
         - `tiles`: the pictures of cells, which sessions may share.
         - `clock`: the clock.
-        - `patience`: for how many seconds the game waits for people who are not there.
+        - `patience`: for how many seconds the game waits for people who have left, for people who
+            were not there yet, and for people who are there and do nothing.
         - `free`: whether people may pause and end the game, and see who their partners are.
         - `now`: the time in seconds since any moment.
         """
@@ -104,6 +105,7 @@ class Session:
         self._free = free
         self._compiled, self._changed = False, asyncio.Event()
         self._begun: set[int] = set()
+        self._known: set[int] = set()
         self._paused, self._left = False, False
         self._problem = ""
 
@@ -123,6 +125,7 @@ class Session:
             other.post(Status("replaced", "This game goes on in another window."))
             self.disconnect(other)
         page = Page(seat)
+        self._known.add(seat)
         self._pages.append(page)
         page.post(self._opening(seat))
         page.post(page.screen.update(self._frame(), self._tiles))
@@ -151,19 +154,23 @@ class Session:
         if isinstance(message, Press | Hold):
             if not self._exists(message):
                 page.post(Refusal("There is no such action."))
+            elif self._paused:
                 return
-            if isinstance(message, Press) and message.action is not None:
-                hands.press(message.choice, message.action)
             elif isinstance(message, Hold):
                 hands.hold(message.choice, message.action)
-            if page.seat not in self._begun:
-                self._begun.add(page.seat)
-                self._changed.set()
-                self._tell()
+            else:
+                hands.press(message.choice, message.action)
+                if page.seat not in self._begun:
+                    self._begun.add(page.seat)
+                    self._changed.set()
+                    self._tell()
         elif isinstance(message, Leave) and self._free:
             self.leave()
         elif isinstance(message, Pause) and self._free:
             self._paused = message.on
+            for own in self.game.hands:
+                if own is not None:
+                    own.release()
             self._changed.set()
             self._tell()
 
@@ -195,13 +202,15 @@ class Session:
             self._compiled = True
             self._tell()
             await self._play()
-            self.game.close("finished" if self.game.finished else "left")
         except OSError as error:
             self._problem = f"The game was stopped, since it cannot be recorded: {error.strerror}."
             raise
         finally:
             self.over.set()
-            self._tell()
+            try:
+                self.game.close("finished" if self.game.finished else "left")
+            finally:
+                self._tell()
 
     async def _play(self) -> None:
         started: float | None = None
@@ -227,7 +236,10 @@ class Session:
         self._tell()
         while self._halted() and not self._ended():
             self._changed.clear()
-            patience = None if self._paused and self._connected() else self._patience
+            if self._connected():
+                patience = self._patience[2]
+            else:
+                patience = self._patience[0 if self._people() <= self._known else 1]
             try:
                 await asyncio.wait_for(self._changed.wait(), patience)
             except TimeoutError:
@@ -256,11 +268,12 @@ class Session:
     def _tell(self) -> None:
         """Tells all pages how the game stands."""
         for page in list(self._pages):
-            page.post(self._status(page.seat))
+            if not page.post(self._status(page.seat)):
+                self.disconnect(page)
 
     def _status(self, seat: int) -> Status:
         if self.over.is_set():
-            score = f"{self.game.score:g}"
+            score = f"{round(self.game.score, 2):g}"
             ended = "The game is over" if self.game.finished else "The game has ended early"
             return Status("over", self._problem or f"{ended}, with a score of {score}.")
         if not self._compiled:
@@ -268,10 +281,14 @@ class Session:
         if self._paused:
             return Status("paused", "Paused.")
         if seat != WATCHER and seat not in self._begun:
-            return Status("waiting", "Press any of your keys to begin.")
+            return Status("waiting", "Press any of your keys or buttons to begin.")
         if self._halted():
-            return Status("waiting", "Waiting for the other person.")
+            return Status("waiting", self._missing())
         return Status("playing", "")
+
+    def _missing(self) -> str:
+        several = len(self._people() - self._begun) > 1
+        return "Waiting for the others." if several else "Waiting for the other person."
 
     def _opening(self, seat: int) -> Opening:
         height, width = self.place.grid.shape
@@ -287,6 +304,7 @@ class Session:
             horizon=env.horizon,
             ticks_per_second=round(1 / self._clock.period, 3),
             notes=list(env.how_to_play(self.place.world)),
+            holds=any(kind.carryable for kind in self.place.grid.layout.kinds.objects),
         )
 
     def _frame(self) -> Frame:

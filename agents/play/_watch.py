@@ -18,6 +18,7 @@ from agents.runs.display._errors import UsageError
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import default_settings
 from agents.runs.settings._stored import world_from
+from agents.runs.single._identity import digest
 from eqgrid import AbstractEnv, AbstractPartner, Discrete, PyTree
 from eqgrid.envs.overcooked import HumanGame, human_games, read_games
 from eqgrid.grid import agent_colours
@@ -43,7 +44,8 @@ class Recorded:
     - `name`: its name.
     - `place`: the world in which it was played.
     - `seats`: who had each seat.
-    - `states`: the state before each step, in NumPy arrays with a leading time axis.
+    - `states`: the state before each step, and after the last one where it is known, in NumPy
+        arrays with a leading time axis.
     - `action`: the action of each agent in each step.
     - `reward`: the reward of each agent for it.
     """
@@ -112,6 +114,12 @@ def place_of(header: Header, named: Named = NOTHING_NAMED) -> Place:
     **Raises:** `UsageError` when it cannot be built.
     """
     experiment = page("ippo")
+    for file, expected in header.files.items():
+        if not Path(file).is_file() or digest(Path(file)) != expected:
+            raise UsageError(
+                f"The layout file {file!r} of the game is not here, or was changed: start in the "
+                "folder where the game was played."
+            )
     try:
         env = world_from({"env": header.world}, experiment, named)
     except UsageError as error:
@@ -124,9 +132,16 @@ def recorded(name: str, place: Place, recording: Recording) -> Recorded:
 
     **Raises:** `UsageError` as `replay`.
     """
-    episode = jax.tree.map(np.asarray, replay(place, recording))
+    episode, last = replay(place, recording)
     seats = tuple(seat.name for seat in recording.header.seats)
-    return Recorded(name, place, seats, episode.state, recording.action, recording.reward)
+    states = _with_last(episode.state, last)
+    return Recorded(name, place, seats, states, recording.action, recording.reward)
+
+
+def _with_last(states: PyTree, last: PyTree | None) -> PyTree:
+    if last is None:
+        return jax.tree.map(np.asarray, states)
+    return jax.tree.map(lambda x, end: np.concatenate([x, np.asarray(end)[None]]), states, last)
 
 
 def _tables(source: Path | str, kitchen: str) -> Sequence[HumanGame]:
@@ -141,7 +156,8 @@ def _of_people(game: HumanGame) -> Recorded:
     env = dataclasses.replace(settings.env, layout=game.kitchen)
     world = env.build_in(game.layout, train=False)
     place = Place(dataclasses.replace(settings, env=env), world, settings.observe(world))
-    states, action, reward = jax.tree.map(np.asarray, (game.state, game.action, game.reward))
+    states = _with_last(game.state, game.final_state)
+    action, reward = np.asarray(game.action), np.asarray(game.reward)
     return Recorded(game.trial, place, game.players, states, action, reward)
 
 
@@ -154,7 +170,7 @@ def scenes(game: Recorded, tiles: TileSheet) -> dict[str, Any]:
     place, screen = game.place, Screen()
     scores = np.concatenate([[0.0], np.cumsum(game.reward.mean(axis=1))])
     frames: list[Frame] = []
-    for step in range(len(game.action)):
+    for step in range(len(jax.tree.leaves(game.states)[0])):
         state = jax.tree.map(lambda x, step=step: x[step], game.states)
         whole = whole_frame(place, state, step, float(scores[step]), tiles)
         frames.append(screen.update(whole, tiles))

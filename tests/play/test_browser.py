@@ -126,7 +126,7 @@ def test_two_people_play_in_two_browsers(visit):
     one.wait_for_selector("text=Waiting for the other person.")
     one.wait_for_selector("#invite:not([hidden])")
     screenshot(one, "invitation")
-    two = visit(address=one.input_value("#link"))
+    two = visit(address=one.input_value("#links input"))
     two.wait_for_selector("text=Press any of your keys")
     assert "2: you" in two.inner_text("#seats")
     two.keyboard.press("ArrowDown")
@@ -229,7 +229,7 @@ def test_a_game_is_looked_at_step_by_step(visit):
     assert opened.inner_text("#watch-step") == "3 of 80"
     screenshot(opened, "watch")
     opened.click("#run")
-    until(opened, lambda: opened.inner_text("#watch-step") == "79 of 80")
+    until(opened, lambda: opened.inner_text("#watch-step") == "80 of 80")
     opened.click("#close")
     opened.wait_for_selector("#start:not([disabled])")
 

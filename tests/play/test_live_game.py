@@ -122,7 +122,7 @@ def test_a_live_game_replays_bit_for_bit(name, tmp_path):
     place, game = play_live(env, tmp_path, presses)
     recording = read_journal(tmp_path / "game.jsonl")
     assert len(recording.action) == game.steps
-    episode = replay(place, recording)
+    episode, _ = replay(place, recording)
     team = [RecordedPartner(jnp.asarray(recording.action), 0) for _ in range(place.env.num_agents)]
     keys = jax.random.key(recording.header.seed)[None]
     if game.finished:

@@ -1,5 +1,6 @@
 """The server of live games: its pages, its games, and what it refuses."""
 
+import asyncio
 import json
 import time
 
@@ -13,6 +14,7 @@ from agents.play._app import build_app
 from agents.play._hall import Hall
 from agents.play._journal import read_journal
 from agents.play._menu import Menu
+from agents.runs.display._errors import UsageError
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import default_settings
 from agents.runs.worlds._worlds import GoalsWorld, Kitchen
@@ -172,6 +174,7 @@ def test_who_comes_back_goes_on_where_the_game_stopped(serve, tmp_path):
         made = open_game(client)
         with Player(client, made["game"], made["tokens"][0]) as player:
             player.until(status="waiting")
+            player.send(type="press", choice=0, action=2)
             player.send(type="hold", choice=0, action=2)
             player.until(type="frame", step=3)
         time.sleep(0.3)
@@ -198,6 +201,49 @@ def test_a_second_window_takes_over(serve):
                 old.until(status="replaced")
                 with pytest.raises(WebSocketDisconnect):
                     old.socket.receive_json()
+
+
+def test_what_is_pressed_in_a_pause_does_not_count(serve, tmp_path):
+    with serve(rate=30) as client:
+        made = open_game(client)
+        with Player(client, made["game"], made["tokens"][0]) as player:
+            player.until(status="waiting")
+            player.send(type="press", choice=0, action=0)
+            player.until(type="frame", step=1)
+            player.send(type="pause", on=True)
+            player.until(status="paused")
+            for _ in range(3):
+                player.send(type="press", choice=0, action=5)
+            player.send(type="hold", choice=0, action=2)
+            player.send(type="pause", on=False)
+            player.until(status="over")
+    actions = read_journal(tmp_path / f"{made['game']}.jsonl").action[:, 0].tolist()
+    assert actions[0] == 0
+    assert set(actions[1:]) == {4}
+
+
+def test_who_only_lets_go_of_a_key_has_not_begun(serve):
+    with serve() as client:
+        made = open_game(client)
+        with Player(client, made["game"], made["tokens"][0]) as player:
+            player.until(status="waiting")
+            player.send(type="hold", choice=0, action=None)
+            player.send(type="ping", sent=1.0)
+            _, seen = player.until(type="pong")
+            assert not [x for x in seen if x.get("status") == "playing"]
+
+
+def test_games_that_begin_at_once_keep_to_the_limit(menu, tmp_path):
+    async def open_all():
+        hall = Hall(menu, tmp_path, ticks_per_second=60, most_games=2)
+        wishes = [hall.open("ring", ["person", "person"]) for _ in range(8)]
+        found = await asyncio.gather(*wishes, return_exceptions=True)
+        await hall.close()
+        return found
+
+    found = asyncio.run(open_all())
+    assert sum(isinstance(x, str) for x in found) == 2
+    assert sum(isinstance(x, UsageError) for x in found) == 6
 
 
 def test_a_pause_stops_the_clock(serve):
@@ -285,6 +331,11 @@ def test_pages_of_others_are_kept_out(serve):
     with serve() as client:
         made = open_game(client)
         assert client.get("/", headers={"host": "evil.example"}).status_code == 400
+        assert client.get("/", headers={"host": "[::1"}).status_code == 400
+        assert client.get("/", headers={"host": "testserver:8443"}).status_code == 200
+        wish = '{"layout": 0, "seats": ["person", "person"]}'
+        evil = {"origin": "http://evil.example", "content-type": "text/plain"}
+        assert client.post("/api/games", content=wish, headers=evil).status_code == 400
         headers = {"origin": "http://evil.example"}
         with (
             pytest.raises(WebSocketDisconnect),

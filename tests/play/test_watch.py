@@ -54,7 +54,7 @@ def test_a_journal_is_watched_as_it_was_played(menu, tmp_path):
     assert game.name == "game"
     assert game.seats == ("one", "two")
     assert game.action[:, 0].tolist() == [step % 4 for step in range(30)]
-    assert game.states.time.tolist() == list(range(30))
+    assert game.states.time.tolist() == list(range(31))
 
 
 def test_journals_of_other_worlds_are_watched(menu, tmp_path):
@@ -108,7 +108,7 @@ def test_thoughts_are_the_probabilities_with_which_it_acts(menu, tmp_path):
     assert found.values is not None
     policy = saved.policy.actor_critic
     value = policy.value(world.observe(state), policy.initial_carry())
-    np.testing.assert_allclose(found.values[-1], value, atol=1e-3)
+    np.testing.assert_allclose(found.values[7], value, atol=1e-3)
 
 
 def test_a_model_of_people_has_no_values(menu, tmp_path):
@@ -137,7 +137,7 @@ def test_the_page_gets_frames_that_add_up(menu, tmp_path):
         assert found["actions"] == [["up", "down", "right", "left", "stay", "interact"]]
         assert found["policies"] == ["a trained agent", "a model of people"]
         thoughts = client.get("/api/recordings/0/thoughts/1").json()
-        assert np.shape(thoughts["probabilities"]) == (30, 2, 6)
+        assert np.shape(thoughts["probabilities"]) == (31, 2, 6)
         for path in ("1/scenes", "0/thoughts/2", "1/thoughts/0"):
             answer = client.get(f"/api/recordings/{path}")
             assert answer.status_code == 400
@@ -158,5 +158,5 @@ def test_a_game_that_is_over_can_be_looked_at(menu, tmp_path):
             while socket.receive_json().get("status") != "over":
                 pass
         found = client.get(f"/api/games/{made['game']}/scenes", params=query).json()
-        assert len(found["frames"]) == 40
+        assert len(found["frames"]) == 41
         assert client.get(f"/api/games/{made['game']}/scenes").status_code == 400

@@ -10,7 +10,7 @@ export async function ask(path, body, headers = {}) {
   } catch {
     throw new Error("The server does not answer. Is it still running?");
   }
-  const found = await answer.json();
+  const found = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Error(found.text || "This did not work.");
   return found;
 }

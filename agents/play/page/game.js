@@ -12,9 +12,12 @@ let here = null; // the game and the token in the address
 let opening = null;
 let status = "";
 let attempts = 0;
+let joined = false; // whether this connection was let in
+let steps = 0;
 let latency = null; // of the last ping, in milliseconds
 let onOver = () => {}; // what the page does when a game is over
 let onStatus = () => {}; // and when it stands otherwise
+let onRefused = () => {}; // and when there is no such game
 const down = new Map(); // keys that are held down, with their controls
 
 export function leaveSocket() {
@@ -32,6 +35,7 @@ export function enter(game, token, hooks = {}) {
   status = "";
   onOver = hooks.onOver || (() => {});
   onStatus = hooks.onStatus || (() => {});
+  onRefused = hooks.onRefused || (() => {});
   $("status").textContent = "Connecting";
   connect();
 }
@@ -40,6 +44,7 @@ function connect() {
   const scheme = location.protocol === "https:" ? "wss" : "ws";
   const base = location.pathname.replace(/[^/]*$/, "");
   const { game, token } = here;
+  joined = false;
   socket = new WebSocket(`${scheme}://${location.host}${base}api/games/${encodeURIComponent(game)}`);
   socket.onopen = () => send({ type: "join", token });
   socket.onmessage = (event) => receive(JSON.parse(event.data));
@@ -61,13 +66,16 @@ function receive(message) {
   if (message.type === "status") showStatus(message);
   if (message.type === "pong") latency = performance.now() - message.sent;
   if (message.type === "refusal") {
-    if (!opening) status = "refused";
+    if (!joined) status = "refused"; // there is nothing to come back to
+    if (!joined) opening = null;
     $("status").textContent = message.text;
+    if (!joined) onRefused(message.text);
   }
 }
 
 function open(message) {
   opening = message;
+  joined = true;
   attempts = 0;
   board.clear(message.height, message.width);
   board.images = new Map();
@@ -83,13 +91,16 @@ function open(message) {
   $("time-name").textContent = message.horizon === null ? "Step" : "Time left";
   const plays = message.seat >= 0;
   for (const id of ["pause", "leave"]) $(id).hidden = !plays;
-  $("held").parentElement.hidden = !plays;
+  $("held").parentElement.hidden = !plays || !message.holds;
+  const words = message.controls.filter((x) => x.keys.length).map((x) => `${nameOf(x.keys[0])} ${x.name}`);
+  $("hint").textContent = plays ? words.join(" · ") : "";
   makeButtons(message.controls);
 }
 
 function showFrame(frame) {
   board.own = opening.seat >= 0 ? frame.places[opening.seat] : null;
   board.show(frame);
+  steps = frame.step;
   $("score").textContent = Number(frame.score.toFixed(2));
   const left = opening.horizon === null ? null : (opening.horizon - frame.step) / opening.ticks_per_second;
   $("time").textContent = left === null ? frame.step : `${Math.max(0, Math.ceil(left))} s`;
@@ -99,18 +110,24 @@ function showFrame(frame) {
 function showStatus(message) {
   status = message.status;
   $("status").textContent = message.text;
-  $("pause").textContent = status === "paused" ? "Go on" : "Pause";
+  $("pause").textContent = status === "paused" ? "Resume" : "Pause";
   onStatus(status);
   const over = status === "over";
   $("stage").style.opacity = status === "playing" || over ? 1 : 0.6;
   if (!over) return;
   for (const id of ["pause", "leave"]) $(id).hidden = true;
-  onOver(message.text, here, opening.seat);
+  $("buttons").classList.remove("has-controls");
+  onOver(message.text, here, opening.seat, steps);
 }
 
 setInterval(() => {
   if (opening && opening.seat >= 0 && status !== "over") send({ type: "ping", sent: performance.now(), latency });
 }, PING);
+
+export function nameOf(key) {
+  const names = { Space: "space", Enter: "enter" };
+  return names[key] || key.replace(/^(Key|Digit)/, "").replace(/^Arrow(.*)$/, (_, x) => SIGNS[x.toLowerCase()]);
+}
 
 // ---- Keys and buttons -----------------------------------------------------------------------
 
@@ -135,7 +152,8 @@ function releaseAll() {
 
 window.addEventListener("keydown", (event) => {
   if (!opening || $("game").hidden || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.tagName === "BUTTON" && ["Space", "Enter"].includes(event.code)) event.target.blur();
+  const onButton = ["BUTTON", "A"].includes(event.target.tagName);
+  if (onButton && ["Space", "Enter"].includes(event.code)) return; // which presses the button
   const control = opening.controls.find((x) => x.keys.includes(event.code));
   if (control && status !== "over") {
     event.preventDefault();
@@ -151,9 +169,9 @@ function makeButtons(controls) {
   const [pad, others] = [element("div", undefined, { id: "pad" }), element("div", undefined, { id: "others" })];
   for (const control of controls) {
     const side = PAD[control.keys.find((key) => key in PAD)];
-    const button = element("button", SIGNS[side] || control.name.replace(/_/g, " "), { type: "button" });
+    const button = element("button", SIGNS[side] || control.name, { type: "button" });
     if (side) button.className = side;
-    button.setAttribute("aria-label", control.name.replace(/_/g, " "));
+    button.setAttribute("aria-label", control.name);
     const key = `button-${control.choice}-${control.action}`;
     button.addEventListener("pointerdown", (event) => {
       event.preventDefault();

@@ -1,18 +1,13 @@
 // The page of free play: a menu, games, and recorded games to look at.
 
 import { $, Board, ask, element } from "./board.js";
-import { SIGNS, enter, leaveSocket } from "./game.js";
+import { enter, leaveSocket, nameOf } from "./game.js";
 
 // ---- Menu -----------------------------------------------------------------------------------
 
 const preview = new Board($("preview"));
 let chosen = { layout: 0, partner: null, seat: 0 };
 let offered = null;
-
-function nameOf(key) {
-  const names = { Space: "space", Enter: "enter" };
-  return names[key] || key.replace(/^(Key|Digit)/, "").replace(/^Arrow(.*)$/, (_, x) => SIGNS[x.toLowerCase()]);
-}
 
 function show(name) {
   for (const id of ["menu", "game", "watch"]) $(id).hidden = id !== name;
@@ -62,11 +57,18 @@ async function choose(number) {
   seats.push(element("option", "none: only watch", { value: -1 }));
   $("seat").replaceChildren(...seats);
   $("seat").value = String(chosen.seat < offered.seats ? chosen.seat : 0);
+  markSeat();
   $("keys").replaceChildren(...offered.controls.filter((x) => x.keys.length).flatMap((control) => [
     element("dt", control.keys.map(nameOf).join(" or ")),
-    element("dd", control.name.replace(/_/g, " ")),
-  ]));
+    element("dd", control.name),
+  ]), element("dt", "P or escape"), element("dd", "pause"));
   $("start").disabled = false;
+}
+
+function markSeat() {
+  const seat = Number($("seat").value);
+  preview.own = seat >= 0 ? offered.frame.places[seat] : null;
+  preview.draw();
 }
 
 async function start() {
@@ -76,8 +78,9 @@ async function start() {
   try {
     const made = await ask("api/games", { layout: chosen.layout, seats });
     const token = chosen.seat >= 0 ? made.tokens[chosen.seat] : made.watch;
-    const other = made.tokens.find((x, i) => x && i !== chosen.seat);
-    sessionStorage.setItem(`invite-${made.game}`, other ? address(made.game, other) : "");
+    const others = made.tokens.filter((x, i) => x && i !== chosen.seat);
+    const links = others.map((other) => address(made.game, other));
+    sessionStorage.setItem(`invite-${made.game}`, JSON.stringify(links));
     location.hash = `/${made.game}/${token}`;
   } catch (error) {
     show("menu");
@@ -93,6 +96,7 @@ const watched = new Board($("watched"));
 let tape = null; // the game that is looked at, with all its pictures
 let at = 0;
 let running = 0;
+let request = 0; // of the game or the thoughts that were asked for last
 
 async function showShelf() {
   const { games } = await ask("api/recordings");
@@ -112,14 +116,18 @@ async function watch(path, query) {
   stop();
   show("watch");
   tape = null;
+  const mine = ++request;
+  for (const id of ["mind", "mind-label"]) $(id).hidden = true;
+  $("thoughts").replaceChildren();
   $("watch-status").textContent = "Reading the game";
   let found;
   try {
     found = await ask(`${path}/scenes${query}`);
   } catch (error) {
-    $("watch-status").textContent = error.message;
+    if (mine === request) $("watch-status").textContent = error.message;
     return;
   }
+  if (mine !== request) return;
   tape = { ...found, path, query, cells: [], thoughts: null };
   watched.clear(found.height, found.width);
   watched.images = new Map();
@@ -134,14 +142,16 @@ async function watch(path, query) {
   $("mind").replaceChildren(element("option", "choose a policy", { value: "" }), ...names);
   for (const id of ["mind", "mind-label"]) $(id).hidden = !names.length;
   go(0);
+  $("slider").focus();
 }
 
 function go(step) {
+  if (!tape) return;
   at = Math.max(0, Math.min(step, tape.frames.length - 1));
   watched.cells = tape.cells[at];
   watched.draw();
   $("slider").value = at;
-  $("watch-step").textContent = `${at} of ${tape.frames.length}`;
+  $("watch-step").textContent = `${at} of ${tape.frames.length - 1}`;
   $("watch-score").textContent = Number(tape.frames[at].score.toFixed(2));
   $("watch-status").textContent = "";
   showThoughts();
@@ -151,10 +161,11 @@ function showThoughts() {
   const parts = tape.seats.map((name, seat) => {
     const section = element("section");
     section.append(element("h3", `${seat + 1}: ${name}`));
-    const taken = [tape.action[at][seat]].flat();
+    const taken = at < tape.action.length ? [tape.action[at][seat]].flat() : [];
     const words = taken.map((action, choice) => tape.actions[choice][action] ?? "stay");
     const held = tape.frames[at].held[seat];
-    section.append(element("p", `takes: ${words.join(", ")}${held ? `; holds: ${held}` : ""}`));
+    const says = [words.length ? `takes: ${words.join(", ")}` : "", held ? `holds: ${held}` : ""];
+    section.append(element("p", says.filter((x) => x).join("; ")));
     const mind = tape.thoughts;
     if (!mind) return section;
     mind.probabilities[at][seat].forEach((share, action) => {
@@ -164,7 +175,7 @@ function showThoughts() {
         element("span", `${Math.round(100 * share)}%`));
       section.append(row);
     });
-    if (mind.values) section.append(element("p", `value: ${mind.values[at][seat].toFixed(2)}`));
+    if (mind.values) section.append(element("p", `value: ${mind.values[at][seat].toFixed(2)} (what its critic expects, in the units of its training)`));
     return section;
   });
   $("thoughts").replaceChildren(...parts);
@@ -173,14 +184,18 @@ function showThoughts() {
 async function think() {
   tape.thoughts = null;
   const number = $("mind").value;
+  const mine = ++request;
   if (number !== "") {
     $("watch-status").textContent = "Asking the policy";
+    let found;
     try {
-      tape.thoughts = await ask(`${tape.path}/thoughts/${number}${tape.query}`);
+      found = await ask(`${tape.path}/thoughts/${number}${tape.query}`);
     } catch (error) {
-      $("watch-status").textContent = error.message;
+      if (mine === request) $("watch-status").textContent = error.message;
       return;
     }
+    if (mine !== request) return;
+    tape.thoughts = found;
   }
   go(at);
 }
@@ -188,7 +203,7 @@ async function think() {
 function stop() {
   clearInterval(running);
   running = 0;
-  $("run").textContent = "Run";
+  $("run").textContent = "Play";
 }
 
 function run() {
@@ -205,15 +220,36 @@ $("close").onclick = () => { location.hash = ""; };
 
 // ---- Address --------------------------------------------------------------------------------
 
+function invitation(link) {
+  const entry = element("p");
+  const field = element("input", undefined, { readonly: "", "aria-label": "Address for another person", class: "link" });
+  field.value = link;
+  const copy = element("button", "Copy", { type: "button" });
+  copy.onclick = async () => {
+    field.select();
+    try {
+      await navigator.clipboard.writeText(link);
+      copy.textContent = "Copied";
+    } catch {
+      copy.textContent = "Press Ctrl-C";
+    }
+  };
+  entry.append(field, copy);
+  return entry;
+}
+
 function play(game, token) {
   stop();
   show("game");
   $("over").hidden = true;
-  $("link").value = sessionStorage.getItem(`invite-${game}`) || "";
+  $("menu-button").hidden = false;
+  const links = JSON.parse(sessionStorage.getItem(`invite-${game}`) || "[]");
+  $("links").replaceChildren(...links.map(invitation));
   enter(game, token, {
-    onStatus: (status) => { $("invite").hidden = !(status === "waiting" && $("link").value); },
-    onOver: (text, here, seat) => {
+    onStatus: (status) => { $("invite").hidden = !(status === "waiting" && links.length); },
+    onOver: (text, here, seat, steps) => {
       $("over").hidden = false;
+      for (const id of ["look", "film", "record"]) $(id).hidden = !steps;
       $("result").textContent = text;
       $("status").textContent = "";
       for (const [id, file] of [["film", "film.gif"], ["record", "record"]]) {
@@ -234,9 +270,10 @@ function follow() {
   else showMenu();
 }
 
+$("seat").onchange = markSeat;
 $("start").onclick = start;
 $("again").onclick = start;
 $("back").onclick = () => { location.hash = ""; };
-$("copy").onclick = () => navigator.clipboard.writeText($("link").value);
+$("menu-button").onclick = () => { location.hash = ""; };
 window.addEventListener("hashchange", follow);
 follow();

@@ -95,6 +95,7 @@ const STAGES = {
         $("status").textContent = "";
         $("go-on").focus();
       },
+      onRefused: next,
     });
   },
   end: (found) => {
