@@ -36,11 +36,11 @@ FLAGS: Mapping[str, Sequence[str] | None] = {
 }
 """The flags of `ippo.py` by the name of a row."""
 TITLES = {
-    "clones": "with clones, in half of the episodes",
-    "annealed": "with clones, from no to every episode",
-    "self-play": "with itself alone",
+    "clones": "trained with clones, in half of the episodes",
+    "annealed": "trained with clones, from no to every episode",
+    "self-play": "trained with itself alone",
     "clone": "a clone of people",
-    "proxies": "with the proxies themselves (gold line)",
+    "proxies": "trained with the proxies themselves (gold line)",
 }
 
 
@@ -122,18 +122,21 @@ def table(returns: Sequence[Mapping[str, str]]) -> str:
     over seeds, the mean in each seat, and the share of the gold line.
     """
     kitchens = [x for x in KITCHENS if any(x == line["kitchen"] for line in returns)]
-    lines = ["| trained | " + " | ".join(f"`{x}`" for x in kitchens) + " |"]
+    lines = ["| | " + " | ".join(f"`{x}`" for x in kitchens) + " |"]
     lines.append("|---" * (1 + len(kitchens)) + "|")
     gold = {x: by_seed(returns, "proxies", x).mean(axis=1) for x in kitchens}
     for row in FLAGS:
         cells: dict[str, list[str]] = {}
+        counts: set[int] = set()
         for kitchen in kitchens:
             own = by_seed(returns, row, kitchen)
+            counts |= {len(own)} - {0}
             for name, cell in _cells(own, gold[kitchen]).items():
                 cells.setdefault(name, []).append(cell)
+        seeds = " or ".join(map(str, sorted(counts)))
         for name, each in cells.items():
             if any(each) and (row, name) != ("proxies", "share of the gold line"):
-                title = f"**{TITLES[row]}**" if name == "return" else name
+                title = f"**{TITLES[row]}**, {seeds} seeds" if name == "return" else name
                 lines.append(f"| {title} | " + " | ".join(each) + " |")
     return "\n".join(lines) + "\n"
 

@@ -199,6 +199,17 @@ def test_on_a_phone_it_is_played_by_touch(visit):
     assert re.search("ended early", opened.inner_text("#result"))
 
 
+def test_a_phone_on_its_side_shows_the_board_and_the_buttons(visit):
+    opened = visit(viewport={"width": 780, "height": 390}, has_touch=True, is_mobile=True)
+    start(opened)
+    opened.tap("button[aria-label=left]")
+    until(opened, lambda: not opened.inner_text("#status"))
+    screenshot(opened, "phone-landscape")
+    for selector in ("button[aria-label=down]", "button[aria-label=interact]"):
+        box = opened.query_selector(selector).bounding_box()
+        assert box["y"] + box["height"] <= 390
+
+
 def test_other_worlds_have_other_keys(visit):
     menu = Menu(default_settings(page("ippo"), RescueWorld(horizon=60)))
     opened = visit(menu)

@@ -231,6 +231,15 @@ def test_who_declines_is_asked_nothing_more(menu, tmp_path):
         assert person.now()["outcome"] == "declined"
 
 
+def test_an_id_that_came_before_is_noted(menu, tmp_path):
+    course = course_of(menu, tmp_path, SMALL)
+    with client_of(course) as client:
+        for id in ("abc", "abc", None, None):
+            Participant(client, id)
+    details = [row[3] for row in course.people.table("events")[1]]
+    assert details == ["", "an id that came before", "", ""]
+
+
 def test_answers_are_checked(menu, tmp_path):
     course = course_of(menu, tmp_path, SMALL)
     with client_of(course) as client:

@@ -65,8 +65,9 @@ class Course:
             raise UsageError(STOPPED)
         if self.people.present(_ABSENT) >= self.plan.most_people:
             raise UsageError(FULL)
+        before = id is not None and self.people.known(id)
         person, token = self.people.join(id)
-        self.people.note(person.person, "joined")
+        self.people.note(person.person, "joined", "an id that came before" if before else "")
         return person, token
 
     async def show(self, person: Person) -> dict[str, Any]:
