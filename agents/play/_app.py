@@ -78,9 +78,7 @@ def build_app(
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        await hall.close()
-        if course is not None:
-            await course.close()
+        await (hall if course is None else course).close()
 
     routes = [
         Mount("/page", StaticFiles(directory=PAGE)),

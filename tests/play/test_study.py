@@ -1,5 +1,6 @@
 """Studies: plans, the way of people through them, and their data."""
 
+import asyncio
 import contextlib
 import csv
 import io
@@ -336,6 +337,46 @@ def test_after_a_restart_people_go_on_where_they_were(menu, tmp_path):
         assert person.now()["kind"] == "questions"
         person.answer(1, fluent=2)
         person.play(person.until("game"))
+
+
+def test_a_game_that_the_end_of_the_server_cut_is_played_anew(menu, tmp_path):
+    course = course_of(menu, tmp_path, SMALL)
+    with client_of(course) as client:
+        person = Participant(client)
+        person.answer(0, agree="yes")
+        first = person.until("game")
+        with client.websocket_connect(f"/api/games/{first['game']}") as socket:
+            socket.send_text(json.dumps({"type": "join", "token": first["token"]}))
+            while socket.receive_json().get("status") != "waiting":
+                pass
+    course.people.close()
+    course = course_of(menu, tmp_path, SMALL)
+    with client_of(course) as client:
+        person.client = client
+        again = person.until("game")
+        assert again["game"] != first["game"]
+        person.play(again)
+        assert person.until("questions")["questions"][0]["name"] == "fluent"
+    outcomes = [row[11] for row in course.people.table("games")[1]]
+    assert outcomes == ["left", "finished"]
+
+
+def test_ids_are_encoded_in_the_redirect(menu, tmp_path):
+    course = course_of(menu, tmp_path, SMALL)
+    person, _ = course.join("a&code=x é")
+    course.people.end(person.person, "finished")
+    shown = asyncio.run(course.show(course.people.get(person.person)))
+    assert shown["redirect"] == "https://example.org/done?who=a%26code%3Dx%20%C3%A9&code=C0DE"
+
+
+def test_a_number_is_forgotten_only_if_it_is_nobodys_id(menu, tmp_path):
+    course = course_of(menu, tmp_path, SMALL)
+    for id in ("2", "second", None):
+        course.join(id)
+    forget(course.people, tmp_path, "2")
+    assert [row[:2] for row in course.people.table("people")[1]] == [(2, "second"), (3, None)]
+    forget(course.people, tmp_path, "3")
+    assert [row[:2] for row in course.people.table("people")[1]] == [(2, "second")]
 
 
 def test_when_it_is_full_or_stopped_nobody_can_join(menu, tmp_path):

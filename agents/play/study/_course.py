@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, final
+from urllib.parse import quote
 
 from agents.runs.display._errors import UsageError
 
@@ -51,7 +52,7 @@ class Course:
         **Raises:** `UsageError` when there is no such layout or partner.
         """
         self.plan, self.people, self.hall = plan, people, hall
-        self.stopped = False
+        self.stopped, self._closing = False, False
         self._playing: dict[int, tuple[str, str]] = {}
         self._waiting: dict[str, list[_Waiting]] = {}
         self._opening: set[int] = set()
@@ -63,7 +64,8 @@ class Course:
         """Adds a person. **Raises:** `UsageError` when there is no place."""
         if self.stopped:
             raise UsageError(STOPPED)
-        if self.people.present(_ABSENT) >= self.plan.most_people:
+        present = self.people.present(_ABSENT) | self._playing.keys()
+        if len(present) >= self.plan.most_people:
             raise UsageError(FULL)
         before = id is not None and self.people.known(id)
         person, token = self.people.join(id)
@@ -149,7 +151,11 @@ class Course:
         return [person for person, (name, _) in self._playing.items() if name == file]
 
     async def close(self) -> None:
-        """Waits until everything is noted."""
+        """Ends the games that go on, which their people play anew when the server is back, and
+        waits until everything is noted.
+        """
+        self._closing = True
+        await self.hall.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _check(self, game: PlannedGame) -> None:
@@ -270,7 +276,7 @@ class Course:
         for number in people:
             self._playing.pop(number, None)
             person = self.people.get(number)
-            if person.outcome is None:
+            if person.outcome is None and not (self._closing and outcome == "left"):
                 self._after_game(person, score, outcome)
 
     def _after_game(self, person: Person, score: float, outcome: str) -> None:
@@ -307,7 +313,7 @@ class Course:
         outcome = person.outcome or "finished"
         found: dict[str, Any] = {"kind": "end", "outcome": outcome}
         if outcome == "finished":
-            address = self.plan.redirect.replace("{id}", person.id or "")
+            address = self.plan.redirect.replace("{id}", quote(person.id or "", safe=""))
             found |= {"code": self.plan.code, "redirect": address.replace("{code}", self.plan.code)}
         return found
 

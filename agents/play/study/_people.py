@@ -144,12 +144,12 @@ class People:
         """Whether there is a person with this number."""
         return self._one("person = ?", (person,)) is not None
 
-    def present(self, seconds: float) -> int:
-        """How many people are in the study, and were heard of in the last seconds."""
+    def present(self, seconds: float) -> set[int]:
+        """The people who are in the study, and were heard of in the last seconds."""
         since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=seconds)
         text = since.isoformat(timespec="milliseconds")
-        query = "SELECT count(*) FROM people WHERE outcome IS NULL AND seen > ?"
-        return self._data.execute(query, (text,)).fetchone()[0]
+        query = "SELECT person FROM people WHERE outcome IS NULL AND seen > ?"
+        return {row[0] for row in self._data.execute(query, (text,))}
 
     def seen(self, person: int) -> None:
         """Notes that the page of a person was heard of."""
@@ -199,12 +199,14 @@ class People:
         self._data.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (person, now(), event, detail))
 
     def forget(self, id: str) -> list[str]:
-        """Deletes everything about the people with an id, or about the person with this number.
+        """Deletes everything about the people with an id, or, if nobody has it, about the person
+        with this number.
 
         **Returns:** the names of their games, whose files are to be deleted, too.
         """
-        query = "SELECT person FROM people WHERE id = ? OR CAST(person AS TEXT) = ?"
-        numbers = [row[0] for row in self._data.execute(query, (id, id))]
+        column = "id" if self.known(id) else "CAST(person AS TEXT)"
+        query = f"SELECT person FROM people WHERE {column} = ?"
+        numbers = [row[0] for row in self._data.execute(query, (id,))]
         files: list[str] = []
         for person in numbers:
             games = self._data.execute("SELECT file FROM games WHERE person = ?", (person,))

@@ -1,6 +1,5 @@
 """The routes of a study: for the pages of people, and for the page of who runs it."""
 
-import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, final
@@ -79,7 +78,7 @@ def study_routes(
 
     async def overview(_: Any, request: Request) -> Response:
         _check_admin(request, admin)
-        return JSONResponse(await asyncio.to_thread(_overview, course))
+        return JSONResponse(_overview(course))
 
     async def stop(_: Any, request: Request) -> Response:
         _check_admin(request, admin)
