@@ -1,15 +1,13 @@
 """Frames: what pages show of a state, of which only what has changed is sent."""
 
 import base64
-import io
 import threading
 from typing import Any, final
 
 import numpy as np
-from PIL import Image
 
 from eqgrid import PyTree
-from eqgrid.grid import Kinds, Layout, Look, PlacedWorld, World, draw_look, looks
+from eqgrid.grid import Kinds, Layout, Look, PlacedWorld, World, look_png, looks
 
 from ._menu import Place
 from ._messages import Frame
@@ -48,9 +46,8 @@ class TileSheet:
     def _draw(self, kinds: Kinds, look: Look, known: dict[Look, int]) -> int:
         with self._drawing:
             if look not in known:
-                file = io.BytesIO()
-                Image.fromarray(draw_look(kinds, look, CELL_PIXELS)).save(file, "PNG")
-                self._files.append(base64.b64encode(file.getvalue()).decode())
+                picture = look_png(kinds, look, CELL_PIXELS)
+                self._files.append(base64.b64encode(picture).decode())
                 known[look] = len(self._files) - 1
             return known[look]
 

@@ -85,6 +85,7 @@ from .drawing._pen import Colour as Colour, Number as Number, Pen as Pen, Point 
 from .drawing._render import (
     draw_look as draw_look,
     film as film,
+    look_png as look_png,
     looks as looks,
     render as render,
     render_episode as render_episode,

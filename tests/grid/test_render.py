@@ -18,6 +18,7 @@ from eqgrid.grid import (
     Layout,
     Overlay,
     draw_look,
+    look_png,
     looks,
     render,
     render_episode,
@@ -287,5 +288,7 @@ def test_a_picture_is_made_of_the_pictures_of_its_cells():
     grid = np.stack(cells).reshape(height, width, CELL, CELL, 3).swapaxes(1, 2)
     picture = draw(CRAMPED.start)[: height * CELL]
     np.testing.assert_array_equal(grid.reshape(picture.shape), picture)
+    file = io.BytesIO(look_png(CRAMPED.kinds, looks(CRAMPED, CRAMPED.start)[0], CELL))
+    np.testing.assert_array_equal(np.asarray(Image.open(file)), cells[0])
     with pytest.raises(ValueError, match="at least 16"):
         draw_look(CRAMPED.kinds, looks(CRAMPED, CRAMPED.start)[0], 8)

@@ -44,6 +44,13 @@ def tile(kinds: Kinds, look: Look, cell_pixels: int) -> UInt8[np.ndarray, "cell 
     return np.asarray(small)
 
 
+def tile_png(kinds: Kinds, look: Look, cell_pixels: int) -> bytes:
+    """The picture of a cell as a PNG file."""
+    file = io.BytesIO()
+    Image.fromarray(tile(kinds, look, cell_pixels)).save(file, "PNG")
+    return file.getvalue()
+
+
 @functools.lru_cache(maxsize=8)
 def _open_sides(
     tiles: bytes, width: int, walkable: tuple[int, ...]

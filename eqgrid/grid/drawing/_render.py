@@ -135,6 +135,12 @@ def draw_look(
     return _pictures().tile(kinds, look, cell_pixels)
 
 
+def look_png(kinds: Kinds, look: Look, cell_pixels: int = 64) -> bytes:
+    """The picture that `draw_look` draws, as a PNG file; the arguments and errors are the same."""
+    _check_size(cell_pixels)
+    return _pictures().tile_png(kinds, look, cell_pixels)
+
+
 def film(
     layout: Layout,
     worlds: World,
