@@ -22,6 +22,7 @@ import throughput
 import agents
 import eqgrid.grid
 from agents.commands import _crossplay, _evaluation, _human_games, _partners, _play, _report
+from agents.runs._command import Process
 from agents.runs.settings._config import parse
 from agents.runs.settings._page import page
 from agents.runs.worlds._worlds import WORLDS
@@ -140,7 +141,7 @@ def test_commands_run(command, tmp_path, own_caches, as_people_do):
 def test_flags_exist(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     helps = []
-    programs = (_evaluation, _crossplay, _partners, _human_games, _play, _report, layouts, optimum)
+    programs = (_evaluation, _crossplay, _partners, _human_games, _report, layouts, optimum)
     for command in (*programs, throughput, learning_speed, accelerator, body_speed, play_load):
         with pytest.raises(SystemExit):
             command.run(["--help"])
@@ -149,6 +150,8 @@ def test_flags_exist(capsys, monkeypatch):
         with pytest.raises(SystemExit):
             parse(page("mappo"), ["--env.name", name, "--help"])
         helps.append(capsys.readouterr().out)
+    with pytest.raises(SystemExit):
+        _play.run(["--help"], Process())
     with pytest.raises(SystemExit):
         parse(page("bc"), ["--help"])
     helps.append(capsys.readouterr().out)
