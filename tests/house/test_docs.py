@@ -18,6 +18,8 @@ import optimum
 import play_load
 import pytest
 import throughput
+import tyro
+from people import study
 
 import agents
 import eqgrid.grid
@@ -152,6 +154,10 @@ def test_flags_exist(capsys, monkeypatch):
         helps.append(capsys.readouterr().out)
     with pytest.raises(SystemExit):
         _play.run(["--help"], Process())
+    helps.append(capsys.readouterr().out)
+    with pytest.raises(SystemExit):
+        tyro.cli(study.Study, args=["--help"])
+    helps.append(capsys.readouterr().out)
     with pytest.raises(SystemExit):
         parse(page("bc"), ["--help"])
     helps.append(capsys.readouterr().out)
