@@ -377,6 +377,7 @@ def test_a_number_is_forgotten_only_if_it_is_nobodys_id(menu, tmp_path):
     assert [row[:2] for row in course.people.table("people")[1]] == [(2, "second"), (3, None)]
     forget(course.people, tmp_path, "3")
     assert [row[:2] for row in course.people.table("people")[1]] == [(2, "second")]
+    assert course.join(None)[0].person == 4  # the number of nobody who was forgotten
 
 
 def test_when_it_is_full_or_stopped_nobody_can_join(menu, tmp_path):
@@ -481,8 +482,11 @@ def test_plans_with_unknown_games_are_refused(menu, tmp_path, old, new, says):
         course_of(menu, tmp_path, SMALL.replace(old, new))
 
 
-def test_a_pair_needs_a_fallback(tmp_path):
-    (tmp_path / "plan.toml").write_text(PAIRS.replace("fallback", "name"))
+@pytest.mark.parametrize(
+    ("old", "new"), [("fallback", "name"), (f'fallback = "{NOBODY}"', 'fallback = "person"')]
+)
+def test_a_pair_needs_a_fallback(tmp_path, old, new):
+    (tmp_path / "plan.toml").write_text(PAIRS.replace(old, new))
     with pytest.raises(UsageError, match="fallback"):
         read_plan(tmp_path / "plan.toml")
 

@@ -86,7 +86,7 @@ const STAGES = {
   game: (found) => {
     show("game");
     $("over").hidden = true;
-    const again = found.number > 1 ? "Please try once more. " : "";
+    const again = found.number > 0 ? "Please try once more. " : "";
     $("note").textContent = found.note ? again + found.note : "";
     enter(found.game, found.token, {
       onOver: (text) => {
@@ -99,7 +99,6 @@ const STAGES = {
     });
   },
   end: (found) => {
-    localStorage.removeItem("study-token");
     $("progress").value = 1;
     if (found.outcome === "declined") return present("Thank you", [element("p", "You do not take part. Nothing more is to be done.")], []);
     if (found.outcome === "failed") return present("Thank you", [element("p", "The study ends here for you, since the first game was not passed.")], []);

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, final
 DATA = "study.sqlite"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS people (
-    person INTEGER PRIMARY KEY, id TEXT, token TEXT UNIQUE NOT NULL, started TEXT NOT NULL,
+    person INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, token TEXT UNIQUE NOT NULL,
+    started TEXT NOT NULL,
     finished TEXT, stage INTEGER NOT NULL DEFAULT 0, game INTEGER NOT NULL DEFAULT 0,
     asked INTEGER NOT NULL DEFAULT 0, outcome TEXT, seen TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS answers (
@@ -190,8 +191,11 @@ class People:
             )
 
     def attempts(self, person: int, stage: int) -> list[tuple[float | None, str]]:
-        """The scores and files of the games of a person in a stage, in order."""
-        query = "SELECT score, file FROM games WHERE person = ? AND stage = ? ORDER BY rowid"
+        """The scores and files of the games that a person has ended in a stage, in order."""
+        query = (
+            "SELECT score, file FROM games WHERE person = ? AND stage = ? AND outcome IS NOT NULL "
+            "ORDER BY rowid"
+        )
         return self._data.execute(query, (person, stage)).fetchall()
 
     def note(self, person: int | None, event: str, detail: str = "") -> None:

@@ -184,7 +184,7 @@ def read_plan(path: Path) -> Plan:
         raise UsageError(f"{where} cannot be used: {error}.") from error
     _check_questions(where, list(plan.questions()))
     for game in plan.games():
-        if game.partner == "person" and not game.fallback:
+        if game.partner == "person" and game.fallback in ("", "person"):
             raise UsageError(
                 f"{where} pairs people in {game.layout!r}, and needs a `fallback`: the partner of "
                 "somebody for whom nobody comes."
