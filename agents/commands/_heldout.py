@@ -16,12 +16,13 @@ from agents.runs.settings._limits import Seed, check_limits
 from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.settings._toml import fill, read_toml
 from agents.runs.single._policies import SavedPolicy, read_policy
+from agents.runs.worlds._kitchens import kitchen_layout
 from agents.runs.worlds._world_config import AbstractWorldConfig, Share, check_same_game
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner, RandomPartner, StayPartner
 from eqgrid.envs.overcooked import STAY, ScriptedCook
 
-from ._policies import PolicyFlags, kitchen_layout
+from ._policies import PolicyFlags
 
 T = TypeVar("T")
 

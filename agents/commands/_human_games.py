@@ -27,6 +27,7 @@ from agents.runs.settings._flags import read_flags
 from agents.runs.settings._limits import Seed
 from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.single._policies import SavedPolicy
+from agents.runs.worlds._kitchens import kitchen_layout
 from eqgrid import AbstractEnv, Trajectories, record_play
 from eqgrid.envs.overcooked import (
     Behaviour,
@@ -40,7 +41,7 @@ from eqgrid.envs.overcooked import (
 from eqgrid.grid import Layout
 
 from ._heat_maps import draw_heat_maps
-from ._policies import PolicyFlags, common_world, different_names, kitchen_layout
+from ._policies import PolicyFlags, common_world, different_names
 
 _STEPS = 400
 """The length of the episodes of policies, and the unit of returns, in steps."""

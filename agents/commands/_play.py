@@ -34,7 +34,7 @@ from agents.runs._named import Named
 from agents.runs.display._errors import RunError, UsageError, as_usage_error
 from agents.runs.display._table import print_paths
 from agents.runs.folders._folder import locked, short_name
-from agents.runs.folders._results import open_results
+from agents.runs.folders._results import open_results, results_console
 from agents.runs.settings._flags import read_flags, value_after
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import PolicySettings, default_settings
@@ -187,7 +187,7 @@ def _open_folder(config: Config) -> Iterator[tuple[Path, Console]]:
     if (out / PLAN).read_bytes() != config.study.read_bytes():
         raise UsageError(f"The study in {str(out)!r} was begun with another plan: see its {PLAN}.")
     with locked(out):
-        yield out, Console(width=None if sys.stdout.isatty() else 160, emoji=False)
+        yield out, results_console()
 
 
 def _finish(folder: Path, named: Named) -> None:

@@ -23,9 +23,7 @@ from agents.runs.settings._page import load_page
 from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.single._policies import SavedPolicy, read_policy
 from agents.runs.worlds._world_config import check_same_game
-from eqgrid import AbstractEnv, AbstractVectorEnv, AutoReset, LogEpisodes, Vectorize, unwrap
-from eqgrid.envs.overcooked import KINDS
-from eqgrid.grid import GridWorld, Layout
+from eqgrid import AbstractEnv, AbstractVectorEnv, AutoReset, LogEpisodes, Vectorize
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,14 +222,6 @@ def judging_env(
     **Returns:** environments that reset themselves, and log their episodes.
     """
     return Vectorize(AutoReset(LogEpisodes(settings.observe(world), totals)), num_envs)
-
-
-def kitchen_layout(env: AbstractEnv) -> Layout | None:
-    """The layout of a world that is one kitchen of Overcooked; `None` for all others."""
-    world = unwrap(env)
-    if isinstance(world, GridWorld) and world.layout.kinds == KINDS:
-        return world.layout
-    return None
 
 
 def _check_same_world(policies: Sequence[SavedPolicy]) -> None:

@@ -8,10 +8,9 @@ import jax.numpy as jnp
 
 from agents import OutOfMemory, save_trajectories, write_table
 from agents.runs.display._errors import RunError, UsageError
+from agents.runs.worlds._kitchens import kitchen_layout, reference_name
 from eqgrid import AbstractEnv, Trajectories, interop
-from eqgrid.envs.overcooked import REFERENCE_NAMES, trajectories_to_reference
-
-from ._policies import kitchen_layout
+from eqgrid.envs.overcooked import trajectories_to_reference
 
 _FLAG = "--trajectories"
 
@@ -82,8 +81,7 @@ def write_episodes(
         for number in range(len(own.length))
     ]
     trial_ids, players = zip(*labels, strict=True)
-    layout_name = {short: name for name, short in REFERENCE_NAMES.items()}.get(title, title)
     table = trajectories_to_reference(
-        joined, layout, layout_name=layout_name, trial_ids=trial_ids, players=players
+        joined, layout, layout_name=reference_name(title), trial_ids=trial_ids, players=players
     )
     write_table(path, table)

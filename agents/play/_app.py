@@ -26,13 +26,13 @@ from agents.runs.display._errors import UsageError
 from agents.runs.display._film import scores_before
 from agents.runs.folders._folder import short_name
 from eqgrid import PyTree, unwrap, unwrap_state
-from eqgrid.grid import RandomLayouts, agent_colours
+from eqgrid.grid import RandomLayouts
 
 from ._frames import Screen, whole_frame
 from ._hall import Hall
 from ._journal import SUFFIX, read_journal
 from ._menu import Place
-from ._messages import Join, Ping, Pong, Refusal, read_message, to_text
+from ._messages import Join, Ping, Pong, Refusal, read_body, read_message, to_text
 from ._recordings import replay
 from ._session import Page, Session
 from ._watch import Recorded, recorded, scenes, think
@@ -193,7 +193,7 @@ async def _layout(hall: Hall, request: Request) -> Response:
         "seats": place.env.num_agents,
         "offers": [{"key": key, "name": offer.name} for key, offer in offers.items()],
         "notes": notes,
-        "colours": [agent_colours(seat + 1)[0] for seat in range(place.env.num_agents)],
+        "colours": place.colours,
         "controls": msgspec.to_builtins(place.controls),
         "frame": msgspec.to_builtins(frame),
     }
@@ -208,11 +208,9 @@ async def _open(hall: Hall, request: Request) -> Response:
     """Opens a game, and returns the tokens of its seats: one for the page itself, the others for
     the people who are invited.
     """
-    content = b""
-    async for part in request.stream():
-        content += part
-        if len(content) > _LARGEST_BODY:
-            return _sorry("This is too much for a new game.", 413)
+    content = await read_body(request.stream(), _LARGEST_BODY)
+    if content is None:
+        return _sorry("This is too much for a new game.", 413)
     wish = msgspec.json.decode(content, type=_NewGame)
     name = await hall.open(_layout_of(hall, wish.layout), wish.seats)
     session = hall.sessions[name]

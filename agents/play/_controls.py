@@ -6,7 +6,18 @@ from typing import final
 
 import msgspec
 
-from eqgrid.grid import Action, Actions, Direction, Forward, Move, Rotate, Say, Stay, Use
+from eqgrid.grid import (
+    Action,
+    Actions,
+    Direction,
+    Forward,
+    Move,
+    Rotate,
+    Say,
+    Stay,
+    Use,
+    by_choice,
+)
 
 _ARROWS = {
     Direction.NORTH: ("ArrowUp", "KeyW"),
@@ -50,7 +61,7 @@ def controls_of(actions: Actions) -> tuple[Control, ...]:
     """
     return tuple(
         control
-        for number, choice in enumerate(choices_of(actions))
+        for number, choice in enumerate(by_choice(actions))
         for control in _of_choice(number, choice)
     )
 
@@ -61,14 +72,8 @@ def idle_action(actions: Actions) -> list[int]:
     """
     return [
         next((i for i, action in enumerate(choice) if isinstance(action, Stay)), -1)
-        for choice in choices_of(actions)
+        for choice in by_choice(actions)
     ]
-
-
-def choices_of(actions: Actions) -> tuple[tuple[Action, ...], ...]:
-    """The actions of each choice that an agent makes in a step."""
-    several = tuple(x for x in actions if isinstance(x, tuple))
-    return several or (tuple(x for x in actions if not isinstance(x, tuple)),)
 
 
 def _of_choice(number: int, choice: Sequence[Action]) -> list[Control]:

@@ -82,7 +82,7 @@ def whole_frame(place: Place, state: PyTree, step: int, score: float, tiles: Til
     - `score`: the return before it.
     - `tiles`: the pictures of cells.
     """
-    layout, world = layout_and_world(place, state)
+    layout, world = _layout_and_world(place, state)
     cells = list(enumerate(tiles.numbers(layout, world)))
     bodies: Any = world.bodies
     width = layout.tiles.shape[1]
@@ -91,7 +91,7 @@ def whole_frame(place: Place, state: PyTree, step: int, score: float, tiles: Til
     return Frame(step, cells, {}, round(score, 4), places, held)
 
 
-def layout_and_world(place: Place, state: PyTree) -> tuple[Layout, World]:
+def _layout_and_world(place: Place, state: PyTree) -> tuple[Layout, World]:
     """The layout of a state, which may have been drawn for its episode, and its world."""
     if isinstance(state, PlacedWorld):
         return state.layout, state.world

@@ -18,7 +18,7 @@ from ._clock import Clock
 from ._frames import TileSheet
 from ._journal import SUFFIX, Header, Journal, SeatRecord, read_journal
 from ._live_game import LiveGame, Program
-from ._menu import PERSON, Menu, Offer, Place, idle_of
+from ._menu import PERSON, Menu, Offer, Place
 from ._recordings import write_recording
 from ._session import Session
 from ._watch import Recorded
@@ -107,7 +107,7 @@ class Hall:
         program = await asyncio.to_thread(self._program, place, tuple(seats), found)
         header = self._header(place, found, names, seed)
         journal = Journal(self.folder / f"{name}{SUFFIX}", header)
-        game = LiveGame(program, place.idle, seed, journal)
+        game = LiveGame(program, seed, journal)
         session = Session(place, names, game, self.tiles, Clock(self._rate), free=not blinded)
         self.sessions[name] = session
         self._forget()
@@ -122,7 +122,7 @@ class Hall:
         """The program of a world and a team, which is compiled once."""
         if (place, seats) not in self._programs:
             partners = [None if offer is None else offer.partner for offer in offers]
-            self._programs[place, seats] = Program(place.env, partners, idle_of(place))
+            self._programs[place, seats] = Program(place.env, partners, place.idle)
         return self._programs[place, seats]
 
     def policies(self, place: Place) -> list[Offer]:

@@ -161,15 +161,13 @@ class LiveGame:
     **Arguments:**
 
     - `program`: the program of its steps.
-    - `idle`: for each choice, the action of somebody who presses nothing.
     - `seed`: the seed of all randomness of the game.
     - `journal`: where every step is written; `None` for nowhere.
     """
 
-    def __init__(
-        self, program: Program, idle: Sequence[int], seed: int, journal: Journal | None = None
-    ):
+    def __init__(self, program: Program, seed: int, journal: Journal | None = None):
         self._program, self._journal = program, journal
+        idle = np.atleast_1d(np.asarray(program.idle)).tolist()
         self.hands = [None if partner else Hands(idle) for partner in program.partners]
         self._nobody = np.stack([np.asarray(program.idle)] * len(self.hands))
         self._now = program.start(seed)

@@ -17,18 +17,20 @@ from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.settings._training_partners import default_model_of_people
 from agents.runs.single._identity import digest
 from agents.runs.single._policies import SavedPolicy, read_policy
+from agents.runs.worlds._kitchens import kitchen_layout
 from agents.runs.worlds._world_config import check_same_game
 from eqgrid import (
     AbstractEnv,
     AbstractPartner,
     DelayedPartner,
+    MultiDiscrete,
     NoisyPartner,
     RandomPartner,
     StayPartner,
     unwrap,
 )
-from eqgrid.envs.overcooked import KINDS, KITCHENS, CookRole, ScriptedCook
-from eqgrid.grid import GridWorld, Layout, RandomLayouts
+from eqgrid.envs.overcooked import KITCHENS, CookRole, ScriptedCook
+from eqgrid.grid import GridWorld, Layout, RandomLayouts, agent_colours
 
 from ._controls import Control, controls_of, idle_action
 
@@ -76,10 +78,17 @@ class Place:
         """The layout in NumPy arrays."""
         return jax.tree.map(np.asarray, self.grid.layout)
 
-    @property
-    def idle(self) -> list[int]:
-        """The action of somebody who presses nothing, for each choice."""
-        return idle_action(self.grid.actions)
+    @functools.cached_property
+    def colours(self) -> list[str]:
+        """The colour of each seat."""
+        return [agent_colours(seat + 1)[0] for seat in range(self.env.num_agents)]
+
+    @functools.cached_property
+    def idle(self) -> Int32[Array, "*choices"]:
+        """The action of somebody who presses nothing, as the world takes it."""
+        idle = idle_action(self.grid.actions)
+        several = isinstance(self.env.action_space, MultiDiscrete)
+        return jnp.asarray(idle if several else idle[0], jnp.int32)
 
 
 @final
@@ -177,7 +186,7 @@ class Menu:
         if self.noise:
             partner = NoisyPartner(partner, self.noise, place.env.action_space)
         if self.delay:
-            partner = DelayedPartner(partner, self.delay, idle_of(place))
+            partner = DelayedPartner(partner, self.delay, place.idle)
         return partner
 
 
@@ -206,7 +215,7 @@ def _offer(saved: SavedPolicy, name: str, place: Place) -> Offer:
 def _shipped_policies(place: Place) -> list[Offer]:
     """The policies and models of people that come with eqgrid for a kitchen."""
     env: Any = place.settings.env
-    if not _is_kitchen(place) or env.rules != "classic" or env.title not in KITCHENS:
+    if kitchen_layout(place.world) is None or env.rules != "classic" or env.title not in KITCHENS:
         return []
     files = {
         "a trained agent": shipped(f"policies/{env.title}.safetensors"),
@@ -220,22 +229,14 @@ def _programs(place: Place) -> list[Offer]:
     space = place.env.action_space
     found = [
         Offer("somebody who acts at random", RandomPartner(space)),
-        Offer("nobody: it stays where it is", StayPartner(idle_of(place))),
+        Offer("nobody: it stays where it is", StayPartner(place.idle)),
     ]
-    if _is_kitchen(place):
+    kitchen = kitchen_layout(place.world)
+    if kitchen is not None:
         roles: dict[CookRole, str] = {"greedy": "all tasks", "onion": "onions", "dish": "dishes"}
         scripts = [
-            Offer(f"a program for {task}", ScriptedCook(place.grid.layout, role))
+            Offer(f"a program for {task}", ScriptedCook(kitchen, role))
             for role, task in roles.items()
         ]
         found = scripts + found
     return found
-
-
-def _is_kitchen(place: Place) -> bool:
-    return isinstance(unwrap(place.world), GridWorld) and place.grid.layout.kinds == KINDS
-
-
-def idle_of(place: Place) -> Int32[Array, "*choices"]:
-    """The action of somebody who presses nothing, as the world takes it."""
-    return jnp.asarray(place.idle if len(place.idle) > 1 else place.idle[0], jnp.int32)

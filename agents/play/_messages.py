@@ -1,5 +1,6 @@
 """The messages between a page and the server. Each has a `type`; unknown fields are refused."""
 
+from collections.abc import AsyncIterable
 from typing import Annotated, TypeAlias, final
 
 import msgspec
@@ -143,6 +144,16 @@ class Refusal(ToPage, frozen=True, tag="refusal"):
     """Why a message has no effect, in a sentence."""
 
     text: str
+
+
+async def read_body(parts: AsyncIterable[bytes], most: int) -> bytes | None:
+    """The body of a request; `None` if it has more than `most` bytes; the rest stays unread."""
+    content = b""
+    async for part in parts:
+        content += part
+        if len(content) > most:
+            return None
+    return content
 
 
 _DECODER = msgspec.json.Decoder(FromPage)

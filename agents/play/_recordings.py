@@ -11,6 +11,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from agents import save_trajectories, write_table
 from agents.runs.display._errors import UsageError
+from agents.runs.worlds._kitchens import kitchen_layout, reference_name
 from eqgrid import (
     AbstractEnv,
     PyTree,
@@ -18,11 +19,9 @@ from eqgrid import (
     Trajectories,
     play_step,
     start_play,
-    unwrap,
     unwrap_state,
 )
-from eqgrid.envs.overcooked import KINDS, REFERENCE_NAMES, trajectories_to_reference
-from eqgrid.grid import GridWorld
+from eqgrid.envs.overcooked import trajectories_to_reference
 
 from ._journal import Recording
 from ._menu import Place
@@ -86,22 +85,21 @@ def write_recording(place: Place, recording: Recording, name: str, folder: Path)
     **Raises:** as `replay`, and `OSError` when the file cannot be written.
     """
     episode, _ = replay(place, recording)
-    grid = unwrap(place.world)
-    kitchen = isinstance(grid, GridWorld) and grid.layout.kinds == KINDS
-    if not kitchen:
+    kitchen = kitchen_layout(place.world)
+    if kitchen is None:
         path = folder / f"{name}.npz"
         save_trajectories(path, episode)
         return path
-    header, title = recording.header, place.title
+    seats = recording.header.seats
     table = trajectories_to_reference(
         episode,
-        place.grid.layout,
-        layout_name={short: long for long, short in REFERENCE_NAMES.items()}.get(title, title),
+        kitchen,
+        layout_name=reference_name(place.title),
         trial_ids=[name],
-        players=[[seat.name for seat in header.seats]],
+        players=[[seat.name for seat in seats]],
     )
     table["time_elapsed"] = recording.time.astype(float).tolist()
-    for number, seat in enumerate(header.seats):
+    for number, seat in enumerate(seats):
         table[f"player_{number}_is_human"] = [seat.human] * len(recording.action)
     path = folder / f"{name}.parquet"
     write_table(path, table)

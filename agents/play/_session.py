@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-from eqgrid.grid import agent_colours
-
 from ._clock import Clock
 from ._frames import Screen, TileSheet, whole_frame
 from ._live_game import LiveGame
@@ -259,7 +257,7 @@ class Session:
 
     def _exists(self, message: Press | Hold) -> bool:
         if isinstance(message, Hold) and message.action is None:
-            return message.choice < len(self.place.idle)
+            return message.choice < self.place.idle.size
         return any(
             (control.choice, control.action) == (message.choice, message.action)
             for control in self.place.controls
@@ -299,7 +297,7 @@ class Session:
             width=width,
             seat=seat,
             seats=self.names if self._free or seat == WATCHER else ["partner"] * len(self.names),
-            colours=[agent_colours(seat + 1)[0] for seat in range(len(self.names))],
+            colours=self.place.colours,
             controls=self.place.controls if seat != WATCHER else (),
             horizon=env.horizon,
             ticks_per_second=round(1 / self._clock.period, 3),

@@ -21,9 +21,8 @@ from agents.runs.settings._stored import world_from
 from agents.runs.single._identity import digest
 from eqgrid import AbstractEnv, AbstractPartner, Discrete, PyTree
 from eqgrid.envs.overcooked import HumanGame, human_games, read_games
-from eqgrid.grid import agent_colours
+from eqgrid.grid import by_choice
 
-from ._controls import choices_of
 from ._frames import Screen, TileSheet, whole_frame
 from ._journal import SUFFIX, Header, Recording, read_journal
 from ._menu import Menu, Place, place_in
@@ -181,7 +180,7 @@ def scenes(game: Recorded, tiles: TileSheet) -> dict[str, Any]:
         "height": height,
         "width": width,
         "seats": game.seats,
-        "colours": [agent_colours(seat + 1)[0] for seat in range(len(game.seats))],
+        "colours": place.colours,
         "score": game.score,
         "actions": action_names(place),
         "action": game.action.tolist(),
@@ -191,9 +190,9 @@ def scenes(game: Recorded, tiles: TileSheet) -> dict[str, Any]:
 
 def action_names(place: Place) -> list[list[str]]:
     """The names of all actions, for each choice."""
-    names = [["stay"] * len(choice) for choice in choices_of(place.grid.actions)]
+    names = [["stay"] * len(choice) for choice in by_choice(place.grid.actions)]
     for control in place.controls:
-        names[control.choice][control.action] = control.name.replace("_", " ")
+        names[control.choice][control.action] = control.name
     return names
 
 

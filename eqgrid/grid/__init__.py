@@ -14,6 +14,7 @@ from ._actions import (
     Say as Say,
     Stay as Stay,
     Use as Use,
+    by_choice as by_choice,
 )
 from ._away import ComeBack as ComeBack, send_away as send_away
 from ._cells import (

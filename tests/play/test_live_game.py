@@ -13,7 +13,7 @@ from agents import read_table
 from agents.play._controls import controls_of, idle_action
 from agents.play._journal import Header, Journal, SeatRecord, StepLine, read_journal
 from agents.play._live_game import Hands, LiveGame, Program
-from agents.play._menu import Menu, idle_of
+from agents.play._menu import Menu
 from agents.play._recordings import replay, write_recording
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._page import page
@@ -49,8 +49,8 @@ def play_live(env, folder, presses, seed=3, partner="partner-0"):
     offer = menu.offers(layout)[partner]
     humans = (True, *[False] * others)
     journal = Journal(folder / "game.jsonl", header(place, seed, humans))
-    program = Program(place.env, [None, *[offer.partner] * others], idle_of(place))
-    game = LiveGame(program, place.idle, seed, journal)
+    program = Program(place.env, [None, *[offer.partner] * others], place.idle)
+    game = LiveGame(program, seed, journal)
     game.compile()
     for step, press in enumerate(presses):
         hands = game.hands[0]

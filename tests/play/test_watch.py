@@ -13,7 +13,7 @@ from agents.play._app import build_app
 from agents.play._hall import Hall
 from agents.play._journal import Header, Journal, SeatRecord
 from agents.play._live_game import LiveGame, Program
-from agents.play._menu import Menu, idle_of
+from agents.play._menu import Menu
 from agents.play._watch import place_of, read_recorded, think
 from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
@@ -37,8 +37,8 @@ def write_journal(path, world, steps, seed=5):
     seats = (SeatRecord("one", True), SeatRecord("two", True))
     head = Header(world, world.get("layout", ""), seed, seats, 6.0, "2026-01-01T00:00:00")
     place = place_of(head)
-    program = Program(place.env, [None, None], idle_of(place))
-    game = LiveGame(program, place.idle, seed, Journal(path, head))
+    program = Program(place.env, [None, None], place.idle)
+    game = LiveGame(program, seed, Journal(path, head))
     for step in range(steps):
         for hands, action in zip(game.hands, (step % 4, 5), strict=True):
             assert hands is not None

@@ -93,7 +93,7 @@ class Course:
         if self.stopped and person.person not in self._playing:
             raise UsageError(STOPPED)
         note = stage.text if isinstance(stage, Tutorial) else ""
-        number = len(self.people.attempts(person.person, person.stage))
+        number = self.people.num_ended(person.person, person.stage)
         return {**place, "note": note, "number": number, **await self._game(person, stage)}
 
     def answer(self, person: Person, answers: Mapping[str, str | int | None]) -> str | None:
@@ -255,7 +255,7 @@ class Course:
                     "person": person.person,
                     "stage": person.stage,
                     "game": person.game,
-                    "attempt": len(self.people.attempts(person.person, person.stage)),
+                    "attempt": self.people.num_ended(person.person, person.stage),
                     "name": planned.name or planned.partner,
                     "layout": planned.layout,
                     "partner": partner,
@@ -289,7 +289,7 @@ class Course:
         elif isinstance(stage, Tutorial):
             if outcome == "finished" and score >= stage.score:
                 self._next_stage(person)
-            elif len(self.people.attempts(person.person, person.stage)) >= stage.attempts:
+            elif self.people.num_ended(person.person, person.stage) >= stage.attempts:
                 self._finish(person, "failed")
 
     def _next_game(self, person: Person) -> None:

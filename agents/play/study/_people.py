@@ -190,13 +190,10 @@ class People:
                 row,
             )
 
-    def attempts(self, person: int, stage: int) -> list[tuple[float | None, str]]:
-        """The scores and files of the games that a person has ended in a stage, in order."""
-        query = (
-            "SELECT score, file FROM games WHERE person = ? AND stage = ? AND outcome IS NOT NULL "
-            "ORDER BY rowid"
-        )
-        return self._data.execute(query, (person, stage)).fetchall()
+    def num_ended(self, person: int, stage: int) -> int:
+        """How many games a person has ended in a stage."""
+        query = "SELECT count(*) FROM games WHERE person = ? AND stage = ? AND outcome IS NOT NULL"
+        return self._data.execute(query, (person, stage)).fetchone()[0]
 
     def note(self, person: int | None, event: str, detail: str = "") -> None:
         """Notes an event."""

@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from agents.runs.display._errors import UsageError
 
+from .._messages import read_body
 from ._course import Course
 from ._people import Person
 
@@ -122,11 +123,9 @@ def _check_admin(request: Request, admin: str) -> None:
 
 
 async def _body(request: Request) -> bytes:
-    content = b""
-    async for part in request.stream():
-        content += part
-        if len(content) > _LARGEST_BODY:
-            raise UsageError("This is too much for an answer.")
+    content = await read_body(request.stream(), _LARGEST_BODY)
+    if content is None:
+        raise UsageError("This is too much for an answer.")
     return content
 
 

@@ -43,8 +43,12 @@ def open_results(name: str, out: Path | None) -> Iterator[tuple[Path, Console]]:
             raise UsageError(
                 f"The folder {str(folder)!r} exists and is not empty: choose another --out."
             )
-        # Wide enough for most lines where standard output is not a terminal.
-        yield folder, Console(width=None if sys.stdout.isatty() else 160, emoji=False)
+        yield folder, results_console()
+
+
+def results_console() -> Console:
+    """A console that is wide enough for most lines where standard output is no terminal."""
+    return Console(width=None if sys.stdout.isatty() else 160, emoji=False)
 
 
 def write_json(path: Path, result: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from agents import PPO
 from agents.runs.display._errors import UsageError
 from eqgrid import AbstractEnv, unwrap
 from eqgrid.envs.overcooked import (
+    KINDS,
     KITCHENS,
     REFERENCE_NAMES,
     TRAINING_SHAPING,
@@ -172,6 +173,19 @@ class Kitchen(AbstractDrawnWorld):
                     "Images of the kitchens of --env.practice are larger than those of "
                     "--env.layout: choose smaller kitchens, or --env.observation features."
                 )
+
+
+def kitchen_layout(env: AbstractEnv) -> Layout | None:
+    """The layout of a world that is one kitchen of Overcooked; `None` for all others."""
+    world = unwrap(env)
+    if isinstance(world, GridWorld) and world.layout.kinds == KINDS:
+        return world.layout
+    return None
+
+
+def reference_name(title: str) -> str:
+    """The name of a kitchen in Overcooked-AI, or the same name where that has no other."""
+    return {short: name for name, short in REFERENCE_NAMES.items()}.get(title, title)
 
 
 def _prices(layout: Layout, fewest: int) -> tuple[str, ...]:
