@@ -73,6 +73,11 @@ class Player:
     def send(self, **message):
         self.socket.send_text(json.dumps(message))
 
+    def begin(self):
+        """Waits until the game does, and begins it with a step up."""
+        self.until(status="waiting")
+        self.send(type="press", choice=0, action=0)
+
     def until(self, **wanted):
         """The next message that has these fields, and those before it."""
         seen = []
@@ -207,8 +212,7 @@ def test_what_is_pressed_in_a_pause_does_not_count(serve, tmp_path):
     with serve(rate=30) as client:
         made = open_game(client)
         with Player(client, made["game"], made["tokens"][0]) as player:
-            player.until(status="waiting")
-            player.send(type="press", choice=0, action=0)
+            player.begin()
             player.until(type="frame", step=1)
             player.send(type="pause", on=True)
             player.until(status="paused")
@@ -250,8 +254,7 @@ def test_a_pause_stops_the_clock(serve):
     with serve(rate=30) as client:
         made = open_game(client)
         with Player(client, made["game"], made["tokens"][0]) as player:
-            player.until(status="waiting")
-            player.send(type="press", choice=0, action=0)
+            player.begin()
             player.until(type="frame", step=2)
             player.send(type="pause", on=True)
             _, seen = player.until(status="paused")
@@ -280,8 +283,7 @@ def test_watchers_see_everything_and_change_nothing(serve):
             assert watcher.until(type="opening")[0]["controls"] == []
             watcher.send(type="press", choice=0, action=1)
             watcher.send(type="leave")
-            player.until(status="waiting")
-            player.send(type="press", choice=0, action=0)
+            player.begin()
             _, seen = watcher.until(status="over")
             assert [x["step"] for x in seen if x["type"] == "frame"][-1] == 12
 
@@ -367,8 +369,7 @@ def test_other_worlds_have_their_own_keys(tmp_path):
         assert [x["name"] for x in found["controls"]] == ["up", "down", "right", "left"]
         made = open_game(client)
         with Player(client, made["game"], made["tokens"][0]) as player:
-            player.until(status="waiting")
-            player.send(type="press", choice=0, action=0)
+            player.begin()
             player.until(status="over")
 
 
@@ -403,8 +404,7 @@ def test_no_nonsense_ends_a_game(serve, messages):
         made = open_game(client)
         game, token = made["game"], made["tokens"][0]
         with Player(client, game, token) as player:
-            player.until(status="waiting")
-            player.send(type="press", choice=0, action=0)
+            player.begin()
             for message in messages:
                 if isinstance(message, str):
                     player.socket.send_text(message)

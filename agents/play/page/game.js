@@ -1,4 +1,5 @@
-// A game: its connection, what is shown of it, and the keys. The server has the clock and the rules.
+// A game: its connection, what is shown of it in place of the element `table`, and the keys. The server has
+// the clock and the rules.
 
 import { $, Board, element } from "./board.js";
 
@@ -6,6 +7,22 @@ const PAD = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "
 export const SIGNS = { up: "▲", down: "▼", left: "◀", right: "▶" };
 const PING = 2000;
 
+$("table").outerHTML = `
+  <header>
+    <div><small>Score</small><output id="score">0</output></div>
+    <div><small id="time-name">Time left</small><output id="time"></output></div>
+    <div><small>You hold</small><output id="held"></output></div>
+    <nav>
+      <button id="pause" type="button">Pause</button>
+      <button id="leave" type="button">End game</button>
+    </nav>
+  </header>
+  <p id="note"></p>
+  <p id="status" role="status"></p>
+  <div id="stage"><canvas id="world" role="img" aria-label="The game"></canvas></div>
+  <ul id="seats"></ul>
+  <p id="hint"></p>
+  <ul id="rules"></ul>`;
 const board = new Board($("world"));
 let socket = null;
 let here = null; // the game and the token in the address

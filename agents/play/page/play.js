@@ -242,7 +242,6 @@ function play(game, token) {
   stop();
   show("game");
   $("over").hidden = true;
-  $("menu-button").hidden = false;
   const links = JSON.parse(sessionStorage.getItem(`invite-${game}`) || "[]");
   $("links").replaceChildren(...links.map(invitation));
   enter(game, token, {
@@ -274,6 +273,8 @@ $("seat").onchange = markSeat;
 $("start").onclick = start;
 $("again").onclick = start;
 $("back").onclick = () => { location.hash = ""; };
-$("menu-button").onclick = () => { location.hash = ""; };
+const menuButton = element("button", "Menu", { type: "button" });
+menuButton.onclick = () => { location.hash = ""; };
+$("leave").after(menuButton);
 window.addEventListener("hashchange", follow);
 follow();
