@@ -9,8 +9,9 @@ import secrets
 import socket
 import sys
 import threading
+import tomllib
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,26 +19,27 @@ import tyro
 from msgspec import Meta
 from rich.console import Console
 
-from agents import write_whole
 from agents.play._hall import Hall
 from agents.play._journal import SUFFIX, read_journal
 from agents.play._menu import Menu
 from agents.play._recordings import write_recording
 from agents.play._watch import find_recorded, place_of, read_recorded
 from agents.play.study._course import Course
-from agents.play.study._export import export, forget, open_people, report
-from agents.play.study._people import DATA, People
-from agents.play.study._plan import PLAN, plan_policies, read_plan
+from agents.play.study._export import export, forget, report
+from agents.play.study._folder import open_people, open_study, people_in
+from agents.play.study._plan import check_plan, plan_policies, read_plan
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import Process, exit_code_of
 from agents.runs._named import Named
 from agents.runs.display._errors import RunError, UsageError, as_usage_error
 from agents.runs.display._table import print_paths
 from agents.runs.folders._folder import locked, short_name
-from agents.runs.folders._results import open_results, results_console
+from agents.runs.folders._results import open_results
+from agents.runs.settings._file import dump
 from agents.runs.settings._flags import read_flags, value_after
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import PolicySettings, default_settings
+from agents.runs.single._identity import digest
 from agents.runs.single._policies import SavedPolicy, read_policy
 from agents.runs.worlds._world_config import AbstractWorldConfig
 from agents.runs.worlds._worlds import Kitchen, default_world
@@ -123,8 +125,14 @@ def run(args: Sequence[str], process: Process) -> None:
         config.env.check()
     menu = Menu(_settings(config), policies, delay=config.delay, noise=config.noise)
     menu.offers(menu.layouts[0])  # what cannot be played is refused before anything is started
+    if plan is not None:
+        check_plan(plan, menu, config.most_games)
     recorded = read_recorded(config.watch, menu, Named(worlds=(config.env.name,)))
-    with _open_folder(config) as (folder, console):
+    with (
+        contextlib.closing(_listen(config.host, config.port)) as listening,
+        _open_folder(config, policies) as (folder, console),
+        contextlib.ExitStack() as data,
+    ):
         keep_compiled_programs()
         hall = Hall(
             menu,
@@ -133,17 +141,18 @@ def run(args: Sequence[str], process: Process) -> None:
             most_games=config.most_games,
             recorded=recorded,
         )
-        course = None if plan is None else Course(plan, People(folder), hall)
+        people = None if plan is None else data.enter_context(people_in(folder))
+        course = None if plan is None or people is None else Course(plan, people, hall)
         admin = secrets.token_urlsafe(16)
-        listening = _listen(config.host, config.port)
-        port = listening.getsockname()[1]
         names = {config.host.strip("[]"), "127.0.0.1", "localhost", *config.hosts}
-        address = f"http://{_host_to_open(config.host)}:{port}/"
+        address = f"http://{_host_to_open(config.host)}:{listening.getsockname()[1]}/"
+        overview = f"{address}admin#{admin}"
         _greet(console, config, policies, address, folder)
         if course is not None:
-            console.print(f"overview of the study: {address}admin#{admin}", highlight=False)
+            console.print(f"overview of the study: {overview}", highlight=False, soft_wrap=True)
         if not config.no_browser:
-            threading.Timer(0.5, webbrowser.open, [address]).start()
+            opened = address if course is None else overview
+            threading.Timer(0.5, webbrowser.open, [opened]).start()
         process.begin()  # from now on, a Ctrl-C ends the games, and then the server
         serve(hall, listening, sorted(names), course, admin)
         console.print(f"games: {len(list(folder.glob(f'*{SUFFIX}')))} in {folder}", markup=False)
@@ -157,37 +166,40 @@ def _only_data(config: Config) -> bool:
     if config.finish is not None:
         _finish(config.finish, Named(worlds=(config.env.name,)))
     elif config.report is not None:
-        report(open_people(config.report), Console())
+        with open_people(config.report) as people:
+            report(people, Console())
     elif config.export is not None:
-        print_paths(Console(), export(open_people(config.export), config.export))
+        with open_people(config.export) as people:
+            print_paths(Console(), export(people, config.export))
     elif config.forget is not None:
         if config.out is None:
             raise UsageError("--forget needs the folder of the study: add --out DIR.")
-        deleted = forget(open_people(config.out), config.out, config.forget)
+        with open_people(config.out) as people:
+            deleted = forget(people, config.out, config.forget)
         Console().print(f"forgotten, with {deleted} files of games; exported tables still have it")
     else:
         return False
     return True
 
 
-@contextlib.contextmanager
-def _open_folder(config: Config) -> Iterator[tuple[Path, Console]]:
+def _open_folder(
+    config: Config, policies: Sequence[SavedPolicy]
+) -> contextlib.AbstractContextManager[tuple[Path, Console]]:
     """The folder of the games: a new one, or that of a study that goes on.
 
-    **Raises:** `UsageError` as `open_results`, and when a study goes on with another plan.
+    **Raises:** `UsageError` as `open_results` and `open_study`.
     """
-    name = "study" if config.study is not None else f"play-{short_name(config.env.title)}"
-    out = config.out
-    if config.study is None or out is None or not (out / DATA).is_file():
-        with open_results(name, out) as (folder, console):
-            if config.study is not None:
-                write_whole(folder / PLAN, config.study.read_bytes())
-            yield folder, console
-        return
-    if (out / PLAN).read_bytes() != config.study.read_bytes():
-        raise UsageError(f"The study in {str(out)!r} was begun with another plan: see its {PLAN}.")
-    with locked(out):
-        yield out, results_console()
+    if config.study is None:
+        return open_results(f"play-{short_name(config.env.title)}", config.out)
+    settings = {
+        "world": tomllib.loads(dump(_settings(config)))["env"],
+        "layout files": {path: digest(Path(path)) for path in config.env.layout_files},
+        "policies": {saved.name: digest(saved.path) for saved in policies},
+        "ticks_per_second": config.ticks_per_second,
+        "delay": config.delay,
+        "noise": config.noise,
+    }
+    return open_study(config.study, settings, config.out)
 
 
 def _finish(folder: Path, named: Named) -> None:

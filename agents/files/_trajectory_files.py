@@ -67,7 +67,9 @@ def load_trajectories(path: str | Path, env: AbstractEnv) -> Trajectories:
     return jax.tree.unflatten(jax.tree.structure(like), read)
 
 
-def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
+def write_table(
+    path: str | Path, table: Mapping[str, Any], types: Mapping[str, str] | None = None
+) -> None:
     """Writes a table into a Parquet file (which needs the extra `[trajectories]`), or into a `.npz`
     file, in which strings are UTF-8 bytes.
 
@@ -76,12 +78,14 @@ def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
     - `path`: the file, whose suffix `.parquet` or `.npz` determines the format; an older one is
         replaced once everything is written.
     - `table`: a sequence of strings, numbers or booleans for each column.
+    - `types`: for Parquet, the types of columns by PyArrow's names, such as `"int64"`; by default
+        they follow from the values, of which an empty column has none.
 
     **Raises:** `ValueError` for any other suffix, `ImportError` without pyarrow, and `OSError` when
     the file cannot be written.
     """
     if _suffix(path) == ".parquet":
-        content = interop.to_parquet(table)
+        content = interop.to_parquet(table, types)
     else:
         content = _to_npz({name: _as_array(column) for name, column in table.items()})
     write_whole(Path(path), content)

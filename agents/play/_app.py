@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -153,6 +154,8 @@ def _in_words(
             return _sorry(str(error), 400)
         except OSError as error:
             return _sorry(f"The disk of the server has a problem: {error.strerror}.", 503)
+        except sqlite3.Error as error:
+            return _sorry(f"The data of the study have a problem: {error}.", 503)
 
     return endpoint
 

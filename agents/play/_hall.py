@@ -20,7 +20,7 @@ from ._journal import SUFFIX, Header, Journal, SeatRecord, read_journal
 from ._live_game import LiveGame, Program
 from ._menu import PERSON, Menu, Offer, Place
 from ._recordings import write_recording
-from ._session import Session
+from ._session import FREE, Session, Terms
 from ._watch import Recorded
 
 _KEPT = 256
@@ -52,7 +52,7 @@ class Hall:
         self.menu, self.folder, self.recorded = menu, folder, tuple(recorded)
         self.sessions: dict[str, Session] = {}
         self.tiles = TileSheet()
-        self._rate, self._most_games = ticks_per_second, most_games
+        self._rate, self.most_games = ticks_per_second, most_games
         self._opening = 0
         self._programs: dict[tuple[Place, tuple[str, ...]], Program] = {}
         self._policies: dict[Place, list[Offer]] = {}
@@ -63,8 +63,7 @@ class Hall:
         layout: str,
         seats: Sequence[str],
         people: Sequence[str] = (),
-        *,
-        blinded: bool = False,
+        terms: Terms = FREE,
     ) -> str:
         """Opens a game.
 
@@ -73,8 +72,7 @@ class Hall:
         - `layout`: one of the layouts of the menu.
         - `seats`: who has each seat: `"person"`, or the key of an offer of the menu.
         - `people`: the names under which people are recorded, in the order of their seats.
-        - `blinded`: as in a study: do not show who a partner is, and do not let people pause or end
-            the game.
+        - `terms`: what people may do, and how long the game waits for them.
 
         **Returns:** the name of the game in `sessions`.
 
@@ -82,16 +80,16 @@ class Hall:
         the game cannot be recorded.
         """
         going_on = sum(not session.over.is_set() for session in self.sessions.values())
-        if going_on + self._opening >= self._most_games:
+        if going_on + self._opening >= self.most_games:
             raise UsageError("All places are taken at the moment. Please try again in a minute.")
         self._opening += 1
         try:
-            return await self._open(layout, seats, people, blinded=blinded)
+            return await self._open(layout, seats, people, terms)
         finally:
             self._opening -= 1
 
     async def _open(
-        self, layout: str, seats: Sequence[str], people: Sequence[str], *, blinded: bool
+        self, layout: str, seats: Sequence[str], people: Sequence[str], terms: Terms
     ) -> str:
         if layout not in self.menu.layouts:
             raise UsageError("There is no such layout.")
@@ -108,7 +106,7 @@ class Hall:
         header = self._header(place, found, names, seed)
         journal = Journal(self.folder / f"{name}{SUFFIX}", header)
         game = LiveGame(program, seed, journal)
-        session = Session(place, names, game, self.tiles, Clock(self._rate), free=not blinded)
+        session = Session(place, names, game, self.tiles, Clock(self._rate), terms)
         self.sessions[name] = session
         self._forget()
         task = asyncio.create_task(self._play(name, session))

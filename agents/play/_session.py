@@ -5,7 +5,7 @@ import secrets
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from ._clock import Clock
 from ._frames import Screen, TileSheet, whole_frame
@@ -62,6 +62,25 @@ class Page:
 
 
 @final
+class Terms(NamedTuple):
+    """What people may do in a game, and how long it waits for them.
+
+    - `free`: whether people may pause and end the game, and see who their partners are.
+    - `patience`: for how many seconds the game waits for people who have left, for people who were
+        not there yet, and for people who are there and do nothing.
+    - `goal`: the score with which the game is over; `None` to play to the end of the episode.
+    """
+
+    free: bool = True
+    patience: tuple[float, float, float] = (60.0, 600.0, 1800.0)
+    goal: float | None = None
+
+
+FREE = Terms()
+"""A game of people who only want to play."""
+
+
+@final
 class Session:
     """A game with its clock and its pages.
 
@@ -76,9 +95,7 @@ class Session:
         game: LiveGame,
         tiles: TileSheet,
         clock: Clock,
-        *,
-        patience: tuple[float, float, float] = (60.0, 600.0, 1800.0),
-        free: bool = True,
+        terms: Terms = FREE,
         now: Callable[[], float] = time.perf_counter,
     ):
         """**Arguments:**
@@ -88,9 +105,7 @@ class Session:
         - `game`: the game before its first step.
         - `tiles`: the pictures of cells, which sessions may share.
         - `clock`: the clock.
-        - `patience`: for how many seconds the game waits for people who have left, for people who
-            were not there yet, and for people who are there and do nothing.
-        - `free`: whether people may pause and end the game, and see who their partners are.
+        - `terms`: what people may do, and how long the game waits for them.
         - `now`: the time in seconds since any moment.
         """
         self.place, self.names, self.game = place, list(names), game
@@ -98,9 +113,8 @@ class Session:
         self.watch_token = secrets.token_urlsafe(16)
         self._latencies: dict[int, list[float]] = {}
         self.over = asyncio.Event()
-        self._tiles, self._clock, self._patience, self._now = tiles, clock, patience, now
+        self._tiles, self._clock, self._terms, self._now = tiles, clock, terms, now
         self._pages: list[Page] = []
-        self._free = free
         self._compiled, self._changed = False, asyncio.Event()
         self._begun: set[int] = set()
         self._known: set[int] = set()
@@ -162,9 +176,9 @@ class Session:
                     self._begun.add(page.seat)
                     self._changed.set()
                     self._tell()
-        elif isinstance(message, Leave) and self._free:
+        elif isinstance(message, Leave) and self._terms.free:
             self.leave()
-        elif isinstance(message, Pause) and self._free:
+        elif isinstance(message, Pause) and self._terms.free:
             self._paused = message.on
             for own in self.game.hands:
                 if own is not None:
@@ -184,6 +198,12 @@ class Session:
             seat: statistics.median(own) if (own := self._latencies.get(seat)) else None
             for seat in sorted(self._people())
         }
+
+    @property
+    def finished(self) -> bool:
+        """Whether the game has been played to its end: that of the episode, or its goal."""
+        goal = self._terms.goal
+        return self.game.finished or (goal is not None and self.game.score >= goal)
 
     def leave(self) -> None:
         """Ends the game before its last step."""
@@ -206,7 +226,7 @@ class Session:
         finally:
             self.over.set()
             try:
-                self.game.close("finished" if self.game.finished else "left")
+                self.game.close("finished" if self.finished else "left")
             finally:
                 self._tell()
 
@@ -235,16 +255,16 @@ class Session:
         while self._halted() and not self._ended():
             self._changed.clear()
             if self._connected():
-                patience = self._patience[2]
+                patience = self._terms.patience[2]
             else:
-                patience = self._patience[0 if self._people() <= self._known else 1]
+                patience = self._terms.patience[0 if self._people() <= self._known else 1]
             try:
                 await asyncio.wait_for(self._changed.wait(), patience)
             except TimeoutError:
                 self._left = True
 
     def _ended(self) -> bool:
-        return self.game.finished or self._left
+        return self.finished or self._left
 
     def _halted(self) -> bool:
         return self._paused or not self._people() <= self._begun
@@ -272,7 +292,7 @@ class Session:
     def _status(self, seat: int) -> Status:
         if self.over.is_set():
             score = f"{round(self.game.score, 2):g}"
-            ended = "The game is over" if self.game.finished else "The game has ended early"
+            ended = "The game is over" if self.finished else "The game has ended early"
             return Status("over", self._problem or f"{ended}, with a score of {score}.")
         if not self._compiled:
             return Status("preparing", "The game is being prepared, which takes some seconds.")
@@ -285,18 +305,21 @@ class Session:
         return Status("playing", "")
 
     def _missing(self) -> str:
+        if not self._terms.free:
+            return "Waiting for your partner."
         several = len(self._people() - self._begun) > 1
         return "Waiting for the others." if several else "Waiting for the other person."
 
     def _opening(self, seat: int) -> Opening:
         height, width = self.place.grid.shape
         env: Any = self.place.settings.env
+        shown = self._terms.free or seat == WATCHER
         return Opening(
             title=self.place.title,
             height=height,
             width=width,
             seat=seat,
-            seats=self.names if self._free or seat == WATCHER else ["partner"] * len(self.names),
+            seats=self.names if shown else ["partner"] * len(self.names),
             colours=self.place.colours,
             controls=self.place.controls if seat != WATCHER else (),
             horizon=env.horizon,

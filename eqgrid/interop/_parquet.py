@@ -8,15 +8,22 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 
-def to_parquet(table: Mapping[str, Any]) -> bytes:
+def to_parquet(table: Mapping[str, Any], types: Mapping[str, str] | None = None) -> bytes:
     """The bytes of a Parquet file, with checksums.
 
     **Arguments:**
 
     - `table`: the columns in order, each a sequence of strings, numbers or booleans.
+    - `types`: the types of columns by PyArrow's names, such as `"int64"`; those of other columns
+        follow from their values.
     """
+    own = {} if types is None else types
+    columns = {
+        name: pa.array(column, pa.type_for_alias(own[name])) if name in own else column
+        for name, column in table.items()
+    }
     buffer = io.BytesIO()
-    parquet.write_table(pa.table(dict(table)), buffer, compression="zstd", write_page_checksum=True)
+    parquet.write_table(pa.table(columns), buffer, compression="zstd", write_page_checksum=True)
     return buffer.getvalue()
 
 

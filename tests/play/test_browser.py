@@ -1,5 +1,6 @@
 """People at the page, with keys, fingers and lost connections, in a real browser."""
 
+import contextlib
 import re
 
 import pytest
@@ -30,7 +31,7 @@ def visit(chromium, tmp_path, kitchen):
     contexts, problems, servers = [], [], []
 
     def hear(said):
-        if "400 (Bad Request)" not in said:  # the page shows its sentence
+        if not re.search(r"40[01] \((Bad Request|Unauthorized)", said):  # the page says what it is
             problems.append(said)
 
     def visit(menu=kitchen, rate=12, address=None, plan=None, **options):
@@ -299,7 +300,8 @@ def test_a_whole_study_to_the_completion_code(visit, tmp_path):
             screenshot(admin, "study-admin")
             screenshot(opened, "study-game")
         opened.wait_for_selector("#over:not([hidden])", timeout=30_000)
-        opened.click("#go-on")
+        opened.wait_for_selector("#go-on:not([disabled])")
+        opened.dblclick("#go-on")
     opened.wait_for_selector("text=fluently")
     screenshot(opened, "study-questions")
     opened.click("text=Continue")
@@ -317,3 +319,72 @@ def test_a_whole_study_to_the_completion_code(visit, tmp_path):
     assert opened.inner_text("#code") == "C0DE"
     screenshot(opened, "study-end")
     until(admin, lambda: "1 finished" in admin.inner_text("#summary"))
+
+
+PAIRS = f"""
+title = "Pairs"
+[[stage]]
+kind = "text"
+title = "Welcome"
+text = "You will cook with somebody."
+[[stage]]
+kind = "games"
+[[stage.game]]
+layout = "cramped"
+partner = "person"
+fallback = "{NOBODY}"
+"""
+
+
+def test_two_people_of_a_study_wait_for_each_other(visit, tmp_path):
+    (tmp_path / "plan.toml").write_text(PAIRS)
+    one = visit(rate=30, plan=read_plan(tmp_path / "plan.toml"))
+    one.wait_for_selector("text=Welcome")
+    two = visit(address=one.url)
+    one.click("text=Continue")
+    one.wait_for_selector("text=Your partner is on the way.")
+    screenshot(one, "study-waiting")
+    two.click("text=Continue")
+    for each in (one, two):
+        each.wait_for_selector("text=Press any of your keys")
+    one.keyboard.press("ArrowLeft")
+    one.wait_for_selector("text=Waiting for your partner.")
+    two.keyboard.press("ArrowLeft")
+    for each in (one, two):
+        each.wait_for_selector("#go-on:not([disabled])", timeout=30_000)
+        each.click("#go-on")
+        each.wait_for_selector("text=Thank you for taking part!")
+
+
+def test_windows_of_one_browser_are_one_person(visit, tmp_path):
+    (tmp_path / "plan.toml").write_text(PAIRS)
+    first = visit(rate=30, plan=read_plan(tmp_path / "plan.toml"))
+    context, address = first.context, first.url
+    first.wait_for_selector("text=Welcome")
+    admin = visit(address=f"{address}admin#secret")
+    others = [context.new_page() for _ in range(3)]
+    for other in others[:2]:
+        other.evaluate("address => { location.href = address; }", f"{address}?id=abc")
+    for other in others[:2]:
+        other.wait_for_selector("text=Welcome")
+    until(admin, lambda: "2 people" in admin.inner_text("#summary"))  # one of them is "abc"
+    others[0].click("text=Continue")
+    others[0].wait_for_selector("text=Your partner is on the way.")
+    others[1].click("text=Continue")  # an answer that was given already
+    others[1].wait_for_selector("text=Your partner is on the way.")
+    first.reload()
+    first.wait_for_selector("text=Welcome")
+
+
+def test_a_browser_whose_person_was_forgotten_joins_anew(visit, tmp_path):
+    (tmp_path / "plan.toml").write_text(PAIRS)
+    opened = visit(rate=30, plan=read_plan(tmp_path / "plan.toml"))
+    opened.wait_for_selector("text=Welcome")
+    admin = visit(address=f"{opened.url}admin#secret")
+    with contextlib.closing(People(tmp_path)) as people:
+        people.forget("1")
+    opened.reload()
+    opened.wait_for_selector("text=Welcome")
+    until(admin, lambda: "1 people" in admin.inner_text("#summary"))
+    opened.click("text=Continue")
+    opened.wait_for_selector("text=Your partner is on the way.")

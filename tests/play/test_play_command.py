@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -91,6 +92,53 @@ def test_tables_of_a_killed_server_are_written_later(tmp_path, capsys):
     (tmp_path / "nothing").mkdir()
     with pytest.raises(UsageError, match="has no game"):
         run(["--finish", str(tmp_path / "nothing")])
+
+
+PLAN = """
+title = "Small"
+[[stage]]
+kind = "games"
+[[stage.game]]
+layout = "ring"
+partner = "nobody: it stays where it is"
+"""
+
+
+def test_a_study_goes_on_with_what_it_was_begun_with(tmp_path, monkeypatch):
+    served = []
+    monkeypatch.setattr(_play, "_server", lambda: lambda *args: served.append(args))
+    plan, out = tmp_path / "plan.toml", tmp_path / "study"
+    flags = ["--study", str(plan), "--out", str(out), "--no-browser", "--port", "0"]
+    plan.write_text(PLAN.replace("ring", "nowhere"))
+    with pytest.raises(UsageError, match="known are"):
+        run(flags)
+    assert not out.exists()
+    plan.write_text(PLAN)
+    with pytest.raises(UsageError, match="--most-games 100"):
+        run([*flags, "--most-games", "99"])
+    run(flags)
+    run(flags)
+    for changed in (["--delay", "2"], ["--ticks-per-second", "5"], ["--env.horizon", "99"]):
+        name = {"--delay": "delay", "--env.horizon": "world"}.get(changed[0], "ticks_per_second")
+        with pytest.raises(UsageError, match=f"other settings of {name}: see its study.json"):
+            run([*flags, *changed])
+    plan.write_text(PLAN + "name = 'another'\n")
+    with pytest.raises(UsageError, match="begun with another plan"):
+        run(flags)
+    plan.write_text(PLAN)
+    (out / "study.json").write_text("{")
+    with pytest.raises(UsageError, match="cannot be read"):
+        run(flags)
+    assert len(served) == 2
+
+
+def test_who_runs_a_study_is_no_participant_of_it(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(_play, "_server", lambda: lambda *_: time.sleep(1))
+    monkeypatch.setattr(_play.webbrowser, "open", opened.append)
+    (tmp_path / "plan.toml").write_text(PLAN)
+    run(["--study", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out"), "--port", "0"])
+    assert re.fullmatch(r"http://127.0.0.1:\d+/admin#[\w-]+", opened[0])
 
 
 @pytest.mark.slow

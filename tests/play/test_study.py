@@ -10,160 +10,53 @@ import sqlite3
 import time
 from pathlib import Path
 
+import pyarrow.parquet as parquet
 import pytest
 from rich.console import Console
-from starlette.testclient import TestClient
+from studies import NOBODY, PAIRS, SMALL, Participant, client_of, course_of, people_in, rows_of
 
 from agents import read_table
-from agents.play._app import build_app
 from agents.play._hall import Hall
 from agents.play._menu import Menu
+from agents.play.study import _course
 from agents.play.study._course import Course
-from agents.play.study._export import export, forget, open_people, report
-from agents.play.study._people import DATA, DICTIONARY, People
+from agents.play.study._export import export, forget, report
+from agents.play.study._folder import open_people
+from agents.play.study._people import DATA, DICTIONARY
 from agents.play.study._plan import Question, read_plan
 from agents.runs.display._errors import UsageError
+from agents.runs.folders._folder import locked
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import default_settings
 from agents.runs.worlds._worlds import Kitchen
 
 EXAMPLE = Path(__file__).parents[2] / "experiments" / "studies" / "example.toml"
-NOBODY = "nobody: it stays where it is"
-SMALL = f"""
-title = "Small"
-code = "C0DE"
-redirect = "https://example.org/done?who={{id}}&code={{code}}"
-[[stage]]
-kind = "consent"
-text = "May we?"
-[[stage]]
-kind = "games"
-[[stage.game]]
-layout = "ring"
-partner = "{NOBODY}"
-name = "nobody"
-[[stage.game]]
-layout = "ring"
-partner = "a program for all tasks"
-name = "program"
-seat = 1
-[[stage.after]]
-name = "fluent"
-text = "It was fluent."
-[[stage]]
-kind = "questions"
-[[stage.question]]
-name = "attentive"
-text = "Choose b."
-kind = "choice"
-options = ["a", "b"]
-right = "b"
-[[stage.question]]
-name = "remarks"
-text = "Remarks?"
-kind = "text"
-optional = true
-"""
-PAIRS = f"""
-title = "Pairs"
-patience = 1
-[[stage]]
-kind = "games"
-[[stage.game]]
-layout = "ring"
-partner = "person"
-fallback = "{NOBODY}"
-"""
 
 
-@pytest.fixture(scope="module")
-def menu():
-    return Menu(default_settings(page("ippo"), Kitchen(layout="ring", horizon=8)))
-
-
-OPEN = []
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    while OPEN:
-        OPEN.pop().close()
-
-
-def people_in(folder):
-    OPEN.append(People(folder))
-    return OPEN[-1]
-
-
-def course_of(menu, folder, text):
-    path = folder / "plan.toml"
-    path.write_text(text)
-    hall = Hall(menu, folder, ticks_per_second=60, most_games=8)
-    return Course(read_plan(path), people_in(folder), hall)
-
-
-class Participant:
-    """Somebody who takes part by the routes of a server."""
-
-    def __init__(self, client, id=None):
-        self.client = client
-        answer = client.post("/api/study/join", content=json.dumps({"id": id}))
-        assert answer.status_code == 201, answer.text
-        self.headers = {"x-token": answer.json()["token"]}
-
-    def now(self):
-        answer = self.client.get("/api/study/now", headers=self.headers)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
-
-    def answer(self, stage, **answers):
-        body = json.dumps({"stage": stage, "answers": answers})
-        return self.client.post("/api/study/answer", content=body, headers=self.headers)
-
-    def play(self, found):
-        assert found["kind"] == "game", found
-        with self.client.websocket_connect(f"/api/games/{found['game']}") as socket:
-            socket.send_text(json.dumps({"type": "join", "token": found["token"]}))
-            opening = socket.receive_json()
-            socket.send_text(json.dumps({"type": "ping", "sent": 0.0, "latency": 12.5}))
-            socket.send_text(json.dumps({"type": "press", "choice": 0, "action": 0}))
-            while socket.receive_json().get("status") != "over":
-                pass
-        return opening
-
-    def until(self, kind):
-        for _ in range(100):
-            if (found := self.now())["kind"] == kind:
-                return found
-            time.sleep(0.05)
-        raise AssertionError(found)
-
-
-def client_of(course):
-    return TestClient(build_app(course.hall, ["testserver"], course, "secret"))
+def kitchen(**settings):
+    return default_settings(page("ippo"), Kitchen(layout="ring", **settings))
 
 
 def take_part(client, id=None, fluent=6):
     person = Participant(client, id)
     assert person.now()["kind"] == "consent"
-    assert person.answer(0, agree="yes").status_code == 200
+    assert person.answer(agree="yes").status_code == 200
     openings = []
     for _ in range(2):
         openings.append(person.play(person.until("game")))
         assert person.until("questions")["questions"][0]["name"] == "fluent"
-        assert person.answer(1, fluent=fluent).status_code == 200
+        assert person.answer(fluent=fluent).status_code == 200
     questions = person.until("questions")["questions"]
     assert [x["name"] for x in questions] == ["attentive", "remarks"]
     assert "right" not in questions[0]
-    assert person.answer(2, attentive="a", remarks="None.").status_code == 200
+    assert person.answer(attentive="a", remarks="None.").status_code == 200
     return person, openings
 
 
 def test_the_example_can_be_run(menu, tmp_path):
     plan = read_plan(EXAMPLE)
     course = Course(
-        plan, people_in(tmp_path), Hall(menu, tmp_path, ticks_per_second=6, most_games=1)
+        plan, people_in(tmp_path), Hall(menu, tmp_path, ticks_per_second=6, most_games=100)
     )
     assert [type(stage).__name__ for stage in plan.stage] == [
         "Consent",
@@ -193,8 +86,7 @@ def test_a_person_goes_through_a_whole_study(menu, tmp_path):
         assert end["redirect"] == "https://example.org/done?who=abc&code=C0DE"
     assert [x["seats"] for x in openings] == [["partner", "partner"]] * 2  # nobody is named
     assert openings[1]["seat"] == 1
-    columns, rows = course.people.table("games")
-    found = [dict(zip(columns, row, strict=True)) for row in rows]
+    found = rows_of(course, "games")
     assert [x["name"] for x in found] == ["nobody", "program"]
     assert [x["partner"] for x in found] == [NOBODY, "a program for all tasks"]
     assert [(x["steps"], x["outcome"], x["latency_ms"]) for x in found] == [
@@ -226,9 +118,9 @@ def test_who_declines_is_asked_nothing_more(menu, tmp_path):
     course = course_of(menu, tmp_path, SMALL)
     with client_of(course) as client:
         person = Participant(client)
-        person.answer(0, agree="no")
-        assert person.now() == {"title": "Small", "kind": "end", "outcome": "declined"}
-        assert person.answer(0, agree="yes").status_code == 200
+        person.answer(agree="no")
+        assert person.now() == {"study": "Small", "kind": "end", "outcome": "declined"}
+        assert person.answer_at("0.0.0", agree="yes").status_code == 200
         assert person.now()["outcome"] == "declined"
 
 
@@ -245,25 +137,24 @@ def test_answers_are_checked(menu, tmp_path):
     course = course_of(menu, tmp_path, SMALL)
     with client_of(course) as client:
         person = Participant(client)
-        person.answer(0, agree="yes")
-        assert "comes first" in person.answer(1, fluent=3).json()["text"]
+        person.answer(agree="yes")
+        assert "comes first" in person.answer_at("1.0.0", fluent=3).json()["text"]
         person.play(person.until("game"))
         person.until("questions")
         for wrong in (0, 8, "7", None, "x"):
-            assert person.answer(1, fluent=wrong).status_code == 400
-        assert "no such question" in person.answer(1, fluent=3, other=1).json()["text"]
-        assert person.answer(0, fluent=3).status_code == 200  # a stage that is over
+            assert person.answer(fluent=wrong).status_code == 400
+        assert "no such question" in person.answer(fluent=3, other=1).json()["text"]
+        assert person.answer_at("0.0.0", fluent=3).status_code == 200  # a stage that is over
         assert person.now()["kind"] == "questions"
 
 
-@pytest.mark.parametrize("body", ["", "{}", "[]", '{"stage": "x", "answers": {}}', "x" * 200_000])
+@pytest.mark.parametrize("body", ["", "{}", "[]", '{"at": 1, "answers": {}}', "x" * 200_000])
 def test_malformed_answers_get_a_sentence(menu, tmp_path, body):
     with client_of(course_of(menu, tmp_path, SMALL)) as client:
         person = Participant(client)
         answer = client.post("/api/study/answer", content=body, headers=person.headers)
         assert answer.status_code == 400
         assert answer.json()["text"]
-        assert client.get("/api/study/now", headers={"x-token": "wrong"}).status_code == 400
 
 
 def test_a_tutorial_is_passed_or_not(menu, tmp_path):
@@ -278,7 +169,7 @@ game = {{layout = "ring", partner = "{NOBODY}"}}
         person = Participant(client)
         for attempt in range(2):
             found = person.until("game")
-            assert found["number"] == attempt
+            assert found["again"] == (attempt > 0)
             person.play(found)
         assert person.until("end")["outcome"] == "failed"
     (tmp_path / "easy").mkdir()
@@ -289,45 +180,11 @@ game = {{layout = "ring", partner = "{NOBODY}"}}
         assert person.until("end")["outcome"] == "finished"
 
 
-def test_two_people_who_wait_play_together(menu, tmp_path):
-    course = course_of(menu, tmp_path, PAIRS)
-    with client_of(course) as client:
-        one, two = Participant(client), Participant(client)
-        assert one.now()["kind"] == "waiting"
-        second = two.now()
-        first = one.until("game")
-        assert first["game"] == second["game"]
-        assert first["token"] != second["token"]
-        path = f"/api/games/{first['game']}"
-        with client.websocket_connect(path) as a, client.websocket_connect(path) as b:
-            for socket, found in ((a, first), (b, second)):
-                socket.send_text(json.dumps({"type": "join", "token": found["token"]}))
-                socket.send_text(json.dumps({"type": "press", "choice": 0, "action": 1}))
-            for socket in (a, b):
-                while socket.receive_json().get("status") != "over":
-                    pass
-        assert one.until("end")["outcome"] == two.until("end")["outcome"] == "finished"
-    partners = [row[6] for row in course.people.table("games")[1]]
-    assert partners == ["person", "person"]
-
-
-def test_who_waits_in_vain_plays_with_the_fallback(menu, tmp_path):
-    course = course_of(menu, tmp_path, PAIRS)
-    with client_of(course) as client:
-        person = Participant(client)
-        assert person.now()["kind"] == "waiting"
-        time.sleep(1.1)
-        person.play(person.until("game"))
-        assert person.until("end")["outcome"] == "finished"
-    assert [row[6] for row in course.people.table("games")[1]] == [NOBODY]
-    assert "nobody came" in [row[2] for row in course.people.table("events")[1]]
-
-
 def test_after_a_restart_people_go_on_where_they_were(menu, tmp_path):
     course = course_of(menu, tmp_path, SMALL)
     with client_of(course) as client:
         person = Participant(client)
-        person.answer(0, agree="yes")
+        person.answer(agree="yes")
         person.play(person.until("game"))
         person.until("questions")
     course.people.close()
@@ -335,7 +192,7 @@ def test_after_a_restart_people_go_on_where_they_were(menu, tmp_path):
     with client_of(course) as client:
         person.client = client
         assert person.now()["kind"] == "questions"
-        person.answer(1, fluent=2)
+        person.answer(fluent=2)
         person.play(person.until("game"))
 
 
@@ -343,7 +200,7 @@ def test_a_game_that_the_end_of_the_server_cut_is_played_anew(menu, tmp_path):
     course = course_of(menu, tmp_path, SMALL)
     with client_of(course) as client:
         person = Participant(client)
-        person.answer(0, agree="yes")
+        person.answer(agree="yes")
         first = person.until("game")
         with client.websocket_connect(f"/api/games/{first['game']}") as socket:
             socket.send_text(json.dumps({"type": "join", "token": first["token"]}))
@@ -357,8 +214,7 @@ def test_a_game_that_the_end_of_the_server_cut_is_played_anew(menu, tmp_path):
         assert again["game"] != first["game"]
         person.play(again)
         assert person.until("questions")["questions"][0]["name"] == "fluent"
-    outcomes = [row[11] for row in course.people.table("games")[1]]
-    assert outcomes == ["left", "finished"]
+    assert [x["outcome"] for x in rows_of(course, "games")] == ["cut", "finished"]
 
 
 def test_ids_are_encoded_in_the_redirect(menu, tmp_path):
@@ -386,13 +242,15 @@ def test_when_it_is_full_or_stopped_nobody_can_join(menu, tmp_path):
         person = Participant(client)
         answer = client.post("/api/study/join", content="{}")
         assert "come back" in answer.json()["text"]
-        assert client.post("/api/admin/stop", headers={"x-token": "wrong"}).status_code == 400
+        on = json.dumps({"on": True})
+        wrong = {"x-token": "wrong"}
+        assert client.post("/api/admin/stop", content=on, headers=wrong).status_code == 400
         assert client.get("/api/admin").status_code == 400
         admin = {"x-token": "secret"}
         assert client.get("/api/admin", headers=admin).json()["people"][0]["stage"] == 0
-        assert client.post("/api/admin/stop", headers=admin).status_code == 200
+        assert client.post("/api/admin/stop", content=on, headers=admin).status_code == 200
         assert "stopped" in client.post("/api/study/join", content="{}").json()["text"]
-        person.answer(0, agree="yes")
+        person.answer(agree="yes")
         answer = client.get("/api/study/now", headers=person.headers)
         assert "stopped" in answer.json()["text"]
 
@@ -408,11 +266,11 @@ def test_people_of_a_study_choose_no_games(menu, tmp_path):
 def test_data_are_exported_reported_and_forgotten(menu, tmp_path):
     course = course_of(menu, tmp_path, SMALL)
     with client_of(course) as client:
-        take_part(client, "abc", fluent=6)
+        take_part(client, "Peter", fluent=6)
         take_part(client, "xyz", fluent=3)
         Participant(client, "gone")
     course.people.close()
-    people = open_people(tmp_path)
+    people = people_in(tmp_path)
     for path in export(people, tmp_path):
         assert path.exists()
     with (tmp_path / "answers.csv").open(newline="") as file:
@@ -425,24 +283,24 @@ def test_data_are_exported_reported_and_forgotten(menu, tmp_path):
     text = said.getvalue()
     assert "3 people: 2 finished, 1 not finished" in text
     assert "mean 4.50" in text
-    assert "0 of 4 games were not finished" in text
+    assert "0 of 4 games were left before their end" in text
     journals = len(list(tmp_path.glob("*.jsonl")))
-    assert forget(people, tmp_path, "abc") >= 2
+    assert forget(people, tmp_path, "Peter") >= 2
     assert len(list(tmp_path.glob("*.jsonl"))) == journals - 2
-    assert "abc" not in json.dumps([people.table(name) for name in DICTIONARY])
+    assert "Peter" not in json.dumps([people.table(name) for name in DICTIONARY])
     people.close()
     content = b"".join(path.read_bytes() for path in tmp_path.glob(f"{DATA}*"))
     assert b"xyz" in content
-    assert b"abc" not in content
+    assert b"Peter" not in content
     with pytest.raises(UsageError, match="nobody with the id"):
-        forget(people_in(tmp_path), tmp_path, "abc")
+        forget(people_in(tmp_path), tmp_path, "Peter")
 
 
 def test_the_data_survive_a_crash(menu, tmp_path):
     """What was answered is in the file before the next answer is read."""
     course = course_of(menu, tmp_path, SMALL)
     with client_of(course) as client:
-        Participant(client, "abc").answer(0, agree="yes")
+        Participant(client, "abc").answer(agree="yes")
         with contextlib.closing(sqlite3.connect(tmp_path / DATA)) as other:
             assert other.execute("SELECT stage FROM people").fetchall() == [(1,)]
             assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -459,6 +317,7 @@ def test_the_data_survive_a_crash(menu, tmp_path):
         ("https://", "javascript:", "https://"),
         ('name = "fluent"', 'name = "1; DROP"', "fluent|DROP|name"),
         ("[[stage]]", "[[stage", "TOML"),
+        ('name = "remarks"', 'name = "attentive"', "twice at the same stage"),
     ],
 )
 def test_bad_plans_are_refused_in_a_sentence(tmp_path, old, new, says):
@@ -496,3 +355,199 @@ def test_optional_questions_may_be_left_out():
     assert question.problem(None) is None
     assert question.problem("") is None
     assert Question(name="x", text="X?").problem(None) == "Please answer all questions."
+
+
+def test_an_answer_counts_at_its_place_alone(menu, tmp_path):
+    """That of an older window, or of a second click, changes nothing."""
+    course = course_of(menu, tmp_path, SMALL)
+    with client_of(course) as client:
+        person = Participant(client)
+        person.answer(agree="yes")
+        for game in range(2):
+            person.play(person.until("game"))
+            asked = person.until("questions")
+            assert person.answer_at(asked["at"], fluent=5 + game).status_code == 200
+            assert person.answer_at(asked["at"], fluent=1).status_code == 200
+        assert person.until("questions")["questions"][0]["name"] == "attentive"
+    answers = [row[4] for row in course.people.table("answers")[1]]
+    assert answers == ["5", "6"]
+
+
+def test_a_page_that_is_unknown_is_told_so(menu, tmp_path):
+    """So that it joins anew, as after `--forget`, or in another study at the same address."""
+    with client_of(course_of(menu, tmp_path, SMALL)) as client:
+        for path, content in (("now", None), ("answer", "{}"), ("here", "{}")):
+            method = "GET" if content is None else "POST"
+            answer = client.request(
+                method, f"/api/study/{path}", content=content, headers={"x-token": "old"}
+            )
+            assert answer.status_code == 401
+            assert "does not know this page" in answer.json()["text"]
+
+
+def test_studies_differ_by_a_name_of_their_own(menu, tmp_path):
+    names = set()
+    for folder in ("one", "two", "two"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        with client_of(course_of(menu, tmp_path / folder, SMALL)) as client:
+            names.add(client.get("/api/study").json()["study"])
+    assert len(names) == 2
+
+
+def test_an_empty_id_is_none(menu, tmp_path):
+    course = course_of(menu, tmp_path, SMALL)
+    for id in ("", "  ", None):
+        course.join(id)
+    assert [x["id"] for x in rows_of(course, "people")] == [None] * 3
+    assert {x["detail"] for x in rows_of(course, "events")} == {""}
+
+
+def test_a_tutorial_is_over_when_its_score_is_reached(menu, tmp_path):
+    stage = """
+[[stage]]
+kind = "tutorial"
+score = 3
+game = {layout = "ring", partner = "a program for all tasks"}
+"""
+    course = course_of(Menu(kitchen(horizon=400)), tmp_path, f'title = "T"\n{stage}')
+    with client_of(course) as client:
+        person = Participant(client)
+        person.play(person.until("game"))
+        assert person.until("end")["outcome"] == "finished"
+    [game] = rows_of(course, "games")
+    assert game["outcome"] == "finished"
+    assert game["score"] == 20
+    assert game["steps"] < 400
+
+
+def test_a_game_without_a_step_begins_anew(menu, tmp_path, monkeypatch):
+    monkeypatch.setattr(_course, "_ALONE", (0.1, 0.1, 0.1))
+    course = course_of(menu, tmp_path, SMALL)
+    with client_of(course) as client:
+        person = Participant(client)
+        person.answer(agree="yes")
+        first = person.until("game")
+        for _ in range(100):
+            if (again := person.until("game"))["game"] != first["game"]:
+                break
+            time.sleep(0.05)
+        assert again["game"] != first["game"]
+    outcomes = [x["outcome"] for x in rows_of(course, "games")]
+    assert outcomes[0] == "not begun"
+    assert {x["attempt"] for x in rows_of(course, "games")} == {0}
+
+
+def test_a_stopped_study_stays_stopped_until_it_goes_on(menu, tmp_path):
+    admin = {"x-token": "secret"}
+    with client_of(course_of(menu, tmp_path, SMALL)) as client:
+        client.post("/api/admin/stop", content='{"on": true}', headers=admin)
+    with client_of(course_of(menu, tmp_path, SMALL)) as client:
+        assert client.get("/api/admin", headers=admin).json()["stopped"]
+        assert "stopped" in client.post("/api/study/join", content="{}").json()["text"]
+        client.post("/api/admin/stop", content='{"on": false}', headers=admin)
+        Participant(client)
+
+
+def test_who_reads_for_long_keeps_the_place(menu, tmp_path):
+    course = course_of(menu, tmp_path, "most_people = 1\n" + SMALL)
+    course.people.close()
+    now = [0.0]
+    course.people = people_in(tmp_path, lambda: now[0])
+    with client_of(course) as client:
+        person = Participant(client)
+        for _ in range(5):
+            now[0] += 60
+            client.post("/api/study/here", content="{}", headers=person.headers)
+        assert "come back" in client.post("/api/study/join", content="{}").json()["text"]
+        now[0] += 100
+        Participant(client)
+
+
+def test_who_was_forgotten_in_a_game_breaks_nothing(menu, tmp_path, capsys):
+    course = course_of(menu, tmp_path, SMALL)
+    with client_of(course) as client:
+        person = Participant(client, "abc")
+        person.answer(agree="yes")
+        found = person.until("game")
+        course.people.forget("abc")
+        person.play(found)
+        for _ in range(100):
+            if not course.players(found["game"]):
+                break
+            time.sleep(0.05)
+        assert not course.players(found["game"])
+        Participant(client)
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_nobody_is_forgotten_while_the_study_goes_on(menu, tmp_path):
+    course = course_of(menu, tmp_path, SMALL)
+    course.join("abc")
+    with locked(tmp_path), pytest.raises(UsageError, match="Another process"):
+        forget(course.people, tmp_path, "abc")
+    assert course.people.known("abc")
+
+
+def test_spreadsheets_get_no_formulas(menu, tmp_path):
+    course = course_of(menu, tmp_path, SMALL)
+    person, _ = course.join("=1+1")
+    course.people.answer(person.person, 2, -1, {"remarks": "@SUM(A1)", "plain": "a=b", "n": -3})
+    export(course.people, tmp_path)
+    with (tmp_path / "answers.csv").open(newline="") as file:
+        assert [row["answer"] for row in csv.DictReader(file)] == ["'@SUM(A1)", "a=b", "'-3"]
+    with (tmp_path / "people.csv").open(newline="") as file:
+        assert [row["id"] for row in csv.DictReader(file)] == ["'=1+1"]
+    assert read_table(tmp_path / "people.parquet")["id"] == ["=1+1"]
+
+
+def test_empty_tables_have_their_columns_and_types(menu, tmp_path):
+    course = course_of(menu, tmp_path, SMALL)
+    export(course.people, tmp_path)
+    assert (tmp_path / "games.csv").read_text().splitlines() == [",".join(DICTIONARY["games"])]
+    schema = parquet.read_schema(tmp_path / "games.parquet")
+    assert schema.names == list(DICTIONARY["games"])
+    types = {name: str(schema.field(name).type) for name in ("steps", "score", "file")}
+    assert types == {"steps": "int64", "score": "double", "file": "string"}
+
+
+def test_the_report_tells_fallbacks_and_games_apart(menu, tmp_path):
+    course = course_of(menu, tmp_path, SMALL)
+    people = course.people
+    for number in range(4):
+        person, _ = course.join(f"p{number}")
+        pair = number < 2
+        where = {
+            "layout": "ring",
+            "file": f"f{number // 2 if pair else number}",
+            "seat": number % 2,
+        }
+        who = {"person": person.person, "stage": 1, "game": 0, "number": 0, "attempt": 0}
+        partner = "person" if pair else NOBODY
+        people.begin_game(where | who | {"name": "together", "partner": partner})
+        people.answer(person.person, 1, 0, {"fluent": number + 1, "why": "très bien"})
+    for file, score in (("f0", 100.0), ("f2", 20.0), ("f3", 40.0)):
+        people.end_game(file, score, 8, "finished", {0: None, 1: None})
+    said = io.StringIO()
+    report(people, Console(width=200, file=said))
+    text = said.getvalue()
+    assert re.search(r"together +person +2 +100\.0 *\n", text)  # one pair has no interval
+    assert re.search(rf"together +{NOBODY} +2 +30\.0 +20\.0 to 40\.0", text)
+    assert re.search(r"fluent +together \(person\) +2 +mean 1\.50", text)
+    assert re.search(rf"fluent +together \({NOBODY}\) +2 +mean 3\.50", text)
+    assert "très bien" in text
+
+
+def test_data_that_are_damaged_get_a_sentence(tmp_path):
+    (tmp_path / DATA).write_bytes(b"no database" * 100)
+    says = "cannot be used: file is not a database"
+    with pytest.raises(UsageError, match=says), open_people(tmp_path):
+        pass
+
+
+def test_the_right_answer_of_a_scale_is_a_number(tmp_path):
+    scale = SMALL.replace('kind = "choice"\noptions = ["a", "b"]\nright = "b"', "right = 3")
+    (tmp_path / "plan.toml").write_text(scale)
+    assert list(read_plan(tmp_path / "plan.toml").questions())[1][0].right == 3
+    (tmp_path / "plan.toml").write_text(scale.replace("right = 3", 'right = "3"'))
+    with pytest.raises(UsageError, match="nobody can answer"):
+        read_plan(tmp_path / "plan.toml")

@@ -4,6 +4,7 @@ import { $, ask, element } from "./board.js";
 import { enter, leaveSocket } from "./game.js";
 
 const token = location.hash.slice(1);
+let stopped = false;
 const call = (path, body) => ask(path, body, { "X-Token": token });
 
 function table(id, names, rows) {
@@ -42,7 +43,8 @@ async function refresh() {
   }
   $("problem").textContent = "";
   $("title").textContent = found.title;
-  $("stop").disabled = found.stopped;
+  stopped = found.stopped;
+  $("stop").textContent = stopped ? "Let the study go on" : "Stop the study";
   const count = (outcome) => found.people.filter((x) => x.outcome === outcome).length;
   const going = found.people.filter((x) => !x.outcome).length;
   $("summary").textContent = `${found.people.length} people: ${count("finished")} finished, ${going} on their way, `
@@ -56,8 +58,16 @@ async function refresh() {
 }
 
 $("stop").onclick = async () => {
-  if (!window.confirm("Stop the study? Games that go on are finished, and nobody can begin another.")) return;
-  await call("api/admin/stop", {});
+  const question = stopped
+    ? "Let the study go on? People can then join and play again."
+    : "Stop the study? Games that go on are finished, and nobody can begin another.";
+  if (!window.confirm(question)) return;
+  try {
+    await call("api/admin/stop", { on: !stopped });
+  } catch (error) {
+    $("problem").textContent = error.message;
+    return;
+  }
   refresh();
 };
 $("go-on").onclick = () => { leaveSocket(); $("game").hidden = true; };

@@ -11,7 +11,7 @@ export async function ask(path, body, headers = {}) {
     throw new Error("The server does not answer. Is it still running?");
   }
   const found = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(found.text || "This did not work.");
+  if (!answer.ok) throw Object.assign(new Error(found.text || "This did not work."), { status: answer.status });
   return found;
 }
 

@@ -46,6 +46,7 @@ export function leaveSocket() {
 }
 
 export function enter(game, token, hooks = {}) {
+  if (here && here.game === game && here.token === token && !["over", "refused", "replaced"].includes(status)) return;
   leaveSocket();
   here = { game, token };
   attempts = 0;

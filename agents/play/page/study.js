@@ -3,8 +3,16 @@
 import { $, ask, element } from "./board.js";
 import { enter, leaveSocket } from "./game.js";
 
+const HERE = 20000; // how often the server is told that somebody is still there, in milliseconds
+const AGAIN = 5000; // after how many milliseconds the page tries again by itself
+const CALM = 700; // for how long a key that was meant for a game does not press a button
+
+let key = ""; // under which the browser keeps who somebody is, for each study and id in the address
 let token = null;
-let stage = 0;
+let at = ""; // the place in the study, which answers name
+let asking = null; // the request for what comes next, of which there is one at a time
+let retry = 0;
+let study = "Study"; // its title
 
 const call = (path, body) => ask(path, body, { "X-Token": token });
 
@@ -31,40 +39,46 @@ function present(title, content, choice) {
   leaveSocket();
   show("stage");
   $("problem").textContent = "";
-  $("title").textContent = title;
+  $("title").textContent = title || study;
   $("content").replaceChildren(...content);
   $("choice").replaceChildren(...choice);
   window.scrollTo(0, 0);
 }
 
-function sorry(error) {
-  show("stage");
-  $("problem").textContent = error.message;
-  if (!$("choice").children.length) $("choice").replaceChildren(button("Try again", next));
-}
-
 async function answer(answers) {
   try {
-    await call("api/study/answer", { stage, answers });
+    await call("api/study/answer", { at, answers });
   } catch (error) {
-    sorry(error);
+    if (error.status === 401) return joinAnew();
+    show("stage");
+    $("problem").textContent = error.message;
     return;
   }
   await next();
 }
 
-async function next() {
+function next(wait = false) {
+  clearTimeout(retry);
+  asking = asking || look(wait).finally(() => { asking = null; });
+  return asking;
+}
+
+async function look(wait) {
   let found;
   try {
-    found = await call("api/study/now");
+    found = await call(wait ? "api/study/now?wait" : "api/study/now");
   } catch (error) {
-    sorry(error);
+    if (error.status === 401) return void asking.finally(joinAnew);
+    show("stage");
+    $("problem").textContent = error.message;
+    $("choice").replaceChildren(button("Try again", () => next()));
+    retry = setTimeout(next, AGAIN);
     return;
   }
-  document.title = found.title;
+  document.title = study = found.study;
   if (found.kind !== "end") {
-    stage = found.stage;
-    $("progress").value = found.stage / found.stages;
+    at = found.at;
+    $("progress").value = found.progress;
   }
   STAGES[found.kind](found);
 }
@@ -79,23 +93,23 @@ const STAGES = {
     button("Continue", () => answer(read(found.questions)), true),
   ]),
   waiting: (found) => {
-    present("One moment", [element("p", "You will play with another person. As soon as somebody is there, it begins.")], []);
-    if (found.seconds) $("content").append(element("p", `If nobody comes within ${found.seconds} s, you play with a program.`));
-    setTimeout(next, 1000);
+    present("One moment", paragraphs(found.text), []);
+    asking.finally(() => next(true)); // the server answers when there is a game, or after some seconds
   },
   game: (found) => {
     show("game");
     $("over").hidden = true;
-    const again = found.number > 0 ? "Please try once more. " : "";
-    $("note").textContent = found.note ? again + found.note : "";
+    $("note").textContent = found.note ? (found.again ? "Please try once more. " : "") + found.note : "";
+    if (document.hidden) document.title = "Your game begins";
     enter(found.game, found.token, {
       onOver: (text) => {
         $("over").hidden = false;
         $("result").textContent = text;
         $("status").textContent = "";
-        $("go-on").focus();
+        $("go-on").disabled = true;
+        setTimeout(() => { $("go-on").disabled = false; $("go-on").focus(); }, CALM);
       },
-      onRefused: next,
+      onRefused: () => next(),
     });
   },
   end: (found) => {
@@ -141,21 +155,34 @@ function read(questions) {
 
 async function begin() {
   try {
-    token = localStorage.getItem("study-token");
     const facts = await ask("api/study");
+    const id = new URLSearchParams(location.search).get(facts.id_parameter) || "";
+    key = `study/${facts.study}/${id}`;
+    token = localStorage.getItem(key);
     if (!token) {
-      const id = new URLSearchParams(location.search).get(facts.id_parameter);
       token = (await ask("api/study/join", { id })).token;
-      localStorage.setItem("study-token", token);
+      localStorage.setItem(key, token);
     }
   } catch (error) {
     $("problem").textContent = error.message;
-    $("choice").replaceChildren(button("Try again", begin));
+    $("choice").replaceChildren(button("Try again", start));
     return;
   }
   await next();
 }
 
+function start() {
+  // Two windows of one browser that open at once are one person.
+  return navigator.locks ? navigator.locks.request("study", begin) : begin();
+}
+
+function joinAnew() {
+  if (localStorage.getItem(key) === token) localStorage.removeItem(key);
+  return start();
+}
+
+setInterval(() => token && call("api/study/here", {}).catch(() => {}), HERE);
+document.addEventListener("visibilitychange", () => { document.title = study; });
 $("content").onsubmit = (event) => event.preventDefault();
-$("go-on").onclick = next;
-begin();
+$("go-on").onclick = () => next();
+start();

@@ -1,9 +1,9 @@
 """The course of a study: what each person sees next, and what becomes of it."""
 
 import asyncio
-import dataclasses
 import random
-import time
+import sqlite3
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 from urllib.parse import quote
@@ -12,53 +12,56 @@ from agents.runs.display._errors import UsageError
 
 from .._hall import Hall
 from .._menu import PERSON
-from .._session import Session
+from .._session import Session, Terms
 from ._people import People, Person
 from ._plan import Consent, Games, Plan, PlannedGame, Question, Questions, Reading, Tutorial
+from ._waiting_room import WaitingRoom
 
 FULL = "All places are taken at the moment. Please come back in some minutes."
 STOPPED = "The study has been stopped. Thank you for your interest."
-_SILENT = 10.0
-"""After how many seconds without a word nobody is paired with a person who waits."""
-_ABSENT = 60.0
+_ABSENT = 90.0
 """After how many seconds without a word a person gives up the place in the study."""
-
-
-@final
-@dataclasses.dataclass
-class _Waiting:
-    """Somebody who waits for another person."""
-
-    person: int
-    since: float
-    seen: float
+_ALONE = (60.0, 60.0, 600.0)
+"""`Terms.patience` of a game with one person."""
+_TOGETHER = (30.0, 20.0, 60.0)
+"""`Terms.patience` of a game of two people, of whom one waits for the other."""
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.3, 5.0
+"""For how many seconds an answer to somebody who waits is held back."""
 
 
 @final
 class Course:
     """A study that goes on.
 
-    It knows who plays which game; all else is in the data, so that people come back after a restart
-    of the server to where they were.
+    It knows who plays which game and who waits; all else is in the data, so that people come back
+    after a restart of the server to where they were.
+
+    **Arguments:**
+
+    - `plan`: the plan, which `check_plan` has accepted.
+    - `people`: the data.
+    - `hall`: the games.
     """
 
     def __init__(self, plan: Plan, people: People, hall: Hall):
-        """**Arguments:**
-
-        - `plan`: the plan.
-        - `people`: the data.
-        - `hall`: the games.
-
-        **Raises:** `UsageError` when there is no such layout or partner.
-        """
         self.plan, self.people, self.hall = plan, people, hall
-        self.stopped, self._closing = False, False
+        self._room = WaitingRoom()
+        self._closing = False
         self._playing: dict[int, tuple[str, str]] = {}
-        self._waiting: dict[str, list[_Waiting]] = {}
         self._opening: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        for game in plan.games():
-            self._check(game)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nobody can join, and no new game begins."""
+        return self.people.fact("stopped") is not None
+
+    def stop(self, on: bool) -> None:
+        """Stops the study, or lets it go on."""
+        if on != self.stopped:
+            with self.people.together():
+                self.people.set_fact("stopped", "yes" if on else None)
+                self.people.note(None, "stopped" if on else "goes on")
 
     def join(self, id: str | None) -> tuple[Person, str]:
         """Adds a person. **Raises:** `UsageError` when there is no place."""
@@ -67,34 +70,46 @@ class Course:
         present = self.people.present(_ABSENT) | self._playing.keys()
         if len(present) >= self.plan.most_people:
             raise UsageError(FULL)
+        id = (id or "").strip() or None
         before = id is not None and self.people.known(id)
-        person, token = self.people.join(id)
-        self.people.note(person.person, "joined", "an id that came before" if before else "")
+        with self.people.together():
+            person, token = self.people.join(id)
+            self.people.note(person.person, "joined", "an id that came before" if before else "")
+            self.people.seen(person.person)
         return person, token
+
+    def place(self, person: Person) -> str:
+        """Where a person is; answers name it, so that none counts for another place."""
+        return f"{person.stage}.{person.game}.{int(person.asked)}"
+
+    async def wait(self, person: Person) -> None:
+        """Returns when somebody who waits has a game, or after some seconds."""
+        if person.person in self._opening:
+            await asyncio.sleep(_SHORTEST_WAIT)
+        else:
+            await self._room.wait(person.person, _LONGEST_WAIT)
 
     async def show(self, person: Person) -> dict[str, Any]:
         """What the page of a person shows: a text, questions, a game, a wait, or the end.
 
         **Raises:** `UsageError` and `OSError` when a game cannot be opened.
         """
-        self.people.seen(person.person)
         if person.outcome is not None or person.stage >= len(self.plan.stage):
             return self._end(person)
+        self.people.seen(person.person)
         stage = self.plan.stage[person.stage]
-        place = {"stage": person.stage, "stages": len(self.plan.stage)}
+        at = {"at": self.place(person), "progress": person.stage / len(self.plan.stage)}
         if isinstance(stage, Consent):
-            return {**place, "kind": "consent", **_texts(stage), "agree": stage.agree}
+            return {**at, "kind": "consent", **_texts(stage), "agree": stage.agree}
         if isinstance(stage, Reading):
-            return {**place, "kind": "text", **_texts(stage)}
+            return {**at, "kind": "text", **_texts(stage)}
         if isinstance(stage, Questions):
-            return {**place, "kind": "questions", "title": stage.title, **_asked(stage.question)}
+            return {**at, "kind": "questions", "title": stage.title, **_asked(stage.question)}
         if isinstance(stage, Games) and person.asked:
-            return {**place, "kind": "questions", "title": "", **_asked(stage.after)}
+            return {**at, "kind": "questions", "title": "", **_asked(stage.after)}
         if self.stopped and person.person not in self._playing:
             raise UsageError(STOPPED)
-        note = stage.text if isinstance(stage, Tutorial) else ""
-        number = self.people.num_ended(person.person, person.stage)
-        return {**place, "note": note, "number": number, **await self._game(person, stage)}
+        return {**at, **await self._game(person, stage)}
 
     def answer(self, person: Person, answers: Mapping[str, str | int | None]) -> str | None:
         """Takes the answers of a person, or the word that a text was read, and goes on.
@@ -104,11 +119,6 @@ class Course:
         if person.outcome is not None or person.stage >= len(self.plan.stage):
             return None
         stage = self.plan.stage[person.stage]
-        if isinstance(stage, Consent):
-            if answers.get("agree") != "yes":
-                self._finish(person, "declined")
-                return None
-            self.people.note(person.person, "agreed")
         asked: Sequence[Question] = ()
         if isinstance(stage, Questions):
             asked = stage.question
@@ -116,27 +126,32 @@ class Course:
             asked = stage.after
         elif isinstance(stage, Games | Tutorial):
             return "The game comes first."
-        unknown = set(answers) - {question.name for question in asked} - {"agree"}
-        if unknown:
+        if set(answers) - {question.name for question in asked} - {"agree"}:
             return "There is no such question."
         for question in asked:
             if (problem := question.problem(answers.get(question.name))) is not None:
                 return problem
-        game = person.game if person.asked else -1
-        given = {question.name: answers.get(question.name) for question in asked}
-        self.people.answer(person.person, person.stage, game, given)
-        for question in asked:
-            if question.right is not None and str(given[question.name]) != question.right:
-                self.people.note(person.person, "missed a check", question.name)
-        if person.asked:
-            self._next_game(person)
-        else:
-            self._next_stage(person)
+        with self.people.together():
+            if isinstance(stage, Consent) and answers.get("agree") != "yes":
+                self._finish(person, "declined")
+                return None
+            if isinstance(stage, Consent):
+                self.people.note(person.person, "agreed")
+            self._note_answers(person, asked, answers)
+            if person.asked:
+                self._next_game(person)
+            else:
+                self._next_stage(person)
         return None
 
     def order(self, person: int, stage: int) -> list[int]:
-        """The order in which a person plays the games of a stage."""
+        """The order in which a person plays the games of a stage.
+
+        Who plays with another person may play a game earlier that the other one plays now.
+        """
         games = self.plan.stage[stage]
+        if isinstance(games, Tutorial):
+            return [0]
         assert isinstance(games, Games)
         numbers = list(range(len(games.game)))
         if games.order == "counterbalanced":
@@ -158,126 +173,141 @@ class Course:
         await self.hall.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _check(self, game: PlannedGame) -> None:
-        if game.layout not in self.hall.menu.layouts:
-            known = ", ".join(self.hall.menu.layouts)
-            raise UsageError(f"The plan has the layout {game.layout!r}; known are {known}.")
-        names = {offer.name for offer in self.hall.menu.offers(game.layout).values()}
-        agents = self.hall.menu.place(game.layout).env.num_agents
-        for partner in filter(None, (game.partner, game.fallback)):
-            if partner != PERSON and partner not in names:
-                raise UsageError(
-                    f"The plan has the partner {partner!r} in {game.layout!r}, where there are "
-                    f"{', '.join(repr(name) for name in sorted(names))} and 'person'."
-                )
-        if game.seat != "drawn" and game.seat >= agents:
-            seats = f"{game.layout!r} has {agents} seats, from 0"
-            raise UsageError(f"The plan has the seat {game.seat}, but {seats}.")
+    # ---- Games ------------------------------------------------------------------------------
 
     async def _game(self, person: Person, stage: Tutorial | Games) -> dict[str, Any]:
         """The game of a person, which goes on, or is opened now, or waits for another person."""
-        if person.person in self._playing:
-            return self._show_game(person)
-        if person.person in self._opening:  # by another window, or by who came second
-            return {"kind": "waiting", "seconds": 0}
-        planned, number = self._planned(person, stage)
+        me = person.person
+        opening = me in self._opening  # by another window, or by who came second
+        if opening or not (me in self._playing or await self._begin(person)):
+            return {"kind": "waiting", "text": self.plan.waiting}
+        file, token = self._playing[me]
+        tutorial = isinstance(stage, Tutorial)
+        note = stage.text if tutorial else ""
+        again = tutorial and self.people.num_played(me, person.stage, 0) > 0
+        return {"kind": "game", "game": file, "token": token, "note": note, "again": again}
+
+    async def _begin(self, person: Person) -> bool:
+        """Opens the next game of a person. **Returns:** whether there is one; otherwise, wait."""
+        me, number = person.person, self._to_play(person)[0]
+        planned = self._planned(person.stage, number)
         if planned.partner != PERSON:
-            await self._open(planned, [person], number, planned.partner)
-            return self._show_game(person)
-        queue = self._waiting.setdefault(f"{person.stage}/{number}", [])
-        now = time.monotonic()
-        queue[:] = [x for x in queue if self._is_there(x, now)]
-        own = next((x for x in queue if x.person == person.person), None)
-        other = next((x for x in queue if x.person != person.person), None)
-        if other is not None:
-            queue[:] = [x for x in queue if x.person not in (person.person, other.person)]
-            pair = [self.people.get(other.person), person]
-            await self._open(planned, pair, number, PERSON)
-            return self._show_game(person)
-        if own is None:
-            own = _Waiting(person.person, now, now)
-            queue.append(own)
-            self.people.note(person.person, "waits")
-        own.seen = now
-        left = self.plan.patience - (now - own.since)
-        if left > 0:
-            return {"kind": "waiting", "seconds": round(left)}
-        queue.remove(own)
-        self.people.note(person.person, "nobody came")
-        await self._open(planned, [person], number, planned.fallback)
-        return self._show_game(person)
+            await self._open([person], number, planned.partner)
+            return True
+        if self._room.enter(me, person.stage):
+            self.people.note(me, "waits")
+        for who in self._room.others(me, {*self._playing, *self._opening}):
+            other = self.people.get(who)
+            shared = None if other is None else self._shared(other, person)
+            if other is not None and shared is not None:
+                await self._open([other, person], shared, PERSON)
+                return True
+        if self._room.waited(me) < self.plan.patience:
+            return False
+        await self._open([person], number, planned.fallback)
+        self.people.note(me, "nobody came")
+        return True
 
-    def _is_there(self, waiting: _Waiting, now: float) -> bool:
-        busy = waiting.person in self._playing or waiting.person in self._opening
-        return not busy and now - waiting.seen < _SILENT
+    def _planned(self, stage: int, number: int) -> PlannedGame:
+        games = self.plan.stage[stage]
+        assert isinstance(games, Games | Tutorial)
+        return games.game[number] if isinstance(games, Games) else games.game
 
-    def _planned(self, person: Person, stage: Tutorial | Games) -> tuple[PlannedGame, int]:
-        if isinstance(stage, Tutorial):
-            return stage.game, 0
-        number = self.order(person.person, person.stage)[person.game]
-        return stage.game[number], number
+    def _to_play(self, person: Person) -> list[int]:
+        """The games of a stage that are left to a person, in order."""
+        stage = self.plan.stage[person.stage]
+        played = self.people.played(person.person, person.stage)
+        order = self.order(person.person, person.stage)
+        left = [number for number in order if number not in played]
+        return left if isinstance(stage, Games) else order
 
-    def _show_game(self, person: Person) -> dict[str, Any]:
-        name, token = self._playing[person.person]
-        return {"kind": "game", "game": name, "token": token}
+    def _shared(self, first: Person, second: Person) -> int | None:
+        """A game with another person that comes next for one of two people at the same stage, and
+        is left to both; that of the first one if there are two.
+        """
+        stage = self.plan.stage[first.stage]
+        own, others = self._to_play(first), self._to_play(second)
+        if isinstance(stage, Games) and stage.order == "fixed":
+            own, others = own[:1], others[:1]
+        for number in (own[0], others[0]):
+            with_person = self._planned(first.stage, number).partner == PERSON
+            if with_person and number in own and number in others:
+                return number
+        return None
 
-    async def _open(
-        self, planned: PlannedGame, people: Sequence[Person], number: int, partner: str
-    ) -> None:
-        """Opens a game for one person, or for two in the first seats; all others are partners."""
-        offers = self.hall.menu.offers(planned.layout)
-        keys = {offer.name: key for key, offer in offers.items()}
-        agents = self.hall.menu.place(planned.layout).env.num_agents
-        seats = [keys[planned.fallback if partner == PERSON else partner]] * agents
-        if len(people) > 1:
-            own = list(range(len(people)))
-        elif planned.seat == "drawn":
-            drawn = f"{self.plan.seed}/{people[0].person}/{people[0].stage}/{number}"
-            own = [random.Random(drawn).randrange(agents)]
-        else:
-            own = [planned.seat]
-        for seat in own:
-            seats[seat] = PERSON
-        names = [f"person {x.person}" for x in people]
-        numbers = {x.person for x in people}
+    async def _open(self, people: Sequence[Person], number: int, partner: str) -> None:
+        """Opens a game for one person, or for two."""
+        stage = people[0].stage
+        planned, numbers = self._planned(stage, number), {x.person for x in people}
+        own, seats = self._seats(people, planned, number, partner)
+        names = [f"person {who}" for _, who in sorted(zip(own, _numbers(people), strict=True))]
         self._opening |= numbers
         try:
-            file = await self.hall.open(planned.layout, seats, names, blinded=True)
+            file = await self.hall.open(planned.layout, seats, names, self._terms(people))
         finally:
             self._opening -= numbers
         session = self.hall.sessions[file]
+        game = {"number": number, "name": planned.name or planned.partner, "partner": partner}
+        with self.people.together():
+            for seat, person in zip(own, people, strict=True):
+                attempt = self.people.num_played(person.person, stage, number)
+                who = {"person": person.person, "stage": stage, "game": person.game, "seat": seat}
+                where = {"layout": planned.layout, "file": file, "attempt": attempt}
+                self.people.begin_game(who | game | where)
         for seat, person in zip(own, people, strict=True):
             token = session.tokens[seat]
             assert token is not None
             self._playing[person.person] = (file, token)
-            self.people.begin_game(
-                {
-                    "person": person.person,
-                    "stage": person.stage,
-                    "game": person.game,
-                    "attempt": self.people.num_ended(person.person, person.stage),
-                    "name": planned.name or planned.partner,
-                    "layout": planned.layout,
-                    "partner": partner,
-                    "seat": seat,
-                    "file": file,
-                }
-            )
-        task = asyncio.create_task(self._follow(file, session, [x.person for x in people]))
+            self._room.leave(person.person)
+        task = asyncio.create_task(self._follow(file, session, _numbers(people)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _terms(self, people: Sequence[Person]) -> Terms:
+        stage = self.plan.stage[people[0].stage]
+        goal = stage.score if isinstance(stage, Tutorial) and stage.score > 0 else None
+        return Terms(free=False, patience=_ALONE if len(people) == 1 else _TOGETHER, goal=goal)
+
+    def _seats(
+        self, people: Sequence[Person], planned: PlannedGame, number: int, partner: str
+    ) -> tuple[list[int], list[str]]:
+        """The seat of each person, and who has each seat."""
+        offers = self.hall.menu.offers(planned.layout)
+        keys = {offer.name: key for key, offer in offers.items()}
+        agents = self.hall.menu.place(planned.layout).env.num_agents
+        seats = [keys[planned.fallback if partner == PERSON else partner]] * agents
+        if planned.seat == "drawn":
+            who = "/".join(str(x) for x in (*_numbers(people), people[0].stage, number))
+            own = random.Random(f"{self.plan.seed}/{who}").sample(range(agents), len(people))
+        else:
+            own = [planned.seat]
+        for seat in own:
+            seats[seat] = PERSON
+        return own, seats
+
     async def _follow(self, file: str, session: Session, people: Sequence[int]) -> None:
-        """Waits for the end of a game, and notes it."""
+        """Waits for the end of a game, and notes it. A game of which no step was played, or that
+        the end of the server cut, does not count, and begins anew.
+        """
         await session.over.wait()
-        outcome = "finished" if session.game.finished else "left"
         score, steps = session.game.score, session.game.steps
-        self.people.end_game(file, score, steps, outcome, session.latencies())
-        for number in people:
-            self._playing.pop(number, None)
-            person = self.people.get(number)
-            if person.outcome is None and not (self._closing and outcome == "left"):
-                self._after_game(person, score, outcome)
+        if session.finished:
+            outcome = "finished"
+        elif self._closing:
+            outcome = "cut"
+        else:
+            outcome = "left" if steps else "not begun"
+        try:
+            with self.people.together():
+                self.people.end_game(file, score, steps, outcome, session.latencies())
+                for person in map(self.people.get, people):
+                    if person is not None and outcome in ("finished", "left"):
+                        self._after_game(person, score, outcome)
+        except sqlite3.Error as error:
+            print(f"error: the end of {file} cannot be noted: {error}", file=sys.stderr)
+        finally:
+            for number in people:
+                self._playing.pop(number, None)
 
     def _after_game(self, person: Person, score: float, outcome: str) -> None:
         stage = self.plan.stage[person.stage]
@@ -289,8 +319,23 @@ class Course:
         elif isinstance(stage, Tutorial):
             if outcome == "finished" and score >= stage.score:
                 self._next_stage(person)
-            elif self.people.num_ended(person.person, person.stage) >= stage.attempts:
+            elif self.people.num_played(person.person, person.stage, 0) >= stage.attempts:
                 self._finish(person, "failed")
+
+    # ---- From place to place ----------------------------------------------------------------
+
+    def _note_answers(
+        self,
+        person: Person,
+        asked: Sequence[Question],
+        answers: Mapping[str, str | int | None],
+    ) -> None:
+        game = person.game if person.asked else -1
+        given = {question.name: answers.get(question.name) for question in asked}
+        self.people.answer(person.person, person.stage, game, given)
+        for question in asked:
+            if question.right is not None and given[question.name] != question.right:
+                self.people.note(person.person, "missed a check", question.name)
 
     def _next_game(self, person: Person) -> None:
         stage = self.plan.stage[person.stage]
@@ -316,6 +361,10 @@ class Course:
             address = self.plan.redirect.replace("{id}", quote(person.id or "", safe=""))
             found |= {"code": self.plan.code, "redirect": address.replace("{code}", self.plan.code)}
         return found
+
+
+def _numbers(people: Sequence[Person]) -> list[int]:
+    return [x.person for x in people]
 
 
 def _texts(stage: Consent | Reading) -> dict[str, Any]:

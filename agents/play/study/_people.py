@@ -1,10 +1,13 @@
 """The data of a study: people, their answers, games and events, in one SQLite file."""
 
+import contextlib
 import datetime
 import hashlib
+import math
 import secrets
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -21,13 +24,18 @@ CREATE TABLE IF NOT EXISTS answers (
     UNIQUE (person, stage, game, question));
 CREATE TABLE IF NOT EXISTS games (
     person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, stage INTEGER NOT NULL,
-    game INTEGER NOT NULL, attempt INTEGER NOT NULL, name TEXT NOT NULL, layout TEXT NOT NULL,
+    game INTEGER NOT NULL, number INTEGER NOT NULL, attempt INTEGER NOT NULL, name TEXT NOT NULL,
+    layout TEXT NOT NULL,
     partner TEXT NOT NULL, seat INTEGER NOT NULL, file TEXT NOT NULL, score REAL, steps INTEGER,
     outcome TEXT, latency_ms REAL, at TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS events (
     person INTEGER REFERENCES people ON DELETE CASCADE, at TEXT NOT NULL, event TEXT NOT NULL,
     detail TEXT NOT NULL DEFAULT '');
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
+_PLAYED = "outcome IN ('finished', 'left')"
+_SELDOM = 5.0
+"""How many seconds apart the time of a person's last word is written."""
 DICTIONARY = {
     "people": {
         "person": "number of the person, from 1",
@@ -50,7 +58,8 @@ DICTIONARY = {
         "person": "number of the person",
         "stage": "the stage of the game, from 0",
         "game": "the number of the game in its stage, from 0 in the order of play",
-        "attempt": "the number of the attempt at a tutorial, from 0",
+        "number": "the number of the game in its stage, from 0 in the order of the plan",
+        "attempt": "how often this game was played before, as an attempt at a tutorial",
         "name": "the name of the game in the plan",
         "layout": "the layout",
         "partner": "who played with the person",
@@ -58,7 +67,8 @@ DICTIONARY = {
         "file": "the name of the journal, without suffix",
         "score": "the return of the team",
         "steps": "the number of steps that were played",
-        "outcome": "`finished` or `left`",
+        "outcome": "`finished`; `left` before its end; `not begun`, if nobody did a step, or `cut` "
+        "by the end of the server, and then played anew; empty if the server was killed",
         "latency_ms": "the median time of a message to the server and back, in milliseconds",
         "at": "when the game began (UTC)",
     },
@@ -72,7 +82,7 @@ DICTIONARY = {
 """What every column of the exported tables means."""
 
 
-def now() -> str:
+def utc_now() -> str:
     """The time in UTC, to milliseconds."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
@@ -84,7 +94,7 @@ class Person(NamedTuple):
     - `person`: the number.
     - `id`: the id from the address.
     - `stage`: the stage at which the person is.
-    - `game`: the number of the next game of this stage, in the person's order.
+    - `game`: how many games of this stage come before the next one.
     - `asked`: whether the questions after this game come next.
     - `outcome`: how the study ended for the person, if it did.
     """
@@ -101,27 +111,59 @@ class Person(NamedTuple):
 class People:
     """The people of a study and their data.
 
-    Every change is in the file before the next message is read (WAL mode).
+    Every change is handed to the operating system before the next message is read, so that a server
+    that dies loses nothing (SQLite's WAL mode).
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, now: Callable[[], float] = time.monotonic):
         """**Arguments:**
 
         - `folder`: the folder of the file, which is made if it is not there.
+        - `now`: the time in seconds since any moment.
+
+        **Raises:** `sqlite3.Error` when it is damaged or cannot be written.
         """
         self._data = sqlite3.connect(folder / DATA, isolation_level=None, check_same_thread=False)
         self._data.execute("PRAGMA journal_mode=WAL")
+        self._data.execute("PRAGMA synchronous=NORMAL")
         self._data.execute("PRAGMA foreign_keys=ON")
         self._data.executescript(_TABLES)
+        self._now = now
+        self._heard: dict[int, float] = {}
+        self._written: dict[int, float] = {}
+        first = (secrets.token_hex(4),)
+        self._data.execute("INSERT OR IGNORE INTO facts VALUES ('study', ?)", first)
 
     def close(self) -> None:
         """Closes the file."""
         self._data.close()
 
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Context manager in which all changes are made, or none if there is an error."""
+        self._data.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._data.execute("ROLLBACK")
+            raise
+        self._data.execute("COMMIT")
+
+    def fact(self, name: str) -> str | None:
+        """A fact about the study: its `study`, a name that no other study has, or `stopped`."""
+        row = self._data.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else row[0]
+
+    def set_fact(self, name: str, value: str | None) -> None:
+        """Notes a fact about the study, or, without a value, forgets it."""
+        self._data.execute("DELETE FROM facts WHERE name = ?", (name,))
+        if value is not None:
+            self._data.execute("INSERT INTO facts VALUES (?, ?)", (name, value))
+
     def join(self, id: str | None) -> tuple[Person, str]:
         """Adds a person. **Returns:** the person, and the token by which the person comes back."""
         token = secrets.token_urlsafe(24)
-        row = (id, _digest(token), now(), now())
+        row = (id, _digest(token), utc_now(), utc_now())
         self._data.execute("INSERT INTO people (id, token, started, seen) VALUES (?, ?, ?, ?)", row)
         found = self.find(token)
         assert found is not None
@@ -131,30 +173,24 @@ class People:
         """The person with a token."""
         return self._one("token = ?", (_digest(token),))
 
-    def get(self, person: int) -> Person:
+    def get(self, person: int) -> Person | None:
         """The person with a number."""
-        found = self._one("person = ?", (person,))
-        assert found is not None
-        return found
+        return self._one("person = ?", (person,))
 
     def known(self, id: str) -> bool:
         """Whether somebody came with this id before."""
         return self._one("id = ?", (id,)) is not None
 
-    def has(self, person: int) -> bool:
-        """Whether there is a person with this number."""
-        return self._one("person = ?", (person,)) is not None
-
     def present(self, seconds: float) -> set[int]:
         """The people who are in the study, and were heard of in the last seconds."""
-        since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=seconds)
-        text = since.isoformat(timespec="milliseconds")
-        query = "SELECT person FROM people WHERE outcome IS NULL AND seen > ?"
-        return {row[0] for row in self._data.execute(query, (text,))}
+        return {who for who, at in self._heard.items() if self._now() - at < seconds}
 
     def seen(self, person: int) -> None:
         """Notes that the page of a person was heard of."""
-        self._data.execute("UPDATE people SET seen = ? WHERE person = ?", (now(), person))
+        self._heard[person] = self._now()
+        if self._now() - self._written.get(person, -math.inf) > _SELDOM:
+            self._written[person] = self._now()
+            self._data.execute("UPDATE people SET seen = ? WHERE person = ?", (utc_now(), person))
 
     def move(self, person: int, stage: int, game: int = 0, asked: bool = False) -> None:
         """Notes where a person is."""
@@ -163,12 +199,13 @@ class People:
 
     def end(self, person: int, outcome: str) -> None:
         """Notes how the study ended for a person."""
-        row = (outcome, now(), person)
+        self._heard.pop(person, None)
+        row = (outcome, utc_now(), person)
         self._data.execute("UPDATE people SET outcome = ?, finished = ? WHERE person = ?", row)
 
     def answer(self, person: int, stage: int, game: int, answers: dict[str, Any]) -> None:
         """Notes answers; later ones replace earlier ones to the same questions."""
-        rows = [(person, stage, game, name, x, now()) for name, x in answers.items()]
+        rows = [(person, stage, game, name, x, utc_now()) for name, x in answers.items()]
         self._data.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def begin_game(self, row: dict[str, Any]) -> None:
@@ -176,7 +213,7 @@ class People:
         names = ", ".join(row)
         places = ", ".join("?" * len(row))
         query = f"INSERT INTO games ({names}, at) VALUES ({places}, ?)"
-        self._data.execute(query, (*row.values(), now()))
+        self._data.execute(query, (*row.values(), utc_now()))
 
     def end_game(
         self, file: str, score: float, steps: int, outcome: str, latency: dict[int, float | None]
@@ -190,14 +227,22 @@ class People:
                 row,
             )
 
-    def num_ended(self, person: int, stage: int) -> int:
-        """How many games a person has ended in a stage."""
-        query = "SELECT count(*) FROM games WHERE person = ? AND stage = ? AND outcome IS NOT NULL"
-        return self._data.execute(query, (person, stage)).fetchone()[0]
+    def num_played(self, person: int, stage: int, number: int) -> int:
+        """How often a person has played a game of the plan."""
+        where = f"person = ? AND stage = ? AND number = ? AND {_PLAYED}"
+        query = f"SELECT count(*) FROM games WHERE {where}"
+        return self._data.execute(query, (person, stage, number)).fetchone()[0]
+
+    def played(self, person: int, stage: int) -> set[int]:
+        """The numbers of the games of a stage that a person has played."""
+        query = f"SELECT number FROM games WHERE person = ? AND stage = ? AND {_PLAYED}"
+        return {row[0] for row in self._data.execute(query, (person, stage))}
 
     def note(self, person: int | None, event: str, detail: str = "") -> None:
         """Notes an event."""
-        self._data.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (person, now(), event, detail))
+        self._data.execute(
+            "INSERT INTO events VALUES (?, ?, ?, ?)", (person, utc_now(), event, detail)
+        )
 
     def forget(self, id: str) -> list[str]:
         """Deletes everything about the people with an id, or, if nobody has it, about the person
@@ -216,6 +261,12 @@ class People:
         self._data.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._data.execute("VACUUM")
         return files
+
+    def types(self, name: str) -> dict[str, str]:
+        """The type of each column of a table, as SQLite names it."""
+        rows = self._data.execute(f"PRAGMA table_info({name})").fetchall()
+        declared = {row[1]: row[2] for row in rows}
+        return {column: declared[column] for column in DICTIONARY[name]}
 
     def table(self, name: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The columns and rows of a table of `DICTIONARY`."""

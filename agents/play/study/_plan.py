@@ -12,8 +12,8 @@ from agents.runs.display._errors import UsageError
 from agents.runs.settings._toml import read_toml
 from agents.runs.single._policies import SavedPolicy, read_policy
 
-PLAN = "plan.toml"
-"""The copy of the plan in the folder of a study."""
+from .._menu import PERSON, Menu
+
 _Name = Annotated[str, Meta(pattern=r"^[A-Za-z][\w-]{0,39}$")]
 _Text = Annotated[str, Meta(min_length=1, max_length=20_000)]
 _Line = Annotated[str, Meta(min_length=1, max_length=500)]
@@ -31,7 +31,7 @@ class Question(_Part, frozen=True):
     - `name`: its name in the data.
     - `text`: the question.
     - `kind`: `"scale"` of `points` from `low` to `high`, `"choice"` of `options`, or `"text"`.
-    - `right`: the right answer, for an attention check.
+    - `right`: the right answer, for an attention check; a number for a scale.
     - `optional`: whether it may be left out.
     """
 
@@ -42,7 +42,7 @@ class Question(_Part, frozen=True):
     low: str = "strongly disagree"
     high: str = "strongly agree"
     options: tuple[_Line, ...] = ()
-    right: str | None = None
+    right: str | int | None = None
     optional: bool = False
 
     def problem(self, answer: str | int | None) -> str | None:
@@ -66,7 +66,7 @@ class PlannedGame(_Part, frozen=True):
     - `partner`: a policy file, beside the plan; the name of an offer of the menu, such as `"a model
         of people"`; or `"person"` for another participant.
     - `name`: its name in the data; by default that of the partner.
-    - `seat`: the place of the person, or `"drawn"`.
+    - `seat`: the place of the person, or `"drawn"`; for two people, places are always drawn.
     - `fallback`: the partner if no other participant comes in time.
     """
 
@@ -104,7 +104,9 @@ class Questions(_Part, frozen=True, tag="questions", tag_field="kind"):
 
 @final
 class Tutorial(_Part, frozen=True, tag="tutorial", tag_field="kind"):
-    """A game that is played until a score is reached, or at most so many times."""
+    """A game that is over when a score is reached, and is played at most so many times until it is.
+    With a score of 0, the whole game is played once.
+    """
 
     game: PlannedGame
     score: float = 0.0
@@ -141,6 +143,7 @@ class Plan(_Part, frozen=True):
         and `{code}` for the code.
     - `id_parameter`: the parameter of the address that has the person's id, such as `PROLIFIC_PID`.
     - `patience`: for how many seconds a person waits for another one.
+    - `waiting`: what is said to those who wait.
     - `most_people`: how many may take part at the same time.
     """
 
@@ -151,6 +154,7 @@ class Plan(_Part, frozen=True):
     redirect: str = ""
     id_parameter: str = "id"
     patience: Annotated[float, Meta(ge=1, le=3600)] = 60.0
+    waiting: _Text = "Your partner is on the way. Please keep this page open."
     most_people: Annotated[int, Meta(ge=1, le=10_000)] = 100
 
     def games(self) -> Iterator[PlannedGame]:
@@ -161,13 +165,13 @@ class Plan(_Part, frozen=True):
             elif isinstance(stage, Games):
                 yield from stage.game
 
-    def questions(self) -> Iterator[Question]:
-        """All questions of the plan."""
+    def questions(self) -> Iterator[tuple[Question, ...]]:
+        """The questions that are asked together."""
         for stage in self.stage:
             if isinstance(stage, Questions):
-                yield from stage.question
+                yield stage.question
             elif isinstance(stage, Games):
-                yield from stage.after
+                yield stage.after
 
 
 def read_plan(path: Path) -> Plan:
@@ -182,12 +186,18 @@ def read_plan(path: Path) -> Plan:
         raise UsageError(f"{where} {error}") from error
     except msgspec.ValidationError as error:
         raise UsageError(f"{where} cannot be used: {error}.") from error
-    _check_questions(where, list(plan.questions()))
+    for questions in plan.questions():
+        _check_questions(where, questions)
     for game in plan.games():
-        if game.partner == "person" and game.fallback in ("", "person"):
+        if game.partner == PERSON and game.fallback in ("", PERSON):
             raise UsageError(
                 f"{where} pairs people in {game.layout!r}, and needs a `fallback`: the partner of "
                 "somebody for whom nobody comes."
+            )
+        if game.partner == PERSON and game.seat != "drawn":
+            raise UsageError(
+                f"{where} pairs people in {game.layout!r}, where the seats are drawn: leave out "
+                "`seat`."
             )
     if plan.redirect and not plan.redirect.startswith(("https://", "http://")):
         raise UsageError(f"{where} needs a `redirect` that begins with https://.")
@@ -210,17 +220,54 @@ def plan_policies(plan: Plan, folder: Path) -> list[SavedPolicy]:
     return [dataclasses.replace(x, name=name) for x, name in zip(found, files, strict=True)]
 
 
+def check_plan(plan: Plan, menu: Menu, most_games: int) -> None:
+    """Checks that the games of a plan can be played.
+
+    **Arguments:**
+
+    - `plan`: the plan.
+    - `menu`: the worlds and partners.
+    - `most_games`: how many games the server lets go on at the same time.
+
+    **Raises:** `UsageError` when there is no such layout, partner or seat, or not a game for each
+    person who may take part.
+    """
+    if most_games < plan.most_people:
+        raise UsageError(
+            f"The plan lets {plan.most_people} people take part at the same time: add "
+            f"--most-games {plan.most_people}, or set a lower `most_people` in it."
+        )
+    for game in plan.games():
+        _check_game(game, menu)
+
+
+def _check_game(game: PlannedGame, menu: Menu) -> None:
+    if game.layout not in menu.layouts:
+        known = ", ".join(menu.layouts)
+        raise UsageError(f"The plan has the layout {game.layout!r}; known are {known}.")
+    names = {offer.name for offer in menu.offers(game.layout).values()}
+    agents = menu.place(game.layout).env.num_agents
+    for partner in filter(None, (game.partner, game.fallback)):
+        if partner != PERSON and partner not in names:
+            raise UsageError(
+                f"The plan has the partner {partner!r} in {game.layout!r}, where there are "
+                f"{', '.join(repr(name) for name in sorted(names))} and 'person'."
+            )
+    if game.partner == PERSON and agents < 2:
+        raise UsageError(f"The plan pairs people in {game.layout!r}, which is for one agent.")
+    if game.seat != "drawn" and game.seat >= agents:
+        seats = f"{game.layout!r} has {agents} seats, from 0"
+        raise UsageError(f"The plan has the seat {game.seat}, but {seats}.")
+
+
 def _check_questions(where: str, questions: Sequence[Question]) -> None:
+    names = [question.name for question in questions]
     for question in questions:
+        if names.count(question.name) > 1:
+            raise UsageError(f"{where} asks {question.name!r} twice at the same stage.")
         if question.kind == "choice" and len(question.options) < 2:
             raise UsageError(f"{where} needs two `options` at least for {question.name!r}.")
         if question.kind != "choice" and question.options:
             raise UsageError(f"{where} has `options` for {question.name!r}, which is no choice.")
-        if question.right is not None and question.problem(_typed(question)) is not None:
+        if question.right is not None and question.problem(question.right) is not None:
             raise UsageError(f"{where} has a `right` for {question.name!r} that nobody can answer.")
-
-
-def _typed(question: Question) -> str | int | None:
-    right = question.right
-    scale = question.kind == "scale" and right is not None and right.isdecimal()
-    return int(right) if scale and right is not None else right

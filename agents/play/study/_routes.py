@@ -17,9 +17,7 @@ from ._course import Course
 from ._people import Person
 
 _LARGEST_BODY = 2**17
-_UNKNOWN = "This page does not know who you are: open the address of the study again."
-
-
+_UNKNOWN = "The study does not know this page: open its address again."
 _Name = Annotated[str, Meta(max_length=40)]
 _Text = Annotated[str, Meta(max_length=5000)]
 
@@ -33,15 +31,17 @@ class _Join(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @final
 class _Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The answers at a stage, which is named so that no answer counts twice."""
+    """The answers at a place, which is named so that no answer counts twice; see `Course.place`."""
 
-    stage: int
-    answers: Annotated[
-        dict[
-            Annotated[str, Meta(max_length=40)], Annotated[str, Meta(max_length=5000)] | int | None
-        ],
-        Meta(max_length=200),
-    ]
+    at: _Name
+    answers: Annotated[dict[_Name, _Text | int | None], Meta(max_length=200)]
+
+
+@final
+class _Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether the study stops, or goes on."""
+
+    on: bool
 
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -64,17 +64,25 @@ def study_routes(
         person, token = course.join(msgspec.json.decode(await _body(request), type=_Join).id)
         return JSONResponse({"token": token, "person": person.person}, 201)
 
-    async def now(_: Any, request: Request) -> Response:
-        found = await course.show(_person(course, request))
-        return JSONResponse({"title": course.plan.title, **found})
+    async def now(person: Person, request: Request) -> Response:
+        """What the page of a person shows; somebody who waits is told later, with `?wait`."""
+        if "wait" in request.query_params:
+            await course.wait(person)
+        found = await course.show(course.people.get(person.person) or person)
+        return JSONResponse({"study": course.plan.title, **found})
 
-    async def answer(_: Any, request: Request) -> Response:
+    async def answer(person: Person, request: Request) -> Response:
         given = msgspec.json.decode(await _body(request), type=_Answers)
-        person = _person(course, request)  # after the body, for which others do not wait
-        if given.stage == person.stage:  # otherwise it was taken already, such as by a second click
+        person = course.people.get(person.person) or person  # reading the body may take long
+        if given.at == course.place(person):  # otherwise it was taken already
             problem = course.answer(person, given.answers)
             if problem is not None:
                 raise UsageError(problem)
+        return JSONResponse({})
+
+    async def here(person: Person, _: Request) -> Response:
+        if person.outcome is None:
+            course.people.seen(person.person)
         return JSONResponse({})
 
     async def overview(_: Any, request: Request) -> Response:
@@ -83,8 +91,7 @@ def study_routes(
 
     async def stop(_: Any, request: Request) -> Response:
         _check_admin(request, admin)
-        course.stopped = True
-        course.people.note(None, "stopped")
+        course.stop(msgspec.json.decode(await _body(request), type=_Stop).on)
         return JSONResponse({})
 
     return [
@@ -92,8 +99,9 @@ def study_routes(
         Route("/admin", page("admin.html")),
         Route("/api/study", in_words(_facts(course))),
         Route("/api/study/join", in_words(join), methods=["POST"]),
-        Route("/api/study/now", in_words(now)),
-        Route("/api/study/answer", in_words(answer), methods=["POST"]),
+        Route("/api/study/now", in_words(_for_person(course, now))),
+        Route("/api/study/answer", in_words(_for_person(course, answer)), methods=["POST"]),
+        Route("/api/study/here", in_words(_for_person(course, here)), methods=["POST"]),
         Route("/api/admin", in_words(overview)),
         Route("/api/admin/stop", in_words(stop), methods=["POST"]),
     ]
@@ -102,16 +110,26 @@ def study_routes(
 def _facts(course: Course) -> Callable[[Any, Request], Awaitable[Response]]:
     async def facts(_: Any, __: Request) -> Response:
         plan = course.plan
-        return JSONResponse({"title": plan.title, "id_parameter": plan.id_parameter})
+        study = course.people.fact("study")
+        return JSONResponse(
+            {"title": plan.title, "study": study, "id_parameter": plan.id_parameter}
+        )
 
     return facts
 
 
-def _person(course: Course, request: Request) -> Person:
-    found = course.people.find(request.headers.get("x-token", ""))
-    if found is None:
-        raise UsageError(_UNKNOWN)
-    return found
+def _for_person(
+    course: Course, answer: Callable[[Person, Request], Awaitable[Response]]
+) -> Callable[[Any, Request], Awaitable[Response]]:
+    """Finds the person by the token of a request; the page of an unknown one joins anew."""
+
+    async def endpoint(_: Any, request: Request) -> Response:
+        person = course.people.find(request.headers.get("x-token", ""))
+        if person is None:
+            return JSONResponse({"text": _UNKNOWN}, 401)
+        return await answer(person, request)
+
+    return endpoint
 
 
 def _check_admin(request: Request, admin: str) -> None:

@@ -1,0 +1,216 @@
+"""Two people of a study who play with each other."""
+
+import asyncio
+import json
+import time
+
+import pytest
+from studies import NOBODY, PAIRS, Participant, client_of, course_of, rows_of
+
+from agents.play.study import _course
+from agents.play.study._waiting_room import WaitingRoom
+from agents.runs.display._errors import UsageError
+
+TWO = (
+    PAIRS
+    + f"""
+name = "first"
+[[stage.game]]
+layout = "ring"
+partner = "person"
+fallback = "{NOBODY}"
+name = "second"
+"""
+)
+
+
+def play_together(client, *games):
+    """Plays the game of two people to its end."""
+    path = f"/api/games/{games[0]['game']}"
+    with client.websocket_connect(path) as a, client.websocket_connect(path) as b:
+        for socket, found in zip((a, b), games, strict=True):
+            socket.send_text(json.dumps({"type": "join", "token": found["token"]}))
+            socket.send_text(json.dumps({"type": "press", "choice": 0, "action": 1}))
+        for socket in (a, b):
+            while socket.receive_json().get("status") != "over":
+                pass
+
+
+def test_two_people_who_wait_play_together(menu, tmp_path):
+    course = course_of(menu, tmp_path, PAIRS)
+    with client_of(course) as client:
+        one, two = Participant(client), Participant(client)
+        assert one.now()["kind"] == "waiting"
+        second = two.now()
+        first = one.until("game")
+        assert first["game"] == second["game"]
+        assert first["token"] != second["token"]
+        path = f"/api/games/{first['game']}"
+        with client.websocket_connect(path) as a, client.websocket_connect(path) as b:
+            for socket, found in ((a, first), (b, second)):
+                socket.send_text(json.dumps({"type": "join", "token": found["token"]}))
+                socket.send_text(json.dumps({"type": "press", "choice": 0, "action": 1}))
+            for socket in (a, b):
+                while socket.receive_json().get("status") != "over":
+                    pass
+        assert one.until("end")["outcome"] == two.until("end")["outcome"] == "finished"
+    assert [x["partner"] for x in rows_of(course, "games")] == ["person", "person"]
+
+
+def test_who_waits_in_vain_plays_with_the_fallback(menu, tmp_path):
+    course = course_of(menu, tmp_path, PAIRS)
+    with client_of(course) as client:
+        person = Participant(client)
+        assert person.now()["kind"] == "waiting"
+        time.sleep(1.1)
+        person.play(person.until("game"))
+        assert person.until("end")["outcome"] == "finished"
+    assert [x["partner"] for x in rows_of(course, "games")] == [NOBODY]
+    assert "nobody came" in [row[2] for row in course.people.table("events")[1]]
+
+
+def test_people_with_other_orders_play_together(menu, tmp_path):
+    """The second person's order begins with the other game, and is changed."""
+    course = course_of(menu, tmp_path, TWO)
+    assert [course.order(person, 0) for person in (1, 2)] == [[0, 1], [1, 0]]
+    with client_of(course) as client:
+        one, two = Participant(client), Participant(client)
+        assert one.now()["kind"] == "waiting"
+        for _ in range(2):
+            two.now()
+            games = one.until("game"), two.until("game")
+            play_together(client, *games)
+            while course.players(games[0]["game"]):
+                time.sleep(0.05)
+            one.now()
+        assert one.until("end")["outcome"] == two.until("end")["outcome"] == "finished"
+    names = [(x["person"], x["name"], x["game"], x["number"]) for x in rows_of(course, "games")]
+    assert sorted(names) == [
+        (1, "first", 0, 0),
+        (1, "second", 1, 1),
+        (2, "first", 0, 0),
+        (2, "second", 1, 1),
+    ]
+
+
+def test_a_fixed_order_is_kept(menu, tmp_path):
+    fixed = TWO.replace('kind = "games"', 'kind = "games"\norder = "fixed"')
+    course = course_of(menu, tmp_path, fixed)
+    ahead, _ = course.join(None)
+    behind, _ = course.join(None)
+    row = {"person": 1, "stage": 0, "game": 0, "number": 0, "attempt": 0, "seat": 0}
+    course.people.begin_game(
+        row | {"name": "first", "layout": "ring", "partner": "person", "file": "x"}
+    )
+    course.people.end_game("x", 0.0, 8, "finished", {0: None})
+    course.people.move(1, 0, 1)
+    found = [asyncio.run(course.show(course.people.get(x.person))) for x in (ahead, behind)]
+    assert [x["kind"] for x in found] == ["waiting", "waiting"]
+
+
+def test_a_partner_who_does_not_come_costs_no_game(menu, tmp_path, monkeypatch):
+    monkeypatch.setattr(_course, "_TOGETHER", (0.2, 0.2, 0.2))
+    course = course_of(menu, tmp_path, PAIRS.replace("patience = 1", "patience = 2"))
+    with client_of(course) as client:
+        one, gone = Participant(client), Participant(client)
+        assert one.now()["kind"] == "waiting"
+        gone.now()
+        with_nobody = one.until("game")
+        with client.websocket_connect(f"/api/games/{with_nobody['game']}") as socket:
+            socket.send_text(json.dumps({"type": "join", "token": with_nobody["token"]}))
+            socket.send_text(json.dumps({"type": "press", "choice": 0, "action": 1}))
+            while (message := socket.receive_json()).get("status") != "over":
+                pass
+        assert "early" in message["text"]
+        assert one.until("waiting")["at"] == "0.0.0"
+        again = one.until("game", seconds=5)  # with the fallback
+        assert again["game"] != with_nobody["game"]
+        one.play(again)
+        assert one.until("end")["outcome"] == "finished"
+    outcomes = [(x["person"], x["partner"], x["outcome"]) for x in rows_of(course, "games")]
+    assert sorted(outcomes) == [
+        (1, NOBODY, "finished"),
+        (1, "person", "not begun"),
+        (2, "person", "not begun"),
+    ]
+
+
+def test_a_full_server_sends_nobody_out_of_the_waiting_room(menu, tmp_path):
+    course = course_of(menu, tmp_path, PAIRS.replace("patience = 1", "patience = 600"))
+    with client_of(course) as client:
+        one, two = Participant(client), Participant(client)
+        assert one.now()["kind"] == "waiting"
+        course.hall.most_games = 0
+        answer = client.get("/api/study/now", headers=two.headers)
+        assert "places are taken" in answer.json()["text"]
+        course.hall.most_games = 100
+        two.now()
+        assert one.until("game")["game"] == two.until("game")["game"]
+    events = [(x["person"], x["event"]) for x in rows_of(course, "events")]
+    assert events == [(1, "joined"), (2, "joined"), (1, "waits"), (2, "waits")]
+
+
+def test_seats_of_two_people_are_drawn(menu, tmp_path):
+    course = course_of(menu, tmp_path, PAIRS)
+    people = [course.join(None)[0] for _ in range(40)]
+    planned = course.plan.stage[0].game[0]
+    drawn = [course._seats(people[i : i + 2], planned, 0, "person")[0] for i in range(0, 40, 2)]
+    assert {tuple(x) for x in drawn} == {(0, 1), (1, 0)}
+
+
+def test_who_waits_is_told_at_once(menu, tmp_path):
+    course = course_of(menu, tmp_path, PAIRS.replace("patience = 1", "patience = 600"))
+
+    async def wait():
+        one, two = (course.join(None)[0] for _ in range(2))
+        await course.show(one)
+        begun = time.perf_counter()
+        waiting = asyncio.create_task(course.wait(one))
+        await asyncio.sleep(0)
+        await course.show(two)
+        await waiting
+        assert course.players((await course.show(one))["game"]) == [1, 2]
+        seconds = time.perf_counter() - begun
+        await course.close()
+        return seconds
+
+    asyncio.run(wait())
+
+
+def test_the_waiting_room():
+    now = [0.0]
+    room = WaitingRoom(lambda: now[0])
+    assert room.enter(1, 0)
+    now[0] = 1.0
+    assert room.enter(2, 0)
+    assert room.enter(3, 1)
+    assert room.enter(4, 0)
+    assert not room.enter(4, 0)
+    assert room.others(4, {2}) == [1]
+    assert room.others(4, ()) == [1, 2]
+    assert room.waited(1) == 1.0
+    now[0] = 10.5
+    assert room.others(4, ()) == [2]  # 1 is silent
+    assert room.enter(1, 0)
+    assert room.waited(1) == 0.0
+    room.leave(2)
+    room.leave(2)
+    assert room.others(4, ()) == [1]
+    asyncio.run(room.wait(2, 60))  # who does not wait is not kept
+
+
+def test_a_pair_has_no_seat_of_its_own(menu, tmp_path):
+    with pytest.raises(UsageError, match="seats are drawn"):
+        course_of(menu, tmp_path, PAIRS + "seat = 0\n")
+
+
+def test_a_world_for_one_agent_has_no_pairs(menu, tmp_path, monkeypatch):
+    place = menu.place("ring")
+    monkeypatch.setattr(type(place.env), "num_agents", property(lambda _: 1))
+    with pytest.raises(UsageError, match="is for one agent"):
+        course_of(menu, tmp_path, PAIRS)
+
+
+def test_there_is_a_game_for_everybody(menu, tmp_path):
+    with pytest.raises(UsageError, match="--most-games 101"):
+        course_of(menu, tmp_path, "most_people = 101\n" + PAIRS)
