@@ -6,12 +6,10 @@ python experiments/optimum.py forced --counters 1,2 2,2
 import dataclasses
 import functools
 import json
-import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,14 +17,15 @@ import numpy as np
 import tyro
 from msgspec import Meta
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agents import write_whole
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import RunError, UsageError, as_usage_error
+from agents.runs.display._progress import progress
 from agents.runs.folders._results import open_results, write_json
 from agents.runs.settings._flags import read_flags
+from agents.runs.worlds._kitchens import read_counters
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid.envs.overcooked import (
     KITCHENS,
@@ -74,46 +73,6 @@ class Config:
     """Folder of the results; by default, a new one in runs/."""
 
 
-def read_counters(config: Config, env: GridWorld) -> tuple[tuple[int, int], ...]:
-    """The counters that cooks may use, as rows and columns.
-
-    **Raises:** `UsageError` when one of them is not written as `row,column`.
-    """
-    if config.counters == ("all",):
-        return reachable_counters(env.layout)
-    cells = []
-    for text in config.counters:
-        if not re.fullmatch(r"\d{1,3},\d{1,3}", text, re.ASCII):
-            raise UsageError(
-                f"--counters takes cells as row,column, such as 1,2, or the word all, and not "
-                f"{text!r:.60}."
-            )
-        row, _, col = text.partition(",")
-        cells.append((int(row), int(col)))
-    return tuple(sorted(set(cells)))
-
-
-@contextmanager
-def _progress(console: Console, what: str, steps: int) -> Iterator[Callable[[int], None]]:
-    """Context manager that shows progress: a bar in a terminal, and about ten lines elsewhere.
-
-    **Returns:** a function of the number of steps that are done, inside the context.
-    """
-    begin = time.perf_counter()
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    live = console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=not live) as bar:
-        task = bar.add_task(what, total=steps)
-
-        def report(done: int) -> None:
-            bar.update(task, completed=done)
-            if not live and done % max(1, steps // 10) == 0:
-                seconds = time.perf_counter() - begin
-                console.print(f"{what}: {done} of {steps} steps, {seconds:.0f} s", highlight=False)
-
-        yield report
-
-
 def search(
     config: Config,
     env: GridWorld,
@@ -143,9 +102,9 @@ def search(
     )
     with tempfile.TemporaryFile(dir=folder) as file:
         layers = Layers(model, file, spacing)
-        with _progress(console, "searching", config.horizon) as report, as_usage_error():
+        with progress(console, "searching", config.horizon) as report, as_usage_error():
             value = solve(model, config.horizon, layers, report)
-        with _progress(console, "tracing the plan", config.horizon) as report:
+        with progress(console, "tracing the plan", config.horizon) as report:
             plan = trace(model, config.horizon, layers, lambda n: report(config.horizon - n))
     digits = ("".join(map(str, plan[:, 0])), "".join(map(str, plan[:, 1])))
     upper = value if uses_all else None
@@ -156,7 +115,7 @@ def search(
     seconds = round(time.perf_counter() - begin, 1)
     if relaxed is not None:
         console.print(f"{relaxed.num_states:,} joint states for the bound", highlight=False)
-        with _progress(console, "bounding", config.horizon) as report, as_usage_error():
+        with progress(console, "bounding", config.horizon) as report, as_usage_error():
             bound = solve(relaxed, config.horizon, report=report)
         found = dataclasses.replace(found, upper=bound)
     memory = round(model.num_bytes / _GIB, 2)
@@ -206,7 +165,7 @@ def run(args: Sequence[str]) -> None:
         env = kitchen.build(train=False)
     if not isinstance(env, GridWorld):
         raise UsageError("A plan is searched in one kitchen: name one layout.")
-    counters = read_counters(config, env)
+    counters = read_counters(config.counters, env)
     keep_compiled_programs()
     with open_results("optimum", config.out) as (folder, console):
         plan, took = search(config, env, counters, folder, console)

@@ -3,8 +3,9 @@
 import dataclasses
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypedDict, final
+from typing import Annotated, Any, NotRequired, TypedDict, final
 
 import jax
 import msgspec
@@ -30,14 +31,15 @@ _EPISODES = 128
 
 
 class _Entry(TypedDict):
-    """The returns of the best response to a partner in each seat, the steps and the seed of its
-    training, and a digest of the partner.
+    """The returns of the best response to a partner in each seat, and a digest of the partner; the
+    steps and the seed of its training, or, if it is exact, the counters that cooks could use.
     """
 
     returns: Annotated[list[float], Meta(min_length=2, max_length=2)]
-    steps: int
-    seed: int
     partner: str
+    steps: NotRequired[int]
+    seed: NotRequired[int]
+    counters: NotRequired[list[str]]
 
 
 @final
@@ -97,6 +99,21 @@ class BestResponses:
         found = self._worlds.setdefault(self.world, {})
         digest = _identity(partner)
         found[partner.name] = _Entry(returns=returns, steps=steps, seed=seed, partner=digest)
+        write_json(self.path, self._worlds)
+
+    def keep_exact(self, partner: HeldOut, returns: list[float], counters: Sequence[str]) -> None:
+        """Stores the returns of an exact best response, in place of those of a trained one.
+
+        **Arguments:**
+
+        - `partner`: the description of the partner.
+        - `returns`: the return of the best response in each of its seats.
+        - `counters`: the counters that cooks could use.
+        """
+        found = self._worlds.setdefault(self.world, {})
+        found[partner.name] = _Entry(
+            returns=returns, partner=_identity(partner), counters=list(counters)
+        )
         write_json(self.path, self._worlds)
 
 

@@ -2,6 +2,8 @@
 
 import dataclasses
 import os
+import re
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -21,6 +23,7 @@ from eqgrid.envs.overcooked import (
     find_obstacle,
     load_layout,
     random_starts,
+    reachable_counters,
     reference_layouts,
 )
 from eqgrid.envs.overcooked_v2 import KITCHENS as KITCHENS_V2, OvercookedV2
@@ -186,6 +189,30 @@ def kitchen_layout(env: AbstractEnv) -> Layout | None:
 def reference_name(title: str) -> str:
     """The name of a kitchen in Overcooked-AI, or the same name where that has no other."""
     return {short: name for name, short in REFERENCE_NAMES.items()}.get(title, title)
+
+
+def read_counters(texts: Sequence[str], env: GridWorld) -> tuple[tuple[int, int], ...]:
+    """The counters that a command line names, as rows and columns.
+
+    **Arguments:**
+
+    - `texts`: each as `row,column`; or the word `all` alone.
+    - `env`: the kitchen.
+
+    **Raises:** `UsageError` when one of them is not written as `row,column`.
+    """
+    if tuple(texts) == ("all",):
+        return reachable_counters(env.layout)
+    cells = []
+    for text in texts:
+        if not re.fullmatch(r"\d{1,3},\d{1,3}", text, re.ASCII):
+            raise UsageError(
+                f"--counters takes cells as row,column, such as 1,2, or the word all, and not "
+                f"{text!r:.60}."
+            )
+        row, _, col = text.partition(",")
+        cells.append((int(row), int(col)))
+    return tuple(sorted(set(cells)))
 
 
 def _prices(layout: Layout, fewest: int) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from ._events import (
     SharedDeliveryReward as SharedDeliveryReward,
 )
 from ._features import kitchen_features as kitchen_features
+from ._hands_off import HandsOff as HandsOff
 from ._interactions import (
     AddIngredient as AddIngredient,
     Deliver as Deliver,
@@ -81,6 +82,7 @@ from .plans._best_plan import (
     solve as solve,
     trace as trace,
 )
+from .plans._best_response import BestResponse as BestResponse, tabulate as tabulate
 from .plans._joint_model import JointModel as JointModel, reachable_counters as reachable_counters
 from .plans._plans import (
     PLANS_FILE as PLANS_FILE,

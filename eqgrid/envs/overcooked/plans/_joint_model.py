@@ -16,8 +16,9 @@ import math
 from collections.abc import Sequence
 from typing import final
 
+import jax
 import numpy as np
-from jaxtyping import Int, UInt8
+from jaxtyping import Int, Int16, UInt8
 
 from ....grid import GridWorld, Layout, World, reach
 from .._contents import Item, Tile
@@ -121,6 +122,8 @@ class JointModel:
         time. Every plan in the kitchen is possible in this model with at least the same return: a
         cook that would pick up a soup from such a counter has already been paid for it and goes on
         with empty hands, and any other item can be taken there.
+    - `whole`: whether to keep apart all states that a partner may tell apart: all directions, and
+        soups of the same value.
     - `max_bytes`: the memory that the model and a search in it may take.
 
     **Raises:** `ValueError` when there are not two cooks, when a position in `counters` is not a
@@ -134,6 +137,7 @@ class JointModel:
         counters: Sequence[Place] = (),
         *,
         relaxed: bool = False,
+        whole: bool = False,
         max_bytes: float | int = math.inf,
     ) -> None:
         if env.num_agents != 2:
@@ -146,8 +150,8 @@ class JointModel:
         self._check_counters(counters, relaxed)
         pots = sorted(place for place in touched if self._tiles[place] == Tile.POT)
         self.cells: tuple[Place, ...] = (*pots, *sorted(set(counters)))
-        self.relaxed = relaxed
-        self.rules = Rules(env, floor, self.cells)
+        self.relaxed, self.whole = relaxed, whole
+        self.rules = Rules(env, floor, self.cells, merged=not whole)
         self.unit = self._find_unit()
         sizes = [len(contents) for contents in self.rules.contents]
         self.dims = (len(self.rules.hands), len(self.rules.hands), *sizes)
@@ -230,15 +234,16 @@ class JointModel:
         self._faced: list[list[Faced]] = [[], []]
         self._number: list[dict[Pose, int]] = [{}, {}]
         for cook, place in [(cook, place) for cook, walk in enumerate(walks) for place in walk]:
-            seen: dict[Faced, int] = {}
+            seen: dict[Faced | int, int] = {}
             for direction in range(4):
                 pose = (*place, direction)
                 face = self.face(ahead(pose))
-                if face not in seen:
-                    seen[face] = len(self.poses[cook])
+                kind = direction if self.whole else face
+                if kind not in seen:
+                    seen[kind] = len(self.poses[cook])
                     self.poses[cook].append(pose)
                     self._faced[cook].append(face)
-                self._number[cook][pose] = seen[face]
+                self._number[cook][pose] = seen[kind]
         both = itertools.product(*(range(len(poses)) for poses in self.poses))
         self.pairs = [(i, j) for i, j in both if self.poses[0][i][:2] != self.poses[1][j][:2]]
         self._pair = {pair: number for number, pair in enumerate(self.pairs)}
@@ -255,6 +260,7 @@ class JointModel:
             dict(zip(actions, after[pair * number :][:number], strict=True))
             for pair in range(self.num_pairs)
         ]
+        self.led = led
         self.second_moves = [
             tuple({led[pair][STAY, move]: None for move in range(_MOVES)})
             for pair in range(self.num_pairs)
@@ -294,6 +300,19 @@ class JointModel:
             if {x for source in stage for x in self.second_moves[source]} == set(pairs):
                 sources, staged = stage, True
         return Choice(interacts, tuple(pairs), tuple(pairs.values()), tables, sources, staged)
+
+    def step(self, pair: int, actions: tuple[int, int]) -> tuple[int, Table]:
+        """The pair of poses after a joint action, and what happens to the objects."""
+        still = [STAY if action == INTERACT else action for action in actions]
+        faces = [
+            self._faced[cook][pose] if action == INTERACT else _NOTHING
+            for cook, (pose, action) in enumerate(zip(self.pairs[pair], actions, strict=True))
+        ]
+        return self.led[pair][still[0], still[1]], self._find_tables((faces[0], faces[1]))[0]
+
+    def may_use(self, pair: int, cook: int) -> bool:
+        """Whether a cook faces something that it can use."""
+        return self._faced[cook][self.pairs[pair][cook]] != _NOTHING
 
     def pair_of(self, poses: Sequence[Sequence[int]]) -> int:
         """The index of a pair of poses, each given as `(row, col, direction)`."""
@@ -382,6 +401,39 @@ class JointModel:
         ]
         return int(np.ravel_multi_index((*hands, *inside), self.dims))
 
+    def locate_all(self, worlds: World) -> Int[np.ndarray, "worlds 2"]:
+        """As `locate`, for many states of a model in which all of them are kept apart.
+
+        **Raises:** `ValueError` if states are merged.
+        """
+        if not self.whole:
+            raise ValueError("States are merged in this model: use whole=True.")
+        bodies, cells = jax.tree.map(np.asarray, (worlds.bodies, worlds.cells))
+        poses = np.concatenate([bodies.position, bodies.direction[..., None]], axis=-1)
+        pairs = np.asarray([self.pair_of(both) for both in poses.tolist()])
+        hands = (bodies.held[..., None] == np.asarray(self.rules.hands)).argmax(axis=-1)
+        inside = [
+            _find(contents, cells.object[(slice(None), *place)], cells.timer[(slice(None), *place)])
+            for place, contents in zip(self.cells, self.rules.contents, strict=True)
+        ]
+        return np.stack([pairs, np.ravel_multi_index((*hands.T, *inside), self.dims)], axis=1)
+
+    def worlds(self, pair: int, objects: Int[np.ndarray, " worlds"]) -> World:
+        """States of `env` with one pair of poses, in NumPy arrays, without the time."""
+        start, number = jax.tree.map(np.asarray, self.env.layout.start), len(objects)
+        everywhere = jax.tree.map(lambda x: np.repeat(x[None], number, axis=0), start)
+        first, second, *inside = np.unravel_index(objects, self.dims)
+        poses = np.asarray([self.poses[cook][x] for cook, x in enumerate(self.pairs[pair])])
+        bodies, cells = everywhere.bodies, everywhere.cells
+        bodies.position[:], bodies.direction[:] = poses[:, :2], poses[:, 2]
+        hands = np.asarray(self.rules.hands)
+        bodies.held[:] = np.stack([hands[first], hands[second]], axis=1)
+        for place, contents, own in zip(self.cells, self.rules.contents, inside, strict=True):
+            codes = np.asarray(contents)[own]
+            cells.object[(slice(None), *place)] = codes[:, 0]
+            cells.timer[(slice(None), *place)] = codes[:, 1]
+        return everywhere
+
     def case(self, pair: int, objects: int, actions: tuple[int, int]) -> Case:
         """A joint state and a joint action as a `Case` for the environment."""
         first, second, *inside = (int(x) for x in np.unravel_index(objects, self.dims))
@@ -416,3 +468,14 @@ class JointModel:
         ]
         if found != drawn:
             raise RuntimeError("The tables of the search differ from the environment.")
+
+
+def _find(
+    contents: Sequence[Code],
+    objects: UInt8[np.ndarray, " worlds"],
+    timers: Int16[np.ndarray, " worlds"],
+) -> Int[np.ndarray, " worlds"]:
+    """The index of contents among those of a cell."""
+    known = np.asarray(contents, np.int64)
+    same = (known[:, 0] == objects[:, None]) & (known[:, 1] == timers[:, None])
+    return same.argmax(axis=1)

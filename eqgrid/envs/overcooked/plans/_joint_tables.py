@@ -146,6 +146,7 @@ class Rules:
     - `env`: the kitchen.
     - `floor`: the cells that cooks can stand in.
     - `cells`: the pots and counters whose contents are part of the state.
+    - `merged`: whether to merge such soups.
 
     **Attributes:**
 
@@ -155,7 +156,10 @@ class Rules:
     - `once`, `both`: by kind of tile, the results of one cook's interaction, and of two cooks'.
     """
 
-    def __init__(self, env: GridWorld, floor: Sequence[Place], cells: Sequence[Place]):
+    def __init__(
+        self, env: GridWorld, floor: Sequence[Place], cells: Sequence[Place], *, merged: bool = True
+    ):
+        self._merged = merged
         self._env, self._floor, self._tiles = env, list(floor), np.asarray(env.layout.tiles)
         codes = jnp.arange(Item.SOUP + RADIX**2).astype(jnp.uint8)
         self._payoff = np.asarray(jax.vmap(env.layout.params.payoff)(codes))
@@ -178,7 +182,7 @@ class Rules:
     def merge_held(self, thing: int) -> int:
         """The representative of all held items that have the same value as this one."""
         soups = range(Item.SOUP + 1, Item.SOUP + RADIX**2)
-        if thing not in soups:
+        if thing not in soups or not self._merged:
             return thing
         return next(soup for soup in soups if self._payoff[soup] == self._payoff[thing])
 

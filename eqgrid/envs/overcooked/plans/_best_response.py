@@ -1,0 +1,230 @@
+"""The best possible return with a partner whose action probabilities are known, by value iteration.
+
+With a partner that has no memory, the game of the other cook is a Markov decision process over the
+joint states of a `JointModel`. The value of a state with `n` steps to go is the largest, over the
+cook's own actions, of the expected reward of the step and the expected value after it, over the
+actions of the partner: `V(n, s) = max_a sum_b p(b | n, s) (r(s, a, b) + V(n - 1, s'))`.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, Any, TypeAlias, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float32, Int, UInt8
+
+from ....grid import World
+from .._overcooked import INTERACT
+from ._joint_model import JointModel, Table
+
+_ACTIONS = INTERACT + 1
+_BATCH = 4096
+
+Chances: TypeAlias = Float32[np.ndarray, "pairs actions objects"]
+"""The probability of each action of a partner in each joint state."""
+
+
+def tabulate(
+    model: JointModel,
+    chances: Callable[[World], Float[Array, " actions"]],
+    time: int = 0,
+    report: Callable[[int], None] = lambda pairs: None,
+) -> Chances:
+    """The action probabilities of a partner in all joint states.
+
+    **Arguments:**
+
+    - `model`: the joint states, all of which are kept apart (`whole`).
+    - `chances`: the probability of each action of the partner in a state of `model.env`.
+    - `time`: the number of steps before the states.
+    - `report`: a callback that is called with the number of pairs of poses that are done.
+
+    **Returns:** the probabilities.
+
+    **Raises:** `ValueError` if `model` is not whole.
+    """
+    if not model.whole:
+        raise ValueError("A partner may tell states apart that are one here: use whole=True.")
+    found = np.empty((model.num_pairs, _ACTIONS, model.num_objects), np.float32)
+    for pair in range(model.num_pairs):
+        for begin in range(0, model.num_objects, _BATCH):
+            own = np.arange(begin, min(begin + _BATCH, model.num_objects))
+            padded = np.resize(own, _BATCH)  # so that only one size is compiled
+            worlds = model.worlds(pair, padded)
+            worlds.time[:] = time
+            found[pair, :, own] = np.asarray(_ask(chances, worlds))[: len(own)]
+        report(pair + 1)
+    return found
+
+
+@eqx.filter_jit
+def _ask(
+    chances: Callable[[World], Float[Array, " actions"]], worlds: Any
+) -> Float[Array, "worlds actions"]:
+    return jax.vmap(chances)(jax.tree.map(jnp.asarray, worlds))
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class _Row:
+    """The values after a joint action, for all sets of objects."""
+
+    pair: int
+    table: Table
+
+
+@final
+class BestResponse:
+    """The best possible return with a partner, and the actions that earn it.
+
+    **Arguments:**
+
+    - `model`: the joint states, all of which are kept apart (`whole`). The response does not use
+        the counters that are not among its `cells`, and the partner's interactions with them count
+        as staying.
+    - `seat`: the seat of the response; the partner has the other one.
+    - `file`: an empty file in which the actions are kept, open for reading and writing: one byte
+        for each state and step. Without it, only the value is found.
+    """
+
+    def __init__(self, model: JointModel, seat: int, file: IO[bytes] | None = None):
+        self.model, self.seat = model, seat
+        self._file, self._steps = file, 0
+        self._plans = [self._plan(pair) for pair in range(model.num_pairs)]
+        stay = model.step(0, (0, 0))[1]  # what time does to the objects, which poses do not change
+        self._time = stay
+        self._shape = (model.num_pairs, model.num_objects)
+        self.values = np.zeros(self._shape, np.float32)
+        self._after, self._ticked = self.values, np.empty_like(self.values)
+
+    @staticmethod
+    def bytes_of(model: JointModel) -> int:
+        """The memory of a search with a partner that does not observe the time."""
+        return model.num_states * (4 * (3 + _ACTIONS) + 1)
+
+    def solve(
+        self,
+        chances: Callable[[int], Chances | Float[np.ndarray, " actions"]],
+        horizon: int,
+        report: Callable[[int], None] = lambda steps: None,
+        threads: int = 2,
+    ) -> float:
+        """Finds the best responses for all numbers of steps up to `horizon`.
+
+        **Arguments:**
+
+        - `chances`: the action probabilities of the partner by the number of steps to go, in each
+            state, or for all states.
+        - `horizon`: the number of steps of an episode.
+        - `report`: a callback that is called after each step with the number of steps to go.
+        - `threads`: how many rows of states are computed at the same time.
+
+        **Returns:** the largest expected return of the team from the initial state.
+
+        **Raises:** `OSError` when the disk is full.
+        """
+        with ThreadPoolExecutor(threads) as pool:
+            after, before = self.values, np.empty_like(self.values)
+            best = np.empty(self._shape, np.uint8)
+            for steps in range(1, horizon + 1):
+                now = chances(steps)
+                self._after = after
+                _look_up(after, self._time, 1.0, self._ticked)
+
+                def one(pair: int, now: Any = now, before: Any = before) -> None:
+                    own = now[pair] if now.ndim > 1 else now
+                    self._back_up(pair, own, before[pair], best[pair])
+
+                list(pool.map(one, range(self.model.num_pairs), chunksize=16))
+                if self._file is not None:
+                    best.tofile(self._file)
+                after, before = before, after
+                report(steps)
+        if self._file is not None:
+            self._file.flush()
+        self.values, self._steps = after, horizon
+        return float(after[self.model.start])
+
+    def act(self, steps: int, states: Int[np.ndarray, "worlds 2"]) -> UInt8[np.ndarray, " worlds"]:
+        """The actions of the response.
+
+        **Arguments:**
+
+        - `steps`: the number of steps to go.
+        - `states`: the joint states, as `JointModel.locate_all` returns them.
+
+        **Raises:** `ValueError` when no file was given, or it has not this many steps.
+        """
+        if self._file is None or not 1 <= steps <= self._steps:
+            raise ValueError("The actions were not kept: give a file, and solve for more steps.")
+        offset = (steps - 1) * math.prod(self._shape)
+        kept = np.memmap(self._file, np.uint8, "r", offset, self._shape)
+        return kept[states[:, 0], states[:, 1]]
+
+    def _plan(self, pair: int) -> tuple[list[_Row], Int[np.ndarray, "own partner"]]:
+        """The distinct outcomes of joint actions, and which of them each action has. An interaction
+        with nothing of use is that of staying.
+        """
+        rows: dict[tuple[int, int], int] = {}
+        found: list[_Row] = []
+        which = np.empty((_ACTIONS, _ACTIONS), np.int64)
+        for own, other in np.ndindex(which.shape):
+            actions = (own, other) if self.seat == 0 else (other, own)
+            after, table = self.model.step(pair, actions)
+            key = (after, id(table))
+            if key not in rows:
+                rows[key] = len(found)
+                found.append(_Row(after, table))
+            which[own, other] = rows[key]
+        return found, which
+
+    def _back_up(
+        self,
+        pair: int,
+        chances: Float[np.ndarray, "actions *objects"],
+        before: Float32[np.ndarray, " objects"],
+        best: UInt8[np.ndarray, " objects"],
+    ) -> None:
+        """Computes the values and actions of all states with one pair of poses, in place."""
+        rows, which = self._plans[pair]
+        values = [self._values_after(row) for row in rows]
+        total, part = np.empty_like(before), np.empty_like(before)
+        may_use = self.model.may_use(pair, self.seat)
+        for own in range(_ACTIONS if may_use else INTERACT):
+            # The last one is written over `before`, if it is better.
+            for other in range(_ACTIONS):
+                into = part if other else total
+                np.multiply(values[which[own, other]], chances[other], out=into)
+                if other:
+                    np.add(total, part, out=total)
+            if own == 0:
+                before[:], best[:] = total, 0
+            else:
+                best[total > before] = own
+                np.maximum(before, total, out=before)
+
+    def _values_after(self, row: _Row) -> Float32[np.ndarray, " objects"]:
+        if row.table is self._time:
+            return self._ticked[row.pair]
+        out = np.empty_like(self._after[row.pair])
+        _look_up(self._after[row.pair][None], row.table, self.model.unit, out[None])
+        return out
+
+
+def _look_up(
+    after: Float32[np.ndarray, "pairs objects"],
+    table: Table,
+    unit: float,
+    out: Float32[np.ndarray, "pairs objects"],
+) -> None:
+    """The values after a step, plus what it pays, for rows of states."""
+    for own, into in zip(after, out, strict=True):
+        blocks = into.reshape(-1, table.block)
+        np.take(own.reshape(-1, table.block), table.next, axis=0, out=blocks, mode="clip")
+        if table.reward is not None:
+            blocks += np.float32(unit) * table.reward.astype(np.float32)[:, None]

@@ -1,0 +1,127 @@
+"""The command that finds best responses, and the action probabilities of partners."""
+
+import functools
+import io
+import json
+import re
+
+import best_response
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from kitchen_checks import unchecked
+
+from agents import GRU, PolicyPartner, StuckRule, actor_critic, trained_policy
+from agents.commands import _partners
+from agents.commands._best_responses import BestResponses
+from agents.commands._heldout import PEOPLE
+from agents.evaluation._chances import Chances
+from agents.runs.display._errors import UsageError
+from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import default_settings
+from agents.runs.worlds._worlds import Kitchen
+from eqgrid import NoisyPartner, OneOf, RandomPartner, Seen, StayPartner, Vectorize, make
+from eqgrid.envs.overcooked import ScriptedCook
+from eqgrid.grid import poses
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    monkeypatch.setattr(best_response, "keep_compiled_programs", lambda: "")
+
+
+@pytest.fixture(scope="module")
+def kitchen():
+    return make("overcooked", layout="cramped")
+
+
+def policy_for(env, **network):
+    envs = Vectorize(env, 1)
+    return trained_policy(actor_critic(envs, jax.random.key(0), **network), envs)
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+def test_probabilities_are_those_of_the_actions(kitchen, greedy):
+    own = PolicyPartner(policy_for(kitchen), greedy=greedy)
+    observation, state = kitchen.reset(jax.random.key(0))
+    for partner in (own, NoisyPartner(own, 0.4, kitchen.action_space), StayPartner(3)):
+        told = np.asarray(Chances(partner, kitchen, 1)(state))
+        seen = Seen(observation, state, jnp.asarray(1))
+        keys = jax.random.split(jax.random.key(1), 20_000)
+
+        def act(key, partner=partner, seen=seen):
+            return partner(seen, partner.initial_carry(), key)[0]
+
+        drawn = np.bincount(np.asarray(eqx.filter_jit(jax.vmap(act))(keys)), minlength=6) / len(
+            keys
+        )
+        assert told.sum() == pytest.approx(1, abs=1e-6)
+        assert np.abs(drawn - told).max() < 0.015
+    even = Chances(RandomPartner(kitchen.action_space), kitchen, 0)(state)
+    assert np.asarray(even) == pytest.approx(1 / 6)
+
+
+def test_partners_whose_probabilities_are_not_known_are_refused(kitchen):
+    remembers = PolicyPartner(policy_for(kitchen, network=functools.partial(GRU, width=8)))
+    with pytest.raises(ValueError, match="has a memory"):
+        Chances(NoisyPartner(remembers, 0.1, kitchen.action_space), kitchen, 0)
+    stuck = StuckRule(PolicyPartner(policy_for(kitchen)), poses)
+    for partner in (ScriptedCook("cramped"), OneOf([StayPartner(4)]), stuck):
+        with pytest.raises(ValueError, match=f"{type(partner).__name__} are not known"):
+            Chances(partner, kitchen, 0)
+    several = make("overcooked_v2", layout="cramped_room")
+    assert Chances(StayPartner(4), several, 0) is not None
+
+
+@pytest.mark.slow
+def test_the_best_response_to_a_proxy_is_kept_and_found(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "people.toml"
+    text = re.sub(r"\.\./people", str(PEOPLE.parent.parent / "people"), PEOPLE.read_text())
+    file.write_text(text)
+    flags = ["--partners", str(file), "--only", "proxy-0", "--horizon", "60", "--episodes", "400"]
+    with unchecked():
+        best_response.run(["cramped", *flags, "--keep", "--out", str(tmp_path / "out")])
+    result = json.loads((tmp_path / "out" / "best_responses.json").read_text())
+    values = [found["value"] for found in result["responses"]]
+    assert all(5 < value < 40 for value in values)
+    for found in result["responses"]:
+        mean = found["played"]["mean"]
+        width = found["played"]["high"] - mean
+        assert abs(found["value"] - mean) < 2.5 * width + 0.02
+        assert not found["exact"]  # without the stuck rule
+    assert (tmp_path / "out" / "proxy-0-seat-1.gif").read_bytes().startswith(b"GIF89a")
+    settings = default_settings(page("ippo"), Kitchen(layout="cramped", horizon=60))
+    held_out, _ = _partners.read_held_out(file)
+    assert BestResponses(file, settings).returns(held_out[0]) == values
+    assert BestResponses(file, settings).returns(held_out[1]) is None
+
+
+def test_whoever_observes_the_time_has_a_table_for_each_part(kitchen):
+    policy = policy_for(kitchen)
+    model = best_response.JointModel(kitchen, whole=True)
+    chances = Chances(PolicyPartner(policy), kitchen, 1)
+    console = best_response.Console(file=io.StringIO())
+    kept = best_response.Kept(model, chances, 400, console)
+    assert kept.parts == [0, 361]  # what agents see says that fewer than 40 steps are left
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ([], "Name partners"),
+        (["--partners", "people", "--only", "nobody"], "no partner 'nobody'"),
+        (["--partners", "people", "--seats", "2"], "--seats takes 0, 1 or both"),
+        (["--partners", "people", "--keep", "--seats", "0"], "--keep keeps"),
+        (["--partners", "people", "--counters", "x"], "--counters takes cells"),
+        (["--partners", "people", "--counters", "all"], "more than --memory-gib 1"),
+        (["--partners", "people", "--disk-gib", "0.01"], "more than --disk-gib 0.01"),
+        (["--policies", "nothing"], "'nothing'"),
+    ],
+)
+def test_bad_input_gets_a_sentence(flags, says, tmp_path):
+    args = ["cramped", "--memory-gib", "1", *flags, "--out", str(tmp_path / "out")]
+    with pytest.raises((UsageError, OSError), match=re.escape(says)):
+        best_response.run(args)
+    assert not (tmp_path / "out").exists()
