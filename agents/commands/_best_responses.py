@@ -1,4 +1,4 @@
-"""Best responses to held-out partners, trained with PPO; their returns are the references."""
+"""Best responses to held-out partners, exact or trained with PPO: their returns are references."""
 
 import dataclasses
 import hashlib
@@ -80,12 +80,18 @@ class BestResponses:
 
     def returns(self, partner: HeldOut) -> list[float] | None:
         """The return of the best response to a partner, by the seat of the best response; `None` if
-        it was not trained, or if the description of the partner has changed since.
+        it is not known, or if the description of the partner has changed since.
         """
+        entry = self._entry(partner)
+        return None if entry is None else entry["returns"]
+
+    def is_exact(self, partner: HeldOut) -> bool:
+        """Whether the best response to a partner was computed, and not trained."""
+        return "counters" in (self._entry(partner) or {})
+
+    def _entry(self, partner: HeldOut) -> _Entry | None:
         entry = self._worlds.get(self.world, {}).get(partner.name)
-        if entry is None or entry["partner"] != _identity(partner):
-            return None
-        return entry["returns"]
+        return None if entry is None or entry["partner"] != _identity(partner) else entry
 
     def keep(self, partner: HeldOut, returns: list[float], steps: int, seed: int) -> None:
         """Stores the returns of a best response in the file.

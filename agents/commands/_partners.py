@@ -166,19 +166,26 @@ def summary(
 
     **Returns:** the return with each partner, as the mean over the seats; the proximity, which is
     the sum of the returns over the seats, divided by the same sum for the best response to this
-    partner; and the interquartile means of both over the partners, with their 95 % intervals. A
-    proximity is `None` if the best response is not known, or its sum is not positive.
+    partner; the regret, which is how much more the best response earns in the mean over the seats;
+    and the interquartile means of returns and proximities over the partners, with their 95 %
+    intervals. Without a known best response, proximity and regret are `None`, and so is the
+    proximity if the best response earns nothing.
     """
     shares: dict[str, float | None] = {}
+    regrets: dict[str, float | None] = {}
     for partner, own in zip(partners, scores, strict=True):
-        total = sum(best.returns(partner) or ())
+        known = best.returns(partner)
+        total = sum(known or ())
         shares[partner.name] = float(own.sum() / total) if total > 0 else None
+        regrets[partner.name] = None if known is None else float((known - own).mean())
     found = np.asarray([share for share in shares.values() if share is not None])
     return {
         **_middle("return", scores.mean(axis=1)),
         **_middle("proximity", found),
         "returns": {x.name: float(own.mean()) for x, own in zip(partners, scores, strict=True)},
         "proximities": shares,
+        "regrets": regrets,
+        "exact": [partner.name for partner in partners if best.is_exact(partner)],
     }
 
 
@@ -192,16 +199,21 @@ def _middle(name: str, scores: Float[np.ndarray, " partners"]) -> dict[str, Any]
 def _print(
     console: Console, scores: Float[np.ndarray, "partners seats"], result: Mapping[str, Any]
 ) -> None:
-    rows = [
-        [
-            Text(name),
-            *(f"{mean:.1f}" for mean in own),
-            "not known" if share is None else f"{share:.2f}",
-        ]
-        for (name, share), own in zip(result["proximities"].items(), scores, strict=True)
-    ]
+    rows = []
+    for (name, share), own in zip(result["proximities"].items(), scores, strict=True):
+        regret, known = result["regrets"][name], "exact" if name in result["exact"] else "trained"
+        rows.append(
+            [
+                Text(name),
+                *(f"{mean:.1f}" for mean in own),
+                "not known" if share is None else f"{share:.2f}",
+                "" if regret is None else f"{regret:.1f}",
+                "" if regret is None else known,
+            ]
+        )
     seats = [f"return in seat {seat}" for seat in range(scores.shape[1])]
-    print_table(console, ("partner", *seats, "of best response"), rows)
+    titles = ("partner", *seats, "of best response", "regret", "best response")
+    print_table(console, titles, rows)
     for name, digits in (("return", 1), ("proximity", 2)):
         if result[f"{name}_iqm"] is not None:
             low, high = (f"{end:.{digits}f}" for end in result[f"{name}_interval"])

@@ -210,8 +210,15 @@ def test_a_share_needs_a_best_response_that_earns_something(tmp_path):
     again = BestResponses(tmp_path / "set.toml", parse(page("ippo"), []))
     said = summary(partners, np.asarray([[20.0, 10.0], [0.0, 0.0], [6.0, 6.0]]), again)
     assert said["proximities"] == {"a": 0.75, "b": None, "c": None}
+    assert said["regrets"] == {"a": 5.0, "b": 0.0, "c": None}
+    assert said["exact"] == []
+    best.keep_exact(partners[2], [8.0, 10.0], ["1,2"])
+    again = BestResponses(tmp_path / "set.toml", parse(page("ippo"), []))
+    said = summary(partners, np.asarray([[20.0, 10.0], [0.0, 0.0], [6.0, 6.0]]), again)
+    assert said["regrets"] == {"a": 5.0, "b": 0.0, "c": 3.0}
+    assert said["exact"] == ["c"]
     assert said["returns"] == {"a": 15.0, "b": 0.0, "c": 6.0}
-    assert said["proximity_iqm"] == 0.75
+    assert said["proximities"]["c"] == pytest.approx(2 / 3)
     assert again.returns(dataclasses.replace(partners[0], noise=0.1)) is None, "somebody else"
     longer = BestResponses(tmp_path / "set.toml", parse(page("ippo"), ["--env.horizon", "401"]))
     assert longer.returns(partners[0]) is None
