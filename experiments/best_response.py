@@ -1,35 +1,41 @@
 """Finds the best possible return with partners that have no memory, and a film of how to earn it.
 
-python experiments/best_response.py ring --partners people --counters 2,2
+python experiments/best_response.py forced --partners people --counters 1,2 2,2
+python experiments/best_response.py ring --partners people --agent RUN --levels 0 0.2 0.5 1
 """
 
 import dataclasses
+import functools
 import shlex
-import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Float
 from msgspec import Meta
 from rich.console import Console
 from rich.text import Text
 
-from agents import StuckRule, write_whole
+from agents import write_whole
 from agents.commands._best_responses import BestResponses
 from agents.commands._heldout import HELD_OUT, PEOPLE, HeldOut, build_partners, read_held_out
 from agents.commands._policies import PolicyFlags
 from agents.evaluation._chances import Chances
+from agents.evaluation._responses import (
+    Found,
+    Kept,
+    expected_return,
+    respond,
+    without_stuck_rule,
+)
 from agents.evaluation._statistics import interval_of_mean
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import RunError, UsageError, as_usage_error
+from agents.runs.display._figure import new_figure, plain_axes, write_figure
 from agents.runs.display._progress import progress
 from agents.runs.display._table import print_paths, print_table
 from agents.runs.folders._results import open_results, write_json
@@ -38,31 +44,11 @@ from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import PolicySettings, default_settings
 from agents.runs.worlds._kitchens import read_counters
 from agents.runs.worlds._worlds import Kitchen
-from eqgrid import (
-    AbstractEnv,
-    AbstractPartner,
-    NoisyPartner,
-    PlayState,
-    PyTree,
-    StayPartner,
-    play_step,
-    start_play,
-    unwrap_state,
-)
-from eqgrid.envs.overcooked import (
-    REFERENCE_NAMES,
-    BestResponse,
-    HandsOff,
-    JointModel,
-    reachable_counters,
-    tabulate,
-)
+from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner
+from eqgrid.envs.overcooked import REFERENCE_NAMES, BestResponse, JointModel
 from eqgrid.grid import GridWorld
 
 _GIB = 2**30
-_ASKED = 256  # states in which a partner is asked whether it observes the time
-_MOST_PARTS = 4
-_ROUNDING = 0.02  # of 400 sums of numbers with 24 bits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,10 +63,12 @@ class Config:
     """Partners: a file that describes held-out ones, or people: the proxies of the kitchen."""
     only: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
     """Names of the partners in that file to respond to; all of them unless given."""
-    noise: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    """Probability that an action of each of --policies is replaced by a random one."""
-    seats: tuple[int, ...] = (0, 1)
-    """Seats of the response."""
+    agent: Annotated[Path | None, tyro.conf.arg(metavar="RUN|FILE")] = None
+    """A policy whose exact return with the partners is compared with best responses."""
+    levels: tuple[Annotated[float, Meta(ge=0, le=1)], ...] = (0.0,)
+    """With --agent: probabilities that an action of a partner is replaced by a random one."""
+    seats: tuple[Literal[0, 1], ...] = (0, 1)
+    """Seats of the response, or of the agent."""
     dynamics: Literal["classic", "interactive"] = "classic"
     """A full pot starts by itself (classic), or a cook starts it (interactive)."""
     horizon: Annotated[int, Meta(ge=1, le=10_000)] = 400
@@ -104,197 +92,142 @@ class Config:
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
-    """The best response to a partner in one seat.
+class Table:
+    """The kitchen, its joint states, and the partners."""
 
-    - `seat`: the seat of the response.
-    - `value`: its exact return, with the partner if it has no stuck rule, and leaves the counters
-        alone that cooks may not use.
-    - `exact`: whether this is the partner as it is.
-    - `played`: the returns of games with this partner.
-    - `unchanged`: the returns of games with the partner as it is.
-    - `seconds`: how long it took to find it.
+    kitchen: Kitchen
+    settings: PolicySettings
+    world: GridWorld
+    env: AbstractEnv
+    model: JointModel
+    described: list[HeldOut]
+    partners: list[AbstractPartner]
+    file: Path
+
+
+def set_table(config: Config) -> Table:
+    """Reads and checks everything that the command line names.
+
+    **Raises:** `UsageError` and `CheckpointError` with one sentence when something cannot be used.
     """
+    if config.keep and (
+        config.partners is None or set(config.seats) != {0, 1} or config.agent is not None
+    ):
+        raise UsageError("--keep keeps best responses in both seats with --partners: name them.")
+    if config.agent is None and config.levels != (0.0,):
+        raise UsageError("--levels are for an --agent: name one.")
+    layout = REFERENCE_NAMES.get(config.layout, config.layout)
+    kitchen = Kitchen(layout=layout, dynamics=config.dynamics, horizon=config.horizon)
+    with as_usage_error():
+        world = kitchen.build(train=False)
+    if not isinstance(world, GridWorld):
+        raise UsageError("A best response is searched in one kitchen: name one layout.")
+    settings = default_settings(page("ippo"), kitchen)
+    env = settings.observe(world)
+    described, file = _describe(config)
+    partners = build_partners(described, file, settings, env, PolicyFlags())
+    counters = read_counters(config.counters, world)
+    with as_usage_error():
+        for partner in partners:
+            Chances(without_stuck_rule(partner), env, 0)
+        model = JointModel(world, counters, whole=True)
+    _check_room(model, config)
+    return Table(kitchen, settings, world, env, model, described, partners, file)
 
-    seat: int
-    value: float
-    exact: bool
-    played: Float[np.ndarray, " games"]
-    unchanged: Float[np.ndarray, " games"]
-    seconds: float
 
-    def cells(self) -> list[str]:
-        """The cells of a row of a table."""
-        value = f"{self.value:.2f}"
-        return [str(self.seat), value, _shown(self.played), _shown(self.unchanged)]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The entry in a file of results."""
-        return {
-            "seat": self.seat,
-            "value": self.value,
-            "exact": self.exact,
-            "played": _mean(self.played),
-            "with_unchanged_partner": _mean(self.unchanged),
-            "seconds": self.seconds,
-        }
+def _describe(config: Config) -> tuple[list[HeldOut], Path]:
+    """The descriptions of the partners, and the file of those that are held out."""
+    file = HELD_OUT if config.partners is None else config.partners
+    if str(file) == "people" and not file.exists():
+        file = PEOPLE
+    found: list[HeldOut] = []
+    if config.partners is not None:
+        found, _ = read_held_out(file)
+        names = [partner.name for partner in found]
+        for name in config.only:
+            if name not in names:
+                raise UsageError(f"There is no partner {name!r} in {str(file)!r}.")
+        found = [x for x in found if not config.only or x.name in config.only]
+    found += [_policy(path) for path in config.policies]
+    if not found:
+        raise UsageError("Name partners: --partners people, or --policies and their files.")
+    return found, file
 
 
-class Kept:
-    """The probabilities of a partner, of which those of one part of the episode are kept.
+def _policy(path: Path) -> HeldOut:
+    return HeldOut(str(path), "policy", file=str(path.resolve()))
 
-    A policy may observe whether the end is near. Then it has one table of probabilities before some
-    time, and another one after it.
 
-    **Raises:** `ValueError` when its probabilities change with the time more than a few times.
-    """
-
-    def __init__(self, model: JointModel, chances: Chances, horizon: int, console: Console):
-        self._model, self._chances, self._horizon = model, chances, horizon
-        self._console, self._begin = console, -1
-        rng = np.random.default_rng(0)
-        pair = int(rng.integers(model.num_pairs))
-        asked = model.worlds(pair, rng.integers(model.num_objects, size=_ASKED))
-        told = np.asarray(_over_time(chances, asked, horizon))
-        changes = np.flatnonzero((told[1:] != told[:-1]).any(axis=(1, 2))) + 1
-        if len(changes) >= _MOST_PARTS:
-            raise ValueError(
-                f"The actions of this partner change with the time {len(changes)} times: it "
-                "observes the time, so no table of states has its probabilities."
+def _check_room(model: JointModel, config: Config) -> None:
+    """**Raises:** `UsageError` when the search does not fit."""
+    tables = 1 if config.agent is None else 2
+    room = {
+        "memory": (tables * BestResponse.bytes_of(model) / _GIB, config.memory_gib),
+        "disk": (model.num_states * config.horizon / _GIB, config.disk_gib),
+    }
+    for name, (much, most) in room.items():
+        if much > most and (name == "memory" or config.agent is None):
+            raise UsageError(
+                f"The search has {model.num_states:,} joint states and needs {much:.1f} GiB of "
+                f"{name}, more than --{name}-gib {most:g}: allow it more, or use fewer counters."
             )
-        self.parts = [0, *changes.tolist()]
-
-    def __call__(self, steps: int) -> Float[np.ndarray, "pairs actions objects"]:
-        """The probabilities with this many steps to go."""
-        time = self._horizon - steps
-        begin = max(part for part in self.parts if part <= time)
-        if begin != self._begin:
-            self._table = np.empty(0)  # the old one makes room before the new one is built
-            what = "asking the partner" if len(self.parts) == 1 else f"asking it, step {begin} on"
-            with progress(self._console, what, self._model.num_pairs) as report:
-                self._table = tabulate(self._model, self._chances, begin, report)
-            self._begin = begin
-        return self._table
 
 
-@eqx.filter_jit
-def _over_time(chances: Chances, worlds: Any, horizon: int) -> Float[Array, "times worlds actions"]:
-    worlds = jax.tree.map(jnp.asarray, worlds)
+def find_responses(
+    config: Config, table: Table, folder: Path, console: Console
+) -> list[dict[str, Any]]:
+    """Finds the best responses to all partners, prints them, and draws films.
 
-    def at(world: Any, time: Int[Array, ""]) -> Float[Array, " actions"]:
-        return chances(dataclasses.replace(world, time=time.astype(world.time.dtype)))
-
-    in_all = jax.vmap(at, in_axes=(0, None))
-    return jax.lax.map(lambda time: in_all(worlds, time), jnp.arange(horizon))
-
-
-@eqx.filter_jit
-def _begin(env: AbstractEnv, partner: AbstractPartner, seat: int, keys: PRNGKeyArray) -> PlayState:
-    return jax.vmap(lambda key: start_play(env, _team(partner, seat, jnp.asarray(0)), key))(keys)
-
-
-@eqx.filter_jit
-def _advance(
-    env: AbstractEnv,
-    partner: AbstractPartner,
-    seat: int,
-    states: PlayState,
-    actions: Int[Array, " games"],
-) -> PlayState:
-    def one(state: PlayState, action: Int[Array, ""]) -> PlayState:
-        return play_step(env, _team(partner, seat, action), state)[0]
-
-    return eqx.filter_vmap(one)(states, actions)
-
-
-def _team(
-    partner: AbstractPartner, seat: int, action: Int[Array, ""]
-) -> tuple[AbstractPartner, ...]:
-    own = StayPartner(action)
-    return (own, partner) if seat == 0 else (partner, own)
-
-
-def play_response(
-    env: AbstractEnv,
-    response: BestResponse,
-    partner: AbstractPartner,
-    keys: PRNGKeyArray,
-    horizon: int,
-) -> tuple[Float[np.ndarray, " games"], PyTree]:
-    """Plays a response with a partner in the environment.
-
-    **Returns:** the return of each game; and the states of the first game, with the score before
-    each of them.
+    **Returns:** the entries for the file of results.
     """
-    states = _begin(env, partner, response.seat, keys)
-    first, scores = [], []
-    for steps in range(horizon, 0, -1):
-        worlds = jax.tree.map(np.asarray, unwrap_state(states.env_state))
-        score = float(np.asarray(states.game.episode_return)[0].mean())
-        actions = response.act(steps, response.model.locate_all(worlds))
-        states = _advance(
-            env, partner, response.seat, states, jnp.asarray(actions.astype(np.int32))
-        )
-        first.append(jax.tree.map(lambda x: x[0], worlds))
-        scores.append(score)
-    film = jax.tree.map(lambda *x: np.stack(x), *first)
-    return np.asarray(states.game.episode_return).mean(axis=-1), (film, scores)
+    rows, results = [], []
+    keys = jax.random.split(jax.random.key(config.seed), config.episodes)
+    for one, partner in zip(table.described, table.partners, strict=True):
+        values: list[float] = []
+        for seat in sorted(set(config.seats)):
+            console.print(Text(f"{one.name}, response in seat {seat}"))
+            found = respond(
+                table.env,
+                table.model,
+                partner,
+                seat,
+                config.horizon,
+                keys,
+                folder=folder,
+                progress=functools.partial(progress, console),
+            )
+            _check(found)
+            values.append(found.value)
+            played = [_shown(x) for x in (found.played, found.unchanged)]
+            rows.append([Text(one.name), str(seat), f"{found.value:.2f}", *played])
+            results.append({"partner": one.name, **_entry(found)})
+            if not config.no_film:
+                name = f"{Path(one.name).stem}-seat-{seat}.gif"
+                write_whole(folder / name, table.kitchen.draw(table.world, *found.film))
+        if config.keep:
+            best = BestResponses(table.file, table.settings)
+            best.keep_exact(one, values, config.counters)
+    titles = ("partner", "seat", "best response", "played", "with the partner as it is")
+    print_table(console, titles, rows)
+    return results
 
 
-def without_stuck_rule(partner: AbstractPartner) -> AbstractPartner:
-    """A partner without its stuck rule, which remembers the last steps."""
-    if isinstance(partner, NoisyPartner):
-        return dataclasses.replace(partner, partner=without_stuck_rule(partner.partner))
-    return partner.partner if isinstance(partner, StuckRule) else partner
+def _check(found: Found) -> None:
+    try:
+        found.check()
+    except RuntimeError as error:
+        raise RunError(str(error)) from error
 
 
-def respond(
-    config: Config,
-    env: AbstractEnv,
-    model: JointModel,
-    partner: AbstractPartner,
-    seat: int,
-    folder: Path,
-    console: Console,
-) -> tuple[Found, PyTree]:
-    """Finds the best response to a partner, and plays it.
-
-    **Returns:** what was found, and the states of a game of it.
-
-    **Raises:** `ValueError` when the probabilities of the partner cannot be told, and `RunError`
-    when the response earns something else in the environment.
-    """
-    begin, plain = time.perf_counter(), without_stuck_rule(partner)
-    chances = Kept(model, Chances(plain, env, 1 - seat), config.horizon, console)
-    with tempfile.TemporaryFile(dir=folder) as file:
-        response = BestResponse(model, seat, file)
-        with progress(console, "responding", config.horizon) as report:
-            value = response.solve(chances, config.horizon, report)
-        seconds = time.perf_counter() - begin
-        keys = jax.random.split(jax.random.key(config.seed), config.episodes)
-        tiles = np.asarray(model.env.layout.tiles)
-        others = np.zeros(tiles.shape, bool)
-        for place in set(reachable_counters(model.env.layout)) - set(model.cells):
-            others[place] = True
-        careful = HandsOff(plain, jnp.asarray(others))
-        played, film = play_response(env, response, careful, keys, config.horizon)
-        exact, alike = plain is partner and not others.any(), played
-        if not exact:
-            alike, _ = play_response(env, response, partner, keys, config.horizon)
-    _check(value, played)
-    return Found(seat, value, exact, played, alike, round(seconds, 1)), film
-
-
-def _check(value: float, played: Float[np.ndarray, " games"]) -> None:
-    """**Raises:** `RunError` when the mean return in the environment is more than five standard
-    errors from the value, which chance alone does in one of a million cases.
-    """
-    error = played.std(ddof=1) / np.sqrt(len(played))
-    if abs(played.mean() - value) > 5 * error + _ROUNDING:
-        raise RunError(
-            f"The best response should earn {value:.2f}, and earns {played.mean():.2f} in the "
-            "environment: please report this."
-        )
+def _entry(found: Found) -> dict[str, Any]:
+    return {
+        "seat": found.seat,
+        "value": found.value,
+        "exact": found.exact,
+        "played": _mean(found.played),
+        "with_unchanged_partner": _mean(found.unchanged),
+        "seconds": found.seconds,
+    }
 
 
 def _mean(returns: Float[np.ndarray, " games"]) -> dict[str, float]:
@@ -307,104 +240,88 @@ def _shown(returns: Float[np.ndarray, " games"]) -> str:
     return f"{mean['mean']:.1f} ({mean['low']:.1f} to {mean['high']:.1f})"
 
 
-def read_partners(
-    config: Config, settings: PolicySettings, env: AbstractEnv
-) -> tuple[list[HeldOut], Path, list[AbstractPartner]]:
-    """The partners of the command line.
+def compare(
+    config: Config, table: Table, agent: AbstractPartner, console: Console
+) -> list[dict[str, Any]]:
+    """Compares the exact return of an agent with that of best responses, for partners with noise.
 
-    **Returns:** their descriptions, the file that describes them, and the partners.
-
-    **Raises:** `UsageError` and `CheckpointError` as `build_partners`.
+    **Returns:** the entries for the file of results, the worst one first.
     """
-    file = HELD_OUT if config.partners is None else config.partners
-    if str(file) == "people" and not file.exists():
-        file = PEOPLE
-    found: list[HeldOut] = []
-    if config.partners is not None:
-        found, _ = read_held_out(file)
-        names = [partner.name for partner in found]
-        for name in config.only:
-            if name not in names:
-                raise UsageError(f"There is no partner {name!r} in {str(file)!r}.")
-        found = [x for x in found if not config.only or x.name in config.only]
-    found += [
-        HeldOut(str(path), "policy", noise=config.noise, file=str(path.resolve()))
-        for path in config.policies
-    ]
-    if not found:
-        raise UsageError("Name partners: --partners people, or --policies and their files.")
-    return found, file, build_partners(found, file, settings, env, PolicyFlags())
+    show = functools.partial(progress, console)
+    results: list[dict[str, Any]] = []
+    for one, partner in zip(table.described, table.partners, strict=True):
+        for level in sorted(set(config.levels)):
+            noisy = NoisyPartner(partner, level, table.env.action_space)
+            for seat in sorted(set(config.seats)):
+                console.print(Text(f"{one.name}, noise {level:g}, agent in seat {seat}"))
+                team = (agent, noisy) if seat == 0 else (noisy, agent)
+                own = expected_return(table.env, table.model, team, config.horizon, show)
+                chances = Chances(without_stuck_rule(noisy), table.env, 1 - seat)
+                kept = Kept(table.model, chances, config.horizon, show)
+                with show("responding", config.horizon) as report:
+                    best = BestResponse(table.model, seat).solve(kept, config.horizon, report)
+                found = {"partner": one.name, "level": level, "seat": seat}
+                results.append({**found, "return": own, "best_response": best})
+    results.sort(key=lambda x: x["return"] / x["best_response"] if x["best_response"] else 1.0)
+    rows = []
+    for x in results:
+        own, best = x["return"], x["best_response"]
+        share = f"{own / best:.2f}" if best else ""
+        numbers = (f"{own:.1f}", f"{best:.1f}", share, f"{best - own:.1f}")
+        rows.append([Text(x["partner"]), f"{x['level']:g}", str(x["seat"]), *numbers])
+    titles = ("partner", "noise", "seat", "return", "best response", "share", "regret")
+    print_table(console, titles, rows)
+    return results
+
+
+def _draw_curves(results: Sequence[dict[str, Any]], path: Path) -> None:
+    """The mean return over partners and seats by the noise of partners."""
+    figure = new_figure(6, 4)
+    axes = figure.subplots()
+    levels = sorted({x["level"] for x in results})
+    for name, title in (("best_response", "best responses"), ("return", "the agent")):
+        means = [np.mean([x[name] for x in results if x["level"] == y]) for y in levels]
+        axes.plot(levels, means, marker="o", label=title)
+    axes.set_xlabel("share of random actions of the partner")
+    axes.set_ylabel("exact return")
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False)
+    plain_axes(axes)
+    write_figure(path, figure)
 
 
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     config = read_flags(Config(), args, "experiments/best_response.py")
-    if not config.seats or any(seat not in (0, 1) for seat in config.seats):
-        raise UsageError("--seats takes 0, 1 or both.")
-    if config.keep and (config.partners is None or set(config.seats) != {0, 1}):
-        raise UsageError("--keep keeps returns in both seats with --partners: name them.")
-    layout = REFERENCE_NAMES.get(config.layout, config.layout)
-    kitchen = Kitchen(layout=layout, dynamics=config.dynamics, horizon=config.horizon)
-    with as_usage_error():
-        world = kitchen.build(train=False)
-    if not isinstance(world, GridWorld):
-        raise UsageError("A best response is searched in one kitchen: name one layout.")
-    settings = default_settings(page("ippo"), kitchen)
-    env = settings.observe(world)
-    described, file, partners = read_partners(config, settings, env)
-    counters = read_counters(config.counters, world)
-    with as_usage_error():
-        for partner in partners:
-            Chances(without_stuck_rule(partner), env, 0)
-        model = JointModel(world, counters, whole=True)
-    _check_room(model, config)
+    table = set_table(config)
+    agent = None
+    if config.agent is not None:
+        described = [_policy(config.agent)]
+        [agent] = build_partners(described, table.file, table.settings, table.env, PolicyFlags())
+        with as_usage_error():
+            Chances(without_stuck_rule(agent), table.env, 0)
     keep_compiled_programs()
-    with open_results("best-response", config.out) as (folder, console):
-        console.print(f"{model.num_states:,} joint states", highlight=False)
-        rows, results = [], []
-        for partner, one in zip(partners, described, strict=True):
-            values = {}
-            for seat in sorted(set(config.seats)):
-                console.print(Text(f"{one.name}, response in seat {seat}"))
-                with as_usage_error():
-                    found, film = respond(config, env, model, partner, seat, folder, console)
-                values[seat] = found.value
-                rows.append([Text(one.name), *found.cells()])
-                results.append({"partner": one.name, **found.to_dict()})
-                if not config.no_film:
-                    name = f"{one.name.replace('/', '-')}-seat-{seat}.gif"
-                    write_whole(folder / name, kitchen.draw(world, *film))
-            if config.keep:
-                best = BestResponses(file, settings)
-                best.keep_exact(one, [values[0], values[1]], config.counters)
-        titles = ("partner", "seat", "best response", "played", "with the partner as it is")
-        print_table(console, titles, rows)
+    with open_results("best-response", config.out) as (folder, console), as_usage_error():
+        console.print(f"{table.model.num_states:,} joint states", highlight=False)
+        if agent is None:
+            results = find_responses(config, table, folder, console)
+        else:
+            results = compare(config, table, agent, console)
         result = {
             "command": shlex.join(["python", "experiments/best_response.py", *args]),
-            "layout": layout,
+            "layout": table.kitchen.layout,
             "dynamics": config.dynamics,
             "horizon": config.horizon,
-            "counters": counters,
-            "joint_states": model.num_states,
+            "counters": config.counters,
+            "joint_states": table.model.num_states,
             "episodes": config.episodes,
             "responses": results,
         }
         write_json(folder / "best_responses.json", result)
         print_paths(console, [folder / "best_responses.json"])
-
-
-def _check_room(model: JointModel, config: Config) -> None:
-    """**Raises:** `UsageError` when the search does not fit."""
-    needed, disk = BestResponse.bytes_of(model) / _GIB, model.num_states * config.horizon / _GIB
-    for name, much, most in (
-        ("memory", needed, config.memory_gib),
-        ("disk", disk, config.disk_gib),
-    ):
-        if much > most:
-            raise UsageError(
-                f"The search has {model.num_states:,} joint states and needs {much:.1f} GiB of "
-                f"{name}, more than --{name}-gib {most:g}: allow it more, or use fewer counters."
-            )
+        if agent is not None:
+            _draw_curves(results, folder / "robustness.png")
+            print_paths(console, [folder / "robustness.png"])
 
 
 if __name__ == "__main__":

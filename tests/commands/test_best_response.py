@@ -12,18 +12,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from kitchen_checks import unchecked
+from rich.console import Console
 
 from agents import GRU, PolicyPartner, StuckRule, actor_critic, trained_policy
 from agents.commands import _partners
 from agents.commands._best_responses import BestResponses
 from agents.commands._heldout import PEOPLE
 from agents.evaluation._chances import Chances
+from agents.evaluation._responses import Kept, expected_return
 from agents.runs.display._errors import UsageError
+from agents.runs.display._progress import progress
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import default_settings
+from agents.runs.single._policies import read_policy
 from agents.runs.worlds._worlds import Kitchen
-from eqgrid import NoisyPartner, OneOf, RandomPartner, Seen, StayPartner, Vectorize, make
-from eqgrid.envs.overcooked import ScriptedCook
+from eqgrid import NoisyPartner, OneOf, RandomPartner, Seen, StayPartner, Vectorize, make, play
+from eqgrid.envs.overcooked import HandsOff, JointModel, ScriptedCook, Tile
 from eqgrid.grid import poses
 
 
@@ -98,12 +102,50 @@ def test_the_best_response_to_a_proxy_is_kept_and_found(tmp_path, monkeypatch, c
     assert BestResponses(file, settings).returns(held_out[1]) is None
 
 
+@pytest.mark.slow
+def test_an_agent_is_compared_with_best_responses(tmp_path):
+    flags = ["--partners", "people", "--only", "proxy-0", "--levels", "0", "1", "--seats", "0"]
+    agent = str(PEOPLE.parent.parent / "policies" / "cramped.safetensors")
+    out = tmp_path / "out"
+    with unchecked():
+        best_response.run(
+            ["cramped", *flags, "--agent", agent, "--horizon", "60", "--out", str(out)]
+        )
+    found = json.loads((out / "best_responses.json").read_text())["responses"]
+    assert {x["level"] for x in found} == {0.0, 1.0}
+    shares = [x["return"] / x["best_response"] for x in found]
+    assert shares == sorted(shares)
+    assert all(0 < share <= 1 for share in shares)
+    assert (out / "robustness.png").stat().st_size > 5000
+
+
+@pytest.mark.slow
+def test_the_expected_return_is_that_of_games():
+    short = Kitchen(layout="cramped", horizon=60).build(train=False)
+    model = JointModel(short, whole=True)
+    counters = jnp.asarray(np.asarray(short.layout.tiles) == Tile.COUNTER)
+    agent = read_policy(PEOPLE.parent.parent / "policies" / "cramped.safetensors", None)
+    settings = default_settings(page("ippo"), Kitchen(layout="cramped", horizon=60))
+    env = settings.observe(short)
+    team = (agent.partner(settings, env), RandomPartner(env.action_space))
+    with unchecked():
+        expected = expected_return(
+            env, model, team, 60, functools.partial(progress, Console(file=io.StringIO()))
+        )
+        keys = jax.random.split(jax.random.key(0), 2000)
+        careful = [HandsOff(partner, counters) for partner in team]
+        game = eqx.filter_jit(jax.vmap(lambda key: play(env, careful, key).episode_return[0]))
+        returns = np.asarray(game(keys))
+    assert abs(returns.mean() - expected) < 5 * returns.std() / np.sqrt(len(returns))
+    assert expected > 2
+
+
 def test_whoever_observes_the_time_has_a_table_for_each_part(kitchen):
     policy = policy_for(kitchen)
-    model = best_response.JointModel(kitchen, whole=True)
+    model = JointModel(kitchen, whole=True)
     chances = Chances(PolicyPartner(policy), kitchen, 1)
-    console = best_response.Console(file=io.StringIO())
-    kept = best_response.Kept(model, chances, 400, console)
+    console = Console(file=io.StringIO())
+    kept = Kept(model, chances, 400, functools.partial(progress, console))
     assert kept.parts == [0, 361]  # what agents see says that fewer than 40 steps are left
 
 
@@ -112,7 +154,8 @@ def test_whoever_observes_the_time_has_a_table_for_each_part(kitchen):
     [
         ([], "Name partners"),
         (["--partners", "people", "--only", "nobody"], "no partner 'nobody'"),
-        (["--partners", "people", "--seats", "2"], "--seats takes 0, 1 or both"),
+        (["--partners", "people", "--seats", "2"], "--seats"),
+        (["--partners", "people", "--levels", "0.5"], "--levels are for an --agent"),
         (["--partners", "people", "--keep", "--seats", "0"], "--keep keeps"),
         (["--partners", "people", "--counters", "x"], "--counters takes cells"),
         (["--partners", "people", "--counters", "all"], "more than --memory-gib 1"),

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import accelerator
+import best_response
 import body_speed
 import layouts
 import learning_speed
@@ -39,6 +40,7 @@ SMALLER = {
     "learning_speed.py": "--repeats 1 --total-steps 8192",
     "layouts.py": "--count 3",
     "optimum.py": "--horizon 5 --counters --no-film",
+    "best_response.py": "--horizon 5 --no-film --episodes 2",
     "single_file_ppo.py": "--num-envs 4 --total-steps 1024",
     "body_speed.py": "--num-envs 4 --repeats 1 --steps-per-run 64 --model cartpole",
     "accelerator.py": "--num-envs 4 --repeats 1 --seeds 2 --total-steps 8192 --copy-gib 0.01",
@@ -143,7 +145,16 @@ def test_commands_run(command, tmp_path, own_caches, as_people_do):
 def test_flags_exist(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     helps = []
-    programs = (_evaluation, _crossplay, _partners, _human_games, _report, layouts, optimum)
+    programs = (
+        _evaluation,
+        _crossplay,
+        _partners,
+        _human_games,
+        _report,
+        layouts,
+        optimum,
+        best_response,
+    )
     for command in (*programs, throughput, learning_speed, accelerator, body_speed, play_load):
         with pytest.raises(SystemExit):
             command.run(["--help"])

@@ -82,7 +82,11 @@ from .plans._best_plan import (
     solve as solve,
     trace as trace,
 )
-from .plans._best_response import BestResponse as BestResponse, tabulate as tabulate
+from .plans._best_response import (
+    BestResponse as BestResponse,
+    ChanceTable as ChanceTable,
+    tabulate as tabulate,
+)
 from .plans._joint_model import JointModel as JointModel, reachable_counters as reachable_counters
 from .plans._plans import (
     PLANS_FILE as PLANS_FILE,

@@ -8,7 +8,7 @@ actions of the partner: `V(n, s) = max_a sum_b p(b | n, s) (r(s, a, b) + V(n - 1
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any, TypeAlias, final
 
@@ -25,7 +25,7 @@ from ._joint_model import JointModel, Table
 _ACTIONS = INTERACT + 1
 _BATCH = 4096
 
-Chances: TypeAlias = Float32[np.ndarray, "pairs actions objects"]
+ChanceTable: TypeAlias = Float32[np.ndarray, "pairs actions objects"]
 """The probability of each action of a partner in each joint state."""
 
 
@@ -34,7 +34,7 @@ def tabulate(
     chances: Callable[[World], Float[Array, " actions"]],
     time: int = 0,
     report: Callable[[int], None] = lambda pairs: None,
-) -> Chances:
+) -> ChanceTable:
     """The action probabilities of a partner in all joint states.
 
     **Arguments:**
@@ -109,12 +109,14 @@ class BestResponse:
 
     def solve(
         self,
-        chances: Callable[[int], Chances | Float[np.ndarray, " actions"]],
+        chances: Callable[[int], ChanceTable | Float[np.ndarray, " actions"]],
         horizon: int,
         report: Callable[[int], None] = lambda steps: None,
         threads: int = 2,
+        own: Callable[[int], ChanceTable] | None = None,
     ) -> float:
-        """Finds the best responses for all numbers of steps up to `horizon`.
+        """Finds the best responses for all numbers of steps up to `horizon`; or, with `own`, the
+        expected return of two partners.
 
         **Arguments:**
 
@@ -123,6 +125,7 @@ class BestResponse:
         - `horizon`: the number of steps of an episode.
         - `report`: a callback that is called after each step with the number of steps to go.
         - `threads`: how many rows of states are computed at the same time.
+        - `own`: the action probabilities of a cook who acts in place of the response.
 
         **Returns:** the largest expected return of the team from the initial state.
 
@@ -132,13 +135,18 @@ class BestResponse:
             after, before = self.values, np.empty_like(self.values)
             best = np.empty(self._shape, np.uint8)
             for steps in range(1, horizon + 1):
-                now = chances(steps)
+                now, drawn = chances(steps), None if own is None else own(steps)
                 self._after = after
                 _look_up(after, self._time, 1.0, self._ticked)
 
-                def one(pair: int, now: Any = now, before: Any = before) -> None:
-                    own = now[pair] if now.ndim > 1 else now
-                    self._back_up(pair, own, before[pair], best[pair])
+                def one(
+                    pair: int, now: Any = now, drawn: Any = drawn, before: Any = before
+                ) -> None:
+                    partner = now[pair] if now.ndim > 1 else now
+                    if drawn is None:
+                        self._back_up(pair, partner, before[pair], best[pair])
+                    else:
+                        self._expect(pair, partner, drawn[pair], before[pair])
 
                 list(pool.map(one, range(self.model.num_pairs), chunksize=16))
                 if self._file is not None:
@@ -191,22 +199,39 @@ class BestResponse:
         best: UInt8[np.ndarray, " objects"],
     ) -> None:
         """Computes the values and actions of all states with one pair of poses, in place."""
-        rows, which = self._plans[pair]
-        values = [self._values_after(row) for row in rows]
-        total, part = np.empty_like(before), np.empty_like(before)
         may_use = self.model.may_use(pair, self.seat)
-        for own in range(_ACTIONS if may_use else INTERACT):
-            # The last one is written over `before`, if it is better.
-            for other in range(_ACTIONS):
-                into = part if other else total
-                np.multiply(values[which[own, other]], chances[other], out=into)
-                if other:
-                    np.add(total, part, out=total)
+        for own, total in self._totals(pair, chances):
             if own == 0:
                 before[:], best[:] = total, 0
-            else:
+            elif own != INTERACT or may_use:
                 best[total > before] = own
                 np.maximum(before, total, out=before)
+
+    def _expect(
+        self,
+        pair: int,
+        chances: Float[np.ndarray, "actions *objects"],
+        drawn: Float[np.ndarray, "actions objects"],
+        before: Float32[np.ndarray, " objects"],
+    ) -> None:
+        """Computes the expected values of all states with one pair of poses, in place."""
+        before[:] = 0
+        for own, total in self._totals(pair, chances):
+            before += drawn[own] * total
+
+    def _totals(
+        self, pair: int, chances: Float[np.ndarray, "actions *objects"]
+    ) -> Iterator[tuple[int, Float32[np.ndarray, " objects"]]]:
+        """Each own action with its expected value; the array is written over by the next one."""
+        rows, which = self._plans[pair]
+        values = [self._values_after(row) for row in rows]
+        total, part = np.empty((2, self.model.num_objects), np.float32)
+        for own in range(_ACTIONS):
+            np.multiply(values[which[own, 0]], chances[0], out=total)
+            for other in range(1, _ACTIONS):
+                np.multiply(values[which[own, other]], chances[other], out=part)
+                np.add(total, part, out=total)
+            yield own, total
 
     def _values_after(self, row: _Row) -> Float32[np.ndarray, " objects"]:
         if row.table is self._time:

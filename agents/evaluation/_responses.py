@@ -1,0 +1,262 @@
+"""Best responses to partners in a kitchen, and games with them in the environment."""
+
+import contextlib
+import dataclasses
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from agents.policies._stuck_rule import StuckRule
+from eqgrid import (
+    AbstractEnv,
+    AbstractPartner,
+    NoisyPartner,
+    PlayState,
+    PyTree,
+    StayPartner,
+    play_step,
+    start_play,
+    unwrap_state,
+)
+from eqgrid.envs.overcooked import (
+    BestResponse,
+    ChanceTable,
+    HandsOff,
+    JointModel,
+    reachable_counters,
+    tabulate,
+)
+
+from ._chances import Chances
+
+Progress = Callable[[str, int], contextlib.AbstractContextManager[Callable[[int], None]]]
+"""Shows progress, given what is done and in how many steps; see `progress`."""
+
+_ASKED = 256  # states in which a partner is asked whether it observes the time
+_MOST_PARTS = 4
+_ROUNDING = 0.02  # of 400 sums of numbers with 24 bits
+
+
+@final
+class Kept:
+    """The probabilities of a partner, of which those of one part of the episode are kept.
+
+    A policy may observe whether the end is near. Then it has one table of probabilities before some
+    time, and another one after it.
+
+    **Arguments:**
+
+    - `model`: the joint states.
+    - `chances`: the partner.
+    - `horizon`: the number of steps of an episode.
+    - `progress`: shows progress.
+
+    **Raises:** `ValueError` when its probabilities change with the time more than a few times.
+    """
+
+    def __init__(self, model: JointModel, chances: Chances, horizon: int, progress: Progress):
+        self._model, self._chances, self._horizon = model, chances, horizon
+        self._progress, self._begin = progress, -1
+        rng = np.random.default_rng(0)
+        pair = int(rng.integers(model.num_pairs))
+        asked = model.worlds(pair, rng.integers(model.num_objects, size=_ASKED))
+        told = np.asarray(_over_time(chances, asked, horizon))
+        changes = np.flatnonzero((told[1:] != told[:-1]).any(axis=(1, 2))) + 1
+        if len(changes) >= _MOST_PARTS:
+            raise ValueError(
+                f"The actions of this partner change with the time {len(changes)} times: it "
+                "observes the time, so no table of states has its probabilities."
+            )
+        self.parts = [0, *changes.tolist()]
+
+    def __call__(self, steps: int) -> ChanceTable:
+        """The probabilities with this many steps to go."""
+        now = self._horizon - steps
+        begin = max(part for part in self.parts if part <= now)
+        if begin != self._begin:
+            self._table = np.empty((0, 0, 0), np.float32)  # makes room before the new one is built
+            what = "asking it" if len(self.parts) == 1 else f"asking it, from step {begin} on"
+            with self._progress(what, self._model.num_pairs) as report:
+                self._table = tabulate(self._model, self._chances, begin, report)
+            self._begin = begin
+        return self._table
+
+
+@eqx.filter_jit
+def _over_time(chances: Chances, worlds: Any, horizon: int) -> Float[Array, "times worlds actions"]:
+    worlds = jax.tree.map(jnp.asarray, worlds)
+
+    def at(world: Any, time: Int[Array, ""]) -> Float[Array, " actions"]:
+        return chances(dataclasses.replace(world, time=time.astype(world.time.dtype)))
+
+    in_all = jax.vmap(at, in_axes=(0, None))
+    return jax.lax.map(lambda time: in_all(worlds, time), jnp.arange(horizon))
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """The best response to a partner in one seat.
+
+    - `seat`: the seat of the response.
+    - `value`: its exact return, with the partner if it has no stuck rule, and leaves the counters
+        alone that cooks may not use.
+    - `exact`: whether this is the partner as it is.
+    - `played`: the returns of games with this partner.
+    - `unchanged`: the returns of games with the partner as it is.
+    - `seconds`: how long it took to find it.
+    - `film`: the states of the first game, and the score before each of them.
+    """
+
+    seat: int
+    value: float
+    exact: bool
+    played: Float[np.ndarray, " games"]
+    unchanged: Float[np.ndarray, " games"]
+    seconds: float
+    film: tuple[PyTree, list[float]]
+
+    def check(self) -> None:
+        """**Raises:** `RuntimeError` when the mean return in the environment is more than five
+        standard errors from the value, which chance alone does in one of a million cases.
+        """
+        error = self.played.std(ddof=1) / np.sqrt(len(self.played))
+        if abs(self.played.mean() - self.value) > 5 * error + _ROUNDING:
+            raise RuntimeError(
+                f"The best response should earn {self.value:.2f}, and earns "
+                f"{self.played.mean():.2f} in the environment: please report this."
+            )
+
+
+def without_stuck_rule(partner: AbstractPartner) -> AbstractPartner:
+    """A partner without its stuck rule, which remembers the last steps."""
+    if isinstance(partner, NoisyPartner):
+        return dataclasses.replace(partner, partner=without_stuck_rule(partner.partner))
+    return partner.partner if isinstance(partner, StuckRule) else partner
+
+
+def respond(
+    env: AbstractEnv,
+    model: JointModel,
+    partner: AbstractPartner,
+    seat: int,
+    horizon: int,
+    keys: PRNGKeyArray,
+    *,
+    folder: Path,
+    progress: Progress,
+) -> Found:
+    """Finds the best response to a partner, and plays it.
+
+    **Arguments:**
+
+    - `env`: the kitchen, with the observations that the partner is given.
+    - `model`: its joint states.
+    - `partner`: the partner.
+    - `seat`: the seat of the response.
+    - `horizon`: the number of steps of an episode.
+    - `keys`: a key for each game to play.
+    - `folder`: where there is room for the actions of the response.
+    - `progress`: shows progress.
+
+    **Raises:** `ValueError` when the probabilities of the partner cannot be told.
+    """
+    begin, plain = time.perf_counter(), without_stuck_rule(partner)
+    chances = Kept(model, Chances(plain, env, 1 - seat), horizon, progress)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        response = BestResponse(model, seat, file)
+        with progress("responding", horizon) as report:
+            value = response.solve(chances, horizon, report)
+        seconds = time.perf_counter() - begin
+        others = _other_counters(model)
+        careful = HandsOff(plain, jnp.asarray(others))
+        played, film = _play(env, response, careful, keys, horizon)
+        exact, unchanged = plain is partner and not others.any(), played
+        if not exact:
+            unchanged, _ = _play(env, response, partner, keys, horizon)
+    return Found(seat, value, exact, played, unchanged, round(seconds, 1), film)
+
+
+def expected_return(
+    env: AbstractEnv,
+    model: JointModel,
+    team: tuple[AbstractPartner, AbstractPartner],
+    horizon: int,
+    progress: Progress,
+) -> float:
+    """The exact expected return of two partners without memory; see `respond` for what changes.
+
+    **Raises:** `ValueError` when their probabilities cannot be told.
+    """
+    first, second = (
+        Kept(model, Chances(without_stuck_rule(partner), env, seat), horizon, progress)
+        for seat, partner in enumerate(team)
+    )
+    with progress("expecting", horizon) as report:
+        return BestResponse(model, 0).solve(second, horizon, report, own=first)
+
+
+def _other_counters(model: JointModel) -> np.ndarray:
+    """The counters that cooks may not use."""
+    others = np.zeros(np.asarray(model.env.layout.tiles).shape, bool)
+    for place in set(reachable_counters(model.env.layout)) - set(model.cells):
+        others[place] = True
+    return others
+
+
+def _play(
+    env: AbstractEnv,
+    response: BestResponse,
+    partner: AbstractPartner,
+    keys: PRNGKeyArray,
+    horizon: int,
+) -> tuple[Float[np.ndarray, " games"], tuple[PyTree, list[float]]]:
+    """Plays a response with a partner in the environment.
+
+    **Returns:** the return of each game; and the states of the first game, with the score before
+    each of them.
+    """
+    states = _begin(env, partner, response.seat, keys)
+    first, scores = [], []
+    for steps in range(horizon, 0, -1):
+        worlds = jax.tree.map(np.asarray, unwrap_state(states.env_state))
+        first.append(jax.tree.map(lambda x: x[0], worlds))
+        scores.append(float(np.asarray(states.game.episode_return)[0].mean()))
+        actions = response.act(steps, response.model.locate_all(worlds)).astype(np.int32)
+        states = _advance(env, partner, response.seat, states, jnp.asarray(actions))
+    film = jax.tree.map(lambda *x: np.stack(x), *first)
+    return np.asarray(states.game.episode_return).mean(axis=-1), (film, scores)
+
+
+@eqx.filter_jit
+def _begin(env: AbstractEnv, partner: AbstractPartner, seat: int, keys: PRNGKeyArray) -> PlayState:
+    return jax.vmap(lambda key: start_play(env, _team(partner, seat, jnp.asarray(0)), key))(keys)
+
+
+@eqx.filter_jit
+def _advance(
+    env: AbstractEnv,
+    partner: AbstractPartner,
+    seat: int,
+    states: PlayState,
+    actions: Int[Array, " games"],
+) -> PlayState:
+    def one(state: PlayState, action: Int[Array, ""]) -> PlayState:
+        return play_step(env, _team(partner, seat, action), state)[0]
+
+    return eqx.filter_vmap(one)(states, actions)
+
+
+def _team(
+    partner: AbstractPartner, seat: int, action: Int[Array, ""]
+) -> tuple[AbstractPartner, ...]:
+    own = StayPartner(action)
+    return (own, partner) if seat == 0 else (partner, own)
