@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
-_WIDER = {
+_WIDER: dict[int, int] = {
     TensorProto.BOOL: TensorProto.INT32,
     TensorProto.INT8: TensorProto.INT32,
     TensorProto.UINT8: TensorProto.INT32,
@@ -50,12 +50,12 @@ def add_casts(model: onnx.ModelProto) -> onnx.ModelProto:
 
     - `model`: a model, whose types can be inferred.
 
-    **Returns:** a model that computes the same, and has the types of all values in it.
+    **Returns:** a model that computes the same.
     """
+    del model.graph.value_info[:]  # which may be wrong about shapes
     model = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     _cast_in(model.graph, {})
-    for _ in range(len(model.graph.value_info)):
-        model.graph.value_info.pop()  # with those of values that were renamed
+    del model.graph.value_info[:]
     return model
 
 
@@ -91,7 +91,8 @@ def _with_casts(
         return [node]
     if narrow == TensorProto.BOOL and node.op_type in _ANY_BOOLEAN:
         return [node]
-    wide, nodes = _WIDER[narrow], []
+    wide: Any = _WIDER[narrow]
+    nodes = []
     for index, name in data:
         if types.get(name) != narrow:
             continue

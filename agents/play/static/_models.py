@@ -77,6 +77,7 @@ def check_models(world: PageWorld, start: bytes, step: bytes, *, steps: int, see
     names, outputs = _states(world), _step_outputs(world)
     first = eqx.filter_jit(world.start)
     state: list[Array] | None = None
+    ours: dict[str, Any] = {}
     for number in range(steps):
         if state is None:
             key = jax.random.key(seed + number)

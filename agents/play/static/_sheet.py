@@ -155,7 +155,7 @@ def _agent_pictures(
     """The pictures of each agent with all objects that it can hold."""
     codes = kinds.num_codes
     carried = [NOTHING, *(code for code in range(1, codes) if _is_carryable(kinds, code))]
-    floor = Look(0, NOTHING, IDLE, 0, 0, (True,) * 4, 0.5, None)
+    floor = Look(0, NOTHING, IDLE, 0, 0, (True, True, True, True), 0.5, None)
     found: list[dict[int, int]] = [{} for _ in range(agents)]
     for number, direction, held in itertools.product(range(agents), Direction, carried):
         look = AgentLook(number + 1, int(direction), held, agents > 2)
@@ -176,8 +176,7 @@ def _extras(
     leaves = [np.asarray(leaf).reshape(len(leaf), -1) for leaf in jax.tree.leaves(extra)]
     size = sum(leaf.shape[1] for leaf in leaves)
     if all(leaf.dtype == bool for leaf in leaves):
-        for index, values in enumerate(itertools.product((False, True), repeat=size)):
-            yield index, values
+        yield from enumerate(itertools.product((False, True), repeat=size))
         return
     try:
         draw_over_look(kinds, floor._replace(agent=look._replace(extra=(_Unread(),) * size)), 16)
