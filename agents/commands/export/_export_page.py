@@ -90,7 +90,9 @@ def run(args: Sequence[str]) -> None:
     )
     console = Console()
     for path, size in tools.write_page(files, config.runtime, config.out, config.single_file):
-        console.print(f"{size / 1000:9.1f} kB  {path}", highlight=False, markup=False)
+        console.print(
+            f"{size / 1000:9.1f} kB  {path}", highlight=False, markup=False, soft_wrap=True
+        )
 
 
 def _tools() -> ModuleType:

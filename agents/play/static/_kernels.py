@@ -42,6 +42,11 @@ _NOT_DATA = {
 }
 """Inputs that are conditions, axes and sizes, and keep their types."""
 
+_IN_RANGE = {"Where", "Max", "Min", "ReduceMax", "ReduceMin", "Sign"}
+"""Operations whose result is one of their inputs, or as small: in the wider type it is the same."""
+_SUMS = {"Add", "Sub"}
+"""Operations of whose results only the lower bits matter to one another."""
+
 
 def add_casts(model: onnx.ModelProto) -> onnx.ModelProto:
     """Puts casts around the operations that have no kernel for the types of their inputs.
@@ -83,11 +88,19 @@ def _types(graph: onnx.GraphProto) -> dict[str, int]:
 def _with_casts(
     node: onnx.NodeProto, types: dict[str, int], widened: dict[tuple[str, int], str]
 ) -> list[onnx.NodeProto]:
-    """A node, with the casts before and after it."""
+    """A node, with the casts before and after it.
+
+    **Arguments:**
+
+    - `node`: the node, which is changed.
+    - `types`: the types of all values.
+    - `widened`: the names of values in wider types, by their own names and the wider type. With a
+        minus before the type, only the lower bits of these are right. It is added to.
+    """
     kept = _NOT_DATA.get(node.op_type, ())
     data = [(i, x) for i, x in enumerate(node.input) if x and i not in kept]
     narrow = next((types[x] for _, x in data if types.get(x) in _WIDER), None)
-    if narrow is None or node.op_type in _ANY_TYPE:
+    if narrow is None or (node.op_type in _ANY_TYPE and not _reduces(node)):
         return [node]
     if narrow == TensorProto.BOOL and node.op_type in _ANY_BOOLEAN:
         return [node]
@@ -95,6 +108,9 @@ def _with_casts(
     nodes = []
     for index, name in data:
         if types.get(name) != narrow:
+            continue
+        if node.op_type in _SUMS and (name, -wide) in widened:
+            node.input[index] = widened[name, -wide]
             continue
         if (name, wide) not in widened:
             widened[name, wide] = f"{name}_as_{wide}"
@@ -105,7 +121,15 @@ def _with_casts(
         if types.get(name) == narrow:
             node.output[index] = f"{name}_before_cast"
             nodes.append(_cast(node.output[index], name, narrow))
+            if node.op_type in _IN_RANGE | _SUMS:
+                sign = -1 if node.op_type in _SUMS else 1
+                widened[name, sign * wide] = node.output[index]
     return nodes
+
+
+def _reduces(node: onnx.NodeProto) -> bool:
+    """Whether a scatter combines several values for one place."""
+    return any(x.name == "reduction" and x.s != b"none" for x in node.attribute)
 
 
 def _cast(source: str, target: str, to: Any) -> onnx.NodeProto:

@@ -13,6 +13,7 @@ import onnx
 import onnxruntime
 from jax2onnx import to_onnx
 from jaxtyping import Shaped
+from onnxruntime.capi import onnxruntime_pybind11_state as states
 
 from agents.runs.display._errors import UsageError
 from eqgrid import PyTree
@@ -21,6 +22,14 @@ from ._kernels import add_casts
 from ._random import as_data, on_key_data
 
 _OPSET = 21
+_REFUSED = (
+    states.Fail,
+    states.InvalidArgument,
+    states.InvalidGraph,
+    states.NotImplemented,
+    states.RuntimeException,
+)
+"""What ONNX Runtime raises when it cannot run a model."""
 
 
 def to_model(
@@ -59,11 +68,17 @@ def to_model(
             assert isinstance(model, onnx.ModelProto)
             model = _optimised(_named(add_casts(model), outputs))
     except (NotImplementedError, ValueError, onnx.shape_inference.InferenceError) as error:
-        first = next(iter(str(error).splitlines()), "")
-        raise UsageError(f"This world or policy has no form in ONNX: {first:.200}") from error
+        raise _no_form(error) from error
+    except _REFUSED as error:
+        raise _no_form(error) from error
     for name, text in (notes or {}).items():
         model.metadata_props.add(key=name, value=text)
     return model.SerializeToString()
+
+
+def _no_form(error: Exception) -> UsageError:
+    first = next(iter(str(error).splitlines()), "")
+    return UsageError(f"This world or policy has no form in ONNX: {first:.300}")
 
 
 def _named(model: onnx.ModelProto, outputs: Sequence[str]) -> onnx.ModelProto:
@@ -103,9 +118,15 @@ class Model:
         self._outputs = [x.name for x in self._session.get_outputs()]
 
     def __call__(self, **inputs: Any) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Runs it, with an array for each input; inputs that it does not need are left out."""
+        """Runs it, with an array for each input; inputs that it does not need are left out.
+
+        **Raises:** `UsageError` when ONNX Runtime cannot run it.
+        """
         given = {x: np.asarray(as_data(inputs[x])) for x in self._inputs}
-        found: Any = self._session.run(None, given)
+        try:
+            found: Any = self._session.run(None, given)
+        except _REFUSED as error:
+            raise _no_form(error) from error
         return dict(zip(self._outputs, found, strict=True))
 
 

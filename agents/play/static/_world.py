@@ -143,7 +143,7 @@ class PageWorld:
         - `pressed`: the actions of people; those of other seats do not count.
         - `person`: in which seats there are people.
         """
-        before = eqx.combine(jax.tree.unflatten(self._form, list(state)), self._rest)
+        before = self.play_state(state)
         seen = self._observed.observe(before.env_state)
         after, row = play_step(self.place.env, self._team(pressed, person), before)
         return Stepped(
@@ -155,6 +155,10 @@ class PageWorld:
             jax.tree.leaves(seen),
             self._shown(after),
         )
+
+    def play_state(self, state: Sequence[Array]) -> PlayState:
+        """The game with these leaves."""
+        return eqx.combine(jax.tree.unflatten(self._form, list(state)), self._rest)
 
     def _team(
         self, pressed: Int[Array, "agents *choices"], person: Bool[Array, " agents"]
