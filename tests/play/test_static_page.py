@@ -134,7 +134,7 @@ def test_a_whole_game_by_keys_replays_in_python(visit, address, tmp_path):
     opened.click("#again")
     opened.wait_for_selector("text=Press any of your keys")
     assert opened.inner_text("#score") == "0"
-    opened.select_option("#seat", "1")
+    opened.select_option("#seat", index=1)
     opened.wait_for_selector("text=2: you")
     opened.keyboard.press("ArrowLeft")
     opened.wait_for_timeout(500)

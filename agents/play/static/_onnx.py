@@ -13,7 +13,9 @@ import onnx
 import onnxruntime
 from jax2onnx import to_onnx
 from jaxtyping import Shaped
-from onnxruntime.capi import onnxruntime_pybind11_state as states
+from onnxruntime.capi import (
+    onnxruntime_pybind11_state as states,  # pyright: ignore[reportAttributeAccessIssue]
+)
 
 from agents.runs.display._errors import UsageError
 from eqgrid import PyTree
