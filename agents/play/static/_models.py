@@ -2,12 +2,10 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import msgspec
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Bool, Int
 
 from agents.runs.display._errors import RunError
 
@@ -73,9 +71,9 @@ def check_models(world: PageWorld, start: bytes, step: bytes, *, steps: int, see
     one rounding there.
     """
     begin, go_on = Model(start), Model(step)
-    compiled, chooser = eqx.filter_jit(world.step), np.random.default_rng(seed)
+    compiled, chooser = jax.jit(world.step), np.random.default_rng(seed)
     names, outputs = _states(world), _step_outputs(world)
-    first = eqx.filter_jit(world.start)
+    first = jax.jit(world.start)
     state: list[Array] | None = None
     ours: dict[str, Any] = {}
     for number in range(steps):
@@ -85,7 +83,7 @@ def check_models(world: PageWorld, start: bytes, step: bytes, *, steps: int, see
             ours = begin(key=key)
             _compare(dict(zip(names, leaves_of(state), strict=True)), ours, number)
         pressed, person = draw_actions(world, chooser)
-        after: Stepped = compiled(state, jnp.asarray(pressed), jnp.asarray(person))
+        after: Stepped = compiled(state, pressed, person)
         given = {name: ours[name] for name in names}
         theirs = go_on(**given, pressed=pressed, person=person)
         _compare(dict(zip(outputs, leaves_of(after), strict=True)), theirs, number)
@@ -93,16 +91,18 @@ def check_models(world: PageWorld, start: bytes, step: bytes, *, steps: int, see
         state = None if bool(after.finished) else after.state
 
 
-def draw_actions(world: PageWorld, chooser: np.random.Generator) -> tuple[Any, Any]:
+def draw_actions(
+    world: PageWorld, chooser: np.random.Generator
+) -> tuple[Int[np.ndarray, "agents *choices"], Bool[np.ndarray, " agents"]]:
     """Random actions of people, and in which seats there are any: mostly in all."""
-    nobody, person = (np.asarray(x) for x in world.nobody)
-    controls = world.place.controls
+    nobody, person = world.nobody
     pressed = np.array(nobody)
-    flat = pressed.reshape(len(pressed), -1)
-    for row in flat:
-        for choice in range(len(row)):
-            known = [x.action for x in controls if x.choice == choice]
-            row[choice] = chooser.choice([*known, row[choice]])
+    columns = pressed.reshape(len(pressed), -1).T
+    for choice, column in enumerate(columns):
+        known = [x.action for x in world.place.controls if x.choice == choice]
+        column[:] = np.asarray([*known, column[0]])[
+            chooser.integers(len(known) + 1, size=len(column))
+        ]
     return pressed, chooser.random(len(person)) < 0.75
 
 

@@ -1,11 +1,13 @@
 """The functions of a world that run in a page: its start, its step, and a policy alone."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from agents import TrainedPolicy
@@ -106,18 +108,18 @@ class PageWorld:
         """
         self.place, self._partner, self._observed = place, partner, observed
         self._agents = place.env.num_agents
-        first = start_play(place.env, self._team(*self.nobody), jax.random.key(0))
+        first = start_play(place.env, self._team(*map(jnp.asarray, self.nobody)), jax.random.key(0))
         arrays, self._rest = eqx.partition(first, eqx.is_array)
         self._form = jax.tree.structure(arrays)
         self.size = self._form.num_leaves
         seen = eqx.filter_eval_shape(observed.observe, first.env_state)
         self.observed_arrays = len(jax.tree.leaves(seen))
 
-    @property
-    def nobody(self) -> tuple[Int[Array, "agents *choices"], Bool[Array, " agents"]]:
+    @functools.cached_property
+    def nobody(self) -> tuple[Int[np.ndarray, "agents *choices"], Bool[np.ndarray, " agents"]]:
         """The further arguments of `step` if there are no people."""
-        pressed = jnp.stack([self.place.idle] * self._agents)
-        return pressed, jnp.zeros(self._agents, bool)
+        pressed = np.stack([np.asarray(self.place.idle)] * self._agents)
+        return pressed, np.zeros(self._agents, bool)
 
     def start(self, key: PRNGKeyArray) -> Started:
         """The game before its first step.
@@ -126,7 +128,7 @@ class PageWorld:
 
         - `key`: the source of its randomness: `jax.random.key(seed)`.
         """
-        state = start_play(self.place.env, self._team(*self.nobody), key)
+        state = start_play(self.place.env, self._team(*map(jnp.asarray, self.nobody)), key)
         return Started(self._leaves(state), self._shown(state))
 
     def step(
