@@ -75,6 +75,7 @@ from ._world import (
     poses as poses,
     set_cell as set_cell,
 )
+from .drawing._codes import LookCodes as LookCodes, look_codes as look_codes
 from .drawing._film import Film as Film
 from .drawing._looks import (
     AgentLook as AgentLook,
@@ -84,7 +85,9 @@ from .drawing._looks import (
 )
 from .drawing._pen import Colour as Colour, Number as Number, Pen as Pen, Point as Point
 from .drawing._render import (
+    bare_looks as bare_looks,
     draw_look as draw_look,
+    draw_over_look as draw_over_look,
     film as film,
     look_png as look_png,
     looks as looks,

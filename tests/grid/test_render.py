@@ -17,7 +17,10 @@ from eqgrid.grid import (
     Kinds,
     Layout,
     Overlay,
+    bare_looks,
     draw_look,
+    draw_over_look,
+    look_codes,
     look_png,
     looks,
     render,
@@ -292,3 +295,27 @@ def test_a_picture_is_made_of_the_pictures_of_its_cells():
     np.testing.assert_array_equal(np.asarray(Image.open(file)), cells[0])
     with pytest.raises(ValueError, match="at least 16"):
         draw_look(CRAMPED.kinds, looks(CRAMPED, CRAMPED.start)[0], 8)
+
+
+def test_the_picture_of_a_cell_is_its_bare_tile_and_what_is_over_it():
+    world = edit(CRAMPED.start, held=(0, Item.DISH), object=((3, 0), Item.ONION))
+    bare = bare_looks(CRAMPED)
+    for look, under in zip(looks(CRAMPED, world), bare, strict=True):
+        assert (under.agent, under.lying, under.timer) == (None, 0, IDLE)
+        over = draw_over_look(CRAMPED.kinds, look, CELL)
+        share = over[..., 3:] / 255
+        joined = draw_look(CRAMPED.kinds, under, CELL) * (1 - share) + over[..., :3] * share
+        assert np.abs(joined - draw_look(CRAMPED.kinds, look, CELL)).mean() < 2
+    assert not draw_over_look(CRAMPED.kinds, bare[0], CELL).any()
+    with pytest.raises(ValueError, match="at least 16"):
+        draw_over_look(CRAMPED.kinds, bare[0], 8)
+
+
+def test_what_is_drawn_is_computed_in_a_traced_program_too():
+    world = edit(CRAMPED.start, held=(0, Item.DISH), object=((3, 0), Item.ONION))
+    plain = look_codes(CRAMPED, world)
+    traced = jax.jit(lambda world: look_codes(CRAMPED, world))(world)
+    for own, other in zip(jax.tree.leaves(plain), jax.tree.leaves(traced), strict=True):
+        np.testing.assert_array_equal(own, other)
+    assert plain.lying.tolist().index(int(Item.ONION)) == 15
+    assert plain.place.tolist() == [11, 8]

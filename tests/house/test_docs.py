@@ -25,6 +25,7 @@ from people import study
 import agents
 import eqgrid.grid
 from agents.commands import _crossplay, _evaluation, _human_games, _partners, _play, _report
+from agents.commands.export import _export_page
 from agents.runs._command import Process
 from agents.runs.settings._config import parse
 from agents.runs.settings._page import page
@@ -145,17 +146,9 @@ def test_commands_run(command, tmp_path, own_caches, as_people_do):
 def test_flags_exist(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     helps = []
-    programs = (
-        _evaluation,
-        _crossplay,
-        _partners,
-        _human_games,
-        _report,
-        layouts,
-        optimum,
-        best_response,
-    )
-    for command in (*programs, throughput, learning_speed, accelerator, body_speed, play_load):
+    programs = (_evaluation, _crossplay, _partners, _human_games, _report, _export_page, layouts)
+    benchmarks = (throughput, learning_speed, accelerator, body_speed, play_load)
+    for command in (*programs, optimum, best_response, *benchmarks):
         with pytest.raises(SystemExit):
             command.run(["--help"])
         helps.append(capsys.readouterr().out)

@@ -174,6 +174,7 @@ LATE = {
     "agents/runs/worlds/_foreign.py": ("load", "self.module"),
     "agents/commands/_hub.py": ("_client", "'huggingface_hub'"),
     "agents/commands/_play.py": ("_server", "'agents.play._serve'"),
+    "agents/commands/export/_export_page.py": ("_tools", "'agents.play.static._export'"),
     "agents/runs/display/_loggers.py": ("_import", "_EXTRAS[name]"),
     "agents/evaluation/_statistics.py": ("_scipy_stats", "'scipy.stats'"),
     "experiments/benchmarks/baselines/worker.py": ("serve", "f'with_{library}'"),

@@ -40,6 +40,10 @@ export class Board {
 
   add(pictures) {
     for (const [number, png] of Object.entries(pictures)) {
+      if (typeof png !== "string") { // it is an image already
+        this.images.set(Number(number), png);
+        continue;
+      }
       const image = new Image();
       image.src = `data:image/png;base64,${png}`;
       this.images.set(Number(number), image);
@@ -68,11 +72,14 @@ export class Board {
     const pen = this.canvas.getContext("2d");
     pen.clearRect(0, 0, wide, high);
     pen.imageSmoothingQuality = "high";
-    this.cells.forEach((number, place) => {
-      const image = this.images.get(number);
-      if (!image || !image.complete || !image.naturalWidth) return;
+    this.cells.forEach((numbers, place) => { // one picture, or several from the lowest to the uppermost
       const [x, y] = [place % this.width, Math.floor(place / this.width)];
-      pen.drawImage(image, left + x * side, top + y * side, side, side);
+      for (const number of [numbers].flat()) {
+        const image = this.images.get(number);
+        if (image && image.complete !== false && image.naturalWidth !== 0) {
+          pen.drawImage(image, left + x * side, top + y * side, side, side);
+        }
+      }
     });
     if (this.own !== null) this.mark(pen, left, top, side);
   }

@@ -1,5 +1,5 @@
-// A game: its connection, what is shown of it in place of the element `table`, and the keys. The server has
-// the clock and the rules.
+// A game: its connection, what is shown of it in place of the element `table`, and the keys. The server, or in a
+// page without one `local.js`, has the clock and the rules.
 
 import { $, Board, element } from "./board.js";
 
@@ -46,9 +46,10 @@ export function leaveSocket() {
 }
 
 export function enter(game, token, hooks = {}) {
-  if (here && here.game === game && here.token === token && !["over", "refused", "replaced"].includes(status)) return;
+  const same = here && !hooks.socket && here.game === game && here.token === token;
+  if (same && !["over", "refused", "replaced"].includes(status)) return;
   leaveSocket();
-  here = { game, token };
+  here = { game, token, socket: hooks.socket || webSocket };
   attempts = 0;
   status = "";
   onOver = hooks.onOver || (() => {});
@@ -58,14 +59,18 @@ export function enter(game, token, hooks = {}) {
   connect();
 }
 
-function connect() {
+function webSocket(game) {
   const scheme = location.protocol === "https:" ? "wss" : "ws";
   const base = location.pathname.replace(/[^/]*$/, "");
+  return new WebSocket(`${scheme}://${location.host}${base}api/games/${encodeURIComponent(game)}`);
+}
+
+function connect() {
   const { game, token } = here;
   joined = false;
-  socket = new WebSocket(`${scheme}://${location.host}${base}api/games/${encodeURIComponent(game)}`);
+  socket = here.socket(game);
   socket.onopen = () => send({ type: "join", token });
-  socket.onmessage = (event) => receive(JSON.parse(event.data));
+  socket.onmessage = (event) => receive(typeof event.data === "string" ? JSON.parse(event.data) : event.data);
   socket.onclose = () => {
     if (!here || ["over", "replaced", "refused"].includes(status)) return;
     attempts += 1;

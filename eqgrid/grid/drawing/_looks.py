@@ -101,6 +101,14 @@ def draw_cell(pen: Pen, kinds: Kinds, look: Look) -> None:
         _draw_tile(pen, kind, look)
     else:
         kind.sprite(pen, look)
+    draw_over_tile(pen, kinds, look)
+
+
+def draw_over_tile(pen: Pen, kinds: Kinds, look: Look) -> None:
+    """Draws the object on the tile, unless the tile draws it, then the agent, then what is over
+    them.
+    """
+    kind = kinds.tiles[look.tile]
     if look.lying != NOTHING and not kind.draws_object:
         _object_drawer(pen, kinds, look.lying)(0.5, look.middle, 0.26)
     if look.agent is not None:

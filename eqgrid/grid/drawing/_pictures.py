@@ -15,10 +15,11 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageDraw, ImageFont
 
-from .._kinds import Kinds
+from .._kinds import NOTHING, Kinds
 from .._world import IDLE, World
 from ..layouts._layout import Layout
-from ._looks import AgentLook, Look, draw_cell, top_of
+from ._codes import LookCodes, look_codes
+from ._looks import AgentLook, Look, draw_cell, draw_over_tile, top_of
 from ._pen import Number, Pen
 
 _SUPERSAMPLING = 4
@@ -44,6 +45,25 @@ def tile(kinds: Kinds, look: Look, cell_pixels: int) -> UInt8[np.ndarray, "cell 
     return np.asarray(small)
 
 
+def over_tile(kinds: Kinds, look: Look, cell_pixels: int) -> UInt8[np.ndarray, "cell cell 4"]:
+    """What is drawn over the tile of a cell, RGBA.
+
+    It is drawn on black and on white: where the two differ, it is transparent.
+    """
+    side = cell_pixels * _SUPERSAMPLING
+    on_black, on_white = (Image.new("RGB", (side, side), colour) for colour in ("black", "white"))
+    for image in (on_black, on_white):
+        draw_over_tile(Pen(ImageDraw.Draw(image, "RGBA"), _font, side, cell_pixels), kinds, look)
+    size = (cell_pixels, cell_pixels)
+    black, white = (
+        np.asarray(image.resize(size, Image.Resampling.LANCZOS), np.float32)
+        for image in (on_black, on_white)
+    )
+    alpha = np.clip(255 - (white - black).mean(axis=-1, keepdims=True), 0, 255)
+    colour = np.where(alpha > 0, black * 255 / np.maximum(alpha, 1), 0)
+    return np.concatenate([np.clip(colour, 0, 255), alpha], axis=-1).round().astype(np.uint8)
+
+
 def tile_png(kinds: Kinds, look: Look, cell_pixels: int) -> bytes:
     """The picture of a cell as a PNG file."""
     file = io.BytesIO()
@@ -51,9 +71,8 @@ def tile_png(kinds: Kinds, look: Look, cell_pixels: int) -> bytes:
     return file.getvalue()
 
 
-@functools.lru_cache(maxsize=8)
 def _open_sides(
-    tiles: bytes, width: int, walkable: tuple[int, ...]
+    tiles: bytes, width: int, walkable: Sequence[int]
 ) -> tuple[tuple[bool, bool, bool, bool], ...]:
     free = np.isin(np.frombuffer(tiles, np.uint8).reshape(-1, width), walkable)
     around = np.pad(free, 1)
@@ -64,62 +83,65 @@ def _open_sides(
     )
 
 
-def _agents(world: World) -> dict[tuple[int, int], AgentLook]:
-    bodies = world.bodies
-    numbered = len(bodies.position) > 2
-    extras = jax.tree.leaves(bodies.extra)
-    active = bodies.active
-    over = active is not None and not (
-        active.any() or (bodies.away is not None and bodies.away.any())
-    )
-    if active is None or over:  # the last picture of an episode shows all agents
-        active = np.ones(len(bodies.position), bool)
+def _agents(codes: LookCodes) -> dict[int, AgentLook]:
+    """The looks of the agents by their cells."""
+    numbered = len(codes.place) > 2
+    direction, held = codes.direction.tolist(), codes.held.tolist()
     return {
-        (int(row), int(col)): AgentLook(
+        place: AgentLook(
             index + 1,
-            int(bodies.direction[index]),
-            int(bodies.held[index]),
+            direction[index],
+            held[index],
             numbered,
-            tuple(number for leaf in extras for number in leaf[index].ravel().tolist()),
+            tuple(number for leaf in codes.extra for number in leaf[index].tolist()),
         )
-        for index, (row, col) in enumerate(bodies.position)
-        if active[index]
+        for index, place in enumerate(codes.place.tolist())
+        if place >= 0
     }
 
 
 def looks(layout: Layout, world: World) -> list[Look]:
     """The looks of all cells in row-major order; all leaves of the arguments are NumPy arrays."""
-    kinds, cells = layout.kinds, world.cells
-    width = layout.tiles.shape[1]
-    sides = _open_sides(layout.tiles.tobytes(), width, kinds.walkable)
-    agents = _agents(world)
-    marks = _marks(layout, world)
+    codes = look_codes(layout, world)
+    lying, timers, marks = (x.tolist() for x in (codes.lying, codes.timer, codes.mark))
+    agents = _agents(codes)
+    return [
+        bare._replace(
+            lying=lying[place],
+            timer=timers[place],
+            duration=_duration(layout, bare.tile, lying[place], timers[place]),
+            agent=agents.get(place),
+            mark=marks[place],
+        )
+        for place, bare in enumerate(bare_looks(layout))
+    ]
+
+
+def bare_looks(layout: Layout) -> list[Look]:
+    """The looks of all cells in row-major order, without objects, timers, agents and marks; all
+    leaves of the layout are NumPy arrays.
+    """
+    # The hash of kinds goes through all of them, which takes longer than the looks.
+    solid = tuple(bool(kind.solid) for kind in layout.kinds.tiles)
+    return _bare_looks(layout.tiles.tobytes(), layout.tiles.shape[1], solid)
+
+
+@functools.lru_cache(maxsize=8)
+def _bare_looks(tiles: bytes, width: int, solid: tuple[bool, ...]) -> list[Look]:
+    sides = _open_sides(tiles, width, [number for number, x in enumerate(solid) if not x])
     found = []
-    for place, tile in enumerate(layout.tiles.ravel().tolist()):
+    for place, tile in enumerate(np.frombuffer(tiles, np.uint8).tolist()):
         row, col = divmod(place, width)
-        code = int(cells.object[row, col])
-        timer = IDLE if cells.timer is None else int(cells.timer[row, col])
-        count = kinds.tiles[tile].duration
-        duration = count(layout.params, code) if count is not None and timer > 0 else 0
-        middle = top_of(sides[place]) / 2 if kinds.tiles[tile].solid else 0.5
-        shade, agent = (row + col) % 2, agents.get((row, col))
-        look = Look(tile, code, timer, duration, shade, sides[place], middle, agent, marks[place])
-        found.append(look)
+        middle = top_of(sides[place]) / 2 if solid[tile] else 0.5
+        shade = (row + col) % 2
+        found.append(Look(tile, NOTHING, IDLE, 0, shade, sides[place], middle, None))
     return found
 
 
-def _marks(layout: Layout, world: World) -> list[int]:
-    """The number of the overlay of each cell, in row-major order."""
-    overlay = layout.kinds.overlay
-    if overlay is None:
-        return [0] * layout.tiles.size
-    numbers = np.asarray(overlay.numbers(layout, world))
-    if numbers.shape != layout.tiles.shape:
-        raise ValueError(
-            f"An overlay must give a number for each of the {layout.tiles.shape} cells, but gives "
-            f"an array of shape {numbers.shape}."
-        )
-    return numbers.astype(int).ravel().tolist()
+def _duration(layout: Layout, tile: int, lying: int, timer: int) -> int:
+    """The total number of steps of a timer; 0 if it does not run."""
+    count = layout.kinds.tiles[tile].duration
+    return count(layout.params, lying) if count is not None and timer > 0 else 0
 
 
 def _mosaic(

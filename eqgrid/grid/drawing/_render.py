@@ -135,6 +135,34 @@ def draw_look(
     return _pictures().tile(kinds, look, cell_pixels)
 
 
+def draw_over_look(
+    kinds: Kinds, look: Look, cell_pixels: int = 64
+) -> UInt8[np.ndarray, "cell_pixels cell_pixels 4"]:
+    """Draws what is over the tile of a cell: the object, the agent and the mark, as far as there
+    are any. A program that puts it over the picture of the bare tile needs few pictures for many
+    looks.
+
+    **Arguments:** those of `draw_look`.
+
+    **Returns:** the image, RGBA.
+
+    **Raises:** `ValueError` when `cell_pixels` is too small.
+    """
+    _check_size(cell_pixels)
+    return _pictures().over_tile(kinds, look, cell_pixels)
+
+
+def bare_looks(layout: Layout) -> list[Look]:
+    """What the picture of each cell of a bare layout shows, in row-major order: no objects, timers,
+    agents and marks.
+
+    **Arguments:**
+
+    - `layout`: the layout, with concrete arrays.
+    """
+    return _pictures().bare_looks(jax.tree.map(np.asarray, layout))
+
+
 def look_png(kinds: Kinds, look: Look, cell_pixels: int = 64) -> bytes:
     """The picture that `draw_look` draws, as a PNG file; the arguments and errors are the same."""
     _check_size(cell_pixels)

@@ -1,0 +1,215 @@
+// A game without a server: the world runs in ONNX Runtime, and speaks the messages of the server with `game.js`.
+
+const WAITING = 2; // how many presses wait for their steps
+
+export class World {
+  // The world and its partner, as two models.
+  constructor(ort, start, step, facts) {
+    Object.assign(this, { ort, facts, models: { start, step } });
+  }
+
+  static async load(ort, bytes, facts) {
+    const options = { executionProviders: ["wasm"], logSeverityLevel: 3, graphOptimizationLevel: "disabled" };
+    const [start, step] = await Promise.all(["start.onnx.gz", "step.onnx.gz"].map(bytes));
+    const models = [];
+    for (const model of [start, step]) models.push(await ort.InferenceSession.create(model, options));
+    const world = new World(ort, ...models, facts);
+    const { idle, seats } = facts;
+    const pressed = Int32Array.from(Array.from({ length: seats }, () => idle).flat());
+    await world.step(await world.start(0), pressed, seats - 1); // the first step of a model takes longer
+    return world;
+  }
+
+  async start(seed) {
+    const key = new this.ort.Tensor("uint32", Uint32Array.of(0, seed), [2]);
+    return this.run("start", { key }, "state_");
+  }
+
+  async step(before, pressed, seat) {
+    const { seats, choices } = this.facts;
+    const person = Uint8Array.from({ length: seats }, (_, i) => Number(i === seat || seat === "all"));
+    return this.run("step", {
+      ...before.state,
+      pressed: new this.ort.Tensor("int32", pressed, choices === null ? [seats] : [seats, choices]),
+      person: new this.ort.Tensor("bool", person, [seats]),
+    }, "next_");
+  }
+
+  async run(name, inputs, prefix) {
+    const model = this.models[name];
+    const given = Object.fromEntries(model.inputNames.map((input) => [input, inputs[input]]));
+    const found = await model.run(given);
+    const state = {};
+    for (const [output, tensor] of Object.entries(found)) {
+      if (output.startsWith(prefix)) state[`state_${output.slice(prefix.length)}`] = tensor;
+    }
+    return { state, ...found };
+  }
+}
+
+class Hands {
+  // What a person presses between two steps.
+  constructor(idle) {
+    this.idle = idle;
+    this.release();
+  }
+
+  release() {
+    this.pressed = this.idle.map(() => []);
+    this.held = this.idle.map(() => null);
+  }
+
+  press(choice, action) {
+    this.pressed[choice] = [...this.pressed[choice], action].slice(-WAITING);
+  }
+
+  take() {
+    return this.idle.map((idle, i) => this.pressed[i].shift() ?? this.held[i] ?? idle);
+  }
+}
+
+export class LocalGame {
+  // Looks like the connection to a server.
+  constructor(facts, pictures, seat, seed) {
+    Object.assign(this, { facts, pictures, seat, seed, readyState: WebSocket.OPEN });
+    this.hands = new Hands(facts.idle);
+    this.world = null;
+    this.lines = [];
+    this.steps = 0;
+    this.score = 0;
+    this.status = { begun: false, paused: false, left: false, over: false, finished: false };
+    queueMicrotask(() => this.open());
+  }
+
+  open() {
+    const { opening, first, seats, partner } = this.facts;
+    const names = Array.from({ length: seats }, (_, i) => (i === this.seat ? "person" : partner));
+    this.post({ ...opening, type: "opening", seat: this.seat, seats: names });
+    this.show(first, Object.fromEntries(this.pictures.entries()));
+    this.tell();
+  }
+
+  post(message) {
+    if (this.onmessage) this.onmessage({ data: message });
+  }
+
+  async enter(world) {
+    // The game can begin, now that its world is here.
+    this.now = await world.start(this.seed);
+    this.world = world;
+    this.show(numbersOf(this.now));
+    this.tell();
+    this.play();
+  }
+
+  send(text) {
+    const message = JSON.parse(text);
+    if (message.type === "ping") return this.post({ type: "pong", sent: message.sent });
+    if (message.type === "leave") this.status.left = true;
+    if (message.type === "pause") {
+      this.status.paused = message.on;
+      this.hands.release();
+    }
+    if (message.type === "hold" && !this.status.paused) this.hands.held[message.choice] = message.action;
+    if (message.type === "press" && !this.status.paused) {
+      this.hands.press(message.choice, message.action);
+      this.status.begun = true;
+    }
+    if (this.world) this.play();
+    return this.tell();
+  }
+
+  close() {
+    this.onmessage = null;
+    this.status.left = true;
+    clearTimeout(this.timer);
+  }
+
+  play() {
+    // Plays a step after each period; a late step postpones those after it.
+    const { begun, paused, left, over } = this.status;
+    if (left && !over) return this.end();
+    if (!begun || paused || over || this.timer) return undefined;
+    const period = 1000 / this.facts.opening.ticks_per_second;
+    this.due = Math.max(this.due ?? performance.now(), performance.now() - period) + period;
+    this.timer = setTimeout(async () => {
+      if (!this.status.paused && !this.status.left) await this.step();
+      this.timer = null;
+      if (this.status.paused) this.due = null;
+      this.play();
+    }, Math.max(0, this.due - performance.now()));
+    return undefined;
+  }
+
+  async step() {
+    this.began ??= performance.now();
+    const { idle, seats, choices } = this.facts;
+    const own = this.hands.take();
+    const pressed = Int32Array.from(Array.from({ length: seats }, (_, i) => (i === this.seat ? own : idle)).flat());
+    const time = (performance.now() - this.began) / 1000;
+    this.now = await this.world.step(this.now, pressed, this.seat);
+    const action = [...this.now.action.data];
+    const rows = choices === null ? action : Array.from({ length: seats }, (_, i) => action.slice(choices * i, choices * (i + 1)));
+    this.lines.push({ action: rows, reward: [...this.now.reward.data], time: Math.round(time * 1e4) / 1e4 });
+    this.steps += 1;
+    this.score = this.now.returns.data.reduce((sum, x) => sum + x, 0) / seats;
+    this.show(numbersOf(this.now));
+    if (this.now.finished.data[0]) this.end(true);
+  }
+
+  end(finished = false) {
+    this.status.over = true;
+    this.status.finished = finished;
+    this.lines.push({ end: finished ? "finished" : "left" });
+    this.tell();
+  }
+
+  show(shown, pictures = {}) {
+    const { sheet, names } = this.facts;
+    const { places, cells } = drawn(sheet, shown);
+    const held = shown.held.map((code) => names[code]);
+    this.post({ type: "frame", step: this.steps, cells, pictures, score: this.score, places, held });
+  }
+
+  tell() {
+    const { begun, paused, over, finished } = this.status;
+    const score = Number(this.score.toFixed(2));
+    const ended = finished ? "The game is over" : "The game has ended early";
+    let [status, text] = ["playing", ""];
+    if (over) [status, text] = ["over", `${ended}, with a score of ${score}.`];
+    else if (paused) [status, text] = ["paused", "Paused."];
+    else if (!begun) [status, text] = ["waiting", "Press any of your keys or buttons to begin."];
+    else if (!this.world) [status, text] = ["preparing", "The game begins in a moment."];
+    this.post({ type: "status", status, text });
+  }
+
+  journal() {
+    // The recording, which replays in Python.
+    const { header, seats, partner, sha256, version } = this.facts;
+    const who = Array.from({ length: seats }, (_, i) => (
+      i === this.seat ? { name: "person", human: true } : { name: partner, human: false, sha256 }
+    ));
+    const started = new Date(performance.timeOrigin + (this.began ?? 0)).toISOString().replace(/\..*/, "+00:00");
+    const first = { ...header, seed: this.seed, seats: who, started, eqgrid: version };
+    return [first, ...this.lines].map((line) => `${JSON.stringify(line)}\n`).join("");
+  }
+}
+
+function numbersOf(state) {
+  const names = ["lying", "timer", "place", "direction", "held", "extra"];
+  return Object.fromEntries(names.map((name) => [name, [...state[name].data]]));
+}
+
+export function drawn(sheet, shown) {
+  // The pictures of each cell, from the lowest to the uppermost.
+  const cells = sheet.tiles.map((kind, place) => {
+    const known = sheet.looks[kind];
+    return [place, [...known[shown.lying[place] + sheet.codes * (shown.timer[place] + 1)]]];
+  });
+  const standing = new Map(shown.place.map((place, agent) => [place, agent]));
+  for (const [place, agent] of standing) {
+    const code = shown.direction[agent] + 4 * (shown.held[agent] + sheet.codes * shown.extra[agent]);
+    if (place >= 0) cells[place][1].push(sheet.agents[agent][code]);
+  }
+  return { cells, places: shown.place };
+}

@@ -1,0 +1,245 @@
+"""Programs without typed keys: JAX's draws in terms of its hash, Threefry.
+
+Converters to other formats know no keys of JAX. `on_key_data` writes a function anew such that its
+keys are two numbers each, and every draw is a few whole-number operations and the primitive
+`threefry2x32`. What JAX's own implementation computes, bit for bit, is computed here, too: it is
+that implementation that is traced.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core
+from jax.extend.random import threefry_prng_impl
+from jaxtyping import Array, Float32, Shaped, UInt32
+
+from eqgrid import PyTree
+
+_CALLS = ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def as_data(tree: PyTree) -> PyTree[Shaped[Array, "..."]]:
+    """The same arrays, with every key as its two numbers."""
+    return jax.tree.map(lambda x: jax.random.key_data(x) if _is_key(x) else x, tree)
+
+
+def as_keys(data: PyTree[Shaped[Array, "..."]], like: PyTree) -> PyTree:
+    """The inverse of `as_data`.
+
+    **Arguments:**
+
+    - `data`: what `as_data` returned.
+    - `like`: arrays of the same structure, with keys where there are to be keys.
+    """
+    return jax.tree.map(
+        lambda x, old: jax.random.wrap_key_data(x) if _is_key(old) else x, data, like
+    )
+
+
+def on_key_data(
+    function: Callable[..., Any], *arguments: PyTree
+) -> tuple[Callable[..., list[Array]], list[jax.ShapeDtypeStruct]]:
+    """Writes a function anew for programs that have no keys.
+
+    **Arguments:**
+
+    - `function`: a function of arrays.
+    - `arguments`: examples of its arguments, whose values do not matter.
+
+    **Returns:** a function of the leaves of the arguments that returns the leaves of the result,
+    with key data in place of keys, and the shapes and dtypes of these leaves of the arguments.
+
+    **Raises:** `ValueError` when keys are used in a way that cannot be written in this form.
+    """
+    traced = jax.make_jaxpr(function)(*arguments)
+    shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in jax.tree.leaves(as_data(arguments))]
+    for _ in range(2):  # JAX's own draws have calls in them, which are written anew, too
+        run = functools.partial(_run, traced.jaxpr, traced.consts)
+        traced = jax.make_jaxpr(run)(*shapes)
+    return core.jaxpr_as_fun(traced), shapes
+
+
+def _is_key(x: Any) -> bool:
+    return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def _run(jaxpr: Any, consts: Sequence[Any], *arguments: Any) -> list[Array]:
+    """Evaluates a program on key data."""
+    values: dict[Any, Any] = {}
+
+    def read(x: Any) -> Any:
+        return as_data(x.val) if isinstance(x, core.Literal) else values[x]
+
+    values.update(zip(jaxpr.constvars, [as_data(jnp.asarray(x)) for x in consts], strict=True))
+    values.update(zip(jaxpr.invars, arguments, strict=True))
+    for equation in jaxpr.eqns:
+        found = _evaluate(equation, [read(x) for x in equation.invars])
+        values.update(zip(equation.outvars, found, strict=True))
+    return [read(x) for x in jaxpr.outvars]
+
+
+def _evaluate(equation: Any, inputs: Sequence[Any]) -> Sequence[Any]:
+    """The results of one operation."""
+    name, params = equation.primitive.name, equation.params
+    if name in _RANDOM:
+        return [_RANDOM[name](*inputs, **params)]
+    if name == "iota_2x32_shape":
+        return _counts(**params)
+    if name == "threefry2x32":
+        return threefry(*inputs)
+    if name in _CALLS:
+        called = params.get("jaxpr", params.get("call_jaxpr"))
+        return _run(getattr(called, "jaxpr", called), getattr(called, "consts", ()), *inputs)
+    if name == "cond":
+        index, *rest = inputs
+        branches = [functools.partial(_run, x.jaxpr, x.consts) for x in params["branches"]]
+        return jax.lax.switch(index, branches, *rest)
+    if name == "scan":
+        return _scan(params, inputs)
+    if name == "while":
+        return _while(params, inputs)
+    keys = [_has_keys(x) for x in equation.invars]
+    bind = functools.partial(_bind, equation)
+    if not any(keys):
+        return bind(*inputs)
+    # What is done to keys is done to both of their numbers.
+    outputs = [-1 if _has_keys(x) else None for x in equation.outvars]
+    try:
+        return jax.vmap(bind, [-1 if key else None for key in keys], outputs)(*inputs)
+    except ValueError as error:
+        raise ValueError(f"Keys are used in a way ({name}) that has no form on numbers.") from error
+
+
+def _bind(equation: Any, *inputs: Any) -> list[Any]:
+    found = equation.primitive.bind(*inputs, **equation.params)
+    return list(found) if equation.primitive.multiple_results else [found]
+
+
+def _has_keys(x: Any) -> bool:
+    return _is_key(x.val if isinstance(x, core.Literal) else x.aval)
+
+
+def _scan(params: Any, inputs: Sequence[Any]) -> Sequence[Any]:
+    fixed, carried = params["num_consts"], params["num_carry"]
+    own, first = inputs[:fixed], inputs[fixed : fixed + carried]
+    body = functools.partial(_run, params["jaxpr"].jaxpr, params["jaxpr"].consts, *own)
+
+    def step(carry: Any, xs: Any) -> Any:
+        found = body(*carry, *xs)
+        return tuple(found[:carried]), tuple(found[carried:])
+
+    rest = tuple(inputs[fixed + carried :])
+    last, rows = jax.lax.scan(
+        step, tuple(first), rest, length=params["length"], reverse=params["reverse"]
+    )
+    return [*last, *rows]
+
+
+def _while(params: Any, inputs: Sequence[Any]) -> Sequence[Any]:
+    asked, fixed = params["cond_nconsts"], params["body_nconsts"]
+    test, body = params["cond_jaxpr"], params["body_jaxpr"]
+    of_test, of_body, first = inputs[:asked], inputs[asked : asked + fixed], inputs[asked + fixed :]
+    return jax.lax.while_loop(
+        lambda carry: _run(test.jaxpr, test.consts, *of_test, *carry)[0],
+        lambda carry: tuple(_run(body.jaxpr, body.consts, *of_body, *carry)),
+        tuple(first),
+    )
+
+
+def threefry(
+    key1: UInt32[Array, "..."],
+    key2: UInt32[Array, "..."],
+    count1: UInt32[Array, "..."],
+    count2: UInt32[Array, "..."],
+) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
+    """Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+    2011), in additions, shifts and exclusive ors.
+
+    **Arguments:**
+
+    - `key1`, `key2`: the key.
+    - `count1`, `count2`: the block of the counter.
+
+    **Returns:** two random numbers.
+    """
+    keys = key1, key2, key1 ^ key2 ^ jnp.uint32(0x1BD11BDA)
+    x, y = count1 + key1, count2 + key2
+    for block in range(5):
+        for distance in _ROTATIONS[block % 2]:
+            left, right = jnp.uint32(distance), jnp.uint32(32 - distance)
+            x = x + y
+            y = jax.lax.shift_left(y, left) | jax.lax.shift_right_logical(y, right)
+            y = x ^ y
+        x = x + keys[(block + 1) % 3]
+        y = y + (keys[(block + 2) % 3] + jnp.uint32(block + 1))
+    return x, y
+
+
+def _each(function: Callable[..., Array], keys: UInt32[Array, "*keys 2"]) -> Array:
+    """A function of one key, for an array of keys."""
+    for _ in range(keys.ndim - 1):
+        function = jax.vmap(function)
+    return function(keys)
+
+
+def _split(keys: UInt32[Array, "*keys 2"], *, shape: tuple[int, ...]) -> Array:
+    return _each(lambda key: threefry_prng_impl.split(key, shape), keys)
+
+
+def _bits(keys: UInt32[Array, "*keys 2"], *, bit_width: int, shape: tuple[int, ...]) -> Array:
+    return _each(lambda key: threefry_prng_impl.random_bits(key, bit_width, shape), keys)
+
+
+def _fold_in(keys: UInt32[Array, "*keys 2"], data: Shaped[Array, "*keys"]) -> Array:
+    fold_in = threefry_prng_impl.fold_in
+    for _ in range(keys.ndim - 1):
+        fold_in = jax.vmap(fold_in)
+    return fold_in(keys, jnp.broadcast_to(data.astype(jnp.uint32), keys.shape[:-1]))
+
+
+def _seed(seeds: Shaped[Array, "*seeds"], *, impl: Any) -> Array:
+    seed = threefry_prng_impl.seed
+    for _ in range(seeds.ndim):
+        seed = jax.vmap(seed)
+    return seed(seeds)
+
+
+def _stack(*arrays: Array, axis: int, **_: Any) -> Array:
+    return jnp.concatenate([jnp.expand_dims(x, axis) for x in arrays], axis)
+
+
+def _counts(*, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """The numbers of the entries of an array, as their upper and lower 32 bits."""
+    numbers = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
+    return jnp.asarray(numbers >> np.uint64(32), jnp.uint32), jnp.asarray(numbers, jnp.uint32)
+
+
+def _as_float(bits: UInt32[Array, "..."], *, new_dtype: Any) -> Float32[Array, "..."]:
+    """The float with these bits, which must not be subnormal: its sign and its power of two from a
+    table, times its mantissa. Nothing is rounded.
+    """
+    if new_dtype != jnp.float32 or bits.dtype != jnp.uint32:
+        raise ValueError(f"Bits of {bits.dtype} cannot be read as {new_dtype}.")
+    powers = np.arange(512, dtype=np.uint32) << np.uint32(23)
+    table = jnp.asarray(powers.view(np.float32))
+    mantissa = (bits & jnp.uint32(0x7FFFFF)).astype(jnp.int32).astype(jnp.float32)
+    which = jax.lax.shift_right_logical(bits, jnp.uint32(23)).astype(jnp.int32)
+    return table[which] * (1 + mantissa * np.float32(2**-23))
+
+
+_RANDOM: dict[str, Callable[..., Any]] = {
+    "random_split": _split,
+    "random_bits": _bits,
+    "random_fold_in": _fold_in,
+    "random_seed": _seed,
+    "stack": _stack,
+    "bitcast_convert_type": _as_float,
+    "random_wrap": lambda data, *, impl: data,
+    "random_unwrap": lambda keys: keys,
+}

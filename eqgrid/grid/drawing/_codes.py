@@ -1,0 +1,79 @@
+"""What is drawn of a world, as arrays of whole numbers."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Int, Shaped
+
+from .._world import IDLE, World
+from ..layouts._layout import Layout
+
+
+class LookCodes(NamedTuple):
+    """What is drawn of a world, besides its tiles, which never change.
+
+    It is computed from NumPy arrays or in a traced program, so that pictures of a world can be made
+    where there is no Python.
+
+    - `lying`: the code of the object in each cell, in row-major order.
+    - `timer`: the timer of each cell.
+    - `mark`: the number that `Kinds.overlay` gives each cell.
+    - `place`: the cell of each agent, and -1 for an agent that is not drawn.
+    - `direction`, `held`: the direction of each agent, and the code of the object that it holds.
+    - `extra`: for each leaf of `Bodies.extra`, the numbers of each agent.
+    """
+
+    lying: Int[np.ndarray | jax.Array, " cells"]
+    timer: Int[np.ndarray | jax.Array, " cells"]
+    mark: Int[np.ndarray | jax.Array, " cells"]
+    place: Int[np.ndarray | jax.Array, " agents"]
+    direction: Int[np.ndarray | jax.Array, " agents"]
+    held: Int[np.ndarray | jax.Array, " agents"]
+    extra: tuple[Shaped[np.ndarray | jax.Array, "agents numbers"], ...]
+
+
+def look_codes(layout: Layout, world: World) -> LookCodes:
+    """What is drawn of a world, besides its tiles.
+
+    **Arguments:**
+
+    - `layout`: the layout of the world.
+    - `world`: the state, of NumPy arrays or traced.
+
+    **Raises:** `ValueError` when the overlay of the kinds does not give a number for each cell.
+    """
+    cells, bodies = world.cells, world.bodies
+    size, agents = layout.tiles.size, len(bodies.position)
+    timer = np.full(size, IDLE, np.int32) if cells.timer is None else cells.timer.ravel()
+    position = bodies.position.astype(np.int32)
+    place = position[:, 0] * layout.tiles.shape[1] + position[:, 1]
+    if bodies.active is not None:  # the last picture of an episode shows all agents
+        drawn = (bodies.active | ~bodies.goes_on.any()).astype(np.int32)
+        place = (place + 1) * drawn - 1
+    extra = tuple(leaf.reshape(agents, -1) for leaf in jax.tree.leaves(bodies.extra))
+    return LookCodes(
+        cells.object.ravel(),
+        timer,
+        _marks(layout, world),
+        place,
+        bodies.direction,
+        bodies.held,
+        extra,
+    )
+
+
+def _marks(layout: Layout, world: World) -> Int[np.ndarray | jax.Array, " cells"]:
+    """The number of the overlay of each cell, in row-major order."""
+    overlay = layout.kinds.overlay
+    if overlay is None:
+        return np.zeros(layout.tiles.size, np.int32)
+    numbers = overlay.numbers(layout, world)
+    if not isinstance(numbers, jax.Array):
+        numbers = np.asarray(numbers)
+    if numbers.shape != layout.tiles.shape:
+        raise ValueError(
+            f"An overlay must give a number for each of the {layout.tiles.shape} cells, but gives "
+            f"an array of shape {numbers.shape}."
+        )
+    return numbers.astype(np.int32).ravel()

@@ -1,0 +1,10 @@
+"""Writes a world and a policy as a page in which people play without a server.
+
+python experiments/export_page.py experiments/policies/cramped.safetensors --out page/ \
+    --runtime node_modules/onnxruntime-web/dist
+"""
+
+from agents.commands.export import export_page_command
+
+if __name__ == "__main__":
+    export_page_command()

@@ -1,0 +1,331 @@
+"""Exporting a page: draws without keys, casts, pictures, models, and what is refused."""
+
+import re
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from exporting import POLICIES, page_world
+from hypothesis import given, settings, strategies as st
+
+from agents.commands.export import _export_page
+from agents.play.static._random import as_data, on_key_data, threefry
+from agents.play.static._sheet import draw_sheet
+from agents.runs.display._errors import UsageError
+from agents.runs.worlds._worlds import Kitchen, KitchenV2, RescueWorld
+from eqgrid import unwrap_state
+from eqgrid.grid import draw_look, looks
+
+onnx = pytest.importorskip("onnx", reason="needs the extra [onnx]")
+pytest.importorskip("jax2onnx", reason="needs the extra [onnx]")
+pytest.importorskip("onnxruntime", reason="needs the extra [onnx]")
+
+from agents.play.static import _export, _models  # noqa: E402
+from agents.play.static._kernels import add_casts  # noqa: E402
+from agents.play.static._onnx import Model, to_model  # noqa: E402
+
+WORDS = st.integers(0, 2**32 - 1)
+
+
+@settings(deadline=None, max_examples=50)
+@given(WORDS, WORDS, st.lists(WORDS, min_size=2, max_size=6).filter(lambda x: len(x) % 2 == 0))
+def test_the_hash_is_that_of_jax(key1, key2, counts):
+    first, second = np.split(np.asarray(counts, np.uint32), 2)
+    keys = np.uint32(key1), np.uint32(key2)
+    expected = jax.extend.random.threefry_2x32(
+        jnp.asarray(keys), jnp.concatenate([jnp.asarray(first), jnp.asarray(second)])
+    )
+    found = threefry(*map(jnp.asarray, keys), jnp.asarray(first), jnp.asarray(second))
+    np.testing.assert_array_equal(np.concatenate(found), expected)
+
+
+def in_control_flow(key):
+    def body(key, x):
+        key, own = jax.random.split(key)
+        drawn = jax.lax.cond(x > 1, lambda: jax.random.uniform(own), lambda: jax.random.normal(own))
+        return key, drawn
+
+    key, rows = jax.lax.scan(body, key, jnp.arange(4))
+    last = jax.lax.while_loop(
+        lambda x: jax.random.bits(x) % 3 != 0, lambda x: jax.random.fold_in(x, 7), key
+    )
+    return rows, last
+
+
+DRAWS = {
+    "split": lambda key: jax.random.split(key, (2, 3)),
+    "bits": lambda key: [jax.random.bits(key, (3,), x) for x in (jnp.uint8, jnp.uint16)],
+    "uniform": lambda key: jax.random.uniform(key, (5,), minval=-2, maxval=3),
+    "randint": lambda key: jax.random.randint(key, (6,), -4, 11),
+    "categorical": lambda key: jax.random.categorical(key, jnp.arange(5.0)),
+    "bernoulli": lambda key: jax.random.bernoulli(key, 0.3, (7,)),
+    "permutation": lambda key: jax.random.permutation(key, 9),
+    "many keys": lambda key: jax.vmap(jax.random.uniform)(jax.random.split(key, 4)[1:]),
+    "a chosen key": lambda key: jnp.where(jax.random.bernoulli(key), key, jax.random.split(key)[0]),
+    "control flow": in_control_flow,
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_are_those_of_jax(name):
+    draw = DRAWS[name]
+    flat, _ = on_key_data(draw, jax.random.key(0))
+    flat = jax.jit(flat)
+    for seed in range(5):
+        key = jax.random.key(seed)
+        expected = jax.tree.leaves(as_data(jax.jit(draw)(key)))
+        for own, other in zip(flat(jax.random.key_data(key)), expected, strict=True):
+            np.testing.assert_array_equal(own, other)
+
+
+@pytest.mark.parametrize("name", ["split", "uniform", "randint", "categorical", "bernoulli"])
+def test_draws_in_a_model_are_those_of_jax(name):
+    draw = DRAWS[name]
+    outputs = [f"drawn_{i}" for i in range(len(jax.tree.leaves(draw(jax.random.key(0)))))]
+    model = Model(to_model(draw, [jax.random.key(0)], ["key"], outputs))
+    for seed in (0, 1, 2**31 - 1):
+        key = jax.random.key(seed)
+        expected = jax.tree.leaves(as_data(jax.jit(draw)(key)))
+        for own, other in zip(model(key=key).values(), expected, strict=True):
+            np.testing.assert_array_equal(own, other)
+
+
+def test_a_comparison_of_keys_is_refused():
+    with pytest.raises(ValueError, match="no form on numbers"):
+        on_key_data(lambda key: key == jax.random.split(key)[0], jax.random.key(0))
+
+
+NARROW = [np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.uint32]
+OPERATIONS = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Max": np.maximum,
+    "Less": np.less,
+    "GreaterOrEqual": np.greater_equal,
+    "Equal": np.equal,
+    "Where": lambda x, y: np.where([True, False, True, False], x, y),
+    "ChainedSum": lambda x, y: (x + y) - y + x,
+    "LessAfterSum": lambda x, y: (x + y) < y,
+    "MaxAfterWhere": lambda x, y: np.maximum(np.where([True, False, True, False], x, y), y),
+}
+
+
+def model_of(name, dtype):
+    """A small model that computes one of `OPERATIONS`."""
+    make = onnx.helper.make_node
+    nodes = {
+        "Where": [make("Where", ["c", "x", "y"], ["z"])],
+        "ChainedSum": [
+            make("Add", ["x", "y"], ["a"]),
+            make("Sub", ["a", "y"], ["b"]),
+            make("Add", ["b", "x"], ["z"]),
+        ],
+        "LessAfterSum": [make("Add", ["x", "y"], ["a"]), make("Less", ["a", "y"], ["z"])],
+        "MaxAfterWhere": [
+            make("Where", ["c", "x", "y"], ["a"]),
+            make("Max", ["a", "y"], ["z"]),
+        ],
+    }.get(name, [make(name, ["x", "y"], ["z"])])
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    says = name in ("Less", "GreaterOrEqual", "Equal", "LessAfterSum")
+    values = [onnx.helper.make_tensor_value_info(x, kind, [4]) for x in "xy"]
+    out = onnx.helper.make_tensor_value_info("z", onnx.TensorProto.BOOL if says else kind, [4])
+    condition = onnx.numpy_helper.from_array(np.array([True, False, True, False]), "c")
+    graph = onnx.helper.make_graph(nodes, "small", values, [out], [condition])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)])
+
+
+@pytest.mark.parametrize("dtype", NARROW[1:], ids=lambda x: x.__name__)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations_on_narrow_numbers_run(name, dtype):
+    high = np.iinfo(dtype).max
+    x, y = np.array([high, 1, 0, 5], dtype), np.array([3, high, 0, 9], dtype)
+    model = Model(add_casts(model_of(name, dtype)).SerializeToString())
+    np.testing.assert_array_equal(model(x=x, y=y)["z"], OPERATIONS[name](x, y))
+
+
+def test_several_truths_for_one_place_are_combined():
+    made = to_model(
+        lambda x, where: x.at[where].max(jnp.array([True, False, True])),
+        [jnp.zeros(4, bool), jnp.zeros(3, jnp.int32)],
+        ["x", "where"],
+        ["y"],
+    )
+    found = Model(made)(x=np.zeros(4, bool), where=np.array([1, 1, 3], np.int32))["y"]
+    assert found.tolist() == [False, True, False, True]
+
+
+def put_together(sheet, image, shown):
+    """The picture of each cell, as the page draws it."""
+    side, columns = sheet.side, sheet.columns
+    agents = {place: i for i, place in enumerate(shown.place.tolist()) if place >= 0}
+    for place, kind in enumerate(sheet.tiles):
+        timer = int(shown.timer[place])
+        layers = list(sheet.looks[kind][int(shown.lying[place]) + sheet.codes * (timer + 1)])
+        if place in agents:
+            i = agents[place]
+            code = int(shown.held[i]) + sheet.codes * int(shown.extra[i])
+            layers.append(sheet.agents[i][int(shown.direction[i]) + 4 * code])
+        picture = np.zeros((side, side, 3))
+        for number in layers:
+            row, col = divmod(number, columns)
+            layer = image[row * side : (row + 1) * side, col * side : (col + 1) * side]
+            share = layer[..., 3:] / 255
+            picture = picture * (1 - share) + layer[..., :3] * share
+        yield picture
+
+
+@pytest.mark.parametrize("kind", [Kitchen, KitchenV2], ids=lambda x: x.name)
+def test_pictures_of_a_game_are_those_of_python(kind):
+    world = page_world(kind(), "at random")
+    place = world.place
+    state = world.start(jax.random.key(0)).state
+    first = unwrap_state(place.env.reset(jax.random.key(0))[1])
+    sheet, image = draw_sheet(place.drawn_layout, first.bodies.extra)
+    step, chooser, checked = eqx.filter_jit(world.step), np.random.default_rng(0), set()
+    for _ in range(60):
+        pressed, person = _models.draw_actions(world, chooser)
+        after = step(state, jnp.asarray(pressed), jnp.asarray(person))
+        state = after.state
+        inner = unwrap_state(world.play_state(state).env_state)
+        pictures = put_together(sheet, image, after.shown)
+        for look, picture in zip(looks(place.drawn_layout, inner), pictures, strict=True):
+            if look not in checked:
+                checked.add(look)
+                whole = draw_look(place.drawn_layout.kinds, look, sheet.side)
+                assert np.abs(whole - picture).mean() < 1.5
+    assert len(checked) > 30
+
+
+def test_worlds_that_cannot_be_drawn_are_refused():
+    world = page_world(RescueWorld(), "at random")
+    state = unwrap_state(world.place.env.reset(jax.random.key(0))[1])
+    with pytest.raises(UsageError, match="cannot draw the agents"):
+        draw_sheet(world.place.drawn_layout, state.bodies.extra)
+
+
+@pytest.fixture
+def npm(tmp_path):
+    """A folder that looks like that of the runtime."""
+    folder = tmp_path / "dist"
+    folder.mkdir()
+    for name in ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"):
+        (folder / name).write_text("x")
+    return str(folder)
+
+
+CRAMPED = str(POLICIES / "cramped.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ([], "Name a policy"),
+        (["--env.layout", "cramped"], "Name a policy"),
+        ([CRAMPED, "--env.layout", "nowhere"], "no layout 'nowhere'"),
+        ([CRAMPED, "--env.layout", "generated"], "one layout"),
+        ([CRAMPED, "--env.observation", "planes", "--env.layout", "nowhere"], "nowhere"),
+        ([CRAMPED, "--env.name", "rescue"], "cannot act in"),
+        ([CRAMPED, "--seat", "2"], "--seat must be below 2"),
+        ([CRAMPED, "--noise", "2"], "--noise must be"),
+        ([CRAMPED, "--runtime", "nothing"], "There is no ort.wasm.bundle.min.mjs in 'nothing'"),
+        (["nothing.safetensors"], "nothing.safetensors"),
+    ],
+)
+def test_bad_input_gets_a_sentence(flags, says, tmp_path, npm):
+    out = tmp_path / "page"
+    given_flags = [*flags, "--out", str(out)]
+    with pytest.raises(Exception, match=re.escape(says)) as raised:
+        _export_page.run(given_flags if "--runtime" in flags else [*given_flags, "--runtime", npm])
+    assert raised.type.__name__ in ("UsageError", "CheckpointError")
+    assert not out.exists()
+
+
+def test_without_a_runtime_it_says_where_one_is(tmp_path):
+    with pytest.raises(UsageError, match="npm install onnxruntime-web"):
+        _export_page.run([CRAMPED, "--out", str(tmp_path / "page")])
+
+
+def test_a_folder_that_exists_is_kept(tmp_path, npm):
+    with pytest.raises(UsageError, match="exists"):
+        _export_page.run([CRAMPED, "--runtime", npm, "--out", str(tmp_path)])
+
+
+def test_without_its_extra_it_says_what_to_install(monkeypatch, tmp_path):
+    def missing(name):
+        raise ModuleNotFoundError(name=name)
+
+    monkeypatch.setattr(_export_page.importlib, "import_module", missing)
+    with pytest.raises(UsageError, match=r"pip install 'eqgrid\[onnx\]'"):
+        _export_page.run([CRAMPED, "--out", str(tmp_path / "page")])
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path, npm, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_export.shutil, "move", full)
+    files = {"index.html": b"<!-- style --><!-- scripts -->", "policy.onnx": b""}
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(OSError, match="No space"):
+        _export.write_page(files, _export.Path(npm), tmp_path / "page", False)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def models(world):
+    return _models.start_model(world), _models.step_model(world)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["cramped", "asymmetric", "ring", "forced", "circuit"])
+def test_ten_thousand_random_steps_are_those_of_python(layout):
+    world = page_world(Kitchen(layout=layout), "a trained agent")
+    _models.check_models(world, *models(world), steps=10_000)
+
+
+@pytest.mark.slow
+def test_random_orders_are_those_of_python():
+    """Cooks get soups into their hands again and again, so that orders are drawn inside steps."""
+    env = KitchenV2(sample_recipe_on_delivery=True, random_positions=True)
+    world = page_world(env, "at random")
+    start, step = models(world)
+    _models.check_models(world, start, step, steps=10_000)
+    go_on, compiled, chooser = Model(step), eqx.filter_jit(world.step), np.random.default_rng(1)
+    state = world.start(jax.random.key(5)).state
+    soups = range(
+        world.place.grid.layout.kinds.code("soup"), world.place.grid.layout.kinds.num_codes
+    )
+    recipes, changes = [], 0
+    for _ in range(1500):
+        before = world.play_state(state)
+        held = jnp.asarray(chooser.choice(soups, world.place.env.num_agents), jnp.uint8)
+        before = eqx.tree_at(lambda x: unwrap_state(x.env_state).bodies.held, before, held)
+        state = jax.tree.leaves(eqx.filter(before, eqx.is_array))
+        pressed, person = _models.draw_actions(world, chooser)
+        after = compiled(state, jnp.asarray(pressed), jnp.asarray(person))
+        leaves = {f"state_{i}": x for i, x in enumerate(state)}
+        found = go_on(**leaves, pressed=pressed, person=person)
+        for i, leaf in enumerate(jax.tree.leaves(as_data(after.state))):
+            np.testing.assert_array_equal(leaf, found[f"next_{i}"])
+        np.testing.assert_array_equal(after.reward, found["reward"])
+        recipes.append(int(unwrap_state(world.play_state(after.state).env_state).extra.recipe))
+        changes += len(recipes) > 1 and recipes[-1] != recipes[-2]
+        state = after.state
+        if bool(after.finished):
+            state = world.start(jax.random.key(len(recipes))).state
+            recipes.append(recipes[-1])
+    assert changes > 10
+
+
+@pytest.mark.slow
+def test_a_policy_alone_acts_as_in_python():
+    saved = _export_page._read(_export_page.Config(policy=POLICIES / "cramped.safetensors"))
+    policy = saved.policy
+    alone = Model(_models.policy_model(_models.PagePolicy(policy)))
+    shape = jax.tree.leaves(policy.observation)[0]
+    for seed in range(20):
+        seen = jax.random.uniform(jax.random.key(seed), shape.shape).astype(shape.dtype)
+        expected, _ = policy.outputs(seen, policy.initial_carry())
+        np.testing.assert_allclose(alone(observation_0=seen)["output"], expected, atol=1e-5)

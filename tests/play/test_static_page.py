@@ -1,0 +1,216 @@
+"""The page without a server, in a real browser."""
+
+import functools
+import http.server
+import importlib
+import json
+import threading
+
+import jax
+import numpy as np
+import pytest
+from browser import chromium as chromium, screenshot
+from exporting import POLICIES, page_world, runtime as runtime
+
+from agents.commands.export import _export_page
+from agents.play._journal import read_journal
+from agents.play._recordings import replay
+from agents.play._watch import place_of
+from agents.runs._named import NOTHING_NAMED
+from agents.runs.worlds._worlds import Kitchen
+
+for name in ("onnx", "jax2onnx", "onnxruntime"):
+    pytest.importorskip(name, reason="needs the extra [onnx]")
+
+pytestmark = [pytest.mark.slow]
+CRAMPED = POLICIES / "cramped.safetensors"
+FLAGS = [str(CRAMPED), "--env.layout", "cramped", "--env.horizon", "120"]
+
+
+class Files(http.server.SimpleHTTPRequestHandler):
+    """A file host that knows nothing of the page, and says nothing."""
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def folder(runtime, tmp_path_factory):
+    """The page in a folder."""
+    out = tmp_path_factory.mktemp("static") / "page"
+    _export_page.run([*FLAGS, "--runtime", runtime, "--out", str(out)])
+    return out
+
+
+@pytest.fixture(scope="module")
+def address(folder):
+    """The address of the page at a file host."""
+    handler = functools.partial(Files, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def visit(chromium):
+    """Opens a page; whatever goes wrong in it, or comes from elsewhere, fails the test."""
+    contexts, problems = [], []
+
+    def visit(address, **options):
+        context = chromium.new_context(**{"viewport": {"width": 1100, "height": 760}, **options})
+        contexts.append(context)
+        opened = context.new_page()
+        opened.on("pageerror", lambda error: problems.append(str(error)))
+        opened.on("console", lambda said: problems.append(said.text))
+        inside = (address, "data:", "blob:")
+        opened.on(
+            "request", lambda x: x.url.startswith(inside) or problems.append(f"foreign: {x.url}")
+        )
+        opened.goto(address)
+        return opened
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert not problems
+
+
+def wait_for_world(opened):
+    opened.wait_for_function("globalThis.eqgrid?.game?.world", timeout=60_000)
+
+
+def walk(opened, *keys):
+    """Takes one action after another, each in a step of its own."""
+    for key in keys:
+        opened.keyboard.press(key)
+        opened.wait_for_timeout(190)
+
+
+def play_to_the_end(opened, tmp_path):
+    """Plays a game by keys, and returns its recording."""
+    wait_for_world(opened)
+    walk(opened, "ArrowLeft", "ArrowUp", "ArrowLeft", "Space")
+    opened.keyboard.down("ArrowRight")
+    opened.wait_for_timeout(600)
+    opened.keyboard.up("ArrowRight")
+    screenshot(opened, "static-game")
+    opened.keyboard.press("KeyP")
+    opened.wait_for_selector("text=Paused.")
+    left = opened.inner_text("#time")
+    opened.wait_for_timeout(1200)
+    assert opened.inner_text("#time") == left
+    opened.keyboard.press("KeyP")
+    walk(opened, "ArrowUp", "Space", "ArrowDown")
+    opened.wait_for_selector("#over:not([hidden])", timeout=60_000)
+    screenshot(opened, "static-over")
+    with opened.expect_download() as download:
+        opened.click("#record")
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    return path
+
+
+def check_recording(opened, path, steps):
+    """The recording replays in Python, and its score is the one in the page."""
+    recording = read_journal(path)
+    assert recording.action.shape == (steps, 2)
+    assert recording.end == "finished"
+    assert [seat.human for seat in recording.header.seats] == [True, False]
+    assert (recording.action[:, 0] != 4).sum() >= 6
+    assert (recording.action[:, 1] != 4).any()
+    episode, _ = replay(place_of(recording.header, NOTHING_NAMED), recording)
+    score = np.asarray(episode.reward).sum(axis=0).mean()
+    assert f"a score of {score:g}." in opened.inner_text("#result")
+
+
+def test_a_whole_game_by_keys_replays_in_python(visit, address, tmp_path):
+    opened = visit(address)
+    opened.wait_for_selector("text=1: you")
+    path = play_to_the_end(opened, tmp_path)
+    check_recording(opened, path, 120)
+    opened.click("#again")
+    opened.wait_for_selector("text=Press any of your keys")
+    assert opened.inner_text("#score") == "0"
+    opened.select_option("#seat", index=1)
+    opened.wait_for_selector("text=2: you")
+    opened.keyboard.press("ArrowLeft")
+    opened.wait_for_timeout(500)
+    opened.click("#leave")
+    opened.wait_for_selector("#over:not([hidden])")
+    assert "ended early" in opened.inner_text("#result")
+
+
+def test_one_file_is_played_without_any_host(visit, runtime, tmp_path):
+    out = tmp_path / "page.html"
+    _export_page.run([*FLAGS, "--runtime", runtime, "--out", str(out), "--single-file"])
+    assert (tmp_path / "page.policy.onnx").is_file()
+    opened = visit(out.as_uri())
+    check_recording(opened, play_to_the_end(opened, tmp_path), 120)
+
+
+RANDOM_STEPS = """async ([seed, actions, names]) => {
+  const world = eqgrid.world;
+  let state = await world.start(seed);
+  const rows = [];
+  for (const action of actions) {
+    state = await world.step(state, Int32Array.from(action), "all");
+    rows.push(names.map((name) => [...(state[name] ?? state.state[name]).data].map(Number)));
+  }
+  return rows;
+}"""
+
+
+def test_random_steps_in_the_browser_are_those_of_python(visit, address):
+    opened = visit(address)
+    wait_for_world(opened)
+    leaves_of = importlib.import_module("agents.play.static._onnx").leaves_of
+    world = page_world(Kitchen(layout="cramped", horizon=120), "a trained agent")
+    step, chooser = jax.jit(world.step), np.random.default_rng(3)
+    names = [f"state_{i}" for i in range(world.size)] + ["reward", "observation_0"]
+    for game in range(3):
+        actions = chooser.integers(0, 6, (120, 2)).tolist()
+        state = world.start(jax.random.key(game)).state
+        for own, action in zip(
+            opened.evaluate(RANDOM_STEPS, [game, actions, names]), actions, strict=True
+        ):
+            after = step(state, np.asarray(action, np.int32), np.ones(2, bool))
+            state = after.state
+            for expected, found in zip(leaves_of([*state, after.reward]), own[:-1], strict=True):
+                np.testing.assert_array_equal(np.ravel(expected), np.asarray(found, np.float64))
+            seen = np.ravel(after.observation[0])
+            np.testing.assert_allclose(seen, own[-1], rtol=0, atol=1e-6)
+
+
+def test_on_a_phone_it_is_played_by_touch(visit, address):
+    opened = visit(
+        address,
+        viewport={"width": 390, "height": 780},
+        has_touch=True,
+        is_mobile=True,
+        device_scale_factor=2,
+    )
+    wait_for_world(opened)
+    opened.tap("button[aria-label=left]")
+    opened.wait_for_timeout(800)
+    screenshot(opened, "static-phone")
+    fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    assert opened.evaluate(fits)
+    opened.tap("#leave")
+    opened.wait_for_selector("#over:not([hidden])")
+
+
+def test_the_first_picture_needs_no_runtime(visit, folder, address):
+    """It is drawn from what is in the page, before anything is computed."""
+    opened = visit(address)
+    opened.wait_for_function("performance.getEntriesByName('first-frame').length")
+    facts = json.loads(opened.inner_text("#facts") or opened.text_content("#facts"))
+    assert facts["opening"]["title"] == "cramped"
+    wait_for_world(opened)
+    marks = "performance.getEntriesByType('mark').map((x) => [x.name, x.startTime])"
+    times = dict(opened.evaluate(marks))
+    assert times["first-frame"] < times["first-step"]
+    besides = [x for x in folder.iterdir() if not x.name.startswith("ort")]
+    assert sum(x.stat().st_size for x in besides) < 1_000_000
