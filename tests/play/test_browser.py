@@ -172,6 +172,40 @@ def test_a_lost_connection_comes_back(visit):
     opened.wait_for_selector("#over:not([hidden])", timeout=30_000)
 
 
+GAMEPAD = """
+const buttons = Array.from({ length: 16 }, () => ({ pressed: false }));
+const pad = { buttons, axes: [0, 0] };
+navigator.getGamepads = () => [null, pad];
+globalThis.pad = pad;
+"""
+"""A gamepad that a test holds."""
+
+
+def test_a_gamepad_walks_and_pauses(visit):
+    opened = visit()
+    opened.add_init_script(GAMEPAD)
+    opened.reload()
+    start(opened)
+    opened.evaluate("pad.axes[0] = -1")
+    until(opened, lambda: not opened.inner_text("#status"))
+    opened.wait_for_timeout(300)
+    opened.evaluate("pad.axes[0] = 0")
+    opened.evaluate("pad.buttons[12].pressed = true")
+    opened.wait_for_timeout(300)
+    opened.evaluate("pad.buttons[12].pressed = false")
+    opened.evaluate("pad.buttons[9].pressed = true")
+    opened.wait_for_selector("text=Paused.")
+    opened.evaluate("pad.buttons[9].pressed = false")
+    opened.wait_for_timeout(100)
+    opened.evaluate("pad.buttons[9].pressed = true")
+    until(opened, lambda: not opened.inner_text("#status"))
+    for down in (True, False):
+        opened.evaluate(f"pad.axes[0] = {-1 if down else 0}")
+        opened.wait_for_timeout(300)
+    opened.evaluate("pad.buttons[0].pressed = true")
+    until(opened, lambda: opened.inner_text("#held") == "onion")
+
+
 def test_on_a_phone_it_is_played_by_touch(visit):
     opened = visit(
         viewport={"width": 390, "height": 780},

@@ -2,6 +2,7 @@
 // page without one `local.js`, has the clock and the rules.
 
 import { $, Board, element } from "./board.js";
+import { listenToGamepads } from "./gamepad.js";
 
 const PAD = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
 export const SIGNS = { up: "▲", down: "▼", left: "◀", right: "▶" };
@@ -173,19 +174,29 @@ function releaseAll() {
   for (const key of [...down.keys()]) release(key);
 }
 
-window.addEventListener("keydown", (event) => {
-  if (!opening || $("game").hidden || event.ctrlKey || event.metaKey || event.altKey) return;
-  const onButton = ["BUTTON", "A"].includes(event.target.tagName);
-  if (onButton && ["Space", "Enter"].includes(event.code)) return; // which presses the button
-  const control = opening.controls.find((x) => x.keys.includes(event.code));
+function keyDown(code, again) {
+  // Does what a key stands for; returns whether it stands for an action.
+  const control = opening.controls.find((x) => x.keys.includes(code));
   if (control && status !== "over") {
-    event.preventDefault();
-    if (!event.repeat) press(event.code, control);
-  } else if (["KeyP", "Escape"].includes(event.code) && opening.seat >= 0 && status !== "over") {
+    if (!again) press(code, control);
+    return true;
+  }
+  if (["KeyP", "Escape"].includes(code) && opening.seat >= 0 && status !== "over") {
     send({ type: "pause", on: status !== "paused" });
   }
+  return false;
+}
+
+const listens = () => opening && !$("game").hidden;
+
+window.addEventListener("keydown", (event) => {
+  if (!listens() || event.ctrlKey || event.metaKey || event.altKey) return;
+  const onButton = ["BUTTON", "A"].includes(event.target.tagName);
+  if (onButton && ["Space", "Enter"].includes(event.code)) return; // which presses the button
+  if (keyDown(event.code, event.repeat)) event.preventDefault();
 });
 window.addEventListener("keyup", (event) => release(event.code));
+listenToGamepads((code) => listens() && keyDown(code, false), release);
 window.addEventListener("blur", releaseAll);
 
 function makeButtons(controls) {

@@ -31,7 +31,7 @@ from ._world import PagePolicy, PageWorld
 
 _PAGE = Path(__file__).parents[1] / "page"
 _MODULE, _BINARY = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"
-_SCRIPTS = ("board.js", "game.js", "local.js", "static.js")
+_SCRIPTS = ("board.js", "gamepad.js", "game.js", "local.js", "static.js")
 _COLOURS = 256
 _CHECKED_STEPS = 300
 
