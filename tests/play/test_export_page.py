@@ -316,7 +316,7 @@ def test_random_orders_are_those_of_python():
         if bool(after.finished):
             state = world.start(jax.random.key(len(recipes))).state
             recipes.append(recipes[-1])
-    assert changes > 10
+    assert changes > 5
 
 
 @pytest.mark.slow
