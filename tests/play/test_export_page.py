@@ -1,5 +1,6 @@
 """Exporting a page: draws without keys, casts, pictures, models, and what is refused."""
 
+import functools
 import re
 
 import equinox as eqx
@@ -10,12 +11,17 @@ import pytest
 from exporting import POLICIES, page_world
 from hypothesis import given, settings, strategies as st
 
+from agents import GRU, PolicyPartner, actor_critic, trained_policy
 from agents.commands.export import _export_page
+from agents.play._menu import Menu
 from agents.play.static._random import as_data, on_key_data, threefry
 from agents.play.static._sheet import draw_sheet
+from agents.play.static._world import PageWorld
 from agents.runs.display._errors import UsageError
+from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import default_settings
 from agents.runs.worlds._worlds import Kitchen, KitchenV2, RescueWorld
-from eqgrid import unwrap_state
+from eqgrid import DelayedPartner, NoisyPartner, Vectorize, unwrap_state
 from eqgrid.grid import draw_look, looks
 
 onnx = pytest.importorskip("onnx", reason="needs the extra [onnx]")
@@ -329,3 +335,27 @@ def test_a_policy_alone_acts_as_in_python():
         seen = jax.random.uniform(jax.random.key(seed), shape.shape).astype(shape.dtype)
         expected, _ = policy.outputs(seen, policy.initial_carry())
         np.testing.assert_allclose(alone(observation_0=seen)["output"], expected, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_policy_that_remembers_and_is_late_acts_as_in_python():
+    """Its memory, and the actions that wait, are a part of the state."""
+    kitchen = Kitchen(layout="cramped", horizon=60)
+    menu = Menu(default_settings(page("ippo"), kitchen))
+    place = menu.place("cramped")
+    envs = Vectorize(place.env, 1)
+    network = functools.partial(GRU, width=8)
+    policy = trained_policy(actor_critic(envs, jax.random.key(0), network=network), envs)
+    alone = Model(_models.policy_model(_models.PagePolicy(policy)))
+    shape = jax.tree.leaves(policy.observation)[0]
+    carry, found = policy.initial_carry(), {}
+    found = {f"next_carry_{i}": x for i, x in enumerate(jax.tree.leaves(carry))}
+    for seed in range(10):
+        seen = jax.random.uniform(jax.random.key(seed), shape.shape).astype(shape.dtype)
+        expected, carry = policy.outputs(seen, carry)
+        memory = {name.removeprefix("next_"): x for name, x in found.items() if "carry" in name}
+        found = alone(observation_0=seen, **memory)
+        np.testing.assert_allclose(found["output"], expected, atol=1e-5)
+    noisy = NoisyPartner(PolicyPartner(policy), 0.3, place.env.action_space)
+    world = PageWorld(place, DelayedPartner(noisy, 2, place.idle), place.env)
+    _models.check_models(world, _models.start_model(world), _models.step_model(world), steps=200)

@@ -32,6 +32,8 @@ _REFUSED = (
     states.RuntimeException,
 )
 """What ONNX Runtime raises when it cannot run a model."""
+_WRONG = ["EliminateIdentity"]
+"""An optimisation of ONNX Runtime 1.32 that renames values which subgraphs read, as in a GRU."""
 
 
 def to_model(
@@ -99,7 +101,7 @@ def _optimised(model: onnx.ModelProto) -> onnx.ModelProto:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         options.optimized_model_filepath = str(path)
-        onnxruntime.InferenceSession(model.SerializeToString(), options)
+        onnxruntime.InferenceSession(model.SerializeToString(), options, disabled_optimizers=_WRONG)
         return onnx.load(path)
 
 
@@ -115,7 +117,7 @@ class Model:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         options.intra_op_num_threads = 1
-        self._session = onnxruntime.InferenceSession(content, options)
+        self._session = onnxruntime.InferenceSession(content, options, disabled_optimizers=_WRONG)
         self._inputs = [x.name for x in self._session.get_inputs()]
         self._outputs = [x.name for x in self._session.get_outputs()]
 

@@ -112,6 +112,10 @@ class PageWorld:
         arrays, self._rest = eqx.partition(first, eqx.is_array)
         self._form = jax.tree.structure(arrays)
         self.size = self._form.num_leaves
+        remembered = jax.tree.leaves(eqx.filter(first.carries, eqx.is_inexact_array))
+        leaves, known = jax.tree.leaves(arrays), {id(leaf) for leaf in remembered}
+        self.memory = frozenset(i for i, leaf in enumerate(leaves) if id(leaf) in known)
+        """The numbers of the leaves of a state in which a policy remembers fractions."""
         seen = eqx.filter_eval_shape(observed.observe, first.env_state)
         self.observed_arrays = len(jax.tree.leaves(seen))
 
