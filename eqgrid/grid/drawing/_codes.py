@@ -49,7 +49,9 @@ def look_codes(layout: Layout, world: World) -> LookCodes:
     position = bodies.position.astype(np.int32)
     place = position[:, 0] * layout.tiles.shape[1] + position[:, 1]
     if bodies.active is not None:  # the last picture of an episode shows all agents
-        drawn = (bodies.active | ~bodies.goes_on.any()).astype(np.int32)
+        # `Bodies.goes_on`, for arrays of NumPy, too.
+        goes_on = bodies.active if bodies.away is None else bodies.active | (bodies.away > 0)
+        drawn = (bodies.active | ~goes_on.any()).astype(np.int32)
         place = (place + 1) * drawn - 1
     extra = tuple(leaf.reshape(agents, -1) for leaf in jax.tree.leaves(bodies.extra))
     return LookCodes(
