@@ -205,6 +205,11 @@ class Session:
         goal = self._terms.goal
         return self.game.finished or (goal is not None and self.game.score >= goal)
 
+    @property
+    def broken(self) -> bool:
+        """Whether it was stopped, since it could not be recorded."""
+        return bool(self._problem)
+
     def leave(self) -> None:
         """Ends the game before its last step."""
         self._left = True

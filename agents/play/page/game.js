@@ -76,7 +76,8 @@ function connect() {
     if (!here || ["over", "replaced", "refused"].includes(status)) return;
     attempts += 1;
     $("status").textContent = "The connection was lost. Trying again.";
-    setTimeout(() => here && connect(), Math.min(5000, 300 * attempts));
+    const mine = here;
+    setTimeout(() => here === mine && connect(), Math.min(5000, 300 * attempts));
   };
 }
 

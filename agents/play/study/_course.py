@@ -247,6 +247,27 @@ class Course:
         finally:
             self._opening -= numbers
         session = self.hall.sessions[file]
+        try:
+            self._seat(people, own, session, file, number, partner)
+        except sqlite3.Error:
+            session.leave()  # nobody knows of it
+            raise
+        task = asyncio.create_task(self._follow(file, session, _numbers(people)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _seat(
+        self,
+        people: Sequence[Person],
+        own: Sequence[int],
+        session: Session,
+        file: str,
+        number: int,
+        partner: str,
+    ) -> None:
+        """Notes that a game begins, and who has which seat."""
+        stage = people[0].stage
+        planned = self._planned(stage, number)
         game = {"number": number, "name": planned.name or planned.partner, "partner": partner}
         with self.people.together():
             for seat, person in zip(own, people, strict=True):
@@ -259,9 +280,6 @@ class Course:
             assert token is not None
             self._playing[person.person] = (file, token)
             self._room.leave(person.person)
-        task = asyncio.create_task(self._follow(file, session, _numbers(people)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _terms(self, people: Sequence[Person]) -> Terms:
         stage = self.plan.stage[people[0].stage]
@@ -291,9 +309,9 @@ class Course:
         """
         await session.over.wait()
         score, steps = session.game.score, session.game.steps
-        if session.finished:
+        if session.finished and not session.broken:
             outcome = "finished"
-        elif self._closing:
+        elif self._closing or session.broken:
             outcome = "cut"
         else:
             outcome = "left" if steps else "not begun"
@@ -317,7 +335,7 @@ class Course:
             else:
                 self._next_game(person)
         elif isinstance(stage, Tutorial):
-            if outcome == "finished" and score >= stage.score:
+            if outcome == "finished" and (stage.score <= 0 or score >= stage.score):
                 self._next_stage(person)
             elif self.people.num_played(person.person, person.stage, 0) >= stage.attempts:
                 self._finish(person, "failed")
@@ -359,7 +377,10 @@ class Course:
         found: dict[str, Any] = {"kind": "end", "outcome": outcome}
         if outcome == "finished":
             address = self.plan.redirect.replace("{id}", quote(person.id or "", safe=""))
-            found |= {"code": self.plan.code, "redirect": address.replace("{code}", self.plan.code)}
+            found |= {
+                "code": self.plan.code,
+                "redirect": address.replace("{code}", quote(self.plan.code, safe="")),
+            }
         return found
 
 

@@ -80,7 +80,8 @@ def forget(people: People, folder: Path, id: str) -> int:
 
     **Raises:** `UsageError` when there is no such person, or the study goes on.
     """
-    number = int(id) if id.isdecimal() and len(id) < 19 else 0
+    is_number = id.isascii() and id.isdecimal() and len(id) < 19 and str(int(id)) == id
+    number = int(id) if is_number else 0
     if not people.known(id) and people.get(number) is None:
         raise UsageError(f"There is nobody with the id or number {id!r:.100} in the study.")
     deleted = 0

@@ -68,7 +68,8 @@ DICTIONARY = {
         "score": "the return of the team",
         "steps": "the number of steps that were played",
         "outcome": "`finished`; `left` before its end; `not begun`, if nobody did a step, or `cut` "
-        "by the end of the server, and then played anew; empty if the server was killed",
+        "by the end of the server or a full disk, and then played anew; empty if the server was "
+        "killed",
         "latency_ms": "the median time of a message to the server and back, in milliseconds",
         "at": "when the game began (UTC)",
     },

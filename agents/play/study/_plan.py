@@ -98,7 +98,7 @@ class Reading(_Part, frozen=True, tag="text", tag_field="kind"):
 class Questions(_Part, frozen=True, tag="questions", tag_field="kind"):
     """Questions to answer."""
 
-    question: Annotated[tuple[Question, ...], Meta(min_length=1)]
+    question: Annotated[tuple[Question, ...], Meta(min_length=1, max_length=200)]
     title: str = ""
 
 
@@ -125,7 +125,7 @@ class Games(_Part, frozen=True, tag="games", tag_field="kind"):
 
     game: Annotated[tuple[PlannedGame, ...], Meta(min_length=1)]
     order: Literal["counterbalanced", "drawn", "fixed"] = "counterbalanced"
-    after: tuple[Question, ...] = ()
+    after: Annotated[tuple[Question, ...], Meta(max_length=200)] = ()
 
 
 Stage: TypeAlias = Consent | Reading | Questions | Tutorial | Games
