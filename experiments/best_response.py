@@ -27,7 +27,7 @@ from agents.evaluation._chances import Chances
 from agents.evaluation._responses import (
     Found,
     Kept,
-    expected_return,
+    Progress,
     respond,
     without_stuck_rule,
 )
@@ -249,19 +249,21 @@ def compare(
     """
     show = functools.partial(progress, console)
     results: list[dict[str, Any]] = []
-    for one, partner in zip(table.described, table.partners, strict=True):
-        for level in sorted(set(config.levels)):
-            noisy = NoisyPartner(partner, level, table.env.action_space)
-            for seat in sorted(set(config.seats)):
+    for seat in sorted(set(config.seats)):
+        own = _kept(config, table, agent, seat, show)
+        for one, partner in zip(table.described, table.partners, strict=True):
+            for level in sorted(set(config.levels)):
                 console.print(Text(f"{one.name}, noise {level:g}, agent in seat {seat}"))
-                team = (agent, noisy) if seat == 0 else (noisy, agent)
-                own = expected_return(table.env, table.model, team, config.horizon, show)
-                chances = Chances(without_stuck_rule(noisy), table.env, 1 - seat)
-                kept = Kept(table.model, chances, config.horizon, show)
+                noisy = NoisyPartner(partner, level, table.env.action_space)
+                kept = _kept(config, table, noisy, 1 - seat, show)
+                with show("expecting", config.horizon) as report:
+                    earned = BestResponse(table.model, seat).solve(
+                        kept, config.horizon, report, own=own
+                    )
                 with show("responding", config.horizon) as report:
                     best = BestResponse(table.model, seat).solve(kept, config.horizon, report)
                 found = {"partner": one.name, "level": level, "seat": seat}
-                results.append({**found, "return": own, "best_response": best})
+                results.append({**found, "return": earned, "best_response": best})
     results.sort(key=lambda x: x["return"] / x["best_response"] if x["best_response"] else 1.0)
     rows = []
     for x in results:
@@ -272,6 +274,14 @@ def compare(
     titles = ("partner", "noise", "seat", "return", "best response", "share", "regret")
     print_table(console, titles, rows)
     return results
+
+
+def _kept(
+    config: Config, table: Table, partner: AbstractPartner, seat: int, show: Progress
+) -> Kept:
+    """The probabilities of a partner in a seat, without its stuck rule."""
+    chances = Chances(without_stuck_rule(partner), table.env, seat)
+    return Kept(table.model, chances, config.horizon, show)
 
 
 def _draw_curves(results: Sequence[dict[str, Any]], path: Path) -> None:

@@ -102,10 +102,8 @@ class BestResponses:
         - `returns`: the mean return of the best response in each of its seats.
         - `steps`, `seed`: the number of steps and the seed of its training.
         """
-        found = self._worlds.setdefault(self.world, {})
-        digest = _identity(partner)
-        found[partner.name] = _Entry(returns=returns, steps=steps, seed=seed, partner=digest)
-        write_json(self.path, self._worlds)
+        entry = _Entry(returns=returns, steps=steps, seed=seed, partner=_identity(partner))
+        self._write(partner, entry)
 
     def keep_exact(self, partner: HeldOut, returns: list[float], counters: Sequence[str]) -> None:
         """Stores the returns of an exact best response, in place of those of a trained one.
@@ -116,10 +114,11 @@ class BestResponses:
         - `returns`: the return of the best response in each of its seats.
         - `counters`: the counters that cooks could use.
         """
-        found = self._worlds.setdefault(self.world, {})
-        found[partner.name] = _Entry(
-            returns=returns, partner=_identity(partner), counters=list(counters)
-        )
+        entry = _Entry(returns=returns, partner=_identity(partner), counters=list(counters))
+        self._write(partner, entry)
+
+    def _write(self, partner: HeldOut, entry: _Entry) -> None:
+        self._worlds.setdefault(self.world, {})[partner.name] = entry
         write_json(self.path, self._worlds)
 
 

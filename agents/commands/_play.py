@@ -13,7 +13,7 @@ import tomllib
 import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 from msgspec import Meta
@@ -36,13 +36,13 @@ from agents.runs.display._table import print_paths
 from agents.runs.folders._folder import locked, short_name
 from agents.runs.folders._results import open_results
 from agents.runs.settings._file import dump
-from agents.runs.settings._flags import read_flags, value_after
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import PolicySettings, default_settings
+from agents.runs.settings._flags import read_flags
 from agents.runs.single._identity import digest
 from agents.runs.single._policies import SavedPolicy, read_policy
 from agents.runs.worlds._world_config import AbstractWorldConfig
-from agents.runs.worlds._worlds import Kitchen, default_world
+from agents.runs.worlds._worlds import Kitchen
+
+from ._policies import first_world, settings_to_play
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +112,7 @@ def run(args: Sequence[str], process: Process) -> None:
 
     **Raises:** the errors that `exit_code_of` prints as one sentence.
     """
-    config = read_flags(_default(args), args, "experiments/play.py")
+    config = read_flags(Config(env=first_world(args)), args, "experiments/play.py")
     if _only_data(config):
         return
     _check_hosts(config.hosts)
@@ -123,7 +123,7 @@ def run(args: Sequence[str], process: Process) -> None:
         policies += plan_policies(plan, config.study.parent)
     with as_usage_error():
         config.env.check()
-    menu = Menu(_settings(config), policies, delay=config.delay, noise=config.noise)
+    menu = Menu(settings_to_play(config.env), policies, delay=config.delay, noise=config.noise)
     menu.offers(menu.layouts[0])  # what cannot be played is refused before anything is started
     if plan is not None:
         check_plan(plan, menu, config.most_games)
@@ -192,7 +192,7 @@ def _open_folder(
     if config.study is None:
         return open_results(f"play-{short_name(config.env.title)}", config.out)
     settings = {
-        "world": tomllib.loads(dump(_settings(config)))["env"],
+        "world": tomllib.loads(dump(settings_to_play(config.env)))["env"],
         "layout files": {path: digest(Path(path)) for path in config.env.layout_files},
         "policies": {saved.name: digest(saved.path) for saved in policies},
         "ticks_per_second": config.ticks_per_second,
@@ -239,32 +239,11 @@ def _server() -> Callable[..., None]:
         ) from error
 
 
-def _default(args: Sequence[str]) -> Config:
-    """The defaults, in the world that `--env.name` names, or in that of the first policy.
-
-    **Raises:** as `default_world` and `read_policy`.
-    """
-    name = value_after("--env.name", args)
-    first = next(iter(args), "-")
-    if name is None and not first.startswith("-"):
-        which = value_after("--which", args)
-        known: Any = which if which in ("best", "last") else "policy"
-        read = Config(policies=(Path(first),), which=known)
-        return Config(env=_read(read)[0].config.env)
-    return Config(env=default_world(name, Named(worlds=(name or "",))))
-
-
 def _read(config: Config) -> list[SavedPolicy]:
     """The policies of the command line. **Raises:** as `read_policy`."""
     checkpoint = None if config.which == "policy" else config.which
     named = Named(worlds=(config.env.name,), networks=config.network)
     return [read_policy(path, checkpoint, named=named) for path in config.policies]
-
-
-def _settings(config: Config) -> PolicySettings:
-    env: Any = config.env
-    env = dataclasses.replace(env.as_judged(), normalize_observation=False)
-    return default_settings(page("ippo"), env)
 
 
 def _host_to_open(host: str) -> str:

@@ -19,10 +19,12 @@ from agents.runs._named import Named, is_own
 from agents.runs._run_files import seed_folders
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._folder import short_name
-from agents.runs.settings._page import load_page
-from agents.runs.settings._policy_settings import PolicySettings
+from agents.runs.settings._flags import value_after
+from agents.runs.settings._page import load_page, page
+from agents.runs.settings._policy_settings import PolicySettings, default_settings
 from agents.runs.single._policies import SavedPolicy, read_policy
-from agents.runs.worlds._world_config import check_same_game
+from agents.runs.worlds._world_config import AbstractWorldConfig, check_same_game
+from agents.runs.worlds._worlds import Kitchen, default_world
 from eqgrid import AbstractEnv, AbstractVectorEnv, AutoReset, LogEpisodes, Vectorize
 
 
@@ -86,6 +88,27 @@ class PolicyFlags:
         """As `read`, but the folder of a run with many seeds is replaced by those of its seeds."""
         runs = tuple(run for path in self.policies for run in seed_folders(path) or [path])
         return dataclasses.replace(self, policies=runs).read(layout)
+
+
+def first_world(args: Sequence[str]) -> AbstractWorldConfig:
+    """The world that `--env.name` names on a command line, or that of its first policy.
+
+    **Raises:** as `default_world` and `read_policy`.
+    """
+    name = value_after("--env.name", args)
+    first = next(iter(args), "-")
+    if name is not None or first.startswith("-"):
+        return default_world(name, Named(worlds=(name or "",)))
+    which = value_after("--which", args)
+    checkpoint: Any = which if which in ("best", "last") else None
+    return read_policy(Path(first), checkpoint, named=Named(worlds=(Kitchen.name,))).config.env
+
+
+def settings_to_play(env: AbstractWorldConfig) -> PolicySettings:
+    """The settings of a world in which people and policies play: the whole game, as it is shown."""
+    shown: Any = env
+    shown = dataclasses.replace(shown.as_judged(), normalize_observation=False)
+    return default_settings(page("ippo"), shown)
 
 
 @final

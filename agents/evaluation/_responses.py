@@ -185,25 +185,6 @@ def respond(
     return Found(seat, value, exact, played, unchanged, round(seconds, 1), film)
 
 
-def expected_return(
-    env: AbstractEnv,
-    model: JointModel,
-    team: tuple[AbstractPartner, AbstractPartner],
-    horizon: int,
-    progress: Progress,
-) -> float:
-    """The exact expected return of two partners without memory; see `respond` for what changes.
-
-    **Raises:** `ValueError` when their probabilities cannot be told.
-    """
-    first, second = (
-        Kept(model, Chances(without_stuck_rule(partner), env, seat), horizon, progress)
-        for seat, partner in enumerate(team)
-    )
-    with progress("expecting", horizon) as report:
-        return BestResponse(model, 0).solve(second, horizon, report, own=first)
-
-
 def _other_counters(model: JointModel) -> np.ndarray:
     """The counters that cooks may not use."""
     others = np.zeros(np.asarray(model.env.layout.tiles).shape, bool)

@@ -19,7 +19,7 @@ from agents.commands import _partners
 from agents.commands._best_responses import BestResponses
 from agents.commands._heldout import PEOPLE
 from agents.evaluation._chances import Chances
-from agents.evaluation._responses import Kept, expected_return
+from agents.evaluation._responses import Kept
 from agents.runs.display._errors import UsageError
 from agents.runs.display._progress import progress
 from agents.runs.settings._page import page
@@ -27,7 +27,7 @@ from agents.runs.settings._policy_settings import default_settings
 from agents.runs.single._policies import read_policy
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid import NoisyPartner, OneOf, RandomPartner, Seen, StayPartner, Vectorize, make, play
-from eqgrid.envs.overcooked import HandsOff, JointModel, ScriptedCook, Tile
+from eqgrid.envs.overcooked import BestResponse, HandsOff, JointModel, ScriptedCook, Tile
 from eqgrid.grid import poses
 
 
@@ -129,9 +129,11 @@ def test_the_expected_return_is_that_of_games():
     env = settings.observe(short)
     team = (agent.partner(settings, env), RandomPartner(env.action_space))
     with unchecked():
-        expected = expected_return(
-            env, model, team, 60, functools.partial(progress, Console(file=io.StringIO()))
+        show = functools.partial(progress, Console(file=io.StringIO()))
+        first, second = (
+            Kept(model, Chances(partner, env, seat), 60, show) for seat, partner in enumerate(team)
         )
+        expected = BestResponse(model, 0).solve(second, 60, own=first)
         keys = jax.random.split(jax.random.key(0), 2000)
         careful = [HandsOff(partner, counters) for partner in team]
         game = eqx.filter_jit(jax.vmap(lambda key: play(env, careful, key).episode_return[0]))

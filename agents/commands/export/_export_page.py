@@ -5,7 +5,7 @@ import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 from msgspec import Meta
@@ -15,14 +15,14 @@ from agents.play._menu import Menu
 from agents.runs._command import run_command
 from agents.runs._named import Named
 from agents.runs.display._errors import UsageError, as_usage_error
-from agents.runs.settings._flags import read_flags, value_after
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
+from agents.runs.settings._flags import read_flags
 from agents.runs.single._policies import SavedPolicy, read_policy
 from agents.runs.worlds._world_config import AbstractWorldConfig
-from agents.runs.worlds._worlds import Kitchen, default_world
+from agents.runs.worlds._worlds import Kitchen
 from eqgrid import unwrap
 from eqgrid.grid import RandomLayouts
+
+from .._policies import first_world, settings_to_play
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +68,7 @@ def run(args: Sequence[str]) -> None:
     policy cannot be exported; `CheckpointError` when the policy is damaged; `RunError` when the
     page would not play as Python does; `OSError` when it cannot be written.
     """
-    config = read_flags(_default(args), args, "experiments/export_page.py")
+    config = read_flags(Config(env=first_world(args)), args, "experiments/export_page.py")
     if config.policy is None:
         raise UsageError("Name a policy, which is the partner in the page; see --help.")
     if config.out.exists():
@@ -106,20 +106,6 @@ def _tools() -> ModuleType:
         ) from error
 
 
-def _default(args: Sequence[str]) -> Config:
-    """The defaults, in the world that `--env.name` names, or in that of the policy.
-
-    **Raises:** as `default_world` and `read_policy`.
-    """
-    name = value_after("--env.name", args)
-    first = next(iter(args), "-")
-    if name is None and not first.startswith("-"):
-        which = value_after("--which", args)
-        known: Any = which if which in ("best", "last") else "policy"
-        return Config(env=_read(Config(policy=Path(first), which=known)).config.env)
-    return Config(env=default_world(name, Named(worlds=(name or "",))))
-
-
 def _read(config: Config) -> SavedPolicy:
     """The policy of the command line. **Raises:** as `read_policy`."""
     assert config.policy is not None
@@ -135,7 +121,4 @@ def _menu(config: Config, saved: SavedPolicy) -> Menu:
     """
     with as_usage_error():
         config.env.check()
-    env: Any = config.env
-    env = dataclasses.replace(env.as_judged(), normalize_observation=False)
-    settings = default_settings(page("ippo"), env)
-    return Menu(settings, [saved], delay=config.delay, noise=config.noise)
+    return Menu(settings_to_play(config.env), [saved], delay=config.delay, noise=config.noise)
