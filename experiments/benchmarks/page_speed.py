@@ -79,7 +79,8 @@ class _Files(http.server.SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def _served(folder: Path) -> Iterator[str]:
+def served(folder: Path) -> Iterator[str]:
+    """Context manager that serves a folder as any file host would. **Returns:** its address."""
     handler = functools.partial(_Files, directory=folder)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -110,7 +111,7 @@ def run(args: Sequence[str]) -> None:
         packed = sum(len(gzip.compress(files[name])) for name in some) / 1000
         console.print(f"{what}: {raw:.0f} kB, {packed:.0f} kB with gzip", highlight=False)
     rows = []
-    with _served(config.page) as address, sync_playwright() as tool:
+    with served(config.page) as address, sync_playwright() as tool:
         browser = tool.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for name, (network, slower) in _CONDITIONS.items():
             found = [

@@ -1,15 +1,12 @@
 """The page without a server, in a real browser."""
 
-import functools
-import http.server
 import importlib
 import json
-import threading
 
 import jax
 import numpy as np
 import pytest
-from browser import chromium as chromium, screenshot
+from browser import NEEDS, chromium as chromium, screenshot
 from exporting import POLICIES, page_world, runtime as runtime
 
 from agents.commands.export import _export_page
@@ -21,17 +18,13 @@ from agents.runs.worlds._worlds import Kitchen
 
 for name in ("onnx", "jax2onnx", "onnxruntime"):
     pytest.importorskip(name, reason="needs the extra [onnx]")
+pytest.importorskip("playwright.sync_api", reason=NEEDS)
+
+from page_speed import served  # noqa: E402
 
 pytestmark = [pytest.mark.slow]
 CRAMPED = POLICIES / "cramped.safetensors"
 FLAGS = [str(CRAMPED), "--env.layout", "cramped", "--env.horizon", "120"]
-
-
-class Files(http.server.SimpleHTTPRequestHandler):
-    """A file host that knows nothing of the page, and says nothing."""
-
-    def log_message(self, *_):
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +38,8 @@ def folder(runtime, tmp_path_factory):
 @pytest.fixture(scope="module")
 def address(folder):
     """The address of the page at a file host."""
-    handler = functools.partial(Files, directory=folder)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+    with served(folder) as found:
+        yield found
 
 
 @pytest.fixture
