@@ -23,15 +23,15 @@ from agents import write_whole
 from agents.commands._best_responses import BestResponses
 from agents.commands._heldout import HELD_OUT, PEOPLE, HeldOut, build_partners, read_held_out
 from agents.commands._policies import PolicyFlags
-from agents.evaluation._chances import Chances
-from agents.evaluation._responses import (
+from agents.evaluation._statistics import interval_of_mean
+from agents.exact._chances import Chances
+from agents.exact._responses import (
     Found,
     Kept,
     Progress,
     respond,
     without_stuck_rule,
 )
-from agents.evaluation._statistics import interval_of_mean
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import RunError, UsageError, as_usage_error

@@ -18,8 +18,8 @@ from agents import GRU, PolicyPartner, StuckRule, actor_critic, trained_policy
 from agents.commands import _partners
 from agents.commands._best_responses import BestResponses
 from agents.commands._heldout import PEOPLE
-from agents.evaluation._chances import Chances
-from agents.evaluation._responses import Kept
+from agents.exact._chances import Chances
+from agents.exact._responses import Kept
 from agents.runs.display._errors import UsageError
 from agents.runs.display._progress import progress
 from agents.runs.settings._page import page
