@@ -50,6 +50,7 @@ from .policies._networks import (
 from .policies._partner_team import PartnerTeam as PartnerTeam
 from .policies._policy import ActorCritic as ActorCritic, actor_critic as actor_critic
 from .policies._policy_partner import PolicyPartner as PolicyPartner
+from .policies._predicting_gru import PredictingGRU as PredictingGRU
 from .policies._stuck_rule import StuckMemory as StuckMemory, StuckRule as StuckRule
 from .policies._team import (
     AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,
@@ -79,6 +80,7 @@ from .ppo._ppo import (
     Hyperparameter as Hyperparameter,
     Loss as Loss,
     TrainState as TrainState,
+    loss_of_choices as loss_of_choices,
     ppo_loss as ppo_loss,
     replay as replay,
 )

@@ -89,6 +89,7 @@ from .wrappers._time_limit import TimeLimit as TimeLimit, TimeLimitState as Time
 from .wrappers._vectorize import Vectorize as Vectorize
 from .wrappers._with_partner import (
     REPLACED as REPLACED,
+    TAKEN as TAKEN,
     WithPartner as WithPartner,
     WithPartnerState as WithPartnerState,
 )

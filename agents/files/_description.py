@@ -23,6 +23,7 @@ from agents.policies._heads import (
 )
 from agents.policies._networks import CNN, GRU, MLP, AbstractNetwork
 from agents.policies._policy import ActorCritic
+from agents.policies._predicting_gru import PredictingGRU
 from agents.policies._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
 from agents.policies._trained_policy import TrainedPolicy
 from agents.policies._types import AgentArrays, Shapes
@@ -55,6 +56,7 @@ from ._policy_schema import (
     NetworkTable,
     PartTable,
     PolicyTable,
+    PredictingGRUTable,
     SpaceTable,
     TeamName,
 )
@@ -297,6 +299,8 @@ def _network_to_json(network: AbstractNetwork) -> dict[str, Any]:
             "depth": len(convolutions),
             "width": network.head.layers[0].weight.shape[-2],
         } | _choices(network)
+    if isinstance(network, PredictingGRU):
+        return {**_network_to_json(network.memory), "network": "PredictingGRU"}
     if isinstance(network, GRU):
         width, encoder = network.head.weight.shape[-1], _network_to_json(network.encoder)
         return {"network": "GRU", "width": width, "encoder": encoder}
@@ -343,7 +347,8 @@ def _network_from_json(
         return _part(table, networks, "network", "networks")
     if isinstance(table, GRUTable):
         encoder = _network_from_json(table.encoder, networks)
-        return functools.partial(GRU, width=table.width, encoder=encoder)
+        kind = PredictingGRU if isinstance(table, PredictingGRUTable) else GRU
+        return functools.partial(kind, width=table.width, encoder=encoder)
     choices = msgspec.structs.asdict(table) | {"activation": ACTIVATIONS[table.activation]}
     del choices["team"]
     return functools.partial(CNN if isinstance(table, CNNTable) else MLP, **choices)

@@ -62,7 +62,11 @@ class GRUTable(_Network, tag="GRU"):
     encoder: MLPTable | CNNTable | CustomTable
 
 
-NetworkTable: TypeAlias = MLPTable | CNNTable | GRUTable | CustomTable
+class PredictingGRUTable(GRUTable, tag="PredictingGRU"):
+    """A `GRU` that predicts its partner; the arguments are the same."""
+
+
+NetworkTable: TypeAlias = MLPTable | CNNTable | GRUTable | PredictingGRUTable | CustomTable
 
 
 class DiscreteTable(_Table, tag_field="kind", tag="discrete"):

@@ -339,15 +339,25 @@ class GRU(AbstractNetwork):
         carry: Float[Array, " width"],
         start: Bool[Array, " time"],
     ) -> Float[Array, "time out"]:
-        """Encodes all steps at once: one large matrix product is faster than many small ones."""
+        return jax.vmap(self.head)(self.memories(x, carry, start))
+
+    def memories(
+        self,
+        x: Shaped[Array, "time ..."],
+        carry: Float[Array, " width"],
+        start: Bool[Array, " time"],
+    ) -> Float[Array, "time width"]:
+        """The carry after each step of a sequence; the arguments are those of `unroll`.
+
+        It encodes all steps at once: one large matrix product is faster than many small ones.
+        """
 
         def remember(features: Array, carry: Array) -> tuple[Array, Array]:
             carry = self.cell(features, carry)
             return carry, carry
 
         features = jax.vmap(self._encode)(x)
-        memories = unroll(remember, self.initial_carry(), features, carry, start)
-        return jax.vmap(self.head)(memories)
+        return unroll(remember, self.initial_carry(), features, carry, start)
 
     def _encode(self, x: Shaped[Array, "..."]) -> Float[Array, " width"]:
         features, _ = self.encoder(x, None)

@@ -30,6 +30,7 @@ class Minibatch(eqx.Module):
     carry: PyTree[Shaped[Array, "sequences agents ..."]]
     start: Bool[Array, "chunk sequences"]
     active: Bool[Array, "chunk sequences agents"]
+    taken: Shaped[Array, "chunk sequences agents ..."] | None
     raw_action: Shaped[Array, "chunk sequences agents ..."]
     log_prob: Float[Array, "chunk sequences agents"]
     value: Float[Array, "chunk sequences agents"]
@@ -63,6 +64,7 @@ def cut_rollout(
         carry=jax.tree.map(lambda x: x[::chunk].reshape(-1, *x.shape[2:]), rollout.carry),
         start=cut(rollout.start),
         active=cut(rollout.active),
+        taken=None if rollout.taken is None else cut(rollout.taken),
         raw_action=cut(rollout.raw_action),
         log_prob=cut(rollout.log_prob),
         value=cut(rollout.value),

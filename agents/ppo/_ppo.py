@@ -161,7 +161,24 @@ def ppo_loss(
 
     **Returns:** the loss, and further numbers by name; `PPO.learn` describes them.
     """
-    distribution, value = replay(policy, batch)
+    return loss_of_choices(policy, *replay(policy, batch), batch, ppo, entropy_coefficient)
+
+
+def loss_of_choices(
+    policy: ActorCritic,
+    distribution: Any,
+    value: Float[Array, "chunk sequences agents"],
+    batch: Minibatch,
+    ppo: "PPO",
+    entropy_coefficient: float | Float[Array, ""],
+) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+    """As `ppo_loss`, for a loss that has computed the distributions and values of a minibatch.
+
+    **Arguments:**
+
+    - `distribution`, `value`: what `replay` returns for the minibatch.
+    - All others, and what is returned: as in `ppo_loss`.
+    """
     log_ratio = distribution.log_prob(batch.raw_action) - batch.log_prob
     ratio = jnp.exp(log_ratio)
     advantage, mean = batch.advantage, functools.partial(mean_over, counted=batch.active)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 from agents.policies._networks import reset_carry
 from agents.policies._policy import ActorCritic
 from agents.policies._types import EnvArrays
-from eqgrid import REPLACED, AbstractVectorEnv, PyTree, TimeStep, batched_cond
+from eqgrid import REPLACED, TAKEN, AbstractVectorEnv, PyTree, TimeStep, batched_cond
 
 from ._runner import Decision, RunnerState, step_runner
 
@@ -27,6 +27,7 @@ class Rollout(eqx.Module):
     - `start`: whether the observation was the first one of an episode.
     - `active`: whether the step is used for learning: the agent's task was not over before it, and
         `WithPartner` did not replace its action.
+    - `taken`: the actions that were taken, with those of a partner; `None` without `WithPartner`.
     - `raw_action`, `log_prob`, `value`: the sampled raw actions (`AbstractActionHead`),
         their log-probabilities, and the critic's values of the observations.
     - `next_value`: the critic's values after the step. Where the episode ended, it is the value of
@@ -40,6 +41,7 @@ class Rollout(eqx.Module):
     carry: PyTree[Shaped[Array, "time envs agents ..."]]
     start: Bool[Array, "time envs"]
     active: Bool[Array, "time envs agents"]
+    taken: Shaped[Array, "time envs agents ..."] | None
     raw_action: Shaped[Array, "time envs agents ..."]
     log_prob: Float[Array, "time envs agents"]
     value: Float[Array, "time envs agents"]
@@ -122,6 +124,7 @@ def _interact(
         "carry": decision.carry,
         "start": runner.start,
         "active": _learned_from(runner, timestep),
+        "taken": timestep.info.get(TAKEN),
         "raw_action": decision.raw_action,
         "log_prob": decision.log_prob,
         "value": decision.value,

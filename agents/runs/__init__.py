@@ -6,7 +6,10 @@ from .cloning._settings import Cloning as Cloning
 from .settings._experiment import Experiment as Experiment
 from .settings._own_network import NetworkName as NetworkName, OwnNetwork as OwnNetwork
 from .settings._shaping import check_shaping as check_shaping
-from .settings._training_partners import models_of_people as models_of_people
+from .settings._training_partners import (
+    PartnerSettings as PartnerSettings,
+    models_of_people as models_of_people,
+)
 from .worlds._bodies import BodyWorld as BodyWorld
 from .worlds._world_config import AbstractWorldConfig as AbstractWorldConfig
 from .worlds._worlds import Kitchen as Kitchen

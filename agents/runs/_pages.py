@@ -11,7 +11,7 @@ from agents.runs.display._errors import UsageError
 
 from ._command import run_command
 
-PAGES = ("ippo", "mappo", "body", "bc", "single_file_ppo")
+PAGES = ("ippo", "mappo", "e3t", "body", "bc", "single_file_ppo")
 _USAGE = f"eqgrid new PAGE FILE.py copies a page to be changed, one of {', '.join(PAGES)}."
 
 
@@ -50,6 +50,11 @@ def ippo() -> None:
 def mappo() -> None:
     """Runs the page of multi-agent PPO."""
     _run("mappo")
+
+
+def e3t() -> None:
+    """Runs the page of E3T."""
+    _run("e3t")
 
 
 def body() -> None:

@@ -25,6 +25,8 @@ from ._nesting import check_single_env, contains_wrapper
 
 REPLACED = "replaced"
 """The key in `info` of a boolean per agent: whether a partner's action replaced its own."""
+TAKEN = "taken"
+"""The key in `info` of the actions that all agents took, with those of the partner."""
 
 
 @final
@@ -54,8 +56,9 @@ class WithPartner(AbstractWrapper):
     """Lets a partner act for one agent, so that the other agents learn to play with it.
 
     Each reset samples whether there is a partner in this episode, its seat, which of `partners` it
-    is, and its noise level. The action given for its seat is then replaced, and `info[REPLACED]`
-    marks the agent whose action was. `agents.collect_rollout` excludes these actions from learning.
+    is, and its noise level. The action given for its seat is then replaced: `info[REPLACED]` marks
+    the agent whose action was, and `info[TAKEN]` has the actions that all agents took instead.
+    `agents.collect_rollout` excludes replaced actions from learning.
     With policies of earlier runs as partners, this is the second stage of fictitious co-play
     (Strouse et al. 2021, "Collaborating with Humans without Human Data"). Without `partners`, the
     given action is kept except for the noise: the partner is then a mixture of the learner's own
@@ -135,7 +138,9 @@ class WithPartner(AbstractWrapper):
         replaced = state.present & (jnp.arange(self.num_agents) == state.seat)
         action = jnp.where(replaced.reshape(-1, *[1] * (action.ndim - 1)), chosen[None], action)
         timestep, env_state = self.env.step(env_key, state.env_state, action)
-        timestep = dataclasses.replace(timestep, info={**timestep.info, REPLACED: replaced})
+        timestep = dataclasses.replace(
+            timestep, info={**timestep.info, REPLACED: replaced, TAKEN: action}
+        )
         return timestep, dataclasses.replace(state, env_state=env_state, carry=carry)
 
     def observe(self, state: WithPartnerState) -> PyTree[Shaped[Array, "agents ..."]]:

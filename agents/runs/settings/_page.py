@@ -15,7 +15,7 @@ from eqgrid import read_regular_text
 
 from ._policy_settings import PolicySettings
 
-SHIPPED = ("ippo", "mappo", "body", "bc")
+SHIPPED = ("ippo", "mappo", "e3t", "body", "bc")
 """The pages that come with eqgrid, by the names of their algorithms."""
 
 

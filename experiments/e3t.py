@@ -1,0 +1,162 @@
+"""E3T (Yan et al. 2023): agents learn to cooperate with partners that they have never met.
+
+python experiments/e3t.py --env.layout ring
+
+In every episode, the partner of the agent that learns is its own policy with random actions in
+between, or a policy of --partners.policies, as in fictitious co-play. The agent has a memory, and
+predicts the partner's action. This page defines the whole experiment: edit any of it here.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Annotated
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from msgspec import Meta
+
+from agents import (
+    MLP,
+    PPO,
+    ActorCritic,
+    Minibatch,
+    PredictingGRU,
+    SharedParameters,
+    actor_critic,
+    loss_of_choices,
+    mask_logits,
+)
+from agents.runs import Experiment, PartnerSettings, check_shaping, run_experiment
+from eqgrid import (
+    AbstractEnv,
+    AbstractVectorEnv,
+    AutoReset,
+    LinearSchedule,
+    LogEpisodes,
+    NormalizeObservation,
+    NormalizeReward,
+    ShapedReward,
+    Vectorize,
+    split_mask,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class E3T(Experiment):
+    """Trains agents with E3T, and writes results, plots and checkpoints into a folder."""
+
+    algorithm = "e3t"
+    in_one_program = ("shaping", "shaping_steps")  # runs that differ in these compile once
+
+    # Every field is a flag; those of the world, of PPO, of partners and of the run are inherited.
+    partners: PartnerSettings = dataclasses.field(
+        default_factory=lambda: PartnerSettings(share=1.0, least_noise=0.3, most_noise=0.3)
+    )
+    total_steps: Annotated[int, Meta(ge=1, le=10**15)] = 10_000_000
+    """Total environment steps of training."""
+    width: Annotated[int, Meta(ge=1, le=2**16)] = 128
+    """Units of the memory and of hidden layers."""
+    prediction_coefficient: Annotated[float, Meta(ge=0)] = 1.0
+    """Weight of the loss of predictions of the partner's actions."""
+    shaping: Annotated[float, Meta(ge=0)] = 1.0
+    """Initial weight of the shaped reward."""
+    shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 5_000_000
+    """Environment steps over which that weight decreases to 0."""
+
+    def observe(self, world: AbstractEnv) -> AbstractEnv:
+        if world.num_agents != 2:
+            raise ValueError(f"E3T is for two agents, but the world has {world.num_agents}.")
+        return world
+
+    def train_env(self) -> AbstractVectorEnv:
+        world = self.with_partners(self.observe(self.env.build(train=True)))
+        env = AutoReset(LogEpisodes(world, self.log_info), lazy=self.env.has_slow_resets)
+        if self.env.has_shaped_reward:  # outside of LogEpisodes, so that returns are unshaped
+            steps = max(1, self.shaping_steps // self.num_envs)
+            env = ShapedReward(env, LinearSchedule(self.shaping, 0.0, steps))
+        envs = Vectorize(env, self.num_envs)
+        if self.env.normalize_observation:
+            envs = NormalizeObservation(envs)
+        return NormalizeReward(envs, self.ppo.gamma) if self.env.normalize_reward else envs
+
+    def eval_env(
+        self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
+    ) -> AbstractVectorEnv:
+        envs = Vectorize(AutoReset(LogEpisodes(self.observe(world), totals)), num_envs)
+        return NormalizeObservation(envs) if self.env.normalize_observation else envs
+
+    def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
+        memory = functools.partial(PredictingGRU, width=self.width)
+        with_memory = actor_critic(env, key, network=memory)
+        without = actor_critic(env, key, network=functools.partial(MLP, width=self.width))
+        return eqx.tree_at(lambda policy: policy.critic, with_memory, without.critic)
+
+    def learner(self) -> PPO:
+        return dataclasses.replace(self.ppo, loss=E3TLoss(self.prediction_coefficient))
+
+    def check(self) -> None:
+        check_shaping(self)
+        if self.partners.share < 1 or self.partners.share_steps:
+            raise ValueError(
+                "E3T learns with a partner in every episode: leave out --partners.share and "
+                "--partners.share-steps, or use ippo.py."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class E3TLoss:
+    """The loss of PPO for the agent that learns, and the cross-entropy of its predictions."""
+
+    coefficient: float
+
+    def __call__(
+        self,
+        policy: ActorCritic,
+        batch: Minibatch,
+        ppo: PPO,
+        entropy_coefficient: float | Float[Array, ""],
+        /,
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+        assert isinstance(policy.actor, SharedParameters)
+        assert isinstance(policy.actor.network, PredictingGRU)
+        assert batch.taken is not None
+        # One of the two agents learns: another one in the next episode, whose memory is empty.
+        learner = jnp.argmax(batch.active, axis=-1)
+        own = _of_agent(batch, learner)
+        done_by_partner = _pick(batch.taken, 1 - learner)
+        unroll = jax.vmap(jax.vmap(policy.actor.network.unroll_both, (1, 0, None), 1), (1, 0, 1), 1)
+        seen, action_mask = split_mask(own.observation)
+        logits, prediction = unroll(seen, own.carry[0], own.start)
+        distribution = policy.head.distribution(mask_logits(logits, action_mask))
+        value, _ = jax.vmap(jax.vmap(policy.critic, (0, None)), (0, None))(seen, None)
+        loss, parts = loss_of_choices(
+            policy, distribution, value[..., 0], own, ppo, entropy_coefficient
+        )
+        errors = optax.softmax_cross_entropy_with_integer_labels(prediction, done_by_partner)
+        error = jnp.mean(errors, where=own.active)
+        return loss + self.coefficient * error, {**parts, "prediction_loss": error}
+
+
+def _of_agent(batch: Minibatch, agent: Int[Array, "chunk sequences"]) -> Minibatch:
+    """The steps of one agent alone; the axis of the agents stays."""
+    own = {
+        field.name: jax.tree.map(lambda x: _pick(x, agent), getattr(batch, field.name))
+        for field in dataclasses.fields(batch)
+        if field.name not in ("start", "done", "carry")
+    }
+    carry = jax.tree.map(lambda x: _pick(x[None], agent[:1])[0], batch.carry)
+    return dataclasses.replace(batch, **own, carry=carry)
+
+
+def _pick(
+    x: Shaped[Array, "chunk sequences agents ..."], agent: Int[Array, "chunk sequences"]
+) -> Shaped[Array, "chunk sequences 1 ..."]:
+    return jnp.take_along_axis(x, agent.reshape(*agent.shape, *[1] * (x.ndim - 2)), axis=2)
+
+
+if __name__ == "__main__":
+    run_experiment(E3T)
