@@ -15,7 +15,7 @@ from msgspec import Meta
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
@@ -152,6 +152,8 @@ def _in_words(
             return await answer(request.app.state.hall, request)
         except (UsageError, CheckpointError, msgspec.MsgspecError) as error:
             return _sorry(str(error), 400)
+        except ClientDisconnect:
+            return Response(status_code=400)  # which nobody reads
         except OSError as error:
             return _sorry(f"The disk of the server has a problem: {error.strerror}.", 503)
         except sqlite3.Error as error:

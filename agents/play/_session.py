@@ -257,16 +257,16 @@ class Session:
     async def _wait(self) -> None:
         """Waits until the game can go on, or ends it when nobody comes back."""
         self._tell()
+        waited = [0.0, 0.0, 0.0]  # for each of the reasons in `Terms.patience`
         while self._halted() and not self._ended():
             self._changed.clear()
-            if self._connected():
-                patience = self._terms.patience[2]
-            else:
-                patience = self._terms.patience[0 if self._people() <= self._known else 1]
+            reason = 2 if self._connected() else 0 if self._people() <= self._known else 1
+            since, left = self._now(), self._terms.patience[reason] - waited[reason]
             try:
-                await asyncio.wait_for(self._changed.wait(), patience)
+                await asyncio.wait_for(self._changed.wait(), max(0.0, left))
             except TimeoutError:
                 self._left = True
+            waited[reason] += self._now() - since
 
     def _ended(self) -> bool:
         return self.finished or self._left

@@ -1,6 +1,5 @@
 """A recurrent network that predicts what its partner does."""
 
-import functools
 from collections.abc import Callable
 from typing import final
 

@@ -1,6 +1,7 @@
 """Studies to test with, and people who take part in them by the routes of a server."""
 
 import json
+import secrets
 import time
 
 from starlette.testclient import TestClient
@@ -47,6 +48,7 @@ text = "Remarks?"
 kind = "text"
 optional = true
 """
+JOIN = json.dumps({"token": "t" * 48})
 PAIRS = f"""
 title = "Pairs"
 patience = 1
@@ -76,14 +78,28 @@ def course_of(menu, folder, text):
     return Course(plan, people_in(folder), hall)
 
 
+def until(check, seconds=5):
+    """Waits until something is so."""
+    end = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)
+
+
+def join(course, id=None):
+    """The person who joins with an id, in a browser of its own."""
+    return course.join(id, secrets.token_hex(24))
+
+
 class Participant:
     """Somebody who takes part by the routes of a server."""
 
     def __init__(self, client, id=None):
         self.client = client
-        answer = client.post("/api/study/join", content=json.dumps({"id": id}))
+        token = secrets.token_hex(24)
+        answer = client.post("/api/study/join", content=json.dumps({"id": id, "token": token}))
         assert answer.status_code == 201, answer.text
-        self.headers = {"x-token": answer.json()["token"]}
+        self.headers = {"x-token": token}
 
     def now(self):
         answer = self.client.get("/api/study/now", headers=self.headers)

@@ -9,6 +9,7 @@ from browser import chromium as chromium, running, screenshot
 from agents.play._hall import Hall
 from agents.play._journal import read_journal
 from agents.play._menu import Menu
+from agents.play.study import _course
 from agents.play.study._course import Course
 from agents.play.study._people import People
 from agents.play.study._plan import read_plan
@@ -422,3 +423,47 @@ def test_a_browser_whose_person_was_forgotten_joins_anew(visit, tmp_path):
     until(admin, lambda: "1 people" in admin.inner_text("#summary"))
     opened.click("text=Continue")
     opened.wait_for_selector("text=Your partner is on the way.")
+
+
+def test_a_game_goes_on_in_the_window_that_was_replaced(visit, tmp_path):
+    game = f'[[stage]]\nkind = "games"\n[[stage.game]]\nlayout = "cramped"\npartner = "{NOBODY}"\n'
+    (tmp_path / "plan.toml").write_text(f'title = "One"\n{game}')
+    first = visit(rate=30, plan=read_plan(tmp_path / "plan.toml"))
+    first.wait_for_selector("text=Press any of your keys")
+    second = first.context.new_page()
+    second.goto(first.url)
+    second.wait_for_selector("text=Press any of your keys")
+    first.wait_for_selector("text=This game goes on in another window.")
+    first.click("#go-on:not([disabled])")
+    first.wait_for_selector("text=Press any of your keys")
+    assert not first.is_visible("#over")
+    second.wait_for_selector("text=This game goes on in another window.")
+    first.keyboard.press("ArrowLeft")
+    first.wait_for_selector("#go-on:not([disabled])", timeout=30_000)
+    first.click("text=Continue")
+    first.wait_for_selector("text=Thank you for taking part!")
+
+
+def test_a_page_that_cannot_join_tries_again_by_itself(visit, tmp_path, monkeypatch):
+    (tmp_path / "plan.toml").write_text("most_people = 1\n" + PAIRS)
+    first = visit(rate=30, plan=read_plan(tmp_path / "plan.toml"))
+    first.wait_for_selector("text=Welcome")
+    second = visit(address=first.url)
+    second.wait_for_selector("text=All places are taken")
+    monkeypatch.setattr(_course, "_ABSENT", 1.0)  # nothing is heard of the first one for so long
+    second.wait_for_selector("text=Welcome")
+    assert second.inner_text("#problem") == ""
+
+
+def test_questions_may_have_the_names_of_what_forms_can_do(visit, tmp_path):
+    names = ("replaceChildren", "onsubmit", "append")
+    asked = [f'[[stage.question]]\nname = "{x}"\ntext = "{x}?"\nkind = "text"\n' for x in names]
+    text = '[[stage]]\nkind = "text"\ntitle = "Read"\ntext = "Well."\n'
+    plan = f'title = "T"\n[[stage]]\nkind = "questions"\n{"".join(asked)}{text}'
+    (tmp_path / "plan.toml").write_text(plan)
+    opened = visit(plan=read_plan(tmp_path / "plan.toml"))
+    opened.wait_for_selector("text=append?")
+    for field in opened.query_selector_all("textarea"):
+        field.fill("yes")
+    opened.click("text=Continue")
+    opened.wait_for_selector("text=Well.")

@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from studies import NOBODY, PAIRS, Participant, client_of, course_of, rows_of
+from studies import NOBODY, PAIRS, Participant, client_of, course_of, join, rows_of
 
 from agents.play.study import _course
 from agents.play.study._waiting_room import WaitingRoom
@@ -96,8 +96,8 @@ def test_people_with_other_orders_play_together(menu, tmp_path):
 def test_a_fixed_order_is_kept(menu, tmp_path):
     fixed = TWO.replace('kind = "games"', 'kind = "games"\norder = "fixed"')
     course = course_of(menu, tmp_path, fixed)
-    ahead, _ = course.join(None)
-    behind, _ = course.join(None)
+    ahead = join(course)
+    behind = join(course)
     row = {"person": 1, "stage": 0, "game": 0, "number": 0, "attempt": 0, "seat": 0}
     course.people.begin_game(
         row | {"name": "first", "layout": "ring", "partner": "person", "file": "x"}
@@ -152,7 +152,7 @@ def test_a_full_server_sends_nobody_out_of_the_waiting_room(menu, tmp_path):
 
 def test_seats_of_two_people_are_drawn(menu, tmp_path):
     course = course_of(menu, tmp_path, PAIRS)
-    people = [course.join(None)[0] for _ in range(40)]
+    people = [join(course) for _ in range(40)]
     planned = course.plan.stage[0].game[0]
     drawn = [course._seats(people[i : i + 2], planned, 0, "person")[0] for i in range(0, 40, 2)]
     assert {tuple(x) for x in drawn} == {(0, 1), (1, 0)}
@@ -162,7 +162,7 @@ def test_who_waits_is_told_at_once(menu, tmp_path):
     course = course_of(menu, tmp_path, PAIRS.replace("patience = 1", "patience = 600"))
 
     async def wait():
-        one, two = (course.join(None)[0] for _ in range(2))
+        one, two = (join(course) for _ in range(2))
         await course.show(one)
         begun = time.perf_counter()
         waiting = asyncio.create_task(course.wait(one))

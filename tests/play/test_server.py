@@ -14,6 +14,7 @@ from agents.play._app import build_app
 from agents.play._hall import Hall
 from agents.play._journal import read_journal
 from agents.play._menu import Menu
+from agents.play._session import Terms
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import default_settings
@@ -429,3 +430,24 @@ def test_who_sends_too_much_is_disconnected(serve):
                 receive_all(player)
         with Player(client, made["game"], made["tokens"][0]) as player:
             player.until(type="opening")
+
+
+def test_a_game_does_not_wait_forever_for_a_page_that_comes_and_goes(menu, tmp_path):
+    """The other page connects again and again, and nobody presses anything."""
+
+    async def flap():
+        hall = Hall(menu, tmp_path, ticks_per_second=60, most_games=4)
+        seats = ["person", "person"]
+        terms = Terms(free=False, patience=(0.5, 60.0, 60.0))
+        session = hall.sessions[await hall.open("ring", seats, ["a", "b"], terms)]
+        session.connect(0)
+        for _ in range(200):
+            if session.over.is_set():
+                break
+            session.disconnect(session.connect(1))
+            await asyncio.sleep(0.02)
+        over = session.over.is_set()
+        await hall.close()
+        return over
+
+    assert asyncio.run(flap())

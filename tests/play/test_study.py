@@ -13,7 +13,19 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 from rich.console import Console
-from studies import NOBODY, PAIRS, SMALL, Participant, client_of, course_of, people_in, rows_of
+from studies import (
+    JOIN,
+    NOBODY,
+    PAIRS,
+    SMALL,
+    Participant,
+    client_of,
+    course_of,
+    join,
+    people_in,
+    rows_of,
+    until,
+)
 
 from agents import read_table
 from agents.play._hall import Hall
@@ -219,7 +231,7 @@ def test_a_game_that_the_end_of_the_server_cut_is_played_anew(menu, tmp_path):
 
 def test_ids_are_encoded_in_the_redirect(menu, tmp_path):
     course = course_of(menu, tmp_path, SMALL)
-    person, _ = course.join("a&code=x é")
+    person = join(course, "a&code=x é")
     course.people.end(person.person, "finished")
     shown = asyncio.run(course.show(course.people.get(person.person)))
     assert shown["redirect"] == "https://example.org/done?who=a%26code%3Dx%20%C3%A9&code=C0DE"
@@ -228,19 +240,19 @@ def test_ids_are_encoded_in_the_redirect(menu, tmp_path):
 def test_a_number_is_forgotten_only_if_it_is_nobodys_id(menu, tmp_path):
     course = course_of(menu, tmp_path, SMALL)
     for id in ("2", "second", None):
-        course.join(id)
+        join(course, id)
     forget(course.people, tmp_path, "2")
     assert [row[:2] for row in course.people.table("people")[1]] == [(2, "second"), (3, None)]
     forget(course.people, tmp_path, "3")
     assert [row[:2] for row in course.people.table("people")[1]] == [(2, "second")]
-    assert course.join(None)[0].person == 4  # the number of nobody who was forgotten
+    assert join(course).person == 4  # the number of nobody who was forgotten
 
 
 def test_when_it_is_full_or_stopped_nobody_can_join(menu, tmp_path):
     course = course_of(menu, tmp_path, "most_people = 1\n" + SMALL)
     with client_of(course) as client:
         person = Participant(client)
-        answer = client.post("/api/study/join", content="{}")
+        answer = client.post("/api/study/join", content=JOIN)
         assert "come back" in answer.json()["text"]
         on = json.dumps({"on": True})
         wrong = {"x-token": "wrong"}
@@ -249,7 +261,7 @@ def test_when_it_is_full_or_stopped_nobody_can_join(menu, tmp_path):
         admin = {"x-token": "secret"}
         assert client.get("/api/admin", headers=admin).json()["people"][0]["stage"] == 0
         assert client.post("/api/admin/stop", content=on, headers=admin).status_code == 200
-        assert "stopped" in client.post("/api/study/join", content="{}").json()["text"]
+        assert "stopped" in client.post("/api/study/join", content=JOIN).json()["text"]
         person.answer(agree="yes")
         answer = client.get("/api/study/now", headers=person.headers)
         assert "stopped" in answer.json()["text"]
@@ -397,7 +409,7 @@ def test_studies_differ_by_a_name_of_their_own(menu, tmp_path):
 def test_an_empty_id_is_none(menu, tmp_path):
     course = course_of(menu, tmp_path, SMALL)
     for id in ("", "  ", None):
-        course.join(id)
+        join(course, id)
     assert [x["id"] for x in rows_of(course, "people")] == [None] * 3
     assert {x["detail"] for x in rows_of(course, "events")} == {""}
 
@@ -443,7 +455,7 @@ def test_a_stopped_study_stays_stopped_until_it_goes_on(menu, tmp_path):
         client.post("/api/admin/stop", content='{"on": true}', headers=admin)
     with client_of(course_of(menu, tmp_path, SMALL)) as client:
         assert client.get("/api/admin", headers=admin).json()["stopped"]
-        assert "stopped" in client.post("/api/study/join", content="{}").json()["text"]
+        assert "stopped" in client.post("/api/study/join", content=JOIN).json()["text"]
         client.post("/api/admin/stop", content='{"on": false}', headers=admin)
         Participant(client)
 
@@ -458,7 +470,7 @@ def test_who_reads_for_long_keeps_the_place(menu, tmp_path):
         for _ in range(5):
             now[0] += 60
             client.post("/api/study/here", content="{}", headers=person.headers)
-        assert "come back" in client.post("/api/study/join", content="{}").json()["text"]
+        assert "come back" in client.post("/api/study/join", content=JOIN).json()["text"]
         now[0] += 100
         Participant(client)
 
@@ -482,7 +494,7 @@ def test_who_was_forgotten_in_a_game_breaks_nothing(menu, tmp_path, capsys):
 
 def test_nobody_is_forgotten_while_the_study_goes_on(menu, tmp_path):
     course = course_of(menu, tmp_path, SMALL)
-    course.join("abc")
+    join(course, "abc")
     with locked(tmp_path), pytest.raises(UsageError, match="Another process"):
         forget(course.people, tmp_path, "abc")
     assert course.people.known("abc")
@@ -490,7 +502,7 @@ def test_nobody_is_forgotten_while_the_study_goes_on(menu, tmp_path):
 
 def test_spreadsheets_get_no_formulas(menu, tmp_path):
     course = course_of(menu, tmp_path, SMALL)
-    person, _ = course.join("=1+1")
+    person = join(course, "=1+1")
     course.people.answer(person.person, 2, -1, {"remarks": "@SUM(A1)", "plain": "a=b", "n": -3})
     export(course.people, tmp_path)
     with (tmp_path / "answers.csv").open(newline="") as file:
@@ -514,7 +526,7 @@ def test_the_report_tells_fallbacks_and_games_apart(menu, tmp_path):
     course = course_of(menu, tmp_path, SMALL)
     people = course.people
     for number in range(4):
-        person, _ = course.join(f"p{number}")
+        person = join(course, f"p{number}")
         pair = number < 2
         where = {
             "layout": "ring",
@@ -551,3 +563,115 @@ def test_the_right_answer_of_a_scale_is_a_number(tmp_path):
     (tmp_path / "plan.toml").write_text(scale.replace("right = 3", 'right = "3"'))
     with pytest.raises(UsageError, match="nobody can answer"):
         read_plan(tmp_path / "plan.toml")
+
+
+def test_a_result_is_noted_once_the_data_are_free(menu, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(_course, "_NOTE_AGAIN", 0.05)
+    course = course_of(menu, tmp_path, SMALL)
+    with client_of(course) as client:
+        person = Participant(client)
+        person.answer(agree="yes")
+        found = person.until("game")
+        with contextlib.closing(sqlite3.connect(tmp_path / DATA, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            person.play(found)
+            until(lambda: "cannot be noted yet" in capsys.readouterr().err)
+            other.execute("ROLLBACK")
+        assert person.until("questions")["questions"][0]["name"] == "fluent"
+    assert [row["outcome"] for row in rows_of(course, "games")] == ["finished"]
+
+
+def test_a_result_that_can_never_be_noted_does_not_hold_up_the_end(menu, tmp_path, monkeypatch):
+    monkeypatch.setattr(_course, "_NOTE_AGAIN", 0.05)
+    monkeypatch.setattr(_course, "_NOTE_AT_MOST", 0.1)
+    course = course_of(menu, tmp_path, SMALL)
+    with client_of(course) as client:
+        person = Participant(client)
+        person.answer(agree="yes")
+        found = person.until("game")
+        other = sqlite3.connect(tmp_path / DATA, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        person.play(found)
+    other.close()
+    assert [row["outcome"] for row in rows_of(course, "games")] == [None]
+
+
+def test_rows_are_forgotten_after_their_files(menu, tmp_path, monkeypatch):
+    course = course_of(menu, tmp_path, SMALL)
+    person = join(course, "abc")
+    where = {"person": person.person, "stage": 1, "game": 0, "seat": 0, "number": 0, "attempt": 0}
+    names = {"name": "n", "partner": "p", "layout": "ring", "file": "1-ring"}
+    course.people.begin_game(where | names)
+    (tmp_path / "1-ring.npz").write_bytes(b"")
+    with monkeypatch.context() as context:
+        context.setattr(Path, "unlink", lambda *_: (_ for _ in ()).throw(OSError("busy")))
+        with pytest.raises(OSError, match="busy"):
+            forget(course.people, tmp_path, "abc")
+    assert forget(course.people, tmp_path, "abc") == 1
+    assert not (tmp_path / "1-ring.npz").exists()
+    assert not course.people.known("abc")
+
+
+def test_who_joins_twice_with_a_token_is_one_person(menu, tmp_path):
+    course = course_of(menu, tmp_path, "most_people = 1\n" + SMALL)
+    with client_of(course) as client:
+        first, second = (client.post("/api/study/join", content=JOIN) for _ in range(2))
+        assert first.json() == second.json() == {"person": 1}
+    assert [row["event"] for row in rows_of(course, "events")] == ["joined"]
+
+
+def test_after_a_restart_places_are_still_taken(menu, tmp_path):
+    course = course_of(menu, tmp_path, "most_people = 1\n" + SMALL)
+    person = join(course)
+    course.people.close()
+    course = course_of(menu, tmp_path, "most_people = 1\n" + SMALL)
+    with pytest.raises(UsageError, match="All places are taken"):
+        join(course)
+    course.people.end(person.person, "finished")
+    course.people.close()
+    join(course_of(menu, tmp_path, "most_people = 1\n" + SMALL))
+
+
+def test_an_id_that_is_too_long_gets_a_sentence(menu, tmp_path):
+    with client_of(course_of(menu, tmp_path, SMALL)) as client:
+        content = json.dumps({"token": "t" * 48, "id": "x" * 201})
+        answer = client.post("/api/study/join", content=content)
+    assert answer.status_code == 400
+    assert answer.json()["text"].startswith("The id in the address is longer than 200 characters")
+
+
+def test_a_stage_of_many_long_answers_is_taken(menu, tmp_path):
+    question = '[[stage.question]]\nname = "q{}"\ntext = "Why?"\nkind = "text"\n'
+    plan = 'title = "Long"\n[[stage]]\nkind = "questions"\n' + "".join(
+        question.format(i) for i in range(50)
+    )
+    with client_of(course_of(menu, tmp_path, plan)) as client:
+        person = Participant(client)
+        assert person.answer(**{f"q{i}": "é" * 5000 for i in range(50)}).status_code == 200
+        assert person.now()["kind"] == "end"
+
+
+async def _leaves_in_the_middle(app, path):
+    """Posts half of a body, and goes."""
+    parts = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
+    sent = []
+
+    async def receive():
+        return parts.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "POST", "path": path, "raw_path": path.encode(),
+        "query_string": b"", "headers": [(b"host", b"testserver")], "http_version": "1.1",
+        "scheme": "http", "root_path": "", "client": ("c", 1), "server": ("testserver", 80),
+    }  # fmt: skip
+    await app(scope, receive, send)
+    return sent
+
+
+def test_who_goes_in_the_middle_of_an_answer_leaves_no_traceback(menu, tmp_path):
+    app = client_of(course_of(menu, tmp_path, SMALL)).app
+    sent = asyncio.run(_leaves_in_the_middle(app, "/api/study/join"))
+    assert sent[0]["status"] == 400

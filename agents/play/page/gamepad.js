@@ -27,18 +27,17 @@ function read(onDown, onUp) {
     down.add(key);
     onDown(key);
   }
-  if (pads.length) requestAnimationFrame(() => read(onDown, onUp));
+  return pads.length > 0;
 }
 
 export function listenToGamepads(onDown, onUp) {
   // Calls back with the code of a key when a button is pressed and released.
   if (!navigator.getGamepads) return;
   let reading = false;
-  const begin = () => {
-    if (!reading) read(onDown, onUp);
-    reading = true;
+  const step = () => {
+    reading = read(onDown, onUp);
+    if (reading) requestAnimationFrame(step);
   };
-  window.addEventListener("gamepadconnected", begin);
-  window.addEventListener("gamepaddisconnected", () => { reading = navigator.getGamepads().some((pad) => pad); });
-  if (navigator.getGamepads().some((pad) => pad)) begin();
+  window.addEventListener("gamepadconnected", () => reading || step());
+  step();
 }

@@ -7,8 +7,7 @@ const HERE = 20000; // how often the server is told that somebody is still there
 const AGAIN = 5000; // after how many milliseconds the page tries again by itself
 const CALM = 700; // for how long a key that was meant for a game does not press a button
 
-let key = ""; // under which the browser keeps who somebody is, for each study and id in the address
-let token = null;
+let token = null; // by which the server knows this browser
 let at = ""; // the place in the study, which answers name
 let asking = null; // the request for what comes next, of which there is one at a time
 let retry = 0;
@@ -49,12 +48,20 @@ async function answer(answers) {
   try {
     await call("api/study/answer", { at, answers });
   } catch (error) {
-    if (error.status === 401) return joinAnew();
+    if (error.status === 401) return start();
     show("stage");
     $("problem").textContent = error.message;
     return;
   }
   await next();
+}
+
+function failed(error, again) {
+  show("stage");
+  $("problem").textContent = error.message;
+  $("choice").replaceChildren(button("Try again", () => again()));
+  clearTimeout(retry);
+  retry = setTimeout(again, AGAIN);
 }
 
 function next(wait = false) {
@@ -68,12 +75,8 @@ async function look(wait) {
   try {
     found = await call(wait ? "api/study/now?wait" : "api/study/now");
   } catch (error) {
-    if (error.status === 401) return void asking.finally(joinAnew);
-    show("stage");
-    $("problem").textContent = error.message;
-    $("choice").replaceChildren(button("Try again", () => next()));
-    retry = setTimeout(next, AGAIN);
-    return;
+    if (error.status === 401) return void asking.finally(start);
+    return failed(error, next);
   }
   document.title = study = found.study;
   if (found.kind !== "end") {
@@ -102,13 +105,8 @@ const STAGES = {
     $("note").textContent = found.note ? (found.again ? "Please try once more. " : "") + found.note : "";
     if (document.hidden) document.title = "Your game begins";
     enter(found.game, found.token, {
-      onOver: (text) => {
-        $("over").hidden = false;
-        $("result").textContent = text;
-        $("status").textContent = "";
-        $("go-on").disabled = true;
-        setTimeout(() => { $("go-on").disabled = false; $("go-on").focus(); }, CALM);
-      },
+      onOver: (text) => offer("Continue", text),
+      onStatus: (status) => status === "replaced" && offer("Go on here", $("status").textContent),
       onRefused: () => next(),
     });
   },
@@ -122,6 +120,16 @@ const STAGES = {
     return present("Thank you", said, links);
   },
 };
+
+function offer(choice, text) {
+  // What there is to do when nothing more can be done in a game.
+  $("over").hidden = false;
+  $("result").textContent = text;
+  $("status").textContent = "";
+  $("go-on").textContent = choice;
+  $("go-on").disabled = true;
+  setTimeout(() => { $("go-on").disabled = false; $("go-on").focus(); }, CALM);
+}
 
 function ask_one(question) {
   const part = element("fieldset");
@@ -145,7 +153,7 @@ function ask_one(question) {
 }
 
 function read(questions) {
-  const given = new FormData($("content"));
+  const given = new FormData($("form"));
   return Object.fromEntries(questions.map((question) => {
     const value = given.get(question.name);
     if (value === null || value === "") return [question.name, null];
@@ -153,36 +161,31 @@ function read(questions) {
   }));
 }
 
-async function begin() {
+function ownToken(study, id) {
+  // By which this browser is known in a study: two windows, and a page that asks twice, are one person.
+  const key = `study/${study}/${id}`;
+  const made = [...crypto.getRandomValues(new Uint8Array(24))].map((x) => x.toString(16).padStart(2, "0")).join("");
+  if (!localStorage.getItem(key)) localStorage.setItem(key, made);
+  return localStorage.getItem(key);
+}
+
+async function start() {
+  clearTimeout(retry);
   try {
     const facts = await ask("api/study");
     const id = new URLSearchParams(location.search).get(facts.id_parameter) || "";
-    key = `study/${facts.study}/${id}`;
-    token = localStorage.getItem(key);
-    if (!token) {
-      token = (await ask("api/study/join", { id })).token;
-      localStorage.setItem(key, token);
-    }
+    const own = () => ownToken(facts.study, id);
+    token = navigator.locks ? await navigator.locks.request("study", own) : own();
+    await ask("api/study/join", { id, token });
   } catch (error) {
-    $("problem").textContent = error.message;
-    $("choice").replaceChildren(button("Try again", start));
-    return;
+    leaveSocket();
+    return failed(error, start);
   }
   await next();
 }
 
-function start() {
-  // Two windows of one browser that open at once are one person.
-  return navigator.locks ? navigator.locks.request("study", begin) : begin();
-}
-
-function joinAnew() {
-  if (localStorage.getItem(key) === token) localStorage.removeItem(key);
-  return start();
-}
-
 setInterval(() => token && call("api/study/here", {}).catch(() => {}), HERE);
 document.addEventListener("visibilitychange", () => { document.title = study; });
-$("content").onsubmit = (event) => event.preventDefault();
+$("form").onsubmit = (event) => event.preventDefault();
 $("go-on").onclick = () => next();
 start();

@@ -25,6 +25,8 @@ _ALONE = (60.0, 60.0, 600.0)
 """`Terms.patience` of a game with one person."""
 _TOGETHER = (30.0, 20.0, 60.0)
 """`Terms.patience` of a game of two people, of whom one waits for the other."""
+_NOTE_AGAIN, _NOTE_AT_MOST = 1.0, 5.0
+"""After how many seconds a result is noted again that could not be, and how long while closing."""
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.3, 5.0
 """For how many seconds an answer to somebody who waits is held back."""
 
@@ -63,8 +65,13 @@ class Course:
                 self.people.set_fact("stopped", "yes" if on else None)
                 self.people.note(None, "stopped" if on else "goes on")
 
-    def join(self, id: str | None) -> tuple[Person, str]:
-        """Adds a person. **Raises:** `UsageError` when there is no place."""
+    def join(self, id: str | None, token: str) -> Person:
+        """Adds a person, unless one with this token is there already.
+
+        **Raises:** `UsageError` when there is no place.
+        """
+        if (known := self.people.find(token)) is not None:
+            return known
         if self.stopped:
             raise UsageError(STOPPED)
         present = self.people.present(_ABSENT) | self._playing.keys()
@@ -73,10 +80,10 @@ class Course:
         id = (id or "").strip() or None
         before = id is not None and self.people.known(id)
         with self.people.together():
-            person, token = self.people.join(id)
+            person = self.people.join(id, token)
             self.people.note(person.person, "joined", "an id that came before" if before else "")
             self.people.seen(person.person)
-        return person, token
+        return person
 
     def place(self, person: Person) -> str:
         """Where a person is; answers name it, so that none counts for another place."""
@@ -315,17 +322,24 @@ class Course:
             outcome = "cut"
         else:
             outcome = "left" if steps else "not begun"
-        try:
-            with self.people.together():
-                self.people.end_game(file, score, steps, outcome, session.latencies())
-                for person in map(self.people.get, people):
-                    if person is not None and outcome in ("finished", "left"):
-                        self._after_game(person, score, outcome)
-        except sqlite3.Error as error:
-            print(f"error: the end of {file} cannot be noted: {error}", file=sys.stderr)
-        finally:
-            for number in people:
-                self._playing.pop(number, None)
+        waited = 0.0
+        while True:
+            try:
+                with self.people.together():
+                    self.people.end_game(file, score, steps, outcome, session.latencies())
+                    for person in map(self.people.get, people):
+                        if person is not None and outcome in ("finished", "left"):
+                            self._after_game(person, score, outcome)
+                break
+            except sqlite3.Error as error:
+                if waited == 0.0:
+                    print(f"error: the end of {file} cannot be noted yet: {error}", file=sys.stderr)
+                if self._closing and waited >= _NOTE_AT_MOST:
+                    break
+                await asyncio.sleep(_NOTE_AGAIN)
+                waited += _NOTE_AGAIN
+        for number in people:
+            self._playing.pop(number, None)
 
     def _after_game(self, person: Person, score: float, outcome: str) -> None:
         stage = self.plan.stage[person.stage]

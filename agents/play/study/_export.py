@@ -84,14 +84,14 @@ def forget(people: People, folder: Path, id: str) -> int:
     number = int(id) if is_number else 0
     if not people.known(id) and people.get(number) is None:
         raise UsageError(f"There is nobody with the id or number {id!r:.100} in the study.")
-    deleted = 0
     with locked(folder):
-        for file in people.forget(id):
-            for suffix in (SUFFIX, ".parquet", ".npz"):
-                path = folder / f"{file}{suffix}"
-                deleted += path.exists()
-                path.unlink(missing_ok=True)
-    return deleted
+        names = [folder / file for file in people.files(id)]
+        paths = [Path(f"{x}{suffix}") for x in names for suffix in (SUFFIX, ".parquet", ".npz")]
+        there = [path for path in paths if path.exists()]
+        for path in there:  # files first: whoever is cut off here can do it again
+            path.unlink()
+        people.forget(id)
+    return len(there)
 
 
 def report(people: People, console: Console) -> None:

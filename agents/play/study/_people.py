@@ -33,7 +33,13 @@ CREATE TABLE IF NOT EXISTS events (
     detail TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
+_NUMBER = "CAST(person AS TEXT)"
+_UNDERWAY = "SELECT person, seen FROM people WHERE outcome IS NULL"
 _PLAYED = "outcome IN ('finished', 'left')"
+_LOCKED = 0.2
+"""For how many seconds a statement waits while another process has locked the file."""
+_RECENT = 600.0
+"""How long ago, in seconds, the last word is of people who are heard of again after a restart."""
 _SELDOM = 5.0
 """How many seconds apart the time of a person's last word is written."""
 DICTIONARY = {
@@ -124,13 +130,17 @@ class People:
 
         **Raises:** `sqlite3.Error` when it is damaged or cannot be written.
         """
-        self._data = sqlite3.connect(folder / DATA, isolation_level=None, check_same_thread=False)
+        file = folder / DATA
+        # Games stand still while a statement waits for another process.
+        self._data = sqlite3.connect(
+            file, timeout=_LOCKED, isolation_level=None, check_same_thread=False
+        )
         self._data.execute("PRAGMA journal_mode=WAL")
         self._data.execute("PRAGMA synchronous=NORMAL")
         self._data.execute("PRAGMA foreign_keys=ON")
         self._data.executescript(_TABLES)
         self._now = now
-        self._heard: dict[int, float] = {}
+        self._heard = self._heard_recently()
         self._written: dict[int, float] = {}
         first = (secrets.token_hex(4),)
         self._data.execute("INSERT OR IGNORE INTO facts VALUES ('study', ?)", first)
@@ -161,14 +171,13 @@ class People:
         if value is not None:
             self._data.execute("INSERT INTO facts VALUES (?, ?)", (name, value))
 
-    def join(self, id: str | None) -> tuple[Person, str]:
-        """Adds a person. **Returns:** the person, and the token by which the person comes back."""
-        token = secrets.token_urlsafe(24)
+    def join(self, id: str | None, token: str) -> Person:
+        """Adds a person, who comes back by a token."""
         row = (id, _digest(token), utc_now(), utc_now())
         self._data.execute("INSERT INTO people (id, token, started, seen) VALUES (?, ?, ?, ?)", row)
         found = self.find(token)
         assert found is not None
-        return found, token
+        return found
 
     def find(self, token: str) -> Person | None:
         """The person with a token."""
@@ -245,23 +254,18 @@ class People:
             "INSERT INTO events VALUES (?, ?, ?, ?)", (person, utc_now(), event, detail)
         )
 
-    def forget(self, id: str) -> list[str]:
-        """Deletes everything about the people with an id, or, if nobody has it, about the person
-        with this number.
-
-        **Returns:** the names of their games, whose files are to be deleted, too.
+    def files(self, id: str) -> list[str]:
+        """The names of the games of the people with an id, or, if nobody has it, of the person with
+        this number.
         """
-        column = "id" if self.known(id) else "CAST(person AS TEXT)"
-        query = f"SELECT person FROM people WHERE {column} = ?"
-        numbers = [row[0] for row in self._data.execute(query, (id,))]
-        files: list[str] = []
-        for person in numbers:
-            games = self._data.execute("SELECT file FROM games WHERE person = ?", (person,))
-            files += [row[0] for row in games]
-            self._data.execute("DELETE FROM people WHERE person = ?", (person,))
+        query = f"SELECT file FROM games WHERE person IN ({self._numbers(id)})"
+        return [row[0] for row in self._data.execute(query, (id,))]
+
+    def forget(self, id: str) -> None:
+        """Deletes all rows about the same people."""
+        self._data.execute(f"DELETE FROM people WHERE person IN ({self._numbers(id)})", (id,))
         self._data.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._data.execute("VACUUM")
-        return files
 
     def types(self, name: str) -> dict[str, str]:
         """The type of each column of a table, as SQLite names it."""
@@ -274,6 +278,20 @@ class People:
         columns = list(DICTIONARY[name])
         query = f"SELECT {', '.join(columns)} FROM {name} ORDER BY rowid"
         return columns, self._data.execute(query).fetchall()
+
+    def _numbers(self, id: str) -> str:
+        """The query for the people with an id, or for the person with this number."""
+        return f"SELECT person FROM people WHERE {'id' if self.known(id) else _NUMBER} = ?"
+
+    def _heard_recently(self) -> dict[int, float]:
+        """The people who have not reached the end, and the times when they were last heard of."""
+        now = datetime.datetime.now(datetime.UTC)
+        heard: dict[int, float] = {}
+        for person, seen in self._data.execute(_UNDERWAY):
+            age = (now - datetime.datetime.fromisoformat(seen)).total_seconds()
+            if age < _RECENT:
+                heard[person] = self._now() - max(0.0, age)
+        return heard
 
     def _one(self, where: str, values: Sequence[Any]) -> Person | None:
         query = f"SELECT person, id, stage, game, asked, outcome FROM people WHERE {where}"

@@ -16,7 +16,8 @@ from .._messages import read_body
 from ._course import Course
 from ._people import Person
 
-_LARGEST_BODY = 2**17
+_LARGEST_BODY = 2**22  # as many long answers as a stage may have
+_LONGEST_ID = 200
 _UNKNOWN = "The study does not know this page: open its address again."
 _Name = Annotated[str, Meta(max_length=40)]
 _Text = Annotated[str, Meta(max_length=5000)]
@@ -24,9 +25,12 @@ _Text = Annotated[str, Meta(max_length=5000)]
 
 @final
 class _Join(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Somebody comes, with the id in the address, if any."""
+    """Somebody comes, with the id in the address, if any, and the token of the page, by which it
+    comes back: a page that never got the answer asks again, and is the same person.
+    """
 
-    id: Annotated[str, Meta(max_length=200)] | None = None
+    token: Annotated[str, Meta(min_length=32, max_length=64)]
+    id: str | None = None
 
 
 @final
@@ -61,8 +65,13 @@ def study_routes(
     """
 
     async def join(_: Any, request: Request) -> Response:
-        person, token = course.join(msgspec.json.decode(await _body(request), type=_Join).id)
-        return JSONResponse({"token": token, "person": person.person}, 201)
+        given = msgspec.json.decode(await _body(request), type=_Join)
+        if len(given.id or "") > _LONGEST_ID:
+            raise UsageError(
+                f"The id in the address is longer than {_LONGEST_ID} characters: open the address "
+                "that was given to you."
+            )
+        return JSONResponse({"person": course.join(given.id, given.token).person}, 201)
 
     async def now(person: Person, request: Request) -> Response:
         """What the page of a person shows; somebody who waits is told later, with `?wait`."""
