@@ -73,7 +73,7 @@ from .ppo._algorithm import (
     AbstractTrainState as AbstractTrainState,
     Metrics as Metrics,
 )
-from .ppo._batch import Minibatch as Minibatch
+from .ppo._batch import Minibatch as Minibatch, of_agent as of_agent
 from .ppo._gae import AdvantageEstimator as AdvantageEstimator, gae as gae
 from .ppo._ppo import (
     PPO as PPO,

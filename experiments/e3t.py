@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, PRNGKeyArray
 from msgspec import Meta
 
 from agents import (
@@ -29,12 +29,14 @@ from agents import (
     actor_critic,
     loss_of_choices,
     mask_logits,
+    of_agent,
 )
 from agents.runs import Experiment, PartnerSettings, check_shaping, run_experiment
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
     AutoReset,
+    Discrete,
     LinearSchedule,
     LogEpisodes,
     NormalizeObservation,
@@ -56,6 +58,9 @@ class E3T(Experiment):
     partners: PartnerSettings = dataclasses.field(
         default_factory=lambda: PartnerSettings(share=1.0, least_noise=0.3, most_noise=0.3)
     )
+    ppo: PPO = dataclasses.field(default_factory=lambda: PPO(chunk_length=32))
+    num_envs: Annotated[int, Meta(ge=1, le=2**24)] = 128
+    """Number of parallel environments."""
     total_steps: Annotated[int, Meta(ge=1, le=10**15)] = 10_000_000
     """Total environment steps of training."""
     width: Annotated[int, Meta(ge=1, le=2**16)] = 128
@@ -68,8 +73,8 @@ class E3T(Experiment):
     """Environment steps over which that weight decreases to 0."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
-        if world.num_agents != 2:
-            raise ValueError(f"E3T is for two agents, but the world has {world.num_agents}.")
+        if world.num_agents != 2 or not isinstance(world.action_space, Discrete):
+            raise ValueError("E3T is for two agents that make one choice: use another world.")
         return world
 
     def train_env(self) -> AbstractVectorEnv:
@@ -123,11 +128,10 @@ class E3TLoss:
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         assert isinstance(policy.actor, SharedParameters)
         assert isinstance(policy.actor.network, PredictingGRU)
-        assert batch.taken is not None
         # One of the two agents learns: another one in the next episode, whose memory is empty.
         learner = jnp.argmax(batch.active, axis=-1)
-        own = _of_agent(batch, learner)
-        done_by_partner = _pick(batch.taken, 1 - learner)
+        own, other = of_agent(batch, learner), of_agent(batch, 1 - learner)
+        assert other.taken is not None
         unroll = jax.vmap(jax.vmap(policy.actor.network.unroll_both, (1, 0, None), 1), (1, 0, 1), 1)
         seen, action_mask = split_mask(own.observation)
         logits, prediction = unroll(seen, own.carry[0], own.start)
@@ -136,26 +140,9 @@ class E3TLoss:
         loss, parts = loss_of_choices(
             policy, distribution, value[..., 0], own, ppo, entropy_coefficient
         )
-        errors = optax.softmax_cross_entropy_with_integer_labels(prediction, done_by_partner)
+        errors = optax.softmax_cross_entropy_with_integer_labels(prediction, other.taken)
         error = jnp.mean(errors, where=own.active)
         return loss + self.coefficient * error, {**parts, "prediction_loss": error}
-
-
-def _of_agent(batch: Minibatch, agent: Int[Array, "chunk sequences"]) -> Minibatch:
-    """The steps of one agent alone; the axis of the agents stays."""
-    own = {
-        field.name: jax.tree.map(lambda x: _pick(x, agent), getattr(batch, field.name))
-        for field in dataclasses.fields(batch)
-        if field.name not in ("start", "done", "carry")
-    }
-    carry = jax.tree.map(lambda x: _pick(x[None], agent[:1])[0], batch.carry)
-    return dataclasses.replace(batch, **own, carry=carry)
-
-
-def _pick(
-    x: Shaped[Array, "chunk sequences agents ..."], agent: Int[Array, "chunk sequences"]
-) -> Shaped[Array, "chunk sequences 1 ..."]:
-    return jnp.take_along_axis(x, agent.reshape(*agent.shape, *[1] * (x.ndim - 2)), axis=2)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ class PredictingGRU(AbstractNetwork):
     """A `GRU` that predicts, from what an agent saw so far, which action its partner takes in this
     step. The agent's own choice depends on its memory and on the predicted probabilities, as in E3T
     (Yan et al. 2023, "An Efficient End-to-End Training Approach for Zero-Shot Human-AI
-    Coordination"), where the memory is an attention over the last five steps instead.
+    Coordination"), where a network reads the last five steps instead.
 
     It is the network of an actor that chooses among as many actions as its partner. Choices have no
     gradient with respect to the prediction, which a loss of its own teaches.

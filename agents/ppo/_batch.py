@@ -115,6 +115,27 @@ def minibatch(batch: Minibatch, rows: Int[Array, " picked"]) -> Minibatch:
     return dataclasses.replace(steps, carry=carry)
 
 
+def of_agent(batch: Minibatch, agent: Int[Array, "chunk sequences"]) -> Minibatch:
+    """The steps of one agent alone; the axis of the agents stays, and has one entry.
+
+    **Arguments:**
+
+    - `batch`: sequences of all agents.
+    - `agent`: whose step it is. It may change within a sequence where an episode starts.
+    """
+
+    def pick(x: Shaped[Array, "chunk sequences ..."]) -> Shaped[Array, "chunk sequences ..."]:
+        if x.ndim == 2:  # `start` and `done` are those of all agents
+            return x
+        return jnp.take_along_axis(x, agent.reshape(*agent.shape, *[1] * (x.ndim - 2)), axis=2)
+
+    def pick_carry(x: Shaped[Array, "sequences agents ..."]) -> Shaped[Array, "sequences 1 ..."]:
+        return jnp.take_along_axis(x, agent[0].reshape(-1, *[1] * (x.ndim - 1)), axis=1)
+
+    steps = jax.tree.map(pick, dataclasses.replace(batch, carry=None))
+    return dataclasses.replace(steps, carry=jax.tree.map(pick_carry, batch.carry))
+
+
 def _cut(chunk: int, x: Shaped[Array, "time envs ..."]) -> Shaped[Array, "chunk sequences ..."]:
     length, num_envs, *rest = x.shape
     x = x.reshape(length // chunk, chunk, num_envs, *rest)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import tyro
 from msgspec import Meta
 
-from agents import PolicyPartner, TrainedPolicy
+from agents import PPO, PolicyPartner, TrainedPolicy
 from agents.runs.worlds._world_config import AbstractWorldConfig
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid import AbstractEnv, AbstractPartner, unwrap
@@ -123,9 +123,18 @@ def default_settings(experiment: type[E], env: AbstractWorldConfig | None = None
 
     - `experiment`: the class that a page defines.
     - `env`: the settings of the world, by default those of the experiment's default world. Their
-        `run_settings` replace the experiment's defaults, if it has such a setting.
+        `run_settings` replace the experiment's defaults, if it has such a setting. Of PPO, they
+        replace the numbers alone that differ from its own defaults.
     """
-    world: Any = experiment().env if env is None else env
+    plain: Any = experiment()
+    world: Any = plain.env if env is None else env
     names = {field.name for field in dataclasses.fields(experiment)}
     own = {name: value for name, value in world.run_settings.items() if name in names}
+    if "ppo" in own:
+        changed = {
+            field.name: value
+            for field in dataclasses.fields(PPO)
+            if (value := getattr(own["ppo"], field.name)) != field.default
+        }
+        own["ppo"] = dataclasses.replace(plain.ppo, **changed)
     return experiment(env=world, **own)
