@@ -135,7 +135,8 @@ class E3TLoss:
         unroll = jax.vmap(jax.vmap(policy.actor.network.unroll_both, (1, 0, None), 1), (1, 0, 1), 1)
         seen, action_mask = split_mask(own.observation)
         logits, prediction = unroll(seen, own.carry[0], own.start)
-        distribution = policy.head.distribution(mask_logits(logits, action_mask))
+        masked = jax.vmap(jax.vmap(mask_logits))(logits, action_mask)
+        distribution = jax.vmap(jax.vmap(policy.head.distribution))(masked)
         value, _ = jax.vmap(jax.vmap(policy.critic, (0, None)), (0, None))(seen, None)
         loss, parts = loss_of_choices(
             policy, distribution, value[..., 0], own, ppo, entropy_coefficient

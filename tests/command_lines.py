@@ -25,8 +25,8 @@ def listening() -> Iterator[Process]:
         signal.signal(signal.SIGINT, before)
 
 
-def call(*args: object) -> int:
-    """Calls `ippo.py` with these arguments, without a cache of compiled programs.
+def call(*args: object, algorithm: str = "ippo") -> int:
+    """Calls `ippo.py`, or another page, with these arguments, without a cache of compiled programs.
 
     **Returns:** the exit code.
     """
@@ -34,15 +34,17 @@ def call(*args: object) -> int:
         patch.setattr("sys.argv", ["prog", *map(str, args)])
         for module in (_program, _seeds, _sweep):
             patch.setattr(module, "keep_compiled_programs", lambda: "")
-        return _program.run_command_line(page("ippo"), process)
+        return _program.run_command_line(page(algorithm), process)
 
 
-def call_and_hear(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str]:
+def call_and_hear(
+    capsys: pytest.CaptureFixture[str], *args: object, algorithm: str = "ippo"
+) -> tuple[int, str]:
     """The same.
 
     **Returns:** the exit code, and what was said: the errors, where there are any.
     """
-    code = call(*args)
+    code = call(*args, algorithm=algorithm)
     said = capsys.readouterr()
     return code, said.err or said.out
 

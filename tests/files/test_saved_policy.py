@@ -87,6 +87,10 @@ def some_gru(*args, **options):
     return agents.GRU(*args, width=6, encoder=some_cnn, **options)
 
 
+def predicting(*args, **options):
+    return agents.PredictingGRU(*args, width=6, encoder=some_cnn, **options)
+
+
 def some_cnn(*args, **options):
     return CNN(*args, features=3, depth=2, **{"width": 5, **options})
 
@@ -101,6 +105,7 @@ POLICIES = {
     "no hidden layer": lambda key: policy_of(foraging(), key, network=straight),
     "cnn": lambda key: policy_of(foraging(observation="grid"), key, network=some_cnn),
     "gru": lambda key: policy_of(foraging(observation="grid"), key, network=some_gru),
+    "predicting": lambda key: policy_of(foraging(observation="grid"), key, network=predicting),
     "independent gru": lambda key: policy_of(
         foraging(observation="grid"), key, network=some_gru, shared=False
     ),

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from kitchen_checks import unchecked
 from learners import clocks
 
-from agents import CNN, GRU, MLP, AbstractNetwork, Dense, actor_critic
+from agents import CNN, GRU, MLP, AbstractNetwork, Dense, PredictingGRU, actor_critic
 
 
 def test_an_mlp_equals_its_formula(key):
@@ -73,6 +73,27 @@ def test_a_gru_reads_images_through_a_cnn(key):
         GRU((4,), 6, encoder=CNN, key=key)
     with pytest.raises(ValueError, match="width of at least 1"):
         GRU((4,), 6, width=0, key=key)
+
+
+def test_a_gru_that_predicts_chooses_by_its_memory_and_its_prediction(key):
+    network = PredictingGRU((3,), 5, width=4, key=key)
+    xs = jax.random.normal(key, (6, 3))
+    start = jnp.array([False, False, True, False, False, False])
+    outputs, predictions = network.unroll_both(xs, jnp.ones(4), start)
+    carry = jnp.ones(4)
+    for i in range(6):
+        carry = network.initial_carry() if start[i] else carry
+        prediction, memory = network.memory(xs[i], carry)
+        output, carry = network(xs[i], carry)
+        shares = np.exp(prediction) / np.exp(prediction).sum()
+        expected = np.asarray(network.head.weight) @ np.concatenate([memory, shares])
+        np.testing.assert_allclose(output, expected, rtol=1e-4)
+        np.testing.assert_allclose(outputs[i], output, rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(predictions[i], prediction, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(network.unroll(xs, jnp.ones(4), start), outputs)
+    gradient = eqx.filter_grad(lambda x: x.unroll(xs, jnp.ones(4), start).sum())(network)
+    assert not np.any(gradient.memory.head.weight), "choices do not teach the prediction"
+    assert np.any(gradient.memory.cell.weight_hh)
 
 
 def test_layers_start_orthogonal_and_without_bias(key):

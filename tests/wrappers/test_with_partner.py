@@ -11,6 +11,7 @@ from wrapper_checks import assert_same
 from agents import PPO, PolicyPartner, actor_critic, collect_rollout, init_runner, trained_policy
 from eqgrid import (
     REPLACED,
+    TAKEN,
     AutoReset,
     LogEpisodes,
     OneOf,
@@ -69,6 +70,7 @@ def test_the_world_sees_the_partners_action(key):
     replaced = np.zeros((40, STEPS, 2), bool)
     replaced[np.arange(40)[present], :, seats[present]] = True
     np.testing.assert_array_equal(timesteps.info[REPLACED], replaced)
+    np.testing.assert_array_equal(timesteps.info[TAKEN], done)
     before = jax.tree.map(lambda x: x[:, :-1].reshape(-1, *x.shape[2:]), states.env_state)
     after = jax.tree.map(lambda x: x[:, 1:].reshape(-1, *x.shape[2:]), states.env_state)
     step = eqx.filter_jit(jax.vmap(lambda s, a: KITCHEN.step(key, s, a)))
