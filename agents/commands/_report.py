@@ -97,21 +97,21 @@ def _kind(row: Row) -> str:
 def as_markdown(rows: Sequence[Row]) -> str:
     """The table in Markdown."""
     titles = ("kitchen", "", "seeds", "mean", "interquartile mean (95 % interval)", "worst")
-    titles += ("of the best known", "cross-play", "held-out partners", "people")
+    titles += ("of the best known", "cross-play", "held-out partners", "people", "regret")
     titles += ("steps", "minutes")
     lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     for row in rows:
         x = row.numbers()
         share = "" if not x["optimum"] else f"{x['mean'] / x['optimum']:.0%} of {x['optimum']:g}"
         what = x["algorithm"].upper() + ("" if x["network"] in ("", "mlp") else f", {x['network']}")
-        crossplay, held_out, people = (
+        crossplay, held_out, people, regret = (
             "" if x[name] is None else f"{x[name]:.1f}"
-            for name in ("crossplay", "held_out", "people")
+            for name in ("crossplay", "held_out", "people", "regret")
         )
         lines.append(
             f"| `{x['layout']}` | {what} | {x['seeds']} | {x['mean']:.1f} | {x['iqm']:.1f} "
             f"({x['low']:.1f} to {x['high']:.1f}) | {x['worst']:.1f} | {share} "
-            f"| {crossplay} | {held_out} | {people} "
+            f"| {crossplay} | {held_out} | {people} | {regret} "
             f"| {x['env_steps'] / 1e6:.1f} million | {x['minutes']:.1f} |"
         )
     return "\n".join(lines) + "\n"

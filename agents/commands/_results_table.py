@@ -82,7 +82,8 @@ class Row:
     - `names`: the layout, the algorithm and the network.
     - `runs`: the runs, in the order of their seeds.
     - `games`: the entries of `crossplay.json` and `partners.json` about exactly these runs, if
-        there are such files, and as `people` the mean return with proxies of people.
+        there are such files; as `people`, the mean return with proxies of people; and as `regret`,
+        the mean regret with them if the best responses to all of them are known.
     """
 
     names: Mapping[str, str]
@@ -116,6 +117,7 @@ class Row:
             "held_out": self.games.get("return_iqm"),
             "proximity": self.games.get("proximity_iqm"),
             "people": self.games.get("people"),
+            "regret": self.games.get("regret"),
         }
 
     def seeds(self) -> list[dict[str, Any]]:
@@ -205,8 +207,9 @@ def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
                 )
         row = Row(dict(zip(_NAMES, name, strict=True)), tuple(own), {})
         games = _played(row, "crossplay.json") | _played(row, "partners.json")
-        people = _played(row, "partners.json", with_people=True).get("people")
-        rows.append(dataclasses.replace(row, games={**games, "people": people}))
+        people = _played(row, "partners.json", with_people=True)
+        own = {"people": people.get("people"), "regret": people.get("regret")}
+        rows.append(dataclasses.replace(row, games={**games, **own}))
     return rows
 
 
@@ -225,6 +228,9 @@ def _played(row: Row, name: str, *, with_people: bool = False) -> dict[str, Any]
                 found = result
                 if of_people:
                     found["people"] = float(np.mean(list(result["returns"].values())))
+                    regrets = list(result.get("regrets", {}).values())
+                    known = bool(regrets) and None not in regrets
+                    found["regret"] = float(np.mean(regrets)) if known else None
         except _DAMAGED as error:
             raise UsageError(f"{str(path)!r} is damaged: play these games again.") from error
     return found

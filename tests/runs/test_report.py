@@ -95,7 +95,9 @@ def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp
         (runs / "ippo" / name).mkdir()
         (runs / "ippo" / name / f"{name}.json").write_text(json.dumps(result))
     returns = {"proxy-0": 100.0, "proxy-1": 50.0}
+    regrets = {"proxy-0": 20.0, "proxy-1": 10.5}
     people = {"policies": policies, "partners_file": "heldout/people.toml", "returns": returns}
+    people["regrets"] = regrets
     (runs / "ippo" / "people").mkdir()
     (runs / "ippo" / "people" / "partners.json").write_text(json.dumps(people))
     _report.run([str(runs), "--out", str(tmp_path / "out")])
@@ -104,9 +106,13 @@ def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp
     assert (rows["ippo"]["crossplay"], rows["mappo"]["crossplay"]) == ("150.25", "")
     assert rows["ippo"]["held_out"] == "", "one of the runs did not play"
     assert (
-        "| 79% of 280 | 150.2 |  | 75.0 | 2.5 million |"
+        "| 79% of 280 | 150.2 |  | 75.0 | 15.2 | 2.5 million |"
         in (tmp_path / "out" / "report.md").read_text()
     )
+    people["regrets"] = {"proxy-0": 20.0, "proxy-1": None}
+    (runs / "ippo" / "people" / "partners.json").write_text(json.dumps(people))
+    _report.run([str(runs), "--out", str(tmp_path / "again")])
+    assert "| 75.0 |  | 2.5 million |" in (tmp_path / "again" / "report.md").read_text()
     for text in ("{", "[1]", '{"policies": [1]}', "[" * 100_000):
         (runs / "ippo" / "crossplay" / "crossplay.json").write_text(text)
         with pytest.raises(UsageError, match="is damaged: play these games again"):
