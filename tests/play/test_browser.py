@@ -15,7 +15,7 @@ from agents.play.study._people import People
 from agents.play.study._plan import read_plan
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import default_settings
-from agents.runs.worlds._worlds import Kitchen, RescueWorld
+from agents.runs.worlds._worlds import GoalsWorld, Kitchen, RescueWorld
 
 pytestmark = [pytest.mark.slow]
 NOBODY = "nobody: it stays where it is"
@@ -259,6 +259,23 @@ def test_other_worlds_have_other_keys(visit):
     screenshot(opened, "rescue")
     opened.click("#leave")
     opened.wait_for_selector("#over:not([hidden])")
+
+
+def test_every_seat_has_a_partner_of_its_own(visit):
+    world = GoalsWorld(layout="room", num_agents=3, horizon=20)
+    opened = visit(Menu(default_settings(page("ippo"), world)), rate=30)
+    opened.wait_for_selector("#start:not([disabled])")
+    names = opened.inner_text("#partner").split("\n")
+    labels = opened.query_selector_all("#partners label")
+    assert [x.inner_text() for x in labels] == ["At place 2", "At place 3"]
+    opened.select_option("#partner-2", label=names[1])
+    opened.select_option("#seat", label="2")
+    labels = opened.query_selector_all("#partners label")
+    assert [x.inner_text() for x in labels] == ["At place 1", "At place 3"]
+    opened.click("#start")
+    opened.wait_for_selector("text=Press any of your keys")
+    seats = opened.inner_text("#seats").split("\n")
+    assert seats == [f"1: {names[0]}", "2: you", f"3: {names[1]}"]
 
 
 def test_a_game_is_looked_at_step_by_step(visit):

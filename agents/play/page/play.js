@@ -6,7 +6,7 @@ import { enter, leaveSocket, nameOf } from "./game.js";
 // ---- Menu -----------------------------------------------------------------------------------
 
 const preview = new Board($("preview"));
-let chosen = { layout: 0, partner: null, seat: 0 };
+let chosen = { layout: 0, partners: [], seat: 0 }; // the partners by their seats
 let offered = null;
 
 function show(name) {
@@ -49,15 +49,11 @@ async function choose(number) {
   $("preview").style.aspectRatio = `${offered.width} / ${offered.height}`;
   preview.show(offered.frame);
   $("notes").replaceChildren(...offered.notes.map((note) => element("li", note)));
-  const partners = offered.offers.map((offer) => element("option", offer.name, { value: offer.key }));
-  if (offered.seats > 1) partners.push(element("option", "another person, by a link", { value: "person" }));
-  $("partner").replaceChildren(...partners);
-  if (partners.some((x) => x.value === chosen.partner)) $("partner").value = chosen.partner;
   const seats = Array.from({ length: offered.seats }, (_, i) => element("option", `${i + 1}`, { value: i }));
   seats.push(element("option", "none: only watch", { value: -1 }));
   $("seat").replaceChildren(...seats);
   $("seat").value = String(chosen.seat < offered.seats ? chosen.seat : 0);
-  markSeat();
+  takeSeat();
   $("keys").replaceChildren(...offered.controls.filter((x) => x.keys.length).flatMap((control) => [
     element("dt", control.keys.map(nameOf).join(" or ")),
     element("dd", control.name),
@@ -65,16 +61,31 @@ async function choose(number) {
   $("start").disabled = false;
 }
 
-function markSeat() {
-  const seat = Number($("seat").value);
-  preview.own = seat >= 0 ? offered.frame.places[seat] : null;
+function takeSeat() {
+  // Marks the chosen seat, and asks who has each of the others.
+  chosen.seat = Number($("seat").value);
+  preview.own = chosen.seat >= 0 ? offered.frame.places[chosen.seat] : null;
   preview.draw();
+  const others = Array.from({ length: offered.seats }, (_, i) => i).filter((i) => i !== chosen.seat);
+  const single = others.length === 1 && chosen.seat >= 0;
+  $("partners").replaceChildren(...others.flatMap((seat, i) => choosePartner(seat, i ? `partner-${i + 1}` : "partner",
+    single ? "Your partner" : `At place ${seat + 1}`)));
+}
+
+function choosePartner(seat, id, text) {
+  const options = offered.offers.map((offer) => element("option", offer.name, { value: offer.key }));
+  if (offered.seats > 1) options.push(element("option", "another person, by a link", { value: "person" }));
+  const select = element("select", undefined, { id });
+  select.replaceChildren(...options);
+  const before = chosen.partners[seat] ?? chosen.partners.find((x) => x);
+  if (options.some((x) => x.value === before)) select.value = before;
+  chosen.partners[seat] = select.value;
+  select.onchange = () => { chosen.partners[seat] = select.value; };
+  return [element("label", text, { for: id }), select];
 }
 
 async function start() {
-  chosen.partner = $("partner").value;
-  chosen.seat = Number($("seat").value);
-  const seats = Array.from({ length: offered.seats }, (_, i) => (i === chosen.seat ? "person" : chosen.partner));
+  const seats = Array.from({ length: offered.seats }, (_, i) => (i === chosen.seat ? "person" : chosen.partners[i]));
   try {
     const made = await ask("api/games", { layout: chosen.layout, seats });
     const token = chosen.seat >= 0 ? made.tokens[chosen.seat] : made.watch;
@@ -269,7 +280,7 @@ function follow() {
   else showMenu();
 }
 
-$("seat").onchange = markSeat;
+$("seat").onchange = takeSeat;
 $("start").onclick = start;
 $("again").onclick = start;
 $("back").onclick = () => { location.hash = ""; };
