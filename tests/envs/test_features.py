@@ -15,6 +15,7 @@ import pytest
 from eqgrid.envs.overcooked import (
     KINDS,
     Item,
+    Overcooked,
     Recipes,
     Tile,
     encode,
@@ -22,6 +23,7 @@ from eqgrid.envs.overcooked import (
     kitchen_features,
     parse_kitchen,
     soup_contents,
+    timed_features,
 )
 from eqgrid.grid import IDLE, Bodies, Cell, Direction, Layout, World
 
@@ -81,6 +83,19 @@ def build(drawn):
 
 def one_hot(prefix, kinds, value):
     return {f"{prefix}_{kind.name.lower()}": float(kind == value) for kind in kinds}
+
+
+def test_the_time_that_is_left(key):
+    env = Overcooked("ring", horizon=100, observation="timed_features")
+    plain = Overcooked("ring", horizon=100, observation="features")
+    observation, state = env.reset(key)
+    assert timed_features().names(env.layout)[-2:] == ("time_left", "last_steps_left")
+    for step in range(101):
+        np.testing.assert_array_equal(observation[:, :-2], plain.observe(state))
+        left = [(100 - step) / 400, min(1, (100 - step) / 40)]
+        np.testing.assert_allclose(observation[:, -2:], [left, left], rtol=1e-6)
+        timestep, state = env.step(key, state, jnp.array([4, 4]))
+        observation = timestep.observation
 
 
 def by_distance(fixtures, here, wanted):

@@ -156,5 +156,5 @@ def test_refuses_what_the_reference_cannot_do():
         Overcooked("XXPXX\nO1  O\nX   X\nXDXSX", observation="features96")
     with pytest.raises(ValueError, match="at least 1 pot"):
         ReferenceFeatures(CRAMPED, num_pots=0)
-    with unchecked(), pytest.raises(ValueError, match="choose features96, planes or features"):
+    with unchecked(), pytest.raises(ValueError, match="choose features96, timed_features, planes"):
         Overcooked(observation="features95")

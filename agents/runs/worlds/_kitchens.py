@@ -48,8 +48,8 @@ class Kitchen(AbstractDrawnWorld):
     """A full pot starts by itself (classic), or a cook starts it (interactive)."""
     horizon: Horizon = 400
     """Length of an episode, in steps."""
-    observation: Literal["features", "planes", "features96"] = "features"
-    """Named features, the reference's 26 planes, or its 96 features."""
+    observation: Literal["features", "timed_features", "planes", "features96"] = "features"
+    """Named features, also with the time left; the reference's 26 planes, or its 96 features."""
     random_starts: Share = 0.5
     """Share of training episodes with a random initial state."""
     random_counters: Share = 0.0

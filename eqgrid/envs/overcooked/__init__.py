@@ -23,7 +23,7 @@ from ._events import (
     KitchenEvents as KitchenEvents,
     SharedDeliveryReward as SharedDeliveryReward,
 )
-from ._features import kitchen_features as kitchen_features
+from ._features import kitchen_features as kitchen_features, timed_features as timed_features
 from ._hands_off import HandsOff as HandsOff
 from ._interactions import (
     AddIngredient as AddIngredient,
@@ -88,6 +88,7 @@ from .plans._best_response import (
     tabulate as tabulate,
 )
 from .plans._joint_model import JointModel as JointModel, reachable_counters as reachable_counters
+from .plans._plan_table import PlanTable as PlanTable
 from .plans._plans import (
     PLANS_FILE as PLANS_FILE,
     Plan as Plan,

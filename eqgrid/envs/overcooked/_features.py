@@ -27,6 +27,12 @@ from ._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_contents
 TIME_UNIT = 20
 """Steps per unit of a pot's remaining time: the default cook time."""
 
+EPISODE_UNIT = 400
+"""Steps per unit of the time that is left: the default length of an episode."""
+
+LAST_STEPS = 40
+"""The steps before the end that the features of the time tell apart more finely."""
+
 NEAREST_POTS = 2
 """The number of pots in the features of a cook, nearest first."""
 
@@ -99,6 +105,25 @@ class NearestPots(AbstractFeature):
 
 def _in_pots(contents: UInt8[Array, "*cells ingredients"]) -> Float32[Array, "*cells ingredients"]:
     return contents.astype(jnp.float32) / MAX_INGREDIENTS
+
+
+@final
+class TimeLeft(AbstractFeature):
+    """The steps that are left in units of `EPISODE_UNIT`, and how many of the last steps are left
+    in units of `LAST_STEPS`, at most 1.
+    """
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        return ("time_left", "last_steps_left")
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        left = sight.steps_left.astype(jnp.float32)
+        return jnp.stack([left / EPISODE_UNIT, jnp.minimum(left / LAST_STEPS, 1.0)])
+
+
+def timed_features() -> Features:
+    """`kitchen_features` with `TimeLeft`."""
+    return Features((*kitchen_features().parts, TimeLeft()))
 
 
 def kitchen_features() -> Features:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from jaxtyping import ArrayLike, Int, Real
 
@@ -25,7 +25,7 @@ from ...grid import (
 )
 from ._contents import Ingredient, Item, Tile
 from ._events import EVENT_NAMES, KitchenEvents, SharedDeliveryReward
-from ._features import kitchen_features
+from ._features import kitchen_features, timed_features
 from ._interactions import AddIngredient, Deliver, PickUp, Plate, PutDown, StartCooking, Take
 from ._planes import lossless_planes
 from ._ticks import Cook, StartWhenFull
@@ -84,12 +84,16 @@ If two cooks would collide, no cook moves (`JointCollision`). Source of this rul
 `OvercookedGridworld._handle_collisions` of Overcooked-AI."""
 
 
+KitchenObservation: TypeAlias = Literal["planes", "features", "timed_features", "features96"]
+"""The observations of a kitchen by their names."""
+
+
 def Overcooked(
     layout: str | Path | Layout = "cramped",
     *,
     dynamics: Literal["classic", "interactive"] = "classic",
     horizon: Int[ArrayLike, ""] = 400,
-    observation: Literal["planes", "features", "features96"] | AbstractObservation = "planes",
+    observation: KitchenObservation | AbstractObservation = "planes",
     starts: tuple[AbstractStart, ...] = (),
     shaping: Mapping[str, Real[ArrayLike, ""]] = REFERENCE_SHAPING,
 ) -> GridWorld:
@@ -106,7 +110,8 @@ def Overcooked(
         cook with empty hands starts a pot with one to three ingredients.
     - `horizon`: the number of steps in an episode.
     - `observation`: `"planes"` or `"features96"`, both bitwise equal to those of Overcooked-AI,
-        `"features"`, or an `AbstractObservation` of your own.
+        `"features"`, `"timed_features"`, which have the time that is left besides, or an
+        `AbstractObservation` of your own.
     - `starts`: random changes to the initial state, applied in this order; none by default.
     - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the cook
         that caused it.
@@ -138,8 +143,11 @@ def _choose_observation(
         return lossless_planes()
     if observation == "features":
         return kitchen_features()
+    if observation == "timed_features":
+        return timed_features()
     if observation == "features96":
         return ReferenceFeatures(layout)
     raise ValueError(
-        f"There is no observation {observation!r}: choose features96, planes or features."
+        f"There is no observation {observation!r}: choose features96, timed_features, planes or "
+        "features."
     )

@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import IO, TypeAlias, final
 
 import numpy as np
-from jaxtyping import Int, UInt8
+from jaxtyping import Float32, Int, Shaped, UInt8
 
 from ._joint_model import JointModel
 
 Values: TypeAlias = UInt8[np.ndarray, "pairs objects"]
 """The largest return that is still possible from each joint state, in units of the model."""
 
+_Row: TypeAlias = Shaped[np.ndarray, "*rows objects"]
+_UNCHANGED = 1e-5  # a change of values, in units, that ends value iteration
 _LONGEST = 50  # the largest number of steps between two stored layers
 
 
@@ -98,7 +100,40 @@ def solve(
     return float(after[model.start]) * model.unit
 
 
-def _best_of(values: Values, pairs: Sequence[int], best: UInt8[np.ndarray, " objects"]) -> None:
+def solve_discounted(
+    model: JointModel,
+    discount: float,
+    report: Callable[[int], None] = lambda passes: None,
+    most_passes: int = 1000,
+) -> Float32[np.ndarray, "pairs objects"]:
+    """The largest discounted return from each joint state, without an end, by value iteration.
+
+    **Arguments:**
+
+    - `model`: the joint model of the kitchen.
+    - `discount`: the discount of a step, below 1.
+    - `report`: a callback that is called after each pass over all states with their number.
+    - `most_passes`: passes after which it ends, if the values still change.
+
+    **Returns:** the discounted returns, in units.
+    """
+    after = np.zeros((model.num_pairs, model.num_objects), np.float32)
+    before, stage = np.empty_like(after), np.empty_like(after)
+    spare = np.empty((2, model.num_objects), np.float32)
+    for passes in range(1, most_passes + 1):
+        for pair, moves in enumerate(model.second_moves):
+            _best_of(after, moves, stage[pair])
+        for pair in range(model.num_pairs):
+            _back_up(model, pair, after, stage, before[pair], spare, np.float32(discount))
+        change = max(float(np.abs(x - y).max()) for x, y in zip(before, after, strict=True))
+        before, after = after, before
+        report(passes)
+        if change < _UNCHANGED:
+            break
+    return after
+
+
+def _best_of(values: _Row, pairs: Sequence[int], best: _Row) -> None:
     np.copyto(best, values[pairs[0]])
     for pair in pairs[1:]:
         np.maximum(best, values[pair], out=best)
@@ -107,10 +142,11 @@ def _best_of(values: Values, pairs: Sequence[int], best: UInt8[np.ndarray, " obj
 def _back_up(
     model: JointModel,
     pair: int,
-    after: Values,
-    stage: Values,
-    before: UInt8[np.ndarray, " objects"],
-    spare: UInt8[np.ndarray, "2 objects"],
+    after: _Row,
+    stage: _Row,
+    before: _Row,
+    spare: _Row,
+    discount: np.float32 | None = None,
 ) -> None:
     """Computes the values of all states with one pair of poses: the maximum over all joint actions.
 
@@ -125,6 +161,7 @@ def _back_up(
     - `stage`: their maximum over the moves of the second cook, while the first one stays.
     - `before`: the values to compute, which are written in place.
     - `spare`: memory for two rows.
+    - `discount`: the discount of a step; `None` for 1.
     """
     best, found = spare
     before[:] = 0
@@ -134,6 +171,8 @@ def _back_up(
             blocks = found.reshape(-1, table.block)
             old = best.reshape(-1, table.block)
             np.take(old, table.next, axis=0, out=blocks, mode="clip")
+            if discount is not None:
+                blocks *= discount
             if table.reward is not None:
                 blocks += table.reward[:, None]
             np.maximum(before, found, out=before)

@@ -18,7 +18,7 @@ from typing import final
 
 import jax
 import numpy as np
-from jaxtyping import Int, Int16, UInt8
+from jaxtyping import Int, UInt8
 
 from ....grid import GridWorld, Layout, World, reach
 from .._contents import Item, Tile
@@ -402,20 +402,20 @@ class JointModel:
         return int(np.ravel_multi_index((*hands, *inside), self.dims))
 
     def locate_all(self, worlds: World) -> Int[np.ndarray, "worlds 2"]:
-        """As `locate`, for many states of a model in which all of them are kept apart.
-
-        **Raises:** `ValueError` if states are merged.
-        """
-        if not self.whole:
-            raise ValueError("States are merged in this model: use whole=True.")
+        """As `locate`, for many states."""
         bodies, cells = jax.tree.map(np.asarray, (worlds.bodies, worlds.cells))
         poses = np.concatenate([bodies.position, bodies.direction[..., None]], axis=-1)
         pairs = np.asarray([self.pair_of(both) for both in poses.tolist()])
-        hands = (bodies.held[..., None] == np.asarray(self.rules.hands)).argmax(axis=-1)
-        inside = [
-            _find(contents, cells.object[(slice(None), *place)], cells.timer[(slice(None), *place)])
-            for place, contents in zip(self.cells, self.rules.contents, strict=True)
-        ]
+        held, which = np.unique(bodies.held, return_inverse=True)
+        known = [self.rules.hands.index(self.rules.merge_held(int(x))) for x in held]
+        hands = np.asarray(known)[which.reshape(bodies.held.shape)]
+        inside, timers = [], np.asarray(cells.timer)
+        for place, contents in zip(self.cells, self.rules.contents, strict=True):
+            at = (slice(None), *place)
+            codes = np.stack([cells.object[at], timers[at]], axis=1).astype(np.int64)
+            found, which = np.unique(codes, axis=0, return_inverse=True)
+            merged = [self.rules.merge(place, (thing, clock)) for thing, clock in found.tolist()]
+            inside.append(np.asarray([contents.index(x) for x in merged])[which.reshape(-1)])
         return np.stack([pairs, np.ravel_multi_index((*hands.T, *inside), self.dims)], axis=1)
 
     def worlds(self, pair: int, objects: Int[np.ndarray, " worlds"]) -> World:
@@ -468,14 +468,3 @@ class JointModel:
         ]
         if found != drawn:
             raise RuntimeError("The tables of the search differ from the environment.")
-
-
-def _find(
-    contents: Sequence[Code],
-    objects: UInt8[np.ndarray, " worlds"],
-    timers: Int16[np.ndarray, " worlds"],
-) -> Int[np.ndarray, " worlds"]:
-    """The index of contents among those of a cell."""
-    known = np.asarray(contents, np.int64)
-    same = (known[:, 0] == objects[:, None]) & (known[:, 1] == timers[:, None])
-    return same.argmax(axis=1)

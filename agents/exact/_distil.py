@@ -1,0 +1,299 @@
+"""Networks that act as an optimal plan of a kitchen, taught by its table of joint states."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from agents.cloning._behavior_cloning import BehaviorCloning
+from agents.cloning._demonstrations import Demonstrations
+from agents.policies._networks import AbstractNetwork, Dense
+from eqgrid import AbstractEnv
+from eqgrid.envs.overcooked import PlanTable
+from eqgrid.grid import World
+
+_LEVELS = (0.0, 0.05, 0.15, 0.4)
+"""The shares of random actions in the games from which a network learns."""
+_LATE, _LATE_RATE = 0.7, 0.1
+"""After which share of the rounds the learning rate is lower, and by which factor."""
+
+
+@final
+class Played(NamedTuple):
+    """Games that are played from given states by two cooks with one network.
+
+    - `observations`: what both cooks see before each step.
+    - `worlds`: the state before each step.
+    - `rewards`: the reward of the team in each step.
+    """
+
+    observations: Float[Array, "games steps agents features"]
+    worlds: World
+    rewards: Float[Array, "games steps"]
+
+
+@eqx.filter_jit
+def play_from(
+    env: AbstractEnv,
+    network: AbstractNetwork,
+    worlds: World,
+    levels: Float[Array, " games"],
+    key: PRNGKeyArray,
+    steps: int,
+    greedy: bool = False,
+) -> Played:
+    """Plays games from given states.
+
+    **Arguments:**
+
+    - `env`: the kitchen, with the observation of the network.
+    - `network`: a network without memory, whose outputs are one logit for each action.
+    - `worlds`: the state of `env` at the beginning of each game.
+    - `levels`: the probability that an action is replaced by a random one, for each game.
+    - `key`: the source of randomness.
+    - `steps`: the number of steps of each game.
+    - `greedy`: take the most probable actions instead of sampling them.
+    """
+
+    def one(world: World, level: Float[Array, ""], key: PRNGKeyArray) -> Any:
+        return jax.lax.scan(
+            lambda now, own: _step(env, network, level, greedy, now, own),
+            world,
+            jax.random.split(key, steps),
+        )[1]
+
+    return Played(*jax.vmap(one)(worlds, levels, jax.random.split(key, len(levels))))
+
+
+def _step(
+    env: AbstractEnv,
+    network: AbstractNetwork,
+    level: Float[Array, ""],
+    greedy: bool,
+    world: World,
+    key: PRNGKeyArray,
+) -> tuple[World, tuple[Float[Array, "agents features"], World, Float[Array, ""]]]:
+    own_key, random_key, level_key, env_key = jax.random.split(key, 4)
+    seen = env.observe(world)
+    logits = jax.vmap(lambda x: network(x, None)[0])(seen)
+    own = logits.argmax(axis=-1) if greedy else jax.random.categorical(own_key, logits)
+    drawn = jax.random.randint(random_key, own.shape, 0, logits.shape[-1], own.dtype)
+    action = jnp.where(jax.random.bernoulli(level_key, level, own.shape), drawn, own)
+    timestep, after = env.step(env_key, world, action.astype(jnp.int32))
+    return after, (seen, world, timestep.reward.mean())
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Distillation:
+    """Teaches a network the actions of a `PlanTable`, in the states to which its own mistakes and
+    random actions lead (Ross et al. 2011, "A Reduction of Imitation Learning and Structured
+    Prediction to No-Regret Online Learning").
+
+    - `rounds`: how often games are played and learned from, with all games before.
+    - `games`: the number of games of a round, a quarter of them without random actions.
+    - `examples`: the actions from which a round learns, drawn from those of all games.
+    - `learner`: the settings of supervised learning.
+    """
+
+    rounds: int = 40
+    games: int = 64
+    examples: int = 2**19
+    learner: BehaviorCloning = dataclasses.field(
+        default_factory=lambda: BehaviorCloning(batch_size=2048)
+    )
+
+    def teach(
+        self,
+        env: AbstractEnv,
+        table: PlanTable,
+        network: AbstractNetwork,
+        key: PRNGKeyArray,
+        on_round: Callable[[int, float, float], None] = lambda number, loss, earned: None,
+    ) -> AbstractNetwork:
+        """Teaches a network.
+
+        **Arguments:**
+
+        - `env`: the kitchen of the table, whose episodes have as many steps as the table.
+        - `table`: the actions to learn.
+        - `network`: a network without memory.
+        - `key`: the source of randomness.
+        - `on_round`: called after each round with its number from 1, the loss in nats, and the mean
+            return of the games without random actions.
+
+        **Returns:** the network after the last round.
+        """
+        learn_key, key = jax.random.split(key)
+        state, rng = self.learner.init(network, learn_key), np.random.default_rng(0)
+        starts = repeat(env.reset(key)[1], self.games)
+        levels = jnp.repeat(jnp.asarray(_LEVELS), self.games // len(_LEVELS))
+        seen: list[np.ndarray] = []
+        done: list[np.ndarray] = []
+        for number in range(1, self.rounds + 1):
+            key, own = jax.random.split(key)
+            played = play_from(env, state.network, starts, levels, own, table.horizon)
+            seen.append(np.asarray(played.observations).reshape(-1, played.observations.shape[-1]))
+            done.append(label(table, played.worlds)[0].reshape(-1).astype(np.int32))
+            drawn = rng.integers(sum(map(len, done)), size=self.examples)
+            shown = _demonstrations(seen, done, drawn)
+            late = number > _LATE * self.rounds
+            rate = self.learner.learning_rate * (_LATE_RATE if late else 1.0)
+            learner = dataclasses.replace(self.learner, learning_rate=rate)
+            state, loss = _epoch(learner, state, shown)
+            earned = played.rewards[: self.games // len(_LEVELS)].sum(axis=-1).mean()
+            on_round(number, float(loss), float(earned))
+        return state.network
+
+
+_epoch = eqx.filter_jit(BehaviorCloning.epoch)
+
+
+def label(
+    table: PlanTable, worlds: World
+) -> tuple[Int[np.ndarray, "games steps 2"], Float[np.ndarray, "games steps"]]:
+    """The actions of the plan in the states of games, and the best possible returns from them.
+
+    **Arguments:**
+
+    - `table`: the plan.
+    - `worlds`: states before the end of an episode, as `Played` has them.
+    """
+    flat = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), worlds)
+    shape, states = np.shape(worlds.time), table.model.locate_all(flat)
+    actions, values = table.choose(table.horizon - flat.time.astype(np.int64), states)
+    return actions.reshape(*shape, 2), values.reshape(shape)
+
+
+def repeat(world: World, number: int) -> World:
+    """A state, for many games that begin with it."""
+    return jax.tree.map(lambda x: jnp.repeat(x[None], number, axis=0), world)
+
+
+def sharpened(network: AbstractNetwork, factor: float) -> AbstractNetwork:
+    """A network whose outputs are multiplied by a factor, so that its sampled actions are nearly
+    always the most probable ones.
+
+    **Arguments:**
+
+    - `network`: a network whose last layer is the last one of `layers`, such as an `MLP`.
+    - `factor`: the factor.
+    """
+
+    def last(x: Any) -> Dense:
+        return x.layers[-1]
+
+    scaled = jax.tree.map(lambda x: factor * x, last(network))
+    return eqx.tree_at(last, network, scaled)
+
+
+def _demonstrations(
+    seen: list[np.ndarray], done: list[np.ndarray], drawn: Int[np.ndarray, " examples"]
+) -> Demonstrations:
+    """Single steps, by their numbers among those of all rounds."""
+    observations = np.empty((len(drawn), seen[0].shape[-1]), np.float32)
+    actions = np.empty(len(drawn), np.int32)
+    which, where = np.divmod(drawn, len(done[0]))
+    for number, (own, own_actions) in enumerate(zip(seen, done, strict=True)):
+        here = which == number
+        observations[here], actions[here] = own[where[here]], own_actions[where[here]]
+    known = np.ones((len(drawn), 1), bool)
+    return Demonstrations(
+        jnp.asarray(observations[:, None]), jnp.asarray(actions[:, None]), jnp.asarray(known)
+    )
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """How close a network comes to the best possible return.
+
+    - `greedy`: the return of the most probable actions from the initial state.
+    - `sampled`: the returns of sampled actions.
+    - `noisy`: the returns of sampled actions, of which some are replaced by random ones.
+    - `plan_noisy`: the returns of the table itself with as many random actions.
+    - `earned`, `possible`: what the network earns, and what can be earned, from states that games
+        with many random actions led to.
+    """
+
+    greedy: float
+    sampled: Float[np.ndarray, " games"]
+    noisy: Float[np.ndarray, " games"]
+    plan_noisy: Float[np.ndarray, " games"]
+    earned: Float[np.ndarray, " states"]
+    possible: Float[np.ndarray, " states"]
+
+    @property
+    def share(self) -> float:
+        """What the network earns off the plan, as a share of what can be earned."""
+        return float(self.earned.sum() / self.possible.sum())
+
+
+def judge(
+    env: AbstractEnv,
+    table: PlanTable,
+    network: AbstractNetwork,
+    key: PRNGKeyArray,
+    games: int = 256,
+    states: int = 1000,
+    noise: float = 0.1,
+) -> tuple[Judged, Played]:
+    """Judges a network by the table that taught it.
+
+    **Arguments:**
+
+    - `env`, `table`, `network`: as in `Distillation.teach`.
+    - `key`: the source of randomness.
+    - `games`: the number of games with sampled actions.
+    - `states`: the number of states off the plan, from games in which 40% of the actions are
+        random, at random times in the first nine tenths of an episode.
+    - `noise`: the share of random actions.
+
+    **Returns:** the numbers, and the game of the most probable actions.
+    """
+    keys, steps = jax.random.split(key, 5), table.horizon
+    starts, none = repeat(env.reset(key)[1], games), jnp.zeros(games)
+    best = play_from(env, network, repeat(env.reset(key)[1], 1), none[:1], keys[0], steps, True)
+    sampled = play_from(env, network, starts, none, keys[1], steps).rewards.sum(axis=-1)
+    noisy = play_from(env, network, starts, none + noise, keys[2], steps).rewards.sum(axis=-1)
+    away = play_from(env, network, starts, none + _LEVELS[-1], keys[3], steps)
+    rng = np.random.default_rng(1)
+    game, time = rng.integers(games, size=states), rng.integers(steps * 9 // 10, size=states)
+    worlds = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[game, time]), away.worlds)
+    possible = label(table, jax.tree.map(lambda x: x[:, None], worlds))[1][:, 0]
+    later = play_from(env, network, worlds, jnp.zeros(states), keys[4], steps, True).rewards
+    counted = np.arange(steps) < (steps - time)[:, None]
+    earned = np.where(counted, np.asarray(later), 0).sum(axis=1)
+    plan_noisy = _play_table(env, table, starts, noise)
+    found = (float(best.rewards.sum()), np.asarray(sampled), np.asarray(noisy))
+    return Judged(*found, plan_noisy, earned, possible), best
+
+
+def _play_table(
+    env: AbstractEnv, table: PlanTable, worlds: World, noise: float
+) -> Float[np.ndarray, " games"]:
+    """The returns of the table itself, with a share of random actions."""
+    rng, total = np.random.default_rng(2), 0.0
+    for _ in range(table.horizon):
+        now = label(table, jax.tree.map(lambda x: x[:, None], worlds))[0][:, 0]
+        drawn = rng.integers(0, 6, size=now.shape)
+        action = np.where(rng.random(now.shape) < noise, drawn, now)
+        worlds, reward = _advance(env, worlds, jnp.asarray(action, jnp.int32))
+        total = total + np.asarray(reward)
+    return np.asarray(total)
+
+
+@eqx.filter_jit
+def _advance(
+    env: AbstractEnv, worlds: World, action: Int[Array, "games 2"]
+) -> tuple[World, Float[Array, " games"]]:
+    def one(world: World, action: Int[Array, " agents"]) -> tuple[World, Float[Array, ""]]:
+        timestep, after = env.step(jax.random.key(0), world, action)
+        return after, timestep.reward.mean()
+
+    return jax.vmap(one)(worlds, action)

@@ -1,0 +1,211 @@
+"""Teaches a network to act as an optimal plan of a kitchen, and writes it as a policy file.
+
+python experiments/plan_policy.py ring
+python experiments/plan_policy.py asymmetric --counters 1,2
+"""
+
+import dataclasses
+import shlex
+import shutil
+import tempfile
+import time
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import equinox as eqx
+import jax
+import numpy as np
+import tyro
+from msgspec import Meta
+from rich.console import Console
+
+from agents import (
+    MLP,
+    AbstractNetwork,
+    SharedParameters,
+    actor_critic,
+    save_policy,
+    trained_policy,
+    write_whole,
+)
+from agents.evaluation._statistics import interval_of_mean
+from agents.exact._distil import Distillation, Judged, Played, judge, sharpened
+from agents.runs._cache import keep_compiled_programs
+from agents.runs._command import run_command
+from agents.runs.display._errors import RunError, UsageError, as_usage_error
+from agents.runs.display._progress import progress
+from agents.runs.display._table import print_paths, print_table
+from agents.runs.folders._results import open_results, write_json
+from agents.runs.settings._file import dump
+from agents.runs.settings._flags import read_flags
+from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import default_settings
+from agents.runs.worlds._kitchens import read_counters
+from agents.runs.worlds._worlds import Kitchen
+from eqgrid.envs.overcooked import REFERENCE_NAMES, JointModel, PlanTable
+from eqgrid.grid import GridWorld
+
+_GIB = 2**30
+_PASSES = 1000  # the most passes over all states for the choice among equals
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Teaches a network the actions of an optimal plan in all situations, and judges it exactly."""
+
+    layout: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="LAYOUT")]] = "cramped"
+    """cramped, asymmetric, ring, forced, circuit, the name of another layout, or a file."""
+    dynamics: Literal["classic", "interactive"] = "classic"
+    """A full pot starts by itself (classic), or a cook starts it (interactive)."""
+    horizon: Annotated[int, Meta(ge=2, le=10_000)] = 400
+    """Length of the episode, in steps."""
+    counters: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ROW,COL ...")] = ()
+    """Counters that cooks may use, each as row,column from 0; or all."""
+    observation: Literal["timed_features", "features"] = "timed_features"
+    """What the network sees."""
+    width: Annotated[int, Meta(ge=1, le=2**12)] = 256
+    """Units per hidden layer."""
+    rounds: Annotated[int, Meta(ge=1, le=10_000)] = 60
+    """Rounds of playing games and learning from all of them."""
+    seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
+    """Seed of the network and of the games."""
+    sharpness: Annotated[float, Meta(gt=0)] = 10.0
+    """Factor of the outputs in the file, so that sampled actions are the most probable ones."""
+    memory_gib: Annotated[float, Meta(gt=0)] = 4.0
+    """Maximum memory for the values of joint states, in GiB."""
+    disk_gib: Annotated[float, Meta(gt=0)] = 40.0
+    """Maximum disk space for values, in GiB: a byte for each joint state and step."""
+    no_film: bool = False
+    """Do not draw a film."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the results; by default, a new one in runs/."""
+
+
+def teach(
+    config: Config, world: GridWorld, folder: Path, console: Console
+) -> tuple[AbstractNetwork, Judged, Played, dict[str, Any]]:
+    """Solves the kitchen, and teaches a network.
+
+    **Returns:** the network, how it was judged, its game, and the numbers of the search.
+
+    **Raises:** `UsageError` when the search needs too much memory or disk space.
+    """
+    begin, counters = time.perf_counter(), read_counters(config.counters, world)
+    with as_usage_error():
+        model = JointModel(world, counters, max_bytes=config.memory_gib * _GIB)
+    needed, free = model.num_states * config.horizon, 0.9 * shutil.disk_usage(folder).free
+    if needed > min(config.disk_gib * _GIB, free):
+        raise UsageError(
+            f"The values of {model.num_states:,} joint states need {needed / _GIB:.1f} GiB of "
+            "disk: allow it more with --disk-gib, or use fewer counters."
+        )
+    console.print(f"{model.num_states:,} joint states", highlight=False)
+    key = jax.random.key(config.seed)
+    size = world.reset(key)[0].shape[-1]
+    network = MLP((size,), 6, width=config.width, activation=jax.nn.relu, key=key)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        with progress(console, "searching", config.horizon + _PASSES) as report:
+            table = PlanTable(model, config.horizon, file, report=report)
+        console.print(f"the best possible return is {table.value:g}", highlight=False)
+        seconds = time.perf_counter() - begin
+        with progress(console, "teaching", config.rounds) as report:
+            network = Distillation(config.rounds).teach(
+                world, table, network, key, lambda number, *_: report(number)
+            )
+        network = sharpened(network, config.sharpness)
+        found, played = judge(world, table, network, key)
+    took = {"joint_states": model.num_states, "search_seconds": round(seconds, 1)}
+    took["seconds"] = round(time.perf_counter() - begin, 1)
+    return network, found, played, {"counters": counters, "value": table.value, **took}
+
+
+def describe(found: Judged, value: float) -> dict[str, Any]:
+    """The numbers of a network for its files."""
+    return {
+        "greedy": found.greedy,
+        "sampled": _mean(found.sampled),
+        "with_random_actions": _mean(found.noisy),
+        "plan_with_random_actions": _mean(found.plan_noisy),
+        "share_of_the_best": found.greedy / value if value else None,
+        "share_off_the_plan": found.share,
+        "as_good_as_possible_off_the_plan": float((found.earned >= found.possible - 1e-3).mean()),
+    }
+
+
+def _mean(returns: np.ndarray) -> dict[str, float]:
+    low, high = interval_of_mean(returns)
+    return {"mean": float(returns.mean()), "low": float(low), "high": float(high)}
+
+
+def show(console: Console, numbers: dict[str, Any]) -> None:
+    """Prints the numbers of a network."""
+    rows = [
+        ("the best possible return", f"{numbers['value']:g}"),
+        ("return of the most probable actions", f"{numbers['greedy']:g}"),
+        ("return of sampled actions", f"{numbers['sampled']['mean']:.1f}"),
+        ("with a tenth of random actions", f"{numbers['with_random_actions']['mean']:.1f}"),
+        ("the plan with as many", f"{numbers['plan_with_random_actions']['mean']:.1f}"),
+        ("of what is possible off the plan", f"{numbers['share_off_the_plan']:.1%}"),
+    ]
+    print_table(console, ("", ""), rows)
+
+
+def save(config: Config, kitchen: Kitchen, network: AbstractNetwork, about: Any, to: Path) -> None:
+    """Writes the policy file, which all commands read as that of a run. Its critic, which nobody
+    taught, says 0.
+    """
+    settings: Any = default_settings(page("ippo"), kitchen)
+    settings = dataclasses.replace(settings, width=config.width)
+    envs = settings.eval_env(kitchen.build(train=False), 1)
+    policy = actor_critic(envs, jax.random.key(config.seed))
+    actor = SharedParameters(network=network, num_agents=envs.num_agents)
+    policy = eqx.tree_at(lambda policy: policy.actor, policy, actor)
+    silent = jax.tree.map(lambda x: 0 * x if eqx.is_array(x) else x, policy.critic)
+    policy = eqx.tree_at(lambda policy: policy.critic, policy, silent)
+    run = {"run": tomllib.loads(dump(settings)), "plan": about}
+    save_policy(to, trained_policy(policy, envs), run)
+
+
+def run(args: Sequence[str]) -> None:
+    """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
+    config = read_flags(Config(), args, "experiments/plan_policy.py")
+    layout = REFERENCE_NAMES.get(config.layout, config.layout)
+    kitchen = Kitchen(
+        layout=layout,
+        dynamics=config.dynamics,
+        horizon=config.horizon,
+        observation=config.observation,
+    )
+    with as_usage_error():
+        world = kitchen.build(train=False)
+    if not isinstance(world, GridWorld):
+        raise UsageError("A plan is found in one kitchen: name one layout.")
+    keep_compiled_programs()
+    with open_results("plan-policy", config.out) as (folder, console):
+        try:
+            network, found, played, took = teach(config, world, folder, console)
+        except ValueError as error:
+            raise RunError(str(error)) from error
+        numbers = {
+            "command": shlex.join(["python", "experiments/plan_policy.py", *args]),
+            "layout": layout,
+            **took,
+            **describe(found, took["value"]),
+        }
+        show(console, numbers)
+        paths = [folder / "policy.safetensors", folder / "plan_policy.json"]
+        save(config, kitchen, network, numbers, paths[0])
+        write_json(paths[1], numbers)
+        if not config.no_film:
+            paths.append(folder / "episode.gif")
+            states = jax.tree.map(lambda x: np.asarray(x)[0], played.worlds)
+            rewards = np.asarray(played.rewards)[0]
+            scores = np.concatenate([[0.0], np.cumsum(rewards)[:-1]]).tolist()
+            write_whole(paths[-1], kitchen.draw(world, states, scores))
+        print_paths(console, paths)
+
+
+if __name__ == "__main__":
+    run_command(run)
