@@ -231,7 +231,7 @@ class Judged:
     @property
     def share(self) -> float:
         """What the network earns off the plan, as a share of what can be earned."""
-        return float(self.earned.sum() / self.possible.sum())
+        return float(self.earned.sum() / max(self.possible.sum(), 1e-6))
 
 
 def judge(

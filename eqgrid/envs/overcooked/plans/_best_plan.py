@@ -13,7 +13,8 @@ from ._joint_model import JointModel
 Values: TypeAlias = UInt8[np.ndarray, "pairs objects"]
 """The largest return that is still possible from each joint state, in units of the model."""
 
-_Row: TypeAlias = Shaped[np.ndarray, "*rows objects"]
+_Row: TypeAlias = Shaped[np.ndarray, " objects"]
+_Rows: TypeAlias = Shaped[np.ndarray, "_ objects"]
 _UNCHANGED = 1e-5  # a change of values, in units, that ends value iteration
 _LONGEST = 50  # the largest number of steps between two stored layers
 
@@ -133,7 +134,7 @@ def solve_discounted(
     return after
 
 
-def _best_of(values: _Row, pairs: Sequence[int], best: _Row) -> None:
+def _best_of(values: _Rows, pairs: Sequence[int], best: _Row) -> None:
     np.copyto(best, values[pairs[0]])
     for pair in pairs[1:]:
         np.maximum(best, values[pair], out=best)
@@ -142,10 +143,10 @@ def _best_of(values: _Row, pairs: Sequence[int], best: _Row) -> None:
 def _back_up(
     model: JointModel,
     pair: int,
-    after: _Row,
-    stage: _Row,
+    after: _Rows,
+    stage: _Rows,
     before: _Row,
-    spare: _Row,
+    spare: _Rows,
     discount: np.float32 | None = None,
 ) -> None:
     """Computes the values of all states with one pair of poses: the maximum over all joint actions.

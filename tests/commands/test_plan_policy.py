@@ -1,0 +1,118 @@
+"""Policies that act as optimal plans: what they learn, their files, and what is refused."""
+
+import itertools
+import json
+import sys
+import tempfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import plan_policy
+import pytest
+from command_lines import exit_code
+
+from agents import MLP, read_metadata
+from agents.exact._distil import Distillation, judge, label, play_from, repeat, sharpened
+from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import default_settings
+from agents.runs.single._policies import read_policy
+from agents.runs.worlds._worlds import Kitchen
+from eqgrid import StayPartner, play
+from eqgrid.envs.overcooked import JointModel, Overcooked, PlanTable
+
+pytestmark = [pytest.mark.slow]
+HORIZON = 60
+
+
+@pytest.fixture(scope="module")
+def cramped():
+    env = Overcooked("cramped", horizon=HORIZON, observation="timed_features")
+    with tempfile.TemporaryFile() as file:
+        yield env, PlanTable(JointModel(env), HORIZON, file)
+
+
+def network_for(env, key, width=64):
+    size = env.reset(key)[0].shape[-1]
+    return MLP((size,), 6, width=width, activation=jax.nn.relu, key=key)
+
+
+def test_games_are_those_of_the_environment(cramped, key):
+    env, _ = cramped
+    network = network_for(env, key)
+    starts = repeat(env.reset(key)[1], 3)
+    played = play_from(env, network, starts, jnp.array([0.0, 0.5, 1.0]), key, 20, True)
+    for game in range(3):
+        own = jax.tree.map(lambda x, game=game: x[game], played.worlds)
+        worlds = [jax.tree.map(lambda x, t=t: x[t], own) for t in range(20)]
+        for time, (before, after) in enumerate(itertools.pairwise(worlds)):
+            assert int(before.time) == time
+            np.testing.assert_allclose(played.observations[game, time], env.observe(before))
+            if game == 0:
+                seen = env.observe(before)
+                best = jnp.stack([network(x, None)[0].argmax() for x in seen])
+                timestep, expected = env.step(key, before, best.astype(jnp.int32))
+                assert jax.tree.all(jax.tree.map(np.array_equal, expected, after))
+                assert float(timestep.reward[0]) == float(played.rewards[game, time])
+
+
+def test_it_learns_to_earn_what_is_possible(cramped, key):
+    env, table = cramped
+    losses = []
+    learner = Distillation(rounds=14, games=32, examples=2**17)
+    network = learner.teach(
+        env, table, network_for(env, key), key, lambda number, loss, earned: losses.append(loss)
+    )
+    found, best = judge(env, table, sharpened(network, 10.0), key, games=32, states=100)
+    assert table.value > 0
+    assert found.greedy == table.value == best.rewards.sum()
+    assert found.sampled.mean() > 0.9 * table.value
+    assert (found.earned <= found.possible + 1e-3).all()
+    assert found.share > 0.8
+    assert losses[-1] < 0.5 * losses[0]
+    _, values = label(table, jax.tree.map(lambda x: x[:, :1], best.worlds))
+    assert values.tolist() == [[table.value]]
+
+
+def run(monkeypatch, *args):
+    monkeypatch.setattr(plan_policy, "keep_compiled_programs", lambda: "")
+    monkeypatch.setattr(sys, "argv", ["plan_policy.py", *map(str, args)])
+    return exit_code(plan_policy)
+
+
+def test_the_file_is_a_policy_like_any_other(monkeypatch, tmp_path):
+    flags = ["--horizon", 30, "--width", 8, "--rounds", 1, "--out", tmp_path / "plan"]
+    assert run(monkeypatch, "cramped", *flags) == 0
+    numbers = json.loads((tmp_path / "plan" / "plan_policy.json").read_text())
+    assert (numbers["layout"], numbers["joint_states"]) == ("cramped", 36_800)
+    assert (tmp_path / "plan" / "episode.gif").stat().st_size > 1000
+    path = tmp_path / "plan" / "policy.safetensors"
+    assert read_metadata(path)["plan"]["value"] == numbers["value"]
+    saved = read_policy(path, None)
+    settings = default_settings(page("ippo"), Kitchen(layout="cramped"))
+    shown = settings.observe(settings.env.build(train=False))
+    partner = saved.config.partner(saved.policy, settings, shown)
+    game = play(shown, (partner, StayPartner(4)), jax.random.key(0), max_steps=5)
+    assert int(game.episode_length) == 5
+    values, _ = saved.policy.values(
+        saved.config.env.build(train=False).reset(jax.random.key(0))[0], None
+    )
+    assert not np.any(values)
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["nowhere"], "nowhere"),
+        (["cramped", "--disk-gib", "0.001"], "allow it more with --disk-gib"),
+        (["ring", "--memory-gib", "0.001"], "needs 0.0 GiB of memory"),
+        (["cramped,ring"], "name one layout"),
+        (["cramped", "--counters", "0,0"], "There is no counter in row 0, column 0"),
+    ],
+)
+def test_what_cannot_be_taught_is_refused(monkeypatch, tmp_path, capsys, flags, says):
+    assert run(monkeypatch, *flags, "--out", tmp_path / "plan") == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "plan" / "policy.safetensors").exists()
