@@ -220,8 +220,13 @@ def _shipped_policies(place: Place) -> list[Offer]:
     files = {
         "a trained agent": shipped(f"policies/{env.title}.safetensors"),
         "a model of people": default_model_of_people("clones", env.title),
+        "an optimal plan": shipped(f"policies/plan-{env.title}.safetensors"),
     }
-    return [_offer(read_policy(file, None), name, place) for name, file in files.items()]
+    return [
+        _offer(read_policy(file, None), name, place)
+        for name, file in files.items()
+        if file.exists()
+    ]
 
 
 def _programs(place: Place) -> list[Offer]:

@@ -8,9 +8,9 @@ import tempfile
 import jax
 import jax.numpy as jnp
 import numpy as np
-import plan_policy
 import pytest
 from command_lines import exit_code
+from policies import plan_policy
 
 from agents import MLP, read_metadata
 from agents.exact._distil import Distillation, judge, label, play_from, repeat, sharpened

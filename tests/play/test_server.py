@@ -107,9 +107,10 @@ def test_the_menu_has_layouts_partners_and_pictures(serve):
         assert names == ["ring", "cramped", "asymmetric", "forced", "circuit"]
         found = client.get("/api/layouts/0").json()
         assert found["seats"] == 2
-        assert [offer["name"] for offer in found["offers"]][:2] == [
+        assert [offer["name"] for offer in found["offers"]][:3] == [
             "a trained agent",
             "a model of people",
+            "an optimal plan",
         ]
         assert found["notes"][1] == "A soup of 3 onions pays 20."
         assert len(found["frame"]["cells"]) == found["height"] * found["width"] == 25

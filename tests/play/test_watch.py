@@ -135,10 +135,10 @@ def test_the_page_gets_frames_that_add_up(menu, tmp_path):
             assert cells == hall.tiles.numbers(recorded[0].place.grid.layout, state)
             assert set(cells) <= pictures
         assert found["actions"] == [["up", "down", "right", "left", "stay", "interact"]]
-        assert found["policies"] == ["a trained agent", "a model of people"]
+        assert found["policies"] == ["a trained agent", "a model of people", "an optimal plan"]
         thoughts = client.get("/api/recordings/0/thoughts/1").json()
         assert np.shape(thoughts["probabilities"]) == (31, 2, 6)
-        for path in ("1/scenes", "0/thoughts/2", "1/thoughts/0"):
+        for path in ("1/scenes", "0/thoughts/3", "1/thoughts/0"):
             answer = client.get(f"/api/recordings/{path}")
             assert answer.status_code == 400
             assert "There is no such" in answer.json()["text"]

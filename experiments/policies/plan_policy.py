@@ -1,7 +1,7 @@
 """Teaches a network to act as an optimal plan of a kitchen, and writes it as a policy file.
 
-python experiments/plan_policy.py ring
-python experiments/plan_policy.py asymmetric --counters 1,2
+python experiments/policies/plan_policy.py ring
+python experiments/policies/plan_policy.py asymmetric --counters 1,2
 """
 
 import dataclasses
@@ -170,7 +170,7 @@ def save(config: Config, kitchen: Kitchen, network: AbstractNetwork, about: Any,
 
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
-    config = read_flags(Config(), args, "experiments/plan_policy.py")
+    config = read_flags(Config(), args, "experiments/policies/plan_policy.py")
     layout = REFERENCE_NAMES.get(config.layout, config.layout)
     kitchen = Kitchen(
         layout=layout,
@@ -188,16 +188,12 @@ def run(args: Sequence[str]) -> None:
             network, found, played, took = teach(config, world, folder, console)
         except ValueError as error:
             raise RunError(str(error)) from error
-        numbers = {
-            "command": shlex.join(["python", "experiments/plan_policy.py", *args]),
-            "layout": layout,
-            **took,
-            **describe(found, took["value"]),
-        }
+        numbers = {"layout": layout, **took, **describe(found, took["value"])}
         show(console, numbers)
         paths = [folder / "policy.safetensors", folder / "plan_policy.json"]
         save(config, kitchen, network, numbers, paths[0])
-        write_json(paths[1], numbers)
+        command = shlex.join(["python", "experiments/policies/plan_policy.py", *args])
+        write_json(paths[1], {"command": command, **numbers})
         if not config.no_film:
             paths.append(folder / "episode.gif")
             states = jax.tree.map(lambda x: np.asarray(x)[0], played.worlds)
