@@ -101,8 +101,7 @@ def test_a_first_game_by_keys_delivers_a_soup(visit, tmp_path):
     opened.keyboard.down("ArrowUp")
     opened.wait_for_timeout(1800)
     opened.keyboard.up("ArrowUp")
-    walk(opened, "Space")
-    assert opened.inner_text("#held") == "soup"
+    until(opened, lambda: walk(opened, "Space") or opened.inner_text("#held") == "soup")
     walk(opened, "ArrowDown", "ArrowRight", "ArrowDown", "Space")
     assert opened.inner_text("#score") == "20"
     opened.wait_for_selector("#over:not([hidden])", timeout=60_000)
