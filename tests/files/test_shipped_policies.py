@@ -12,25 +12,27 @@ from eqgrid import AutoReset, LogEpisodes, Vectorize, make
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
-ROWS = re.findall(r"^\| `(\w+)\.safetensors` \| (I|MA)PPO \| \d+ \| (\d+) \|$", PAGE, re.M)
+WHAT = r"(?:I|MA)PPO|\[an optimal plan\]\([^)]*\)"
+ROWS = re.findall(rf"^\| `([\w-]+)\.safetensors` \| (?:{WHAT}) \| \d+ \| (\d+) \|$", PAGE, re.M)
 
 
 def test_every_file_has_a_row():
     files = {path.stem for path in (ROOT / "experiments" / "policies").glob("*.safetensors")}
-    assert files == {name for name, _, _ in ROWS}
+    assert files == {name for name, _ in ROWS}
 
 
-@pytest.mark.parametrize("name", [name for name, _, _ in ROWS])
+@pytest.mark.parametrize("name", [name for name, _ in ROWS])
 def test_its_settings_are_those_of_a_run(name):
     saved = read_policy(ROOT / "experiments" / "policies" / f"{name}.safetensors", None)
-    assert saved.config.env.layout == name
+    assert saved.config.env.layout == name.removeprefix("plan-")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "earns"), [(name, float(earns)) for name, _, earns in ROWS])
+@pytest.mark.parametrize(("name", "earns"), [(name, float(earns)) for name, earns in ROWS])
 def test_a_policy_earns_what_the_page_says(name, earns, key):
     policy = load_policy(ROOT / "experiments" / "policies" / f"{name}.safetensors")
-    kitchen = make("overcooked", layout=name, observation="features")
+    observation = "timed_features" if name.startswith("plan-") else "features"
+    kitchen = make("overcooked", layout=name.removeprefix("plan-"), observation=observation)
     env = policy.wrap(Vectorize(AutoReset(LogEpisodes(kitchen)), 16))
     played = eqx.filter_jit(evaluate)(policy.actor_critic, env, key)
     assert abs(float(played.episode_return.mean()) - earns) < 4

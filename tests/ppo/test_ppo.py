@@ -258,12 +258,9 @@ def test_minibatches_never_mix_what_belongs_together(key, network, chunk):
     start = np.arange(LENGTH * NUM_ENVS).reshape(LENGTH, NUM_ENVS) % 5 == 0
     observation = np.repeat(number[..., None], 4, axis=-1)
     carry = jax.tree.map(lambda x: np.broadcast_to(number[..., None], x.shape), rollout.carry)
-    marked = eqx.tree_at(
-        lambda r: (r.observation, r.raw_action, r.log_prob, r.value, r.start, r.reward, r.carry),
-        rollout,
-        (observation, number, number, number, start, number, carry),
-    )
-    marked = jax.tree.map(jnp.asarray, marked)
+    fields = dict.fromkeys(("raw_action", "log_prob", "value", "reward"), jnp.asarray(number))
+    fields |= {"observation": jnp.asarray(observation), "start": jnp.asarray(start)}
+    marked = dataclasses.replace(rollout, carry=jax.tree.map(jnp.asarray, carry), **fields)
     batch, parts = some_minibatches(ppo, policy, marked, key, 2)
     batch, parts = jax.tree.map(np.asarray, (batch, parts))
     assert parts.value.shape == (2, chunk, LENGTH * NUM_ENVS // chunk // 2, 2)
