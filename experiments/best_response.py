@@ -23,7 +23,7 @@ from agents import write_whole
 from agents.commands._best_responses import BestResponses
 from agents.commands._heldout import HELD_OUT, PEOPLE, HeldOut, build_partners, read_held_out
 from agents.commands._policies import PolicyFlags
-from agents.evaluation._statistics import interval_of_mean
+from agents.evaluation._statistics import mean_with_interval
 from agents.exact._chances import Chances
 from agents.exact._responses import (
     Found,
@@ -42,7 +42,7 @@ from agents.runs.folders._results import open_results, write_json
 from agents.runs.settings._flags import read_flags
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import PolicySettings, default_settings
-from agents.runs.worlds._kitchens import read_counters
+from agents.runs.worlds._kitchens import build_one_kitchen, read_counters
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner
 from eqgrid.envs.overcooked import REFERENCE_NAMES, BestResponse, JointModel
@@ -118,10 +118,7 @@ def set_table(config: Config) -> Table:
         raise UsageError("--levels are for an --agent: name one.")
     layout = REFERENCE_NAMES.get(config.layout, config.layout)
     kitchen = Kitchen(layout=layout, dynamics=config.dynamics, horizon=config.horizon)
-    with as_usage_error():
-        world = kitchen.build(train=False)
-    if not isinstance(world, GridWorld):
-        raise UsageError("A best response is searched in one kitchen: name one layout.")
+    world = build_one_kitchen(kitchen, "A best response is searched")
     settings = default_settings(page("ippo"), kitchen)
     env = settings.observe(world)
     described, file = _describe(config)
@@ -224,19 +221,14 @@ def _entry(found: Found) -> dict[str, Any]:
         "seat": found.seat,
         "value": found.value,
         "exact": found.exact,
-        "played": _mean(found.played),
-        "with_unchanged_partner": _mean(found.unchanged),
+        "played": mean_with_interval(found.played),
+        "with_unchanged_partner": mean_with_interval(found.unchanged),
         "seconds": found.seconds,
     }
 
 
-def _mean(returns: Float[np.ndarray, " games"]) -> dict[str, float]:
-    low, high = interval_of_mean(returns)
-    return {"mean": float(returns.mean()), "low": float(low), "high": float(high)}
-
-
 def _shown(returns: Float[np.ndarray, " games"]) -> str:
-    mean = _mean(returns)
+    mean = mean_with_interval(returns)
     return f"{mean['mean']:.1f} ({mean['low']:.1f} to {mean['high']:.1f})"
 
 

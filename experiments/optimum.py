@@ -25,7 +25,7 @@ from agents.runs.display._errors import RunError, UsageError, as_usage_error
 from agents.runs.display._progress import progress
 from agents.runs.folders._results import open_results, write_json
 from agents.runs.settings._flags import read_flags
-from agents.runs.worlds._kitchens import read_counters
+from agents.runs.worlds._kitchens import build_one_kitchen, read_counters
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid.envs.overcooked import (
     KITCHENS,
@@ -161,10 +161,7 @@ def run(args: Sequence[str]) -> None:
     if config.store and layout not in (*KITCHENS, *reference_layouts()):
         raise UsageError("--store keeps plans of layouts with a name: leave it out.")
     kitchen = Kitchen(layout=layout, dynamics=config.dynamics, horizon=config.horizon)
-    with as_usage_error():
-        env = kitchen.build(train=False)
-    if not isinstance(env, GridWorld):
-        raise UsageError("A plan is searched in one kitchen: name one layout.")
+    env = build_one_kitchen(kitchen, "A plan is searched")
     counters = read_counters(config.counters, env)
     keep_compiled_programs()
     with open_results("optimum", config.out) as (folder, console):

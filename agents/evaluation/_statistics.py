@@ -129,6 +129,14 @@ def interval_of_mean(
     return np.asarray(mean - width), np.asarray(mean + width)
 
 
+def mean_with_interval(scores: Float[np.ndarray, " episodes"]) -> dict[str, float]:
+    """The mean of independent episodes, as `mean`, and its `interval_of_mean`, as `low` and `high`,
+    for files of results.
+    """
+    low, high = interval_of_mean(scores)
+    return {"mean": float(scores.mean()), "low": float(low), "high": float(high)}
+
+
 def _scipy_stats() -> Any:
     """`scipy.stats`, imported when it is first needed, since the import takes a second."""
     return importlib.import_module("scipy.stats")

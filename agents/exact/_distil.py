@@ -133,15 +133,18 @@ class Distillation:
         state, rng = self.learner.init(network, learn_key), np.random.default_rng(0)
         starts = repeat(env.reset(key)[1], self.games)
         levels = jnp.repeat(jnp.asarray(_LEVELS), self.games // len(_LEVELS))
-        seen: list[np.ndarray] = []
-        done: list[np.ndarray] = []
+        steps = 2 * self.games * table.horizon  # of both cooks in a round
+        size = env.reset(key)[0].shape[-1]
+        seen = np.empty((self.rounds * steps, size), np.float32)
+        done = np.empty(len(seen), np.int32)
         for number in range(1, self.rounds + 1):
             key, own = jax.random.split(key)
             played = play_from(env, state.network, starts, levels, own, table.horizon)
-            seen.append(np.asarray(played.observations).reshape(-1, played.observations.shape[-1]))
-            done.append(label(table, played.worlds)[0].reshape(-1).astype(np.int32))
-            drawn = rng.integers(sum(map(len, done)), size=self.examples)
-            shown = _demonstrations(seen, done, drawn)
+            new = slice((number - 1) * steps, number * steps)
+            seen[new] = np.asarray(played.observations).reshape(steps, -1)
+            done[new] = label(table, played.worlds)[0].reshape(-1)
+            drawn = rng.integers(new.stop, size=self.examples)
+            shown = _single_steps(seen[drawn], done[drawn])
             late = number > _LATE * self.rounds
             rate = self.learner.learning_rate * (_LATE_RATE if late else 1.0)
             learner = dataclasses.replace(self.learner, learning_rate=rate)
@@ -156,16 +159,17 @@ _epoch = eqx.filter_jit(BehaviorCloning.epoch)
 
 def label(
     table: PlanTable, worlds: World
-) -> tuple[Int[np.ndarray, "games steps 2"], Float[np.ndarray, "games steps"]]:
-    """The actions of the plan in the states of games, and the best possible returns from them.
+) -> tuple[Int[np.ndarray, "*states 2"], Float[np.ndarray, "*states"]]:
+    """The actions of the plan in states, and the best possible returns from them.
 
     **Arguments:**
 
     - `table`: the plan.
-    - `worlds`: states before the end of an episode, as `Played` has them.
+    - `worlds`: states before the end of an episode, such as those of `Played`.
     """
-    flat = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), worlds)
-    shape, states = np.shape(worlds.time), table.model.locate_all(flat)
+    shape = np.shape(worlds.time)
+    flat = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[len(shape) :]), worlds)
+    states = table.model.locate_all(flat)
     actions, values = table.choose(table.horizon - flat.time.astype(np.int64), states)
     return actions.reshape(*shape, 2), values.reshape(shape)
 
@@ -192,19 +196,12 @@ def sharpened(network: AbstractNetwork, factor: float) -> AbstractNetwork:
     return eqx.tree_at(last, network, scaled)
 
 
-def _demonstrations(
-    seen: list[np.ndarray], done: list[np.ndarray], drawn: Int[np.ndarray, " examples"]
+def _single_steps(
+    seen: Float[np.ndarray, "examples features"], done: Int[np.ndarray, " examples"]
 ) -> Demonstrations:
-    """Single steps, by their numbers among those of all rounds."""
-    observations = np.empty((len(drawn), seen[0].shape[-1]), np.float32)
-    actions = np.empty(len(drawn), np.int32)
-    which, where = np.divmod(drawn, len(done[0]))
-    for number, (own, own_actions) in enumerate(zip(seen, done, strict=True)):
-        here = which == number
-        observations[here], actions[here] = own[where[here]], own_actions[where[here]]
-    known = np.ones((len(drawn), 1), bool)
+    known = np.ones((len(done), 1), bool)
     return Demonstrations(
-        jnp.asarray(observations[:, None]), jnp.asarray(actions[:, None]), jnp.asarray(known)
+        jnp.asarray(seen[:, None]), jnp.asarray(done[:, None]), jnp.asarray(known)
     )
 
 
@@ -265,7 +262,7 @@ def judge(
     rng = np.random.default_rng(1)
     game, time = rng.integers(games, size=states), rng.integers(steps * 9 // 10, size=states)
     worlds = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[game, time]), away.worlds)
-    possible = label(table, jax.tree.map(lambda x: x[:, None], worlds))[1][:, 0]
+    possible = label(table, worlds)[1]
     later = play_from(env, network, worlds, jnp.zeros(states), keys[4], steps, True).rewards
     counted = np.arange(steps) < (steps - time)[:, None]
     earned = np.where(counted, np.asarray(later), 0).sum(axis=1)
@@ -280,7 +277,7 @@ def _play_table(
     """The returns of the table itself, with a share of random actions."""
     rng, total = np.random.default_rng(2), 0.0
     for _ in range(table.horizon):
-        now = label(table, jax.tree.map(lambda x: x[:, None], worlds))[0][:, 0]
+        now = label(table, worlds)[0]
         drawn = rng.integers(0, 6, size=now.shape)
         action = np.where(rng.random(now.shape) < noise, drawn, now)
         worlds, reward = _advance(env, worlds, jnp.asarray(action, jnp.int32))

@@ -30,7 +30,7 @@ from agents import (
     trained_policy,
     write_whole,
 )
-from agents.evaluation._statistics import interval_of_mean
+from agents.evaluation._statistics import mean_with_interval
 from agents.exact._distil import Distillation, Judged, Played, judge, sharpened
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
@@ -42,7 +42,7 @@ from agents.runs.settings._file import dump
 from agents.runs.settings._flags import read_flags
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import default_settings
-from agents.runs.worlds._kitchens import read_counters
+from agents.runs.worlds._kitchens import build_one_kitchen, read_counters
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid.envs.overcooked import REFERENCE_NAMES, JointModel, PlanTable
 from eqgrid.grid import GridWorld
@@ -125,18 +125,13 @@ def describe(found: Judged, value: float) -> dict[str, Any]:
     """The numbers of a network for its files."""
     return {
         "greedy": found.greedy,
-        "sampled": _mean(found.sampled),
-        "with_random_actions": _mean(found.noisy),
-        "plan_with_random_actions": _mean(found.plan_noisy),
+        "sampled": mean_with_interval(found.sampled),
+        "with_random_actions": mean_with_interval(found.noisy),
+        "plan_with_random_actions": mean_with_interval(found.plan_noisy),
         "share_of_the_best": found.greedy / value if value else None,
         "share_off_the_plan": found.share,
         "as_good_as_possible_off_the_plan": float((found.earned >= found.possible - 1e-3).mean()),
     }
-
-
-def _mean(returns: np.ndarray) -> dict[str, float]:
-    low, high = interval_of_mean(returns)
-    return {"mean": float(returns.mean()), "low": float(low), "high": float(high)}
 
 
 def show(console: Console, numbers: dict[str, Any]) -> None:
@@ -178,10 +173,7 @@ def run(args: Sequence[str]) -> None:
         horizon=config.horizon,
         observation=config.observation,
     )
-    with as_usage_error():
-        world = kitchen.build(train=False)
-    if not isinstance(world, GridWorld):
-        raise UsageError("A plan is found in one kitchen: name one layout.")
+    world = build_one_kitchen(kitchen, "A plan is found")
     keep_compiled_programs()
     with open_results("plan-policy", config.out) as (folder, console):
         try:

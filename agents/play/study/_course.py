@@ -315,31 +315,39 @@ class Course:
         the end of the server cut, does not count, and begins anew.
         """
         await session.over.wait()
-        score, steps = session.game.score, session.game.steps
         if session.finished and not session.broken:
             outcome = "finished"
         elif self._closing or session.broken:
             outcome = "cut"
         else:
-            outcome = "left" if steps else "not begun"
+            outcome = "left" if session.game.steps else "not begun"
         waited = 0.0
-        while True:
-            try:
-                with self.people.together():
-                    self.people.end_game(file, score, steps, outcome, session.latencies())
-                    for person in map(self.people.get, people):
-                        if person is not None and outcome in ("finished", "left"):
-                            self._after_game(person, score, outcome)
+        while not self._note_end(file, session, people, outcome, again=waited > 0):
+            if self._closing and waited >= _NOTE_AT_MOST:
                 break
-            except sqlite3.Error as error:
-                if waited == 0.0:
-                    print(f"error: the end of {file} cannot be noted yet: {error}", file=sys.stderr)
-                if self._closing and waited >= _NOTE_AT_MOST:
-                    break
-                await asyncio.sleep(_NOTE_AGAIN)
-                waited += _NOTE_AGAIN
+            await asyncio.sleep(_NOTE_AGAIN)
+            waited += _NOTE_AGAIN
         for number in people:
             self._playing.pop(number, None)
+
+    def _note_end(
+        self, file: str, session: Session, people: Sequence[int], outcome: str, *, again: bool
+    ) -> bool:
+        """Notes the end of a game, and what it means for its people. **Returns:** whether the data
+        could be written; the first time that they cannot, it says so.
+        """
+        score, steps = session.game.score, session.game.steps
+        try:
+            with self.people.together():
+                self.people.end_game(file, score, steps, outcome, session.latencies())
+                for person in map(self.people.get, people):
+                    if person is not None and outcome in ("finished", "left"):
+                        self._after_game(person, score, outcome)
+        except sqlite3.Error as error:
+            if not again:
+                print(f"error: the end of {file} cannot be noted yet: {error}", file=sys.stderr)
+            return False
+        return True
 
     def _after_game(self, person: Person, score: float, outcome: str) -> None:
         stage = self.plan.stage[person.stage]

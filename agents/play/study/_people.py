@@ -38,8 +38,6 @@ _UNDERWAY = "SELECT person, seen FROM people WHERE outcome IS NULL"
 _PLAYED = "outcome IN ('finished', 'left')"
 _LOCKED = 0.2
 """For how many seconds a statement waits while another process has locked the file."""
-_RECENT = 600.0
-"""How long ago, in seconds, the last word is of people who are heard of again after a restart."""
 _SELDOM = 5.0
 """How many seconds apart the time of a person's last word is written."""
 DICTIONARY = {
@@ -140,7 +138,7 @@ class People:
         self._data.execute("PRAGMA foreign_keys=ON")
         self._data.executescript(_TABLES)
         self._now = now
-        self._heard = self._heard_recently()
+        self._heard = self._heard_before()
         self._written: dict[int, float] = {}
         first = (secrets.token_hex(4),)
         self._data.execute("INSERT OR IGNORE INTO facts VALUES ('study', ?)", first)
@@ -283,14 +281,13 @@ class People:
         """The query for the people with an id, or for the person with this number."""
         return f"SELECT person FROM people WHERE {'id' if self.known(id) else _NUMBER} = ?"
 
-    def _heard_recently(self) -> dict[int, float]:
+    def _heard_before(self) -> dict[int, float]:
         """The people who have not reached the end, and the times when they were last heard of."""
         now = datetime.datetime.now(datetime.UTC)
         heard: dict[int, float] = {}
         for person, seen in self._data.execute(_UNDERWAY):
             age = (now - datetime.datetime.fromisoformat(seen)).total_seconds()
-            if age < _RECENT:
-                heard[person] = self._now() - max(0.0, age)
+            heard[person] = self._now() - max(0.0, age)
         return heard
 
     def _one(self, where: str, values: Sequence[Any]) -> Person | None:

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta
 
 from agents import PPO
-from agents.runs.display._errors import UsageError
+from agents.runs.display._errors import UsageError, as_usage_error
 from eqgrid import AbstractEnv, unwrap
 from eqgrid.envs.overcooked import (
     KINDS,
@@ -189,6 +189,23 @@ def kitchen_layout(env: AbstractEnv) -> Layout | None:
 def reference_name(title: str) -> str:
     """The name of a kitchen in Overcooked-AI, or the same name where that has no other."""
     return {short: name for name, short in REFERENCE_NAMES.items()}.get(title, title)
+
+
+def build_one_kitchen(kitchen: Kitchen, what: str) -> GridWorld:
+    """Builds the world of a command that searches all states of one kitchen.
+
+    **Arguments:**
+
+    - `kitchen`: the settings.
+    - `what`: what the command does there, as the beginning of a sentence.
+
+    **Raises:** `UsageError` when it cannot be built, or there are several layouts.
+    """
+    with as_usage_error():
+        world = kitchen.build(train=False)
+    if not isinstance(world, GridWorld):
+        raise UsageError(f"{what} in one kitchen: name one layout.")
+    return world
 
 
 def read_counters(texts: Sequence[str], env: GridWorld) -> tuple[tuple[int, int], ...]:

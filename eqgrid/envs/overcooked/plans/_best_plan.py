@@ -88,10 +88,7 @@ def solve(
     before, stage = np.empty_like(after), np.empty_like(after)
     spare = np.empty((2, model.num_objects), np.uint8)
     for steps in range(1, horizon + 1):
-        for pair, moves in enumerate(model.second_moves):
-            _best_of(after, moves, stage[pair])
-        for pair in range(model.num_pairs):
-            _back_up(model, pair, after, stage, before[pair], spare)
+        _back_up_all(model, after, stage, before, spare)
         if before.max() > 150:  # a step adds at most two soups of 50 units each
             raise ValueError("The returns are too large for the search: shorten the horizon.")
         if layers is not None:
@@ -122,16 +119,28 @@ def solve_discounted(
     before, stage = np.empty_like(after), np.empty_like(after)
     spare = np.empty((2, model.num_objects), np.float32)
     for passes in range(1, most_passes + 1):
-        for pair, moves in enumerate(model.second_moves):
-            _best_of(after, moves, stage[pair])
-        for pair in range(model.num_pairs):
-            _back_up(model, pair, after, stage, before[pair], spare, np.float32(discount))
+        _back_up_all(model, after, stage, before, spare, np.float32(discount))
         change = max(float(np.abs(x - y).max()) for x, y in zip(before, after, strict=True))
         before, after = after, before
         report(passes)
         if change < _UNCHANGED:
             break
     return after
+
+
+def _back_up_all(
+    model: JointModel,
+    after: _Rows,
+    stage: _Rows,
+    before: _Rows,
+    spare: _Rows,
+    discount: np.float32 | None = None,
+) -> None:
+    """Computes the values of all states; the arguments are those of `_back_up`."""
+    for pair, moves in enumerate(model.second_moves):
+        _best_of(after, moves, stage[pair])
+    for pair in range(model.num_pairs):
+        _back_up(model, pair, after, stage, before[pair], spare, discount)
 
 
 def _best_of(values: _Rows, pairs: Sequence[int], best: _Row) -> None:
