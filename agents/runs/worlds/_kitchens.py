@@ -282,8 +282,8 @@ class KitchenV2(AbstractWorldConfig):
     """Sample the initial positions of cooks."""
     horizon: Horizon = 400
     """Length of an episode, in steps."""
-    observation: Literal["planes"] = "planes"
-    """The planes of OvercookedV2."""
+    observation: Literal["planes", "features"] = "planes"
+    """The planes of OvercookedV2, or named features, with which training is faster."""
     normalize_observation: bool = False
     """Normalise observations to mean 0 and variance 1."""
     run_settings: ClassVar[RunSettings] = {"ppo": PPO(advantage_std_offset=1.0)}
@@ -310,4 +310,5 @@ class KitchenV2(AbstractWorldConfig):
             sample_recipe_on_delivery=self.sample_recipe_on_delivery,
             random_positions=self.random_positions,
             horizon=self.horizon,
+            observation=self.observation,
         )

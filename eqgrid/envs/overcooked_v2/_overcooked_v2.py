@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import jax.numpy as jnp
 from jaxtyping import ArrayLike, Int, Real
@@ -26,6 +27,7 @@ from ...grid import (
 )
 from ._contents import FIRST_INGREDIENT, INGREDIENTS, contents_of
 from ._events import EVENT_NAMES, KitchenEvents
+from ._features import recipe_features
 from ._interactions import (
     AddIngredient,
     Deliver,
@@ -90,7 +92,7 @@ def OvercookedV2(
     random_positions: bool = False,
     random_reset: bool = False,
     permuted_ingredients: Sequence[str] = (),
-    observation: AbstractObservation | None = None,
+    observation: AbstractObservation | Literal["planes", "features"] = "planes",
     starts: Sequence[AbstractStart] = (),
     shaping: Mapping[str, Real[ArrayLike, ""]] = REFERENCE_SHAPING,
 ) -> GridWorld:
@@ -110,13 +112,14 @@ def OvercookedV2(
         ingredient.
     - `negative_rewards`: whether a wrong soup costs as much as the right one pays.
     - `sample_recipe_on_delivery`: whether a new recipe is sampled after the right soup.
-    - `indicate_successful_delivery`: whether one more plane shows that the right soup has just been
-        delivered.
+    - `indicate_successful_delivery`: whether one more plane or number shows that the right soup has
+        just been delivered.
     - `random_positions`: whether cooks start in random cells of their rooms, in random directions.
     - `random_reset`: the same, and hands, pots and counters may also hold random objects.
     - `permuted_ingredients`: ingredients that are permuted in the observation of each cook; see
         `PermuteIngredients`.
-    - `observation`: an `AbstractObservation` of your own, instead of `recipe_planes`.
+    - `observation`: `"planes"` (`recipe_planes`), which are those of JaxMARL, `"features"`
+        (`recipe_features`), or an `AbstractObservation` of your own.
     - `starts`: further random changes to the initial state, applied last, in this order.
     - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the cook
         that caused it.
@@ -168,16 +171,27 @@ def _random_start(
 
 
 def _choose_observation(
-    layout: Layout, own: AbstractObservation | None, radius: int | None, served: bool
+    layout: Layout,
+    observation: AbstractObservation | Literal["planes", "features"],
+    radius: int | None,
+    served: bool,
 ) -> AbstractObservation:
-    if own is None:
-        planes = recipe_planes(_num_ingredients(layout), radius, served)
-        return planes if layout.start.bodies.extra is None else PermutedPlanes(planes)
+    shown, permuted = (_num_ingredients(layout), radius, served), layout.start.bodies.extra
+    if observation == "planes":
+        planes = recipe_planes(*shown)
+        return planes if permuted is None else PermutedPlanes(planes)
+    if observation == "features":
+        if permuted is not None:
+            raise ValueError("Permuted ingredients are for planes: choose observation='planes'.")
+        return recipe_features(*shown)
+    if isinstance(observation, str):
+        raise ValueError(f"There is no observation {observation!r}: choose planes or features.")
     if radius is not None or served:
         raise ValueError(
-            "A custom `observation` cannot be combined with options of the default planes."
+            "A custom `observation` cannot be combined with `view_radius` or "
+            "`indicate_successful_delivery`."
         )
-    return own
+    return observation
 
 
 def _num_ingredients(layout: Layout) -> int:

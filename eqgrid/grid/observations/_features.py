@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32, Integer
 
+from ..._checks import check_whole
 from .._cells import is_free
 from .._kinds import NOTHING, Kinds
 from .._world import Direction, World, direction_delta
@@ -44,9 +45,19 @@ class Features(AbstractObservation):
     **Arguments:**
 
     - `parts`: the parts that are concatenated to the vector, in this order.
+    - `radius`: the range of sight in cells, as in a square window of `2 * radius + 1` cells with
+        the agent in its middle: see `Sight.within`. By default it is the whole grid.
+
+    **Raises:** `ValueError` when the radius is below 1.
     """
 
     parts: tuple[AbstractFeature, ...]
+    radius: int | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        check_whole(radius=1 if self.radius is None else self.radius)
+        if self.radius is not None and self.radius < 1:
+            raise ValueError(f"A window needs a radius of at least 1 cell, not {self.radius}.")
 
     def names(self, layout: Layout) -> tuple[str, ...]:
         """The name of every number in the vector, in order; all names differ."""
@@ -57,8 +68,11 @@ class Features(AbstractObservation):
     def __call__(
         self, layout: Layout, world: World, steps_left: Int32[Array, ""]
     ) -> Float32[Array, "agents features"]:
-        see = lambda sight: jnp.concatenate([part(sight) for part in self.parts])  # noqa: E731
-        return for_each_agent(see, layout, world, steps_left)
+        return for_each_agent(self._see, layout, world, steps_left)
+
+    def _see(self, sight: Sight) -> Float32[Array, " features"]:
+        seen = sight if self.radius is None else sight.within(self.radius)
+        return jnp.concatenate([part(seen) for part in self.parts])
 
 
 def one_hot(index: Integer[Array, "*shape"], count: int) -> Float32[Array, "*shape kinds"]:

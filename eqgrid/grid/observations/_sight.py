@@ -1,5 +1,6 @@
 """Sight: the world relative to one agent, from which features and layers of planes are made."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, final
 
@@ -9,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Shaped
 
-from .._world import Bodies, Cell, World, cells_at, direction_delta
+from .._kinds import NOTHING
+from .._world import IDLE, Bodies, Cell, World, cells_at, direction_delta
 from ..layouts._layout import Layout
 
 DISTANCE_UNIT = 5
@@ -71,6 +73,33 @@ class Sight(eqx.Module):
         if self.bodies.active is not None:
             there &= jnp.broadcast_to(self.bodies.active[1:], there.shape)
         return there.any(axis=-1)
+
+    def within(self, radius: int) -> "Sight":
+        """What is left of it in a square window of `2 * radius + 1` cells with the observer in its
+        middle: all cells beyond are walls with nothing in them, and other agents there are not
+        active. What a game keeps in `extra` stays as it is.
+        """
+        rows, cols = (jnp.arange(size, dtype=jnp.int32) for size in self.layout.tiles.shape)
+        near = (jnp.abs(rows - self.here[0]) <= radius)[:, None]
+        near = near & (jnp.abs(cols - self.here[1]) <= radius)[None]
+        wall = jnp.asarray(self.layout.kinds.wall, jnp.uint8)
+        layout = eqx.tree_at(
+            lambda x: x.tiles, self.layout, jnp.where(near, self.layout.tiles, wall)
+        )
+        cells, timer = self.cells, self.cells.timer
+        seen = jnp.where(near, cells.object, jnp.asarray(NOTHING, jnp.uint8))
+        if timer is not None:
+            timer = jnp.where(near, timer, jnp.asarray(IDLE, jnp.int16))
+        cells = dataclasses.replace(cells, object=seen, timer=timer)
+        visible = jnp.concatenate(
+            [jnp.ones(1, bool), (jnp.abs(self.deltas) <= radius).all(axis=-1)]
+        )
+        active = self.bodies.active
+        bodies = dataclasses.replace(
+            self.bodies, active=visible if active is None else visible & active
+        )
+        world = dataclasses.replace(self.world, cells=cells)
+        return dataclasses.replace(self, layout=layout, world=world, bodies=bodies)
 
     def nearest(
         self, places: Bool[Array, "*what height width"], count: int = 1

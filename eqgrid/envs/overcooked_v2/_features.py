@@ -1,0 +1,199 @@
+"""The feature-vector observation of OvercookedV2, short enough for fast training with memory."""
+
+from typing import final
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, UInt8
+
+from ...grid import (
+    IDLE,
+    NOTHING,
+    AbstractFeature,
+    Around,
+    FacedAgent,
+    FacedTile,
+    Features,
+    Kinds,
+    NearestTiles,
+    Others,
+    OwnDirection,
+    OwnHeld,
+    Sight,
+    prefixed,
+)
+from ._contents import (
+    FIRST_INGREDIENT,
+    INGREDIENTS,
+    MAX_INGREDIENTS,
+    PLATE,
+    Tile,
+    contents_of,
+)
+
+TIME_UNIT = 20
+"""Steps per unit of a pot's remaining time: the default cook time."""
+
+NEAREST_POTS = 2
+"""The number of pots in the features of a cook, nearest first."""
+
+
+def _ingredients(kinds: Kinds) -> list[str]:
+    return list(INGREDIENTS)[: kinds.num_tiles - Tile.INGREDIENTS]
+
+
+def _amounts(kinds: Kinds, code: UInt8[Array, "*things"]) -> Float32[Array, "*things ingredients"]:
+    """The amount of each ingredient in objects, in units of a full pot."""
+    table = contents_of(kinds)
+    amount = table.amount[:, FIRST_INGREDIENT : table.first_soup]
+    return jnp.asarray(amount)[code.astype(jnp.int32)].astype(jnp.float32) / MAX_INGREDIENTS
+
+
+def _is_soup(kinds: Kinds, code: UInt8[Array, "*things"]) -> Bool[Array, "*things"]:
+    return code >= contents_of(kinds).first_soup
+
+
+@final
+class HeldSoups(AbstractFeature):
+    """The amounts of ingredients in the soup that the cook holds, and in those of all others in
+    cyclic order after it, in units of a full pot.
+    """
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        who = ("own", *(f"other_{k}" for k in range(1, num_agents)))
+        soups = [f"{one}_held_soup" for one in who]
+        return tuple(name for soup in soups for name in prefixed(soup, _ingredients(kinds)))
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        held, kinds = sight.bodies.held, sight.layout.kinds
+        amounts = jnp.where(_is_soup(kinds, held)[:, None], _amounts(kinds, held), 0.0)
+        if sight.bodies.active is not None:
+            amounts = jnp.where(sight.bodies.active[:, None], amounts, 0.0)
+        return amounts.reshape(-1)
+
+
+@final
+class FacedThing(AbstractFeature):
+    """What lies on the faced counter or is in the faced pot: a plate or a soup on one, a soup that
+    is done, one that is cooking, and the amounts of ingredients in units of a full pot.
+    """
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        return prefixed("faced", ("plate", "ready", "cooking", *_ingredients(kinds)))
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        kinds = sight.layout.kinds
+        tile = sight.at(sight.layout.tiles, sight.faced, int(Tile.WALL))
+        code = sight.at(sight.cells.object, sight.faced, NOTHING)
+        timer = sight.at(sight.cells.clock, sight.faced, IDLE)
+        in_pot, soup = tile == Tile.POT, _is_soup(kinds, code)
+        plate = (code == PLATE) | (soup & ~in_pot)
+        flags = jnp.stack([plate, soup & (~in_pot | (timer == 0)), soup & in_pot & (timer > 0)])
+        numbers = jnp.concatenate([flags.astype(jnp.float32), _amounts(kinds, code)])
+        return jnp.where((tile == Tile.COUNTER) | in_pot, numbers, 0.0)
+
+
+@final
+class NearestOnCounters(AbstractFeature):
+    """For empty counters, and for counters with a plate, with each ingredient and with a soup:
+    whether there is one, and the offset to the nearest one.
+    """
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        things = ("plate", *_ingredients(kinds), "soup")
+        places = ("empty_counter", *prefixed("counter", things))
+        return tuple(name for place in places for name in prefixed(place, ("exists", "row", "col")))
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        kinds, code = sight.layout.kinds, sight.cells.object
+        soup = _is_soup(kinds, code)
+        single = range(contents_of(kinds).first_soup)  # nothing, a plate, ingredients
+        places = jnp.stack([*(code == thing for thing in single), soup])
+        counter = (sight.layout.tiles == Tile.COUNTER)[None]
+        return sight.way_to(*sight.nearest(places & counter)).reshape(-1)
+
+
+@final
+class NearestPots(AbstractFeature):
+    """The offsets of the nearest pots, their contents in units of a full pot, whether the soup is
+    cooking or done, and the remaining time in units of `TIME_UNIT` steps.
+    """
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        one = ("exists", "row", "col", *_ingredients(kinds), "cooking", "ready", "time_left")
+        return tuple(x for k in range(1, NEAREST_POTS + 1) for x in prefixed(f"pot_{k}", one))
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        exists, place = sight.nearest(sight.layout.tiles == Tile.POT, NEAREST_POTS)
+        amounts = _amounts(sight.layout.kinds, sight.at(sight.cells.object, place, NOTHING))
+        timer = sight.at(sight.cells.clock, place, IDLE)
+        flags = jnp.stack([timer > 0, timer == 0], axis=-1).astype(jnp.float32)
+        left = jnp.maximum(timer, 0).astype(jnp.float32)[:, None] / TIME_UNIT
+        inside = jnp.concatenate([amounts, flags, left], axis=-1)
+        inside = jnp.where(exists[:, None], inside, 0.0)
+        return jnp.concatenate([sight.way_to(exists, place), inside], axis=-1).reshape(-1)
+
+
+@final
+class ShownRecipe(AbstractFeature):
+    """Whether an indicator or a lit button shows the recipe, and its amounts of ingredients in
+    units of a full pot.
+    """
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        return prefixed("recipe", ("shown", *_ingredients(kinds)))
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        code = _most(sight, (Tile.INDICATOR, Tile.BUTTON))
+        shown = (code != NOTHING).astype(jnp.float32)[None]
+        return jnp.concatenate([shown, _amounts(sight.layout.kinds, code)])
+
+
+@final
+class Served(AbstractFeature):
+    """Whether a hatch shows that the right soup has just been delivered."""
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        return ("served",)
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        return (_most(sight, (Tile.SERVING,)) != NOTHING).astype(jnp.float32)[None]
+
+
+def _most(sight: Sight, tiles: tuple[Tile, ...]) -> UInt8[Array, ""]:
+    """The largest code on some kinds of tiles; all signs that show something show the same."""
+    there = jnp.stack([sight.layout.tiles == tile for tile in tiles]).any(axis=0)
+    return jnp.where(there, sight.cells.object, jnp.asarray(NOTHING, jnp.uint8)).max()
+
+
+def recipe_features(
+    num_ingredients: int, radius: int | None = None, served: bool = False
+) -> Features:
+    """A feature vector of about a hundred numbers for each cook, relative to it. It shows what
+    `recipe_planes` show in a window of the same radius, but of each kind the nearest thing alone,
+    and of pots the two nearest. `Features.names` lists all numbers.
+
+    **Arguments:**
+
+    - `num_ingredients`: the number of ingredients among the kinds of the kitchen.
+    - `radius`: the range of sight in cells; the whole kitchen by default.
+    - `served`: whether successful deliveries are shown.
+    """
+    piles = [f"{name}_pile" for name in list(INGREDIENTS)[:num_ingredients]]
+    return Features(
+        (
+            OwnDirection(),
+            OwnHeld(),
+            HeldSoups(),
+            Around(),
+            FacedTile(),
+            FacedThing(),
+            FacedAgent(),
+            NearestTiles(("serving", "plate_pile", "indicator", "button", *piles)),
+            NearestOnCounters(),
+            NearestPots(),
+            ShownRecipe(),
+            Others(),
+            *((Served(),) if served else ()),
+        ),
+        radius,
+    )
