@@ -6,7 +6,6 @@ cook's own actions, of the expected reward of the step and the expected value af
 actions of the partner: `V(n, s) = max_a sum_b p(b | n, s) (r(s, a, b) + V(n - 1, s'))`.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,7 @@ from jaxtyping import Array, Float, Float32, Int, UInt8
 
 from ....grid import World
 from .._overcooked import INTERACT
-from ._joint_model import JointModel, Table
+from ._joint_model import JointModel, Outcome, Table
 
 _ACTIONS = INTERACT + 1
 _BATCH = 4096
@@ -70,15 +69,6 @@ def _ask(
 
 
 @final
-@dataclasses.dataclass(frozen=True)
-class _Row:
-    """The values after a joint action, for all sets of objects."""
-
-    pair: int
-    table: Table
-
-
-@final
 class BestResponse:
     """The best possible return with a partner, and the actions that earn it.
 
@@ -95,7 +85,9 @@ class BestResponse:
     def __init__(self, model: JointModel, seat: int, file: IO[bytes] | None = None):
         self.model, self.seat = model, seat
         self._file, self._steps = file, 0
-        self._plans = [self._plan(pair) for pair in range(model.num_pairs)]
+        plans = [model.outcomes(pair) for pair in range(model.num_pairs)]
+        # Which outcome each own action has with each of the partner's.
+        self._plans = [(rows, which if seat == 0 else which.T) for rows, which in plans]
         stay = model.step(0, (0, 0))[1]  # what time does to the objects, which poses do not change
         self._time = stay
         self._shape = (model.num_pairs, model.num_objects)
@@ -174,23 +166,6 @@ class BestResponse:
         kept = np.memmap(self._file, np.uint8, "r", offset, self._shape)
         return kept[states[:, 0], states[:, 1]]
 
-    def _plan(self, pair: int) -> tuple[list[_Row], Int[np.ndarray, "own partner"]]:
-        """The distinct outcomes of joint actions, and which of them each action has. An interaction
-        with nothing of use is that of staying.
-        """
-        rows: dict[tuple[int, int], int] = {}
-        found: list[_Row] = []
-        which = np.empty((_ACTIONS, _ACTIONS), np.int64)
-        for own, other in np.ndindex(which.shape):
-            actions = (own, other) if self.seat == 0 else (other, own)
-            after, table = self.model.step(pair, actions)
-            key = (after, id(table))
-            if key not in rows:
-                rows[key] = len(found)
-                found.append(_Row(after, table))
-            which[own, other] = rows[key]
-        return found, which
-
     def _back_up(
         self,
         pair: int,
@@ -233,7 +208,7 @@ class BestResponse:
                 np.add(total, part, out=total)
             yield own, total
 
-    def _values_after(self, row: _Row) -> Float32[np.ndarray, " objects"]:
+    def _values_after(self, row: Outcome) -> Float32[np.ndarray, " objects"]:
         if row.table is self._time:
             return self._ticked[row.pair]
         out = np.empty_like(self._after[row.pair])

@@ -91,6 +91,19 @@ class Choice:
     staged: bool
 
 
+@final
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What one or more joint actions lead to from a pair of poses.
+
+    - `pair`: the next pair of poses.
+    - `table`: what happens to the objects.
+    """
+
+    pair: int
+    table: Table
+
+
 def _walks(layout: Layout) -> list[list[Place]]:
     """The cells that each cook can reach if no other cook blocks it."""
     floor, positions = layout.tiles == Tile.FLOOR, layout.start.bodies.position
@@ -309,6 +322,21 @@ class JointModel:
             for cook, (pose, action) in enumerate(zip(self.pairs[pair], actions, strict=True))
         ]
         return self.led[pair][still[0], still[1]], self._find_tables((faces[0], faces[1]))[0]
+
+    def outcomes(self, pair: int) -> tuple[list[Outcome], Int[np.ndarray, "first second"]]:
+        """The distinct outcomes of all joint actions from a pair of poses, and which of them each
+        joint action has. An interaction with nothing of use is that of staying.
+        """
+        known: dict[tuple[int, int], int] = {}
+        found: list[Outcome] = []
+        which = np.empty((INTERACT + 1, INTERACT + 1), np.int64)
+        for first, second in np.ndindex(which.shape):
+            after, table = self.step(pair, (first, second))
+            number = known.setdefault((after, id(table)), len(found))
+            if number == len(found):
+                found.append(Outcome(after, table))
+            which[first, second] = number
+        return found, which
 
     def may_use(self, pair: int, cook: int) -> bool:
         """Whether a cook faces something that it can use."""

@@ -73,12 +73,10 @@ class PlanTable:
         """The joint action, as `6 * first + second`, and the value, from one pair of poses."""
         best = np.full(len(objects), -1.0)
         number, values = np.zeros(len(objects), np.int64), np.zeros(len(objects))
-        seen: set[tuple[int, int]] = set()
-        for action in range(_ACTIONS**2):
-            after, table = self.model.step(pair, divmod(action, _ACTIONS))
-            if (after, id(table)) in seen:
-                continue
-            seen.add((after, id(table)))
+        outcomes, which = self.model.outcomes(pair)
+        firsts = np.unique(which, return_index=True)[1].tolist()  # the first action of each outcome
+        for action, outcome in zip(firsts, outcomes, strict=True):
+            after, table = outcome.pair, outcome.table
             block, rest = np.divmod(objects, table.block)
             then = table.next[block] * table.block + rest
             paid = 0.0 if table.reward is None else table.reward[block].astype(float)
