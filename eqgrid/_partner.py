@@ -289,6 +289,21 @@ class OneOf(AbstractPartner):
         """The same partners, with the one at index `number` acting."""
         return eqx.tree_at(lambda one_of: one_of.number, self, number)
 
+    def alone(self, number: Int[Array, ""]) -> "OneOf":
+        """As `pick`, with the parameters of that partner alone. Where one partner acts in a whole
+        batch of games, only its actions are then computed.
+        """
+
+        def own(x: PyTree) -> PyTree:
+            return _entry(x, self.row[number])[None] if eqx.is_array(x) else x
+
+        def parts(one_of: OneOf) -> PyTree:
+            return one_of.stacks, one_of.row, one_of.number
+
+        return eqx.tree_at(
+            parts, self, (jax.tree.map(own, self.stacks), jnp.zeros_like(self.row), number)
+        )
+
     def initial_carry(self) -> PyTree[Shaped[Array, "..."]]:
         """The initial memory for each structure; only that of the acting partner is used."""
         return tuple(_row(stack, self.row[self.number]).initial_carry() for stack in self.stacks)

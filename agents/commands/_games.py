@@ -57,8 +57,8 @@ def play_teams(
     teams: Int[np.ndarray, "rows columns agents"],
     keys: PRNGKeyArray,
 ) -> Float[np.ndarray, "rows columns episodes"]:
-    """Plays episodes of many teams in one compiled program: rows one after another, and all teams
-    of a row at once.
+    """Plays episodes of many teams in one compiled program: teams one after another, and all
+    episodes of a team at once, so that only the partners of this team are computed.
 
     **Arguments:**
 
@@ -79,12 +79,12 @@ def _play(
     teams: Int[Array, "rows columns agents"],
     keys: PRNGKeyArray,
 ) -> Float[Array, "rows columns episodes"]:
-    def game(numbers: Int[Array, " agents"], key: PRNGKeyArray) -> Float[Array, ""]:
-        team = [one_of.pick(number) for number in numbers]
-        return play(env, team, key).episode_return.mean()
+    def games(numbers: Int[Array, " agents"]) -> Float[Array, " episodes"]:
+        team = [one_of.alone(number) for number in numbers]
+        return jax.vmap(lambda key: play(env, team, key).episode_return.mean())(keys)
 
-    games = jax.vmap(jax.vmap(game, in_axes=(None, 0)), in_axes=(0, None))
-    return jax.lax.map(lambda row: games(row, keys), teams)
+    rows, columns, agents = teams.shape
+    return jax.lax.map(games, teams.reshape(-1, agents)).reshape(rows, columns, len(keys))
 
 
 def score_rows(

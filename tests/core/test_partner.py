@@ -113,6 +113,15 @@ def test_one_of_many_does_what_it_does_alone(several, key):
             np.testing.assert_array_equal(did, actions(partner, in_seat(seat), keys))
 
 
+def test_one_of_many_alone(several, key):
+    keys, one_of = jax.random.split(key, 20), OneOf(several)
+    for number, partner in enumerate(several):
+        alone = one_of.alone(jnp.asarray(number))
+        assert {len(x) for x in jax.tree.leaves(alone.stacks)} == {1}
+        did = actions(alone, in_seat(1), keys)
+        np.testing.assert_array_equal(did, actions(partner, in_seat(1), keys))
+
+
 def test_one_of_none():
     with pytest.raises(ValueError, match="at least 1 partner"):
         OneOf([])
