@@ -6,7 +6,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PAGES = ("ippo.py", "mappo.py", "body.py", "bc.py", "single_file_ppo.py")
 DATA = ("configs", "curricula", "policies", "people", "studies", "heldout/kitchens.toml")
-DATA += ("heldout/people.toml", "heldout/kitchens.best-responses.json")
+DATA += ("heldout/people.toml", "heldout/kitchens.best-responses.json", "heldout/policies")
 
 
 class PagesHook(BuildHookInterface):

@@ -186,7 +186,7 @@ def _read(
     if partner.file and not place.exists():
         raise UsageError(
             f"The partner {partner.name!r} is not there for the layout {layout!r}: {str(place)!r} "
-            "is missing, so choose other --partners."
+            "is missing, so choose other --partners, or leave policies out with --scripts-only."
         )
     if not place.exists():
         raise UsageError(
@@ -195,7 +195,10 @@ def _read(
         )
     saved = read_policy(place, None, None, flags.own_page(), flags.named)
     name = f"The partner {partner.name!r}"
-    check_same_game(name, saved.config.env, "the policies that are judged", among.env)
+    try:
+        check_same_game(name, saved.config.env, "the policies that are judged", among.env)
+    except UsageError as error:
+        raise UsageError(f"{error} Leave policies out with --scripts-only.") from error
     try:
         return saved.partner(among, env)
     except ValueError as error:

@@ -59,9 +59,8 @@ def test_the_published_partners_can_be_read_and_built():
     judged = parse(page("ippo"), [])
     built = build_partners(scripts, HELD_OUT, judged, make("overcooked"), PolicyFlags())
     assert [float(x.level) for x in built] == pytest.approx([x.noise for x in scripts])
-    command = next(x for x in partners if x.kind == "policy").command(
-        HELD_OUT, Kitchen(dynamics="interactive")
-    )
+    trained = HeldOut("ippo-1001", "policy", seed=1001, steps=2_000_000)
+    command = trained.command(HELD_OUT, Kitchen(dynamics="interactive"))
     _, _, *flags = command.split()
     config = parse(page("ippo"), flags)
     assert (config.seed, config.env.rules) == (1001, "interactive")
@@ -296,7 +295,7 @@ def test_a_file_that_cannot_be_used(tmp_path, text, sentence):
         ),
         (
             ("mine", "--partners", "others.toml"),
-            "'p' was trained with the rules 'interactive', but the policies that are judged with",
+            "policies of one team need the same rules. Leave policies out with --scripts-only.",
         ),
     ],
 )
