@@ -21,6 +21,8 @@ _LEVELS = (0.0, 0.05, 0.15, 0.4)
 """The shares of random actions in the games from which a network learns."""
 _LATE, _LATE_RATE = 0.7, 0.1
 """After which share of the rounds the learning rate is lower, and by which factor."""
+_RECITED = 8
+"""One of so many examples is from the game of the plan itself."""
 
 
 @final
@@ -97,7 +99,8 @@ class Distillation:
 
     - `rounds`: how often games are played and learned from, with all games before.
     - `games`: the number of games of a round, a quarter of them without random actions.
-    - `examples`: the actions from which a round learns, drawn from those of all games.
+    - `examples`: the actions from which a round learns: some are those of the plan's own game, in
+        which a single mistake may cost a soup, and the others are drawn from all games so far.
     - `learner`: the settings of supervised learning.
     """
 
@@ -127,16 +130,19 @@ class Distillation:
         - `on_round`: called after each round with its number from 1, the loss in nats, and the mean
             return of the games without random actions.
 
-        **Returns:** the network after the last round.
+        **Returns:** of the networks after each of the last rounds, the one whose most probable
+        actions earn the most; the latest of several.
         """
         learn_key, key = jax.random.split(key)
         state, rng = self.learner.init(network, learn_key), np.random.default_rng(0)
-        starts = repeat(env.reset(key)[1], self.games)
+        one, starts = (repeat(env.reset(key)[1], number) for number in (1, self.games))
+        recited = [x.reshape(2 * table.horizon, -1) for x in _play_table(env, table, one)[:2]]
         levels = jnp.repeat(jnp.asarray(_LEVELS), self.games // len(_LEVELS))
         steps = 2 * self.games * table.horizon  # of both cooks in a round
         size = env.reset(key)[0].shape[-1]
         seen = np.empty((self.rounds * steps, size), np.float32)
         done = np.empty(len(seen), np.int32)
+        best, most = state.network, -np.inf
         for number in range(1, self.rounds + 1):
             key, own = jax.random.split(key)
             played = play_from(env, state.network, starts, levels, own, table.horizon)
@@ -144,14 +150,23 @@ class Distillation:
             seen[new] = np.asarray(played.observations).reshape(steps, -1)
             done[new] = label(table, played.worlds)[0].reshape(-1)
             drawn = rng.integers(new.stop, size=self.examples)
-            shown = _single_steps(seen[drawn], done[drawn])
+            again = rng.integers(2 * table.horizon, size=self.examples // _RECITED)
+            taught = [
+                np.concatenate([x[drawn[len(again) :]], y[again]])
+                for x, y in zip((seen, done[:, None]), recited, strict=True)
+            ]
+            shown = _single_steps(taught[0], taught[1][:, 0])
             late = number > _LATE * self.rounds
             rate = self.learner.learning_rate * (_LATE_RATE if late else 1.0)
             learner = dataclasses.replace(self.learner, learning_rate=rate)
             state, loss = _epoch(learner, state, shown)
             earned = played.rewards[: self.games // len(_LEVELS)].sum(axis=-1).mean()
             on_round(number, float(loss), float(earned))
-        return state.network
+            if late:
+                game = play_from(env, state.network, one, levels[:1], own, table.horizon, True)
+                if (value := float(game.rewards.sum())) >= most:
+                    best, most = state.network, value
+        return best
 
 
 _epoch = eqx.filter_jit(BehaviorCloning.epoch)
@@ -266,23 +281,34 @@ def judge(
     later = play_from(env, network, worlds, jnp.zeros(states), keys[4], steps, True).rewards
     counted = np.arange(steps) < (steps - time)[:, None]
     earned = np.where(counted, np.asarray(later), 0).sum(axis=1)
-    plan_noisy = _play_table(env, table, starts, noise)
+    plan_noisy = _play_table(env, table, starts, noise)[2]
     found = (float(best.rewards.sum()), np.asarray(sampled), np.asarray(noisy))
     return Judged(*found, plan_noisy, earned, possible), best
 
 
 def _play_table(
-    env: AbstractEnv, table: PlanTable, worlds: World, noise: float
-) -> Float[np.ndarray, " games"]:
-    """The returns of the table itself, with a share of random actions."""
+    env: AbstractEnv, table: PlanTable, worlds: World, noise: float = 0.0
+) -> tuple[Any, Any, Float[np.ndarray, " games"]]:
+    """Games of the table itself, with a share of random actions.
+
+    **Returns:** what the cooks see before each step, what the table says, and the returns.
+    """
     rng, total = np.random.default_rng(2), 0.0
+    seen, said = [], []
     for _ in range(table.horizon):
         now = label(table, worlds)[0]
         drawn = rng.integers(0, 6, size=now.shape)
         action = np.where(rng.random(now.shape) < noise, drawn, now)
+        seen.append(np.asarray(_observe(env, worlds)))
+        said.append(now.astype(np.int32))
         worlds, reward = _advance(env, worlds, jnp.asarray(action, jnp.int32))
         total = total + np.asarray(reward)
-    return np.asarray(total)
+    return np.stack(seen), np.stack(said), np.asarray(total)
+
+
+@eqx.filter_jit
+def _observe(env: AbstractEnv, worlds: World) -> Float[Array, "games agents features"]:
+    return jax.vmap(env.observe)(worlds)
 
 
 @eqx.filter_jit

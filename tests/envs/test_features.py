@@ -89,13 +89,27 @@ def test_the_time_that_is_left(key):
     env = Overcooked("ring", horizon=100, observation="timed_features")
     plain = Overcooked("ring", horizon=100, observation="features")
     observation, state = env.reset(key)
-    assert timed_features().names(env.layout)[-2:] == ("time_left", "last_steps_left")
+    names = ("time_left", "last_steps_left", *(f"time_left_digit_{k}" for k in range(9)))
+    assert timed_features().names(env.layout)[-11:] == names
     for step in range(101):
-        np.testing.assert_array_equal(observation[:, :-2], plain.observe(state))
+        np.testing.assert_array_equal(observation[:, :-15], plain.observe(state))
         left = [(100 - step) / 400, min(1, (100 - step) / 40)]
-        np.testing.assert_allclose(observation[:, -2:], [left, left], rtol=1e-6)
+        left += map(float, reversed(f"{100 - step:09b}"))
+        np.testing.assert_allclose(observation[:, -11:], [left, left], rtol=1e-6)
         timestep, state = env.step(key, state, jnp.array([4, 4]))
         observation = timestep.observation
+
+
+def test_how_many_things_lie_on_counters(key):
+    env = Overcooked("ring", observation="timed_features")
+    objects = env.layout.start.cells.object.at[0, 1].set(Item.ONION).at[4, 3].set(Item.ONION)
+    soup = encode(Item.SOUP, jnp.array([3, 0]))
+    objects = objects.at[2, 2].set(soup).at[1, 1].set(Item.DISH)  # this one is on the floor
+    state = eqx.tree_at(lambda world: world.cells.object, env.layout.start, objects)
+    assert timed_features().names(env.layout)[-15:-11] == tuple(
+        f"counters_with_{thing}" for thing in ("onion", "tomato", "dish", "soup")
+    )
+    np.testing.assert_array_equal(env.observe(state)[:, -15:-11], [[2, 0, 0, 1]] * 2)
 
 
 def by_distance(fixtures, here, wanted):

@@ -33,6 +33,9 @@ EPISODE_UNIT = 400
 LAST_STEPS = 40
 """The steps before the end that the features of the time tell apart more finely."""
 
+TIME_DIGITS = 9
+"""The number of binary digits in the features of the time."""
+
 NEAREST_POTS = 2
 """The number of pots in the features of a cook, nearest first."""
 
@@ -83,6 +86,21 @@ class NearestOnCounters(AbstractFeature):
 
 
 @final
+class NumberOnCounters(AbstractFeature):
+    """How many counters have each item. `NearestOnCounters` does not tell whether there is a second
+    one.
+    """
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        return prefixed("counters_with", [item.name.lower() for item in _LYING])
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        counter, item = sight.layout.tiles == Tile.COUNTER, item_of(sight.cells.object)
+        found = jnp.stack([counter & (item == wanted) for wanted in _LYING])
+        return found.sum(axis=(1, 2)).astype(jnp.float32)
+
+
+@final
 class NearestPots(AbstractFeature):
     """The offsets, contents and states of the nearest pots."""
 
@@ -109,21 +127,25 @@ def _in_pots(contents: UInt8[Array, "*cells ingredients"]) -> Float32[Array, "*c
 
 @final
 class TimeLeft(AbstractFeature):
-    """The steps that are left in units of `EPISODE_UNIT`, and how many of the last steps are left
-    in units of `LAST_STEPS`, at most 1.
+    """The steps that are left in units of `EPISODE_UNIT`, how many of the last steps are left in
+    units of `LAST_STEPS`, at most 1, and the binary digits of the number of steps, lowest first,
+    with which a network can tell every step from the next one.
     """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
-        return ("time_left", "last_steps_left")
+        digits = prefixed("time_left_digit", [str(digit) for digit in range(TIME_DIGITS)])
+        return ("time_left", "last_steps_left", *digits)
 
     def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
         left = sight.steps_left.astype(jnp.float32)
-        return jnp.stack([left / EPISODE_UNIT, jnp.minimum(left / LAST_STEPS, 1.0)])
+        smooth = jnp.stack([left / EPISODE_UNIT, jnp.minimum(left / LAST_STEPS, 1.0)])
+        digits = (sight.steps_left >> jnp.arange(TIME_DIGITS, dtype=jnp.int32)) & 1
+        return jnp.concatenate([smooth, digits.astype(jnp.float32)])
 
 
 def timed_features() -> Features:
-    """`kitchen_features` with `TimeLeft`."""
-    return Features((*kitchen_features().parts, TimeLeft()))
+    """`kitchen_features` with `NumberOnCounters` and `TimeLeft`."""
+    return Features((*kitchen_features().parts, NumberOnCounters(), TimeLeft()))
 
 
 def kitchen_features() -> Features:
