@@ -1,17 +1,19 @@
 """Methods that were judged with strangers: their data and tables, and the held-out policies."""
 
 import csv
+import dataclasses
 import hashlib
 import json
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from heldout import strangers
 
+from agents import read_metadata
 from agents.commands._heldout import HELD_OUT, read_held_out
 from agents.runs._shipped import shipped
-from agents.runs.single._policies import read_policy
 from eqgrid.envs.overcooked import KITCHENS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "partners.md").read_text(encoding="utf-8")
@@ -32,7 +34,7 @@ def test_there_is_every_held_out_policy_in_every_kitchen_and_none_is_replaced():
         for name, about in policies.items():
             file = folder / f"{name}.safetensors"
             assert hashlib.sha256(file.read_bytes()).hexdigest() == about["sha256"]
-            run = read_policy(file, None).metadata["run"]
+            run = read_metadata(file)["run"]
             assert (run["algorithm"], run["env"]["layout"]) == (name.split("-")[0], kitchen)
             assert run["seed"] == about["seed"] >= 1001
 
@@ -45,7 +47,6 @@ def test_the_tables_are_those_of_the_data():
 
 def test_scores_against_a_loop():
     rng = np.random.default_rng(0)
-    partners = {"people": 3, "scripts": 9, "policies": 2, "other seeds": 3}
     rows, expected = [], {}
     scripts = [x.name for x in read_held_out(HELD_OUT)[0] if x.kind != "policy"]
     names = {
@@ -76,29 +77,34 @@ def test_scores_against_a_loop():
 
 
 @pytest.mark.slow
-def test_a_page_is_trained_judged_and_goes_on(tmp_path, monkeypatch, capsys):
-    flags = ["--flags=--total-steps=16384", "--flags=--num-envs=16", "--flags=--final-episodes=4"]
-    page = strangers.EXPERIMENTS / "ippo.py"
-    study = strangers.Study(
-        str(page),
-        tuple(flag.removeprefix("--flags=") for flag in flags),
-        ("ring",),
-        2,
-        tmp_path,
-    )
+def test_a_method_is_trained_with_its_population_and_judged_once(tmp_path, monkeypatch, capsys):
+    short = ("--num-envs", "16", "--final-episodes", "4", "--total-steps", "16384")
+    population = ("--num-seeds", "2", "--checkpoint-every", "8192", *short)
+    fcp = dataclasses.replace(strangers.METHODS["fcp"], population=population)
+    monkeypatch.setitem(strangers.METHODS, "fcp", fcp)
+    study = strangers.Study("fcp", short, ("ring",), 2, tmp_path)
     strangers.run(study)
-    said = capsys.readouterr().out
-    rows = strangers._read(tmp_path / "returns.csv")
-    assert {row["method"] for row in rows} == {"ippo"}
-    assert len(rows) == 2 * 2 + 2 * 2 * (9 + 5 + 5)
-    (spent,) = strangers._read(tmp_path / "budgets.csv")
-    assert spent["steps"] == "16384"
-    assert "| with other seeds | " in said
+    assert "| with other seeds | " in capsys.readouterr().out
+    rows, (spent,) = (strangers._read(tmp_path / f"{x}.csv") for x in ("returns", "budgets"))
+    assert len(rows) == 2 * 2 + 2 * 2 * (9 + 5 + 5), "seeds; scripts, policies and people"
+    assert {(row["method"], row["kitchen"]) for row in rows} == {("fcp", "ring")}
+    assert int(spent["steps"]) == 3 * 16384, "those of the partners count"
+    config = tomllib.loads((tmp_path / "fcp/ring/seed-1/config.toml").read_text())
+    assert config["seed"] == 1
+    assert len(config["partners"]["policies"]) == 4
     monkeypatch.setattr(strangers.subprocess, "run", lambda *_, **__: pytest.fail("done twice"))
     strangers.run(study)
     assert strangers._read(tmp_path / "returns.csv") == rows
 
 
-def test_what_is_no_method(monkeypatch):
+def test_a_page_that_fails_ends_the_study(tmp_path, capfd):
+    page = tmp_path / "mine.py"
+    page.write_text("raise SystemExit(3)")
+    with pytest.raises(SystemExit) as failed:
+        strangers.run(strangers.Study(str(page), (), ("ring",), 1, tmp_path / "out"))
+    assert failed.value.code == 3
+
+
+def test_what_is_no_method():
     with pytest.raises(SystemExit, match="error: nobody is neither a page nor one of e3t, fcp"):
         strangers.run(strangers.Study("nobody"))
