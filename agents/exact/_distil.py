@@ -91,6 +91,20 @@ def _step(
 
 
 @final
+class _Recited(NamedTuple):
+    """Games that a table plays.
+
+    - `observations`: what both cooks see before each step.
+    - `actions`: what the table says before each step.
+    - `returns`: the return of each game.
+    """
+
+    observations: Float[np.ndarray, "steps games agents features"]
+    actions: Int[np.ndarray, "steps games agents"]
+    returns: Float[np.ndarray, " games"]
+
+
+@final
 @dataclasses.dataclass(frozen=True)
 class Distillation:
     """Teaches a network the actions of a `PlanTable`, in the states to which its own mistakes and
@@ -136,26 +150,25 @@ class Distillation:
         learn_key, key = jax.random.split(key)
         state, rng = self.learner.init(network, learn_key), np.random.default_rng(0)
         one, starts = (repeat(env.reset(key)[1], number) for number in (1, self.games))
-        recited = [x.reshape(2 * table.horizon, -1) for x in _play_table(env, table, one)[:2]]
+        recited = _play_table(env, table, one)
         levels = jnp.repeat(jnp.asarray(_LEVELS), self.games // len(_LEVELS))
         steps = 2 * self.games * table.horizon  # of both cooks in a round
         size = env.reset(key)[0].shape[-1]
-        seen = np.empty((self.rounds * steps, size), np.float32)
+        plan = 2 * table.horizon  # the first examples are those of the plan's own game
+        seen = np.empty((plan + self.rounds * steps, size), np.float32)
         done = np.empty(len(seen), np.int32)
+        seen[:plan] = recited.observations.reshape(plan, -1)
+        done[:plan] = recited.actions.reshape(-1)
         best, most = state.network, -np.inf
         for number in range(1, self.rounds + 1):
             key, own = jax.random.split(key)
             played = play_from(env, state.network, starts, levels, own, table.horizon)
-            new = slice((number - 1) * steps, number * steps)
+            new = slice(plan + (number - 1) * steps, plan + number * steps)
             seen[new] = np.asarray(played.observations).reshape(steps, -1)
             done[new] = label(table, played.worlds)[0].reshape(-1)
             drawn = rng.integers(new.stop, size=self.examples)
-            again = rng.integers(2 * table.horizon, size=self.examples // _RECITED)
-            taught = [
-                np.concatenate([x[drawn[len(again) :]], y[again]])
-                for x, y in zip((seen, done[:, None]), recited, strict=True)
-            ]
-            shown = _single_steps(taught[0], taught[1][:, 0])
+            drawn[: self.examples // _RECITED] %= plan
+            shown = _single_steps(seen[drawn], done[drawn])
             late = number > _LATE * self.rounds
             rate = self.learner.learning_rate * (_LATE_RATE if late else 1.0)
             learner = dataclasses.replace(self.learner, learning_rate=rate)
@@ -281,18 +294,13 @@ def judge(
     later = play_from(env, network, worlds, jnp.zeros(states), keys[4], steps, True).rewards
     counted = np.arange(steps) < (steps - time)[:, None]
     earned = np.where(counted, np.asarray(later), 0).sum(axis=1)
-    plan_noisy = _play_table(env, table, starts, noise)[2]
+    plan_noisy = _play_table(env, table, starts, noise).returns
     found = (float(best.rewards.sum()), np.asarray(sampled), np.asarray(noisy))
     return Judged(*found, plan_noisy, earned, possible), best
 
 
-def _play_table(
-    env: AbstractEnv, table: PlanTable, worlds: World, noise: float = 0.0
-) -> tuple[Any, Any, Float[np.ndarray, " games"]]:
-    """Games of the table itself, with a share of random actions.
-
-    **Returns:** what the cooks see before each step, what the table says, and the returns.
-    """
+def _play_table(env: AbstractEnv, table: PlanTable, worlds: World, noise: float = 0.0) -> _Recited:
+    """Games of the table itself, with a share of random actions."""
     rng, total = np.random.default_rng(2), 0.0
     seen, said = [], []
     for _ in range(table.horizon):
@@ -303,7 +311,7 @@ def _play_table(
         said.append(now.astype(np.int32))
         worlds, reward = _advance(env, worlds, jnp.asarray(action, jnp.int32))
         total = total + np.asarray(reward)
-    return np.stack(seen), np.stack(said), np.asarray(total)
+    return _Recited(np.stack(seen), np.stack(said), np.asarray(total))
 
 
 @eqx.filter_jit

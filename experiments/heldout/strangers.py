@@ -110,8 +110,11 @@ def _train(run: Path, page: Path, *flags: str) -> None:
 
 
 def _call(*command: str | Path) -> None:
-    """Runs a page. One that fails says why, and ends this program, too."""
-    code = subprocess.run([sys.executable, *command]).returncode
+    """Runs a page. One that fails or is interrupted says so, and ends this program, too."""
+    try:
+        code = subprocess.run([sys.executable, *command]).returncode
+    except KeyboardInterrupt:
+        code = 130
     if code:
         sys.exit(code)
 
@@ -119,13 +122,21 @@ def _call(*command: str | Path) -> None:
 def _is_complete(run: Path) -> bool:
     if not (run / "result.json").exists():
         return False
-    steps = json.loads((run / "result.json").read_text(encoding="utf-8"))["env_steps"]
+    steps = _result(run)["env_steps"]
     config = tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))
     return steps >= config["total_steps"]
 
 
-def judge(method: Method, folder: Path, runs: Sequence[Path]) -> None:
-    """Plays the seeds with each other, with scripts and policies, and with proxies of people."""
+def _result(run: Path) -> dict[str, Any]:
+    return json.loads((run / "result.json").read_text(encoding="utf-8"))
+
+
+def judge(method: Method, folder: Path, runs: Sequence[Path]) -> Path:
+    """Plays the seeds with each other, with scripts and policies, and with proxies of people.
+
+    **Returns:** the folder of the games of so many seeds.
+    """
+    judged = folder / f"judged-{len(runs)}"
     partners = [EXPERIMENTS / "partners.py", *runs]
     commands: dict[str, list[Any]] = {
         "crossplay": [EXPERIMENTS / "crossplay.py", *runs],
@@ -133,30 +144,35 @@ def judge(method: Method, folder: Path, runs: Sequence[Path]) -> None:
         "people": [*partners, "--partners", "people", *method.judging],
     }
     for name, command in commands.items():
-        out = folder / "judged" / name
-        if not list(out.glob("*.json")):
-            _call(*command, "--out", out)
+        if not list((judged / name).glob("*.json")):
+            _call(*command, "--out", judged / name)
+    return judged
 
 
-def collect(folder: Path, method: str, kitchen: str) -> list[Row]:
+def collect(judged: Path, method: str, kitchen: str) -> list[Row]:
     """The mean return of each seed with each partner in either seat. Partners that are seeds of the
     method are named `seed-N`, and have the second seat.
     """
-    pairs = _read(folder / "judged/crossplay/crossplay.csv")
+    pairs = _read(judged / "crossplay/crossplay.csv")
     seeds = {policy: str(n) for n, policy in enumerate(dict.fromkeys(x["first"] for x in pairs))}
     found = [(seeds[x["first"]], f"seed-{seeds[x['second']]}", "0", x["mean"]) for x in pairs]
     for name in ("partners", "people"):
-        games = _read(folder / "judged" / name / "partners.csv")
+        games = _read(judged / name / "partners.csv")
         found += [(seeds[x["policy"]], x["partner"], x["seat"], x["mean"]) for x in games]
     return [dict(zip(RETURN, (method, kitchen, *row), strict=True)) for row in found]
 
 
 def budget(runs: Sequence[Path], method: str, kitchen: str) -> Row:
-    """What a seed took: its steps with those of its partners, its minutes, and memory in GiB."""
-    results = [json.loads((run / "result.json").read_text(encoding="utf-8")) for run in runs]
+    """What a seed took: its steps and those of all its partners, its minutes and theirs, and memory
+    in GiB.
+    """
+    results = [_result(run) for run in runs]
     steps = max(result["env_steps"] + result["env_steps_of_others"] for result in results)
     seeds = sum(len(result["seeds"]) for result in results)
     minutes = sum(result["wall_seconds"] for result in results) / seeds / 60
+    if (population := runs[0].parent / "population").exists():
+        steps += _result(population)["env_steps"] * len(_result(population)["seeds"])
+        minutes += _result(population)["wall_seconds"] / 60
     memory = max(float(x["memory_bytes"] or 0) for x in _read(runs[0] / "metrics.csv")) / 2**30
     row = (method, kitchen, str(steps), f"{minutes:.1f}", f"{memory:.1f}")
     return dict(zip(BUDGET, row, strict=True))
@@ -249,8 +265,8 @@ def run(study: Study) -> None:
     for kitchen in study.kitchens:
         folder = study.out / name / kitchen
         runs = train(study, method, folder, kitchen)
-        judge(method, folder, runs)
-        rows = _replace(study.out / "returns.csv", collect(folder, name, kitchen))
+        judged = judge(method, folder, runs)
+        rows = _replace(study.out / "returns.csv", collect(judged, name, kitchen))
         budgets = _replace(study.out / "budgets.csv", [budget(runs, name, kitchen)])
     print(details(rows, name), ranking(rows, budgets), sep="\n")
 

@@ -379,6 +379,14 @@ def test_a_damaged_pickle_is_a_value_error(data):
     assert all(isinstance(column, list) for column in table.values())
 
 
+def test_a_damaged_place_takes_no_memory():
+    """Python makes room for all places below the one that is named: here for 16 million."""
+    content = b"\x80\x04Nr" + (2**24).to_bytes(4, "little") + b"."
+    assert pickle.loads(content) is None
+    with pytest.raises(ValueError, match="It is damaged, or of an unknown version"):
+        read_pickled_table(content)
+
+
 cells = st.one_of(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), min_size=3, max_size=3),
     st.lists(st.integers(-(2**63), 2**63 - 1), min_size=3, max_size=3),

@@ -58,13 +58,7 @@ def test_scores_against_a_loop():
         for measure, partners in names.items():
             own = rng.uniform(0, 300, (len(partners), 2)).round(4)
             rows += [
-                dict(
-                    zip(
-                        strangers.RETURN,
-                        ("m", "ring", str(seed), partner, str(seat), str(own[n, seat])),
-                        strict=True,
-                    )
-                )
+                {"seed": str(seed), "partner": partner, "return": str(own[n, seat])}
                 for n, partner in enumerate(partners)
                 for seat in range(2)
             ]
@@ -79,7 +73,8 @@ def test_scores_against_a_loop():
 @pytest.mark.slow
 def test_a_method_is_trained_with_its_population_and_judged_once(tmp_path, monkeypatch, capsys):
     short = ("--num-envs", "16", "--final-episodes", "4", "--total-steps", "16384")
-    population = ("--num-seeds", "2", "--checkpoint-every", "8192", *short)
+    often = ("--checkpoint-every", "8192", "--eval-every", "8192")
+    population = ("--num-seeds", "2", *often, *short)
     fcp = dataclasses.replace(strangers.METHODS["fcp"], population=population)
     monkeypatch.setitem(strangers.METHODS, "fcp", fcp)
     study = strangers.Study("fcp", short, ("ring",), 2, tmp_path)

@@ -9,7 +9,9 @@ overcooked-ai 1.1.0 and of Overcooked-AI's repository, and those that pandas 3.1
 import io
 import itertools
 import pickle
+import pickletools
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, final
 
@@ -57,6 +59,7 @@ def read_pickled_table(content: bytes) -> dict[str, Column]:
     that no such table needs.
     """
     try:
+        _check_places(content)
         frame = _Notes(io.BytesIO(content)).load()
         if not (isinstance(frame, _Note) and frame.name == "DataFrame"):
             raise NotATable("It has no table of pandas.")
@@ -66,6 +69,20 @@ def read_pickled_table(content: bytes) -> dict[str, Column]:
         raise
     except _DAMAGED as error:
         raise ValueError("It is damaged, or of an unknown version of pandas.") from error
+
+
+def _check_places(content: bytes) -> None:
+    """Checks where a pickle keeps what it uses again. The unpickler makes room for all places below
+    the largest one, so a few damaged bytes could take all memory of the machine.
+
+    **Raises:** `ValueError` for a place that no pickle of this size needs, and for other damage.
+    """
+    with warnings.catch_warnings():  # of texts with damaged escapes
+        warnings.simplefilter("ignore", DeprecationWarning)
+        for opcode, place, _ in pickletools.genops(content):
+            is_place = opcode.name in ("PUT", "BINPUT", "LONG_BINPUT")
+            if is_place and isinstance(place, int) and place > len(content):
+                raise ValueError(f"There is no place {place} in {len(content)} bytes.")
 
 
 class _Note:
