@@ -1,7 +1,7 @@
 """Networks that act as an optimal plan of a kitchen, taught by its table of joint states."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
@@ -91,20 +91,6 @@ def _step(
 
 
 @final
-class _Recited(NamedTuple):
-    """Games that a table plays.
-
-    - `observations`: what both cooks see before each step.
-    - `actions`: what the table says before each step.
-    - `returns`: the return of each game.
-    """
-
-    observations: Float[np.ndarray, "steps games agents features"]
-    actions: Int[np.ndarray, "steps games agents"]
-    returns: Float[np.ndarray, " games"]
-
-
-@final
 @dataclasses.dataclass(frozen=True)
 class Distillation:
     """Teaches a network the actions of a `PlanTable`, in the states to which its own mistakes and
@@ -149,16 +135,16 @@ class Distillation:
         """
         learn_key, key = jax.random.split(key)
         state, rng = self.learner.init(network, learn_key), np.random.default_rng(0)
-        one, starts = (repeat(env.reset(key)[1], number) for number in (1, self.games))
-        recited = _play_table(env, table, one)
+        observation, start = env.reset(key)
+        one, starts = repeat(start, 1), repeat(start, self.games)
         levels = jnp.repeat(jnp.asarray(_LEVELS), self.games // len(_LEVELS))
         steps = 2 * self.games * table.horizon  # of both cooks in a round
-        size = env.reset(key)[0].shape[-1]
         plan = 2 * table.horizon  # the first examples are those of the plan's own game
-        seen = np.empty((plan + self.rounds * steps, size), np.float32)
+        seen = np.empty((plan + self.rounds * steps, observation.shape[-1]), np.float32)
         done = np.empty(len(seen), np.int32)
-        seen[:plan] = recited.observations.reshape(plan, -1)
-        done[:plan] = recited.actions.reshape(-1)
+        for time, (worlds, said, _) in enumerate(_recite(env, table, one)):
+            own = slice(2 * time, 2 * time + 2)
+            seen[own], done[own] = np.asarray(_observe(env, worlds))[0], said[0]
         best, most = state.network, -np.inf
         for number in range(1, self.rounds + 1):
             key, own = jax.random.split(key)
@@ -294,24 +280,26 @@ def judge(
     later = play_from(env, network, worlds, jnp.zeros(states), keys[4], steps, True).rewards
     counted = np.arange(steps) < (steps - time)[:, None]
     earned = np.where(counted, np.asarray(later), 0).sum(axis=1)
-    plan_noisy = _play_table(env, table, starts, noise).returns
+    plan_noisy = np.sum([reward for *_, reward in _recite(env, table, starts, noise)], axis=0)
     found = (float(best.rewards.sum()), np.asarray(sampled), np.asarray(noisy))
     return Judged(*found, plan_noisy, earned, possible), best
 
 
-def _play_table(env: AbstractEnv, table: PlanTable, worlds: World, noise: float = 0.0) -> _Recited:
-    """Games of the table itself, with a share of random actions."""
-    rng, total = np.random.default_rng(2), 0.0
-    seen, said = [], []
+def _recite(
+    env: AbstractEnv, table: PlanTable, worlds: World, noise: float = 0.0
+) -> Iterator[tuple[World, Int[np.ndarray, "games 2"], Float[np.ndarray, " games"]]]:
+    """Plays games of the table itself, with a share of random actions.
+
+    **Returns:** the states before each step, what the table says in them, and the rewards.
+    """
+    rng = np.random.default_rng(2)
     for _ in range(table.horizon):
         now = label(table, worlds)[0]
         drawn = rng.integers(0, 6, size=now.shape)
         action = np.where(rng.random(now.shape) < noise, drawn, now)
-        seen.append(np.asarray(_observe(env, worlds)))
-        said.append(now.astype(np.int32))
-        worlds, reward = _advance(env, worlds, jnp.asarray(action, jnp.int32))
-        total = total + np.asarray(reward)
-    return _Recited(np.stack(seen), np.stack(said), np.asarray(total))
+        after, reward = _advance(env, worlds, jnp.asarray(action, jnp.int32))
+        yield worlds, now, np.asarray(reward)
+        worlds = after
 
 
 @eqx.filter_jit

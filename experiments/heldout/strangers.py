@@ -11,6 +11,7 @@ already is not done again, so a study that was interrupted goes on with the same
 
 import csv
 import dataclasses
+import functools
 import json
 import subprocess
 import sys
@@ -178,23 +179,27 @@ def budget(runs: Sequence[Path], method: str, kitchen: str) -> Row:
     return dict(zip(BUDGET, row, strict=True))
 
 
-def measure_of(row: Row, scripts: frozenset[str]) -> str:
+@functools.cache
+def _scripts() -> frozenset[str]:
+    return frozenset(x.name for x in read_held_out(HELD_OUT)[0] if x.kind != "policy")
+
+
+def measure_of(row: Row) -> str:
     """The measure to which the return with a partner belongs."""
     if row["partner"].startswith("seed-"):
         return "itself" if row["partner"] == f"seed-{row['seed']}" else "other seeds"
     if row["partner"].startswith("proxy-"):
         return "people"
-    return "scripts" if row["partner"] in scripts else "policies"
+    return "scripts" if row["partner"] in _scripts() else "policies"
 
 
 def scores(rows: Sequence[Row], measure: str) -> Float[np.ndarray, " seeds"]:
     """The return of each seed with the partners of a measure, in one kitchen: the mean over seats,
     and the mean over partners, or for scripts their interquartile mean.
     """
-    scripts = frozenset(x.name for x in read_held_out(HELD_OUT)[0] if x.kind != "policy")
     returns: dict[str, dict[str, list[float]]] = {}
     for row in rows:
-        if measure_of(row, scripts) == measure:
+        if measure_of(row) == measure:
             partners = returns.setdefault(row["seed"], {})
             partners.setdefault(row["partner"], []).append(float(row["return"]))
     over = interquartile_mean if measure == "scripts" else np.mean

@@ -10,13 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32, Integer
 
-from ..._checks import check_whole
 from .._cells import is_free
 from .._kinds import NOTHING, Kinds
 from .._world import Direction, World, direction_delta
 from ..layouts._layout import Layout
 from ._observation import AbstractObservation
-from ._sight import Sight, for_each_agent, in_cells
+from ._sight import Sight, check_radius, for_each_agent, in_cells
 from ._state_planes import STEPS_UNIT
 
 _DIRECTIONS = tuple(direction.name.lower() for direction in Direction)
@@ -55,9 +54,7 @@ class Features(AbstractObservation):
     radius: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
-        check_whole(radius=1 if self.radius is None else self.radius)
-        if self.radius is not None and self.radius < 1:
-            raise ValueError(f"A window needs a radius of at least 1 cell, not {self.radius}.")
+        check_radius(self.radius)
 
     def names(self, layout: Layout) -> tuple[str, ...]:
         """The name of every number in the vector, in order; all names differ."""

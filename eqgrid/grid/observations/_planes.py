@@ -15,7 +15,7 @@ from .._kinds import NOTHING, Kinds
 from .._world import IDLE, Bodies, Cell, Direction, World, get_cell
 from ..layouts._layout import Layout
 from ._observation import AbstractObservation
-from ._sight import Sight, for_each_agent
+from ._sight import Sight, check_radius, for_each_agent
 
 _TIMES = 256
 _BODIES = 2 * len(Direction)  # the agent itself or another one, in each direction
@@ -97,9 +97,8 @@ class Planes(AbstractObservation):
     layers: tuple[Layer, ...] = eqx.field(static=True, default=())
 
     def __check_init__(self):
-        check_whole(radius=1 if self.radius is None else self.radius, last_steps=self.last_steps)
-        if self.radius is not None and self.radius < 1:
-            raise ValueError(f"A window needs a radius of at least 1 cell, not {self.radius}.")
+        check_whole(last_steps=self.last_steps)
+        check_radius(self.radius)
 
     def __call__(
         self, layout: Layout, world: World, steps_left: Int32[Array, ""]

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Shaped
 
+from ..._checks import check_whole
 from .._kinds import NOTHING
 from .._world import IDLE, Bodies, Cell, World, cells_at, direction_delta
 from ..layouts._layout import Layout
@@ -157,6 +158,15 @@ def _nearness(shape: tuple[int, ...], here: Int32[Array, "2"]) -> Int32[Array, "
     rows, cols = jnp.arange(height, dtype=jnp.int32), jnp.arange(width, dtype=jnp.int32)
     distance = jnp.abs(rows - here[0])[:, None] + jnp.abs(cols - here[1])[None, :]
     return distance * (height * width) + rows[:, None] * width + cols[None, :]
+
+
+def check_radius(radius: int | None) -> None:
+    """**Raises:** `ValueError` when a range of sight is no whole number of at least 1 cell."""
+    if radius is None:
+        return
+    check_whole(radius=radius)
+    if radius < 1:
+        raise ValueError(f"A window needs a radius of at least 1 cell, not {radius}.")
 
 
 def in_cells(distance: Int32[Array, "*shape"]) -> Float32[Array, "*shape"]:

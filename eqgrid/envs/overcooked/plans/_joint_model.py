@@ -98,10 +98,12 @@ class Outcome:
 
     - `pair`: the next pair of poses.
     - `table`: what happens to the objects.
+    - `action`: the first of these joint actions, as `6 * first + second`.
     """
 
     pair: int
     table: Table
+    action: int
 
 
 def _walks(layout: Layout) -> list[list[Place]]:
@@ -334,7 +336,7 @@ class JointModel:
             after, table = self.step(pair, (first, second))
             number = known.setdefault((after, id(table)), len(found))
             if number == len(found):
-                found.append(Outcome(after, table))
+                found.append(Outcome(after, table, len(which) * first + second))
             which[first, second] = number
         return found, which
 

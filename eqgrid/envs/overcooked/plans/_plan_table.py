@@ -1,5 +1,6 @@
 """The actions of optimal plans in all joint states, with any number of steps to go."""
 
+import functools
 from collections.abc import Callable
 from typing import IO, final
 
@@ -48,6 +49,7 @@ class PlanTable:
         shape = (horizon, model.num_pairs, model.num_objects)
         self._values = np.memmap(file, np.uint8, "r", 0, shape)
         self._soon = solve_discounted(model, discount, lambda n: report(horizon + n))
+        self._outcomes = functools.cache(lambda pair: model.outcomes(pair)[0])
 
     def choose(
         self, steps: Int[np.ndarray, " states"], states: Int[np.ndarray, "states 2"]
@@ -73,9 +75,7 @@ class PlanTable:
         """The joint action, as `6 * first + second`, and the value, from one pair of poses."""
         best = np.full(len(objects), -1.0)
         number, values = np.zeros(len(objects), np.int64), np.zeros(len(objects))
-        outcomes, which = self.model.outcomes(pair)
-        firsts = np.unique(which, return_index=True)[1].tolist()  # the first action of each outcome
-        for action, outcome in zip(firsts, outcomes, strict=True):
+        for outcome in self._outcomes(pair):
             after, table = outcome.pair, outcome.table
             block, rest = np.divmod(objects, table.block)
             then = table.next[block] * table.block + rest
@@ -84,6 +84,6 @@ class PlanTable:
             soon = paid + self._discount * self._soon[after, then].astype(float)
             ranked = 1e3 * (paid + later) + soon
             better = ranked > best + _EVEN
-            best, number = np.where(better, ranked, best), np.where(better, action, number)
+            best, number = np.where(better, ranked, best), np.where(better, outcome.action, number)
             values = np.where(better, paid + later, values)
         return number, values
