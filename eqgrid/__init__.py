@@ -65,6 +65,10 @@ from .wrappers._auto_reset import (
     AbstractAutoReset as AbstractAutoReset,
     AutoReset as AutoReset,
 )
+from .wrappers._design_partners import (
+    DesignPartners as DesignPartners,
+    DesignPartnersState as DesignPartnersState,
+)
 from .wrappers._log_episodes import LogEpisodes as LogEpisodes, LogEpisodesState as LogEpisodesState
 from .wrappers._nesting import (
     check_single_env as check_single_env,

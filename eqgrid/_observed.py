@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from ._spaces import AbstractSpace, MultiDiscrete
 from ._types import PyTree
@@ -59,9 +59,13 @@ def map_observation(change: Callable[[PyTree], PyTree], observation: PyTree) -> 
 
 
 def sample_allowed(
-    space: AbstractSpace, observation: PyTree, agent: int | Int[Array, ""], key: PRNGKeyArray
+    space: AbstractSpace,
+    observation: PyTree,
+    agent: int | Int[Array, ""],
+    key: PRNGKeyArray,
+    logits: Float[Array, " actions"] | None = None,
 ) -> Shaped[Array, "..."]:
-    """Samples one action of one agent uniformly from its allowed actions.
+    """Samples one action of one agent from its allowed actions.
 
     **Arguments:**
 
@@ -69,8 +73,13 @@ def sample_allowed(
     - `observation`: the observations of all agents of one environment, with or without a mask.
     - `agent`: the index of the agent.
     - `key`: the source of randomness.
+    - `logits`: unnormalised log-probabilities of the actions of a `Discrete` space; all are equally
+        likely if it is `None`.
     """
     _, action_mask = split_mask(observation)
+    if logits is not None:
+        allowed = True if action_mask is None else jnp.asarray(action_mask)[agent]
+        return jax.random.categorical(key, jnp.where(allowed, logits, -jnp.inf))
     if action_mask is None:
         return space.sample(key)
     allowed = jnp.asarray(action_mask)[agent]

@@ -3,8 +3,8 @@
 python experiments/e3t.py --env.layout ring
 
 In every episode, the partner of the agent that learns is its own policy with random actions in
-between, or a policy of --partners.policies, as in fictitious co-play. The agent has a memory, and
-predicts the partner's action. This page defines the whole experiment: edit any of it here.
+between (as many as --partners.designs finds), or one of --partners.policies (fictitious co-play).
+The agent has a memory, and predicts the partner's action. Edit any part of the experiment here.
 """
 
 import dataclasses
@@ -83,7 +83,7 @@ class E3T(Experiment):
         if self.env.has_shaped_reward:  # outside of LogEpisodes, so that returns are unshaped
             steps = max(1, self.shaping_steps // self.num_envs)
             env = ShapedReward(env, LinearSchedule(self.shaping, 0.0, steps))
-        envs = Vectorize(env, self.num_envs)
+        envs = self.design_partners(Vectorize(env, self.num_envs))
         if self.env.normalize_observation:
             envs = NormalizeObservation(envs)
         return NormalizeReward(envs, self.ppo.gamma) if self.env.normalize_reward else envs

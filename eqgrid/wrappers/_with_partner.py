@@ -3,6 +3,7 @@
 import dataclasses
 from typing import final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +20,7 @@ from .._env import (
 )
 from .._observed import sample_allowed
 from .._partner import OneOf, Seen
+from .._spaces import Discrete
 from .._types import PyTree
 from ._auto_reset import AbstractAutoReset
 from ._nesting import check_single_env, contains_wrapper
@@ -40,6 +42,7 @@ class WithPartnerState(AbstractWrapperState):
     - `seat`: the index of the agent for which the partner acts.
     - `number`: the index of the partner among `partners`.
     - `level`: the probability that an action of the partner is replaced by a random one.
+    - `bias`: the logits of its random actions; `None` if all are equally likely.
     - `carry`: the partner's memory.
     """
 
@@ -48,6 +51,7 @@ class WithPartnerState(AbstractWrapperState):
     seat: Int[Array, ""]
     number: Int[Array, ""]
     level: Float[Array, ""]
+    bias: Float[Array, " actions"] | None
     carry: PyTree
 
 
@@ -72,16 +76,19 @@ class WithPartner(AbstractWrapper):
     - `share`: the probability that an episode has a partner.
     - `noise`: the lower and upper bound of the probability with which an action of the partner is
         replaced by a random one; sampled uniformly for each episode.
+    - `biased`: whether some random actions are more likely than others: each episode then samples
+        their probabilities uniformly from all distributions. Otherwise all are equally likely.
 
     **Raises:** `ValueError` for a wrong nesting, for an environment with one agent, for a
-    probability outside 0 to 1, or if the lower bound of the noise exceeds the upper one. Traced
-    numbers are not checked.
+    probability outside 0 to 1, if the lower bound of the noise exceeds the upper one, or for
+    `biased` with actions that are not `Discrete`. Traced numbers are not checked.
     """
 
     env: AbstractEnv
     partners: OneOf | None
     share: Float[Array, ""]
     noise: Float[Array, " 2"]
+    biased: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -90,6 +97,7 @@ class WithPartner(AbstractWrapper):
         *,
         share: Real[ArrayLike, ""] = 1.0,
         noise: tuple[Real[ArrayLike, ""], Real[ArrayLike, ""]] | Float[Array, " 2"] = (0.0, 0.0),
+        biased: bool = False,
     ):
         self.env = check_single_env(env, "WithPartner(env)")
         if contains_wrapper(self.env, AbstractAutoReset):
@@ -107,6 +115,12 @@ class WithPartner(AbstractWrapper):
         self.noise = jnp.stack([as_probability(bound, needs) for bound in noise])
         if is_known(*noise) and np.diff(np.asarray(noise, float))[0] < 0:
             raise ValueError(f"{needs}, but got {noise!r:.60}.")
+        if biased and not isinstance(self.env.action_space, Discrete):
+            raise ValueError(
+                f"WithPartner(env, biased=True) needs Discrete actions, but the environment has "
+                f"{self.env.action_space!r:.60}: leave `biased` out."
+            )
+        self.biased = biased
 
     def reset(
         self, key: PRNGKeyArray
@@ -121,6 +135,7 @@ class WithPartner(AbstractWrapper):
             seat=jax.random.randint(seat_key, (), 0, self.num_agents),
             number=number,
             level=jax.random.uniform(level_key, (), float, self.noise[0], self.noise[1]),
+            bias=self._sample_bias(jax.random.fold_in(level_key, 0)),
             carry=None if self.partners is None else self.partners.pick(number).initial_carry(),
         )
         return observation, state
@@ -132,7 +147,7 @@ class WithPartner(AbstractWrapper):
         # Under jit, the observation is not computed if it is not used.
         observation = self.env.observe(state.env_state)
         chosen, carry = self._choose(observation, state, action, act_key)
-        drawn = sample_allowed(self.action_space, observation, state.seat, random_key)
+        drawn = sample_allowed(self.action_space, observation, state.seat, random_key, state.bias)
         drawn = drawn.astype(action.dtype)
         chosen = jnp.where(jax.random.bernoulli(level_key, state.level), drawn, chosen)
         replaced = state.present & (jnp.arange(self.num_agents) == state.seat)
@@ -145,6 +160,12 @@ class WithPartner(AbstractWrapper):
 
     def observe(self, state: WithPartnerState) -> PyTree[Shaped[Array, "agents ..."]]:
         return self.env.observe(state.env_state)
+
+    def _sample_bias(self, key: PRNGKeyArray) -> Float[Array, " actions"] | None:
+        if not self.biased:
+            return None
+        assert isinstance(self.action_space, Discrete)
+        return sample_bias(key, self.action_space.n)
 
     def _choose(
         self,
@@ -159,3 +180,8 @@ class WithPartner(AbstractWrapper):
         seen = Seen(observation, unwrap_state(state.env_state), state.seat)
         chosen, carry = self.partners.pick(state.number)(seen, state.carry, key)
         return chosen.astype(action.dtype), carry
+
+
+def sample_bias(key: PRNGKeyArray, num_actions: int) -> Float[Array, " actions"]:
+    """The logits of a distribution over actions, sampled uniformly from all distributions."""
+    return jnp.log(jax.random.dirichlet(key, jnp.ones(num_actions)))

@@ -58,6 +58,9 @@ _ANNEALED = ("--partners.share", "1", "--partners.share-from", "0", "--partners.
 _NO_NOISE = ("--partners.least-noise", "0", "--partners.most-noise", "0")
 METHODS = {
     "e3t": Method("E3T", E3T),
+    "upd": Method(
+        "unsupervised partner design, with the network of E3T", E3T, ("--partners.designs", "16")
+    ),
     "fcp": Method(
         "fictitious co-play, with the network of E3T",
         E3T,

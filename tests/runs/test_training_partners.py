@@ -19,7 +19,7 @@ from agents.runs.settings._page import load_page, page
 from agents.runs.single import _identity, _run
 from agents.runs.single._curriculum import Stage
 from agents.runs.single._policies import read_policy
-from eqgrid import Scheduled, Seen, WithPartner, iter_wrappers
+from eqgrid import DesignPartners, Scheduled, Seen, WithPartner, iter_wrappers
 from eqgrid.grid import poses
 
 SMALL = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--env.horizon", 8]
@@ -88,6 +88,17 @@ def test_a_page_that_forgets_to_anneal_is_told(tmp_path):
         _run.plan_stages([Stage("", dataclasses.replace(config, partners=partners))])
 
 
+def test_designs_are_for_pages_that_know_them():
+    flags = ["--partners.share", "1", "--partners.designs", "4", "--num-envs", "8"]
+    config = _config.parse(page("ippo"), flags)
+    with pytest.raises(UsageError, match=r"changes nothing on this page: use e3t\.py"):
+        _run.plan_stages([Stage("", dataclasses.replace(config, env=_config.Kitchen()))])
+    known = _config.parse(page("e3t"), flags)
+    (plan,) = _run.plan_stages([Stage("", dataclasses.replace(known, env=_config.Kitchen()))])
+    (wrapper,) = (x for x in iter_wrappers(plan.train_env) if isinstance(x, DesignPartners))
+    assert wrapper.num_designs == 4
+
+
 @pytest.mark.slow
 def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
     flags = ["--partners.share", "0.9", "--partners.policies", run_folder]
@@ -136,6 +147,11 @@ def test_a_policy_names_the_partners_of_all_stages_so_far(monkeypatch):
             "add --partners.share-steps",
         ),
         (["--partners.share-steps", "9"], "Partners take part in no episode"),
+        (["--partners.designs", "9"], "Partners take part in no episode"),
+        (
+            ["--partners.share", "1", "--partners.designs", "9", "--partners.policies", "clones"],
+            "--partners.designs are mixtures of the agents' own policy",
+        ),
     ],
 )
 def test_what_cannot_be_is_one_sentence(flags, sentence, capsys):

@@ -157,6 +157,16 @@ class Experiment(PolicySettings):
         """
         return self.partners.anneal(env, self.num_envs)
 
+    def design_partners(self, envs: AbstractVectorEnv) -> AbstractVectorEnv:
+        """Lets the partners be designed by what is learned with them, if the settings say so
+        (`--partners.designs`).
+
+        **Arguments:**
+
+        - `envs`: a batch of environments, around what `with_partners` returned.
+        """
+        return self.partners.design(envs)
+
     def learner(self) -> AbstractAlgorithm[Any]:
         """The learner of the policy: by default, PPO with the settings of the run."""
         return self.ppo

@@ -19,6 +19,8 @@ from agents.runs.worlds._world_config import Share
 from eqgrid import (
     AbstractEnv,
     AbstractPartner,
+    AbstractVectorEnv,
+    DesignPartners,
     LinearSchedule,
     OneOf,
     Scheduled,
@@ -57,6 +59,9 @@ class PartnerSettings:
     """Smallest probability that an action of a partner is random."""
     most_noise: Share = 0.0
     """Largest such probability; every episode samples one in this range."""
+    designs: Annotated[int, Meta(ge=0, le=2**16)] = 0
+    """Number of mixtures of policy and random actions, of which those remain from which most is
+    learned; 0 for none. They replace the noise (Ruhdorfer et al. 2025)."""
 
     def check(self) -> None:
         """**Raises:** `UsageError` for settings that contradict one another or have no effect."""
@@ -72,7 +77,12 @@ class PartnerSettings:
                 "--partners.share-from is where the share begins to change: add "
                 "--partners.share-steps, or leave it out."
             )
-        if not self._nobody and not self.policies and self.most_noise == 0:
+        if self.designs and self.policies:
+            raise UsageError(
+                "--partners.designs are mixtures of the agents' own policy: leave out "
+                "--partners.policies."
+            )
+        if not self._nobody and not self.policies and not self.designs and self.most_noise == 0:
             raise UsageError(
                 "--partners.share alone changes nothing: add --partners.policies, or "
                 "--partners.most-noise."
@@ -102,9 +112,8 @@ class PartnerSettings:
         noise = (self.least_noise, self.most_noise)
         named = (network, *self.networks)
         partners = [_read(path, world, run, parts, named) for path in self.files(run.env.title)]
-        return WithPartner(
-            world, OneOf(partners) if partners else None, share=self.share, noise=noise
-        )
+        among = OneOf(partners) if partners else None
+        return WithPartner(world, among, share=self.share, noise=noise, biased=self.designs > 0)
 
     def anneal(self, env: AbstractEnv, num_envs: int) -> AbstractEnv:
         """Lets the share of episodes with partners change over the steps, if the settings say so.
@@ -118,6 +127,17 @@ class PartnerSettings:
             return env
         steps = max(1, self.share_steps // num_envs)
         return Scheduled(env, share_of_partners, LinearSchedule(self.share_from, self.share, steps))
+
+    def design(self, envs: AbstractVectorEnv) -> AbstractVectorEnv:
+        """Lets partners be designed by what is learned with them, if the settings say so.
+
+        **Arguments:**
+
+        - `envs`: a batch of environments, around what `around` returned.
+
+        **Raises:** `ValueError` when the designs do not divide the environments.
+        """
+        return DesignPartners(envs, self.designs) if self.designs else envs
 
     @property
     def _nobody(self) -> bool:

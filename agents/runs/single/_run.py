@@ -23,6 +23,7 @@ from agents.runs.worlds._world_config import AbstractWorldConfig
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
+    DesignPartners,
     Scheduled,
     Vectorize,
     contains_wrapper,
@@ -108,7 +109,7 @@ def _plan(stage: Stage) -> Plan:
         partners = check_partners(config)
         totals = config.totals(world)
         train_env = config.train_env()
-        _check_annealed(config, train_env)
+        _check_partners_change(config, train_env)
         eval_env = config.eval_env(world, config.eval_episodes, tuple(totals))
         policy = eqx.filter_eval_shape(config.policy, train_env, jax.random.key(0))
         learner = config.learner()
@@ -147,14 +148,19 @@ def check_partners(config: Experiment) -> tuple[dict[str, str], ...]:
     return tuple({"name": "/".join(path.parts[-2:]), "sha256": digest(path)} for path in files)
 
 
-def _check_annealed(config: Experiment, train_env: AbstractVectorEnv) -> None:
-    """**Raises:** `UsageError` when the share of partners shall change, and a page forgets it."""
+def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> None:
+    """**Raises:** `UsageError` when partners shall change in training, and a page forgets it."""
     one = unwrap(train_env)
     inside = isinstance(one, Vectorize) and contains_wrapper(one.env, Scheduled)
     if config.partners.share_steps > 0 and not inside:
         raise UsageError(
             "--partners.share-steps changes nothing on this page: let its train_env pass AutoReset "
             "through self.anneal_partners, or leave it out."
+        )
+    if config.partners.designs > 0 and not contains_wrapper(train_env, DesignPartners):
+        raise UsageError(
+            "--partners.designs changes nothing on this page: use e3t.py, let its train_env pass "
+            "Vectorize through self.design_partners, or leave it out."
         )
 
 

@@ -1,0 +1,148 @@
+"""Partners are designed by the variance of returns: compared with a loop in NumPy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from learners import Clock
+from wrapper_checks import assert_same, python_rollout, rollout, sample_actions
+
+from eqgrid import (
+    TAKEN,
+    AutoReset,
+    Box,
+    DesignPartners,
+    LogEpisodes,
+    Masked,
+    Vectorize,
+    WithPartner,
+    make,
+    sample_allowed,
+)
+
+ENVS, DESIGNS, EPISODES, STEPS = 12, 4, 5, 200
+
+
+def designed(num_envs=ENVS, num_designs=DESIGNS, episodes=EPISODES):
+    one = AutoReset(LogEpisodes(WithPartner(Clock(), biased=True)))
+    return DesignPartners(Vectorize(one, num_envs), num_designs, episodes)
+
+
+def partners_of(states):
+    """The states of `WithPartner` in those of a `DesignPartners`."""
+    return states.env_state.env_state
+
+
+@pytest.fixture(scope="module")
+def played():
+    env, key = designed(), jax.random.key(0)
+    actions = sample_actions(env, jax.random.key(1), STEPS)
+    (_, first), timesteps, states = rollout(env, key, actions)
+    everything = jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs]), first, states)
+    return jax.tree.map(np.asarray, (actions, timesteps, everything))
+
+
+def test_the_half_with_the_highest_variance_stays(played):
+    _, timesteps, states = played
+    begun, returns, generation = np.zeros(ENVS, int), [[] for _ in range(DESIGNS)], 0
+    own = ENVS // DESIGNS
+    for step in range(STEPS):
+        ended = timesteps.info["episode_done"][step]
+        for env in np.flatnonzero(ended):
+            if begun[env] == generation:
+                earned = timesteps.info["episode_return"][step, env].mean()
+                returns[env // own].append(earned)
+        before, after = states.level[step], states.level[step + 1]
+        kept = np.ones(DESIGNS, bool)
+        if min(map(len, returns)) >= EPISODES:
+            worst = np.argsort([np.var(x) for x in returns])[: DESIGNS // 2]
+            kept[worst] = False
+            returns, generation = [[] for _ in range(DESIGNS)], generation + 1
+        begun[ended] = generation
+        np.testing.assert_array_equal(after == before, kept)
+        same = (states.bias[step + 1] == states.bias[step]).all(axis=1)
+        np.testing.assert_array_equal(same, kept)
+        assert states.generation[step + 1] == generation
+        np.testing.assert_array_equal(states.begun[step + 1], begun)
+    assert generation >= 5
+
+
+def test_an_episode_has_the_partner_of_its_design_to_its_end(played):
+    _, timesteps, states = played
+    partner, design = partners_of(states), np.arange(ENVS) // (ENVS // DESIGNS)
+    for step in range(STEPS + 1):
+        begins = np.ones(ENVS, bool) if step == 0 else timesteps.info["episode_done"][step - 1]
+        level, bias = states.level[step][design], states.bias[step][design]
+        if step > 0:
+            level = np.where(begins, level, partner.level[step - 1])
+            bias = np.where(begins[:, None], bias, partner.bias[step - 1])
+        np.testing.assert_array_equal(partner.level[step], level)
+        np.testing.assert_array_equal(partner.bias[step], bias)
+    assert 0 <= states.level.min() < 0.1
+    assert 0.9 < states.level.max() <= 1
+
+
+def test_random_actions_have_the_bias(key):
+    """With a level of 1, the partner's actions are drawn from the probabilities of the bias."""
+    one = AutoReset(WithPartner(Clock(), noise=(1.0, 1.0), biased=True))
+    env = Vectorize(one, 2)
+    _, timesteps, states = rollout(env, key, jnp.zeros((4000, 2, 2), int))
+    seat = np.asarray(states.seat[:-1])[..., None]
+    taken = np.take_along_axis(np.asarray(timesteps.info[TAKEN][1:]), seat, -1)[..., 0]
+    expected = np.asarray(jax.nn.softmax(states.bias[:-1], axis=-1)).reshape(-1, 3)
+    found = np.eye(3)[taken.reshape(-1)]
+    for favourite in range(3):  # where one action is the likeliest, it is as frequent as is said
+        rows = expected.argmax(axis=1) == favourite
+        assert rows.sum() > 1000
+        np.testing.assert_allclose(found[rows].mean(axis=0), expected[rows].mean(axis=0), atol=0.05)
+
+
+def test_what_is_forbidden_is_never_drawn():
+    space = Clock().action_space
+    seen = Masked(jnp.zeros((2, 1)), jnp.array([[True, True, True], [False, True, False]]))
+    logits = jnp.array([5.0, -5.0, 5.0])
+    for number in range(20):
+        assert sample_allowed(space, seen, 1, jax.random.key(number), logits) == 1
+
+
+def test_it_is_the_same_step_by_step(key):
+    env = designed()
+    actions = sample_actions(env, key, 25)
+    assert_same(rollout(env, key, actions), python_rollout(env, key, actions))
+
+
+class Slider(Clock):
+    """A clock whose agents choose numbers."""
+
+    action_space: Box = Box(-1.0, 1.0, (1,))  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: designed(num_designs=3), "an even number of designs that divides"),
+        (lambda: designed(num_designs=8), "an even number of designs that divides"),
+        (lambda: designed(episodes=1), "at least 2 episodes"),
+        (lambda: DesignPartners(Clock()), "put Vectorize inside it"),
+        (lambda: DesignPartners(Vectorize(Clock(), 4), 2), r"WithPartner\(env, biased=True\)"),
+        (lambda: WithPartner(Slider(), biased=True), "needs Discrete actions"),
+    ],
+)
+def test_what_cannot_be_is_refused(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_it_needs_the_returns(key):
+    env = DesignPartners(Vectorize(AutoReset(WithPartner(Clock(), biased=True)), 4), 2)
+    with pytest.raises(ValueError, match="needs LogEpisodes inside"):
+        rollout(env, key, jnp.zeros((2, 4, 2), int))
+
+
+@pytest.mark.slow
+def test_partners_in_a_kitchen_differ(key):
+    kitchen = make("overcooked", layout="cramped", horizon=20)
+    one = AutoReset(LogEpisodes(WithPartner(kitchen, biased=True)))
+    env = DesignPartners(Vectorize(one, 8), 4, 2)
+    _, _, states = rollout(env, key, sample_actions(env, key, 50))
+    assert len(np.unique(partners_of(states).level[-1])) == 4
