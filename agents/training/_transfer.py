@@ -21,6 +21,7 @@ Part: TypeAlias = Literal["parameters", "optimizer", "moments", "shaping"]
 """A part of the state of a run that `transfer` can keep."""
 
 PARTS: tuple[Part, ...] = get_args(Part)
+"""All parts of the state of a run that `transfer` can keep."""
 
 _WRAPPERS: dict[type[AbstractWrapperState], tuple[Part, str]] = {
     NormalizeObservationState: ("moments", "moments"),

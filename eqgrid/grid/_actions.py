@@ -56,6 +56,7 @@ class Say:
 
 
 Action: TypeAlias = Move | Rotate | Forward | Stay | Use | Say
+"""Something that an agent can do in a step."""
 
 Actions: TypeAlias = tuple[Action, ...] | tuple[tuple[Action, ...], ...]
 """The actions of a game: one tuple, or one for each choice that an agent makes in a step."""

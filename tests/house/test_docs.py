@@ -33,6 +33,7 @@ from agents.runs.worlds._worlds import WORLDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
 SMALL = "--total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon 40 --eval-episodes 4"
 SMALL += " --final-episodes 8 --eval-every 128"
 """As in other tests, which find what was compiled for these."""
@@ -94,7 +95,7 @@ def test_python_blocks_run(page, tmp_path, own_caches):
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("basedpyright") is None, reason="needs the [dev] extra")
 def test_python_blocks_have_right_types(tmp_path):
-    for text in PAGES:
+    for text in (*PAGES, *TUTORIALS):
         (tmp_path / f"{text.stem}.py").write_text("\n".join(blocks(text, "python")), "utf-8")
     settings = {"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
@@ -143,6 +144,21 @@ def test_commands_run(command, tmp_path, own_caches, as_people_do):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda p: p.name)
+def test_tutorials_run(page, tmp_path, own_caches):
+    """What a reader types, in one folder: the commands, and then the programs."""
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    for command in "".join(blocks(page, "bash")).splitlines():
+        _, script, *flags = shlex.split(command)
+        small = shlex.split(SMALL) if script == "experiments/ippo.py" else []
+        out = run([ROOT / script, *flags, *small], tmp_path, own_caches)
+        assert out.returncode == 0, out.stderr
+    (tmp_path / "page.py").write_text("\n".join(blocks(page, "python")), encoding="utf-8")
+    out = run(["page.py"], tmp_path, own_caches)
+    assert out.returncode == 0, out.stderr
+
+
+@pytest.mark.slow
 def test_flags_exist(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     helps = []
@@ -172,12 +188,12 @@ def test_flags_exist(capsys, monkeypatch):
     known |= {"--nodes", "--ntasks-per-node", "--gpus-per-node", "--time", "--signal"}  # Slurm's
     known |= {"--prefix", "--directory"}  # npm's, and those of Python's file host
     known |= {"--requeue", "--open-mode", "--kill-on-bad-exit"}
-    for text in PAGES:
+    for text in (*PAGES, *TUTORIALS):
         named = re.findall(r"(?<![\w-])--[a-z][a-z.-]*[a-z]", text.read_text(encoding="utf-8"))
         assert set(named) <= known, text.name
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [*PAGES, *TUTORIALS], ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
     targets = re.findall(r"\]\(((?!https?:)[^)#]+)", prose)

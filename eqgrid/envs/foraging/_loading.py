@@ -22,6 +22,7 @@ from ...grid import (
 )
 
 LOAD = Use("load")
+"""The action of an agent that loads the food beside it."""
 
 _NOWHERE = 127  # a row outside every grid, where writes are dropped
 

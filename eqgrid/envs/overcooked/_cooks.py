@@ -17,6 +17,7 @@ from ._ways import FAR, around, count_steps, label_regions
 from .layouts._layouts import load_layout
 
 CookRole: TypeAlias = Literal["greedy", "onion", "dish"]
+"""What a `ScriptedCook` does: what is needed most, fill pots, or serve soups."""
 
 _TOLL = 4  # the cost of a cell that another cook occupies, in extra steps
 _LEAD = 10  # a dish is fetched when a soup will be ready in at most this many steps

@@ -58,8 +58,11 @@ Harada and Russell 1999, "Policy invariance under reward transformations").
 ACTIONS: tuple[Action, ...] = (*MOVES, Stay(), Use("interact"))
 """North, south, east, west, stay and interact."""
 
-STAY, INTERACT = 4, 5
-"""The indices of two of the `ACTIONS`; those of the moves equal their `Direction`."""
+STAY = 4
+"""The index of the action to stay; those of the moves equal their `Direction`."""
+
+INTERACT = 5
+"""The index of the action to interact with the cell that one faces."""
 
 RULES: tuple[AbstractInteraction, ...] = (
     PutDown(),

@@ -23,6 +23,7 @@ ALL_RECIPES: tuple[Recipe, ...] = tuple(
     for size in range(1, _SIZE)
     for recipe in combinations_with_replacement(("onion", "tomato"), size)
 )
+"""All recipes: one to three ingredients in any order, each of them an onion or a tomato."""
 
 
 @final

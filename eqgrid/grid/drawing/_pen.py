@@ -4,8 +4,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, final
 
 Colour: TypeAlias = str | tuple[int, ...]
+"""A name, such as `"white"`, or red, green, blue and optionally the opacity, from 0 to 255."""
 Number: TypeAlias = int | float
+"""A coordinate or a length; the side of a cell is 1."""
 Point: TypeAlias = tuple[Number, Number]
+"""The coordinates x and y: from the left, and from the top."""
 
 SMALLEST_NUMBER = 8
 """The smallest height in pixels of a readable text; smaller texts are not drawn."""

@@ -71,6 +71,7 @@ REFERENCE_NAMES = {
     "forced_coordination": "forced",
     "counter_circuit_o_1order": "circuit",
 }
+"""The short names of the five classic kitchens, by their names in Overcooked-AI."""
 
 
 def load_layout(layout: str | Path | Layout) -> Layout:

@@ -1,0 +1,79 @@
+"""The site: every public name is in the reference, with a docstring, and mistakes are found."""
+
+import importlib
+import re
+from pathlib import Path
+from types import ModuleType
+
+import make_site
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def public(package: str) -> set[str]:
+    """The names that a package exports, without modules."""
+    found = vars(importlib.import_module(package))
+    return {
+        name
+        for name, value in found.items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+
+
+@pytest.mark.parametrize("package", [x for x in make_site.PACKAGES if x != "eqgrid.interop"])
+def test_every_public_name_is_in_the_reference_once(package):
+    found = [name for module in make_site.modules(package) for name in module.names]
+    assert len(found) == len(set(found))
+    assert set(found) == public(package) - {"PyTree"}
+
+
+def test_pages_of_the_reference_are_in_the_navigation():
+    settings = (ROOT / "zensical.toml").read_text(encoding="utf-8")
+    pages = re.findall(r'"([\w./-]+\.md)"', settings)
+    assert len(pages) == len(set(pages))
+    docs = {x.relative_to(ROOT / "docs").as_posix() for x in (ROOT / "docs").rglob("*.md")}
+    assert set(pages) == docs | {f"reference/{name}.md" for name in make_site.reference()}
+
+
+def test_every_public_name_has_a_docstring():
+    griffe = pytest.importorskip("griffe", reason="needs the [docs] extra")
+    loader = griffe.GriffeLoader(search_paths=[str(ROOT)], allow_inspection=False)
+    for package in ("eqgrid", "agents"):
+        loader.load(package)
+    loader.resolve_aliases()
+    names = [
+        f"{package}.{name}"
+        for package in make_site.PACKAGES
+        for module in make_site.modules(package)
+        for name in module.names
+    ]
+    missing = [name for name in names if not loader.modules_collection[name].docstring]
+    assert len(names) > 500
+    assert missing == []
+
+
+def test_links_out_of_the_docs_lead_to_the_repository():
+    page = ROOT / "docs/tutorials/1-train.md"
+    text = "[a](../../experiments/ippo.py#top) [b](../play.md) [c](https://a.b/c) [d](../../tests)"
+    assert make_site.outward(text, page, "https://forge/eqgrid") == (
+        "[a](https://forge/eqgrid/blob/main/experiments/ippo.py#top) [b](../play.md) "
+        "[c](https://a.b/c) [d](https://forge/eqgrid/tree/main/tests)"
+    )
+
+
+def test_mistakes_of_a_site_are_found(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/index.html").write_text('<h1 id="here">a</h1>', "utf-8")
+    good = '<a href="sub#here">a</a> <a href="https://a.b">b</a> <img src="data:image/png,x">'
+    (tmp_path / "good.html").write_text(good, "utf-8")
+    assert make_site.complaints(tmp_path) == []
+    bad = '<a href="sub/#there">a</a> <a href="none.html">b</a> <script src="https://a.b/c.js">'
+    (tmp_path / "bad.html").write_text(bad, "utf-8")
+    (tmp_path / "bad.css").write_text("@import url(https://a.b/font.css)", "utf-8")
+    assert make_site.complaints(tmp_path) == [
+        "bad.css loads url(https://...",
+        "bad.html links to none.html, which does not exist",
+        "bad.html links to sub/#there, which has no such anchor",
+        "bad.html loads https://a.b/c.js from elsewhere",
+    ]
