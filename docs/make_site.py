@@ -113,7 +113,8 @@ def reference() -> dict[str, str]:
 
 
 def outward(text: str, page: Path, repository: str) -> str:
-    """Lets relative links to files outside of this folder lead to the repository.
+    """Lets relative links to files outside of this folder lead to the repository, and those to
+    notebooks to Colab, which opens them from there.
 
     **Arguments:**
 
@@ -125,6 +126,10 @@ def outward(text: str, page: Path, repository: str) -> str:
     def replace(link: re.Match[str]) -> str:
         target, _, anchor = link[1].partition("#")
         file = Path(os.path.normpath(page.parent / target))
+        if file.suffix == ".ipynb":
+            name = urlsplit(repository).path.strip("/")
+            path = file.relative_to(ROOT).as_posix()
+            return f"](https://colab.research.google.com/github/{name}/blob/main/{path})"
         if ":" in target or not target or file.is_relative_to(ROOT / "docs"):
             return link[0]
         kind = "tree" if file.is_dir() else "blob"

@@ -56,10 +56,27 @@ def test_every_public_name_has_a_docstring():
 def test_links_out_of_the_docs_lead_to_the_repository():
     page = ROOT / "docs/tutorials/1-train.md"
     text = "[a](../../experiments/ippo.py#top) [b](../play.md) [c](https://a.b/c) [d](../../tests)"
+    notebook = make_site.outward("[n](../notebooks/start.ipynb)", page, "https://github.com/a/b")
+    colab = "https://colab.research.google.com/github/a/b/blob/main/docs/notebooks/start.ipynb"
+    assert notebook == f"[n]({colab})"
     assert make_site.outward(text, page, "https://forge/eqgrid") == (
         "[a](https://forge/eqgrid/blob/main/experiments/ippo.py#top) [b](../play.md) "
         "[c](https://a.b/c) [d](https://forge/eqgrid/tree/main/tests)"
     )
+
+
+@pytest.mark.parametrize(
+    "script", sorted((ROOT / "docs/notebooks").glob("*.py")), ids=lambda x: x.stem
+)
+def test_notebooks_are_those_of_their_scripts(script):
+    """jupytext --to ipynb docs/notebooks/*.py makes them."""
+    jupytext = pytest.importorskip("jupytext", reason="needs the [notebook] extra")
+    made, stored = jupytext.read(script), jupytext.read(script.with_suffix(".ipynb"))
+    assert [x.source for x in made.cells] == [x.source for x in stored.cells]
+    assert all("outputs" not in x or x.outputs == [] for x in stored.cells)
+    address = re.search(r'^repo_url = "(.+?)"', (ROOT / "zensical.toml").read_text("utf-8"), re.M)
+    assert address
+    assert f'REPOSITORY = "{address[1]}"' in script.read_text("utf-8")
 
 
 def test_mistakes_of_a_site_are_found(tmp_path):
