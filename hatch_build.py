@@ -4,7 +4,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PAGES = ("ippo.py", "mappo.py", "body.py", "bc.py", "single_file_ppo.py")
+PAGES = ("ippo.py", "mappo.py", "e3t.py", "body.py", "bc.py", "single_file_ppo.py")
 DATA = ("configs", "curricula", "policies", "people", "studies", "heldout/kitchens.toml")
 DATA += ("heldout/people.toml", "heldout/kitchens.best-responses.json", "heldout/policies")
 

@@ -10,9 +10,12 @@ import shlex
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
+
+from agents.runs._pages import PAGES
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
@@ -112,6 +115,23 @@ def test_the_commands_of_a_wheel_run_in_an_empty_folder(wheel, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "--total-steps" in done.stdout
     assert not [*tmp_path.iterdir()]
+
+
+COMMANDS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_of_a_wheel_explains_itself(command, wheel, tmp_path):
+    done = run(wheel / command, "--help", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "usage" in done.stdout or "eqgrid new" in done.stdout
+
+
+def test_a_wheel_has_all_pages_and_is_small(wheel):
+    (built,) = wheel.parents[1].glob("*.whl")
+    names = zipfile.ZipFile(built).namelist()
+    assert {f"agents/pages/{page}.py" for page in PAGES} <= {*names}
+    assert built.stat().st_size < 12 * 2**20
 
 
 def test_a_wheel_copies_its_pages(wheel, tmp_path):
