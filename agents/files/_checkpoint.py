@@ -17,10 +17,18 @@ from safetensors.numpy import load, save as serialize
 
 from eqgrid import MAX_FILE_BYTES, PyTree, read_regular_file
 
-from ._files import write_whole
+from ._files import is_newer, write_whole
 
 _T = TypeVar("_T")
 _FORMAT = "eqgrid checkpoint 1"
+
+
+NEWER = "was written by a newer version of eqgrid: install that version, or a later one"
+"""What is said of a file whose format is newer."""
+
+
+class _NewerFormat(ValueError):
+    """A checkpoint of a newer format."""
 
 
 class _About(TypedDict):
@@ -170,6 +178,8 @@ def read(path: Path) -> tuple[_About, dict[str, np.ndarray]]:
         ) from error
     try:
         about, data = _parse(content)
+    except _NewerFormat as error:
+        raise CheckpointError(f"The checkpoint {str(path)!r} {error}.") from error
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
             f"The checkpoint {str(path)!r} is damaged, or no checkpoint of this version: its "
@@ -189,6 +199,8 @@ def _parse(content: bytes) -> tuple[_About, dict[str, np.ndarray]]:
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])["__metadata__"]
     about, data = json.loads(header["about"]), load(content)
+    if is_newer(about["format"], _FORMAT):
+        raise _NewerFormat(NEWER)
     if about["format"] != _FORMAT or _digest(header["about"], data) != header["sha256"]:
         raise ValueError("another format, or another checksum")
     return about, data

@@ -47,3 +47,16 @@ def _flush_folder(folder: Path) -> None:
             os.fsync(number)
         finally:
             os.close(number)
+
+
+def is_newer(found: object, known: str) -> bool:
+    """Whether a file has a newer version of a format, as written in its description.
+
+    **Arguments:**
+
+    - `found`: the format of the file.
+    - `known`: the format of this version of eqgrid, such as `"eqgrid policy 1"`.
+    """
+    name, _, number = known.rpartition(" ")
+    theirs, _, version = str(found).rpartition(" ")
+    return theirs == name and version.isdecimal() and int(version) > int(number)

@@ -24,8 +24,18 @@ from eqgrid import (
     RunningMoments,
 )
 
-from ._checkpoint import CheckpointError, check_fit, check_schema, describe_leaves, pick, read, save
-from ._description import Parts, build_like, describe
+from ._checkpoint import (
+    NEWER,
+    CheckpointError,
+    check_fit,
+    check_schema,
+    describe_leaves,
+    pick,
+    read,
+    save,
+)
+from ._description import FORMAT, Parts, build_like, describe
+from ._files import is_newer
 from ._policy_schema import PolicyTable
 
 POLICY_FILE = "policy.safetensors"
@@ -97,9 +107,12 @@ def load_policy(
             f"The checkpoint {str(path)!r} does not describe the policy in it: it was saved "
             f"without the metadata of describe_policy, and only restore can read it."
         )
+    described = about["metadata"]["policy"]
+    if isinstance(described, dict) and is_newer(described.get("format"), FORMAT):
+        raise CheckpointError(f"The policy {str(path)!r} cannot be used: it {NEWER}.")
     parts = Parts(networks or {}, heads or {}, critic_inputs or {})
     try:
-        table = check_schema(about["metadata"]["policy"], PolicyTable)
+        table = check_schema(described, PolicyTable)
         policy, space, observation, moments = build_like(table, parts, like)
         policy = _fill(about, data, table.parameters, policy)
         normalization = table.normalization and Normalization(

@@ -15,9 +15,10 @@ from jaxtyping import Array, Shaped
 
 from eqgrid import AbstractEnv, PyTree, Trajectories, interop, read_regular_file, unwrap_state
 
-from ._checkpoint import is_key, named_leaves, to_numpy
-from ._files import write_whole
+from ._checkpoint import NEWER, is_key, named_leaves, to_numpy
+from ._files import is_newer, write_whole
 
+_FORMAT, _FORMAT_ENTRY = "eqgrid arrays 1", "eqgrid format"
 _DAMAGED = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError, NotImplementedError)
 
 
@@ -122,6 +123,7 @@ def _suffix(path: str | Path) -> str:
 
 def _to_npz(arrays: Mapping[str, np.ndarray]) -> bytes:
     buffer = io.BytesIO()
+    arrays = {**arrays, _FORMAT_ENTRY: np.asarray(_FORMAT.encode())}
     np.savez_compressed(buffer, allow_pickle=False, **arrays)  # pyright: ignore[reportArgumentType]
     return buffer.getvalue()
 
@@ -130,9 +132,13 @@ def _from_npz(path: str | Path) -> dict[str, np.ndarray]:
     content = read_regular_file(path)
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+            arrays = {name: file[name] for name in file.files}
     except _DAMAGED as error:
         raise ValueError(f"The file {str(path)!r} is damaged, or no .npz file.") from error
+    found = bytes(arrays.pop(_FORMAT_ENTRY, np.asarray(b""))).decode("utf-8", "replace")
+    if is_newer(found, _FORMAT):
+        raise ValueError(f"The file {str(path)!r} {NEWER}.")
+    return arrays
 
 
 def _as_array(column: Any) -> np.ndarray:

@@ -13,11 +13,13 @@ import msgspec
 import numpy as np
 from jaxtyping import Float, Int
 
+from agents.files._checkpoint import NEWER
 from agents.runs.display._errors import UsageError
 from eqgrid import read_regular_file
 
 SUFFIX = ".jsonl"
 _LARGEST = 2**28
+_FORMAT = 1
 
 
 @final
@@ -34,6 +36,10 @@ class SeatRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str | None = None
 
 
+class _Version(msgspec.Struct, frozen=True):
+    format: int = 1
+
+
 @final
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The first line of a journal.
@@ -47,6 +53,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     - `eqgrid`: the version of eqgrid.
     - `delay`, `noise`: how late partners reacted, and how often they acted at random.
     - `files`: the hashes of the layout files that `world` names.
+    - `format`: the version of the format of journals.
     """
 
     world: dict[str, Any]
@@ -59,6 +66,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     delay: int = 0
     noise: float = 0.0
     files: dict[str, str] = {}
+    format: int = _FORMAT
 
 
 @final
@@ -142,6 +150,8 @@ def read_journal(path: Path) -> Recording:
     first, *lines = read_regular_file(path, _LARGEST).split(b"\n")
     complete = lines[:-1]  # what follows the last line break is empty, or no complete line
     try:
+        if msgspec.json.decode(first, type=_Version).format > _FORMAT:
+            raise UsageError(f"The journal {str(path)!r} {NEWER}.")
         header = msgspec.json.decode(first, type=Header)
         last = complete.pop() if complete and complete[-1].startswith(b'{"end"') else None
         steps = [msgspec.json.decode(line, type=StepLine) for line in complete]

@@ -583,7 +583,8 @@ WITHOUT_TEAM = {"network": "MLP", "width": 64} | {
 }
 BOUNDS = {"low": 0.0, "high": 1.0}
 STRANGE = {
-    "format": ({"format": "eqgrid policy 2"}, r"'eqgrid policy 2' - at `\$.format`"),
+    "format": ({"format": "another 1"}, r"'another 1' - at `\$.format`"),
+    "newer format": ({"format": "eqgrid policy 2"}, "it was written by a newer version of eqgrid"),
     "critic_input": (
         {"critic_input": {"name": "os.system"}},
         "its critic input is 'os.system', which eqgrid does not know: pass critic_inputs=",

@@ -172,6 +172,13 @@ def test_of_a_killed_program_all_steps_are_left(tmp_path):
     assert read_journal(path).end == "left"
 
 
+def test_a_journal_of_a_newer_format_is_refused_in_a_sentence(tmp_path):
+    path = tmp_path / "game.jsonl"
+    path.write_bytes(b'{"format": 2, "something": "new"}\n')
+    with pytest.raises(UsageError, match="was written by a newer version of eqgrid"):
+        read_journal(path)
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_damaged_journals_are_refused_in_a_sentence(tmp_path_factory, data):
