@@ -16,3 +16,11 @@ def shipped(name: str) -> Path:
     **Returns:** the path; the file need not exist.
     """
     return (_INSTALLED if _INSTALLED.is_dir() else _CHECKED_OUT) / name
+
+
+def shipped_policies() -> dict[str, Path]:
+    """The policy files that come with eqgrid, by name, such as `"ring"` or `"plan-ring"`.
+
+    For example, `load_policy(shipped_policies()["ring"])` is a policy for the kitchen `ring`.
+    """
+    return {x.stem: x for x in sorted(shipped("policies").glob("*.safetensors"))}

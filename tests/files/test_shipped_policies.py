@@ -7,6 +7,7 @@ import equinox as eqx
 import pytest
 
 from agents import evaluate, load_policy
+from agents.runs import BodyWorld, shipped_policies
 from agents.runs.single._policies import read_policy
 from eqgrid import AutoReset, LogEpisodes, Vectorize, make
 
@@ -18,7 +19,10 @@ ROWS = re.findall(rf"^\| `([\w-]+)\.safetensors` \| (?:{WHAT}) \| \d+ \| (\d+) \
 
 def test_every_file_has_a_row():
     files = {path.stem for path in (ROOT / "experiments" / "policies").glob("*.safetensors")}
-    assert files == {name for name, _ in ROWS}
+    assert files == {name for name, _ in ROWS} | {"biped"}
+    found = shipped_policies()
+    assert {*found} == files
+    assert all(path.is_file() for path in found.values())
 
 
 @pytest.mark.parametrize("name", [name for name, _ in ROWS])
@@ -36,3 +40,14 @@ def test_a_policy_earns_what_the_page_says(name, earns, key):
     env = policy.wrap(Vectorize(AutoReset(LogEpisodes(kitchen)), 16))
     played = eqx.filter_jit(evaluate)(policy.actor_critic, env, key)
     assert abs(float(played.episode_return.mean()) - earns) < 4
+
+
+@pytest.mark.slow
+def test_the_biped_reaches_its_goal(key):
+    earns = re.search(r"^\| `biped\.safetensors` \| PPO, .*\| 0 \| (\d+) \|$", PAGE, re.M)
+    assert earns
+    policy = load_policy(shipped_policies()["biped"])
+    world = BodyWorld(model="biped", task="reach").build(train=False)
+    env = policy.wrap(Vectorize(AutoReset(LogEpisodes(world)), 64))
+    played = eqx.filter_jit(evaluate)(policy.actor_critic, env, key)
+    assert abs(float(played.episode_return.mean()) - float(earns[1])) < 20

@@ -101,5 +101,5 @@ def test_a_page_that_fails_ends_the_study(tmp_path, capfd):
 
 
 def test_what_is_no_method():
-    with pytest.raises(SystemExit, match="error: nobody is neither a page nor one of e3t, upd, fcp"):
+    with pytest.raises(SystemExit, match="error: nobody is neither a page nor one of e3t, upd"):
         strangers.run(strangers.Study("nobody"))

@@ -1,0 +1,132 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # A biped that learns to stand, to walk, and to stop
+#
+# A body of six joints, simulated by MuJoCo MJX, learns in three stages. Here you train the first
+# stage for some minutes, read what the stages are for, and film a policy of the last one, which
+# comes with eqgrid. It works with and without an accelerator.
+
+# %%
+import importlib.util
+import subprocess
+import sys
+
+REPOSITORY = "https://github.com/eqgrid/eqgrid"
+if importlib.util.find_spec("eqgrid") is None or importlib.util.find_spec("mujoco") is None:
+    where = f"eqgrid[mjx] @ git+{REPOSITORY}"
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", where], check=True)
+
+# %% [markdown]
+# ## The body
+#
+# It moves in a vertical plane, with motors in hips, knees and ankles, which hold nothing up by
+# themselves. An action is six numbers from -1 to 1; a step is a fiftieth of a second.
+
+# %%
+import jax
+import matplotlib.pyplot as plt
+
+from agents.runs import BodyWorld
+from eqgrid import unwrap, unwrap_state
+
+world = BodyWorld(model="biped", task="balance").build(train=False)
+print("actions:", world.action_space)
+observation, state = world.reset(jax.random.key(0))
+print("an observation has", observation.shape[-1], "numbers")
+plt.imshow(unwrap(world).render(unwrap_state(state)))  # without the time limit around it
+plt.axis("off")
+plt.show()
+
+# %% [markdown]
+# ## The first stage: to stand
+#
+# A step pays up to 1 for an upright torso, and an episode of 500 steps is over after a fall. A
+# biped that does nothing falls within a second, and earns 38. After 200,000 steps of training,
+# which take one to four minutes on a CPU, it stands for ten seconds.
+
+# %%
+# !eqgrid-body --env.model biped --total-steps 200000 --out runs/stand --overwrite
+
+# %%
+from IPython.display import Image, display
+
+display(Image("runs/stand/curve.png", width=600))
+display(Image("runs/stand/episode.gif"))
+
+# %% [markdown]
+# ## Why stages
+#
+# Walking to a goal and stopping there is hard to begin with: whoever falls after a second never
+# sees the goal. So the run has three stages with the same body, observations and actions, but
+# other rewards. A stage ends when evaluations have passed a gate often enough:
+#
+# | stage | what pays | gate |
+# |---|---|---|
+# | balance | an upright torso | 400, twice in a row |
+# | locomotion | walking forward, up to 1 m/s | 300, twice in a row |
+# | reach a goal | walking to a flag 2 to 5 m ahead, or being there | 400, three times in a row |
+#
+# Parameters, optimiser and the moments of observations go on from stage to stage. The whole file
+# is a few lines:
+
+# %%
+from agents.runs import shipped_policies
+
+curriculum = shipped_policies()["biped"].parents[1] / "curricula" / "biped.toml"
+print(curriculum.read_text())
+
+# %% [markdown]
+# All three stages take about ten minutes on two CPU cores, with
+# `eqgrid-body --env.model biped --curriculum FILE`, where `FILE` is the path of this file.
+#
+# ## The last stage
+#
+# A policy that went through all of it comes with eqgrid. It walks to the flag, and stops:
+
+# %%
+import equinox as eqx
+
+from agents import load_policy
+
+policy = load_policy(shipped_policies()["biped"])
+world = BodyWorld(model="biped", task="reach").build(train=False)
+
+
+@eqx.filter_jit
+def episode(key):
+    reset_key, steps_key = jax.random.split(key)
+    observation, state = world.reset(reset_key)
+
+    def step(carry, key):
+        observation, state = carry
+        act_key, step_key = jax.random.split(key)
+        action, _ = policy.act(observation, None, act_key)
+        timestep, state = world.step(step_key, state, action)
+        return (timestep.observation, state), (state, timestep.reward)
+
+    keys = jax.random.split(steps_key, 400)
+    return jax.lax.scan(step, (observation, state), keys)[1]
+
+
+states, rewards = episode(jax.random.key(3))
+print("earned in eight seconds:", rewards.sum())
+film = unwrap(world).render_episode(unwrap_state(states))
+display(Image(data=film, format="gif"))
+
+# %% [markdown]
+# ## Where to go on
+#
+# - `eqgrid-body --help` has all settings; `--env.model cartpole --env.task swing_up` is the other
+#   body.
+# - A MuJoCo model of your own becomes an environment with `MjxEnv`: see the page on bodies.
