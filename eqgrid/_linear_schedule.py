@@ -17,6 +17,15 @@ class LinearSchedule(eqx.Module):
     they are array leaves: changing them does not recompile, and `eqx.filter_vmap` over a batch of
     schedules is a sweep.
 
+    ```python
+    import jax.numpy as jnp
+
+    from eqgrid import LinearSchedule
+
+    schedule = LinearSchedule(1.0, 0.0, 1000)
+    print(schedule(jnp.asarray(250)))  # 0.75
+    ```
+
     **Arguments:**
 
     - `start`: the value at a count of 0.

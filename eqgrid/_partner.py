@@ -139,6 +139,13 @@ class NoisyPartner(AbstractPartner):
     The inner partner's memory is updated as without noise, so it does not reflect which of its
     actions were replaced.
 
+    ```python
+    from eqgrid import NoisyPartner, make
+    from eqgrid.envs.overcooked import ScriptedCook
+
+    noisy = NoisyPartner(ScriptedCook("cramped"), 0.2, make("overcooked").action_space)
+    ```
+
     **Arguments:**
 
     - `partner`: the inner partner.
@@ -253,6 +260,14 @@ class OneOf(AbstractPartner):
     it in the reset of an environment. Partners of equal structure are stacked, and the acting one
     is selected by its row. Partners of different structures are selected by `jax.lax.switch`, which
     under `vmap` computes the actions for all structures and selects one.
+
+    ```python
+    from eqgrid import OneOf, StayPartner
+    from eqgrid.envs.overcooked import ScriptedCook
+
+    partners = OneOf([ScriptedCook("cramped"), StayPartner(4)])
+    print(partners.num_partners)  # 2
+    ```
 
     **Arguments:**
 

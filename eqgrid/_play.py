@@ -64,6 +64,16 @@ def play(
     It is a pure function for one game: map it over keys, partners or environments with
     `eqx.filter_vmap` to play thousands of games with different partners in one compiled program.
 
+    ```python
+    import jax
+
+    from eqgrid import RandomPartner, StayPartner, make, play
+
+    env = make("overcooked")
+    game = play(env, (RandomPartner(env.action_space), StayPartner(4)), jax.random.key(0))
+    print(game.episode_return, game.episode_length)
+    ```
+
     **Arguments:**
 
     - `env`: a single environment, without `AutoReset`.
@@ -95,6 +105,16 @@ def record_play(
     """Plays one episode for each key, and records all of its steps.
 
     With the same key, `play` plays the same episode.
+
+    ```python
+    import jax
+
+    from eqgrid import StayPartner, make, record_play
+    from eqgrid.envs.overcooked import ScriptedCook
+
+    env, team = make("overcooked"), (ScriptedCook("cramped"), StayPartner(4))
+    games = record_play(env, team, jax.random.split(jax.random.key(0), 4), max_steps=400)
+    ```
 
     **Arguments:**
 

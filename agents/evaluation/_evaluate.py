@@ -75,6 +75,17 @@ def evaluate(
     or environments with `eqx.filter_vmap`. It cannot raise for unfinished episodes there, so check
     `Evaluation.finished`.
 
+    ```python
+    import jax
+
+    from agents import actor_critic, evaluate
+    from eqgrid import AutoReset, LogEpisodes, Vectorize, make
+
+    envs = Vectorize(AutoReset(LogEpisodes(make("goals"))), 16)
+    result = evaluate(actor_critic(envs, jax.random.key(0)), envs, jax.random.key(1))
+    print(result.episode_return.mean())
+    ```
+
     **Arguments:**
 
     - `policy`: the policy of the agents: an `ActorCritic`, a `TrainedPolicy`, or any other

@@ -56,6 +56,15 @@ def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = N
     The content is written to a temporary file, read back and compared, and only then replaces the
     file at `path`. A crash, a full disk or a Ctrl-C leaves that file unchanged.
 
+    ```python
+    import jax.numpy as jnp
+
+    from agents import restore, save
+
+    save("last.safetensors", {"step": jnp.asarray(3)}, {"note": "any PyTree"})
+    state = restore("last.safetensors", {"step": jnp.asarray(0)})
+    ```
+
     **Arguments:**
 
     - `path`: the file of the checkpoint, such as `last.safetensors`; its folder is made if needed.

@@ -53,6 +53,17 @@ def save_policy(
 ) -> None:
     """Writes a policy file: parameters and moments, with a description from which they are rebuilt.
 
+    ```python
+    import jax
+
+    from agents import actor_critic, save_policy, trained_policy
+    from eqgrid import AutoReset, Vectorize, make
+
+    envs = Vectorize(AutoReset(make("goals")), 16)
+    policy = actor_critic(envs, jax.random.key(0))
+    save_policy("policy.safetensors", trained_policy(policy, envs), {"note": "untrained"})
+    ```
+
     **Arguments:**
 
     - `path`: the file, such as `policy.safetensors`; its folder is made if needed.
@@ -80,6 +91,20 @@ def load_policy(
 
     No code of the file is run, and nothing is imported for it: the names of classes and functions
     in it are looked up among those of eqgrid, and in `networks`, `heads` and `critic_inputs`.
+
+    ```python
+    import jax
+
+    from agents import load_policy
+    from agents.runs import shipped_policies
+    from eqgrid import make
+
+    policy = load_policy(shipped_policies()["ring"])
+    observation, state = make("overcooked", layout="ring", observation="features").reset(
+        jax.random.key(0)
+    )
+    action, carry = policy.act(observation, policy.initial_carry(), jax.random.key(1))
+    ```
 
     **Arguments:**
 

@@ -29,6 +29,19 @@ def save_trajectories(path: str | Path, trajectories: Trajectories) -> None:
     several arrays, such as the state, has an entry for each of them: `state.bodies.position`. Keys
     of `jax.random` are written as their key data. `numpy.load` can read the file.
 
+    ```python
+    import jax
+
+    from agents import load_trajectories, save_trajectories
+    from eqgrid import RandomPartner, make, record_play
+
+    env = make("goals", horizon=20)
+    team = (RandomPartner(env.action_space),) * env.num_agents
+    games = record_play(env, team, jax.random.split(jax.random.key(0), 4), max_steps=20)
+    save_trajectories("games.npz", games)
+    games = load_trajectories("games.npz", env)
+    ```
+
     **Arguments:**
 
     - `path`: the file; an older one is replaced once everything is written.

@@ -121,6 +121,16 @@ def actor_critic(
 ) -> ActorCritic:
     """Builds an actor and a critic with random parameters for an environment.
 
+    ```python
+    import jax
+
+    from agents import GRU, actor_critic
+    from eqgrid import AutoReset, Vectorize, make
+
+    envs = Vectorize(AutoReset(make("overcooked", observation="features")), 16)
+    policy = actor_critic(envs, jax.random.key(0), network=GRU)
+    ```
+
     **Arguments:**
 
     - `env`: the environments; only the number of agents, the shapes of their observations and the

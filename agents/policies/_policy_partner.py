@@ -16,6 +16,19 @@ from ._types import AgentArrays
 class PolicyPartner(AbstractPartner):
     """Acts by a trained policy, as the agent in the same seat would if all agents had that policy.
 
+    ```python
+    import jax
+
+    from agents import PolicyPartner, load_policy
+    from agents.runs import shipped_policies
+    from eqgrid import make, play
+    from eqgrid.envs.overcooked import ScriptedCook
+
+    env = make("overcooked", layout="ring", observation="features")
+    trained = PolicyPartner(load_policy(shipped_policies()["ring"]))
+    print(play(env, (trained, ScriptedCook("ring")), jax.random.key(0)).episode_return)
+    ```
+
     **Arguments:**
 
     - `policy`: the policy, such as `load_policy` returns. Its inputs are observations before any

@@ -125,6 +125,18 @@ def train(
     `eqx.filter_vmap` of `init_train_state`: every array then has a leading axis of the runs. The
     result of each run is that of training it alone, except for rounding. `pick_run` extracts one.
 
+    ```python
+    import jax
+
+    from agents import PPO, init_train_state, train
+    from eqgrid import AutoReset, LogEpisodes, Vectorize, make
+
+    envs = Vectorize(AutoReset(LogEpisodes(make("goals"))), 16)
+    ppo = PPO(rollout_length=32)
+    state = init_train_state(ppo, envs, jax.random.key(0))
+    policy = train(ppo, envs, state, num_updates=5).state.policy
+    ```
+
     **Arguments:**
 
     - `algorithm`: the algorithm, such as `PPO`. For many runs, each setting of type float may be a

@@ -32,6 +32,15 @@ ENVIRONMENTS: dict[EnvName, Callable[..., GridWorld]] = {
 def make(name: EnvName | str, **options: Any) -> GridWorld:
     """Builds an environment by name: `make("overcooked", layout="ring")`.
 
+    ```python
+    import jax
+
+    import eqgrid
+
+    env = eqgrid.make("overcooked", layout="cramped", observation="planes")
+    observation, state = env.reset(jax.random.key(0))  # uint8[agents, rows, columns, planes]
+    ```
+
     **Arguments:**
 
     - `name`: a key of `ENVIRONMENTS`; or an id of CoGrid's registry, which gives the most similar

@@ -89,6 +89,16 @@ class Overlay:
 class Kinds:
     """All kinds of one game.
 
+    ```python
+    from eqgrid.grid import Kind, Kinds
+
+    kinds = Kinds(
+        tiles=(Kind("floor", " ", holds=True), Kind("wall", "#", solid=True)),
+        objects=(Kind("key", "K", carryable=True),),
+    )
+    print(kinds.code("key"))  # 1; 0 is no object
+    ```
+
     **Arguments:**
 
     - `tiles`: the kinds of tiles; the tile of a cell never changes during an episode. The first one

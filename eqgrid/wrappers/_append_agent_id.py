@@ -24,6 +24,12 @@ class AppendAgentId(AbstractWrapper):
     one constant plane per agent. The dtype stays the same. If the observation has several arrays,
     each of them is extended.
 
+    ```python
+    from eqgrid import AppendAgentId, make
+
+    env = AppendAgentId(make("overcooked", observation="features"))
+    ```
+
     **Arguments:**
 
     - `env`: a single environment; every array of its observation has an axis after `agents`.

@@ -33,6 +33,12 @@ class AppendTimeLeft(AbstractWrapper):
     values and policies can depend on the remaining time (Pardo et al. 2018, "Time Limits in
     Reinforcement Learning"). `agents features` becomes `agents features+1`.
 
+    ```python
+    from eqgrid import AppendTimeLeft, make
+
+    env = AppendTimeLeft(make("overcooked", observation="features", horizon=400), 400)
+    ```
+
     **Arguments:**
 
     - `env`: a single environment, not yet inside `AutoReset`, whose observation has only

@@ -40,6 +40,12 @@ class AutoReset(AbstractAutoReset):
     happens under `vmap` in any case. With `lazy`, it is computed only in steps in which an episode
     ends somewhere in the batch. AutoReset has no state of its own: its state is the inner state.
 
+    ```python
+    from eqgrid import AutoReset, LogEpisodes, make
+
+    env = AutoReset(LogEpisodes(make("overcooked")))
+    ```
+
     **Arguments:**
 
     - `env`: a single environment, including all wrappers whose state must be reset with an episode.

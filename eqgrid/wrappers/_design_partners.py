@@ -57,6 +57,13 @@ class DesignPartners(AbstractVectorWrapper):
     This is the curriculum of Unsupervised Partner Design (Ruhdorfer et al. 2025, "Unsupervised
     Partner Design Enables Robust Ad-hoc Teamwork"), with a selection by halves of our own.
 
+    ```python
+    from eqgrid import AutoReset, DesignPartners, LogEpisodes, Vectorize, WithPartner, make
+
+    one = AutoReset(LogEpisodes(WithPartner(make("overcooked"), biased=True)))
+    envs = DesignPartners(Vectorize(one, 128), num_designs=16)
+    ```
+
     **Arguments:**
 
     - `env`: a vector environment with `WithPartner(..., biased=True)` and `LogEpisodes` inside.

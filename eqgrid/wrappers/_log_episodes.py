@@ -37,6 +37,12 @@ class LogEpisodes(AbstractWrapper):
     `"episode_<name>"` for every name in `totals`. The sums restart after every episode, so it works
     inside and outside `AutoReset`.
 
+    ```python
+    from eqgrid import AutoReset, LogEpisodes, Vectorize, make
+
+    envs = Vectorize(AutoReset(LogEpisodes(make("overcooked"), totals=("events",))), 16)
+    ```
+
     **Arguments:**
 
     - `env`: a single environment with its raw reward; reward shaping and normalisation go outside

@@ -51,6 +51,13 @@ class NormalizeObservation(AbstractVectorWrapper):
     `evaluation = NormalizeObservation(other_envs).freeze(state)` normalises with the moments in
     `state` and never updates them.
 
+    ```python
+    from eqgrid import AutoReset, LogEpisodes, NormalizeObservation, Vectorize, make
+
+    one = AutoReset(LogEpisodes(make("overcooked", observation="features")))
+    envs = NormalizeObservation(Vectorize(one, 64))
+    ```
+
     **Arguments:**
 
     - `env`: a vector environment.

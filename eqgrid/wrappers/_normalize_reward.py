@@ -41,6 +41,12 @@ class NormalizeReward(AbstractVectorWrapper):
     al. 2020, "Implementation Matters in Deep Policy Gradients", section 3). The mean is not
     subtracted. `LogEpisodes` is inside this wrapper, so the logged returns are unscaled.
 
+    ```python
+    from eqgrid import AutoReset, LogEpisodes, NormalizeReward, Vectorize, make
+
+    envs = NormalizeReward(Vectorize(AutoReset(LogEpisodes(make("overcooked"))), 64), gamma=0.99)
+    ```
+
     **Arguments:**
 
     - `env`: a vector environment.

@@ -30,6 +30,14 @@ class Scheduled(AbstractWrapper):
     episodes: a batch of `n` environments takes `n` steps while `count` rises by 1. It must not
     restart with an episode, so this wrapper goes outside `AutoReset`.
 
+    ```python
+    from eqgrid import AutoReset, LinearSchedule, RandomPartner, OneOf, Scheduled, WithPartner, make
+
+    world = make("overcooked")
+    one = AutoReset(WithPartner(world, OneOf([RandomPartner(world.action_space)])))
+    env = Scheduled(one, lambda env: env.env.share, LinearSchedule(0.0, 1.0, 10_000))
+    ```
+
     **Arguments:**
 
     - `env`: a single environment.

@@ -33,6 +33,13 @@ class ShapedReward(AbstractWrapper):
     episode, so this wrapper goes outside `AutoReset`; and it goes outside `LogEpisodes`, which logs
     the raw reward.
 
+    ```python
+    from eqgrid import AutoReset, LinearSchedule, LogEpisodes, ShapedReward, make
+
+    one = AutoReset(LogEpisodes(make("overcooked")))
+    env = ShapedReward(one, LinearSchedule(1.0, 0.0, 10_000))
+    ```
+
     **Arguments:**
 
     - `env`: a single environment whose `info[key]` is a Float of shape `agents`.

@@ -32,6 +32,12 @@ class TimeLimit(AbstractWrapper):
     and `truncated` are true; `terminated` takes precedence, and the learner does not bootstrap. If
     one limit is nested in another, the shorter one applies.
 
+    ```python
+    from eqgrid import TimeLimit, make
+
+    env = TimeLimit(make("goals"), 20)
+    ```
+
     **Arguments:**
 
     - `env`: a single environment, not yet inside `AutoReset` or `LogEpisodes`.

@@ -22,6 +22,16 @@ class Vectorize(AbstractVectorEnv):
     leading `envs` axis. `AutoReset` is not required: an environment without it is stepped on after
     the end of its episode.
 
+    ```python
+    import jax
+
+    from eqgrid import AutoReset, Vectorize, make
+
+    envs = Vectorize(AutoReset(make("overcooked", observation="features")), 64)
+    observation, state = envs.reset(jax.random.key(0))
+    print(observation.shape)  # (64, 2, 97): envs, agents, features
+    ```
+
     **Arguments:**
 
     - `env`: a single environment.

@@ -69,6 +69,14 @@ class WithPartner(AbstractWrapper):
     policy and a random one, as in E3T (Yan et al. 2023, "An Efficient End-to-End Training Approach
     for Zero-Shot Human-AI Coordination").
 
+    ```python
+    from eqgrid import OneOf, WithPartner, make
+    from eqgrid.envs.overcooked import ScriptedCook
+
+    cooks = [ScriptedCook("ring", "greedy"), ScriptedCook("ring", "onion")]
+    env = WithPartner(make("overcooked", layout="ring"), OneOf(cooks), share=0.8)
+    ```
+
     **Arguments:**
 
     - `env`: a single environment, not yet inside `AutoReset`.

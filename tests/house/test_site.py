@@ -36,7 +36,9 @@ def test_pages_of_the_reference_are_in_the_navigation():
     assert set(pages) == docs | {f"reference/{name}.md" for name in make_site.reference()}
 
 
-def test_every_public_name_has_a_docstring():
+@pytest.fixture(scope="module")
+def docstrings() -> dict[str, str]:
+    """The docstring of every public name; empty if it has none."""
     griffe = pytest.importorskip("griffe", reason="needs the [docs] extra")
     loader = griffe.GriffeLoader(search_paths=[str(ROOT)], allow_inspection=False)
     for package in ("eqgrid", "agents"):
@@ -48,9 +50,28 @@ def test_every_public_name_has_a_docstring():
         for module in make_site.modules(package)
         for name in module.names
     ]
-    missing = [name for name in names if not loader.modules_collection[name].docstring]
-    assert len(names) > 500
-    assert missing == []
+    found = {name: loader.modules_collection[name].docstring for name in names}
+    return {name: doc.value if doc else "" for name, doc in found.items()}
+
+
+def test_every_public_name_has_a_docstring(docstrings):
+    assert len(docstrings) > 500
+    assert [name for name, text in docstrings.items() if not text] == []
+
+
+@pytest.mark.slow
+def test_examples_in_docstrings_run(docstrings, tmp_path, monkeypatch):
+    """Each in a namespace of its own. Those of adapters and of `transfer` are a part of a program."""
+    monkeypatch.chdir(tmp_path)
+    examples = {
+        name: "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))
+        for name, text in docstrings.items()
+        if not name.startswith("eqgrid.interop.") and name != "agents.transfer"
+    }
+    examples = {name: code for name, code in examples.items() if code}
+    assert len(examples) >= 40
+    for name, code in examples.items():
+        exec(compile(code, name, "exec"), {})
 
 
 def test_links_out_of_the_docs_lead_to_the_repository():

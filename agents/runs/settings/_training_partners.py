@@ -235,6 +235,13 @@ def _of_people(name: str) -> bool:
 def models_of_people(name: str, layout: str) -> list[Path]:
     """The files of the models of people that come with eqgrid for one kitchen, by their seeds.
 
+    ```python
+    from agents import PolicyPartner, load_policy
+    from agents.runs import models_of_people
+
+    people = [PolicyPartner(load_policy(file)) for file in models_of_people("proxies", "ring")]
+    ```
+
     **Arguments:**
 
     - `name`: `"clones"`, from one half of the people, or `"proxies"`, from the other half.

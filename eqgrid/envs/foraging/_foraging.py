@@ -71,6 +71,12 @@ def Foraging(
     stay. An episode starts in a random state, see `Spawn`, and ends when no food is left. The
     defaults are those of the environments of lbforaging 2.0.0; see `from_id`.
 
+    ```python
+    from eqgrid.envs.foraging import Foraging
+
+    env = Foraging(num_agents=3, coop=True)
+    ```
+
     **Arguments:**
 
     - `size`: the rows and columns of the field, or one number for both; walls surround it.

@@ -177,6 +177,12 @@ def Goals(
     The positions of agents and flags are random in every episode. Collisions are resolved by
     `LocalCollision`; agents that have terminated do not collide.
 
+    ```python
+    from eqgrid.envs.goals import Goals
+
+    env = Goals("rooms", num_agents=4)
+    ```
+
     **Arguments:**
 
     - `layout`: `"room"`, `"rooms"`, a text with `#` for walls, the path of a file with such a text,

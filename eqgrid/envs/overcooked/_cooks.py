@@ -52,6 +52,16 @@ class ScriptedCook(AbstractPartner):
     another cook blocks its path, it goes around it, or makes a random move, so that two scripted
     cooks do not wait for each other for ever.
 
+    ```python
+    import jax
+
+    from eqgrid import make, play
+    from eqgrid.envs.overcooked import ScriptedCook
+
+    team = ScriptedCook("cramped", "onion"), ScriptedCook("cramped", "dish")
+    print(play(make("overcooked"), team, jax.random.key(0)).episode_return)
+    ```
+
     **Arguments:**
 
     - `tiles`: the kinds of tiles of the kitchen.

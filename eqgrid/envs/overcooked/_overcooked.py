@@ -106,6 +106,12 @@ def Overcooked(
     means stay. All cooks get the same reward, the value of all soups that are delivered in the
     step. Episodes do not terminate, but are truncated after `horizon` steps.
 
+    ```python
+    from eqgrid.envs.overcooked import Overcooked
+
+    env = Overcooked("ring", observation="features", horizon=400)
+    ```
+
     **Arguments:**
 
     - `layout`: the kitchen: a name, a text, a path or a `Layout`; see `load_layout`.

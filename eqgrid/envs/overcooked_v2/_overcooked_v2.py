@@ -103,6 +103,12 @@ def OvercookedV2(
     reward, the sum of what all of them earned. Episodes do not terminate, but are truncated after
     `horizon` steps. Rules, rewards and planes are those of JaxMARL.
 
+    ```python
+    from eqgrid.envs.overcooked_v2 import OvercookedV2
+
+    env = OvercookedV2("grounded_coord_simple", view_radius=2, sample_recipe_on_delivery=True)
+    ```
+
     **Arguments:**
 
     - `layout`, `recipes`: the kitchen, and the recipes that may be ordered; see `load_layout`.

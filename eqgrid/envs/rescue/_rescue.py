@@ -78,6 +78,12 @@ def Rescue(
     them rescues. They terminate when no victim is left, and an episode is truncated after `horizon`
     steps.
 
+    ```python
+    from eqgrid.envs.rescue import Rescue
+
+    env = Rescue("small")
+    ```
+
     **Arguments:**
 
     - `layout`: the site: `"small"`, `"large"`, a text or a `Layout`; see `parse_site`.

@@ -73,6 +73,12 @@ def Warehouse(
     shelf. The rules are those of `rware` 2.0.0; `rware-small-4ag-hard-v2` is
     `Warehouse("small", num_agents=4, difficulty="hard")`.
 
+    ```python
+    from eqgrid.envs.warehouse import Warehouse
+
+    env = Warehouse("tiny", num_agents=2)
+    ```
+
     **Arguments:**
 
     - `size`: `"tiny"`, `"small"`, `"medium"` or `"large"`, or a text; see `parse_warehouse`.

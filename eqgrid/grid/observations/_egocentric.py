@@ -31,6 +31,14 @@ class Egocentric(AbstractObservation):
     Directions are turned, too: an agent sees itself facing north, and another agent that comes
     towards it facing south.
 
+    ```python
+    from eqgrid import make
+    from eqgrid.grid import Egocentric, Planes
+
+    view = Egocentric(Planes(radius=3), ahead=3, line_of_sight=True)
+    env = make("goals").with_observation(view)
+    ```
+
     **Arguments:**
 
     - `planes`: the planes, with a `radius`.

@@ -41,6 +41,14 @@ class Features(AbstractObservation):
     means by Manhattan distance, regardless of walls; ties go to the first cell in row-major order.
     The features of something that does not exist are 0.
 
+    ```python
+    from eqgrid import make
+    from eqgrid.grid import Around, Features, Others, OwnPosition
+
+    env = make("goals").with_observation(Features((OwnPosition(), Around(), Others())))
+    print(env.observation.names(env.layout)[:2])  # ('own_row', 'own_col')
+    ```
+
     **Arguments:**
 
     - `parts`: the parts that are concatenated to the vector, in this order.

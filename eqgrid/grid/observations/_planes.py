@@ -79,6 +79,13 @@ class Planes(AbstractObservation):
     step. What a game keeps in `extra` has no limited number of appearances, and is shown by
     `layers`.
 
+    ```python
+    from eqgrid import make
+    from eqgrid.grid import Planes
+
+    env = make("goals").with_observation(Planes(radius=2))  # a window of 5 x 5 cells
+    ```
+
     **Arguments:**
 
     - `columns`: the functions that compute the planes, in order. By default there are planes for

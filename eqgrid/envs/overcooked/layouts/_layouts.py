@@ -77,6 +77,17 @@ REFERENCE_NAMES = {
 def load_layout(layout: str | Path | Layout) -> Layout:
     """Loads a kitchen by name, text or path.
 
+    ```python
+    from eqgrid.envs.overcooked import Overcooked, load_layout
+
+    layout = load_layout('''
+        XXPXX
+        O1 2O
+        X   X
+        XDXSX''')
+    env = Overcooked(layout)
+    ```
+
     **Arguments:**
 
     - `layout`: a short name, a name in Overcooked-AI, a text of more than one line (a grid, or the
