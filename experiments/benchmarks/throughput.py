@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import tyro
+from _history import record
 from _speed_report import Rows, draw, print_tables
 from _tasks import PEERS, TASKS, Peer, TaskName
 from _worker import Worker
@@ -67,6 +68,8 @@ class Config:
     """Other libraries to measure, in the worlds that they have."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; by default, a new one in runs/."""
+    record: Annotated[Path | None, tyro.conf.arg(metavar="FILE.csv")] = None
+    """File to which this run is appended, and which is drawn beside it."""
 
 
 C = TypeVar("C", bound=Config)
@@ -218,6 +221,8 @@ def report(config: Config, folder: Path, console: Console) -> Rows:
     print_tables(console, rows)
     draw(folder / "throughput.png", rows, f"{what}, on {rows[0]['device']}")
     console.print(f"numbers  {folder / 'throughput.csv'}\nplot     {folder / 'throughput.png'}")
+    if config.record is not None:
+        console.print(f"history  {config.record}, {record(config.record, rows)}")
     return rows
 
 

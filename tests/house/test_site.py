@@ -61,7 +61,7 @@ def test_every_public_name_has_a_docstring(docstrings):
 
 @pytest.mark.slow
 def test_examples_in_docstrings_run(docstrings, tmp_path, monkeypatch):
-    """Each in a namespace of its own. Those of adapters and of `transfer` are a part of a program."""
+    """Each by itself. Those of adapters and of `transfer` are parts of longer programs."""
     monkeypatch.chdir(tmp_path)
     examples = {
         name: "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))
