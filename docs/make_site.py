@@ -125,12 +125,14 @@ def outward(text: str, page: Path, repository: str) -> str:
 
     def replace(link: re.Match[str]) -> str:
         target, _, anchor = link[1].partition("#")
+        if ":" in target or not target:
+            return link[0]
         file = Path(os.path.normpath(page.parent / target))
         if file.suffix == ".ipynb":
             name = urlsplit(repository).path.strip("/")
             path = file.relative_to(ROOT).as_posix()
             return f"](https://colab.research.google.com/github/{name}/blob/main/{path})"
-        if ":" in target or not target or file.is_relative_to(ROOT / "docs"):
+        if file.is_relative_to(ROOT / "docs"):
             return link[0]
         kind = "tree" if file.is_dir() else "blob"
         anchor = f"#{anchor}" if anchor else ""
@@ -205,9 +207,8 @@ def run(build: Build) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_pages(folder / "docs", tomllib.loads(settings)["project"]["repo_url"])
-        (folder / "zensical.toml").write_text(
-            settings.replace('paths = ["."]', f"paths = [{ROOT.as_posix()!r}]"), "utf-8"
-        )
+        here = settings.replace('paths = ["."]', f"paths = [{ROOT.as_posix()!r}]")
+        (folder / "zensical.toml").write_text(here, "utf-8")
         command = [sys.executable, "-m", "zensical", "build", "--strict"]
         if subprocess.run(command, cwd=folder, env=os.environ | {"NO_COLOR": "1"}).returncode:
             sys.exit("error: the site has the mistakes above.")
