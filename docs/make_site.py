@@ -168,10 +168,11 @@ class Links(HTMLParser):
         self.anchors |= {values[name] for name in ("id", "name") if name in values}
         if tag == "a" and "href" in values:
             self.links.append(values["href"])
-        elif "src" in values:
-            self.loaded.append(values["src"])
         elif tag == "link" and values.get("rel") not in ("canonical", "next", "prev"):
-            self.loaded.append(values["href"])
+            self.loaded.append(values.get("href", ""))
+        self.loaded += [values[name] for name in ("src", "data", "poster") if name in values]
+        if values.get("data-md-component") == "source":
+            self.loaded.append("https:the-forge")  # the theme's script asks it for numbers
 
 
 def complaints(site: Path) -> list[str]:
@@ -206,7 +207,7 @@ def run(build: Build) -> None:
     settings = (ROOT / "zensical.toml").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        write_pages(folder / "docs", tomllib.loads(settings)["project"]["repo_url"])
+        write_pages(folder / "docs", tomllib.loads(settings)["project"]["extra"]["repository"])
         here = settings.replace('paths = ["."]', f"paths = [{ROOT.as_posix()!r}]")
         (folder / "zensical.toml").write_text(here, "utf-8")
         command = [sys.executable, "-m", "zensical", "build", "--strict"]

@@ -78,8 +78,9 @@ def sample_allowed(
     """
     _, action_mask = split_mask(observation)
     if logits is not None:
-        allowed = True if action_mask is None else jnp.asarray(action_mask)[agent]
-        return jax.random.categorical(key, jnp.where(allowed, logits, -jnp.inf))
+        if action_mask is None:
+            return jax.random.categorical(key, logits)
+        return _sample_one(key, jnp.asarray(action_mask)[agent], logits)
     if action_mask is None:
         return space.sample(key)
     allowed = jnp.asarray(action_mask)[agent]
@@ -89,6 +90,10 @@ def sample_allowed(
     return jnp.stack(list(map(_sample_one, keys, space.split(allowed))))
 
 
-def _sample_one(key: PRNGKeyArray, allowed: Bool[Array, " options"]) -> Int[Array, ""]:
+def _sample_one(
+    key: PRNGKeyArray,
+    allowed: Bool[Array, " options"],
+    logits: Float[Array, " options"] | float = 0.0,
+) -> Int[Array, ""]:
     """Samples one of the allowed options, or any option if none is allowed."""
-    return jax.random.categorical(key, jnp.where(allowed | ~allowed.any(), 0.0, -jnp.inf))
+    return jax.random.categorical(key, jnp.where(allowed | ~allowed.any(), logits, -jnp.inf))

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 from pathlib import Path
 
 
@@ -58,5 +59,5 @@ def is_newer(found: object, known: str) -> bool:
     - `known`: the format of this version of eqgrid, such as `"eqgrid policy 1"`.
     """
     name, _, number = known.rpartition(" ")
-    theirs, _, version = str(found).rpartition(" ")
-    return theirs == name and version.isdecimal() and int(version) > int(number)
+    theirs = re.fullmatch(rf"{re.escape(name)} (\d{{1,9}})", str(found), re.ASCII)
+    return theirs is not None and int(theirs[1]) > int(number)

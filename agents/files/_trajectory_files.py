@@ -19,7 +19,15 @@ from ._checkpoint import NEWER, is_key, named_leaves, to_numpy
 from ._files import is_newer, write_whole
 
 _FORMAT, _FORMAT_ENTRY = "eqgrid arrays 1", "eqgrid format"
-_DAMAGED = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError, NotImplementedError)
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    ValueError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    MemoryError,
+)
 
 
 def save_trajectories(path: str | Path, trajectories: Trajectories) -> None:
@@ -136,6 +144,8 @@ def _suffix(path: str | Path) -> str:
 
 def _to_npz(arrays: Mapping[str, np.ndarray]) -> bytes:
     buffer = io.BytesIO()
+    if _FORMAT_ENTRY in arrays:
+        raise ValueError(f"A column cannot be named {_FORMAT_ENTRY!r}: give it another name.")
     arrays = {**arrays, _FORMAT_ENTRY: np.asarray(_FORMAT.encode())}
     np.savez_compressed(buffer, allow_pickle=False, **arrays)  # pyright: ignore[reportArgumentType]
     return buffer.getvalue()
@@ -148,8 +158,8 @@ def _from_npz(path: str | Path) -> dict[str, np.ndarray]:
             arrays = {name: file[name] for name in file.files}
     except _DAMAGED as error:
         raise ValueError(f"The file {str(path)!r} is damaged, or no .npz file.") from error
-    found = bytes(arrays.pop(_FORMAT_ENTRY, np.asarray(b""))).decode("utf-8", "replace")
-    if is_newer(found, _FORMAT):
+    found = arrays.pop(_FORMAT_ENTRY, np.asarray(b""))
+    if found.dtype.kind == "S" and is_newer(found.tobytes().decode("ascii", "replace"), _FORMAT):
         raise ValueError(f"The file {str(path)!r} {NEWER}.")
     return arrays
 

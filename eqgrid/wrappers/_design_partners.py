@@ -52,8 +52,9 @@ class DesignPartners(AbstractVectorWrapper):
     policy with so many of its actions replaced. Each design has an equal share of the environments.
     When all designs have had `episodes` episodes, a generation ends: the half with the highest
     variance of the return stays, and the other half is sampled anew, with a level that is uniform
-    from 0 to 1. Where the return varies, it depends on what the learner does, so there is something
-    to learn; with a partner that always or never lets the team succeed, there is not.
+    from 0 to 1; ties are broken at random. Where the return varies, it depends on what the learner
+    does, so there is something to learn; with a partner that always or never lets the team succeed,
+    there is not.
     This is the curriculum of Unsupervised Partner Design (Ruhdorfer et al. 2025, "Unsupervised
     Partner Design Enables Robust Ad-hoc Teamwork"), with a selection by halves of our own.
 
@@ -81,9 +82,11 @@ class DesignPartners(AbstractVectorWrapper):
         self, env: AbstractEnv | AbstractVectorEnv, num_designs: int = 16, episodes: int = 8
     ):
         self.env = check_vector_env(env, "DesignPartners(env)")
-        if not any(isinstance(x, WithPartner) and x.biased for x in _single_wrappers(self.env)):
+        inside = [x for x in _single_wrappers(self.env) if isinstance(x, WithPartner)]
+        if not any(x.biased and x.partners is None for x in inside):
             raise ValueError(
-                "DesignPartners needs partners to design: put WithPartner(env, biased=True) inside."
+                "DesignPartners needs partners to design: put WithPartner(env, biased=True) "
+                "inside, without partners of its own."
             )
         self.num_designs = as_count(num_designs, "DesignPartners needs designs")
         self.episodes = as_count(episodes, "DesignPartners needs episodes")
@@ -118,19 +121,21 @@ class DesignPartners(AbstractVectorWrapper):
         state: DesignPartnersState,
         action: Shaped[Array, "envs agents ..."],
     ) -> tuple[TimeStep, DesignPartnersState]:
-        env_key, design_key = jax.random.split(key)
+        env_key, design_key, tie_key = jax.random.split(key, 3)
         timestep, env_state = self.env.step(env_key, state.env_state, action)
         if "episode_done" not in timestep.info:
             raise ValueError("DesignPartners needs LogEpisodes inside, for the returns.")
         ended: Bool[Array, " envs"] = timestep.info["episode_done"]
-        counted = ended & (state.begun == state.generation)
+        present = _with_partner(state.env_state).present
+        counted = ended & present & (state.begun == state.generation)
         groups = (self.num_designs, -1)
         earned = timestep.info["episode_return"].mean(axis=-1)
         returns = jax.vmap(RunningMoments.update)(
             state.returns, earned.reshape(groups), counted.reshape(groups)
         )
         over = jnp.all(returns.count >= self.episodes)
-        rank = jnp.argsort(jnp.argsort(-returns.variance))
+        order = jnp.lexsort((jax.random.uniform(tie_key, returns.count.shape), -returns.variance))
+        rank = jnp.argsort(order)
         kept = ~over | (rank < self.num_designs // 2)
         level, bias = self._sample(design_key)
         level = jnp.where(kept, state.level, level)

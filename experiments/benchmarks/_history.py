@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+import os
 import platform
 import subprocess
 from pathlib import Path
@@ -26,7 +27,7 @@ def lines_of(rows: Rows) -> list[Line]:
     - `rows`: those of `measure`.
     """
     about = {
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S"),
         "commit": _commit(),
         "machine": _machine(),
     }
@@ -55,6 +56,7 @@ def record(file: Path, rows: Rows) -> Path:
     **Returns:** the picture, beside the file.
     """
     lines = [*(_read(file) if file.exists() else []), *lines_of(rows)]
+    file.parent.mkdir(parents=True, exist_ok=True)
     write_csv(file, lines)
     picture = file.with_suffix(".png")
     _draw(picture, lines)
@@ -62,7 +64,7 @@ def record(file: Path, rows: Rows) -> Path:
 
 
 def _draw(path: Path, lines: list[Line]) -> None:
-    """Draws the mean ratio of each run to each peer, run by run."""
+    """Draws the mean ratio of each run to each peer, over the cases of the run, run by run."""
     runs = list(dict.fromkeys((x["date"], x["commit"]) for x in lines))
     figure = new_figure(6.5, 3)
     axes = figure.subplots()
@@ -75,7 +77,7 @@ def _draw(path: Path, lines: list[Line]) -> None:
                 points.append((number, sum(ratios) / len(ratios)))
         if points:
             axes.plot(*zip(*points, strict=True), "o-", color=color, label=NAMES[peer])
-    axes.set_xticks(range(len(runs)), [f"{date}\n{commit}" for date, commit in runs])
+    axes.set_xticks(range(len(runs)), [f"{date[:10]}\n{commit}" for date, commit in runs])
     axes.set_ylabel("times as fast")
     axes.set_ylim(bottom=0)
     plain_axes(axes)
@@ -105,4 +107,4 @@ def _machine() -> str:
     except OSError:
         return platform.processor() or platform.machine()
     names = [x.partition(":")[2].strip() for x in text.splitlines() if x.startswith("model name")]
-    return f"{names[0]}, {len(names)} cores" if names else platform.machine()
+    return f"{names[0]}, {os.cpu_count()} cores" if names else platform.machine()

@@ -47,7 +47,8 @@ def test_outside_of_a_checkout_there_is_no_commit(monkeypatch):
 def test_a_machine_has_a_name(has, monkeypatch, tmp_path):
     info = tmp_path / "cpuinfo"
     if has:
-        info.write_text("model name : Quick 9\nflags : x\nmodel name : Quick 9\n")
+        info.write_text("model name : Quick 9\nflags : x\n")
+        monkeypatch.setattr(_history.os, "cpu_count", lambda: 2)
     monkeypatch.setattr(_history, "Path", lambda _: info)
     machine = _history._machine()
     assert machine == "Quick 9, 2 cores" if has else machine

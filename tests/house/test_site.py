@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -95,9 +96,9 @@ def test_notebooks_are_those_of_their_scripts(script):
     made, stored = jupytext.read(script), jupytext.read(script.with_suffix(".ipynb"))
     assert [x.source for x in made.cells] == [x.source for x in stored.cells]
     assert all("outputs" not in x or x.outputs == [] for x in stored.cells)
-    address = re.search(r'^repo_url = "(.+?)"', (ROOT / "zensical.toml").read_text("utf-8"), re.M)
-    assert address
-    assert f'REPOSITORY = "{address[1]}"' in script.read_text("utf-8")
+    settings = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))
+    address = settings["project"]["extra"]["repository"]
+    assert f'REPOSITORY = "{address}"' in script.read_text("utf-8")
 
 
 def test_mistakes_of_a_site_are_found(tmp_path):
@@ -107,6 +108,7 @@ def test_mistakes_of_a_site_are_found(tmp_path):
     (tmp_path / "good.html").write_text(good, "utf-8")
     assert make_site.complaints(tmp_path) == []
     bad = '<a href="sub/#there">a</a> <a href="none.html">b</a> <script src="https://a.b/c.js">'
+    bad = '<div data-md-component="source"></div> ' + bad
     (tmp_path / "bad.html").write_text(bad, "utf-8")
     (tmp_path / "bad.css").write_text("@import url(https://a.b/font.css)", "utf-8")
     assert make_site.complaints(tmp_path) == [
@@ -114,4 +116,5 @@ def test_mistakes_of_a_site_are_found(tmp_path):
         "bad.html links to none.html, which does not exist",
         "bad.html links to sub/#there, which has no such anchor",
         "bad.html loads https://a.b/c.js from elsewhere",
+        "bad.html loads https:the-forge from elsewhere",
     ]

@@ -1,5 +1,7 @@
 """Partners are designed by the variance of returns: compared with a loop in NumPy."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +16,8 @@ from eqgrid import (
     DesignPartners,
     LogEpisodes,
     Masked,
+    OneOf,
+    StayPartner,
     Vectorize,
     WithPartner,
     make,
@@ -31,6 +35,14 @@ def designed(num_envs=ENVS, num_designs=DESIGNS, episodes=EPISODES):
 def partners_of(states):
     """The states of `WithPartner` in those of a `DesignPartners`."""
     return states.env_state.env_state
+
+
+class Worthless(Clock):
+    """A clock that pays nothing."""
+
+    def step(self, key, state, action):
+        timestep, state = super().step(key, state, action)
+        return dataclasses.replace(timestep, reward=jnp.zeros(self.num_agents)), state
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +77,23 @@ def test_the_half_with_the_highest_variance_stays(played):
         assert states.generation[step + 1] == generation
         np.testing.assert_array_equal(states.begun[step + 1], begun)
     assert generation >= 5
+
+
+def test_ties_are_broken_at_random(key):
+    """Where nothing is earned, no design stays for good."""
+    one = AutoReset(LogEpisodes(WithPartner(Worthless(), biased=True)))
+    env = DesignPartners(Vectorize(one, 8), 4, 2)
+    (_, first), _, states = rollout(env, key, sample_actions(env, key, 200))
+    assert states.generation[-1] > 8
+    assert not np.isin(np.asarray(first.level), np.asarray(states.level[-1])).any()
+
+
+def test_an_episode_without_a_partner_does_not_count(key):
+    one = AutoReset(LogEpisodes(WithPartner(Clock(), share=0.0, biased=True)))
+    env = DesignPartners(Vectorize(one, 8), 4, 2)
+    _, _, states = rollout(env, key, sample_actions(env, key, 60))
+    assert states.generation[-1] == 0
+    assert not states.returns.count.any()
 
 
 def test_an_episode_has_the_partner_of_its_design_to_its_end(played):
@@ -103,6 +132,9 @@ def test_what_is_forbidden_is_never_drawn():
     logits = jnp.array([5.0, -5.0, 5.0])
     for number in range(20):
         assert sample_allowed(space, seen, 1, jax.random.key(number), logits) == 1
+    nothing = Masked(seen.observation, jnp.zeros((2, 3), bool))
+    drawn = {int(sample_allowed(space, nothing, 1, jax.random.key(x), logits)) for x in range(20)}
+    assert drawn == {0, 2}, "where nothing is allowed, everything is"
 
 
 def test_it_is_the_same_step_by_step(key):
@@ -125,6 +157,12 @@ class Slider(Clock):
         (lambda: designed(episodes=1), "at least 2 episodes"),
         (lambda: DesignPartners(Clock()), "put Vectorize inside it"),
         (lambda: DesignPartners(Vectorize(Clock(), 4), 2), r"WithPartner\(env, biased=True\)"),
+        (
+            lambda: DesignPartners(
+                Vectorize(WithPartner(Clock(), OneOf([StayPartner(0)]), biased=True), 4), 2
+            ),
+            "without partners of its own",
+        ),
         (lambda: WithPartner(Slider(), biased=True), "needs Discrete actions"),
     ],
 )
