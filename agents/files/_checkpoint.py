@@ -208,10 +208,12 @@ def _parse(content: bytes) -> tuple[_About, dict[str, np.ndarray]]:
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])["__metadata__"]
     about, data = json.loads(header["about"]), load(content)
+    if _digest(header["about"], data) != header["sha256"]:
+        raise ValueError("another checksum")
     if is_newer(about["format"], _FORMAT):
         raise _NewerFormat(NEWER)
-    if about["format"] != _FORMAT or _digest(header["about"], data) != header["sha256"]:
-        raise ValueError("another format, or another checksum")
+    if about["format"] != _FORMAT:
+        raise ValueError("another format")
     return about, data
 
 

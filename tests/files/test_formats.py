@@ -29,8 +29,10 @@ def test_a_checkpoint_of_a_newer_format_is_one_sentence(tmp_path):
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])["__metadata__"]
-    about = json.loads(header["about"]) | {"format": "eqgrid checkpoint 2", "more": 1}
-    path.write_bytes(save(load(content), {**header, "about": json.dumps(about)}))
+    about = json.dumps(json.loads(header["about"]) | {"format": "eqgrid checkpoint 2", "more": 1})
+    data = load(content)
+    header = {"about": about, "sha256": _checkpoint._digest(about, data)}
+    path.write_bytes(save(data, header))
     with pytest.raises(agents.CheckpointError) as caught:
         agents.read_metadata(path)
     assert str(caught.value) == f"The checkpoint {str(path)!r} {_checkpoint.NEWER}."
