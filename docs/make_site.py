@@ -23,19 +23,15 @@ from urllib.parse import unquote, urldefrag, urlsplit
 import tyro
 
 ROOT = Path(__file__).parents[1]
+WORLDS = ("overcooked", "overcooked_v2", "foraging", "warehouse", "rescue", "goals", "bodies")
 PACKAGES = (
     "eqgrid",
     "eqgrid.grid",
     "eqgrid.interop",
-    *(
-        f"eqgrid.envs.{world}"
-        for world in (
-            "overcooked", "overcooked_v2", "foraging", "warehouse", "rescue", "goals", "bodies",
-        )
-    ),
+    *(f"eqgrid.envs.{world}" for world in WORLDS),
     "agents",
     "agents.runs",
-)  # fmt: skip
+)
 """The packages whose public names are in the reference."""
 
 
@@ -55,7 +51,7 @@ class Module:
 
     - `package`: the package that exports the names.
     - `name`: the module, relative to the package, such as `wrappers._auto_reset`.
-    - `purpose`: the first sentence of its docstring, without the full stop.
+    - `purpose`: the first paragraph of its docstring, without the full stop.
     - `names`: the public names.
     """
 
@@ -90,7 +86,8 @@ def modules(package: str) -> Iterator[Module]:
         exported = [x.asname or "_" for x in node.names]
         names = tuple(x for x in exported if not x.startswith("_") and x not in foreign)
         outside = "" if node.level == 1 else "."
-        yield Module(package, outside + ".".join(parts), text.split("\n\n")[0], names)
+        purpose = " ".join(text.split("\n\n")[0].split()).rstrip(".")
+        yield Module(package, outside + ".".join(parts), purpose, names)
 
 
 def reference() -> dict[str, str]:
@@ -103,8 +100,7 @@ def reference() -> dict[str, str]:
         for module in filter(lambda x: x.names, modules(package)):
             title = f"# `{package}`: {module.page.removeprefix(package + '.')}"
             page = pages.setdefault(module.page, [title])
-            purpose = " ".join(module.purpose.split()).rstrip(".")
-            page.append(f"## {purpose}")
+            page.append(f"## {module.purpose}")
             page += [f"::: {package}.{name}" for name in module.names]
     links = [f"- [`{name}`]({name}.md)" for name in pages]
     about = "Every public name, from its docstring. Shapes are those of jaxtyping."

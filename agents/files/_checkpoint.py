@@ -4,6 +4,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, final
@@ -17,7 +18,7 @@ from safetensors.numpy import load, save as serialize
 
 from eqgrid import MAX_FILE_BYTES, PyTree, read_regular_file
 
-from ._files import is_newer, write_whole
+from ._files import write_whole
 
 _T = TypeVar("_T")
 _FORMAT = "eqgrid checkpoint 1"
@@ -143,6 +144,19 @@ def check_schema(value: Any, kind: Any) -> Any:
     except msgspec.ValidationError as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(f"its metadata do not fit: {reason:.200}") from error
+
+
+def is_newer(found: object, known: str) -> bool:
+    """Whether a file has a newer version of a format, as written in its description.
+
+    **Arguments:**
+
+    - `found`: the format of the file.
+    - `known`: the format of this version of eqgrid, such as `"eqgrid policy 1"`.
+    """
+    name, _, number = known.rpartition(" ")
+    theirs = re.fullmatch(rf"{re.escape(name)} (\d{{1,9}})", str(found), re.ASCII)
+    return theirs is not None and int(theirs[1]) > int(number)
 
 
 def pack(state: PyTree) -> bytes:

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import re
 from pathlib import Path
 
 
@@ -48,16 +47,3 @@ def _flush_folder(folder: Path) -> None:
             os.fsync(number)
         finally:
             os.close(number)
-
-
-def is_newer(found: object, known: str) -> bool:
-    """Whether a file has a newer version of a format, as written in its description.
-
-    **Arguments:**
-
-    - `found`: the format of the file.
-    - `known`: the format of this version of eqgrid, such as `"eqgrid policy 1"`.
-    """
-    name, _, number = known.rpartition(" ")
-    theirs = re.fullmatch(rf"{re.escape(name)} (\d{{1,9}})", str(found), re.ASCII)
-    return theirs is not None and int(theirs[1]) > int(number)

@@ -30,12 +30,12 @@ from ._checkpoint import (
     check_fit,
     check_schema,
     describe_leaves,
+    is_newer,
     pick,
     read,
     save,
 )
 from ._description import FORMAT, Parts, build_like, describe
-from ._files import is_newer
 from ._policy_schema import PolicyTable
 
 POLICY_FILE = "policy.safetensors"

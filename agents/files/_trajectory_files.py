@@ -15,8 +15,8 @@ from jaxtyping import Array, Shaped
 
 from eqgrid import AbstractEnv, PyTree, Trajectories, interop, read_regular_file, unwrap_state
 
-from ._checkpoint import NEWER, is_key, named_leaves, to_numpy
-from ._files import is_newer, write_whole
+from ._checkpoint import NEWER, is_key, is_newer, named_leaves, to_numpy
+from ._files import write_whole
 
 _FORMAT, _FORMAT_ENTRY = "eqgrid arrays 1", "eqgrid format"
 _DAMAGED = (

@@ -14,6 +14,7 @@ from .._env import (
     AbstractVectorWrapper,
     AbstractWrapperState,
     TimeStep,
+    unwrap,
 )
 from .._moments import RunningMoments
 from .._spaces import Discrete
@@ -193,9 +194,8 @@ class DesignPartners(AbstractVectorWrapper):
 
 def _single_wrappers(env: AbstractVectorEnv) -> list[object]:
     """The wrappers of each single environment of a vector environment."""
-    while isinstance(env, AbstractVectorWrapper):
-        env = env.env
-    return list(iter_wrappers(env.env)) if isinstance(env, Vectorize) else []
+    batch = unwrap(env)
+    return list(iter_wrappers(batch.env)) if isinstance(batch, Vectorize) else []
 
 
 def _with_partner(state: PyTree) -> WithPartnerState:

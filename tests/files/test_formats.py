@@ -10,7 +10,7 @@ from safetensors.numpy import load, save
 
 import agents
 from agents.files import _checkpoint, _trajectory_files
-from agents.files._files import is_newer
+from agents.files._checkpoint import is_newer
 
 
 def test_newer_formats_are_told_from_others():
