@@ -17,6 +17,7 @@ KITCHENS = (
     ("test_time_wide", {"view_radius": 2, "indicate_successful_delivery": True}),
     ("cramped_room_v2", {"view_radius": 1}),
     ("grounded_coord_ring", {}),
+    ("fun_coordination", {"view_radius": 2, "permuted_ingredients": ("onion", "tomato", "carrot")}),
 )
 
 
@@ -165,8 +166,6 @@ def test_features_show_what_planes_show(key, name, options):
 
 
 def test_what_cannot_be():
-    with pytest.raises(ValueError, match="Permuted ingredients are for planes"):
-        OvercookedV2(observation="features", permuted_ingredients=("onion",))
     with pytest.raises(ValueError, match="radius of at least 1 cell, not 0"):
         recipe_features(2, radius=0)
     with pytest.raises(ValueError, match="cannot be combined with `view_radius`"):

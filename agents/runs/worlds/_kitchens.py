@@ -278,6 +278,10 @@ class KitchenV2(AbstractWorldConfig):
     """Penalise wrong deliveries as much as correct ones are rewarded."""
     sample_recipe_on_delivery: bool = False
     """Sample a new recipe after every correct delivery."""
+    indicate_successful_delivery: bool = False
+    """Show at the hatch that the right soup has just been delivered."""
+    permuted_ingredients: tuple[str, ...] = ()
+    """Ingredients that each cook mistakes for one another, in its own way in every episode."""
     random_positions: bool = False
     """Sample the initial positions of cooks."""
     horizon: Horizon = 400
@@ -308,6 +312,8 @@ class KitchenV2(AbstractWorldConfig):
             view_radius=self.view_radius or None,
             negative_rewards=self.negative_rewards,
             sample_recipe_on_delivery=self.sample_recipe_on_delivery,
+            indicate_successful_delivery=self.indicate_successful_delivery,
+            permuted_ingredients=self.permuted_ingredients,
             random_positions=self.random_positions,
             horizon=self.horizon,
             observation=self.observation,

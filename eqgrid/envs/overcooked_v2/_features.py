@@ -3,22 +3,26 @@
 from typing import final
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, UInt8
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
 from ...grid import (
     IDLE,
     NOTHING,
     AbstractFeature,
+    AbstractObservation,
     Around,
     FacedAgent,
     FacedTile,
     Features,
     Kinds,
+    Layout,
     NearestTiles,
     Others,
     OwnDirection,
     OwnHeld,
     Sight,
+    World,
     prefixed,
 )
 from ._contents import (
@@ -197,3 +201,46 @@ def recipe_features(
         ),
         radius,
     )
+
+
+@final
+class PermutedFeatures(AbstractObservation):
+    """Features in which the ingredients are permuted, differently for each cook.
+
+    In the numbers that are named after ingredient `i`, a cook observes those of ingredient
+    `extra[i]` of its body, as in `PermutedPlanes`.
+
+    **Arguments:**
+
+    - `features`: the features of `recipe_features`.
+    """
+
+    features: Features
+
+    def names(self, layout: Layout) -> tuple[str, ...]:
+        """The name of every number, by what the cook takes it for."""
+        return self.features.names(layout)
+
+    def __call__(
+        self, layout: Layout, world: World, steps_left: Int32[Array, ""]
+    ) -> Float32[Array, "agents features"]:
+        seen = self.features(layout, world, steps_left)
+        named, source = _named_after(self.names(layout), _ingredients(layout.kinds))
+        meant = world.bodies.extra.astype(jnp.int32)[:, named]
+        shown = jnp.asarray(source)[jnp.arange(len(source))[None], meant]
+        return jnp.take_along_axis(seen, shown, axis=-1)
+
+
+def _named_after(names: tuple[str, ...], ingredients: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """For each number, the ingredient in its name, and where the same number is of each ingredient.
+    Without an ingredient in the name, that is the number itself.
+    """
+    words = [name.split("_") for name in names]
+    named = [next((i for i, x in enumerate(ingredients) if x in own), None) for own in words]
+    source = np.tile(np.arange(len(names))[:, None], len(ingredients))
+    for number, (own, which) in enumerate(zip(words, named, strict=True)):
+        if which is not None:
+            for other, name in enumerate(ingredients):
+                same = [name if word == ingredients[which] else word for word in own]
+                source[number, other] = names.index("_".join(same))
+    return np.asarray([which or 0 for which in named]), source

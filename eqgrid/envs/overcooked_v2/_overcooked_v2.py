@@ -27,7 +27,7 @@ from ...grid import (
 )
 from ._contents import FIRST_INGREDIENT, INGREDIENTS, contents_of
 from ._events import EVENT_NAMES, KitchenEvents
-from ._features import recipe_features
+from ._features import PermutedFeatures, recipe_features
 from ._interactions import (
     AddIngredient,
     Deliver,
@@ -187,9 +187,8 @@ def _choose_observation(
         planes = recipe_planes(*shown)
         return planes if permuted is None else PermutedPlanes(planes)
     if observation == "features":
-        if permuted is not None:
-            raise ValueError("Permuted ingredients are for planes: choose observation='planes'.")
-        return recipe_features(*shown)
+        features = recipe_features(*shown)
+        return features if permuted is None else PermutedFeatures(features)
     if isinstance(observation, str):
         raise ValueError(f"There is no observation {observation!r}: choose planes or features.")
     if radius is not None or served:

@@ -149,7 +149,8 @@ def _which(drawn: Float32[Array, "*places"], shares: Sequence[float]) -> Int32[A
 @final
 class PermuteIngredients(AbstractStart):
     """Permutes some ingredients in each cook's observation for a whole episode, independently for
-    each cook; see `PermutedPlanes`.
+    each cook; see `PermutedPlanes` and
+    `PermutedFeatures`.
 
     **Arguments:**
 
