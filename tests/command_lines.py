@@ -5,10 +5,11 @@ import signal
 import sys
 import types
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from agents.runs import _program
+from agents.runs import Experiment, _program
 from agents.runs._command import Process, exit_code_of
 from agents.runs.many import _seeds, _sweep
 from agents.runs.settings._page import page
@@ -25,8 +26,9 @@ def listening() -> Iterator[Process]:
         signal.signal(signal.SIGINT, before)
 
 
-def call(*args: object, algorithm: str = "ippo") -> int:
+def call(*args: object, algorithm: str | type[Experiment] = "ippo") -> int:
     """Calls `ippo.py`, or another page, with these arguments, without a cache of compiled programs.
+    A page that is not among those of eqgrid is given by its class.
 
     **Returns:** the exit code.
     """
@@ -34,11 +36,14 @@ def call(*args: object, algorithm: str = "ippo") -> int:
         patch.setattr("sys.argv", ["prog", *map(str, args)])
         for module in (_program, _seeds, _sweep):
             patch.setattr(module, "keep_compiled_programs", lambda: "")
-        return _program.run_command_line(page(algorithm), process)
+        experiment: Any = page(algorithm) if isinstance(algorithm, str) else algorithm
+        return _program.run_command_line(experiment, process)
 
 
 def call_and_hear(
-    capsys: pytest.CaptureFixture[str], *args: object, algorithm: str = "ippo"
+    capsys: pytest.CaptureFixture[str],
+    *args: object,
+    algorithm: str | type[Experiment] = "ippo",
 ) -> tuple[int, str]:
     """The same.
 

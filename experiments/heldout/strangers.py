@@ -33,6 +33,7 @@ Row: TypeAlias = Mapping[str, str]
 
 EXPERIMENTS = Path(__file__).parents[1]
 IPPO, E3T = EXPERIMENTS / "ippo.py", EXPERIMENTS / "e3t.py"
+KICK_START = EXPERIMENTS / "policies/kick_start.py"
 RETURN = ("method", "kitchen", "seed", "partner", "seat", "return")
 BUDGET = ("method", "kitchen", "steps", "minutes", "memory")
 MEASURES = ("itself", "other seeds", "policies", "scripts", "people")
@@ -41,9 +42,10 @@ MEASURES = ("itself", "other seeds", "policies", "scripts", "people")
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A way to train agents: a page with flags. If `population` has flags of `ippo.py`, its run is
-    trained first, and its folder replaces `{population}` in `flags`. `judging` has further flags of
-    `partners.py` for the proxies of people.
+    """A way to train agents: a page with flags, in which `{kitchen}` is the name of the kitchen. If
+    `population` has flags of `ippo.py`, its run is trained first, and its folder replaces
+    `{population}` in `flags`. `judging` has further flags of `partners.py` for the proxies of
+    people.
     """
 
     title: str
@@ -66,6 +68,11 @@ METHODS = {
         E3T,
         ("--partners.policies", "{population}", *_NO_NOISE),
         ("--seed", "100", "--num-seeds", "4", "--checkpoint-every", "500000"),
+    ),
+    "kick-start": Method(
+        "itself alone, with the best plan as its teacher",
+        KICK_START,
+        ("--teacher", f"{EXPERIMENTS}/policies/plan-{{kitchen}}.safetensors"),
     ),
     "self-play": Method("itself alone"),
     "clones": Method("clones of people, in half of the episodes", flags=_FOR_PEOPLE),
@@ -98,10 +105,11 @@ class Study:
 
 def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path]:
     """Trains all seeds in a kitchen, and returns the folders of their runs."""
-    flags, population = [*method.flags, *study.flags], folder / "population"
+    population = folder / "population"
     if method.population:
         _train(population, IPPO, "--env.layout", kitchen, *method.population)
-        flags = [flag.replace("{population}", str(population)) for flag in flags]
+    flags = [flag.replace("{kitchen}", kitchen) for flag in (*method.flags, *study.flags)]
+    flags = [flag.replace("{population}", str(population)) for flag in flags]
     runs = [folder / f"seed-{seed}" for seed in range(study.num_seeds)]
     for seed, run in enumerate(runs):
         _train(run, method.page, "--env.layout", kitchen, *flags, "--seed", str(seed))
@@ -141,9 +149,10 @@ def judge(method: Method, folder: Path, runs: Sequence[Path]) -> Path:
     **Returns:** the folder of the games of so many seeds.
     """
     judged = folder / f"judged-{len(runs)}"
-    partners = [EXPERIMENTS / "partners.py", *runs]
+    own = [] if method.page in (IPPO, E3T) else ["--page", method.page]
+    partners = [EXPERIMENTS / "partners.py", *runs, *own]
     commands: dict[str, list[Any]] = {
-        "crossplay": [EXPERIMENTS / "crossplay.py", *runs],
+        "crossplay": [EXPERIMENTS / "crossplay.py", *runs, *own],
         "partners": partners,
         "people": [*partners, "--partners", "people", *method.judging],
     }

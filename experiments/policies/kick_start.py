@@ -1,0 +1,137 @@
+"""Kick-starting (Schmitt et al. 2018): agents learn by PPO, and at first also from a teacher.
+
+python experiments/policies/kick_start.py --env.layout ring
+    --teacher experiments/policies/plan-ring.safetensors
+
+The loss has a further term, the cross-entropy of what the agent chooses and what the teacher would
+choose in the same place. Its weight decreases with the entropy bonus. The teacher can be the exact
+plan of a kitchen as a policy (plan_policy.py), or any policy without memory that observes the same.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import tyro
+from jaxtyping import Array, Float, PRNGKeyArray
+from msgspec import Meta
+
+from agents import (
+    MLP,
+    PPO,
+    ActorCritic,
+    CheckpointError,
+    Minibatch,
+    TrainedPolicy,
+    actor_critic,
+    load_policy,
+    loss_of_choices,
+    replay,
+)
+from agents.runs import AbstractWorldConfig, Experiment, Kitchen, check_shaping, run_experiment
+from eqgrid import (
+    AbstractEnv,
+    AbstractVectorEnv,
+    AutoReset,
+    LinearSchedule,
+    LogEpisodes,
+    ShapedReward,
+    Vectorize,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class KickStart(Experiment):
+    """Trains agents with PPO and a teacher, and writes results into a folder."""
+
+    algorithm = "kick-start"
+    in_one_program = ("shaping", "shaping_steps")  # runs that differ in these compile once
+
+    env: AbstractWorldConfig = dataclasses.field(
+        default_factory=lambda: Kitchen(observation="timed_features")
+    )
+    total_steps: Annotated[int, Meta(ge=1, le=10**15)] = 2_000_000
+    """Total environment steps of training."""
+    teacher: Annotated[str, tyro.conf.arg(metavar="FILE")] = ""
+    """Policy file of the teacher."""
+    teacher_weight: Annotated[float, Meta(ge=0)] = 1.0
+    """Initial weight of the teacher's term; it is in proportion to that of the entropy bonus."""
+    width: Annotated[int, Meta(ge=1, le=2**16)] = 128
+    """Units per hidden layer."""
+    shaping: Annotated[float, Meta(ge=0)] = 0.0
+    """Initial weight of the shaped reward."""
+    shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 2_000_000
+    """Environment steps over which that weight decreases to 0."""
+
+    def observe(self, world: AbstractEnv) -> AbstractEnv:
+        return world
+
+    def train_env(self) -> AbstractVectorEnv:
+        env = AutoReset(LogEpisodes(self.env.build(train=True), self.log_info))
+        if self.env.has_shaped_reward:
+            steps = max(1, self.shaping_steps // self.num_envs)
+            env = ShapedReward(env, LinearSchedule(self.shaping, 0.0, steps))
+        return Vectorize(env, self.num_envs)
+
+    def eval_env(
+        self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
+    ) -> AbstractVectorEnv:
+        return Vectorize(AutoReset(LogEpisodes(world, totals)), num_envs)
+
+    def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
+        return actor_critic(env, key, network=functools.partial(MLP, width=self.width))
+
+    def learner(self) -> PPO:
+        loss = KickStartLoss(_read(self.teacher).actor_critic, self.teacher_weight)
+        return dataclasses.replace(self.ppo, loss=loss)
+
+    def check(self) -> None:
+        check_shaping(self)
+        if not self.teacher:
+            raise ValueError("Name the policy file of a teacher with --teacher.")
+        try:
+            taught: Any = _read(self.teacher).observation
+        except CheckpointError as error:
+            raise ValueError(f"--teacher: {error}") from error
+        seen: Any = eqx.filter_eval_shape(self.env.build(train=False).reset, jax.random.key(0))[0]
+        if taught.shape != seen.shape:
+            raise ValueError(
+                f"The teacher observes {taught.shape}, and the agents observe {seen.shape}: they "
+                "must observe the same, so choose another --env.observation or --teacher."
+            )
+
+
+@functools.cache
+def _read(file: str) -> TrainedPolicy:
+    return load_policy(file)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class KickStartLoss:
+    """The loss of PPO, and the cross-entropy of the teacher's and the agent's choices."""
+
+    teacher: ActorCritic
+    weight: float
+
+    def __call__(
+        self,
+        policy: ActorCritic,
+        batch: Minibatch,
+        ppo: PPO,
+        entropy_coefficient: float | Float[Array, ""],
+        /,
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+        distribution, value = replay(policy, batch)
+        loss, parts = loss_of_choices(policy, distribution, value, batch, ppo, entropy_coefficient)
+        taught: Any = replay(self.teacher, batch)[0]
+        difference = jnp.mean(taught.cross_entropy(distribution), where=batch.active)
+        weight = self.weight * entropy_coefficient / ppo.entropy_coefficient
+        return loss + weight * difference, {**parts, "teacher_loss": difference}
+
+
+if __name__ == "__main__":
+    run_experiment(KickStart)

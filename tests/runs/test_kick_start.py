@@ -1,0 +1,74 @@
+"""Learning with a teacher: the loss, what it learns, and what is refused."""
+
+import dataclasses
+import json
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+from command_lines import call, call_and_hear
+from policies import kick_start
+
+from agents import collect_rollout, load_policy, ppo_loss
+from agents.runs import shipped_policies
+from agents.runs.settings._config import parse
+
+PLAN = str(shipped_policies()["ring"].with_name("plan-ring.safetensors"))
+SMALL = ["--env.layout", "ring", "--num-envs", "4", "--ppo.rollout-length", "8"]
+SMALL += ["--ppo.num-minibatches", "1", "--width", "8"]
+
+
+def test_the_loss_is_that_of_ppo_and_the_cross_entropy_with_the_teacher(key):
+    config = parse(kick_start.KickStart, [*SMALL, "--teacher", PLAN, "--teacher-weight", "2"])
+    env, ppo = config.train_env(), config.learner()
+    state = ppo.init(config.policy(env, key), env, key)
+    rollout, _ = eqx.filter_jit(collect_rollout)(state.policy, env, state.runner, key, 8)
+    batch, _ = ppo.batch(state.policy, rollout, state.value_moments)
+    half = 0.5 * ppo.entropy_coefficient  # in the middle of training
+    plain, parts = ppo_loss(state.policy, batch, ppo, half)
+    both, with_teacher = ppo.loss(state.policy, batch, ppo, half)
+    teacher, differences = load_policy(PLAN).actor_critic, []
+    for seen in batch.observation.reshape(-1, batch.observation.shape[-1]):
+        said, own = (
+            np.asarray(jax.nn.log_softmax(policy.actor.network(seen, None)[0]))
+            for policy in (teacher, state.policy)
+        )
+        differences.append(-(np.exp(said) @ own))
+    assert len(differences) == 4 * 8 * 2
+    np.testing.assert_allclose(with_teacher["teacher_loss"], np.mean(differences), rtol=1e-4)
+    np.testing.assert_allclose(both, plain + 2 * 0.5 * np.mean(differences), rtol=1e-4)
+    np.testing.assert_allclose(with_teacher["entropy"], parts["entropy"], rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_agents_learn_from_the_plan_sooner_than_alone(tmp_path):
+    short = ["--env.layout", "ring", "--total-steps", "100000", "--final-episodes", "16"]
+    returns = []
+    for weight in ("1", "0"):
+        flags = ["--teacher", PLAN, "--teacher-weight", weight, "--out", tmp_path / weight]
+        assert call(*short, *flags, algorithm=kick_start.KickStart) == 0
+        result = json.loads((tmp_path / weight / "result.json").read_text())
+        returns.append(result["eval_return_mean"])
+    assert returns[0] > 100 > returns[1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ([], "Name the policy file of a teacher"),
+        (["--teacher", "nobody.safetensors"], "nobody.safetensors"),
+        (["--teacher", PLAN, "--env.observation", "features"], "The teacher observes (2, 112)"),
+    ],
+)
+def test_a_teacher_who_cannot_teach_is_refused(flags, says, tmp_path, capsys):
+    args = [*SMALL, *flags, "--out", tmp_path / "run"]
+    code, said = call_and_hear(capsys, *args, algorithm=kick_start.KickStart)
+    assert code == 2
+    assert says in " ".join(said.split())
+
+
+def test_two_runs_with_one_teacher_share_it():
+    config = parse(kick_start.KickStart, [*SMALL, "--teacher", PLAN])
+    assert config.learner().loss.teacher is config.learner().loss.teacher
+    assert dataclasses.replace(config, seed=1).learner().loss.weight == 1
