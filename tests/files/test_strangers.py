@@ -92,6 +92,23 @@ def test_a_method_is_trained_with_its_population_and_judged_once(tmp_path, monke
     assert strangers._read(tmp_path / "returns.csv") == rows
 
 
+def test_a_page_that_is_not_shipped_is_named_to_the_judges(tmp_path, monkeypatch):
+    called = []
+    monkeypatch.setattr(strangers, "_call", lambda *command: called.append([*map(str, command)]))
+    for name, page in (("kick-start", "kick_start.py"), ("e3t", None)):
+        method, study = strangers.METHODS[name], strangers.Study(name, (), ("ring",), 1)
+        runs = strangers.train(study, method, tmp_path / name, "ring")
+        assert strangers.judge(method, tmp_path / name, runs).name == "judged-1"
+        training, *judging = called
+        teachers = [Path(x).name for x in training if x.endswith(".safetensors")]
+        assert teachers == (["plan-ring.safetensors"] if page else [])
+        assert len(judging) == 3
+        for command in judging:
+            named = [Path(x).name for x in command[1:] if x.endswith(".py")]
+            assert named == ([page] if page else [])
+        called.clear()
+
+
 def test_a_page_that_fails_ends_the_study(tmp_path, capfd):
     page = tmp_path / "mine.py"
     page.write_text("raise SystemExit(3)")
