@@ -72,7 +72,11 @@ METHODS = {
     "kick-start": Method(
         "itself alone, with the best plan as its teacher",
         KICK_START,
-        ("--teacher", f"{EXPERIMENTS}/policies/plan-{{kitchen}}.safetensors"),
+        (
+            "--teacher",
+            f"{EXPERIMENTS}/policies/plan-{{kitchen}}.safetensors",
+            *("--ppo.entropy-coefficient", "0.01"),
+        ),
     ),
     "self-play": Method("itself alone"),
     "clones": Method("clones of people, in half of the episodes", flags=_FOR_PEOPLE),

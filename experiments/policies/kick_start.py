@@ -32,14 +32,12 @@ from agents import (
     loss_of_choices,
     replay,
 )
-from agents.runs import AbstractWorldConfig, Experiment, Kitchen, check_shaping, run_experiment
+from agents.runs import AbstractWorldConfig, Experiment, Kitchen, run_experiment
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
     AutoReset,
-    LinearSchedule,
     LogEpisodes,
-    ShapedReward,
     Vectorize,
 )
 
@@ -49,7 +47,6 @@ class KickStart(Experiment):
     """Trains agents with PPO and a teacher, and writes results into a folder."""
 
     algorithm = "kick-start"
-    in_one_program = ("shaping", "shaping_steps")  # runs that differ in these compile once
 
     env: AbstractWorldConfig = dataclasses.field(
         default_factory=lambda: Kitchen(observation="timed_features")
@@ -62,20 +59,13 @@ class KickStart(Experiment):
     """Initial weight of the teacher's term; it is in proportion to that of the entropy bonus."""
     width: Annotated[int, Meta(ge=1, le=2**16)] = 128
     """Units per hidden layer."""
-    shaping: Annotated[float, Meta(ge=0)] = 0.0
-    """Initial weight of the shaped reward."""
-    shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 2_000_000
-    """Environment steps over which that weight decreases to 0."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
         return world
 
     def train_env(self) -> AbstractVectorEnv:
-        env = AutoReset(LogEpisodes(self.env.build(train=True), self.log_info))
-        if self.env.has_shaped_reward:
-            steps = max(1, self.shaping_steps // self.num_envs)
-            env = ShapedReward(env, LinearSchedule(self.shaping, 0.0, steps))
-        return Vectorize(env, self.num_envs)
+        world = self.env.build(train=True)
+        return Vectorize(AutoReset(LogEpisodes(world, self.log_info)), self.num_envs)
 
     def eval_env(
         self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
@@ -90,7 +80,6 @@ class KickStart(Experiment):
         return dataclasses.replace(self.ppo, loss=loss)
 
     def check(self) -> None:
-        check_shaping(self)
         if not self.teacher:
             raise ValueError("Name the policy file of a teacher with --teacher.")
         try:
