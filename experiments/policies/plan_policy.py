@@ -6,8 +6,6 @@ python experiments/policies/plan_policy.py asymmetric --counters 1,2
 
 import dataclasses
 import shlex
-import shutil
-import tempfile
 import time
 import tomllib
 from collections.abc import Sequence
@@ -49,6 +47,8 @@ from eqgrid.grid import GridWorld
 
 _GIB = 2**30
 _PASSES = 1000  # the most passes over all states for the choice among equals
+_CHOICE = 12  # bytes of each joint state for the choice among equals
+_FASTEST = 15  # steps in which a soup is delivered, at the fastest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,10 +73,8 @@ class Config:
     """Seed of the network and of the games."""
     sharpness: Annotated[float, Meta(gt=0)] = 10.0
     """Factor of the outputs in the file, so that sampled actions are the most probable ones."""
-    memory_gib: Annotated[float, Meta(gt=0)] = 4.0
+    memory_gib: Annotated[float, Meta(gt=0)] = 8.0
     """Maximum memory for the values of joint states, in GiB."""
-    disk_gib: Annotated[float, Meta(gt=0)] = 40.0
-    """Maximum disk space for values, in GiB: a byte for each joint state and step."""
     no_film: bool = False
     """Do not draw a film."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -84,38 +82,37 @@ class Config:
 
 
 def teach(
-    config: Config, world: GridWorld, folder: Path, console: Console
+    config: Config, world: GridWorld, console: Console
 ) -> tuple[AbstractNetwork, Judged, Played, dict[str, Any]]:
     """Solves the kitchen, and teaches a network.
 
     **Returns:** the network, how it was judged, its game, and the numbers of the search.
 
-    **Raises:** `UsageError` when the search needs too much memory or disk space.
+    **Raises:** `UsageError` when the search needs too much memory.
     """
     begin, counters = time.perf_counter(), read_counters(config.counters, world)
     with as_usage_error():
-        model = JointModel(world, counters, max_bytes=config.memory_gib * _GIB)
-    needed, free = model.num_states * config.horizon, 0.9 * shutil.disk_usage(folder).free
-    if needed > min(config.disk_gib * _GIB, free):
+        model = JointModel(world, counters)
+    needed = model.num_bytes + model.num_states * (_CHOICE + 2 * config.horizon / _FASTEST)
+    if needed > config.memory_gib * _GIB:
         raise UsageError(
-            f"The values of {model.num_states:,} joint states need {needed / _GIB:.1f} GiB of "
-            "disk: allow it more with --disk-gib, or use fewer counters."
+            f"The values of {model.num_states:,} joint states need {needed / _GIB:.3g} GiB of "
+            "memory: allow it more with --memory-gib, or use fewer counters."
         )
     console.print(f"{model.num_states:,} joint states", highlight=False)
     key = jax.random.key(config.seed)
     size = world.reset(key)[0].shape[-1]
     network = MLP((size,), 6, width=config.width, activation=jax.nn.relu, key=key)
-    with tempfile.TemporaryFile(dir=folder) as file:
-        with progress(console, "searching", config.horizon + _PASSES) as report:
-            table = PlanTable(model, config.horizon, file, report=report)
-        console.print(f"the best possible return is {table.value:g}", highlight=False)
-        seconds = time.perf_counter() - begin
-        with progress(console, "teaching", config.rounds) as report:
-            network = Distillation(config.rounds).teach(
-                world, table, network, key, lambda number, *_: report(number)
-            )
-        network = sharpened(network, config.sharpness)
-        found, played = judge(world, table, network, key)
+    with progress(console, "searching", config.horizon + _PASSES) as report:
+        table = PlanTable(model, config.horizon, report=report)
+    console.print(f"the best possible return is {table.value:g}", highlight=False)
+    seconds = time.perf_counter() - begin
+    with progress(console, "teaching", config.rounds) as report:
+        network = Distillation(config.rounds).teach(
+            world, table, network, key, lambda number, *_: report(number)
+        )
+    network = sharpened(network, config.sharpness)
+    found, played = judge(world, table, network, key)
     took = {"joint_states": model.num_states, "search_seconds": round(seconds, 1)}
     took["seconds"] = round(time.perf_counter() - begin, 1)
     return network, found, played, {"counters": counters, "value": table.value, **took}
@@ -177,7 +174,7 @@ def run(args: Sequence[str]) -> None:
     keep_compiled_programs()
     with open_results("plan-policy", config.out) as (folder, console):
         try:
-            network, found, played, took = teach(config, world, folder, console)
+            network, found, played, took = teach(config, world, console)
         except ValueError as error:
             raise RunError(str(error)) from error
         numbers = {"layout": layout, **took, **describe(found, took["value"])}

@@ -2,8 +2,6 @@
 dawdle.
 """
 
-import tempfile
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,7 +9,12 @@ import numpy as np
 import pytest
 
 from eqgrid.envs.overcooked import JointModel, Overcooked, PlanTable
-from eqgrid.envs.overcooked.plans._best_plan import solve_discounted
+from eqgrid.envs.overcooked.plans._best_plan import (
+    Layers,
+    StepsNeeded,
+    solve,
+    solve_discounted,
+)
 
 pytestmark = [pytest.mark.slow]
 DISCOUNT = 0.98
@@ -20,8 +23,7 @@ DISCOUNT = 0.98
 @pytest.fixture(scope="module")
 def cramped():
     env = Overcooked("cramped", horizon=100)
-    with tempfile.TemporaryFile() as file:
-        yield env, PlanTable(JointModel(env), 100, file)
+    return env, PlanTable(JointModel(env), 100)
 
 
 def wandered(env, number, steps):
@@ -64,6 +66,24 @@ def test_from_any_state_at_any_time_it_earns_its_value(cramped):
         assert play(env, table, state, left).sum() == value
         values.append(value)
     assert len(set(values)) > 2
+
+
+def test_values_are_those_of_all_layers(tmp_path):
+    model, steps = JointModel(Overcooked("asymmetric")), np.arange(1, 41)
+    needed = StepsNeeded(model)
+    with (tmp_path / "layers").open("w+b") as file:
+        layers = Layers(model, file, 1)
+        solve(model, 40, layers)
+        solve(model, 40, needed)
+        rng = np.random.default_rng(0)
+        pairs, found = rng.integers(model.num_pairs, size=40), 0
+        for objects in rng.integers(model.num_objects, size=500):
+            own = np.full(40, objects)
+            expected = [layers[n + 1][pair, objects] for n, pair in enumerate(pairs)]
+            assert needed.values(steps, pairs, own).tolist() == expected
+            found += sum(map(int, expected))
+    assert found > 100
+    assert needed.values(steps - steps, pairs, own).tolist() == [0] * 40
 
 
 def test_it_does_not_dawdle_where_there_is_time_to_spare(cramped):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import IO, TypeAlias, final
 
 import numpy as np
-from jaxtyping import Float32, Int, Shaped, UInt8
+from jaxtyping import Float32, Int, Shaped, UInt8, UInt16
 
 from ._joint_model import JointModel
 
@@ -49,6 +49,42 @@ class Layers:
         return np.memmap(self._file, np.uint8, "r", offset, self._shape)
 
 
+@final
+class StepsNeeded:
+    """The values of all joint states with any number of steps to go, in memory: for each unit of
+    return, the fewest steps in which a state is worth it. A state is not worth less with more steps
+    to go, so these few numbers say as much as a value for each number of steps.
+    """
+
+    def __init__(self, model: JointModel):
+        self._shape = (model.num_pairs, model.num_objects)
+        self._last = np.zeros(model.num_states, np.uint8)
+        self._needed: list[UInt16[np.ndarray, "pairs objects"]] = []
+
+    def offer(self, steps: int, values: Values) -> None:
+        """Keeps a layer. Layers come in the order of their steps, from 1 on."""
+        new = values.reshape(-1)
+        grown = np.flatnonzero(new != self._last)
+        before, now = self._last[grown], new[grown]
+        self._last[grown] = now
+        for unit in range(int(before.min(initial=255)), int(now.max(initial=0))):
+            if unit == len(self._needed):
+                self._needed.append(np.full(self._shape, 2**16 - 1, np.uint16))
+            reached = grown[(before <= unit) & (unit < now)]
+            self._needed[unit].reshape(-1)[reached] = steps
+
+    def values(
+        self,
+        steps: Int[np.ndarray, " states"],
+        pairs: Int[np.ndarray, " states"] | int,
+        objects: Int[np.ndarray, " states"],
+    ) -> Int[np.ndarray, " states"]:
+        """The values of joint states with `steps` to go, in units."""
+        return sum(
+            (x[pairs, objects] <= steps for x in self._needed), start=np.zeros(len(steps), np.int64)
+        )
+
+
 def choose_spacing(model: JointModel, horizon: int, disk: float | int) -> int:
     """The number of steps between stored layers such that all of them take at most `disk` bytes.
 
@@ -68,7 +104,7 @@ def choose_spacing(model: JointModel, horizon: int, disk: float | int) -> int:
 def solve(
     model: JointModel,
     horizon: int,
-    layers: Layers | None = None,
+    layers: Layers | StepsNeeded | None = None,
     report: Callable[[int], None] = lambda steps: None,
 ) -> float:
     """The optimal return from the initial state in `horizon` steps, by Bellman's equation.
@@ -77,7 +113,7 @@ def solve(
 
     - `model`: the joint model of the kitchen.
     - `horizon`: the number of steps.
-    - `layers`: stores some of the layers, for `trace`.
+    - `layers`: stores layers: some of them for `trace`, or all in `StepsNeeded`.
     - `report`: a callback that is called after each layer with the number of steps to go.
 
     **Returns:** the optimal return of the team.

@@ -2,13 +2,13 @@
 
 import functools
 from collections.abc import Callable
-from typing import IO, final
+from typing import final
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from .._overcooked import INTERACT
-from ._best_plan import Layers, solve, solve_discounted
+from ._best_plan import StepsNeeded, solve, solve_discounted
 from ._joint_model import JointModel
 
 _ACTIONS = INTERACT + 1
@@ -27,27 +27,23 @@ class PlanTable:
 
     - `model`: the joint states.
     - `horizon`: the largest number of steps to go.
-    - `file`: an empty file for the values, open for reading and writing: one byte for each joint
-        state and step.
     - `discount`: the discount of a step in the choice among optimal actions.
     - `report`: a callback that is called after each pass over all states with their number.
 
-    **Raises:** `OSError` when the disk is full, and `ValueError` as `solve`.
+    **Raises:** `ValueError` as `solve`.
     """
 
     def __init__(
         self,
         model: JointModel,
         horizon: int,
-        file: IO[bytes],
         *,
         discount: float = 0.98,
         report: Callable[[int], None] = lambda passes: None,
     ):
         self.model, self.horizon, self._discount = model, horizon, discount
-        self.value = solve(model, horizon, Layers(model, file, 1), report)
-        shape = (horizon, model.num_pairs, model.num_objects)
-        self._values = np.memmap(file, np.uint8, "r", 0, shape)
+        self._needed = StepsNeeded(model)
+        self.value = solve(model, horizon, self._needed, report)
         self._soon = solve_discounted(model, discount, lambda n: report(horizon + n))
         self._outcomes = functools.cache(lambda pair: model.outcomes(pair)[0])
 
@@ -80,7 +76,7 @@ class PlanTable:
             block, rest = np.divmod(objects, table.block)
             then = table.next[block] * table.block + rest
             paid = 0.0 if table.reward is None else table.reward[block].astype(float)
-            later = np.where(left > 0, self._values[left - 1, after, then], 0)
+            later = self._needed.values(left, after, then)
             soon = paid + self._discount * self._soon[after, then].astype(float)
             ranked = 1e3 * (paid + later) + soon
             better = ranked > best + _EVEN
