@@ -15,6 +15,7 @@ from eqgrid.grid import (
     Rotate,
     Say,
     Stay,
+    Strafe,
     Use,
     by_choice,
 )
@@ -26,6 +27,7 @@ _ARROWS = {
     Direction.WEST: ("ArrowLeft", "KeyA"),
 }
 _TURNS = {"left": ("ArrowLeft", "KeyA"), "right": ("ArrowRight", "KeyD")}
+_STEPS = {"back": ("ArrowDown", "KeyS"), "left": ("KeyZ",), "right": ("KeyX",)}
 _USES = (("Space", "Enter"), ("KeyE",), ("KeyR",), ("KeyF",), ("KeyC",), ("KeyV",))
 _WORDS = {"pickup": "pick up or put down", "toggle_load": "load or unload", "toggle": "use or open"}
 """Names of uses for people, where those of the world are not clear."""
@@ -52,8 +54,8 @@ class Control(msgspec.Struct, frozen=True):
 def controls_of(actions: Actions) -> tuple[Control, ...]:
     """The controls of a world, with keys for all actions but to stay.
 
-    Moves have the arrow keys and W, A, S, D, other uses of the faced cell the space bar and then
-    letters, and words the digits.
+    Moves have the arrow keys and W, A, S, D, steps to the side Z and X, other uses of the faced
+    cell the space bar and then letters, and words the digits.
 
     **Arguments:**
 
@@ -90,11 +92,15 @@ def _of_choice(number: int, choice: Sequence[Action]) -> list[Control]:
                 name, keys = f"turn {side}", _TURNS[side]
             case Forward():
                 name, keys = "forward", _ARROWS[Direction.NORTH]
+            case Strafe(side):
+                name, keys = f"step {side}", _STEPS[side]
             case Use(name):
                 name, keys = _WORDS.get(name, name.replace("_", " ")), next(uses, ())
             case Say(word):
                 name, keys = f"say {word}", tuple(f"Digit{i}" for i in itertools.islice(words, 1))
             case Stay():
                 continue
-        found.append(Control(number, index, name, keys, isinstance(action, Move | Forward)))
+        found.append(
+            Control(number, index, name, keys, isinstance(action, Move | Forward | Strafe))
+        )
     return found

@@ -13,6 +13,7 @@ from ._actions import (
     Rotate as Rotate,
     Say as Say,
     Stay as Stay,
+    Strafe as Strafe,
     Use as Use,
     by_choice as by_choice,
 )
@@ -25,7 +26,7 @@ from ._cells import (
     is_free as is_free,
     occupied_cells as occupied_cells,
 )
-from ._grid_world import GridWorld as GridWorld
+from ._grid_world import GridWorld as GridWorld, InfoEntry as InfoEntry
 from ._interact import (
     AbstractInteraction as AbstractInteraction,
     Interact as Interact,

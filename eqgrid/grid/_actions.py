@@ -37,6 +37,15 @@ class Forward:
 
 
 @dataclasses.dataclass(frozen=True)
+class Strafe:
+    """Moves the agent one cell to its left, to its right or back, if that cell is free. It goes on
+    facing the same way.
+    """
+
+    side: Literal["left", "right", "back"]
+
+
+@dataclasses.dataclass(frozen=True)
 class Stay:
     """Leaves the agent as it is."""
 
@@ -55,7 +64,7 @@ class Say:
     word: str
 
 
-Action: TypeAlias = Move | Rotate | Forward | Stay | Use | Say
+Action: TypeAlias = Move | Rotate | Forward | Strafe | Stay | Use | Say
 """Something that an agent can do in a step."""
 
 Actions: TypeAlias = tuple[Action, ...] | tuple[tuple[Action, ...], ...]
@@ -64,12 +73,14 @@ Actions: TypeAlias = tuple[Action, ...] | tuple[tuple[Action, ...], ...]
 MOVES: tuple[Action, ...] = tuple(Move(direction) for direction in Direction)
 """Moves to the north, south, east and west, in this order."""
 
-_QUARTER = {
+_SIDES = {
     "left": np.asarray([Direction.WEST, Direction.EAST, Direction.NORTH, Direction.SOUTH], np.int8),
     "right": np.asarray(
         [Direction.EAST, Direction.WEST, Direction.SOUTH, Direction.NORTH], np.int8
     ),
+    "back": np.asarray([Direction.SOUTH, Direction.NORTH, Direction.WEST, Direction.EAST], np.int8),
 }
+"""The direction to one side of an agent that faces a direction."""
 
 
 def by_choice(actions: Actions) -> tuple[tuple[Action, ...], ...]:
@@ -138,6 +149,18 @@ def _turned(
         if isinstance(value, Move):
             faces = jnp.where(action == number, jnp.int8(value.direction), faces)
         elif isinstance(value, Rotate):
-            quarter = jnp.asarray(_QUARTER[value.side])[direction]
-            faces = jnp.where(action == number, quarter, faces)
+            faces = jnp.where(action == number, jnp.asarray(_SIDES[value.side])[direction], faces)
     return faces
+
+
+def headed(
+    actions: Actions, action: Int[Array, "agents *choices"], direction: Int8[Array, " agents"]
+) -> Int8[Array, " agents"]:
+    """The direction in which each agent moves, if it does, while it faces `direction`."""
+    heads = direction
+    for choice, number in _choices(actions, action):
+        for i, value in enumerate(choice):
+            if isinstance(value, Strafe):
+                side = jnp.asarray(_SIDES[value.side])[direction]
+                heads = jnp.where(number == i, side, heads)
+    return heads

@@ -1,8 +1,8 @@
 """GridWorld: an environment composed of the parts that a game declares."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -34,6 +34,9 @@ from .layouts._layout import Layout, LayoutError, check_layout
 from .observations._observation import AbstractObservation
 from .observations._planes import Planes
 
+InfoEntry: TypeAlias = Callable[[Step], Shaped[Array, "..."]]
+"""A function that computes an entry of `info` from the finished step."""
+
 
 @final
 class GridWorld(AbstractEnv):
@@ -47,7 +50,7 @@ class GridWorld(AbstractEnv):
 
     The keys of `info` are `"shaped_reward"` (Float, `agents`), rewards for steps towards the goal,
     which are not part of the reward; and `"events"` (Int, `agents events`), which is 1 where an
-    event of `event_names` happened to an agent in this step.
+    event of `event_names` happened to an agent in this step. A game may add further ones.
     """
 
     layout: Layout
@@ -62,6 +65,7 @@ class GridWorld(AbstractEnv):
     starts: tuple[AbstractStart, ...]
     horizon: Int32[Array, ""]
     action_space: Discrete | MultiDiscrete
+    info: tuple[tuple[str, InfoEntry], ...] = eqx.field(static=True)
 
     def __init__(
         self,
@@ -77,6 +81,7 @@ class GridWorld(AbstractEnv):
         action_mask: AbstractActionMask | None = None,
         starts: Sequence[AbstractStart] = (),
         horizon: Int[ArrayLike, ""] = 400,
+        info: Mapping[str, InfoEntry] | None = None,
     ):
         """**Arguments:**
 
@@ -94,6 +99,8 @@ class GridWorld(AbstractEnv):
             With one, observations are `Masked`.
         - `starts`: random changes to the initial state, applied in this order.
         - `horizon`: the number of steps after which an episode is truncated.
+        - `info`: further entries of `info` by name, each a function of the finished `Step`; none by
+            default. `LogEpisodes(env, totals)` sums them over an episode.
 
         **Raises:** `ValueError`, for example if the layout has a tile or object number that no kind
         has. Traced numbers, such as a horizon under `eqx.filter_vmap`, are not checked.
@@ -113,6 +120,9 @@ class GridWorld(AbstractEnv):
         sizes = tuple(len(choice) for choice in by_choice(self.actions))
         several = isinstance(self.actions[0], tuple)
         self.action_space = MultiDiscrete(sizes) if several else Discrete(sizes[0])
+        self.info = tuple((info or {}).items())
+        for name in {"shaped_reward", "events"}.intersection(info or {}):
+            raise ValueError(f"A world has the entry {name!r} of info already: use another name.")
         self.layout = self._prepare(layout)
 
     @property
@@ -199,6 +209,7 @@ class GridWorld(AbstractEnv):
             info={
                 "shaped_reward": _for_active(self._shaped_reward(step), goes_on),
                 "events": self._count(step),
+                **{name: entry(step) for name, entry in self.info},
             },
         )
         return timestep, world

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int8, Int16
 
-from ._actions import Forward, Move, chosen, turned
+from ._actions import Forward, Move, Strafe, chosen, headed, turned
 from ._cells import is_free
 from ._step import AbstractPhase, Step
 from ._world import direction_delta, get_cell
@@ -97,9 +97,9 @@ class Go(AbstractPhase):
     def __call__(self, step: Step) -> Step:
         bodies = step.world.bodies
         direction = turned(step.actions, step.action, bodies.direction)
-        moves = chosen(step.actions, step.action, Move, Forward)
+        moves = chosen(step.actions, step.action, Move, Forward, Strafe)
         old = bodies.position
-        target = old + direction_delta(direction)
+        target = old + direction_delta(headed(step.actions, step.action, direction))
         grids = (step.layout.tiles, step.world.cells.object)
         free = [is_free(step.layout.kinds, *get_cell(grids, x)) for x in target]
         free = moves & jnp.stack(free)
