@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..grid import GridWorld, did_you_mean
 from ._cogrid import COGRID_IDS, from_cogrid
+from .commons import Harvest
 from .foraging import Foraging
 from .goals import Goals
 from .overcooked import Overcooked
@@ -15,7 +16,7 @@ from .rescue import Rescue
 from .warehouse import Warehouse
 
 EnvName: TypeAlias = Literal[
-    "overcooked", "overcooked_v2", "foraging", "warehouse", "rescue", "goals"
+    "overcooked", "overcooked_v2", "foraging", "warehouse", "rescue", "goals", "harvest"
 ]
 
 ENVIRONMENTS: dict[EnvName, Callable[..., GridWorld]] = {
@@ -25,6 +26,7 @@ ENVIRONMENTS: dict[EnvName, Callable[..., GridWorld]] = {
     "warehouse": Warehouse,
     "rescue": Rescue,
     "goals": Goals,
+    "harvest": Harvest,
 }
 """The environments of `make`: the constructor for each name."""
 

@@ -3,6 +3,7 @@ from .._checks import (
     as_probability as as_probability,
     check_whole as check_whole,
     is_finite as is_finite,
+    is_known as is_known,
 )
 from ._actions import (
     MOVES as MOVES,

@@ -1,0 +1,124 @@
+"""Harvest: a common-pool resource that is lost if it is used up."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from jaxtyping import ArrayLike, Int, Real
+
+from ...grid import (
+    AbstractObservation,
+    Action,
+    ComeBack,
+    Forward,
+    Go,
+    GridWorld,
+    Layout,
+    LocalCollision,
+    RandomDirections,
+    RandomPositions,
+    Rotate,
+    RuleEvents,
+    Stay,
+    Strafe,
+    WeightedEventReward,
+)
+from ._apples import Eat, Regrow
+from ._beams import ZAP, BeamSize, Hit, Zap
+from ._layouts import ORCHARDS, check_orchard, load_layout
+from ._measures import CHANGES
+from ._options import as_cost, as_steps, choose_view
+from ._views import orchard_view
+
+HARVEST_ACTIONS: tuple[Action, ...] = (
+    Stay(),
+    Forward(),
+    Strafe("back"),
+    Strafe("left"),
+    Strafe("right"),
+    Rotate("left"),
+    Rotate("right"),
+    ZAP,
+)
+"""Stay, forward, back, left, right, turn left, turn right and zap, in the order of Melting Pot."""
+
+REGROWTH = (0.0, 0.0025, 0.005, 0.025)
+"""The probabilities per step that an apple grows, with 0, 1, 2, and 3 or more apples near, in
+Melting Pot's `commons_harvest__open`.
+"""
+
+EVENTS = RuleEvents(apple=Eat, zap=Zap, zapped=Hit)
+"""An apple eaten, a shot, and a hit by somebody's beam."""
+
+
+def Harvest(
+    layout: str | Path | Layout = "open",
+    *,
+    num_agents: int | None = None,
+    shared: bool = False,
+    regrowth: Sequence[Real[ArrayLike, ""]] = REGROWTH,
+    beam_length: int = 3,
+    beam_radius: int = 1,
+    cooldown: Int[ArrayLike, ""] = 2,
+    away: Int[ArrayLike, ""] = 4,
+    zap_cost: Real[ArrayLike, ""] = 0.0,
+    zapped_cost: Real[ArrayLike, ""] = 0.0,
+    radius: int = 5,
+    observation: Literal["planes"] | AbstractObservation = "planes",
+    horizon: Int[ArrayLike, ""] = 1000,
+) -> GridWorld:
+    """Builds a Harvest environment: apples grow again only where other apples are near, so what is
+    best for one agent now is bad for all later.
+
+    Whoever walks onto an apple eats it, and is paid 1. A zapping beam sends those whom it hits away
+    for some steps. Agents start, and come back, at random places among the start cells, and start
+    in random directions. Collisions are resolved by `LocalCollision`.
+
+    Sources: the game is that of Janssen et al. (2010), Perolat et al. (2017) and Hughes et al.
+    (2018). The defaults are the layout and the numbers of Melting Pot's `commons_harvest__open`
+    (`configs/substrates/commons_harvest__open.py`), except that an episode always has 1000 steps.
+
+    ```python
+    from eqgrid.envs.commons import Harvest
+
+    env = Harvest("small", shared=True)
+    ```
+
+    **Arguments:**
+
+    - `layout`: `"open"`, `"small"`, a text, the path of a file with such a text, or a `Layout` of
+        `KINDS`. In a text, `#` is a wall, `A` an orchard cell with an apple, `B` one without,
+        `P` a cell in which agents start, and a digit such a cell, too.
+    - `num_agents`: the number of agents; by default the number of digits in the text, or 7.
+    - `shared`: whether every agent is paid what all agents earn together.
+    - `regrowth`: the probability per step that an apple grows in an empty cell of the orchard, with
+        0, 1, 2... apples within a Euclidean distance of 2 cells; the last one is for more.
+    - `beam_length`, `beam_radius`: the reach of the beam; see `cast`.
+    - `cooldown`: the number of steps after a shot in which the agent cannot fire again.
+    - `away`: the number of steps for which an agent that is hit is away.
+    - `zap_cost`, `zapped_cost`: what a shot, and being hit, costs.
+    - `radius`: the range of sight; see `orchard_view`.
+    - `observation`: `"planes"`: `orchard_view`; or an `AbstractObservation` of your own.
+    - `horizon`: the number of steps after which an episode is truncated.
+
+    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
+    """
+    orchard = load_layout(layout, ORCHARDS, num_agents)
+    check_orchard(orchard)
+    zap = Zap(BeamSize(beam_length, beam_radius, cooldown), as_steps(away, 1, "Being away"))
+    paid = {
+        "apple": 1.0,
+        "zap": as_cost(zap_cost, "A shot"),
+        "zapped": as_cost(zapped_cost, "Being hit"),
+    }
+    return GridWorld(
+        orchard,
+        actions=HARVEST_ACTIONS,
+        phases=(Go(LocalCollision()), Regrow(regrowth), Eat(), zap, ComeBack()),
+        reward=WeightedEventReward(paid, EVENTS.names, shared=shared),
+        events=EVENTS,
+        observation=choose_view(observation, orchard_view(radius)),
+        starts=(RandomPositions(), RandomDirections()),
+        horizon=horizon,
+        info=CHANGES,
+    )
