@@ -23,7 +23,16 @@ from urllib.parse import unquote, urldefrag, urlsplit
 import tyro
 
 ROOT = Path(__file__).parents[1]
-WORLDS = ("overcooked", "overcooked_v2", "foraging", "warehouse", "rescue", "goals", "bodies")
+WORLDS = (
+    "overcooked",
+    "overcooked_v2",
+    "foraging",
+    "warehouse",
+    "rescue",
+    "goals",
+    "commons",
+    "bodies",
+)
 PACKAGES = (
     "eqgrid",
     "eqgrid.grid",

@@ -26,6 +26,7 @@ from eqgrid.grid import (
 )
 
 from ._bodies import BodyWorld
+from ._commons import HarvestWorld
 from ._foreign import LIBRARIES, foreign_world
 from ._generated import GENERATED, AbstractDrawnWorld, MazeSettings, SiteSettings
 from ._kitchens import Kitchen, KitchenV2
@@ -260,6 +261,7 @@ WORLDS: dict[str, type[AbstractWorldConfig]] = {
     "warehouse": WarehouseWorld,
     "rescue": RescueWorld,
     "goals": GoalsWorld,
+    "harvest": HarvestWorld,
     "body": BodyWorld,
 }
 
