@@ -23,8 +23,11 @@ from ._kinds import CLEANING_BEAM, POLLUTION, ZAP_BEAM
 from ._options import as_steps
 from ._state import Tally, is_active, retallied
 
-ZAP, CLEAN = Use("zap"), Use("clean")
-"""The actions that fire the two beams."""
+ZAP = Use("zap")
+"""The action that fires the beam that sends agents away."""
+
+CLEAN = Use("clean")
+"""The action that fires the beam that cleans the river."""
 
 _Places: TypeAlias = Int8[Array, "agents 2"]
 _Grid: TypeAlias = Bool[Array, "height width"]

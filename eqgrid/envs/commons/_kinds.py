@@ -16,8 +16,11 @@ from ._sprites import (
     draw_water,
 )
 
-ZAP_BEAM, CLEANING_BEAM = 1, 2
-"""The numbers in `Cell.extra` of cells that a beam crosses in this step; 0 is no beam."""
+ZAP_BEAM = 1
+"""The number in `Cell.extra` of cells that a zapping beam crosses in this step; 0 is no beam."""
+
+CLEANING_BEAM = 2
+"""The number in `Cell.extra` of cells that only a cleaning beam crosses in this step."""
 
 
 def _beams(layout: Layout, world: World) -> UInt8[np.ndarray | jax.Array, "height width"]:
