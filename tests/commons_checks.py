@@ -25,12 +25,27 @@ RULES = {
     "zapped_cost": 0.0,
     "shared": False,
 }
+_CLEANUP = {
+    "cooldown": 10,
+    "cleaning_cooldown": 2,
+    "away": 50,
+    "growth": 0.05,
+    "depletion": 0.4,
+    "restoration": 0.0,
+    "pollution": 0.5,
+    "delay": 50,
+}
 CHUNK = 500
 
 
 def rules_of(regrowth, options):
     """The rules of Harvest for the plain loop."""
     return RULES | {"cooldown": 2, "away": 4, "regrowth": regrowth} | options
+
+
+def cleanup_rules(options):
+    """The rules of Cleanup for the plain loop."""
+    return RULES | _CLEANUP | options
 
 
 @eqx.filter_jit

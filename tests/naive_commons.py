@@ -89,7 +89,7 @@ def chance_of(place, site, objects, rules):
         return np.float32(chances[min(near(place, apples, 2), len(chances) - 1)])
     high, low = np.float32(rules["depletion"]), np.float32(rules["restoration"])
     growth = (high - polluted(site, objects)) / (high - low)
-    return np.float32(rules["rate"]) * np.float32(min(max(growth, np.float32(0)), np.float32(1)))
+    return np.float32(rules["growth"]) * np.float32(min(max(growth, np.float32(0)), np.float32(1)))
 
 
 def grow(site, world, before, rules, numbers):

@@ -1,5 +1,5 @@
 from ._make import ENVIRONMENTS as ENVIRONMENTS, make as make
-from .commons import Harvest as Harvest
+from .commons import Cleanup as Cleanup, Harvest as Harvest
 from .foraging import Foraging as Foraging
 from .goals import Goals as Goals
 from .overcooked import Overcooked as Overcooked

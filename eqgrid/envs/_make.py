@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..grid import GridWorld, did_you_mean
 from ._cogrid import COGRID_IDS, from_cogrid
-from .commons import Harvest
+from .commons import Cleanup, Harvest
 from .foraging import Foraging
 from .goals import Goals
 from .overcooked import Overcooked
@@ -16,7 +16,7 @@ from .rescue import Rescue
 from .warehouse import Warehouse
 
 EnvName: TypeAlias = Literal[
-    "overcooked", "overcooked_v2", "foraging", "warehouse", "rescue", "goals", "harvest"
+    "overcooked", "overcooked_v2", "foraging", "warehouse", "rescue", "goals", "harvest", "cleanup"
 ]
 
 ENVIRONMENTS: dict[EnvName, Callable[..., GridWorld]] = {
@@ -27,6 +27,7 @@ ENVIRONMENTS: dict[EnvName, Callable[..., GridWorld]] = {
     "rescue": Rescue,
     "goals": Goals,
     "harvest": Harvest,
+    "cleanup": Cleanup,
 }
 """The environments of `make`: the constructor for each name."""
 

@@ -15,6 +15,7 @@ from ._beams import (
     Zap as Zap,
     cast as cast,
 )
+from ._cleanup import CLEANUP_ACTIONS as CLEANUP_ACTIONS, Cleanup as Cleanup
 from ._harvest import HARVEST_ACTIONS as HARVEST_ACTIONS, REGROWTH as REGROWTH, Harvest as Harvest
 from ._kinds import (
     CLEANING_BEAM as CLEANING_BEAM,
@@ -30,6 +31,7 @@ from ._measures import (
     peace as peace,
     sustainability as sustainability,
 )
+from ._pollution import Pollute as Pollute
 from ._state import Tally as Tally
 from ._views import (
     ORCHARD_PLANES as ORCHARD_PLANES,

@@ -47,8 +47,7 @@ REGROWTH = (0.0, 0.0025, 0.005, 0.025)
 Melting Pot's `commons_harvest__open`.
 """
 
-EVENTS = RuleEvents(apple=Eat, zap=Zap, zapped=Hit)
-"""An apple eaten, a shot, and a hit by somebody's beam."""
+_EVENTS = RuleEvents(apple=Eat, zap=Zap, zapped=Hit)
 
 
 def Harvest(
@@ -115,8 +114,8 @@ def Harvest(
         orchard,
         actions=HARVEST_ACTIONS,
         phases=(Go(LocalCollision()), Regrow(regrowth), Eat(), zap, ComeBack()),
-        reward=WeightedEventReward(paid, EVENTS.names, shared=shared),
-        events=EVENTS,
+        reward=WeightedEventReward(paid, _EVENTS.names, shared=shared),
+        events=_EVENTS,
         observation=choose_view(observation, orchard_view(radius)),
         starts=(RandomPositions(), RandomDirections()),
         horizon=horizon,

@@ -70,8 +70,21 @@ RIVERS = {
         #BBBBBBBBBBBBBBBBBBBBBBBBBBBB#
         #BBBBBBBBBBBBBBBBBBBBBBBBBBBB#
         ##############################""",
+    "small": """
+        #############
+        #HFHFHHFHFHH#
+        #FHHFHFHHFHF#
+        #           #
+        #           #
+        #P1PPP2PPP3P#
+        #           #
+        # B B B B B #
+        #BBBBBBBBBBB#
+        #############""",
 }
-"""The layouts of `Cleanup` by name."""
+"""The layouts of `Cleanup` by name: `"river"` is that of Melting Pot's `clean_up`, and `"small"` is
+our own, for three agents.
+"""
 
 
 def load_layout(
