@@ -5,7 +5,7 @@ import json
 import pytest
 
 pytestmark = pytest.mark.robustness
-WORLDS = ("overcooked_v2", "foraging", "warehouse", "rescue", "goals", "body")
+WORLDS = ("overcooked_v2", "foraging", "warehouse", "rescue", "goals", "harvest", "cleanup", "body")
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -7,10 +7,10 @@ from msgspec import Meta
 
 from agents import PPO
 from eqgrid import AbstractEnv
-from eqgrid.envs.commons import MEASURES, ORCHARDS, Harvest
+from eqgrid.envs.commons import MEASURES, ORCHARDS, RIVERS, Cleanup, Harvest
 from eqgrid.grid import GridWorld
 
-from ._world_config import AbstractWorldConfig, Horizon, RunSettings, files_among
+from ._world_config import AbstractWorldConfig, Horizon, RunSettings, Share, files_among
 
 
 class AbstractCommonsWorld(AbstractWorldConfig):
@@ -73,6 +73,57 @@ class HarvestWorld(AbstractCommonsWorld):
             self.layout,
             num_agents=self.num_agents or None,
             shared=self.shared,
+            zap_cost=self.zap_cost,
+            zapped_cost=self.zapped_cost,
+            radius=self.radius,
+            observation=self.observation,
+            horizon=self.horizon,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class CleanupWorld(AbstractCommonsWorld):
+    """Settings of Cleanup."""
+
+    name: Literal["cleanup"] = "cleanup"
+    """Name of the world; each world has settings of its own."""
+    layout: str = "river"
+    """river, small, or a file."""
+    num_agents: Annotated[int, Meta(ge=0, le=35)] = 0
+    """Number of agents; 0 for that of the layout."""
+    shared: bool = False
+    """Every agent is paid what all earn, instead of what it eats."""
+    pollution: Share = 0.5
+    """Probability per step that another cell of the river is polluted."""
+    zap_cost: float = 0.0
+    """What a shot costs."""
+    zapped_cost: float = 0.0
+    """What being hit costs."""
+    radius: Annotated[int, Meta(ge=1, le=127)] = 5
+    """Half the side of the window that an agent sees, in cells."""
+    horizon: Horizon = 1000
+    """Length of an episode, in steps."""
+    observation: Literal["planes"] = "planes"
+    """A window of planes, turned the way the agent faces."""
+    normalize_observation: bool = False
+    """Normalise observations to mean 0 and variance 1."""
+    run_settings: ClassVar[RunSettings] = {"ppo": PPO(advantage_std_offset=0.1)}
+    known = tuple(RIVERS)
+
+    def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
+        whom = "everybody" if self.shared else "you"
+        return (
+            f"Walk onto an apple to eat it, which pays {whom} 1. Apples grow only while the river "
+            "is clean enough: the cleaning beam removes pollution.",
+            "Whom your zapping beam hits is away for some time.",
+        )
+
+    def build(self, *, train: bool) -> GridWorld:
+        return Cleanup(
+            self.layout,
+            num_agents=self.num_agents or None,
+            shared=self.shared,
+            pollution=self.pollution,
             zap_cost=self.zap_cost,
             zapped_cost=self.zapped_cost,
             radius=self.radius,

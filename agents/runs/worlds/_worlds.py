@@ -26,7 +26,7 @@ from eqgrid.grid import (
 )
 
 from ._bodies import BodyWorld
-from ._commons import HarvestWorld
+from ._commons import CleanupWorld, HarvestWorld
 from ._foreign import LIBRARIES, foreign_world
 from ._generated import GENERATED, AbstractDrawnWorld, MazeSettings, SiteSettings
 from ._kitchens import Kitchen, KitchenV2
@@ -262,6 +262,7 @@ WORLDS: dict[str, type[AbstractWorldConfig]] = {
     "rescue": RescueWorld,
     "goals": GoalsWorld,
     "harvest": HarvestWorld,
+    "cleanup": CleanupWorld,
     "body": BodyWorld,
 }
 
