@@ -21,6 +21,8 @@ TaskName: TypeAlias = Literal[
     "warehouse",
     "rescue",
     "goals",
+    "harvest",
+    "cleanup",
 ]
 
 
@@ -64,5 +66,7 @@ TASKS: dict[str, Task] = {
     ),
     "rescue": Task("rescue", {"layout": "small", "radius": 3, "horizon": 250}, ("cogrid",)),
     "goals": Task("goals", {"layout": "room", "num_agents": 2, "horizon": 50}, num_actions=5),
+    "harvest": Task("harvest", {"layout": "open"}, num_agents=7, num_actions=8),
+    "cleanup": Task("cleanup", {"layout": "river"}, num_agents=7, num_actions=9),
 }
 """The tasks by name. The options of `overcooked` are flags of `throughput.py`."""

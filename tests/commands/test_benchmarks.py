@@ -37,6 +37,8 @@ TASK_NAMES = [
     "warehouse",
     "rescue",
     "goals",
+    "harvest",
+    "cleanup",
 ]
 
 
