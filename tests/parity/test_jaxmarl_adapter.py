@@ -68,6 +68,28 @@ def test_a_kitchen_is_the_same_through_the_adapter(key):
     assert theirs.get_avail_actions(state)["agent_1"].all()
 
 
+@pytest.mark.parametrize("name", ["harvest", "cleanup"])
+def test_agents_that_are_away_are_the_same_through_the_adapter(name, key):
+    env = make(name, layout="small", horizon=30, cooldown=0)
+    theirs = to_jaxmarl(env)
+    observations, state = theirs.reset(key)
+    _, own = env.reset(key)
+    step, was_away = eqx.filter_jit(env.step), False
+    for i in range(30):
+        step_key, action_key = jax.random.split(jax.random.fold_in(key, i))
+        action = jax.random.choice(action_key, jnp.asarray([1, 5, 7]), (3,))
+        by_agent = dict(zip(theirs.agents, action, strict=True))
+        observations, state, rewards, dones, infos = theirs.step_env(step_key, state, by_agent)
+        timestep, own = step(step_key, own, action)
+        for j, agent in enumerate(theirs.agents):
+            np.testing.assert_array_equal(observations[agent], timestep.observation[j])
+            assert rewards[agent] == timestep.reward[j]
+        assert dones["__all__"] == timestep.done
+        assert infos["peace"] == timestep.info["peace"]
+        was_away |= not bool(own.bodies.active.all())
+    assert was_away
+
+
 def test_its_step_resets_with_keys_of_plain_numbers():
     theirs = to_jaxmarl(make("overcooked", layout="cramped", horizon=3))
     key = jax.random.PRNGKey(0)
