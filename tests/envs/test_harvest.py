@@ -19,6 +19,7 @@ from eqgrid.envs.commons import (
     ORCHARDS,
     REGROWTH,
     Harvest,
+    Regrow,
     count_near,
 )
 from eqgrid.grid import Direction, Layout, LayoutError, Stay
@@ -151,6 +152,16 @@ def test_apples_near_are_counted_in_a_disc():
     expected = [[0 < (i - 3) ** 2 + (j - 3) ** 2 <= 4 for j in range(7)] for i in range(7)]
     assert count.tolist() == np.asarray(expected, int).tolist()
     assert count.sum() == 12
+
+
+@pytest.mark.parametrize("radius", [0, 9, 1.5])
+def test_a_radius_of_regrowth_is_refused_that_cannot_be_counted(radius):
+    with unchecked(), pytest.raises(ValueError, match="radius"):
+        Regrow((0.1,), radius)
+    everywhere = count_near(jnp.ones((19, 19), bool), 8)
+    assert everywhere[9, 9] == sum(
+        0 < i * i + j * j <= 64 for i in range(-8, 9) for j in range(-8, 9)
+    )
 
 
 def test_nothing_grows_where_no_apple_is_left(key):

@@ -14,6 +14,9 @@ from ...grid import NOTHING, AbstractPhase, Step, World, as_probability, check_w
 from ._kinds import APPLE, ORCHARD, POLLUTION, RIVER
 from ._state import Tally, is_active, retallied
 
+_WIDEST = 8
+"""The largest radius in which apples are counted, so that a count fits into 8 bits."""
+
 
 @final
 class Eat(AbstractPhase):
@@ -60,8 +63,10 @@ class Regrow(AbstractPhase):
 
     def __init__(self, probabilities: Sequence[Real[ArrayLike, ""]], radius: int = 2):
         check_whole(radius=radius)
-        if radius < 1 or not len(probabilities):
-            raise ValueError("Apples grow near others: give probabilities, and a radius from 1.")
+        if not 1 <= radius <= _WIDEST or not len(probabilities):
+            raise ValueError(
+                f"Apples grow near others: give probabilities, and a radius from 1 to {_WIDEST}."
+            )
         needs = "The probabilities of regrowth must be from 0 to 1"
         chances = [as_probability(x, needs).astype(jnp.float32) for x in probabilities]
         self.probabilities, self.radius = jnp.stack(chances), radius
