@@ -10,13 +10,22 @@ from ._cogrid import COGRID_IDS, from_cogrid
 from .commons import Cleanup, Harvest
 from .foraging import Foraging
 from .goals import Goals
+from .minigrid import MiniGrid
 from .overcooked import Overcooked
 from .overcooked_v2 import OvercookedV2
 from .rescue import Rescue
 from .warehouse import Warehouse
 
 EnvName: TypeAlias = Literal[
-    "overcooked", "overcooked_v2", "foraging", "warehouse", "rescue", "goals", "harvest", "cleanup"
+    "overcooked",
+    "overcooked_v2",
+    "foraging",
+    "warehouse",
+    "rescue",
+    "minigrid",
+    "goals",
+    "harvest",
+    "cleanup",
 ]
 
 ENVIRONMENTS: dict[EnvName, Callable[..., GridWorld]] = {
@@ -25,6 +34,7 @@ ENVIRONMENTS: dict[EnvName, Callable[..., GridWorld]] = {
     "foraging": Foraging,
     "warehouse": Warehouse,
     "rescue": Rescue,
+    "minigrid": MiniGrid,
     "goals": Goals,
     "harvest": Harvest,
     "cleanup": Cleanup,

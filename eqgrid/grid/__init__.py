@@ -72,6 +72,7 @@ from ._world import (
     Cell as Cell,
     Direction as Direction,
     World as World,
+    cells_at as cells_at,
     direction_delta as direction_delta,
     get_cell as get_cell,
     poses as poses,

@@ -1,0 +1,48 @@
+from ._interactions import (
+    DROP as DROP,
+    PICKUP as PICKUP,
+    RULES as RULES,
+    TOGGLE as TOGGLE,
+    Drop as Drop,
+    OpenBox as OpenBox,
+    PickUp as PickUp,
+    Swing as Swing,
+    Unlock as Unlock,
+    is_ball as is_ball,
+    is_door as is_door,
+    is_thing as is_thing,
+)
+from ._kinds import (
+    COLOURS as COLOURS,
+    DIRECTION_SYMBOLS as DIRECTION_SYMBOLS,
+    KINDS as KINDS,
+    STATES as STATES,
+    SYMBOLS as SYMBOLS,
+)
+from ._minigrid import ACTIONS as ACTIONS, MOST_AGENTS as MOST_AGENTS, MiniGrid as MiniGrid
+from ._missions import (
+    Arrive as Arrive,
+    Burn as Burn,
+    Collide as Collide,
+    FetchBall as FetchBall,
+    MissionOver as MissionOver,
+    PromptReward as PromptReward,
+)
+from ._observations import (
+    PLANE_NAMES as PLANE_NAMES,
+    Symbolic as Symbolic,
+    minigrid_planes as minigrid_planes,
+)
+from ._obstacles import (
+    AbstractObstacleDraw as AbstractObstacleDraw,
+    MoveObstacles as MoveObstacles,
+    UniformObstacleDraw as UniformObstacleDraw,
+)
+from ._rooms import ROOMS as ROOMS, build_room as build_room
+from .rooms._crossing import CrossingRoom as CrossingRoom
+from .rooms._door_key import DoorKeyRoom as DoorKeyRoom
+from .rooms._empty import DynamicObstaclesRoom as DynamicObstaclesRoom, EmptyRoom as EmptyRoom
+from .rooms._four_rooms import FourRooms as FourRooms
+from .rooms._multi_room import MultiRoom as MultiRoom
+from .rooms._room import AbstractRoom as AbstractRoom, Drawn as Drawn
+from .rooms._room_grid import KeyCorridorRoom as KeyCorridorRoom, UnlockRoom as UnlockRoom

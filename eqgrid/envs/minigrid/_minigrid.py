@@ -1,0 +1,183 @@
+"""MiniGrid, composed of parts of the grid engine."""
+
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import ArrayLike, Int
+
+from ...grid import (
+    AbstractObservation,
+    AbstractPhase,
+    Action,
+    Forward,
+    Go,
+    GridWorld,
+    Interact,
+    Layout,
+    LayoutError,
+    LocalCollision,
+    Rotate,
+    RuleEvents,
+    Stay,
+    check_whole,
+    empty_world,
+)
+from ._interactions import DROP, PICKUP, RULES, TOGGLE, PickUp, Swing, Unlock
+from ._kinds import KINDS
+from ._missions import Arrive, Burn, Collide, FetchBall, MissionOver, PromptReward
+from ._observations import Symbolic, minigrid_planes
+from ._obstacles import AbstractObstacleDraw, MoveObstacles, UniformObstacleDraw
+from ._rooms import build_room
+from .rooms._room import AbstractRoom
+from .rooms._room_grid import KeyCorridorRoom, UnlockRoom
+
+ACTIONS: tuple[Action, ...] = (
+    Rotate("left"),
+    Rotate("right"),
+    Forward(),
+    PICKUP,
+    DROP,
+    TOGGLE,
+    Stay(),
+)
+"""Turn left, turn right, go forward, pick up, drop, toggle, and done, as in MiniGrid. The last one
+does nothing. In a room with obstacles that move, there are only the first three.
+"""
+
+MOST_AGENTS = 8
+"""The largest number of agents in a room."""
+
+
+def MiniGrid(
+    layout: str | AbstractRoom = "doorkey",
+    *,
+    num_agents: int = 1,
+    size: int | None = None,
+    crossings: int | None = None,
+    obstacles: int | None = None,
+    rows: int | None = None,
+    rooms: int | None = None,
+    random_start: bool | None = None,
+    reward: Literal["shared", "individual"] = "shared",
+    horizon: Int[ArrayLike, ""] | None = None,
+    observation: Literal["planes", "symbolic"] | AbstractObservation = "planes",
+    view: int = 7,
+    draw: AbstractObstacleDraw | None = None,
+) -> GridWorld:
+    """Builds a room of MiniGrid (Chevalier-Boisvert et al. 2023), for one agent or for several.
+
+    With one agent, the rules, the observations `"symbolic"`, the rewards and the distribution of
+    the rooms are those of minigrid 3.2. Agents of a team first use their hands, one after the other
+    from the first one on, and then all turn and move at once, with `LocalCollision`. An agent whose
+    task is over leaves the room.
+
+    ```python
+    from eqgrid.envs.minigrid import MiniGrid
+
+    env = MiniGrid("doorkey", size=6, num_agents=2)
+    ```
+
+    **Arguments:**
+
+    - `layout`: a key of `ROOMS`, or an `AbstractRoom`, which has its options already.
+    - `num_agents`: the number of agents, at most 8.
+    - `size`: the size of the grid or, in `"unlock"`, `"keycorridor"` and `"multiroom"`, of a room.
+    - `crossings`, `obstacles`, `rows`, `rooms`, `random_start`: options of some of the rooms.
+    - `reward`: `"individual"`: an agent is paid for its own success, `1 - 0.9 * steps / horizon`,
+        and -1 for its own collision with an obstacle; `"shared"`: every agent whose task is not over
+        gets the sum over all agents.
+    - `horizon`: the number of steps after which an episode is truncated; by default that of the
+        reference.
+    - `observation`: `"planes"`: `minigrid_planes`; `"symbolic"`: `Symbolic`; or an
+        `AbstractObservation` of your own.
+    - `view`: the side of the window that an agent sees, an odd number of cells.
+    - `draw`: the distribution of where obstacles move; uniform by default.
+
+    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
+    """
+    options = {
+        "size": size,
+        "crossings": crossings,
+        "obstacles": obstacles,
+        "rows": rows,
+        "rooms": rooms,
+        "random_start": random_start,
+    }
+    room = _room(layout, options)
+    check_whole(num_agents=num_agents, view=view)
+    if not 1 <= num_agents <= MOST_AGENTS:
+        raise LayoutError(f"A room has from 1 to {MOST_AGENTS} agents, not {num_agents}.")
+    if reward not in ("shared", "individual"):
+        raise ValueError(f"There is no reward {reward!r}: choose shared or individual.")
+    success, joint = _mission(room)
+    steps = room.max_steps if horizon is None else horizon
+    return GridWorld(
+        _blank(room, num_agents),
+        actions=ACTIONS if room.num_obstacles is None else ACTIONS[:3],
+        phases=_phases(room, success, UniformObstacleDraw() if draw is None else draw),
+        events=_events(room, success),
+        reward=PromptReward(success, steps, shared=reward == "shared"),
+        ending=MissionOver(success, joint),
+        observation=_observation(observation, view, room.see_through),
+        starts=(room,),
+        horizon=steps,
+    )
+
+
+def _room(layout: str | AbstractRoom, options: dict[str, int | bool | None]) -> AbstractRoom:
+    if not isinstance(layout, AbstractRoom):
+        return build_room(layout, options)
+    if given := [name for name, value in options.items() if value is not None]:
+        raise LayoutError(f"A room has its options already: leave out {' and '.join(given)}.")
+    return layout
+
+
+def _mission(room: AbstractRoom) -> tuple[type, bool]:
+    """The type of the rule that fulfils the mission, and whether it is one of all agents."""
+    if isinstance(room, UnlockRoom):
+        return Unlock, True
+    if isinstance(room, KeyCorridorRoom):
+        return FetchBall, True
+    return Arrive, False
+
+
+def _phases(
+    room: AbstractRoom, success: type, draw: AbstractObstacleDraw
+) -> tuple[AbstractPhase, ...]:
+    go = Go(LocalCollision())
+    if room.num_obstacles is not None:
+        return (MoveObstacles(draw), go, Arrive(), Collide())
+    missions = (FetchBall(),) if success is FetchBall else (Arrive(), Burn())
+    return (Interact(RULES), go, *missions)
+
+
+def _events(room: AbstractRoom, success: type) -> RuleEvents:
+    if room.num_obstacles is not None:
+        return RuleEvents(success=success, collision=Collide)
+    hands = {"pickup": PickUp, "unlocking": Unlock, "door": Swing}
+    if success is FetchBall:
+        return RuleEvents(success=success, **hands)
+    return RuleEvents(success=success, **hands, lava=Burn)
+
+
+def _observation(
+    observation: str | AbstractObservation, view: int, see_through: bool
+) -> AbstractObservation:
+    if isinstance(observation, AbstractObservation):
+        return observation
+    if observation == "planes":
+        return minigrid_planes(view, see_through=see_through)
+    if observation == "symbolic":
+        return Symbolic(view, see_through=see_through)
+    raise ValueError(f"There is no observation {observation!r}: choose planes or symbolic.")
+
+
+def _blank(room: AbstractRoom, num_agents: int) -> Layout:
+    """A layout of the size of a room; everything in it is drawn at the start of an episode."""
+    world = empty_world(KINDS, room.shape, np.zeros((num_agents, 2), np.int8))
+    extra = None
+    if room.num_obstacles is not None:
+        extra = jnp.zeros((room.num_obstacles, 2), jnp.int8)
+    layout = Layout(jnp.zeros(room.shape, jnp.uint8), world, None, KINDS)
+    return layout if extra is None else layout.with_start(extra=extra)

@@ -1,0 +1,200 @@
+"""A chain of rooms, each with a door to the next one."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, PRNGKeyArray, UInt8
+
+from ....grid import NOTHING, LayoutError, draw_cells
+from .._kinds import CLOSED, COLOURS, DOOR, GOAL, STATES, WALL
+from ._room import AbstractRoom, Drawn, check_side, draw_cell, draw_directions, put
+
+_SIDE = 25
+_SMALLEST = 4
+_TRIES = 8
+_RIGHT, _DOWN, _LEFT, _UP = range(4)
+
+
+@final
+class _Chain(eqx.Module):
+    """A chain of rooms under construction, of which the first `count` are placed.
+
+    - `tried`: how often the next room has been tried.
+    - `top`, `size`, `entry`: `(row, col)` of the upper left corner, of the size, and of the door
+        through which one enters, of each room.
+    - `wall`: the wall in which this door is.
+    """
+
+    key: PRNGKeyArray
+    count: Int32[Array, ""]
+    tried: Int32[Array, ""]
+    top: Int32[Array, "rooms 2"]
+    size: Int32[Array, "rooms 2"]
+    entry: Int32[Array, "rooms 2"]
+    wall: Int32[Array, " rooms"]
+
+
+@final
+class MultiRoom(AbstractRoom):
+    """A chain of rooms in a grid of 25 by 25 cells, with closed doors between them. Agents start in
+    the first one, and the goal is in the last one (`MultiRoomEnv`).
+
+    Agents that do not fit into the first room start in the next ones.
+
+    **Arguments:**
+
+    - `size`: the largest number of rows and of columns of a room, walls included.
+    - `rooms`: the number of rooms.
+    """
+
+    size: int = eqx.field(static=True, default=10)
+    rooms: int = eqx.field(static=True, default=6)
+
+    def __check_init__(self):
+        if not _SMALLEST <= self.size <= 12:
+            raise LayoutError(f"The largest size of a room is from 4 to 12, not {self.size}.")
+        if not 1 <= self.rooms <= 8:
+            raise LayoutError(f"A chain has from 1 to 8 rooms, not {self.rooms}.")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return _SIDE, _SIDE
+
+    @property
+    def max_steps(self) -> int:
+        return 20 * self.rooms
+
+    @property
+    def most_agents(self) -> int:
+        return (_SMALLEST - 2) ** 2 * self.rooms - 1
+
+    def draw(self, key: PRNGKeyArray, num_agents: int) -> Drawn:
+        chain_key, colours_key, first_key, turns_key, goal_key, others_key = jax.random.split(
+            key, 6
+        )
+        chain = self._chain(chain_key)
+        objects, number = self._build(chain, colours_key)
+        inside = (number >= 0) & (objects == NOTHING)
+        first = draw_cell(first_key, inside & (number == 0))
+        taken = inside.at[first[0], first[1]].set(False)
+        goal = draw_cell(goal_key, taken & (number == self.rooms - 1))
+        objects = put(objects, goal, GOAL)
+        free, position = taken & (objects == NOTHING), first[None]
+        if num_agents > 1:
+            others = self._fill(others_key, free, number, num_agents - 1)
+            position = jnp.concatenate([position, others])
+        return Drawn(objects, position, draw_directions(turns_key, num_agents))
+
+    def _fill(
+        self,
+        key: PRNGKeyArray,
+        free: Bool[Array, "25 25"],
+        number: Int32[Array, "25 25"],
+        count: int,
+    ) -> Array:
+        """Random free cells of the first rooms, as many as are needed."""
+        order = draw_cells(key, free, _SIDE**2)
+        room = number[order[:, 0], order[:, 1]]
+        room = jnp.where(free[order[:, 0], order[:, 1]], room, self.rooms)
+        return order[jnp.argsort(room, stable=True)[:count]]
+
+    def _chain(self, key: PRNGKeyArray) -> _Chain:
+        """A chain of all rooms. Where the next room finds no place in 8 tries, it begins anew."""
+        zero = jnp.zeros((), jnp.int32)
+        pairs = jnp.zeros((self.rooms, 2), jnp.int32)
+        walls = jnp.full(self.rooms, _LEFT, jnp.int32)
+        first = _Chain(key, zero, zero, pairs, pairs, pairs, walls)
+        return jax.lax.while_loop(lambda chain: chain.count < self.rooms, self._try, first)
+
+    def _try(self, chain: _Chain) -> _Chain:
+        """Tries to place the next room."""
+        key, size_key, uniform_key = jax.random.split(chain.key, 3)
+        number, last = chain.count, jnp.maximum(chain.count - 1, 0)
+        size = jax.random.randint(size_key, (2,), _SMALLEST, self.size + 1, jnp.int32)
+        uniform = jax.random.uniform(uniform_key, (5,))
+        door, wall = _exit(chain, last, uniform[:2])
+        anywhere = jnp.floor(uniform[2:4] * (_SIDE - 2)).astype(jnp.int32)
+        is_first = number == 0
+        door = jnp.where(is_first, anywhere, door)
+        wall = jnp.where(is_first, _LEFT, wall)
+        top = jnp.where(is_first, door, _place(door, wall, size, uniform[4]))
+        fits = (top >= 0).all() & (top[1] + size[1] <= _SIDE) & (top[0] + size[0] < _SIDE)
+        apart = ((top + size)[None] < chain.top) | (chain.top + chain.size <= top[None])
+        earlier = jnp.arange(self.rooms, dtype=jnp.int32) < last
+        fits = fits & (apart.any(axis=1) | ~earlier).all()
+        tried = jnp.where(fits, 0, chain.tried + 1)
+        gives_up = ~fits & (is_first | (tried == _TRIES))
+        count = jnp.where(gives_up, 0, number + fits.astype(jnp.int32))
+        # A room that does not fit is overwritten by the next one that is tried.
+        return _Chain(
+            key,
+            count,
+            jnp.where(gives_up, 0, tried),
+            chain.top.at[number].set(top),
+            chain.size.at[number].set(size),
+            chain.entry.at[number].set(door),
+            chain.wall.at[number].set(wall),
+        )
+
+    def _build(
+        self, chain: _Chain, key: PRNGKeyArray
+    ) -> tuple[UInt8[Array, "25 25"], Int32[Array, "25 25"]]:
+        """The walls and doors of a chain, and the number of the room of each cell; -1 for none."""
+        objects = jnp.full((_SIDE, _SIDE), NOTHING, jnp.uint8)
+        number = jnp.full((_SIDE, _SIDE), -1, jnp.int32)
+        cells = jnp.asarray(np.stack(np.indices((_SIDE, _SIDE), np.int32), axis=-1))
+        uniform = jax.random.uniform(key, (self.rooms,))
+        colour = jnp.int32(len(COLOURS))
+        for room in range(self.rooms):
+            top, end = chain.top[room], chain.top[room] + chain.size[room]
+            within = ((cells >= top[None, None]) & (cells < end[None, None])).all(axis=-1)
+            edge = within & ((cells == top[None, None]) | (cells == end[None, None] - 1)).any(
+                axis=-1
+            )
+            objects = jnp.where(edge, jnp.uint8(WALL), objects)
+            number = jnp.where(within & ~edge, room, number)
+            if room > 0:
+                colour = _next_colour(uniform[room], colour)
+                objects = put(objects, chain.entry[room], DOOR + len(STATES) * colour + CLOSED)
+        return objects, number
+
+
+def _next_colour(uniform: Array, last: Int32[Array, ""]) -> Int32[Array, ""]:
+    """A colour other than the last one; any colour if that is none."""
+    several = jnp.where(last == len(COLOURS), len(COLOURS), len(COLOURS) - 1)
+    colour = jnp.floor(uniform * several.astype(jnp.float32)).astype(jnp.int32)
+    return colour + (colour >= last).astype(jnp.int32)
+
+
+def _exit(
+    chain: _Chain, room: Int32[Array, ""], uniform: Array
+) -> tuple[Int32[Array, "2"], Int32[Array, ""]]:
+    """The cell of a door out of a room, in a wall without one, and the wall of the next room in
+    which it is.
+    """
+    wall = jnp.floor(uniform[0] * 3).astype(jnp.int32)
+    wall = wall + (wall >= chain.wall[room]).astype(jnp.int32)
+    (top, left), size = chain.top[room], chain.size[room]
+    rows, cols = size[0], size[1]
+    is_side = (wall == _RIGHT) | (wall == _LEFT)
+    length = jnp.where(is_side, rows, cols) - 2
+    along = 1 + jnp.floor(uniform[1] * length.astype(jnp.float32)).astype(jnp.int32)
+    row = jnp.where(is_side, top + along, jnp.where(wall == _DOWN, top + rows - 1, top))
+    col = jnp.where(is_side, jnp.where(wall == _RIGHT, left + cols - 1, left), left + along)
+    return jnp.stack([row, col]), (wall + 2) % 4
+
+
+def _place(
+    door: Int32[Array, "2"], wall: Int32[Array, ""], size: Int32[Array, "2"], uniform: Array
+) -> Int32[Array, "2"]:
+    """The upper left corner of a room whose door is in the given wall."""
+    # The door is anywhere along its wall, but in no corner.
+    before = 1 + jnp.floor(uniform * (size - 2).astype(jnp.float32)).astype(jnp.int32)
+    row = jnp.where(wall == _DOWN, door[0] - size[0] + 1, door[0] - before[0])
+    row = jnp.where(wall == _UP, door[0], row)
+    col = jnp.where(wall == _RIGHT, door[1] - size[1] + 1, door[1] - before[1])
+    col = jnp.where(wall == _LEFT, door[1], col)
+    return jnp.stack([row, col])

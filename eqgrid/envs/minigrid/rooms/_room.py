@@ -1,0 +1,174 @@
+"""Rooms: how each episode's grid is drawn, and what fits into it."""
+
+import abc
+import dataclasses
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, Int8, PRNGKeyArray, UInt8
+
+from ....grid import (
+    NOTHING,
+    AbstractStart,
+    Direction,
+    Layout,
+    LayoutError,
+    World,
+    cells_at,
+    direction_delta,
+    draw_cells,
+)
+from .._kinds import WALL
+
+Objects = UInt8[Array, "height width"]
+LARGEST = 127
+
+
+@final
+class Drawn(eqx.Module):
+    """The start of an episode.
+
+    - `objects`: the code of the object in each cell.
+    - `position`, `direction`: those of the agents.
+    - `extra`: what `World.extra` holds.
+    """
+
+    objects: UInt8[Array, "height width"]
+    position: Int8[Array, "agents 2"]
+    direction: Int8[Array, "agents"]
+    extra: Int8[Array, "obstacles 2"] | None = None
+
+
+class AbstractRoom(AbstractStart):
+    """A room of MiniGrid, drawn anew in every episode."""
+
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """The number of rows and columns of the grid."""
+
+    @property
+    @abc.abstractmethod
+    def max_steps(self) -> int:
+        """The length of an episode in the reference, in steps."""
+
+    @property
+    @abc.abstractmethod
+    def most_agents(self) -> int:
+        """The largest number of agents for which there is always room."""
+
+    @property
+    def see_through(self) -> bool:
+        """Whether the reference lets the agent see through walls in this room."""
+        return False
+
+    @property
+    def num_obstacles(self) -> int | None:
+        """The number of obstacles that move; `None` in rooms without."""
+        return None
+
+    @abc.abstractmethod
+    def draw(self, key: PRNGKeyArray, num_agents: int) -> Drawn:
+        """Samples the start of an episode. The first agent is placed as in the reference."""
+
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        drawn = self.draw(key, world.num_agents)
+        return dataclasses.replace(
+            world,
+            cells=dataclasses.replace(world.cells, object=drawn.objects),
+            bodies=dataclasses.replace(
+                world.bodies, position=drawn.position, direction=drawn.direction
+            ),
+            extra=drawn.extra,
+        )
+
+    def check(self, layout: Layout) -> None:
+        if layout.num_agents > self.most_agents:
+            raise LayoutError(
+                f"This room has space for {self.most_agents} agents at most, not "
+                f"{layout.num_agents}."
+            )
+
+
+def check_side(size: int, least: int, what: str, *, odd: bool = False) -> None:
+    """**Raises:** `LayoutError` when a size is too small, too large, or even where it must be odd."""
+    if not least <= size <= LARGEST or (odd and size % 2 == 0):
+        kind = "an odd number from" if odd else "from"
+        raise LayoutError(f"{what} is {kind} {least} to {LARGEST}, not {size}.")
+
+
+def walled(shape: tuple[int, int]) -> np.ndarray:
+    """A grid of objects with a wall around it."""
+    objects = np.full(shape, WALL, np.uint8)
+    objects[1:-1, 1:-1] = NOTHING
+    return objects
+
+
+def put(objects: Objects, cell: Int[Array, "2"] | tuple[int, int], code: Array | int) -> Objects:
+    """The grid with another object in a cell."""
+    return objects.at[cell[0], cell[1]].set(jnp.asarray(code).astype(jnp.uint8))
+
+
+def draw_cell(key: PRNGKeyArray, free: Bool[Array, "height width"]) -> Int8[Array, "2"]:
+    """One of the free cells, uniformly at random."""
+    return draw_cells(key, free, 1)[0]
+
+
+def draw_directions(key: PRNGKeyArray, count: int) -> Int8[Array, " agents"]:
+    """Directions, uniformly at random."""
+    return jax.random.randint(key, (count,), 0, len(Direction), jnp.int8)
+
+
+def draw_number(key: PRNGKeyArray, low: Array | int, high: Array | int) -> Int[Array, ""]:
+    """A whole number from `low` to below `high`, uniformly at random."""
+    return jax.random.randint(key, (), low, high, jnp.int32)
+
+
+def draw_pose(
+    key: PRNGKeyArray, objects: Objects, free: Bool[Array, "height width"]
+) -> tuple[Int8[Array, "2"], Int8[Array, ""]]:
+    """A free cell and a direction, uniformly at random among those in which the agent faces a wall
+    or nothing (`RoomGrid.place_agent`).
+    """
+    height, width = free.shape
+    row, col = np.indices((height, width), np.int8)
+    cells = jnp.asarray(np.stack([row, col], axis=-1))
+    valid = []
+    for direction in Direction:
+        ahead = cells_at(objects, cells + direction_delta(jnp.int8(direction))[None, None], WALL)
+        valid.append(free & ((ahead == NOTHING) | (ahead == WALL)))
+    score = jax.random.uniform(key, (len(Direction), height, width))
+    best = jnp.argmax(jnp.where(jnp.stack(valid), score, -1.0))
+    direction, row, col = jnp.unravel_index(best, (len(Direction), height, width))
+    return jnp.stack([row, col]).astype(jnp.int8), direction.astype(jnp.int8)
+
+
+def nearest_to_corner(free: Bool[Array, "height width"], count: int) -> Int8[Array, "agents 2"]:
+    """The free cells with the fewest steps to the upper left corner; of several, the upper ones
+    first.
+    """
+    height, width = free.shape
+    row, col = np.indices((height, width))
+    far = jnp.asarray((row + col) * height + row, jnp.int32)
+    _, cells = jax.lax.top_k(jnp.where(free, -far, -(2**30)).reshape(-1), count)
+    return jnp.stack(jnp.divmod(cells, width), axis=-1).astype(jnp.int8)
+
+
+def join_others(
+    key: PRNGKeyArray,
+    free: Bool[Array, "height width"],
+    first: Int8[Array, "2"],
+    direction: Int8[Array, ""],
+    num_agents: int,
+) -> tuple[Int8[Array, "agents 2"], Int8[Array, " agents"]]:
+    """The poses of all agents: the first one, and others in free cells at random."""
+    if num_agents == 1:
+        return first[None], direction[None]
+    cells_key, directions_key = jax.random.split(key)
+    free = free.at[first[0], first[1]].set(False)
+    others = draw_cells(cells_key, free, num_agents - 1)
+    directions = draw_directions(directions_key, num_agents - 1)
+    return jnp.concatenate([first[None], others]), jnp.concatenate([direction[None], directions])

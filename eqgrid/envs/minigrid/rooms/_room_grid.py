@@ -1,0 +1,204 @@
+"""Rooms side by side with doors between them, as `RoomGrid` of minigrid 3.2 has them."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt8
+
+from ....grid import NOTHING, LayoutError
+from .._kinds import BALL, CLOSED, COLOURS, DOOR, KEY, LOCKED, STATES, WALL
+from ._room import (
+    AbstractRoom,
+    Drawn,
+    check_side,
+    draw_cell,
+    draw_number,
+    draw_pose,
+    join_others,
+    put,
+)
+
+
+@final
+class UnlockRoom(AbstractRoom):
+    """Agents and a key are in the left one of two rooms, with a locked door between them
+    (`UnlockEnv`).
+
+    **Arguments:**
+
+    - `size`: the number of rows and of columns of a room, walls included. It is 6 in the reference.
+    """
+
+    size: int = eqx.field(static=True, default=6)
+
+    def __check_init__(self):
+        check_side(self.size, 4, "The size of a room with a door to unlock")
+        check_side(self.shape[1], 7, "The width of two rooms")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size, 2 * self.size - 1
+
+    @property
+    def max_steps(self) -> int:
+        return 8 * self.size**2
+
+    @property
+    def most_agents(self) -> int:
+        return (self.size - 2) ** 2 - 1
+
+    def draw(self, key: PRNGKeyArray, num_agents: int) -> Drawn:
+        door_key, colour_key, key_key, pose_key, others_key = jax.random.split(key, 5)
+        objects = jnp.asarray(_rooms(self.size, 1, 2))
+        inside = jnp.asarray(_inside(self.shape, self.size, 0, 0))
+        colour = draw_number(colour_key, 0, len(COLOURS))
+        door = draw_number(door_key, 1, self.size - 1)
+        objects = put(objects, (door, np.int32(self.size - 1)), _door(colour, LOCKED))
+        objects = put(objects, draw_cell(key_key, inside), KEY + colour)
+        free = inside & (objects == NOTHING)
+        first, turned = draw_pose(pose_key, objects, free)
+        return Drawn(objects, *join_others(others_key, free, first, turned, num_agents))
+
+
+@final
+class KeyCorridorRoom(AbstractRoom):
+    """A corridor with rooms on both sides. A ball is behind a locked door on the right, and the key
+    to it is in a room on the left (`KeyCorridorEnv`).
+
+    **Arguments:**
+
+    - `size`: the number of rows and of columns of a room, walls included.
+    - `rows`: the number of rooms on each side.
+    """
+
+    size: int = eqx.field(static=True, default=6)
+    rows: int = eqx.field(static=True, default=3)
+
+    def __check_init__(self):
+        check_side(self.size, 3, "The size of the rooms of a corridor")
+        if self.rows < 1:
+            raise LayoutError(f"A corridor has at least 1 row of rooms, not {self.rows}.")
+        check_side(max(self.shape), 7, "The longest side of a corridor with its rooms")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.size - 1) * self.rows + 1, (self.size - 1) * 3 + 1
+
+    @property
+    def max_steps(self) -> int:
+        return 30 * self.size**2
+
+    @property
+    def most_agents(self) -> int:
+        return (self.size - 2) * (self.shape[0] - 2)
+
+    def draw(self, key: PRNGKeyArray, num_agents: int) -> Drawn:
+        keys = jax.random.split(key, 10)
+        side, rows = self.size - 1, self.rows
+        objects, corridor = self._corridor()
+        objects, colour = jnp.asarray(objects), draw_number(keys[0], 0, len(COLOURS))
+        ball_row, key_row = (draw_number(x, 0, rows) for x in keys[1:3])
+        between = self._walls()
+        at = jax.random.randint(keys[3], (len(between),), 1, side, jnp.int32)
+        locked = rows + ball_row  # the wall between the corridor and the room of the ball
+        doors = self._door_cells(at)
+        objects = put(objects, doors[locked], _door(colour, LOCKED))
+        inside = np.stack(
+            [_inside(self.shape, self.size, row, col) for col in (0, 2) for row in range(rows)]
+        )
+        ball = draw_cell(keys[4], jnp.asarray(inside)[rows + ball_row])
+        objects = put(objects, ball, BALL + draw_number(keys[5], 0, len(COLOURS)))
+        objects = put(objects, draw_cell(keys[6], jnp.asarray(inside)[key_row]), KEY + colour)
+        room = np.zeros(self.shape, bool)
+        top = (rows // 2) * side
+        room[top : top + self.size] = True
+        first, turned = draw_pose(keys[7], objects, jnp.asarray(room & corridor))
+        objects = self._connect(keys[8], objects, doors, locked)
+        poses = join_others(keys[9], jnp.asarray(corridor), first, turned, num_agents)
+        return Drawn(objects, *poses)
+
+    def _corridor(self) -> tuple[np.ndarray, np.ndarray]:
+        """The walls, and the cells of the corridor, which is one room from top to bottom."""
+        objects, side = _rooms(self.size, self.rows, 3), self.size - 1
+        corridor = np.zeros(self.shape, bool)
+        corridor[1:-1, side + 1 : 2 * side] = True
+        objects[corridor] = NOTHING
+        return objects, corridor
+
+    def _walls(self) -> list[tuple[int, int]]:
+        """The rooms on both sides of each wall that can have a door. The rooms are those on the
+        left from top to bottom, those on the right, and the corridor, which is the last one.
+        """
+        rows, corridor = self.rows, 2 * self.rows
+        beside = [(room, corridor) for room in range(2 * rows)]
+        below = [(room, room + 1) for room in range(rows - 1)]
+        return [*beside, *below, *((a + rows, b + rows) for a, b in below)]
+
+    def _door_cells(self, at: Int[Array, " walls"]) -> Int[Array, "walls 2"]:
+        """The cell of the door in each wall; `at` is its place along the wall."""
+        side, rows, origin = self.size - 1, self.rows, []
+        for room, other in self._walls():
+            col, row = divmod(room, rows)
+            top, left = row * side, 2 * col * side
+            if other == 2 * rows:
+                origin.append((top, side if col == 0 else 2 * side, True))
+            else:
+                origin.append((top + side, left, False))
+        corner = np.asarray([x[:2] for x in origin], np.int32)
+        along = np.asarray([(x[2], not x[2]) for x in origin], np.int32)
+        return jnp.asarray(corner) + jnp.asarray(along) * at[:, None]
+
+    def _connect(
+        self,
+        key: PRNGKeyArray,
+        objects: Array,
+        doors: Int[Array, "walls 2"],
+        locked: Int[Array, ""],
+    ) -> Array:
+        """Adds closed doors to random walls, but none to the locked room, until all rooms are
+        connected (`RoomGrid.connect_all`).
+        """
+        walls = np.asarray(self._walls(), np.int32)
+        order_key, colours_key = jax.random.split(key)
+        order = jax.random.permutation(order_key, len(walls))
+        colours = jax.random.randint(colours_key, (len(walls),), 0, len(COLOURS), jnp.int32)
+        ends = jnp.asarray(walls)
+        locked_room = ends[locked, 0]
+
+        def add(
+            state: tuple[Array, Array], told: tuple[Array, Array]
+        ) -> tuple[tuple[Array, Array], None]:
+            (objects, part), (wall, colour) = state, told
+            a, b = ends[wall, 0], ends[wall, 1]
+            adds = (part != part[0]).any() & (a != locked_room) & (b != locked_room)
+            row, col = doors[wall, 0], doors[wall, 1]
+            code = jnp.where(adds, _door(colour, CLOSED), objects[row, col])
+            joined = jnp.where(part == part[b], part[a], part)
+            return (put(objects, (row, col), code), jnp.where(adds, joined, part)), None
+
+        part = jnp.arange(2 * self.rows + 1, dtype=jnp.int32)
+        part = jnp.where(part == locked_room, 2 * self.rows, part)  # by its locked door
+        (objects, _), _ = jax.lax.scan(add, (objects, part), (order, colours))
+        return objects
+
+
+def _rooms(size: int, rows: int, cols: int) -> np.ndarray:
+    """A grid of objects with walls around `rows` by `cols` rooms."""
+    objects = np.full(((size - 1) * rows + 1, (size - 1) * cols + 1), NOTHING, np.uint8)
+    objects[:: size - 1] = objects[:, :: size - 1] = WALL
+    return objects
+
+
+def _inside(shape: tuple[int, int], size: int, row: int, col: int) -> Bool[np.ndarray, "rows cols"]:
+    """The cells inside one room."""
+    inside = np.zeros(shape, bool)
+    top, left = row * (size - 1) + 1, col * (size - 1) + 1
+    inside[top : top + size - 2, left : left + size - 2] = True
+    return inside
+
+
+def _door(colour: Array, state: int) -> UInt8[Array, ""]:
+    return (DOOR + len(STATES) * colour + state).astype(jnp.uint8)

@@ -1,0 +1,334 @@
+"""MiniGrid with one agent against `minigrid` 3.2.0, step by step and room by room.
+
+Players that act at random, and players that know the way, play episodes in the reference. Its grids
+and poses are put into our world, and the same actions, with obstacles that move to the same cells,
+must lead to the same grids, poses, held objects, images, rewards and ends. A reward may differ by one
+rounding, and nothing else at all.
+
+`EQGRID_PARITY_STEPS=100000 pytest -m parity` plays that many steps of each room.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from comparing import differences
+from jaxtyping import Array, Int32
+from scripted_explorer import FORWARD, PICKUP, TOGGLE, Explorer
+
+from eqgrid.envs.minigrid import (
+    COLOURS,
+    KINDS,
+    AbstractObstacleDraw,
+    CrossingRoom,
+    MiniGrid,
+)
+from eqgrid.grid import Direction, GridWorld, World
+
+envs = pytest.importorskip(
+    "minigrid.envs", reason="needs the [parity] extra: pip install -e '.[test,parity]'"
+)
+objects = pytest.importorskip("minigrid.core.world_object")
+constants = pytest.importorskip("minigrid.core.constants")
+pytestmark = pytest.mark.parity
+
+STEPS = int(os.environ.get("EQGRID_PARITY_STEPS", "10000"))
+DIRECTIONS = (Direction.EAST, Direction.SOUTH, Direction.WEST, Direction.NORTH)
+HORIZON = 128
+ROUNDING = 1e-6
+"""Rewards are float32 here, and float64 in the reference; all else is whole numbers."""
+
+
+@dataclass
+class Case:
+    """A room in the reference and here, and what must happen in 10,000 steps at least."""
+
+    theirs: Any
+    ours: dict[str, Any]
+    least: dict[str, int]
+    max_steps: int = HORIZON
+
+
+CASES = {
+    "empty": Case(
+        lambda n: envs.EmptyEnv(8, max_steps=n), {"layout": "empty"}, {"goals": 100, "late": 20}
+    ),
+    "empty-random": Case(
+        lambda n: envs.EmptyEnv(6, agent_start_pos=None, max_steps=n),
+        {"layout": "empty", "size": 6, "random_start": True},
+        {"goals": 200},
+    ),
+    "fourrooms": Case(
+        lambda n: envs.FourRoomsEnv(max_steps=n), {"layout": "fourrooms"}, {"goals": 50, "late": 20}
+    ),
+    "doorkey": Case(
+        lambda n: envs.DoorKeyEnv(8, max_steps=n),
+        {"layout": "doorkey"},
+        {"goals": 50, "pickups": 100, "drops": 20, "unlockings": 50, "door_moves": 100},
+    ),
+    "doorkey-5": Case(
+        lambda n: envs.DoorKeyEnv(5, max_steps=n),
+        {"layout": "doorkey", "size": 5},
+        {"goals": 100, "pickups": 100, "drops": 20, "unlockings": 100},
+    ),
+    "unlock": Case(
+        lambda n: envs.UnlockEnv(max_steps=n),
+        {"layout": "unlock"},
+        {"goals": 100, "pickups": 100, "unlockings": 100},
+    ),
+    "keycorridor": Case(
+        lambda n: envs.KeyCorridorEnv(room_size=4, max_steps=n),
+        {"layout": "keycorridor", "size": 4},
+        {"goals": 20, "pickups": 100, "unlockings": 20, "door_moves": 200},
+    ),
+    "keycorridor-1": Case(
+        lambda n: envs.KeyCorridorEnv(num_rows=1, room_size=3, max_steps=n),
+        {"layout": "keycorridor", "size": 3, "rows": 1},
+        {"goals": 50, "pickups": 100, "drops": 50, "unlockings": 50},
+    ),
+    "lavacrossing": Case(
+        lambda n: envs.CrossingEnv(9, 3, max_steps=n),
+        {"layout": "lavacrossing", "crossings": 3},
+        {"goals": 50, "lava": 50},
+    ),
+    "simplecrossing": Case(
+        lambda n: envs.CrossingEnv(11, 5, obstacle_type="wall", max_steps=n),
+        {"layout": CrossingRoom(11, 5, lava=False)},
+        {"goals": 50},
+    ),
+    "dynamicobstacles": Case(
+        lambda n: envs.DynamicObstaclesEnv(8, max_steps=n),
+        {"layout": "dynamicobstacles"},
+        {"goals": 50, "collisions": 200},
+    ),
+    "dynamicobstacles-5": Case(
+        lambda n: envs.DynamicObstaclesEnv(5, agent_start_pos=None, n_obstacles=2, max_steps=n),
+        {"layout": "dynamicobstacles", "size": 5, "obstacles": 2, "random_start": True},
+        {"goals": 50, "collisions": 200},
+    ),
+    "multiroom": Case(
+        lambda n: envs.MultiRoomEnv(4, 4, 6, max_steps=n),
+        {"layout": "multiroom", "rooms": 4, "size": 6},
+        {"goals": 20, "door_moves": 200},
+    ),
+}
+
+
+@final
+class Told(AbstractObstacleDraw):
+    """Where the reference has moved the obstacles."""
+
+    moves: Int32[Array, " obstacles"]
+
+    def __call__(self, key, number, free):
+        return self.moves[number]
+
+
+def code_of(thing: Any) -> int:
+    """Our code of an object of the reference."""
+    if thing is None:
+        return 0
+    colour = COLOURS.index(thing.color)
+    if thing.type == "door":
+        return KINDS.code("door", 3 * colour + thing.encode()[2])
+    coloured = thing.type in ("key", "ball", "box")
+    return KINDS.code(thing.type, colour if coloured else 0)
+
+
+def codes(env: Any) -> np.ndarray:
+    """Our codes of the whole grid of the reference: `[rows, columns]`."""
+    numbers = [code_of(thing) for thing in env.grid.grid]
+    return np.asarray(numbers, np.uint8).reshape(env.height, env.width)
+
+
+def write(record: World, index: tuple[int, int], env: Any) -> None:
+    """Fills one state of the reference into a record."""
+    record.cells.object[index] = codes(env)
+    record.bodies.position[index][0] = env.agent_pos[1], env.agent_pos[0]
+    record.bodies.direction[index][0] = DIRECTIONS[env.agent_dir]
+    record.bodies.held[index][0] = code_of(env.carrying)
+    record.bodies.active[index][0] = True
+    record.time[index] = env.step_count
+    if record.extra is not None:
+        record.extra[index] = places(env)
+
+
+def places(env: Any) -> np.ndarray:
+    """`(row, col)` of each obstacle."""
+    return np.asarray([(x.cur_pos[1], x.cur_pos[0]) for x in env.obstacles], int)
+
+
+def furnish(env: Any, rng: np.random.Generator) -> None:
+    """Puts further things into free cells: keys, balls, boxes and doors of all colours."""
+    for _ in range(rng.integers(12)):
+        kind = rng.choice([objects.Key, objects.Ball, objects.Box, objects.Door])
+        colour = str(rng.choice(COLOURS))
+        thing = kind(colour)
+        if kind is objects.Door:
+            thing = kind(colour, *[(True, False), (False, False), (False, True)][rng.integers(3)])
+        env.place_obj(thing)
+
+
+@dataclass
+class Played:
+    """What the reference said about some games: `[games, steps, ...]`."""
+
+    actions: np.ndarray
+    moves: np.ndarray
+    worlds: World
+    told: dict[str, np.ndarray]
+    first_seen: np.ndarray
+    steps: np.ndarray
+
+
+def empty_record(world: GridWorld, games: int, horizon: int) -> Played:
+    shape, view = (games, horizon), 7
+    record = jax.tree.map(
+        lambda x: np.zeros((games, horizon + 1, *x.shape), x.dtype), world.layout.start
+    )
+    obstacles = 0 if world.layout.start.extra is None else len(world.layout.start.extra)
+    return Played(
+        np.zeros((*shape, 1), np.int32),
+        np.full((*shape, obstacles), 4, np.int32),
+        record,
+        {
+            "reward": np.zeros((*shape, 1), np.float32),
+            "terminated": np.zeros((*shape, 1), bool),
+            "truncated": np.zeros(shape, bool),
+            "observation": np.zeros((*shape, 1, view, view, 3), np.uint8),
+        },
+        np.zeros((games, 1, view, view, 3), np.uint8),
+        np.zeros(shape, bool),
+    )
+
+
+def play(env: Any, world: GridWorld, seed: int, *, furnished: bool = False) -> Played:
+    """Plays games in the reference until there are enough steps."""
+    rng, horizon = np.random.default_rng(seed), env.max_steps
+    played, game, count = empty_record(world, STEPS, horizon), 0, 0
+    while count < STEPS:
+        env.reset(seed=int(rng.integers(2**31)))
+        if furnished:
+            furnish(env, rng)
+        noise = (0.05, 0.3, 0.3, 1.0)[game % 4]
+        player = Explorer(noise, int(env.action_space.n), int(rng.integers(2**31)))
+        played.first_seen[game, 0] = env.gen_obs()["image"]
+        write(played.worlds, (game, 0), env)
+        for time in range(horizon):
+            now = game, time
+            played.actions[now] = action = player.act(env)
+            seen, reward, terminated, truncated, _ = env.step(action)
+            write(played.worlds, (game, time + 1), env)
+            played.worlds.bodies.active[game, time + 1] = not terminated
+            if played.worlds.extra is not None:
+                moved = played.worlds.extra[game, time + 1] - played.worlds.extra[now]
+                played.moves[now] = 3 * (moved[:, 0] + 1) + moved[:, 1] + 1
+            told = (reward, terminated, truncated, seen["image"])
+            for name, value in zip(played.told, told, strict=True):
+                played.told[name][now] = value
+            played.steps[now] = True
+            count += 1
+            if terminated or truncated:
+                break
+        game += 1
+    return cut(played, game)
+
+
+def cut(played: Played, games: int) -> Played:
+    """The games that were played."""
+    return Played(**jax.tree.map(lambda x: x[:games], vars(played)))
+
+
+@eqx.filter_jit
+def replay(world: GridWorld, start: World, actions: Array, moves: Array) -> Any:
+    """Plays every game by its actions and moves of obstacles alone."""
+
+    def step(state: World, told: Any) -> Any:
+        action, move = told
+        env = world
+        if world.layout.start.extra is not None:
+            env = eqx.tree_at(lambda env: env.phases[0].draw.moves, world, move)
+        timestep, state = env.step(jax.random.key(0), state, action)
+        told = {
+            "reward": timestep.reward,
+            "terminated": timestep.terminated,
+            "truncated": timestep.truncated,
+            "observation": timestep.observation,
+        }
+        return state, (state, told)
+
+    first = jax.vmap(world.observe)(start)
+    return first, jax.vmap(lambda *x: jax.lax.scan(step, x[0], x[1:])[1])(start, actions, moves)
+
+
+def count(played: Played) -> dict[str, int]:
+    """What happened in the games."""
+    steps, told = played.steps, played.told
+    held = played.worlds.bodies.held[..., 0]
+    before, after = held[:, :-1], held[:, 1:]
+    grids = played.worlds.cells.object
+    door = KINDS.code("door")
+    was, will_be = grids[:, :-1].astype(int), grids[:, 1:].astype(int)
+    changed = (was != will_be) & (was >= door) & (was < door + 18) & steps[..., None, None]
+    locked = changed & ((was - door) % 3 == 2)
+    ended, reward = told["terminated"][..., 0], told["reward"][..., 0]
+    return {
+        "steps": int(steps.sum()),
+        "games": len(steps),
+        "goals": int((reward > 0).sum()),
+        "lava": int((ended & (reward == 0)).sum()),
+        "collisions": int((reward < 0).sum()),
+        "late": int((told["truncated"] & ~ended).sum()),
+        "pickups": int(((before == 0) & (after != 0))[steps].sum()),
+        "drops": int(((before != 0) & (after == 0))[steps].sum()),
+        "unlockings": int(locked.sum()),
+        "door_moves": int(changed.sum()),
+    }
+
+
+def compare(case: Case, *, furnished: bool = False) -> dict[str, int]:
+    """Plays a room, and counts what happened. Fails where anything differs."""
+    theirs = case.theirs(case.max_steps)
+    options = dict(case.ours)
+    if hasattr(theirs, "n_obstacles"):
+        options["draw"] = Told(jnp.zeros(theirs.n_obstacles, jnp.int32))
+    ours = MiniGrid(**options, horizon=case.max_steps, observation="symbolic")
+    assert ours.shape == (theirs.height, theirs.width)
+    assert len(ours.actions) == theirs.action_space.n
+    played = play(theirs, ours, 0, furnished=furnished)
+    start = jax.tree.map(lambda x: jnp.asarray(x[:, 0]), played.worlds)
+    first, (worlds, told) = replay(ours, start, played.actions, played.moves)
+    np.testing.assert_array_equal(first, played.first_seen)
+    later = jax.tree.map(lambda x: x[:, 1:], played.worlds)
+    near = np.abs(told["reward"] - played.told["reward"]) < ROUNDING
+    told["reward"] = np.where(near, played.told["reward"], told["reward"])
+    assert differences((worlds, told), (later, played.told), played.steps) == {}
+    return count(played)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_follows_the_reference_in(name: str):
+    totals = compare(CASES[name])
+    print(name, totals)
+    least = CASES[name].least | {"steps": 10_000}
+    assert {x: totals[x] for x in least if totals[x] * 10_000 < least[x] * STEPS} == {}
+
+
+@pytest.mark.parametrize("name", ["doorkey", "keycorridor", "lavacrossing"])
+def test_follows_the_reference_with_more_things_in(name: str):
+    """Boxes, balls, keys and doors of all colours, in which no room is so rich by itself."""
+    totals = compare(CASES[name], furnished=True)
+    print(name, totals)
+    least = {"steps": 10_000, "pickups": 100, "drops": 50, "door_moves": 50}
+    assert {x: totals[x] for x in least if totals[x] * 10_000 < least[x] * STEPS} == {}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_episodes_are_as_long_as_in_the_reference(name: str):
+    theirs = CASES[name].theirs(None) if name != "fourrooms" else envs.FourRoomsEnv()
+    assert int(MiniGrid(**CASES[name].ours).horizon) == theirs.max_steps
