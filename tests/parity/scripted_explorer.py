@@ -35,12 +35,12 @@ class Explorer:
         if first is None:
             return int(self.rng.integers(min(self.num_actions, 3)))
         (x, y), direction = first
+        if wanted.get((x, y)) == PICKUP and env.carrying is not None:  # its hands must be empty
+            return DROP if env.grid.get(*env.front_pos) is None else RIGHT
         if direction != env.agent_dir:
             return RIGHT if (direction - env.agent_dir) % 4 == 1 else LEFT
         thing = env.grid.get(x, y)
         if (x, y) in wanted and wanted[x, y] != FORWARD:
-            if wanted[x, y] == PICKUP and env.carrying is not None:
-                return DROP if self.rng.random() < 0.5 else RIGHT
             return wanted[x, y]
         closed = thing is not None and thing.type == "door" and not thing.is_open
         return TOGGLE if closed else FORWARD
