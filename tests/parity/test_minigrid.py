@@ -2,8 +2,8 @@
 
 Players that act at random, and players that know the way, play episodes in the reference. Its grids
 and poses are put into our world, and the same actions, with obstacles that move to the same cells,
-must lead to the same grids, poses, held objects, images, rewards and ends. A reward may differ by one
-rounding, and nothing else at all.
+must lead to the same grids, poses, held objects, images, rewards and ends. A reward may differ by
+one rounding, and nothing else at all.
 
 `EQGRID_PARITY_STEPS=100000 pytest -m parity` plays that many steps of each room.
 """
@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from comparing import differences
 from jaxtyping import Array, Int32
-from scripted_explorer import FORWARD, PICKUP, TOGGLE, Explorer
+from scripted_explorer import Explorer
 
 from eqgrid.envs.minigrid import (
     COLOURS,

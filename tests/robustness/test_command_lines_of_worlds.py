@@ -5,7 +5,8 @@ import json
 import pytest
 
 pytestmark = pytest.mark.robustness
-WORLDS = ("overcooked_v2", "foraging", "warehouse", "rescue", "goals", "harvest", "cleanup", "body")
+WORLDS = ("overcooked_v2", "foraging", "warehouse", "rescue", "minigrid", "goals", "harvest")
+WORLDS += ("cleanup", "body")
 
 
 @pytest.mark.parametrize("world", WORLDS)

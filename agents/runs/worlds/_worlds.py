@@ -30,6 +30,7 @@ from ._commons import CleanupWorld, HarvestWorld
 from ._foreign import LIBRARIES, foreign_world
 from ._generated import GENERATED, AbstractDrawnWorld, MazeSettings, SiteSettings
 from ._kitchens import Kitchen, KitchenV2
+from ._minigrid import MiniGridWorld
 from ._own import own_world
 from ._world_config import AbstractWorldConfig, Horizon, NumAgents, RunSettings, Share, files_among
 
@@ -260,6 +261,7 @@ WORLDS: dict[str, type[AbstractWorldConfig]] = {
     "foraging": ForagingWorld,
     "warehouse": WarehouseWorld,
     "rescue": RescueWorld,
+    "minigrid": MiniGridWorld,
     "goals": GoalsWorld,
     "harvest": HarvestWorld,
     "cleanup": CleanupWorld,

@@ -85,8 +85,8 @@ def MiniGrid(
     - `size`: the size of the grid or, in `"unlock"`, `"keycorridor"` and `"multiroom"`, of a room.
     - `crossings`, `obstacles`, `rows`, `rooms`, `random_start`: options of some of the rooms.
     - `reward`: `"individual"`: an agent is paid for its own success, `1 - 0.9 * steps / horizon`,
-        and -1 for its own collision with an obstacle; `"shared"`: every agent whose task is not over
-        gets the sum over all agents.
+        and -1 for its own collision with an obstacle; `"shared"`: every agent that is not done gets
+        the sum over all agents.
     - `horizon`: the number of steps after which an episode is truncated; by default that of the
         reference.
     - `observation`: `"planes"`: `minigrid_planes`; `"symbolic"`: `Symbolic`; or an

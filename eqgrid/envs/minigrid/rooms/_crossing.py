@@ -74,7 +74,7 @@ class CrossingRoom(AbstractRoom):
         order = jax.random.permutation(rivers_key, 2 * len(lines))
         chosen = jnp.zeros(2 * len(lines), bool).at[order[: self.crossings]].set(True)
         across, down = chosen[len(lines) :], chosen[: len(lines)]
-        objects = put(jnp.asarray(walled(self.shape)), (self.size - 2, self.size - 2), GOAL)
+        objects = put(jnp.asarray(walled(self.shape)), GOAL, self.size - 2, self.size - 2)
         inner = np.zeros(self.shape, bool)
         inner[1:-1, 1:-1] = True
         river = jnp.zeros(self.size, bool).at[lines].set(across)[:, None]

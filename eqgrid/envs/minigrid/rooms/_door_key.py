@@ -54,15 +54,15 @@ class DoorKeyRoom(AbstractRoom):
     def draw(self, key: PRNGKeyArray, num_agents: int) -> Drawn:
         split_key, place_key, turn_key, door_key, key_key, others_key = jax.random.split(key, 6)
         size = self.size
-        objects = put(jnp.asarray(walled((size, size))), (size - 2, size - 2), GOAL)
+        objects = put(jnp.asarray(walled((size, size))), GOAL, size - 2, size - 2)
         split = draw_number(split_key, 2, size - 2)
         objects = objects.at[:, split].set(jnp.uint8(WALL))
         left = (objects == NOTHING) & (jnp.arange(size, dtype=jnp.int32) < split)[None, :]
         first = draw_cell(place_key, left)
         door = draw_number(door_key, 1, size - 2)
-        objects = put(objects, (door, split), DOOR + len(STATES) * _YELLOW + LOCKED)
+        objects = put(objects, DOOR + len(STATES) * _YELLOW + LOCKED, door, split)
         key_cell = draw_cell(key_key, left.at[first[0], first[1]].set(False))
-        objects = put(objects, key_cell, KEY + _YELLOW)
+        objects = put(objects, KEY + _YELLOW, *key_cell)
         turned = draw_directions(turn_key, 1)[0]
         left = left & (objects == NOTHING)
         return Drawn(objects, *join_others(others_key, left, first, turned, num_agents))

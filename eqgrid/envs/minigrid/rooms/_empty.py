@@ -112,7 +112,7 @@ class DynamicObstaclesRoom(AbstractRoom):
 
 
 def _with_goal(size: int) -> Objects:
-    return put(jnp.asarray(walled((size, size))), (size - 2, size - 2), GOAL)
+    return put(jnp.asarray(walled((size, size))), GOAL, size - 2, size - 2)
 
 
 def _place(

@@ -5,7 +5,6 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ....grid import NOTHING
@@ -58,12 +57,12 @@ class FourRooms(AbstractRoom):
         keys = jax.random.split(gaps_key, 4)
         for number, first in enumerate((1, middle + 1)):
             along = [draw_number(keys[2 * number + i], first, first + middle - 1) for i in (0, 1)]
-            objects = put(objects, (along[0], np.int32(middle)), NOTHING)
-            objects = put(objects, (np.int32(middle), along[1]), NOTHING)
+            objects = put(objects, NOTHING, along[0], middle)
+            objects = put(objects, NOTHING, middle, along[1])
         free = objects == NOTHING
         place = draw_cell(first_key, free)
         goal = draw_cell(goal_key, free.at[place[0], place[1]].set(False))
-        objects = put(objects, goal, GOAL)
+        objects = put(objects, GOAL, *goal)
         turned = draw_directions(turn_key, 1)[0]
         poses = join_others(others_key, objects == NOTHING, place, turned, num_agents)
         return Drawn(objects, *poses)

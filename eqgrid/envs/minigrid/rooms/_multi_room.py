@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Int32, PRNGKeyArray, UInt8
 
 from ....grid import NOTHING, LayoutError, draw_cells
 from .._kinds import CLOSED, COLOURS, DOOR, GOAL, STATES, WALL
-from ._room import AbstractRoom, Drawn, check_side, draw_cell, draw_directions, put
+from ._room import AbstractRoom, Drawn, draw_cell, draw_directions, put
 
 _SIDE = 25
 _SMALLEST = 4
@@ -81,7 +81,7 @@ class MultiRoom(AbstractRoom):
         first = draw_cell(first_key, inside & (number == 0))
         taken = inside.at[first[0], first[1]].set(False)
         goal = draw_cell(goal_key, taken & (number == self.rooms - 1))
-        objects = put(objects, goal, GOAL)
+        objects = put(objects, GOAL, *goal)
         free, position = taken & (objects == NOTHING), first[None]
         if num_agents > 1:
             others = self._fill(others_key, free, number, num_agents - 1)
@@ -145,7 +145,7 @@ class MultiRoom(AbstractRoom):
         """The walls and doors of a chain, and the number of the room of each cell; -1 for none."""
         objects = jnp.full((_SIDE, _SIDE), NOTHING, jnp.uint8)
         number = jnp.full((_SIDE, _SIDE), -1, jnp.int32)
-        cells = jnp.asarray(np.stack(np.indices((_SIDE, _SIDE), np.int32), axis=-1))
+        cells = jnp.asarray(np.moveaxis(np.indices((_SIDE, _SIDE), np.int32), 0, -1))
         uniform = jax.random.uniform(key, (self.rooms,))
         colour = jnp.int32(len(COLOURS))
         for room in range(self.rooms):
@@ -158,7 +158,7 @@ class MultiRoom(AbstractRoom):
             number = jnp.where(within & ~edge, room, number)
             if room > 0:
                 colour = _next_colour(uniform[room], colour)
-                objects = put(objects, chain.entry[room], DOOR + len(STATES) * colour + CLOSED)
+                objects = put(objects, DOOR + len(STATES) * colour + CLOSED, *chain.entry[room])
         return objects, number
 
 

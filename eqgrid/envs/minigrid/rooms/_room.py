@@ -2,13 +2,13 @@
 
 import abc
 import dataclasses
-from typing import final
+from typing import TypeAlias, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Int8, PRNGKeyArray, UInt8
+from jaxtyping import Array, Bool, Int8, Int32, Integer, PRNGKeyArray, UInt8
 
 from ....grid import (
     NOTHING,
@@ -23,7 +23,12 @@ from ....grid import (
 )
 from .._kinds import WALL
 
-Objects = UInt8[Array, "height width"]
+Objects: TypeAlias = UInt8[Array, "height width"]
+"""The code of the object in each cell."""
+
+Whole: TypeAlias = int | Integer[Array, ""]
+"""A whole number, which may be traced."""
+
 LARGEST = 127
 
 
@@ -94,7 +99,7 @@ class AbstractRoom(AbstractStart):
 
 
 def check_side(size: int, least: int, what: str, *, odd: bool = False) -> None:
-    """**Raises:** `LayoutError` when a size is too small, too large, or even where it must be odd."""
+    """**Raises:** `LayoutError` when a size is too small or too large, or not odd if it must be."""
     if not least <= size <= LARGEST or (odd and size % 2 == 0):
         kind = "an odd number from" if odd else "from"
         raise LayoutError(f"{what} is {kind} {least} to {LARGEST}, not {size}.")
@@ -107,9 +112,9 @@ def walled(shape: tuple[int, int]) -> np.ndarray:
     return objects
 
 
-def put(objects: Objects, cell: Int[Array, "2"] | tuple[int, int], code: Array | int) -> Objects:
+def put(objects: Objects, code: Whole, row: Whole, col: Whole) -> Objects:
     """The grid with another object in a cell."""
-    return objects.at[cell[0], cell[1]].set(jnp.asarray(code).astype(jnp.uint8))
+    return objects.at[row, col].set(jnp.asarray(code).astype(jnp.uint8))
 
 
 def draw_cell(key: PRNGKeyArray, free: Bool[Array, "height width"]) -> Int8[Array, "2"]:
@@ -122,7 +127,7 @@ def draw_directions(key: PRNGKeyArray, count: int) -> Int8[Array, " agents"]:
     return jax.random.randint(key, (count,), 0, len(Direction), jnp.int8)
 
 
-def draw_number(key: PRNGKeyArray, low: Array | int, high: Array | int) -> Int[Array, ""]:
+def draw_number(key: PRNGKeyArray, low: Whole, high: Whole) -> Int32[Array, ""]:
     """A whole number from `low` to below `high`, uniformly at random."""
     return jax.random.randint(key, (), low, high, jnp.int32)
 

@@ -56,8 +56,8 @@ class UnlockRoom(AbstractRoom):
         inside = jnp.asarray(_inside(self.shape, self.size, 0, 0))
         colour = draw_number(colour_key, 0, len(COLOURS))
         door = draw_number(door_key, 1, self.size - 1)
-        objects = put(objects, (door, np.int32(self.size - 1)), _door(colour, LOCKED))
-        objects = put(objects, draw_cell(key_key, inside), KEY + colour)
+        objects = put(objects, _door(colour, LOCKED), door, self.size - 1)
+        objects = put(objects, KEY + colour, *draw_cell(key_key, inside))
         free = inside & (objects == NOTHING)
         first, turned = draw_pose(pose_key, objects, free)
         return Drawn(objects, *join_others(others_key, free, first, turned, num_agents))
@@ -105,13 +105,13 @@ class KeyCorridorRoom(AbstractRoom):
         at = jax.random.randint(keys[3], (len(between),), 1, side, jnp.int32)
         locked = rows + ball_row  # the wall between the corridor and the room of the ball
         doors = self._door_cells(at)
-        objects = put(objects, doors[locked], _door(colour, LOCKED))
+        objects = put(objects, _door(colour, LOCKED), *doors[locked])
         inside = np.stack(
             [_inside(self.shape, self.size, row, col) for col in (0, 2) for row in range(rows)]
         )
         ball = draw_cell(keys[4], jnp.asarray(inside)[rows + ball_row])
-        objects = put(objects, ball, BALL + draw_number(keys[5], 0, len(COLOURS)))
-        objects = put(objects, draw_cell(keys[6], jnp.asarray(inside)[key_row]), KEY + colour)
+        objects = put(objects, BALL + draw_number(keys[5], 0, len(COLOURS)), *ball)
+        objects = put(objects, KEY + colour, *draw_cell(keys[6], jnp.asarray(inside)[key_row]))
         room = np.zeros(self.shape, bool)
         top = (rows // 2) * side
         room[top : top + self.size] = True
@@ -177,7 +177,7 @@ class KeyCorridorRoom(AbstractRoom):
             row, col = doors[wall, 0], doors[wall, 1]
             code = jnp.where(adds, _door(colour, CLOSED), objects[row, col])
             joined = jnp.where(part == part[b], part[a], part)
-            return (put(objects, (row, col), code), jnp.where(adds, joined, part)), None
+            return (put(objects, code, row, col), jnp.where(adds, joined, part)), None
 
         part = jnp.arange(2 * self.rows + 1, dtype=jnp.int32)
         part = jnp.where(part == locked_room, 2 * self.rows, part)  # by its locked door
