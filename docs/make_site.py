@@ -29,6 +29,7 @@ WORLDS = (
     "foraging",
     "warehouse",
     "rescue",
+    "minigrid",
     "goals",
     "commons",
     "bodies",

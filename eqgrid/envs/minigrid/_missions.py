@@ -4,7 +4,7 @@ from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Bool, Float32, Int, Int32, UInt8
+from jaxtyping import Array, ArrayLike, Bool, Float32, Int, Int32
 
 from ...grid import (
     NOTHING,
@@ -25,7 +25,7 @@ class Arrive(AbstractPhase):
     """Fires for agents that stand on a goal."""
 
     def __call__(self, step: Step) -> Step:
-        return step.then(step.world, Arrive, _under(step) == GOAL)
+        return step.then(step.world, Arrive, _stand_on(step, GOAL))
 
 
 @final
@@ -33,7 +33,7 @@ class Burn(AbstractPhase):
     """Fires for agents that stand in lava."""
 
     def __call__(self, step: Step) -> Step:
-        return step.then(step.world, Burn, _under(step) == LAVA)
+        return step.then(step.world, Burn, _stand_on(step, LAVA))
 
 
 @final
@@ -58,9 +58,11 @@ class FetchBall(AbstractPhase):
         return step.then(step.world, FetchBall, fired)
 
 
-def _under(step: Step) -> UInt8[Array, " agents"]:
-    """The code of the object in the cell of each agent."""
-    return cells_at(step.world.cells.object, step.world.bodies.position, NOTHING)
+def _stand_on(step: Step, code: int) -> Bool[Array, " agents"]:
+    """Which agents that are not done stand on an object."""
+    bodies = step.world.bodies
+    there = cells_at(step.world.cells.object, bodies.position, NOTHING) == code
+    return there if bodies.active is None else there & bodies.active
 
 
 @final
