@@ -37,15 +37,21 @@ ROOMY = {
 MISSIONS = {"unlock": "unlock", "keycorridor": "fetch", "dynamicobstacles": "avoid"}
 
 
-def furnish(rng, world, share):
-    """A world with keys, balls, boxes and doors in some free cells, and in some hands."""
+def furnish(rng, world, share, goals=0.0):
+    """A world with keys, balls, boxes and doors in some free cells, and in some hands, and with
+    goals in a share of these cells.
+    """
     objects = np.array(world.cells.object)
     taken = {tuple(x) for x in np.asarray(world.bodies.position).tolist()}
     for place in map(tuple, np.argwhere(objects == 0).tolist()):
         if place not in taken and rng.random() < share:
-            objects[place] = rng.integers(KINDS.code("door"), KINDS.num_codes)
+            thing = rng.integers(KINDS.code("door"), KINDS.num_codes)
+            objects[place] = KINDS.code("goal") if rng.random() < goals else thing
     held = rng.integers(KINDS.code("key"), KINDS.num_codes, world.num_agents)
-    held = np.where(rng.random(world.num_agents) < 0.5, held, 0)
+    door, key = KINDS.code("door"), KINDS.code("key")
+    doors = objects[(objects >= door) & (objects < key)]
+    fitting = key + (int(doors[-1]) - door) // 3 if len(doors) else 0
+    held = np.where(rng.random(world.num_agents) < 0.5, held, fitting)
     return eqx.tree_at(
         lambda w: (w.cells.object, w.bodies.held),
         world,
@@ -119,7 +125,7 @@ def check_games(env, name, shared):
         rng = np.random.default_rng(game)
         _, world = reset(jax.random.key(game))
         if mission != "avoid":
-            world = furnish(rng, world, (0.0, 0.2)[game % 2])
+            world = furnish(rng, world, (0.0, 0.3)[game % 2], 0.3 * (mission == "goal"))
         count = env.action_space.n
         weights = np.asarray([1, 1, 5, 2, 1, 2, 0.2])[:count]
         actions = rng.choice(count, (STEPS, env.num_agents), p=weights / weights.sum())
