@@ -3,12 +3,14 @@
 import dataclasses
 from typing import Any, Literal, TypeAlias
 
-Peer: TypeAlias = Literal["jaxmarl", "jaxmarl_v2", "cogrid", "jumanji"]
+Peer: TypeAlias = Literal["jaxmarl", "jaxmarl_v2", "cogrid", "jumanji", "navix", "xland_minigrid"]
 PEERS: dict[Peer, str] = {
     "jaxmarl": "JaxMARL overcooked",
     "jaxmarl_v2": "JaxMARL overcooked_v2",
     "cogrid": "CoGrid (JAX)",
     "jumanji": "jumanji",
+    "navix": "NAVIX",
+    "xland_minigrid": "xland-minigrid",
 }
 NAMES: dict[str, str] = {"eqgrid": "eqgrid", **PEERS}
 """The name of each library in tables and errors."""
@@ -20,6 +22,9 @@ TaskName: TypeAlias = Literal[
     "foraging_grid",
     "warehouse",
     "rescue",
+    "minigrid_empty",
+    "minigrid_doorkey",
+    "minigrid_fourrooms",
     "goals",
     "harvest",
     "cleanup",
@@ -41,6 +46,8 @@ class Task:
     num_actions: int = 6
 
 
+_MINIGRID: tuple[Peer, ...] = ("navix", "xland_minigrid")
+_SEEN = {"observation": "symbolic"}
 _FIELD = {"size": 8, "num_agents": 2, "num_food": 2, "horizon": 50}
 
 TASKS: dict[str, Task] = {
@@ -65,6 +72,11 @@ TASKS: dict[str, Task] = {
         num_actions=5,
     ),
     "rescue": Task("rescue", {"layout": "small", "radius": 3, "horizon": 250}, ("cogrid",)),
+    "minigrid_empty": Task("minigrid", {"layout": "empty"} | _SEEN, _MINIGRID, num_agents=1),
+    "minigrid_doorkey": Task("minigrid", {"layout": "doorkey"} | _SEEN, _MINIGRID, num_agents=1),
+    "minigrid_fourrooms": Task(
+        "minigrid", {"layout": "fourrooms"} | _SEEN, _MINIGRID, num_agents=1
+    ),
     "goals": Task("goals", {"layout": "room", "num_agents": 2, "horizon": 50}, num_actions=5),
     "harvest": Task("harvest", {"layout": "open"}, num_agents=7, num_actions=8),
     "cleanup": Task("cleanup", {"layout": "river"}, num_agents=7, num_actions=9),
