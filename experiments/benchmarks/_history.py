@@ -15,7 +15,7 @@ from agents.runs.display._figure import new_figure, plain_axes, write_figure
 from agents.runs.folders._results import write_csv
 
 Line: TypeAlias = dict[str, str]
-_COLORS = ("#4477aa", "#66ccee", "#ccbb44", "#228833")
+_COLORS = ("#4477aa", "#66ccee", "#ccbb44", "#228833", "#ee6677", "#999999")
 
 
 def lines_of(rows: Rows) -> list[Line]:
