@@ -48,6 +48,7 @@ class Task:
 
 _MINIGRID: tuple[Peer, ...] = ("navix", "xland_minigrid")
 _SEEN = {"observation": "symbolic"}
+_ALONE = {"num_agents": 1, "num_actions": 7}
 _FIELD = {"size": 8, "num_agents": 2, "num_food": 2, "horizon": 50}
 
 TASKS: dict[str, Task] = {
@@ -72,11 +73,9 @@ TASKS: dict[str, Task] = {
         num_actions=5,
     ),
     "rescue": Task("rescue", {"layout": "small", "radius": 3, "horizon": 250}, ("cogrid",)),
-    "minigrid_empty": Task("minigrid", {"layout": "empty"} | _SEEN, _MINIGRID, num_agents=1),
-    "minigrid_doorkey": Task("minigrid", {"layout": "doorkey"} | _SEEN, _MINIGRID, num_agents=1),
-    "minigrid_fourrooms": Task(
-        "minigrid", {"layout": "fourrooms"} | _SEEN, _MINIGRID, num_agents=1
-    ),
+    "minigrid_empty": Task("minigrid", {"layout": "empty"} | _SEEN, _MINIGRID, **_ALONE),
+    "minigrid_doorkey": Task("minigrid", {"layout": "doorkey"} | _SEEN, _MINIGRID, **_ALONE),
+    "minigrid_fourrooms": Task("minigrid", {"layout": "fourrooms"} | _SEEN, _MINIGRID, **_ALONE),
     "goals": Task("goals", {"layout": "room", "num_agents": 2, "horizon": 50}, num_actions=5),
     "harvest": Task("harvest", {"layout": "open"}, num_agents=7, num_actions=8),
     "cleanup": Task("cleanup", {"layout": "river"}, num_agents=7, num_actions=9),

@@ -1,4 +1,7 @@
-"""Rooms of MiniGrid in xland-minigrid, with its wrapper for automatic resets in the same step."""
+"""Rooms of MiniGrid in xland-minigrid, with its wrapper for automatic resets in the same step.
+
+It has no action that does nothing, and takes the first one instead.
+"""
 
 # pyright: reportMissingImports=false
 
@@ -23,7 +26,8 @@ def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
         return jax.vmap(env.reset, (None, 0))(settings, keys)
 
     def step(params: Any, keys: jax.Array, states: Any, actions: jax.Array) -> Any:
-        states = jax.vmap(env.step, (None, 0, 0))(settings, states, actions[:, 0])
+        actions = actions[:, 0] % env.num_actions(settings)
+        states = jax.vmap(env.step, (None, 0, 0))(settings, states, actions)
         return states.observation, states.reward, states
 
     return (), reset, step
