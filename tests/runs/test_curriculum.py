@@ -252,6 +252,7 @@ CURRICULA = sorted((Path(__file__).parents[2] / "experiments" / "curricula").glo
 MADE_FOR = {
     "circuit": ["--env.layout", "circuit"],
     "biped": ["--env.name", "body", "--env.model", "biped"],
+    "hidden-recipe": ["--env.name", "overcooked_v2", "--env.layout", "test_time_simple"],
 }
 """The flags of the run that each file is for."""
 
