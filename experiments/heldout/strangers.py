@@ -57,6 +57,7 @@ class Method:
 
 _FOR_PEOPLE = ("--config", "people")
 _ANNEALED = ("--partners.share", "1", "--partners.share-from", "0", "--partners.share-steps")
+_TAUGHT = ("--ppo.entropy-coefficient", "0.01", "--teacher")
 _NO_NOISE = ("--partners.least-noise", "0", "--partners.most-noise", "0")
 METHODS = {
     "e3t": Method("E3T", E3T),
@@ -72,11 +73,7 @@ METHODS = {
     "kick-start": Method(
         "itself alone, with the best plan as its teacher",
         KICK_START,
-        (
-            "--teacher",
-            f"{EXPERIMENTS}/policies/plan-{{kitchen}}.safetensors",
-            *("--ppo.entropy-coefficient", "0.01"),
-        ),
+        (*_TAUGHT, f"{EXPERIMENTS}/policies/plan-{{kitchen}}.safetensors"),
     ),
     "self-play": Method("itself alone"),
     "clones": Method("clones of people, in half of the episodes", flags=_FOR_PEOPLE),
@@ -240,7 +237,8 @@ def details(rows: Sequence[Row], method: str) -> str:
 
 def ranking(rows: Sequence[Row], budgets: Sequence[Row]) -> str:
     """The means over the kitchens of all methods that were judged in all of them, those with the
-    best mean with strangers first.
+    best mean with strangers first. Other seeds of the method are no strangers: they may have
+    learned from the same teacher.
     """
     found = []
     for method in dict.fromkeys(row["method"] for row in rows):
@@ -252,9 +250,9 @@ def ranking(rows: Sequence[Row], budgets: Sequence[Row]) -> str:
             steps, minutes, memory = (np.mean([float(x[y]) for x in spent]) for y in BUDGET[2:])
             title = METHODS[method].title if method in METHODS else method
             cells = [title, f"{steps / 1e6:.0f} million", f"{minutes:.1f}", f"{memory:.1f}"]
-            strangers = float(np.mean(means[1:]))
+            strangers = float(np.mean(means[2:]))
             found.append((strangers, [*cells, *(f"{x:.0f}" for x in (*means, strangers))]))
-    head = ["trained with", "steps", "minutes", "GiB", *MEASURES, "all but itself"]
+    head = ["trained with", "steps", "minutes", "GiB", *MEASURES, "all strangers"]
     return _markdown([head, *(cells for _, cells in sorted(found, reverse=True))])
 
 
