@@ -21,6 +21,7 @@ import pytest
 import throughput
 import tyro
 from people import study
+from policies import kick_start, plan_policy
 
 import agents
 import eqgrid.grid
@@ -164,7 +165,7 @@ def test_flags_exist(capsys, monkeypatch):
     helps = []
     programs = (_evaluation, _crossplay, _partners, _human_games, _report, _export_page, layouts)
     benchmarks = (throughput, learning_speed, accelerator, body_speed, play_load)
-    for command in (*programs, optimum, best_response, *benchmarks):
+    for command in (*programs, optimum, best_response, plan_policy, *benchmarks):
         with pytest.raises(SystemExit):
             command.run(["--help"])
         helps.append(capsys.readouterr().out)
@@ -178,9 +179,10 @@ def test_flags_exist(capsys, monkeypatch):
     with pytest.raises(SystemExit):
         tyro.cli(study.Study, args=["--help"])
     helps.append(capsys.readouterr().out)
-    with pytest.raises(SystemExit):
-        parse(page("bc"), ["--help"])
-    helps.append(capsys.readouterr().out)
+    for settings in (page("bc"), kick_start.KickStart):
+        with pytest.raises(SystemExit):
+            parse(settings, ["--help"])
+        helps.append(capsys.readouterr().out)
     known = set(re.findall(r"--[a-z][a-z.-]*", " ".join(helps)))
     known |= {"--jaxtyping-packages", "--xla"}  # pytest's and XLA's
     known |= {"--env.options", "--env.normalize-reward"}  # of worlds of other libraries
