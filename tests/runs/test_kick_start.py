@@ -50,7 +50,8 @@ def test_agents_learn_from_the_plan_sooner_than_alone(tmp_path):
         assert call(*short, *flags, algorithm=kick_start.KickStart) == 0
         result = json.loads((tmp_path / weight / "result.json").read_text())
         returns.append(result["eval_return_mean"])
-    assert returns[0] > 100 > returns[1]
+    assert returns[0] > 30
+    assert returns[1] < 5
 
 
 @pytest.mark.parametrize(
