@@ -64,8 +64,9 @@ class KickStart(Experiment):
         return world
 
     def train_env(self) -> AbstractVectorEnv:
-        world = self.env.build(train=True)
-        return Vectorize(AutoReset(LogEpisodes(world, self.log_info)), self.num_envs)
+        world = self.with_partners(self.env.build(train=True))
+        env = self.anneal_partners(AutoReset(LogEpisodes(world, self.log_info)))
+        return Vectorize(env, self.num_envs)
 
     def eval_env(
         self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
@@ -82,6 +83,15 @@ class KickStart(Experiment):
     def check(self) -> None:
         if not self.teacher:
             raise ValueError("Name the policy file of a teacher with --teacher.")
+        if not self.ppo.entropy_coefficient:
+            raise ValueError(
+                "The teacher's weight decreases with the entropy bonus: give "
+                "--ppo.entropy-coefficient a number above 0."
+            )
+        if self.env.normalize_observation:
+            raise ValueError(
+                "Agents must observe what the teacher does: leave --env.normalize-observation out."
+            )
         try:
             taught: Any = _read(self.teacher).observation
         except CheckpointError as error:

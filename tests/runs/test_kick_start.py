@@ -59,6 +59,8 @@ def test_agents_learn_from_the_plan_sooner_than_alone(tmp_path):
     [
         ([], "Name the policy file of a teacher"),
         (["--teacher", "nobody.safetensors"], "nobody.safetensors"),
+        (["--teacher", PLAN, "--ppo.entropy-coefficient", "0"], "a number above 0"),
+        (["--teacher", PLAN, "--env.normalize-observation"], "--env.normalize-observation out"),
         (["--teacher", PLAN, "--env.observation", "features"], "The teacher observes (2, 112)"),
     ],
 )
