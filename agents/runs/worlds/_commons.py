@@ -13,9 +13,29 @@ from eqgrid.grid import GridWorld
 from ._world_config import AbstractWorldConfig, Horizon, RunSettings, Share, files_among
 
 
+@dataclasses.dataclass(frozen=True)
 class AbstractCommonsWorld(AbstractWorldConfig):
-    """The settings that Harvest and Cleanup share in their help, and what a run reports."""
+    """The settings that Harvest and Cleanup share, and what a run reports."""
 
+    name: str = ""
+    layout: str = ""
+    num_agents: Annotated[int, Meta(ge=0, le=35)] = 0
+    """Number of agents; 0 for that of the layout."""
+    shared: bool = False
+    """Every agent is paid what all earn, instead of what it eats."""
+    zap_cost: float = 0.0
+    """What a shot costs."""
+    zapped_cost: float = 0.0
+    """What being hit costs."""
+    radius: Annotated[int, Meta(ge=1, le=127)] = 5
+    """Half the side of the window that an agent sees, in cells."""
+    horizon: Horizon = 1000
+    """Length of an episode, in steps."""
+    observation: Literal["planes"] = "planes"
+    """A window of planes, turned the way the agent faces."""
+    normalize_observation: bool = False
+    """Normalise observations to mean 0 and variance 1."""
+    run_settings: ClassVar[RunSettings] = {"ppo": PPO(advantage_std_offset=0.1)}
     known: ClassVar[tuple[str, ...]]
     """The names of the layouts."""
     has_shaped_reward = False
@@ -41,23 +61,6 @@ class HarvestWorld(AbstractCommonsWorld):
     """Name of the world; each world has settings of its own."""
     layout: str = "open"
     """open, small, or a file."""
-    num_agents: Annotated[int, Meta(ge=0, le=35)] = 0
-    """Number of agents; 0 for that of the layout."""
-    shared: bool = False
-    """Every agent is paid what all earn, instead of what it eats."""
-    zap_cost: float = 0.0
-    """What a shot costs."""
-    zapped_cost: float = 0.0
-    """What being hit costs."""
-    radius: Annotated[int, Meta(ge=1, le=127)] = 5
-    """Half the side of the window that an agent sees, in cells."""
-    horizon: Horizon = 1000
-    """Length of an episode, in steps."""
-    observation: Literal["planes"] = "planes"
-    """A window of planes, turned the way the agent faces."""
-    normalize_observation: bool = False
-    """Normalise observations to mean 0 and variance 1."""
-    run_settings: ClassVar[RunSettings] = {"ppo": PPO(advantage_std_offset=0.1)}
     known = tuple(ORCHARDS)
 
     def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
@@ -89,25 +92,8 @@ class CleanupWorld(AbstractCommonsWorld):
     """Name of the world; each world has settings of its own."""
     layout: str = "river"
     """river, small, or a file."""
-    num_agents: Annotated[int, Meta(ge=0, le=35)] = 0
-    """Number of agents; 0 for that of the layout."""
-    shared: bool = False
-    """Every agent is paid what all earn, instead of what it eats."""
     pollution: Share = 0.5
     """Probability per step that another cell of the river is polluted."""
-    zap_cost: float = 0.0
-    """What a shot costs."""
-    zapped_cost: float = 0.0
-    """What being hit costs."""
-    radius: Annotated[int, Meta(ge=1, le=127)] = 5
-    """Half the side of the window that an agent sees, in cells."""
-    horizon: Horizon = 1000
-    """Length of an episode, in steps."""
-    observation: Literal["planes"] = "planes"
-    """A window of planes, turned the way the agent faces."""
-    normalize_observation: bool = False
-    """Normalise observations to mean 0 and variance 1."""
-    run_settings: ClassVar[RunSettings] = {"ppo": PPO(advantage_std_offset=0.1)}
     known = tuple(RIVERS)
 
     def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
