@@ -138,7 +138,10 @@ from .observations._features import (
     one_hot as one_hot,
     prefixed as prefixed,
 )
-from .observations._observation import AbstractObservation as AbstractObservation
+from .observations._observation import (
+    AbstractObservation as AbstractObservation,
+    choose_observation as choose_observation,
+)
 from .observations._per_agent import PerAgent as PerAgent
 from .observations._planes import (
     Column as Column,

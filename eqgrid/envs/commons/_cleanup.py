@@ -17,13 +17,14 @@ from ...grid import (
     RandomPositions,
     RuleEvents,
     WeightedEventReward,
+    choose_observation,
 )
 from ._apples import Eat, GrowByCleanWater
 from ._beams import CLEAN, BeamSize, Clean, Hit, Zap
 from ._harvest import HARVEST_ACTIONS
 from ._layouts import RIVERS, check_river, load_layout
 from ._measures import CHANGES
-from ._options import as_cost, as_steps, choose_view
+from ._options import as_cost, as_steps
 from ._pollution import Pollute
 from ._views import river_view
 
@@ -115,7 +116,7 @@ def Cleanup(
         ),
         reward=WeightedEventReward(paid, _EVENTS.names, shared=shared),
         events=_EVENTS,
-        observation=choose_view(observation, river_view(radius)),
+        observation=choose_observation(observation, {"planes": lambda: river_view(radius)}),
         starts=(RandomPositions(), RandomDirections()),
         horizon=horizon,
         info=CHANGES,

@@ -22,12 +22,13 @@ from ...grid import (
     Stay,
     Strafe,
     WeightedEventReward,
+    choose_observation,
 )
 from ._apples import Eat, Regrow
 from ._beams import ZAP, BeamSize, Hit, Zap
 from ._layouts import ORCHARDS, check_orchard, load_layout
 from ._measures import CHANGES
-from ._options import as_cost, as_steps, choose_view
+from ._options import as_cost, as_steps
 from ._views import orchard_view
 
 HARVEST_ACTIONS: tuple[Action, ...] = (
@@ -116,7 +117,7 @@ def Harvest(
         phases=(Go(LocalCollision()), Regrow(regrowth), Eat(), zap, ComeBack()),
         reward=WeightedEventReward(paid, _EVENTS.names, shared=shared),
         events=_EVENTS,
-        observation=choose_view(observation, orchard_view(radius)),
+        observation=choose_observation(observation, {"planes": lambda: orchard_view(radius)}),
         starts=(RandomPositions(), RandomDirections()),
         horizon=horizon,
         info=CHANGES,

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float32, Int, Int16, Real
 
-from ...grid import AbstractObservation, as_number, is_finite
+from ...grid import as_number, is_finite
 
 _LONGEST = 2**15 - 1
 
@@ -24,20 +24,3 @@ def as_cost(number: Real[ArrayLike, ""], what: str) -> Float32[Array, ""]:
     **Raises:** `ValueError` when it is not finite.
     """
     return -as_number(number, float, is_finite, f"{what} needs a finite cost").astype(jnp.float32)
-
-
-def choose_view(
-    observation: str | AbstractObservation, planes: AbstractObservation
-) -> AbstractObservation:
-    """The observation that is asked for: `planes` for `"planes"`, or one of the user's own.
-
-    **Raises:** `ValueError` for another text.
-    """
-    if isinstance(observation, AbstractObservation):
-        return observation
-    if observation == "planes":
-        return planes
-    raise ValueError(
-        f"There is no observation {observation!r:.60}: choose planes, or give an observation of "
-        "your own."
-    )

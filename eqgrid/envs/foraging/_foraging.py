@@ -20,6 +20,7 @@ from ...grid import (
     Stay,
     WeightedEventReward,
     check_whole,
+    choose_observation,
     empty_world,
 )
 from ._kinds import FLOOR, KINDS, MAX_LEVEL, WALL
@@ -104,6 +105,10 @@ def Foraging(
     of_food = (min_food_level, max_food_level)
     levels = _build_levels(num_agents, (min_agent_level, max_agent_level), of_food, coop)
     sight = max(rows, cols) if sight is None else sight
+    views = {
+        "vector": lambda: VectorView(num_food, sight, observe_levels),
+        "grid": lambda: GridView(sight, observe_levels),
+    }
     return GridWorld(
         _build_field(rows, cols, num_agents, levels),
         actions=ACTIONS,
@@ -112,7 +117,7 @@ def Foraging(
         shaping=WeightedEventReward(shaping, LoadEvents().names) if shaping else None,
         events=LoadEvents(),
         ending=NothingLeft(),
-        observation=_choose_observation(observation, num_food, sight, observe_levels),
+        observation=choose_observation(observation, views),
         starts=(Spawn(num_food),),
         horizon=horizon,
     )
@@ -179,18 +184,6 @@ def _build_field(rows: int, cols: int, num_agents: int, levels: Levels) -> Layou
         extra=jnp.zeros((), jnp.int32),
     )
     return Layout(jnp.asarray(tiles), start, levels, KINDS)
-
-
-def _choose_observation(
-    observation: str | AbstractObservation, num_food: int, sight: int, levels: bool
-) -> AbstractObservation:
-    if isinstance(observation, AbstractObservation):
-        return observation
-    if observation == "vector":
-        return VectorView(num_food, sight, levels)
-    if observation == "grid":
-        return GridView(sight, levels)
-    raise ValueError(f"There is no observation {observation!r}: choose vector or grid.")
 
 
 def _check_size(rows: int, cols: int, num_agents: int, num_food: int) -> None:

@@ -40,6 +40,7 @@ from ...grid import (
     World,
     check_room,
     check_whole,
+    choose_observation,
     choose_text,
     draw_cells,
     get_cell,
@@ -195,12 +196,10 @@ def Goals(
 
     **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
-    views: dict[str, AbstractObservation] = {
-        "features": Features((OwnPosition(), WayToFlag(), Around(), Others())),
-        "planes": Planes(layers=(flags_to_take,)),
+    views = {
+        "features": lambda: Features((OwnPosition(), WayToFlag(), Around(), Others())),
+        "planes": lambda: Planes(layers=(flags_to_take,)),
     }
-    if isinstance(observation, str) and observation not in views:
-        raise ValueError(f"There is no observation {observation!r}: choose {' or '.join(views)}.")
     return GridWorld(
         _with_agents(layout, num_agents),
         actions=ACTIONS,
@@ -208,7 +207,7 @@ def Goals(
         reward=WeightedEventReward({"arrival": 1.0}, ("arrival",)),
         events=RuleEvents(arrival=Arrive),
         ending=Arrived(),
-        observation=views[observation] if isinstance(observation, str) else observation,
+        observation=choose_observation(observation, views),
         starts=(RandomPositions(), RandomFlags(shared)),
         horizon=horizon,
     )

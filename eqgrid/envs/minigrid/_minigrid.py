@@ -21,6 +21,7 @@ from ...grid import (
     RuleEvents,
     Stay,
     check_whole,
+    choose_observation,
     empty_world,
 )
 from ._interactions import DROP, PICKUP, RULES, TOGGLE, PickUp, Swing, Unlock
@@ -112,6 +113,10 @@ def MiniGrid(
         raise ValueError(f"There is no reward {reward!r}: choose shared or individual.")
     success, joint = _mission(room)
     steps = room.max_steps if horizon is None else horizon
+    views = {
+        "planes": lambda: minigrid_planes(view, see_through=room.see_through),
+        "symbolic": lambda: Symbolic(view, see_through=room.see_through),
+    }
     return GridWorld(
         _blank(room, num_agents),
         actions=ACTIONS if room.num_obstacles is None else ACTIONS[:3],
@@ -119,7 +124,7 @@ def MiniGrid(
         events=_events(room, success),
         reward=PromptReward(success, steps, shared=reward == "shared"),
         ending=MissionOver(success, joint),
-        observation=_observation(observation, view, room.see_through),
+        observation=choose_observation(observation, views),
         starts=(room,),
         horizon=steps,
     )
@@ -159,18 +164,6 @@ def _events(room: AbstractRoom, success: type) -> RuleEvents:
     if success is FetchBall:
         return RuleEvents(success=success, **hands)
     return RuleEvents(success=success, **hands, lava=Burn)
-
-
-def _observation(
-    observation: str | AbstractObservation, view: int, see_through: bool
-) -> AbstractObservation:
-    if isinstance(observation, AbstractObservation):
-        return observation
-    if observation == "planes":
-        return minigrid_planes(view, see_through=see_through)
-    if observation == "symbolic":
-        return Symbolic(view, see_through=see_through)
-    raise ValueError(f"There is no observation {observation!r}: choose planes or symbolic.")
 
 
 def _blank(room: AbstractRoom, num_agents: int) -> Layout:

@@ -22,6 +22,7 @@ from ...grid import (
     Tick,
     Use,
     WeightedEventReward,
+    choose_observation,
 )
 from ._contents import Ingredient, Item, Tile
 from ._events import EVENT_NAMES, KitchenEvents, SharedDeliveryReward
@@ -130,6 +131,12 @@ def Overcooked(
     if dynamics not in DYNAMICS:
         raise ValueError(f"There are no dynamics {dynamics!r}: choose {' or '.join(DYNAMICS)}.")
     layout = load_layout(layout)
+    views = {
+        "features96": lambda: ReferenceFeatures(layout),
+        "timed_features": timed_features,
+        "planes": lossless_planes,
+        "features": kitchen_features,
+    }
     return GridWorld(
         layout,
         actions=ACTIONS,
@@ -137,26 +144,7 @@ def Overcooked(
         reward=SharedDeliveryReward(),
         shaping=WeightedEventReward(shaping, EVENT_NAMES),
         events=KitchenEvents(),
-        observation=_choose_observation(observation, layout),
+        observation=choose_observation(observation, views),
         starts=starts,
         horizon=horizon,
-    )
-
-
-def _choose_observation(
-    observation: str | AbstractObservation, layout: Layout
-) -> AbstractObservation:
-    if isinstance(observation, AbstractObservation):
-        return observation
-    if observation == "planes":
-        return lossless_planes()
-    if observation == "features":
-        return kitchen_features()
-    if observation == "timed_features":
-        return timed_features()
-    if observation == "features96":
-        return ReferenceFeatures(layout)
-    raise ValueError(
-        f"There is no observation {observation!r}: choose features96, timed_features, planes or "
-        "features."
     )

@@ -1,7 +1,7 @@
 """OvercookedV2: Overcooked with several ingredients, orders, and partial observability."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from ...grid import (
     Tick,
     Use,
     WeightedEventReward,
+    choose_observation,
 )
 from ._contents import FIRST_INGREDIENT, INGREDIENTS, contents_of
 from ._events import EVENT_NAMES, KitchenEvents
@@ -182,21 +183,22 @@ def _choose_observation(
     radius: int | None,
     served: bool,
 ) -> AbstractObservation:
-    shown, permuted = (_num_ingredients(layout), radius, served), layout.start.bodies.extra
-    if observation == "planes":
-        planes = recipe_planes(*shown)
-        return planes if permuted is None else PermutedPlanes(planes)
-    if observation == "features":
-        features = recipe_features(*shown)
-        return features if permuted is None else PermutedFeatures(features)
-    if isinstance(observation, str):
-        raise ValueError(f"There is no observation {observation!r}: choose planes or features.")
-    if radius is not None or served:
+    if not isinstance(observation, str) and (radius is not None or served):
         raise ValueError(
             "A custom `observation` cannot be combined with `view_radius` or "
             "`indicate_successful_delivery`."
         )
-    return observation
+    shown = _num_ingredients(layout), radius, served
+    views: dict[str, Callable[[], AbstractObservation]] = {
+        "planes": lambda: recipe_planes(*shown),
+        "features": lambda: recipe_features(*shown),
+    }
+    if layout.start.bodies.extra is not None:
+        views = {
+            "planes": lambda: PermutedPlanes(recipe_planes(*shown)),
+            "features": lambda: PermutedFeatures(recipe_features(*shown)),
+        }
+    return choose_observation(observation, views)
 
 
 def _num_ingredients(layout: Layout) -> int:

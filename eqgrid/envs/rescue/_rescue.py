@@ -20,6 +20,7 @@ from ...grid import (
     Rotate,
     Stay,
     WeightedEventReward,
+    choose_observation,
 )
 from ._events import EVENT_NAMES, AllRescued, RescueEvents, SharedRescueReward
 from ._features import rescue_features
@@ -102,6 +103,7 @@ def Rescue(
     if roles is not None:
         site = with_roles(site, roles)
     check_site(site)
+    views = {"planes": lambda: RolePlanes(radius), "features": rescue_features}
     return GridWorld(
         site,
         actions=ACTIONS,
@@ -110,19 +112,7 @@ def Rescue(
         shaping=WeightedEventReward(shaping, EVENT_NAMES),
         events=RescueEvents(),
         ending=AllRescued(),
-        observation=_choose_observation(observation, radius),
+        observation=choose_observation(observation, views),
         starts=starts,
         horizon=horizon,
     )
-
-
-def _choose_observation(
-    observation: str | AbstractObservation, radius: int | None
-) -> AbstractObservation:
-    if isinstance(observation, AbstractObservation):
-        return observation
-    if observation == "planes":
-        return RolePlanes(radius)
-    if observation == "features":
-        return rescue_features()
-    raise ValueError(f"There is no observation {observation!r}: choose planes or features.")
