@@ -1,6 +1,5 @@
 """Apples: how they are eaten, and how they grow in the two worlds."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import final
 
@@ -10,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float32, Real, UInt8
 
-from ...grid import NOTHING, AbstractPhase, Step, World, as_probability, check_whole, is_known
+from ...grid import NOTHING, AbstractPhase, Step, as_probability, check_whole, is_known
 from ._kinds import APPLE, ORCHARD, POLLUTION, RIVER
-from ._state import Tally, is_active, retallied
+from ._state import Tally, is_active, retallied, with_cells
 
 _WIDEST = 8
 """The largest radius in which apples are counted, so that a count fits into 8 bits."""
@@ -33,7 +32,7 @@ class Eat(AbstractPhase):
         tally: Tally = world.extra
         now = eats.astype(jnp.int32)
         world = retallied(
-            _with_objects(world, objects.at[row, col].min(eaten)),
+            with_cells(world, object=objects.at[row, col].min(eaten)),
             apples=tally.apples + now,
             apple_steps=tally.apple_steps + now * (world.time + 1),
             present=tally.present + active.astype(jnp.int32),
@@ -153,8 +152,4 @@ def _grow(
     objects = step.world.cells.object
     grows = jax.random.uniform(step.key, objects.shape) < probability
     grows &= (step.layout.tiles == ORCHARD) & bare
-    return step.then(_with_objects(step.world, jnp.where(grows, jnp.uint8(APPLE), objects)))
-
-
-def _with_objects(world: World, objects: UInt8[Array, "height width"]) -> World:
-    return dataclasses.replace(world, cells=dataclasses.replace(world.cells, object=objects))
+    return step.then(with_cells(step.world, object=jnp.where(grows, jnp.uint8(APPLE), objects)))

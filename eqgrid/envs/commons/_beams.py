@@ -1,13 +1,12 @@
 """Beams: where they go, the one that sends agents away, and the one that cleans the river."""
 
-import dataclasses
 from collections.abc import Callable
 from typing import TypeAlias, final
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Int, Int8, Int16, UInt8
+from jaxtyping import Array, ArrayLike, Bool, Int, Int8, Int16
 
 from ...grid import (
     NOTHING,
@@ -15,13 +14,14 @@ from ...grid import (
     Step,
     Use,
     World,
+    cells_at,
     check_whole,
     direction_delta,
     send_away,
 )
 from ._kinds import CLEANING_BEAM, POLLUTION, ZAP_BEAM
 from ._options import as_steps
-from ._state import Tally, is_active, retallied
+from ._state import Tally, is_active, retallied, with_cells
 
 ZAP = Use("zap")
 """The action that fires the beam that sends agents away."""
@@ -172,7 +172,7 @@ class Zap(AbstractPhase):
         hit = shots.hit[row, col] & is_active(step.world)
         wait = self.beam.next_wait(tally.zap_wait, fires, step.before)
         world = retallied(step.world, zap_wait=wait)
-        world = _with_beams(world, shots.lit.astype(jnp.uint8) * np.uint8(ZAP_BEAM))
+        world = with_cells(world, extra=shots.lit.astype(jnp.uint8) * np.uint8(ZAP_BEAM))
         return step.then(world, Zap, fires).then(send_away(world, hit, self.away), Hit, hit)
 
 
@@ -198,9 +198,8 @@ class Clean(AbstractPhase):
             shots.lit & (world.cells.extra == 0), np.uint8(CLEANING_BEAM), world.cells.extra
         )
         wait = self.beam.next_wait(tally.clean_wait, fires, step.before)
-        world = retallied(_with_beams(world, beams), clean_wait=wait)
-        cells = dataclasses.replace(world.cells, object=objects)
-        return step.then(dataclasses.replace(world, cells=cells), Clean, shots.hits)
+        world = retallied(with_cells(world, object=objects, extra=beams), clean_wait=wait)
+        return step.then(world, Clean, shots.hits)
 
     @property
     def _reach(self) -> tuple[int, int]:
@@ -208,10 +207,4 @@ class Clean(AbstractPhase):
 
 
 def _is_polluted(world: World, place: _Places) -> Bool[Array, " agents"]:
-    row, col = place.T
-    found = world.cells.object.at[row, col].get(mode="fill", fill_value=NOTHING)
-    return found == POLLUTION
-
-
-def _with_beams(world: World, beams: UInt8[Array, "height width"]) -> World:
-    return dataclasses.replace(world, cells=dataclasses.replace(world.cells, extra=beams))
+    return cells_at(world.cells.object, place, NOTHING) == POLLUTION

@@ -1,6 +1,5 @@
 """How pollution appears in the river."""
 
-import dataclasses
 from typing import final
 
 import jax
@@ -11,6 +10,7 @@ from jaxtyping import Array, ArrayLike, Float32, Int, Int16, Real
 from ...grid import AbstractPhase, Step, as_probability
 from ._kinds import POLLUTION, RIVER
 from ._options import as_steps
+from ._state import with_cells
 
 
 @final
@@ -45,5 +45,4 @@ class Pollute(AbstractPhase):
         drawn = (which * rank[-1, -1].astype(jnp.float32)).astype(jnp.int32) + 1
         here = clean & (rank == drawn) & happens
         objects = jnp.where(here, np.uint8(POLLUTION), objects)
-        cells = dataclasses.replace(world.cells, object=objects)
-        return step.then(dataclasses.replace(world, cells=cells))
+        return step.then(with_cells(world, object=objects))

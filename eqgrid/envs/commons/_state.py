@@ -42,6 +42,11 @@ def retallied(world: World, **changes: Any) -> World:
     return dataclasses.replace(world, extra=dataclasses.replace(world.extra, **changes))
 
 
+def with_cells(world: World, **changes: Any) -> World:
+    """The world with changes to its cells."""
+    return dataclasses.replace(world, cells=dataclasses.replace(world.cells, **changes))
+
+
 def is_active(world: World) -> Bool[Array, " agents"]:
     """Which agents are not away."""
     active = world.bodies.active

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Shaped
 
 from ...grid import NOTHING, AbstractInteraction, Outcome, Turn, Use
-from ._kinds import BALL, BOX, CLOSED, COLOURS, DOOR, KEY, LOCKED, OPEN, STATES
+from ._kinds import BALL, BOX, CLOSED, COLOURS, DOOR, KEY, LOCKED, OPEN, STATES, door_code
 
 PICKUP = Use("pickup")
 """Picks up the key, ball or box in front."""
@@ -49,8 +49,7 @@ class Unlock(AbstractInteraction):
         colour, state = jnp.divmod(turn.cell.object.astype(jnp.int32) - DOOR, len(STATES))
         fired = turn.uses(TOGGLE) & is_door(turn.cell.object) & (state == LOCKED)
         fired &= turn.body.held.astype(jnp.int32) == KEY + colour
-        opened = DOOR + len(STATES) * colour + OPEN
-        return Outcome(fired, turn.cell_with(opened), turn.body)
+        return Outcome(fired, turn.cell_with(door_code(colour, OPEN)), turn.body)
 
 
 @final
@@ -61,7 +60,7 @@ class Swing(AbstractInteraction):
         colour, state = jnp.divmod(turn.cell.object.astype(jnp.int32) - DOOR, len(STATES))
         swings = (state == CLOSED) | ((state == OPEN) & ~turn.occupied)
         fired = turn.uses(TOGGLE) & is_door(turn.cell.object) & swings
-        after = DOOR + len(STATES) * colour + jnp.where(state == CLOSED, OPEN, CLOSED)
+        after = door_code(colour, jnp.where(state == CLOSED, OPEN, CLOSED))
         return Outcome(fired, turn.cell_with(after), turn.body)
 
 

@@ -5,9 +5,11 @@ object codes. The numbers are those of `minigrid/core/constants.py`, version 3.2
 """
 
 import itertools
+from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Array, ArrayLike, Int, UInt8
 
 from ...grid import Direction, Kind, Kinds
 from . import _sprites as sprites
@@ -21,6 +23,20 @@ STATES = ("open", "closed", "locked")
 _DOORS = tuple(itertools.product(COLOURS, STATES))
 _SHUT = tuple(state != "open" for _, state in _DOORS)
 
+
+def _thing(name: str, char: str, sprite: Callable[..., None]) -> Kind:
+    """Something that agents carry, in any colour."""
+    return Kind(
+        name,
+        char,
+        solid=True,
+        opaque=False,
+        carryable=True,
+        variants=len(COLOURS),
+        sprite=sprite,
+    )
+
+
 KINDS = Kinds(
     tiles=(
         Kind("floor", " ", holds=True, sprite=sprites.draw_floor),
@@ -31,33 +47,9 @@ KINDS = Kinds(
         Kind("goal", "G", sprite=sprites.draw_goal),
         Kind("lava", "V", sprite=sprites.draw_lava),
         Kind("door", "D", solid=_SHUT, variants=len(_DOORS), sprite=sprites.draw_door),
-        Kind(
-            "key",
-            "K",
-            solid=True,
-            opaque=False,
-            carryable=True,
-            variants=len(COLOURS),
-            sprite=sprites.draw_key,
-        ),
-        Kind(
-            "ball",
-            "A",
-            solid=True,
-            opaque=False,
-            carryable=True,
-            variants=len(COLOURS),
-            sprite=sprites.draw_ball,
-        ),
-        Kind(
-            "box",
-            "B",
-            solid=True,
-            opaque=False,
-            carryable=True,
-            variants=len(COLOURS),
-            sprite=sprites.draw_box,
-        ),
+        _thing("key", "K", sprites.draw_key),
+        _thing("ball", "A", sprites.draw_ball),
+        _thing("box", "B", sprites.draw_box),
     ),
     agent_sprite=sprites.draw_agent,
 )
@@ -68,6 +60,12 @@ is `3 * colour + state`. The tile `outside` is only seen beyond the edge of the 
 WALL, GOAL, LAVA = KINDS.code("wall"), KINDS.code("goal"), KINDS.code("lava")
 DOOR, KEY, BALL, BOX = (KINDS.code(name) for name in ("door", "key", "ball", "box"))
 OPEN, CLOSED, LOCKED = range(3)
+
+
+def door_code(colour: Int[ArrayLike, ""], state: Int[ArrayLike, ""]) -> UInt8[Array, ""]:
+    """The code of a door of a colour, by their numbers, in a state."""
+    return jnp.asarray(DOOR + len(STATES) * colour + state).astype(jnp.uint8)
+
 
 UNSEEN, EMPTY, AGENT = (0, 0, 0), (1, 0, 0), 10
 WALL_SYMBOL = (2, 5, 0)

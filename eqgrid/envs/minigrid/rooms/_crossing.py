@@ -9,22 +9,21 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, PRNGKeyArray
 
 from ....grid import NOTHING, Direction, LayoutError
-from .._kinds import GOAL, LAVA, WALL
+from .._kinds import LAVA, WALL
 from ._room import (
-    AbstractRoom,
+    AbstractSquareRoom,
     Drawn,
     check_side,
     draw_number,
     nearest_to_corner,
-    put,
-    walled,
+    with_goal,
 )
 
 _FAR = 2**20
 
 
 @final
-class CrossingRoom(AbstractRoom):
+class CrossingRoom(AbstractSquareRoom):
     """Agents start in the upper left corner, the goal is in the lower right one, and rivers between
     them can be crossed in one cell each (`CrossingEnv`).
 
@@ -53,10 +52,6 @@ class CrossingRoom(AbstractRoom):
         return range(2, self.size - 2, 2)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.size, self.size
-
-    @property
     def max_steps(self) -> int:
         return 4 * self.size**2
 
@@ -74,7 +69,7 @@ class CrossingRoom(AbstractRoom):
         order = jax.random.permutation(rivers_key, 2 * len(lines))
         chosen = jnp.zeros(2 * len(lines), bool).at[order[: self.crossings]].set(True)
         across, down = chosen[len(lines) :], chosen[: len(lines)]
-        objects = put(jnp.asarray(walled(self.shape)), GOAL, self.size - 2, self.size - 2)
+        objects = with_goal(self.size)
         inner = np.zeros(self.shape, bool)
         inner[1:-1, 1:-1] = True
         river = jnp.zeros(self.size, bool).at[lines].set(across)[:, None]

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from ....grid import NOTHING
-from .._kinds import COLOURS, DOOR, GOAL, KEY, LOCKED, STATES, WALL
+from .._kinds import COLOURS, KEY, LOCKED, WALL, door_code
 from ._room import (
-    AbstractRoom,
+    AbstractSquareRoom,
     Drawn,
     check_side,
     draw_cell,
@@ -18,14 +18,14 @@ from ._room import (
     draw_number,
     join_others,
     put,
-    walled,
+    with_goal,
 )
 
 _YELLOW = COLOURS.index("yellow")
 
 
 @final
-class DoorKeyRoom(AbstractRoom):
+class DoorKeyRoom(AbstractSquareRoom):
     """Agents and a yellow key are left of a wall with a locked door, and the goal is right of it
     (`DoorKeyEnv`).
 
@@ -40,10 +40,6 @@ class DoorKeyRoom(AbstractRoom):
         check_side(self.size, 5, "The size of a room with a door and a key")
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.size, self.size
-
-    @property
     def max_steps(self) -> int:
         return 10 * self.size**2
 
@@ -54,13 +50,13 @@ class DoorKeyRoom(AbstractRoom):
     def draw(self, key: PRNGKeyArray, num_agents: int) -> Drawn:
         split_key, place_key, turn_key, door_key, key_key, others_key = jax.random.split(key, 6)
         size = self.size
-        objects = put(jnp.asarray(walled((size, size))), GOAL, size - 2, size - 2)
+        objects = with_goal(size)
         split = draw_number(split_key, 2, size - 2)
         objects = objects.at[:, split].set(jnp.uint8(WALL))
         left = (objects == NOTHING) & (jnp.arange(size, dtype=jnp.int32) < split)[None, :]
         first = draw_cell(place_key, left)
         door = draw_number(door_key, 1, size - 2)
-        objects = put(objects, DOOR + len(STATES) * _YELLOW + LOCKED, door, split)
+        objects = put(objects, door_code(_YELLOW, LOCKED), door, split)
         key_cell = draw_cell(key_key, left.at[first[0], first[1]].set(False))
         objects = put(objects, KEY + _YELLOW, *key_cell)
         turned = draw_directions(turn_key, 1)[0]

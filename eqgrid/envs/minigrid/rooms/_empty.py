@@ -8,23 +8,22 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int8, PRNGKeyArray
 
 from ....grid import NOTHING, Direction, LayoutError, draw_cells
-from .._kinds import BALL, GOAL
+from .._kinds import BALL
 from ._room import (
-    AbstractRoom,
+    AbstractSquareRoom,
     Drawn,
     Objects,
     check_side,
     draw_directions,
     nearest_to_corner,
-    put,
-    walled,
+    with_goal,
 )
 
 _BLUE_BALL = BALL + 2
 
 
 @final
-class EmptyRoom(AbstractRoom):
+class EmptyRoom(AbstractSquareRoom):
     """An empty room (`EmptyEnv`).
 
     **Arguments:**
@@ -41,10 +40,6 @@ class EmptyRoom(AbstractRoom):
         check_side(self.size, 4, "The size of an empty room")
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.size, self.size
-
-    @property
     def max_steps(self) -> int:
         return 4 * self.size**2
 
@@ -57,12 +52,12 @@ class EmptyRoom(AbstractRoom):
         return True
 
     def draw(self, key: PRNGKeyArray, num_agents: int) -> Drawn:
-        objects = _with_goal(self.size)
+        objects = with_goal(self.size)
         return Drawn(objects, *_place(key, objects, num_agents, self.random_start))
 
 
 @final
-class DynamicObstaclesRoom(AbstractRoom):
+class DynamicObstaclesRoom(AbstractSquareRoom):
     """An empty room with blue balls that move (`DynamicObstaclesEnv`).
 
     **Arguments:**
@@ -82,10 +77,6 @@ class DynamicObstaclesRoom(AbstractRoom):
             raise LayoutError(f"A room with obstacles has at least 1, not {self.obstacles}.")
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.size, self.size
-
-    @property
     def max_steps(self) -> int:
         return 4 * self.size**2
 
@@ -103,16 +94,12 @@ class DynamicObstaclesRoom(AbstractRoom):
 
     def draw(self, key: PRNGKeyArray, num_agents: int) -> Drawn:
         agents_key, obstacles_key = jax.random.split(key)
-        objects = _with_goal(self.size)
+        objects = with_goal(self.size)
         position, direction = _place(agents_key, objects, num_agents, self.random_start)
         free = (objects == NOTHING).at[position[:, 0], position[:, 1]].set(False)
         places = draw_cells(obstacles_key, free, self.num_obstacles)
         objects = objects.at[places[:, 0], places[:, 1]].set(jnp.uint8(_BLUE_BALL))
         return Drawn(objects, position, direction, places)
-
-
-def _with_goal(size: int) -> Objects:
-    return put(jnp.asarray(walled((size, size))), GOAL, size - 2, size - 2)
 
 
 def _place(

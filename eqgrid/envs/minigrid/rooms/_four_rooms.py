@@ -10,7 +10,7 @@ from jaxtyping import PRNGKeyArray
 from ....grid import NOTHING
 from .._kinds import GOAL, WALL
 from ._room import (
-    AbstractRoom,
+    AbstractSquareRoom,
     Drawn,
     check_side,
     draw_cell,
@@ -23,7 +23,7 @@ from ._room import (
 
 
 @final
-class FourRooms(AbstractRoom):
+class FourRooms(AbstractSquareRoom):
     """Four rooms; agents and the goal are anywhere (`FourRoomsEnv`).
 
     **Arguments:**
@@ -35,10 +35,6 @@ class FourRooms(AbstractRoom):
 
     def __check_init__(self):
         check_side(self.size, 5, "The size of four rooms", odd=True)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.size, self.size
 
     @property
     def max_steps(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, PRNGKeyArray, UInt8
 
 from ....grid import NOTHING, LayoutError, draw_cells
-from .._kinds import CLOSED, COLOURS, DOOR, GOAL, STATES, WALL
+from .._kinds import CLOSED, COLOURS, GOAL, WALL, door_code
 from ._room import AbstractRoom, Drawn, draw_cell, draw_directions, put
 
 _SIDE = 25
@@ -158,7 +158,7 @@ class MultiRoom(AbstractRoom):
             number = jnp.where(within & ~edge, room, number)
             if room > 0:
                 colour = _next_colour(uniform[room], colour)
-                objects = put(objects, DOOR + len(STATES) * colour + CLOSED, *chain.entry[room])
+                objects = put(objects, door_code(colour, CLOSED), *chain.entry[room])
         return objects, number
 
 

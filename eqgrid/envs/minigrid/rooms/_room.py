@@ -21,7 +21,7 @@ from ....grid import (
     direction_delta,
     draw_cells,
 )
-from .._kinds import WALL
+from .._kinds import GOAL, WALL
 
 Objects: TypeAlias = UInt8[Array, "height width"]
 """The code of the object in each cell."""
@@ -98,6 +98,16 @@ class AbstractRoom(AbstractStart):
             )
 
 
+class AbstractSquareRoom(AbstractRoom):
+    """A room with as many rows as columns."""
+
+    size: eqx.AbstractVar[int]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size, self.size
+
+
 def check_side(size: int, least: int, what: str, *, odd: bool = False) -> None:
     """**Raises:** `LayoutError` when a size is too small or too large, or not odd if it must be."""
     if not least <= size <= LARGEST or (odd and size % 2 == 0):
@@ -110,6 +120,11 @@ def walled(shape: tuple[int, int]) -> np.ndarray:
     objects = np.full(shape, WALL, np.uint8)
     objects[1:-1, 1:-1] = NOTHING
     return objects
+
+
+def with_goal(size: int) -> Objects:
+    """A square grid with a wall around it, and a goal in the lower right corner."""
+    return put(jnp.asarray(walled((size, size))), GOAL, size - 2, size - 2)
 
 
 def put(objects: Objects, code: Whole, row: Whole, col: Whole) -> Objects:

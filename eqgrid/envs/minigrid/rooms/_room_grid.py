@@ -6,10 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt8
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from ....grid import NOTHING, LayoutError
-from .._kinds import BALL, CLOSED, COLOURS, DOOR, KEY, LOCKED, STATES, WALL
+from .._kinds import BALL, CLOSED, COLOURS, KEY, LOCKED, WALL, door_code
 from ._room import (
     AbstractRoom,
     Drawn,
@@ -56,7 +56,7 @@ class UnlockRoom(AbstractRoom):
         inside = jnp.asarray(_inside(self.shape, self.size, 0, 0))
         colour = draw_number(colour_key, 0, len(COLOURS))
         door = draw_number(door_key, 1, self.size - 1)
-        objects = put(objects, _door(colour, LOCKED), door, self.size - 1)
+        objects = put(objects, door_code(colour, LOCKED), door, self.size - 1)
         objects = put(objects, KEY + colour, *draw_cell(key_key, inside))
         free = inside & (objects == NOTHING)
         first, turned = draw_pose(pose_key, objects, free)
@@ -105,7 +105,7 @@ class KeyCorridorRoom(AbstractRoom):
         at = jax.random.randint(keys[3], (len(between),), 1, side, jnp.int32)
         locked = rows + ball_row  # the wall between the corridor and the room of the ball
         doors = self._door_cells(at)
-        objects = put(objects, _door(colour, LOCKED), *doors[locked])
+        objects = put(objects, door_code(colour, LOCKED), *doors[locked])
         inside = np.stack(
             [_inside(self.shape, self.size, row, col) for col in (0, 2) for row in range(rows)]
         )
@@ -175,7 +175,7 @@ class KeyCorridorRoom(AbstractRoom):
             a, b = ends[wall, 0], ends[wall, 1]
             adds = (part != part[0]).any() & (a != locked_room) & (b != locked_room)
             row, col = doors[wall, 0], doors[wall, 1]
-            code = jnp.where(adds, _door(colour, CLOSED), objects[row, col])
+            code = jnp.where(adds, door_code(colour, CLOSED), objects[row, col])
             joined = jnp.where(part == part[b], part[a], part)
             return (put(objects, code, row, col), jnp.where(adds, joined, part)), None
 
@@ -198,7 +198,3 @@ def _inside(shape: tuple[int, int], size: int, row: int, col: int) -> Bool[np.nd
     top, left = row * (size - 1) + 1, col * (size - 1) + 1
     inside[top : top + size - 2, left : left + size - 2] = True
     return inside
-
-
-def _door(colour: Array, state: int) -> UInt8[Array, ""]:
-    return (DOOR + len(STATES) * colour + state).astype(jnp.uint8)
