@@ -137,6 +137,8 @@ def test_commands_run(command, tmp_path, own_caches, as_people_do):
     _, script, *flags = shlex.split(command)
     env = as_people_do if "cnn" in flags else own_caches
     small = [] if "--help" in flags else shlex.split(SMALLER.get(Path(script).name, SMALL))
+    if "gru" in flags:
+        small += ["--ppo.num-minibatches", "4"]  # of whole rollouts, of which there are four
     for flag in set(flags) & set(PEERS):
         del flags[flags.index(flag) : flags.index(flag) + 2]
     flags = [str(ROOT / flag) if flag.startswith("experiments/") else flag for flag in flags]
