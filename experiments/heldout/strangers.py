@@ -43,9 +43,8 @@ MEASURES = ("itself", "other seeds", "policies", "scripts", "people")
 @dataclasses.dataclass(frozen=True)
 class Method:
     """A way to train agents: a page with flags, in which `{kitchen}` is the name of the kitchen. If
-    `population` has flags of `ippo.py`, its run is trained first, and its folder replaces
-    `{population}` in `flags`. `judging` has further flags of `partners.py` for the proxies of
-    people.
+    `population` has flags of `ippo.py`, its run is trained first, and `stages` of it become
+    partners. `judging` has further flags of `partners.py` for the proxies of people.
     """
 
     title: str
@@ -67,8 +66,8 @@ METHODS = {
     "fcp": Method(
         "fictitious co-play, with the network of E3T",
         E3T,
-        ("--partners.policies", "{population}", *_NO_NOISE),
-        ("--seed", "100", "--num-seeds", "4", "--checkpoint-every", "500000"),
+        _NO_NOISE,
+        ("--seed", "100", "--num-seeds", "4", "--checkpoint-every", "50000"),
     ),
     "kick-start": Method(
         "itself alone, with the best plan as its teacher",
@@ -106,15 +105,30 @@ class Study:
 
 def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path]:
     """Trains all seeds in a kitchen, and returns the folders of their runs."""
-    population = folder / "population"
-    if method.population:
-        _train(population, IPPO, "--env.layout", kitchen, *method.population)
     flags = [flag.replace("{kitchen}", kitchen) for flag in (*method.flags, *study.flags)]
-    flags = [flag.replace("{population}", str(population)) for flag in flags]
+    if method.population:
+        population = folder / "population"
+        _train(population, IPPO, "--env.layout", kitchen, *method.population)
+        flags += ["--partners.policies", *map(str, stages(population))]
     runs = [folder / f"seed-{seed}" for seed in range(study.num_seeds)]
     for seed, run in enumerate(runs):
         _train(run, method.page, "--env.layout", kitchen, *flags, "--seed", str(seed))
     return runs
+
+
+def stages(population: Path) -> list[Path]:
+    """The partners of fictitious co-play (Strouse et al. 2021): of each seed of a run the first
+    checkpoint, the one with half of the last return, and the last one. Somebody who only meets
+    partners who can cook need not learn it.
+    """
+    found = []
+    for seed in sorted(population.glob("seed-*")):
+        files = sorted((seed / "checkpoints").glob("step-*.safetensors"))
+        returns = {x["env_steps"]: x["eval_return_mean"] for x in _read(seed / "metrics.csv")}
+        own = [float(returns[str(int(x.stem.removeprefix("step-")))]) for x in files]
+        middle = int(np.abs(np.asarray(own) - own[-1] / 2).argmin())
+        found += dict.fromkeys((files[0], files[middle], files[-1]))
+    return found
 
 
 def _train(run: Path, page: Path, *flags: str) -> None:

@@ -70,6 +70,19 @@ def test_scores_against_a_loop():
     assert not len(strangers.scores(rows, "itself"))
 
 
+def test_a_population_has_beginners_and_experts(tmp_path):
+    curves = {"seed-0": (1, 40, 90, 120, 160), "seed-1": (0, 0, 0)}
+    for seed, returns in curves.items():
+        (tmp_path / seed / "checkpoints").mkdir(parents=True)
+        for n in range(1, 1 + len(returns)):
+            (tmp_path / seed / f"checkpoints/step-{n:012}.safetensors").touch()
+        rows = [f"{n},{value}" for n, value in enumerate(returns, start=1)]
+        lines = "\n".join(["env_steps,eval_return_mean", *rows])
+        (tmp_path / seed / "metrics.csv").write_text(lines)
+    found = [(x.parents[1].name, int(x.stem[-2:])) for x in strangers.stages(tmp_path)]
+    assert found == [("seed-0", 1), ("seed-0", 3), ("seed-0", 5), ("seed-1", 1), ("seed-1", 3)]
+
+
 @pytest.mark.slow
 def test_a_method_is_trained_with_its_population_and_judged_once(tmp_path, monkeypatch, capsys):
     short = ("--num-envs", "16", "--final-episodes", "4", "--total-steps", "16384")
