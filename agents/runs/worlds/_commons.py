@@ -35,7 +35,15 @@ class AbstractCommonsWorld(AbstractWorldConfig):
     """A window of planes, turned the way the agent faces."""
     normalize_observation: bool = False
     """Normalise observations to mean 0 and variance 1."""
-    run_settings: ClassVar[RunSettings] = {"ppo": PPO(advantage_std_offset=0.1)}
+    run_settings: ClassVar[RunSettings] = {
+        "ppo": PPO(
+            num_epochs=2,
+            gamma=0.997,
+            normalize_values=True,
+            entropy_coefficient=0.03,
+            advantage_std_offset=0.1,
+        )
+    }
     known: ClassVar[tuple[str, ...]]
     """The names of the layouts."""
     has_shaped_reward = False
