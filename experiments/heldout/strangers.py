@@ -58,6 +58,8 @@ _FOR_PEOPLE = ("--config", "people")
 _ANNEALED = ("--partners.share", "1", "--partners.share-from", "0", "--partners.share-steps")
 _TAUGHT = ("--ppo.entropy-coefficient", "0.01", "--teacher")
 _NO_NOISE = ("--partners.least-noise", "0", "--partners.most-noise", "0")
+_CURIOUS = ("--ppo.entropy-coefficient", "0.2", "--ppo.entropy-coefficient-end", "0.01")
+_SHAPED = ("--shaping-steps", "20000000")
 METHODS = {
     "e3t": Method("E3T", E3T),
     "upd": Method(
@@ -66,7 +68,7 @@ METHODS = {
     "fcp": Method(
         "fictitious co-play, with the network of E3T",
         E3T,
-        _NO_NOISE,
+        (*_NO_NOISE, *_CURIOUS, *_SHAPED),
         ("--seed", "100", "--num-seeds", "4", "--checkpoint-every", "50000"),
     ),
     "kick-start": Method(
