@@ -3,22 +3,25 @@ strangers, and ranks all methods.
 
 python experiments/heldout/strangers.py e3t --kitchens ring
 python experiments/heldout/strangers.py mine.py --flags=--width=256
+python experiments/heldout/strangers.py self-play clones --partners people --num-seeds 10
 
 A method is a page that trains agents, with flags; METHODS names some. Its seeds then play with each
-other, with the scripts and policies of kitchens.toml, and with the proxies of people. What is done
-already is not done again, so a study that was interrupted goes on with the same command.
+other, with the scripts and policies of kitchens.toml, and with the proxies of people, or with the
+proxies alone. What is done already is not done again, so a study that was interrupted goes on with
+the same command.
 """
 
 import csv
 import dataclasses
 import functools
+import itertools
 import json
 import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import tyro
@@ -26,12 +29,13 @@ from jaxtyping import Float
 
 from agents.commands._heldout import HELD_OUT, read_held_out
 from agents.evaluation._statistics import bootstrap_interval, interquartile_mean
+from agents.runs import models_of_people
 from agents.runs.folders._results import write_csv
 from eqgrid.envs.overcooked import KITCHENS
 
 Row: TypeAlias = Mapping[str, str]
 
-EXPERIMENTS = Path(__file__).parents[1]
+EXPERIMENTS = Path(__file__).resolve().parents[1]
 IPPO, E3T = EXPERIMENTS / "ippo.py", EXPERIMENTS / "e3t.py"
 KICK_START = EXPERIMENTS / "policies/kick_start.py"
 RETURN = ("method", "kitchen", "seed", "partner", "seat", "return")
@@ -44,11 +48,12 @@ MEASURES = ("itself", "other seeds", "policies", "scripts", "people")
 class Method:
     """A way to train agents: a page with flags, in which `{kitchen}` is the name of the kitchen. If
     `population` has flags of `ippo.py`, its run is trained first, and `stages` of it become
-    partners. `judging` has further flags of `partners.py` for the proxies of people.
+    partners. `judging` has further flags of `partners.py` for the proxies of people. Without a
+    page, the agents are the clones of people that come with eqgrid.
     """
 
     title: str
-    page: Path = IPPO
+    page: Path | None = IPPO
     flags: Sequence[str] = ()
     population: Sequence[str] = ()
     judging: Sequence[str] = ()
@@ -61,28 +66,32 @@ _NO_NOISE = ("--partners.least-noise", "0", "--partners.most-noise", "0")
 _CURIOUS = ("--ppo.entropy-coefficient", "0.2", "--ppo.entropy-coefficient-end", "0.01")
 _SHAPED = ("--shaping-steps", "20000000")
 METHODS = {
-    "e3t": Method("E3T", E3T),
+    "e3t": Method("trained with E3T", E3T),
     "upd": Method(
-        "unsupervised partner design, with the network of E3T", E3T, ("--partners.designs", "16")
+        "trained with unsupervised partner design, with the network of E3T",
+        E3T,
+        ("--partners.designs", "16"),
     ),
     "fcp": Method(
-        "fictitious co-play, with the network of E3T",
+        "trained with fictitious co-play, with the network of E3T",
         E3T,
         (*_NO_NOISE, *_CURIOUS, *_SHAPED),
         ("--seed", "100", "--num-seeds", "4", "--checkpoint-every", "50000"),
     ),
     "kick-start": Method(
-        "itself alone, with the best plan as its teacher",
+        "trained with itself alone, with the best plan as its teacher",
         KICK_START,
         (*_TAUGHT, f"{EXPERIMENTS}/policies/plan-{{kitchen}}.safetensors"),
     ),
-    "self-play": Method("itself alone"),
-    "clones": Method("clones of people, in half of the episodes", flags=_FOR_PEOPLE),
+    "clones": Method("trained with clones of people, in half of the episodes", flags=_FOR_PEOPLE),
     "annealed": Method(
-        "clones of people, from no to every episode", flags=(*_FOR_PEOPLE, *_ANNEALED, "2000000")
+        "trained with clones of people, from no to every episode",
+        flags=(*_FOR_PEOPLE, *_ANNEALED, "2000000"),
     ),
+    "self-play": Method("trained with itself alone"),
+    "clone": Method("a clone of people", page=None),
     "proxies": Method(
-        "the proxies themselves (gold line)",
+        "trained with the proxies themselves (gold line)",
         flags=(*_FOR_PEOPLE, "--partners.policies", "proxies"),
         judging=("--allow-trained-with",),
     ),
@@ -91,31 +100,42 @@ METHODS = {
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """Trains a method in kitchens, and judges it with partners that it never met."""
+    """Trains methods in kitchens, and judges them with partners that they never met."""
 
-    method: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="METHOD|PAGE")]]
-    """One of METHODS, or the file of a page."""
+    methods: tyro.conf.Positional[
+        Annotated[tuple[str, ...], tyro.conf.arg(metavar="METHOD|PAGE...")]
+    ]
+    """Names of METHODS, or files of pages. Without any, the tables of the folder are printed."""
     flags: tuple[str, ...] = ()
-    """Further flags of the page, such as `--flags=--width=256`."""
+    """Further flags of the pages, such as `--flags=--width=256`."""
     kitchens: tuple[str, ...] = tuple(KITCHENS)
     """Kitchens to train and judge in."""
     num_seeds: int = 5
     """Number of seeds, from 0."""
+    partners: Literal["all", "people"] = "all"
+    """Judge with all partners, or with the proxies of people alone."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/strangers")
     """Folder of all runs and results."""
 
 
 def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path]:
-    """Trains all seeds in a kitchen, and returns the folders of their runs."""
+    """Trains all seeds in a kitchen, those of `ippo.py` at once.
+
+    **Returns:** the folders of the runs, or the files of clones that need no training.
+    """
+    if method.page is None:
+        return models_of_people("clones", kitchen)
     flags = [flag.replace("{kitchen}", kitchen) for flag in (*method.flags, *study.flags)]
     if method.population:
         population = folder / "population"
         _train(population, IPPO, "--env.layout", kitchen, *method.population)
         flags += ["--partners.policies", *map(str, stages(population))]
-    runs = [folder / f"seed-{seed}" for seed in range(study.num_seeds)]
-    for seed, run in enumerate(runs):
-        _train(run, method.page, "--env.layout", kitchen, *flags, "--seed", str(seed))
-    return runs
+    runs = {f"seed-{seed}": ("--seed", str(seed)) for seed in range(study.num_seeds)}
+    if method.page == IPPO:
+        runs = {f"seeds-{study.num_seeds}": ("--num-seeds", str(study.num_seeds))}
+    for name, seeds in runs.items():
+        _train(folder / name, method.page, "--env.layout", kitchen, *flags, *seeds)
+    return [folder / name for name in runs]
 
 
 def stages(population: Path) -> list[Path]:
@@ -160,22 +180,23 @@ def _result(run: Path) -> dict[str, Any]:
     return json.loads((run / "result.json").read_text(encoding="utf-8"))
 
 
-def judge(method: Method, folder: Path, runs: Sequence[Path]) -> Path:
-    """Plays the seeds with each other, with scripts and policies, and with proxies of people.
+def judge(study: Study, method: Method, folder: Path, runs: Sequence[Path]) -> Path:
+    """Plays the seeds with each other, with scripts and policies, and with proxies of people, or
+    with the proxies alone.
 
     **Returns:** the folder of the games of so many seeds.
     """
-    judged = folder / f"judged-{len(runs)}"
-    own = [] if method.page in (IPPO, E3T) else ["--page", method.page]
+    judged = folder / f"judged-{study.num_seeds}"
+    own = [] if method.page in (None, IPPO, E3T) else ["--page", method.page]
     partners = [EXPERIMENTS / "partners.py", *runs, *own]
     commands: dict[str, list[Any]] = {
         "crossplay": [EXPERIMENTS / "crossplay.py", *runs, *own],
         "partners": partners,
         "people": [*partners, "--partners", "people", *method.judging],
     }
-    for name, command in commands.items():
+    for name in commands if study.partners == "all" else ("people",):
         if not list((judged / name).glob("*.json")):
-            _call(*command, "--out", judged / name)
+            _call(*commands[name], "--out", judged / name)
     return judged
 
 
@@ -183,12 +204,12 @@ def collect(judged: Path, method: str, kitchen: str) -> list[Row]:
     """The mean return of each seed with each partner in either seat. Partners that are seeds of the
     method are named `seed-N`, and have the second seat.
     """
+    people = _read(judged / "people/partners.csv")
+    seeds = {policy: str(n) for n, policy in enumerate(dict.fromkeys(x["policy"] for x in people))}
     pairs = _read(judged / "crossplay/crossplay.csv")
-    seeds = {policy: str(n) for n, policy in enumerate(dict.fromkeys(x["first"] for x in pairs))}
     found = [(seeds[x["first"]], f"seed-{seeds[x['second']]}", "0", x["mean"]) for x in pairs]
-    for name in ("partners", "people"):
-        games = _read(judged / name / "partners.csv")
-        found += [(seeds[x["policy"]], x["partner"], x["seat"], x["mean"]) for x in games]
+    games = [*_read(judged / "partners/partners.csv"), *people]
+    found += [(seeds[x["policy"]], x["partner"], x["seat"], x["mean"]) for x in games]
     return [dict(zip(RETURN, (method, kitchen, *row), strict=True)) for row in found]
 
 
@@ -236,18 +257,25 @@ def scores(rows: Sequence[Row], measure: str) -> Float[np.ndarray, " seeds"]:
     return np.asarray([float(over(own)) for own in means])
 
 
-def details(rows: Sequence[Row], method: str) -> str:
-    """The table of a method: its measures in each kitchen, with 95 % bootstrap intervals."""
+def _in_kitchens(rows: Sequence[Row], method: str, measure: str) -> dict[str, list[Row]]:
+    """The rows of a method in each kitchen in which it was judged with partners of a measure."""
     own = [row for row in rows if row["method"] == method]
     kitchens = {x: [row for row in own if row["kitchen"] == x] for x in KITCHENS}
-    kitchens = {name: found for name, found in kitchens.items() if found}
+    return {name: found for name, found in kitchens.items() if len(scores(found, measure))}
+
+
+def _interval(own: Float[np.ndarray, " seeds"]) -> str:
+    low, high = bootstrap_interval(own, np.mean)
+    return f"({low:.0f} to {high:.0f})"
+
+
+def details(rows: Sequence[Row], method: str) -> str:
+    """The table of a method: its measures in each kitchen, with 95 % bootstrap intervals."""
+    kitchens = _in_kitchens(rows, method, "policies")
     table = [["", *(f"`{name}`" for name in kitchens)]]
     for measure in MEASURES:
         found = [scores(x, measure) for x in kitchens.values()]
-        ends = [bootstrap_interval(x, np.mean) for x in found]
-        pairs = zip(found, ends, strict=True)
-        cells = [f"{x.mean():.0f} ({low:.0f} to {high:.0f})" for x, (low, high) in pairs]
-        table.append([f"with {measure}", *cells])
+        table.append([f"with {measure}", *(f"{x.mean():.0f} {_interval(x)}" for x in found)])
     return _markdown(table)
 
 
@@ -258,18 +286,54 @@ def ranking(rows: Sequence[Row], budgets: Sequence[Row]) -> str:
     """
     found = []
     for method in dict.fromkeys(row["method"] for row in rows):
-        own = [row for row in rows if row["method"] == method]
-        parts = [[row for row in own if row["kitchen"] == kitchen] for kitchen in KITCHENS]
-        if all(parts):
+        parts = _in_kitchens(rows, method, "policies").values()
+        if len(parts) == len(KITCHENS):
             means = [np.mean([scores(x, measure).mean() for x in parts]) for measure in MEASURES]
-            spent = [row for row in budgets if row["method"] == method]
-            steps, minutes, memory = (np.mean([float(x[y]) for x in spent]) for y in BUDGET[2:])
-            title = METHODS[method].title if method in METHODS else method
-            cells = [title, f"{steps / 1e6:.0f} million", f"{minutes:.1f}", f"{memory:.1f}"]
+            spent = [[float(x[y]) for y in BUDGET[2:]] for x in budgets if x["method"] == method]
+            steps, minutes, memory = np.mean(spent or [[0, 0, 0]], axis=0)
+            cells = [
+                _title(method),
+                f"{steps / 1e6:.0f} million",
+                f"{minutes:.1f}",
+                f"{memory:.1f}",
+            ]
             strangers = float(np.mean(means[2:]))
             found.append((strangers, [*cells, *(f"{x:.0f}" for x in (*means, strangers))]))
-    head = ["trained with", "steps", "minutes", "GiB", *MEASURES, "all strangers"]
+    head = ["agents", "steps", "minutes", "GiB", *MEASURES, "all strangers"]
     return _markdown([head, *(cells for _, cells in sorted(found, reverse=True))])
+
+
+def for_people(rows: Sequence[Row]) -> str:
+    """The table of agents for people: for each method the mean return with proxies, its 95 %
+    bootstrap interval over seeds, the mean in each seat, and the share of the gold line.
+    """
+    kitchens = [x for x in KITCHENS if any(row["kitchen"] == x for row in rows)]
+    table: list[Sequence[str]] = [["", *(f"`{x}`" for x in kitchens)]]
+    for method in dict.fromkeys((*METHODS, *(row["method"] for row in rows))):
+        own = _in_kitchens(rows, method, "people")
+        gold = {} if method == "proxies" else _in_kitchens(rows, "proxies", "people")
+        cells = [_cells(own.get(x, ()), gold.get(x, ())) for x in kitchens]
+        seeds = " or ".join(map(str, sorted({len(scores(x, "people")) for x in own.values()})))
+        titles = (
+            f"**{_title(method)}**, {seeds} seed{'' if seeds == '1' else 's'}",
+            "in seat 0, seat 1",
+        )
+        lines = zip((*titles, "share of the gold line"), *cells, strict=True)
+        table += [line for line in lines if any(line[1:])]
+    return _markdown(table)
+
+
+def _cells(rows: Sequence[Row], gold: Sequence[Row]) -> tuple[str, str, str]:
+    own, best = scores(rows, "people"), scores(gold, "people")
+    if not len(own):
+        return "", "", ""
+    seats = [scores([row for row in rows if row["seat"] == x], "people").mean() for x in "01"]
+    share = f"{own.mean() / best.mean():.0%}" if len(best) else ""
+    return f"**{own.mean():.0f}** {_interval(own)}", ", ".join(f"{x:.0f}" for x in seats), share
+
+
+def _title(method: str) -> str:
+    return METHODS[method].title if method in METHODS else method
 
 
 def _markdown(table: Sequence[Sequence[str]]) -> str:
@@ -278,32 +342,44 @@ def _markdown(table: Sequence[Sequence[str]]) -> str:
 
 
 def _read(file: Path) -> list[dict[str, str]]:
+    """The rows of a file, or none if it is not there."""
+    if not file.exists():
+        return []
     with file.open(newline="", encoding="utf-8") as lines:
         return list(csv.DictReader(lines))
 
 
-def _replace(file: Path, new: Sequence[Row]) -> list[Row]:
-    """Replaces the rows of a method in a kitchen in a file, and returns all rows."""
+def _replace(file: Path, new: Sequence[Row]) -> None:
+    """Replaces the rows of a method in a kitchen in a file."""
     about = {(row["method"], row["kitchen"]) for row in new}
-    old = _read(file) if file.exists() else []
-    rows = [*(row for row in old if (row["method"], row["kitchen"]) not in about), *new]
-    write_csv(file, rows)
-    return rows
+    old = [row for row in _read(file) if (row["method"], row["kitchen"]) not in about]
+    write_csv(file, [*old, *new])
+
+
+def _method(name: str) -> Method:
+    method = METHODS.get(name, Method(Path(name).stem, Path(name).resolve()))
+    if method.page is not None and not method.page.is_file():
+        sys.exit(f"error: {name} is neither a page nor one of {', '.join(METHODS)}.")
+    return method
 
 
 def run(study: Study) -> None:
     """Does what is missing of a study, and writes its results."""
-    name, rows, budgets = Path(study.method).stem, [], []
-    method = METHODS.get(study.method, Method(name, Path(study.method)))
-    if not method.page.is_file():
-        sys.exit(f"error: {study.method} is neither a page nor one of {', '.join(METHODS)}.")
-    for kitchen in study.kitchens:
+    if study.partners == "all" and study.num_seeds < 2:
+        sys.exit("error: seeds are judged with each other: train at least two (--num-seeds).")
+    methods = {Path(name).stem: _method(name) for name in study.methods}
+    returns, budgets = study.out / "returns.csv", study.out / "budgets.csv"
+    for kitchen, (name, method) in itertools.product(study.kitchens, methods.items()):
         folder = study.out / name / kitchen
         runs = train(study, method, folder, kitchen)
-        judged = judge(method, folder, runs)
-        rows = _replace(study.out / "returns.csv", collect(judged, name, kitchen))
-        budgets = _replace(study.out / "budgets.csv", [budget(runs, name, kitchen)])
-    print(details(rows, name), ranking(rows, budgets), sep="\n")
+        _replace(returns, collect(judge(study, method, folder, runs), name, kitchen))
+        if method.page is not None:
+            _replace(budgets, [budget(runs, name, kitchen)])
+    rows = _read(returns)
+    if study.partners == "people":
+        print(for_people(rows))
+    else:
+        print(*(details(rows, name) for name in methods), ranking(rows, _read(budgets)), sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
 """The models of people that come with eqgrid: their files, their defaults, and how they play."""
 
 import csv
-import dataclasses
 import hashlib
 import json
 
 import jax
 import numpy as np
 import pytest
-from people import study
+from heldout import strangers
 
 from agents.commands._games import play_all
 from agents.runs._shipped import shipped
@@ -80,25 +79,7 @@ def test_the_table_of_the_docs_is_made_of_the_published_returns():
     with shipped("people/returns.csv").open(newline="") as file:
         returns = list(csv.DictReader(file))
     docs = shipped("people").parents[1] / "docs" / "people.md"
-    assert study.table(returns) in docs.read_text(encoding="utf-8")
-    seeds = {len(study.by_seed(returns, "clones", kitchen)) for kitchen in KITCHENS}
-    assert seeds == {10}
-
-
-@pytest.mark.slow
-def test_the_study_is_made_by_one_command_and_goes_on_where_it_stopped(
-    tmp_path, own_caches, monkeypatch
-):
-    monkeypatch.setattr("os.environ", own_caches)
-    small = "--total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon 40"
-    small += " --eval-episodes 4 --final-episodes 8 --eval-every 128"
-    planned = study.Study(tmp_path, ("clones", "clone"), ("cramped",), num_seeds=2)
-    planned = dataclasses.replace(planned, flags=tuple(small.split()))
-    study.run(planned)
-    with (tmp_path / "returns.csv").open(newline="") as file:
-        returns = list(csv.DictReader(file))
-    assert len(returns) == (2 + 5) * 5 * 2
-    made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("result.json")}
-    study.run(planned)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("result.json")} == made
-    assert "a clone of people**, 5 seeds" in (tmp_path / "table.md").read_text()
+    assert strangers.for_people(returns) in docs.read_text(encoding="utf-8")
+    for kitchen in KITCHENS:
+        own = [x for x in returns if (x["method"], x["kitchen"]) == ("clones", kitchen)]
+        assert len(strangers.scores(own, "people")) == 10

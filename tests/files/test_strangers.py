@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import json
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,10 @@ from eqgrid.envs.overcooked import KITCHENS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "partners.md").read_text(encoding="utf-8")
 POLICIES = json.loads(shipped("heldout/policies/policies.json").read_text())
+
+SMALL = "--total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon 40 --eval-episodes 4"
+SMALL = (*SMALL.split(), "--final-episodes", "8", "--eval-every", "128")
+"""As in other tests, which find what was compiled for these."""
 
 
 def read(name):
@@ -84,39 +89,76 @@ def test_a_population_has_beginners_and_experts(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_method_is_trained_with_its_population_and_judged_once(tmp_path, monkeypatch, capsys):
-    short = ("--num-envs", "16", "--final-episodes", "4", "--total-steps", "16384")
-    often = ("--checkpoint-every", "8192", "--eval-every", "8192")
-    population = ("--num-seeds", "2", *often, *short)
+def test_methods_are_trained_and_judged_once(tmp_path, monkeypatch, capsys):
+    population = ("--num-seeds", "2", "--checkpoint-every", "256", *SMALL)
     fcp = dataclasses.replace(strangers.METHODS["fcp"], population=population)
     monkeypatch.setitem(strangers.METHODS, "fcp", fcp)
-    study = strangers.Study("fcp", short, ("ring",), 2, tmp_path)
-    strangers.run(study)
+    everybody = strangers.Study(("self-play",), SMALL, ("cramped",), 2, out=tmp_path)
+    flags = (*SMALL, "--ppo.num-minibatches", "4")
+    people = strangers.Study(("fcp", "clone"), flags, ("cramped",), 1, "people", tmp_path)
+    strangers.run(everybody)
     assert "| with other seeds | " in capsys.readouterr().out
-    rows, (spent,) = (strangers._read(tmp_path / f"{x}.csv") for x in ("returns", "budgets"))
-    assert len(rows) == 2 * 2 + 2 * 2 * (9 + 5 + 5), "seeds; scripts, policies and people"
-    assert {(row["method"], row["kitchen"]) for row in rows} == {("fcp", "ring")}
-    assert int(spent["steps"]) == 3 * 16384, "those of the partners count"
-    config = tomllib.loads((tmp_path / "fcp/ring/seed-1/config.toml").read_text())
-    assert config["seed"] == 1
-    assert len(config["partners"]["policies"]) == 4
+    strangers.run(people)
+    table = capsys.readouterr().out
+    assert "| **trained with itself alone**, 2 seeds | " in table
+    assert "| **a clone of people**, 5 seeds | " in table
+    rows, budgets = (strangers._read(tmp_path / f"{x}.csv") for x in ("returns", "budgets"))
+    assert Counter(row["method"] for row in rows) == {
+        "self-play": 2 * 2 + 2 * 2 * (9 + 5 + 5),  # seeds; scripts, policies and people
+        "fcp": 5 * 2,
+        "clone": 5 * 5 * 2,
+    }
+    assert {row["seed"] for row in rows if row["method"] == "self-play"} == {"0", "1"}
+    steps = {x["method"]: int(x["steps"]) for x in budgets}
+    assert steps == {"self-play": 512, "fcp": 3 * 512}, "those of the partners count"
+    config = tomllib.loads((tmp_path / "fcp/cramped/seed-0/config.toml").read_text())
+    taught = {Path(x).parents[1] for x in config["partners"]["policies"]}
+    assert taught == {tmp_path / f"fcp/cramped/population/seed-{n}" for n in range(2)}
     monkeypatch.setattr(strangers.subprocess, "run", lambda *_, **__: pytest.fail("done twice"))
-    strangers.run(study)
+    strangers.run(everybody)
+    strangers.run(people)
     assert strangers._read(tmp_path / "returns.csv") == rows
 
 
-def test_a_page_that_is_not_shipped_is_named_to_the_judges(tmp_path, monkeypatch):
-    called = []
-    monkeypatch.setattr(strangers, "_call", lambda *command: called.append([*map(str, command)]))
-    for name, page in (("kick-start", "kick_start.py"), ("e3t", None)):
-        method, study = strangers.METHODS[name], strangers.Study(name, (), ("ring",), 1)
+@pytest.fixture
+def called(monkeypatch):
+    """The commands that would be called."""
+    commands = []
+    monkeypatch.setattr(strangers, "_call", lambda *x: commands.append([*map(str, x)]))
+    return commands
+
+
+def test_ippo_trains_all_seeds_at_once_and_what_was_interrupted_goes_on(tmp_path, called):
+    for name, seeds in (("self-play", ["--num-seeds 2"]), ("e3t", ["--seed 0", "--seed 1"])):
+        method, study = strangers.METHODS[name], strangers.Study((name,), num_seeds=2)
         runs = strangers.train(study, method, tmp_path / name, "ring")
-        assert strangers.judge(method, tmp_path / name, runs).name == "judged-1"
-        training, *judging = called
-        teachers = [Path(x).name for x in training if x.endswith(".safetensors")]
-        assert teachers == (["plan-ring.safetensors"] if page else [])
-        assert len(judging) == 3
-        for command in judging:
+        assert [" ".join(command[-4:-2]) for command in called] == seeds
+        assert [command[-1] for command in called] == [str(run) for run in runs]
+        called.clear()
+        for run in runs:
+            run.mkdir(parents=True)
+            (run / "config.toml").write_text("total_steps = 8")
+            (run / "result.json").write_text('{"env_steps": 4}')
+        strangers.train(study, method, tmp_path / name, "ring")
+        assert [command[1:] for command in called] == [["--resume", str(run)] for run in runs]
+        called.clear()
+        (runs[0] / "result.json").write_text('{"env_steps": 8}')
+        strangers.train(study, method, tmp_path / name, "ring")
+        assert len(called) == len(runs) - 1
+        called.clear()
+
+
+def test_a_page_that_is_not_shipped_is_named_to_the_judges(tmp_path, called):
+    for name, page in (("kick-start", "kick_start.py"), ("e3t", None), ("clone", None)):
+        method, study = strangers.METHODS[name], strangers.Study((name,), num_seeds=1)
+        runs = strangers.train(study, method, tmp_path / name, "ring")
+        given = [x for command in called for x in command if x.endswith(".safetensors")]
+        assert [Path(x).name for x in given] == (["plan-ring.safetensors"] if page else [])
+        assert len(called) == (name != "clone")
+        called.clear()
+        assert strangers.judge(study, method, tmp_path / name, runs).name == "judged-1"
+        assert len(called) == 3
+        for command in called:
             named = [Path(x).name for x in command[1:] if x.endswith(".py")]
             assert named == ([page] if page else [])
         called.clear()
@@ -126,10 +168,15 @@ def test_a_page_that_fails_ends_the_study(tmp_path, capfd):
     page = tmp_path / "mine.py"
     page.write_text("raise SystemExit(3)")
     with pytest.raises(SystemExit) as failed:
-        strangers.run(strangers.Study(str(page), (), ("ring",), 1, tmp_path / "out"))
+        strangers.run(strangers.Study((str(page),), kitchens=("ring",), out=tmp_path / "out"))
     assert failed.value.code == 3
+
+
+def test_one_seed_has_nobody_to_play_with():
+    with pytest.raises(SystemExit, match="error: seeds are judged with each other: train at least"):
+        strangers.run(strangers.Study(("e3t",), num_seeds=1))
 
 
 def test_what_is_no_method():
     with pytest.raises(SystemExit, match="error: nobody is neither a page nor one of e3t, upd"):
-        strangers.run(strangers.Study("nobody"))
+        strangers.run(strangers.Study(("e3t", "nobody")))

@@ -20,7 +20,7 @@ import play_load
 import pytest
 import throughput
 import tyro
-from people import study
+from heldout import strangers
 from policies import kick_start, plan_policy
 
 import agents
@@ -179,7 +179,7 @@ def test_flags_exist(capsys, monkeypatch):
         _play.run(["--help"], Process())
     helps.append(capsys.readouterr().out)
     with pytest.raises(SystemExit):
-        tyro.cli(study.Study, args=["--help"])
+        tyro.cli(strangers.Study, args=["--help"])
     helps.append(capsys.readouterr().out)
     for settings in (page("bc"), kick_start.KickStart):
         with pytest.raises(SystemExit):
