@@ -11,7 +11,7 @@ from agents.runs.display._figure import new_figure, plain_axes, write_figure
 from agents.runs.display._table import print_table
 
 Rows: TypeAlias = list[dict[str, Any]]
-_COLORS = ("#aa3377", "#4477aa", "#66ccee", "#ccbb44", "#228833", "#ee6677", "#999999")
+_COLORS = ("#aa3377", "#4477aa", "#66ccee", "#ccbb44", "#228833", "#ee6677", "#999999", "#332288")
 
 
 def print_tables(console: Console, rows: Rows) -> None:

@@ -3,7 +3,9 @@
 import dataclasses
 from typing import Any, Literal, TypeAlias
 
-Peer: TypeAlias = Literal["jaxmarl", "jaxmarl_v2", "cogrid", "jumanji", "navix", "xland_minigrid"]
+Peer: TypeAlias = Literal[
+    "jaxmarl", "jaxmarl_v2", "cogrid", "jumanji", "navix", "xland_minigrid", "socialjax"
+]
 PEERS: dict[Peer, str] = {
     "jaxmarl": "JaxMARL overcooked",
     "jaxmarl_v2": "JaxMARL overcooked_v2",
@@ -11,6 +13,7 @@ PEERS: dict[Peer, str] = {
     "jumanji": "jumanji",
     "navix": "NAVIX",
     "xland_minigrid": "xland-minigrid",
+    "socialjax": "SocialJax",
 }
 NAMES: dict[str, str] = {"eqgrid": "eqgrid", **PEERS}
 """The name of each library in tables and errors."""
@@ -47,6 +50,7 @@ class Task:
 
 
 _MINIGRID: tuple[Peer, ...] = ("navix", "xland_minigrid")
+_COMMONS: tuple[Peer, ...] = ("socialjax",)
 _SEEN = {"observation": "symbolic"}
 _ALONE = {"num_agents": 1, "num_actions": 7}
 _FIELD = {"size": 8, "num_agents": 2, "num_food": 2, "horizon": 50}
@@ -77,7 +81,7 @@ TASKS: dict[str, Task] = {
     "minigrid_doorkey": Task("minigrid", {"layout": "doorkey"} | _SEEN, _MINIGRID, **_ALONE),
     "minigrid_fourrooms": Task("minigrid", {"layout": "fourrooms"} | _SEEN, _MINIGRID, **_ALONE),
     "goals": Task("goals", {"layout": "room", "num_agents": 2, "horizon": 50}, num_actions=5),
-    "harvest": Task("harvest", {"layout": "open"}, num_agents=7, num_actions=8),
-    "cleanup": Task("cleanup", {"layout": "river"}, num_agents=7, num_actions=9),
+    "harvest": Task("harvest", {"layout": "open"}, _COMMONS, num_agents=7, num_actions=8),
+    "cleanup": Task("cleanup", {"layout": "river"}, _COMMONS, num_agents=7, num_actions=9),
 }
 """The tasks by name. The options of `overcooked` are flags of `throughput.py`."""
