@@ -14,7 +14,7 @@ from .._kinds import Kinds
 from .._world import Bodies, Direction, World, direction_delta
 from ..layouts._layout import Layout
 from ._observation import AbstractObservation
-from ._planes import Planes, draw_layers, look_up, table_rows
+from ._planes import Planes, draw_layers, look_up, table_rows, with_marks
 
 _CLOCKWISE = (Direction.NORTH, Direction.EAST, Direction.SOUTH, Direction.WEST)
 _RELATIVE = np.zeros((4, 4), np.int8)
@@ -74,14 +74,15 @@ class Egocentric(AbstractObservation):
         directions = jnp.asarray(_RELATIVE)[own[:, None], own[None, :]]
         rows, outside = table_rows(self.planes, layout, world, steps_left, directions)
         layers = draw_layers(self.planes, layout, world, steps_left)
+        rows, marks, layers = with_marks(self.planes, layout.kinds, rows, layers)
         outside, nothing = outside.astype(rows.dtype), jnp.zeros((), jnp.uint8)
         rows = self._turn(rows, world.bodies, outside)
-        layers = [self._turn(layer, world.bodies, nothing) for layer in layers]
+        layers = {n: self._turn(layer, world.bodies, nothing) for n, layer in layers.items()}
         if self.line_of_sight:
             visible = self._visible(layout, world)
             rows = jnp.where(visible, rows, outside)
-            layers = [jnp.where(visible, layer, nothing) for layer in layers]
-        return look_up(self.planes, layout.kinds, rows, layers)
+            layers = {n: jnp.where(visible, layer, nothing) for n, layer in layers.items()}
+        return look_up(self.planes, layout.kinds, rows, marks, layers)
 
     def _turn(
         self,

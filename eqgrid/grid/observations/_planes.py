@@ -1,7 +1,7 @@
 """Planes: image-like observations, which every game has by default."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, final
 
 import equinox as eqx
@@ -19,6 +19,7 @@ from ._sight import Sight, check_radius, for_each_agent
 
 _TIMES = 256
 _BODIES = 2 * len(Direction)  # the agent itself or another one, in each direction
+_MOST_ROWS = 2**16  # of a table with layers in it
 
 
 class Views(NamedTuple):
@@ -113,14 +114,16 @@ class Planes(AbstractObservation):
         directions = world.bodies.direction[None]
         rows, outside = table_rows(self, layout, world, steps_left, directions)
         layers = draw_layers(self, layout, world, steps_left)
+        rows, marks, layers = with_marks(self, layout.kinds, rows, layers)
         if self.radius is not None:
             cut = functools.partial(_window, radius=self.radius)
             rows = jax.vmap(functools.partial(cut, outside=outside))(rows, world.bodies)
             nothing = jnp.zeros((), jnp.uint8)
-            layers = [
-                jax.vmap(functools.partial(cut, outside=nothing))(x, world.bodies) for x in layers
-            ]
-        return look_up(self, layout.kinds, rows, layers)
+            layers = {
+                number: jax.vmap(functools.partial(cut, outside=nothing))(layer, world.bodies)
+                for number, layer in layers.items()
+            }
+        return look_up(self, layout.kinds, rows, marks, layers)
 
 
 def table_rows(
@@ -153,17 +156,17 @@ def table_rows(
 
 def draw_layers(
     planes: Planes, layout: Layout, world: World, steps_left: Int32[Array, ""]
-) -> list[UInt8[Array, "agents height width"]]:
+) -> list[Bool[Array, "agents height width"] | UInt8[Array, "agents height width"]]:
     """The layers of the whole grid for every agent."""
 
-    def draw(layer: Layer, sight: Sight) -> UInt8[Array, "height width"]:
+    def draw(layer: Layer, sight: Sight) -> Array:
         shown = jnp.asarray(layer(sight))
         if shown.dtype not in (bool, jnp.uint8):
             raise ValueError(
                 f"A layer of Planes must give booleans or uint8, but {layer!r:.60} gives "
                 f"{shown.dtype}."
             )
-        return jnp.broadcast_to(shown.astype(jnp.uint8), layout.tiles.shape)
+        return jnp.broadcast_to(shown, layout.tiles.shape)
 
     return [
         for_each_agent(functools.partial(draw, layer), layout, world, steps_left)
@@ -171,16 +174,50 @@ def draw_layers(
     ]
 
 
+def with_marks(
+    planes: Planes,
+    kinds: Kinds,
+    rows: Integer[Array, "agents height width"],
+    layers: Sequence[Bool[Array, "agents height width"] | UInt8[Array, "agents height width"]],
+) -> tuple[
+    Integer[Array, "agents height width"],
+    tuple[int, ...],
+    dict[int, UInt8[Array, "agents height width"]],
+]:
+    """Makes layers of booleans a part of the appearance of cells, as long as the table stays small:
+    one more look-up of a larger table is several times as fast as one more plane.
+
+    **Returns:** the rows of a table that is twice as long for every such layer, the numbers of
+    these layers, and the other layers by their numbers.
+    """
+    size = len(_tabulate(kinds, planes.columns, bool(planes.last_steps)))
+    marks, others = [], {}
+    for number, layer in enumerate(layers):
+        if layer.dtype == bool and 2 * size <= _MOST_ROWS:
+            rows = rows.astype(jnp.int32) + layer.astype(jnp.int32) * size
+            size *= 2
+            marks.append(number)
+        else:
+            others[number] = layer.astype(jnp.uint8)
+    return rows, tuple(marks), others
+
+
 def look_up(
     planes: Planes,
     kinds: Kinds,
     rows: Integer[Array, "agents height width"],
-    layers: list[UInt8[Array, "agents height width"]],
+    marks: tuple[int, ...],
+    layers: Mapping[int, UInt8[Array, "agents height width"]],
 ) -> UInt8[Array, "agents height width planes"]:
-    """The planes of the rows, and the layers after them."""
-    numbers = _tabulate(kinds, planes.columns, bool(planes.last_steps))
-    seen = jnp.asarray(numbers).at[rows].get(mode="promise_in_bounds")
-    return jnp.concatenate([seen, jnp.stack(layers, axis=-1)], axis=-1) if layers else seen
+    """The planes of the rows, with the layers after them; see `with_marks`."""
+    num_layers, late = len(planes.layers), bool(planes.last_steps)
+    table = jnp.asarray(_tabulate(kinds, planes.columns, late, marks, num_layers))
+    seen = table.at[rows].get(mode="promise_in_bounds")
+    num_planes = table.shape[1]
+    for number, layer in layers.items():
+        is_plane = np.arange(num_planes) == num_planes - num_layers + number
+        seen = jnp.where(is_plane, layer[..., None], seen)
+    return seen
 
 
 def plane_names(kinds: Kinds) -> tuple[str, ...]:
@@ -308,14 +345,26 @@ class _Table:
 
 @functools.lru_cache(maxsize=64)
 def _tabulate(
-    kinds: Kinds, columns: tuple[Column, ...] | None, two_parts: bool
+    kinds: Kinds,
+    columns: tuple[Column, ...] | None,
+    two_parts: bool,
+    marks: tuple[int, ...] = (),
+    num_layers: int = 0,
 ) -> UInt8[np.ndarray, "rows planes"]:
-    """The planes of every appearance and, if `two_parts`, a second part for the last steps."""
+    """The planes of every appearance and, if `two_parts`, a second part for the last steps; then,
+    for every mark, all of that once more with a 1 in the plane of this layer.
+    """
     views = _Table(kinds).views()
     parts = [views]
     if two_parts:
         parts.append(views._replace(last_steps=np.ones_like(views.last_steps)))
-    return np.concatenate([_numbers(columns, part) for part in parts])
+    numbers = np.concatenate([_numbers(columns, part) for part in parts])
+    numbers = np.pad(numbers, ((0, 0), (0, num_layers)))
+    for mark in marks:
+        marked = numbers.copy()
+        marked[:, mark - num_layers] = 1
+        numbers = np.concatenate([numbers, marked])
+    return numbers
 
 
 def _numbers(columns: tuple[Column, ...] | None, views: Views) -> UInt8[np.ndarray, "rows planes"]:
