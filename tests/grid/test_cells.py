@@ -1,6 +1,7 @@
 """Free cells: of a step, of a grid, and where something is placed at random."""
 
 import dataclasses
+import functools
 from typing import final
 
 import equinox as eqx
@@ -161,6 +162,32 @@ def test_layers_show_what_a_game_keeps():
     padded = np.pad(heat, 2)
     for agent, (row, col) in enumerate(world.bodies.position.tolist()):
         assert (window[agent, ..., -1] == padded[row : row + 5, col : col + 5]).all()
+
+
+def bit(number, sight):
+    return (sight.world.cells.extra >> number) % 2 == 1
+
+
+@pytest.mark.parametrize("radius", [None, 2])
+def test_any_number_of_layers_is_shown_in_order(radius):
+    """Also of so many that the table of appearances has no room for all of them."""
+    heat = np.random.default_rng(0).integers(0, 256, (4, 6), dtype=np.uint8)
+    cells = dataclasses.replace(LAYOUT.start.cells, extra=jnp.asarray(heat))
+    world = dataclasses.replace(LAYOUT.start, cells=cells)
+    bits = tuple(functools.partial(bit, n) for n in range(8))
+    layers = (*bits[:3], warm, *bits, warm, *bits)
+    layout = dataclasses.replace(LAYOUT, start=world)
+    seen = np.asarray(world_of(layout, Planes(radius=radius, layers=layers)).observe(world))
+    plain = np.asarray(world_of(layout, Planes(radius=radius)).observe(world))
+    assert (seen[..., : -len(layers)] == plain).all()
+    one = [(heat >> n) % 2 for n in range(8)]
+    expected = np.stack([*one[:3], heat, *one, heat, *one], axis=-1)
+    for agent, (row, col) in enumerate(world.bodies.position.tolist()):
+        whole = expected
+        if radius is not None:
+            padded = np.pad(expected, ((radius, radius), (radius, radius), (0, 0)))
+            whole = padded[row : row + 2 * radius + 1, col : col + 2 * radius + 1]
+        assert (seen[agent, ..., -len(layers) :] == whole).all()
 
 
 def test_a_layer_of_other_numbers_is_refused():

@@ -70,6 +70,10 @@ def heat(sight):
     return sight.world.cells.extra
 
 
+def hot(sight):
+    return heat(sight) > 100
+
+
 def naive_window(picture, position, heading, radius, ahead):
     """The window of the picture of the whole grid, turned."""
     edge = 2 * radius
@@ -101,8 +105,8 @@ def observe(observation, world):
 @pytest.mark.parametrize("seed", range(4))
 def test_windows_are_turned_as_in_numpy(radius, ahead, seed):
     world = world_of(seed)
-    whole = np.asarray(observe(Planes(layers=(heat,)), world))
-    seen = observe(Egocentric(Planes(radius=radius, layers=(heat,)), ahead), world)
+    whole = np.asarray(observe(Planes(layers=(heat, hot)), world))
+    seen = observe(Egocentric(Planes(radius=radius, layers=(heat, hot)), ahead), world)
     for agent in range(4):
         heading = int(world.bodies.direction[agent])
         position = world.bodies.position[agent].tolist()
@@ -145,7 +149,7 @@ def test_light_spreads_as_in_plain_loops(seed, share, radius):
 @pytest.mark.parametrize("seed", range(4))
 def test_walls_and_closed_doors_hide_what_is_behind(ahead, seed):
     world = world_of(seed)
-    planes = Planes(radius=3, layers=(heat,))
+    planes = Planes(radius=3, layers=(heat, hot))
     seen, masked = (
         np.asarray(observe(Egocentric(planes, ahead, line_of_sight=x), world))
         for x in (False, True)
