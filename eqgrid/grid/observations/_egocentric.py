@@ -1,20 +1,20 @@
 """Egocentric: planes that turn with the agent, with an optional line of sight."""
 
 import functools
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int8, Int32, Shaped, UInt8
+from jaxtyping import Array, Bool, Int8, Int32, Integer, Shaped, UInt8
 
 from ..._checks import check_whole
 from .._kinds import Kinds
 from .._world import Bodies, Direction, World, direction_delta
 from ..layouts._layout import Layout
 from ._observation import AbstractObservation
-from ._planes import Planes, draw_layers, look_up, table_rows, with_marks
+from ._planes import Planes, draw_layers, look_up, opaque_rows, table_rows, with_marks
 
 _CLOCKWISE = (Direction.NORTH, Direction.EAST, Direction.SOUTH, Direction.WEST)
 _RELATIVE = np.zeros((4, 4), np.int8)
@@ -79,7 +79,7 @@ class Egocentric(AbstractObservation):
         rows = self._turn(rows, world.bodies, outside)
         layers = {n: self._turn(layer, world.bodies, nothing) for n, layer in layers.items()}
         if self.line_of_sight:
-            visible = self._visible(layout, world)
+            visible = self._visible(layout.kinds, rows, marks)
             rows = jnp.where(visible, rows, outside)
             layers = {n: jnp.where(visible, layer, nothing) for n, layer in layers.items()}
         return look_up(self.planes, layout.kinds, rows, marks, layers)
@@ -94,18 +94,13 @@ class Egocentric(AbstractObservation):
         turn = functools.partial(_turned_window, outside, radius=radius, ahead=self.ahead)
         return jax.vmap(turn)(grids, bodies.position, bodies.direction)
 
-    def _visible(self, layout: Layout, world: World) -> Bool[Array, "agents side side"]:
-        opaque = _opaque_cells(layout.kinds, layout, world)
-        opaque = jnp.broadcast_to(opaque, (world.num_agents, *opaque.shape))
-        windows = self._turn(opaque, world.bodies, jnp.ones((), bool))
+    def _visible(
+        self, kinds: Kinds, rows: Integer[Array, "agents side side"], marks: tuple[int, ...]
+    ) -> Bool[Array, "agents side side"]:
+        opaque = jnp.asarray(opaque_rows(self.planes, kinds, marks))[rows]
         radius = self.planes.radius or 0
         look = functools.partial(visible_cells, row=radius + self.ahead, col=radius)
-        return jax.vmap(look)(windows)
-
-
-def _opaque_cells(kinds: Kinds, layout: Layout, world: World) -> Bool[Array, "height width"]:
-    opaque = jnp.asarray(kinds.opaque_tiles)[layout.tiles]
-    return opaque | jnp.asarray(kinds.opaque_codes)[world.cells.object]
+        return jax.vmap(look)(opaque)
 
 
 def _turned_window(
@@ -118,14 +113,15 @@ def _turned_window(
     ahead: int,
 ) -> Shaped[Array, "side side"]:
     """The window around a body, cut out of a grid and turned so that its direction is up."""
-    edge = radius + ahead
-    padded = jax.lax.pad(grid, outside, [(edge, edge, 0)] * 2)
-    middle = position.astype(jnp.int32) + ahead * direction_delta(direction).astype(jnp.int32)
-    corner: Any = tuple(middle + ahead)
-    window = jax.lax.dynamic_slice(padded, corner, (2 * radius + 1,) * 2)
-    turns = {Direction.NORTH: 0, Direction.SOUTH: 2, Direction.EAST: 1, Direction.WEST: 3}
-    turned = [jnp.rot90(window, turns[direction]) for direction in Direction]
-    return jax.lax.select_n(direction.astype(jnp.int32), *turned)
+    height, width = grid.shape
+    side = np.arange(-radius, radius + 1, dtype=np.int32)
+    up, right = ahead - side[:, None], side[None, :]
+    down, across = direction_delta(direction).astype(jnp.int32)
+    row = position[0].astype(jnp.int32) + up * down + right * across
+    col = position[1].astype(jnp.int32) + up * across - right * down
+    inside = (row >= 0) & (row < height) & (col >= 0) & (col < width)
+    cell = jnp.where(inside, row * width + col, 0)
+    return jnp.where(inside, grid.reshape(-1).at[cell].get(mode="promise_in_bounds"), outside)
 
 
 def visible_cells(

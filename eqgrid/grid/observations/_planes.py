@@ -220,6 +220,18 @@ def look_up(
     return seen
 
 
+@functools.lru_cache(maxsize=64)
+def opaque_rows(planes: Planes, kinds: Kinds, marks: tuple[int, ...]) -> Bool[np.ndarray, " rows"]:
+    """Whether a tile or an object hides what is behind it, for every row of the table of
+    `look_up`; what is outside the grid hides it, too.
+    """
+    views = _Table(kinds).views()
+    opaque = (
+        np.asarray(kinds.opaque_tiles)[views.tile] | np.asarray(kinds.opaque_codes)[views.lying]
+    )
+    return np.tile(opaque | (views.tile < 0), (1 + bool(planes.last_steps)) * 2 ** len(marks))
+
+
 def plane_names(kinds: Kinds) -> tuple[str, ...]:
     """The names of the default planes, in order. The plane of a kind of object with variants
     contains the variant, counted from 1.

@@ -7,16 +7,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ....grid import NOTHING
+from ....grid import NOTHING, Direction
 from .._kinds import COLOURS, KEY, LOCKED, WALL, door_code
 from ._room import (
     AbstractSquareRoom,
     Drawn,
     check_side,
-    draw_cell,
-    draw_directions,
-    draw_number,
     join_others,
+    pick,
+    pick_two,
     put,
     with_goal,
 )
@@ -48,17 +47,20 @@ class DoorKeyRoom(AbstractSquareRoom):
         return self.size - 3  # the left part may be one column, of which the key takes a cell
 
     def draw(self, key: PRNGKeyArray, num_agents: int) -> Drawn:
-        split_key, place_key, turn_key, door_key, key_key, others_key = jax.random.split(key, 6)
-        size = self.size
+        shares_key, others_key = jax.random.split(key)
+        shares = jax.random.uniform(shares_key, (5,))
+        size, height = self.size, self.size - 2
+        split = 2 + pick(shares[0], size - 4)
+        left = height * (split - 1)  # the number of cells left of the wall, column by column
+        first, place = (
+            1 + jnp.stack([number % height, number // height])
+            for number in pick_two(shares[1:3], left)
+        )
         objects = with_goal(size)
-        split = draw_number(split_key, 2, size - 2)
         objects = objects.at[:, split].set(jnp.uint8(WALL))
-        left = (objects == NOTHING) & (jnp.arange(size, dtype=jnp.int32) < split)[None, :]
-        first = draw_cell(place_key, left)
-        door = draw_number(door_key, 1, size - 2)
-        objects = put(objects, door_code(_YELLOW, LOCKED), door, split)
-        key_cell = draw_cell(key_key, left.at[first[0], first[1]].set(False))
-        objects = put(objects, KEY + _YELLOW, *key_cell)
-        turned = draw_directions(turn_key, 1)[0]
-        left = left & (objects == NOTHING)
-        return Drawn(objects, *join_others(others_key, left, first, turned, num_agents))
+        objects = put(objects, door_code(_YELLOW, LOCKED), 1 + pick(shares[3], size - 3), split)
+        objects = put(objects, KEY + _YELLOW, *place)
+        turned = pick(shares[4], len(Direction)).astype(jnp.int8)
+        free = (objects == NOTHING) & (jnp.arange(size, dtype=jnp.int32) < split)[None, :]
+        first = first.astype(jnp.int8)
+        return Drawn(objects, *join_others(others_key, free, first, turned, num_agents))

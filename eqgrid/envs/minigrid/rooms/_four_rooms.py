@@ -5,18 +5,18 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Int32, PRNGKeyArray
 
-from ....grid import NOTHING
+from ....grid import NOTHING, Direction
 from .._kinds import GOAL, WALL
 from ._room import (
     AbstractSquareRoom,
     Drawn,
     check_side,
-    draw_cell,
-    draw_directions,
-    draw_number,
     join_others,
+    pick,
+    pick_two,
     put,
     walled,
 )
@@ -45,20 +45,29 @@ class FourRooms(AbstractSquareRoom):
         return 4 * (self.size // 2 - 1) ** 2 + 4 - 1
 
     def draw(self, key: PRNGKeyArray, num_agents: int) -> Drawn:
-        gaps_key, first_key, turn_key, goal_key, others_key = jax.random.split(key, 5)
+        shares_key, others_key = jax.random.split(key)
+        shares = jax.random.uniform(shares_key, (7,))
         middle = self.size // 2
+        side = middle - 1  # of each room
         walls = walled(self.shape)
         walls[middle, :] = walls[:, middle] = WALL
-        objects = jnp.asarray(walls)
-        keys = jax.random.split(gaps_key, 4)
-        for number, first in enumerate((1, middle + 1)):
-            along = [draw_number(keys[2 * number + i], first, first + middle - 1) for i in (0, 1)]
-            objects = put(objects, NOTHING, along[0], middle)
-            objects = put(objects, NOTHING, middle, along[1])
-        free = objects == NOTHING
-        place = draw_cell(first_key, free)
-        goal = draw_cell(goal_key, free.at[place[0], place[1]].set(False))
+        begins = np.asarray([1, 1, middle + 1, middle + 1], np.int32)
+        along = begins + jax.vmap(pick, (0, None))(shares[:4], side)
+        down = np.asarray([True, False, True, False])
+        gaps = jnp.stack([jnp.where(down, along, middle), jnp.where(down, middle, along)], axis=1)
+        objects = jnp.asarray(walls).at[gaps[:, 0], gaps[:, 1]].set(jnp.uint8(NOTHING))
+        place, goal = (
+            self._cell(number, gaps) for number in pick_two(shares[4:6], 4 * side**2 + 4)
+        )
         objects = put(objects, GOAL, *goal)
-        turned = draw_directions(turn_key, 1)[0]
-        poses = join_others(others_key, objects == NOTHING, place, turned, num_agents)
-        return Drawn(objects, *poses)
+        turned = pick(shares[6], len(Direction)).astype(jnp.int8)
+        free, place = objects == NOTHING, place.astype(jnp.int8)
+        return Drawn(objects, *join_others(others_key, free, place, turned, num_agents))
+
+    def _cell(self, number: Int32[Array, ""], gaps: Int32[Array, "4 2"]) -> Int32[Array, "2"]:
+        """The cells by number: first those of the rooms, and then the gaps."""
+        side = self.size // 2 - 1
+        room, inside = jnp.divmod(number, side**2)
+        corner = 1 + jnp.stack(jnp.divmod(room, 2)) * (side + 1)
+        gap = gaps[jnp.clip(number - 4 * side**2, 0, 3)]
+        return jnp.where(room < 4, corner + jnp.stack(jnp.divmod(inside, side)), gap)

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int8, Int32, Integer, PRNGKeyArray, UInt8
+from jaxtyping import Array, Bool, Float32, Int8, Int32, Integer, PRNGKeyArray, UInt8
 
 from ....grid import (
     NOTHING,
@@ -145,6 +145,22 @@ def draw_directions(key: PRNGKeyArray, count: int) -> Int8[Array, " agents"]:
 def draw_number(key: PRNGKeyArray, low: Whole, high: Whole) -> Int32[Array, ""]:
     """A whole number from `low` to below `high`, uniformly at random."""
     return jax.random.randint(key, (), low, high, jnp.int32)
+
+
+def pick(share: Float32[Array, ""], count: Whole) -> Int32[Array, ""]:
+    """The whole number from 0 to below `count` at a share of the way. Of shares that are drawn
+    uniformly from 0 to below 1, each number has the same probability.
+    """
+    count = jnp.asarray(count, jnp.int32)
+    return jnp.minimum((share * count.astype(jnp.float32)).astype(jnp.int32), count - 1)
+
+
+def pick_two(
+    shares: Float32[Array, "2"], count: Whole
+) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
+    """Two different whole numbers from 0 to below `count`; see `pick`."""
+    first, second = pick(shares[0], count), pick(shares[1], count - 1)
+    return first, second + (second >= first).astype(jnp.int32)
 
 
 def draw_pose(
