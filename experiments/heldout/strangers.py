@@ -76,7 +76,7 @@ METHODS = {
         "trained with fictitious co-play, with the network of E3T",
         E3T,
         (*_NO_NOISE, *_CURIOUS, *_SHAPED),
-        ("--seed", "100", "--num-seeds", "4", "--checkpoint-every", "50000"),
+        ("--seed", "100", "--num-seeds", "4", "--checkpoint-every", "50000"),  # all evaluations
     ),
     "kick-start": Method(
         "trained with itself alone, with the best plan as its teacher",
@@ -140,12 +140,14 @@ def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path
 
 def stages(population: Path) -> list[Path]:
     """The partners of fictitious co-play (Strouse et al. 2021): of each seed of a run the first
-    checkpoint, the one with half of the last return, and the last one. Somebody who only meets
-    partners who can cook need not learn it.
+    checkpoint, the one whose return is nearest to half of the last one, and the last one. Somebody
+    who only meets partners who can cook need not learn it.
     """
     found = []
     for seed in sorted(population.glob("seed-*")):
         files = sorted((seed / "checkpoints").glob("step-*.safetensors"))
+        if not files:
+            sys.exit(f"error: {seed} has no checkpoints: remove {population}, and train it again.")
         returns = {x["env_steps"]: x["eval_return_mean"] for x in _read(seed / "metrics.csv")}
         own = [float(returns[str(int(x.stem.removeprefix("step-")))]) for x in files]
         middle = int(np.abs(np.asarray(own) - own[-1] / 2).argmin())
@@ -184,7 +186,7 @@ def judge(study: Study, method: Method, folder: Path, runs: Sequence[Path]) -> P
     """Plays the seeds with each other, with scripts and policies, and with proxies of people, or
     with the proxies alone.
 
-    **Returns:** the folder of the games of so many seeds.
+    **Returns:** the folder of the games, which has `--num-seeds` in its name.
     """
     judged = folder / f"judged-{study.num_seeds}"
     own = [] if method.page in (None, IPPO, E3T) else ["--page", method.page]
@@ -368,6 +370,8 @@ def run(study: Study) -> None:
     if study.partners == "all" and study.num_seeds < 2:
         sys.exit("error: seeds are judged with each other: train at least two (--num-seeds).")
     methods = {Path(name).stem: _method(name) for name in study.methods}
+    if len(methods) < len(study.methods):
+        sys.exit("error: two methods have the same name: rename the file of one page.")
     returns, budgets = study.out / "returns.csv", study.out / "budgets.csv"
     for kitchen, (name, method) in itertools.product(study.kitchens, methods.items()):
         folder = study.out / name / kitchen

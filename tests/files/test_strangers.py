@@ -86,6 +86,9 @@ def test_a_population_has_beginners_and_experts(tmp_path):
         (tmp_path / seed / "metrics.csv").write_text(lines)
     found = [(x.parents[1].name, int(x.stem[-2:])) for x in strangers.stages(tmp_path)]
     assert found == [("seed-0", 1), ("seed-0", 3), ("seed-0", 5), ("seed-1", 1), ("seed-1", 3)]
+    (tmp_path / "seed-2").mkdir()
+    with pytest.raises(SystemExit, match="seed-2 has no checkpoints: remove"):
+        strangers.stages(tmp_path)
 
 
 @pytest.mark.slow
@@ -175,6 +178,12 @@ def test_a_page_that_fails_ends_the_study(tmp_path, capfd):
 def test_one_seed_has_nobody_to_play_with():
     with pytest.raises(SystemExit, match="error: seeds are judged with each other: train at least"):
         strangers.run(strangers.Study(("e3t",), num_seeds=1))
+
+
+def test_two_pages_of_one_name_are_refused(tmp_path):
+    (tmp_path / "e3t.py").touch()
+    with pytest.raises(SystemExit, match="error: two methods have the same name"):
+        strangers.run(strangers.Study(("e3t", str(tmp_path / "e3t.py"))))
 
 
 def test_what_is_no_method():

@@ -190,6 +190,22 @@ def test_any_number_of_layers_is_shown_in_order(radius):
         assert (seen[agent, ..., -len(layers) :] == whole).all()
 
 
+def ending(views):
+    return views.last_steps
+
+
+@pytest.mark.parametrize("left", [4, 5])
+def test_layers_and_the_last_steps_share_a_table(left):
+    heat = np.random.default_rng(0).integers(0, 256, (4, 6), dtype=np.uint8)
+    cells = dataclasses.replace(LAYOUT.start.cells, extra=jnp.asarray(heat))
+    world = dataclasses.replace(LAYOUT.start, cells=cells)
+    first, second = (functools.partial(bit, n) for n in (0, 7))
+    planes = Planes((ending,), last_steps=5, layers=(first, second, warm))
+    seen = np.asarray(planes(LAYOUT, world, jnp.int32(left)))
+    expected = np.stack([np.full((4, 6), left < 5), heat % 2, heat >> 7, heat], axis=-1)
+    assert (seen == expected).all()
+
+
 def test_a_layer_of_other_numbers_is_refused():
     env = world_of(LAYOUT, Planes(layers=(lambda sight: sight.nearness,)))
     with pytest.raises(ValueError, match=r"must give booleans or uint8, but .* gives int32"):
