@@ -14,7 +14,7 @@ from .._kinds import Kinds
 from .._world import Bodies, Direction, World, direction_delta
 from ..layouts._layout import Layout
 from ._observation import AbstractObservation
-from ._planes import Planes, draw_layers, look_up, opaque_rows, table_rows, with_marks
+from ._planes import Planes, look_up, opaque_rows, table_rows, with_layers
 
 _CLOCKWISE = (Direction.NORTH, Direction.EAST, Direction.SOUTH, Direction.WEST)
 _RELATIVE = np.zeros((4, 4), np.int8)
@@ -73,8 +73,7 @@ class Egocentric(AbstractObservation):
         own = world.bodies.direction
         directions = jnp.asarray(_RELATIVE)[own[:, None], own[None, :]]
         rows, outside = table_rows(self.planes, layout, world, steps_left, directions)
-        layers = draw_layers(self.planes, layout, world, steps_left)
-        rows, marks, layers = with_marks(self.planes, layout.kinds, rows, layers)
+        rows, marks, layers = with_layers(self.planes, layout, world, steps_left, rows)
         outside, nothing = outside.astype(rows.dtype), jnp.zeros((), jnp.uint8)
         rows = self._turn(rows, world.bodies, outside)
         layers = {n: self._turn(layer, world.bodies, nothing) for n, layer in layers.items()}

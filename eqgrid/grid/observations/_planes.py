@@ -1,7 +1,7 @@
 """Planes: image-like observations, which every game has by default."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias, final
 
 import equinox as eqx
@@ -113,8 +113,7 @@ class Planes(AbstractObservation):
     ) -> UInt8[Array, "agents rows cols planes"]:
         directions = world.bodies.direction[None]
         rows, outside = table_rows(self, layout, world, steps_left, directions)
-        layers = draw_layers(self, layout, world, steps_left)
-        rows, marks, layers = with_marks(self, layout.kinds, rows, layers)
+        rows, marks, layers = with_layers(self, layout, world, steps_left, rows)
         if self.radius is not None:
             cut = functools.partial(_window, radius=self.radius)
             rows = jax.vmap(functools.partial(cut, outside=outside))(rows, world.bodies)
@@ -154,7 +153,7 @@ def table_rows(
     return rows, outside
 
 
-def draw_layers(
+def _draw_layers(
     planes: Planes, layout: Layout, world: World, steps_left: Int32[Array, ""]
 ) -> list[Bool[Array, "agents height width"] | UInt8[Array, "agents height width"]]:
     """The layers of the whole grid for every agent."""
@@ -174,25 +173,26 @@ def draw_layers(
     ]
 
 
-def with_marks(
+def with_layers(
     planes: Planes,
-    kinds: Kinds,
+    layout: Layout,
+    world: World,
+    steps_left: Int32[Array, ""],
     rows: Integer[Array, "agents height width"],
-    layers: Sequence[Bool[Array, "agents height width"] | UInt8[Array, "agents height width"]],
 ) -> tuple[
     Integer[Array, "agents height width"],
     tuple[int, ...],
     dict[int, UInt8[Array, "agents height width"]],
 ]:
-    """Makes layers of booleans a part of the appearance of cells, as long as the table stays small:
-    one more look-up of a larger table is several times as fast as one more plane.
+    """Draws the layers, and makes those of booleans a part of the appearance of cells, as long as
+    the table stays small: to look up a larger table is several times as fast as one more plane.
 
     **Returns:** the rows of a table that is twice as long for every such layer, the numbers of
     these layers, and the other layers by their numbers.
     """
-    size = len(_tabulate(kinds, planes.columns, bool(planes.last_steps)))
+    size = _Table(layout.kinds).size * (1 + bool(planes.last_steps))
     marks, others = [], {}
-    for number, layer in enumerate(layers):
+    for number, layer in enumerate(_draw_layers(planes, layout, world, steps_left)):
         if layer.dtype == bool and 2 * size <= _MOST_ROWS:
             rows = rows.astype(jnp.int32) + layer.astype(jnp.int32) * size
             size *= 2
@@ -209,7 +209,7 @@ def look_up(
     marks: tuple[int, ...],
     layers: Mapping[int, UInt8[Array, "agents height width"]],
 ) -> UInt8[Array, "agents height width planes"]:
-    """The planes of the rows, with the layers after them; see `with_marks`."""
+    """The planes of the rows, with the layers after them; see `with_layers`."""
     num_layers, late = len(planes.layers), bool(planes.last_steps)
     table = jnp.asarray(_tabulate(kinds, planes.columns, late, marks, num_layers))
     seen = table.at[rows].get(mode="promise_in_bounds")
@@ -360,8 +360,8 @@ def _tabulate(
     kinds: Kinds,
     columns: tuple[Column, ...] | None,
     two_parts: bool,
-    marks: tuple[int, ...] = (),
-    num_layers: int = 0,
+    marks: tuple[int, ...],
+    num_layers: int,
 ) -> UInt8[np.ndarray, "rows planes"]:
     """The planes of every appearance and, if `two_parts`, a second part for the last steps; then,
     for every mark, all of that once more with a 1 in the plane of this layer.
