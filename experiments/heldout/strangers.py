@@ -38,6 +38,7 @@ Row: TypeAlias = Mapping[str, str]
 EXPERIMENTS = Path(__file__).resolve().parents[1]
 IPPO, E3T = EXPERIMENTS / "ippo.py", EXPERIMENTS / "e3t.py"
 KICK_START = EXPERIMENTS / "policies/kick_start.py"
+PQN_VDN = EXPERIMENTS / "policies/pqn_vdn.py"
 RETURN = ("method", "kitchen", "seed", "partner", "seat", "return")
 BUDGET = ("method", "kitchen", "steps", "minutes", "memory")
 MEASURES = ("itself", "other seeds", "policies", "scripts", "people")
@@ -89,6 +90,7 @@ METHODS = {
         flags=(*_FOR_PEOPLE, *_ANNEALED, "2000000"),
     ),
     "self-play": Method("trained with itself alone"),
+    "pqn-vdn": Method("trained with itself alone, by PQN-VDN", PQN_VDN),
     "clone": Method("a clone of people", page=None),
     "proxies": Method(
         "trained with the proxies themselves (gold line)",

@@ -1,0 +1,290 @@
+"""PQN-VDN (Gallici et al. 2025): agents learn the value of a team's actions, the sum of their own.
+
+python experiments/policies/pqn_vdn.py --env.layout ring
+
+Each agent takes its most valuable action, or a random one. All learn at once from what many
+environments did in a few steps, without a replay buffer: the network normalises its layers instead.
+Edit any part of the experiment here.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any, final
+
+import distrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from msgspec import Meta
+
+from agents import (
+    PPO,
+    AbstractActionHead,
+    AbstractAlgorithm,
+    AbstractNetwork,
+    ActorCritic,
+    CategoricalHead,
+    Metrics,
+    Minibatch,
+    Rollout,
+    TrainState,
+    actor_critic,
+)
+from agents.runs import Experiment, check_shaping, run_experiment
+from eqgrid import (
+    AbstractEnv,
+    AbstractVectorEnv,
+    AutoReset,
+    Discrete,
+    LinearSchedule,
+    LogEpisodes,
+    NormalizeObservation,
+    NormalizeReward,
+    ShapedReward,
+    Vectorize,
+    split_mask,
+)
+
+
+@final
+class QNetwork(AbstractNetwork):
+    """The value of each action of an agent, or of its best one. Two hidden layers are normalised
+    (Ba et al. 2016) before their activations.
+
+    **Arguments:**
+
+    - `in_shape`: the shape of one agent's input.
+    - `out_size`: the number of actions, for the values of all; 1 for the largest of them.
+    - `choices`: the number of actions.
+    - `width`: the size of the hidden layers.
+    - `final_scale`: the factor of the last layer's parameters.
+    - `key`: the source of randomness.
+    """
+
+    layers: tuple[eqx.nn.Linear, ...]
+    norms: tuple[eqx.nn.LayerNorm, ...]
+    best: bool = eqx.field(static=True)
+    choices: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        in_shape: tuple[int, ...],
+        out_size: int,
+        *,
+        choices: int = 6,
+        width: int = 128,
+        final_scale: float = 1.0,
+        key: PRNGKeyArray,
+    ):
+        keys = jax.random.split(key, 3)
+        first = eqx.nn.Linear(math.prod(in_shape), width, key=keys[0])
+        second = eqx.nn.Linear(width, width, key=keys[1])
+        last = eqx.nn.Linear(width, choices, key=keys[2])
+        last = jax.tree.map(lambda x: final_scale * x, last)
+        self.layers = (first, second, last)
+        self.norms = (eqx.nn.LayerNorm(width), eqx.nn.LayerNorm(width))
+        self.best, self.choices, self.width = out_size < choices, choices, width
+
+    def initial_carry(self) -> None:
+        return None
+
+    def __call__(self, x: Shaped[Array, "..."], carry: None) -> tuple[Float[Array, " out"], None]:
+        h = x.reshape(-1).astype(float)
+        for layer, norm in zip(self.layers, self.norms, strict=False):
+            h = jax.nn.relu(norm(layer(h)))
+        values = self.layers[-1](h)
+        return values.max(keepdims=True) if self.best else values, None
+
+
+@final
+class EpsilonGreedy(AbstractActionHead):
+    """Takes the action with the largest output, and sometimes a random one.
+
+    **Arguments:**
+
+    - `epsilon`: the probability of a random action.
+    """
+
+    epsilon: Float[Array, ""]
+
+    def __init__(self, space: Discrete | None = None, epsilon: float = 1.0):
+        self.epsilon = jnp.asarray(epsilon)
+
+    def out_size(self, space: Discrete) -> int:
+        return space.n
+
+    def distribution(self, output: Float[Array, "agents out"]) -> distrax.Categorical:
+        best = jax.nn.one_hot(output.argmax(axis=-1), output.shape[-1])
+        probability = (1 - self.epsilon) * best + self.epsilon / output.shape[-1]
+        return distrax.Categorical(logits=jnp.log(probability))
+
+    def noise(
+        self, key: PRNGKeyArray, space: Discrete, shape: tuple[int, ...]
+    ) -> Float[Array, "..."]:
+        return CategoricalHead().noise(key, space, shape)
+
+    def sample(
+        self, distribution: distrax.Categorical, noise: Float[Array, "*batch"]
+    ) -> Int[Array, "*batch"]:
+        return CategoricalHead().sample(distribution, noise)
+
+    def most_probable(self, distribution: distrax.Categorical) -> Int[Array, "*batch"]:
+        return CategoricalHead().most_probable(distribution)
+
+    def action(self, raw_action: Int[Array, "*batch"], space: Discrete) -> Int[Array, "*batch"]:
+        return raw_action
+
+    def entropy(self, distribution: distrax.Categorical) -> Float[Array, "*batch"]:
+        return CategoricalHead().entropy(distribution)
+
+
+def team_loss(
+    policy: ActorCritic, batch: Minibatch, ppo: PPO, entropy_coefficient: float | Float[Array, ""]
+) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+    """The squared error of the value of what the team did: the sum over its agents (Sunehag et al.
+    2018).
+    """
+    values = jax.vmap(jax.vmap(lambda seen: policy.actor(seen, None)[0]))(batch.observation)
+    chosen = jnp.take_along_axis(values, batch.raw_action[..., None], axis=-1)[..., 0]
+    error = jnp.sum(chosen, axis=-1, where=batch.active) - batch.target[..., 0]
+    loss = 0.5 * jnp.mean(jnp.square(error), where=batch.active.any(axis=-1))
+    return loss, {"value_loss": loss, "approx_kl": jnp.zeros(())}
+
+
+@final
+class PQN(AbstractAlgorithm[TrainState]):
+    """Parallelised Q-learning of a team, with the rollouts and the optimiser of `ppo`.
+
+    Its critic is a copy of the actor at the start of an update, so the targets of PPO's critic are
+    those of Peng's Q(lambda), where lambda is `ppo.gae_lambda`.
+    """
+
+    ppo: PPO
+    last_epsilon: float | Float[Array, ""]
+    exploration: float | Float[Array, ""]
+
+    def init(self, policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
+        return self.ppo.init(_with(policy, jnp.ones(())), env, key)
+
+    def update(
+        self, env: AbstractVectorEnv, state: TrainState, *, num_updates: int | Int[Array, ""]
+    ) -> tuple[TrainState, Metrics]:
+        share = state.updates.astype(float) / jnp.asarray(num_updates).astype(float)
+        epsilon = jnp.maximum(
+            self.last_epsilon, 1 - (1 - self.last_epsilon) * share / self.exploration
+        )
+        state = dataclasses.replace(state, policy=_with(state.policy, epsilon))
+        state, rollout, key = self.ppo.collect(env, state)
+        rollout = as_team(rollout)
+        state, metrics = self.ppo.learn(state, rollout, key, num_updates=num_updates)
+        state = dataclasses.replace(state, policy=_with(state.policy, jnp.zeros(())))
+        return state, metrics.with_scalars(epsilon=epsilon)
+
+    def steps_per_update(self, env: AbstractVectorEnv) -> int:
+        return self.ppo.steps_per_update(env)
+
+    def check(self, env: AbstractVectorEnv, policy: ActorCritic) -> None:
+        self.ppo.check(env, policy)
+
+
+def as_team(rollout: Rollout) -> Rollout:
+    """A rollout in which every agent has the reward and the values of the team."""
+    reward = rollout.reward.mean(axis=-1)
+    value = jnp.sum(rollout.value, axis=-1, where=rollout.active)
+    next_value = jnp.sum(rollout.next_value, axis=-1, where=~rollout.terminated)
+    parts = (reward, value, next_value, rollout.terminated.all(axis=-1))
+    shared = [jnp.broadcast_to(x[..., None], rollout.active.shape) for x in parts]
+    names = ("reward", "value", "next_value", "terminated")
+    return dataclasses.replace(rollout, **dict(zip(names, shared, strict=True)))
+
+
+def _with(policy: ActorCritic, epsilon: Float[Array, ""]) -> ActorCritic:
+    """A policy whose critic has the parameters of its actor, with a share of random actions."""
+
+    def values(team: Any) -> Any:
+        return team.network.layers, team.network.norms
+
+    policy = eqx.tree_at(lambda x: values(x.critic), policy, values(policy.actor))
+    return eqx.tree_at(lambda x: x.head.epsilon, policy, epsilon)
+
+
+@dataclasses.dataclass(frozen=True)
+class PQNVDN(Experiment):
+    """Trains agents with PQN-VDN, and writes results, plots and checkpoints into a folder."""
+
+    algorithm = "pqn-vdn"
+    in_one_program = ("shaping", "shaping_steps", "last_epsilon", "exploration")
+
+    # Every field is a flag; those of the world, of PPO and of the run are inherited.
+    ppo: PPO = dataclasses.field(
+        default_factory=lambda: PPO(
+            rollout_length=16,
+            num_epochs=4,
+            num_minibatches=8,
+            learning_rate=5e-4,
+            gae_lambda=0.5,
+            max_grad_norm=10.0,
+            loss=team_loss,
+        )
+    )
+    num_envs: Annotated[int, Meta(ge=1, le=2**24)] = 128
+    """Number of parallel environments."""
+    total_steps: Annotated[int, Meta(ge=1, le=10**15)] = 3_000_000
+    """Total environment steps of training."""
+    width: Annotated[int, Meta(ge=1, le=2**16)] = 128
+    """Units per hidden layer."""
+    last_epsilon: Annotated[float, Meta(ge=0, le=1)] = 0.05
+    """Probability of a random action, after it has decreased from 1."""
+    exploration: Annotated[float, Meta(gt=0, le=1)] = 0.2
+    """Share of the training in which it decreases."""
+    shaping: Annotated[float, Meta(ge=0)] = 1.0
+    """Initial weight of the shaped reward."""
+    shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 3_000_000
+    """Environment steps over which that weight decreases to 0."""
+
+    def observe(self, world: AbstractEnv) -> AbstractEnv:
+        seen, _ = eqx.filter_eval_shape(world.reset, jax.random.key(0))
+        if not isinstance(world.action_space, Discrete) or split_mask(seen)[1] is not None:
+            raise ValueError(
+                "PQN-VDN is for agents that make one choice, and may always make each: use another "
+                "world, or ippo.py."
+            )
+        return world
+
+    def train_env(self) -> AbstractVectorEnv:
+        world = self.observe(self.env.build(train=True))
+        env = AutoReset(LogEpisodes(world, self.log_info), lazy=self.env.has_slow_resets)
+        if self.env.has_shaped_reward:  # outside of LogEpisodes, so that returns are unshaped
+            steps = max(1, self.shaping_steps // self.num_envs)
+            env = ShapedReward(env, LinearSchedule(self.shaping, 0.0, steps))
+        envs = Vectorize(env, self.num_envs)
+        if self.env.normalize_observation:
+            envs = NormalizeObservation(envs)
+        return NormalizeReward(envs, self.ppo.gamma) if self.env.normalize_reward else envs
+
+    def eval_env(
+        self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
+    ) -> AbstractVectorEnv:
+        envs = Vectorize(AutoReset(LogEpisodes(self.observe(world), totals)), num_envs)
+        return NormalizeObservation(envs) if self.env.normalize_observation else envs
+
+    def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
+        assert isinstance(env.action_space, Discrete)
+        network = functools.partial(QNetwork, choices=env.action_space.n, width=self.width)
+        return actor_critic(env, key, network=network, head=EpsilonGreedy)
+
+    def learner(self) -> PQN:
+        return PQN(
+            dataclasses.replace(self.ppo, loss=team_loss), self.last_epsilon, self.exploration
+        )
+
+    def check(self) -> None:
+        check_shaping(self)
+
+
+if __name__ == "__main__":
+    run_experiment(PQNVDN)
