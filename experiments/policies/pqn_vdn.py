@@ -33,7 +33,7 @@ from agents import (
     TrainState,
     actor_critic,
 )
-from agents.runs import Experiment, check_shaping, run_experiment
+from agents.runs import Experiment, PartnerSettings, check_shaping, run_experiment
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
@@ -161,6 +161,12 @@ class PQN(AbstractAlgorithm[TrainState]):
 
     Its critic is a copy of the actor at the start of an update, so the targets of PPO's critic are
     those of Peng's Q(lambda), where lambda is `ppo.gae_lambda`.
+
+    **Arguments:**
+
+    - `ppo`: how rollouts are collected and learned from.
+    - `last_epsilon`: the probability of a random action at last; it decreases linearly from 1.
+    - `exploration`: the share of the updates in which it decreases.
     """
 
     ppo: PPO
@@ -177,11 +183,15 @@ class PQN(AbstractAlgorithm[TrainState]):
         epsilon = jnp.maximum(
             self.last_epsilon, 1 - (1 - self.last_epsilon) * share / self.exploration
         )
+        ppo = dataclasses.replace(self.ppo, loss=team_loss)
         state = dataclasses.replace(state, policy=_with(state.policy, epsilon))
-        state, rollout, key = self.ppo.collect(env, state)
-        rollout = as_team(rollout)
-        state, metrics = self.ppo.learn(state, rollout, key, num_updates=num_updates)
+        state, rollout, key = ppo.collect(env, state)
+        state, metrics = ppo.learn(state, as_team(rollout), key, num_updates=num_updates)
         state = dataclasses.replace(state, policy=_with(state.policy, jnp.zeros(())))
+        scalars = {name: x for name, x in metrics.scalars.items() if name != "approx_kl"}
+        metrics = dataclasses.replace(
+            metrics, scalars=scalars
+        )  # no policy is compared with another
         return state, metrics.with_scalars(epsilon=epsilon)
 
     def steps_per_update(self, env: AbstractVectorEnv) -> int:
@@ -193,7 +203,7 @@ class PQN(AbstractAlgorithm[TrainState]):
 
 def as_team(rollout: Rollout) -> Rollout:
     """A rollout in which every agent has the reward and the values of the team."""
-    reward = rollout.reward.mean(axis=-1)
+    reward = jnp.where(rollout.active, rollout.reward, 0.0).mean(axis=-1)
     value = jnp.sum(rollout.value, axis=-1, where=rollout.active)
     next_value = jnp.sum(rollout.next_value, axis=-1, where=~rollout.terminated)
     parts = (reward, value, next_value, rollout.terminated.all(axis=-1))
@@ -214,10 +224,12 @@ def _with(policy: ActorCritic, epsilon: Float[Array, ""]) -> ActorCritic:
 
 @dataclasses.dataclass(frozen=True)
 class PQNVDN(Experiment):
-    """Trains agents with PQN-VDN, and writes results, plots and checkpoints into a folder."""
+    """Trains agents with PQN-VDN, and writes results, plots and checkpoints into a folder. Clipping
+    and the entropy bonus of PPO have no effect.
+    """
 
     algorithm = "pqn-vdn"
-    in_one_program = ("shaping", "shaping_steps", "last_epsilon", "exploration")
+    in_one_program = ("shaping", "shaping_steps")  # runs that differ in these compile once
 
     # Every field is a flag; those of the world, of PPO and of the run are inherited.
     ppo: PPO = dataclasses.field(
@@ -228,7 +240,6 @@ class PQNVDN(Experiment):
             learning_rate=5e-4,
             gae_lambda=0.5,
             max_grad_norm=10.0,
-            loss=team_loss,
         )
     )
     num_envs: Annotated[int, Meta(ge=1, le=2**24)] = 128
@@ -278,12 +289,17 @@ class PQNVDN(Experiment):
         return actor_critic(env, key, network=network, head=EpsilonGreedy)
 
     def learner(self) -> PQN:
-        return PQN(
-            dataclasses.replace(self.ppo, loss=team_loss), self.last_epsilon, self.exploration
-        )
+        return PQN(self.ppo, self.last_epsilon, self.exploration)
 
     def check(self) -> None:
         check_shaping(self)
+        if self.partners != PartnerSettings():
+            raise ValueError(
+                "PQN-VDN learns without partners: leave out --partners and --config people, or use "
+                "ippo.py."
+            )
+        if self.ppo.target_kl:
+            raise ValueError("PQN-VDN changes no probabilities: leave out --ppo.target-kl.")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import pytest
 import throughput
 import tyro
 from heldout import strangers
-from policies import kick_start, plan_policy
+from policies import kick_start, plan_policy, pqn_vdn
 
 import agents
 import eqgrid.grid
@@ -181,7 +181,7 @@ def test_flags_exist(capsys, monkeypatch):
     with pytest.raises(SystemExit):
         tyro.cli(strangers.Study, args=["--help"])
     helps.append(capsys.readouterr().out)
-    for settings in (page("bc"), kick_start.KickStart):
+    for settings in (page("bc"), kick_start.KickStart, pqn_vdn.PQNVDN):
         with pytest.raises(SystemExit):
             parse(settings, ["--help"])
         helps.append(capsys.readouterr().out)

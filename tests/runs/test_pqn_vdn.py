@@ -1,6 +1,7 @@
 """The page of PQN-VDN: its targets, its loss, its exploration, and what it learns."""
 
 import dataclasses
+import functools
 import json
 
 import equinox as eqx
@@ -8,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from command_lines import call
-from learners import Clock
+from command_lines import call, call_and_hear
+from learners import Clock, clocks
 from policies import pqn_vdn
 
-from agents import collect_rollout, load_policy
+from agents import PPO, actor_critic, collect_rollout, load_policy
 from agents.runs.settings._config import parse
 from eqgrid import Box, Discrete
 
@@ -30,32 +31,65 @@ def roll_out(flags, key):
     return pqn, state, rollout
 
 
+def targets(pqn, state, rollout):
+    """Peng's Q(lambda) of the team in plain Python, from the values of all actions."""
+    ppo, done = pqn.ppo, np.asarray(rollout.done)
+    names = ("reward", "value", "next_value", "active", "terminated")
+    reward, value, after, active, over = (np.asarray(getattr(rollout, name)) for name in names)
+    every = jax.vmap(jax.vmap(lambda seen: state.policy.actor(seen, None)[0]))(rollout.observation)
+    np.testing.assert_allclose(value, every.max(axis=-1), rtol=1e-4, atol=1e-6)
+    mean, std = 0.0, 1.0
+    if ppo.normalize_values:
+        mean = float(state.value_moments.mean)
+        std = float(jnp.sqrt(state.value_moments.variance))
+    found = np.zeros(done.shape)
+    for env in range(done.shape[1]):
+        for t in reversed(range(len(done))):
+            own = reward[t, env][active[t, env]].sum() / reward.shape[-1]
+            later = mean + std * after[t, env][~over[t, env]].sum()
+            if not done[t, env] and t < len(done) - 1:
+                share = float(ppo.gae_lambda)
+                later = (1 - share) * later + share * found[t + 1, env]
+            found[t, env] = own + (0.0 if over[t, env].all() else float(ppo.gamma) * later)
+    return found
+
+
 @pytest.mark.parametrize(
     "world",
     [["--ppo.no-normalize-values"], ["--env.name", "foraging"], ["--env.name", "goals"]],
 )
 def test_targets_are_those_of_q_lambda_of_the_team(world, key):
-    """Compared with Peng's Q(lambda) in plain Python, from the values of all actions."""
     flags = [*world, "--ppo.gamma", "0.9", "--ppo.gae-lambda", "0.7"]
     pqn, state, rollout = roll_out(flags, key)
     batch, _ = pqn.ppo.batch(state.policy, pqn_vdn.as_team(rollout), state.value_moments)
-    every = jax.vmap(jax.vmap(lambda seen: state.policy.actor(seen, None)[0]))(rollout.observation)
-    best = np.asarray(every.max(axis=-1))
-    active, done = np.asarray(rollout.active), np.asarray(rollout.done)
-    np.testing.assert_allclose(rollout.value, best, rtol=1e-5)
-    expected = np.zeros(done.shape)
-    for env in range(done.shape[1]):
-        for t in reversed(range(len(done))):
-            here = np.asarray(rollout.terminated)[t, env]
-            after = np.asarray(rollout.next_value)[t, env][~here].sum()
-            last = done[t, env] or t == len(done) - 1
-            later = after if last else 0.3 * after + 0.7 * expected[t + 1, env]
-            reward = np.asarray(rollout.reward)[t, env].mean()
-            expected[t, env] = reward + (0.0 if here.all() else 0.9 * later)
-    assert active.any()
-    target = np.asarray(batch.target)[0].reshape(*done.shape, -1)
-    np.testing.assert_allclose(target[..., 0], expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(target[..., 1], expected, rtol=1e-4, atol=1e-5)
+    found = np.asarray(batch.target)[0].reshape(*rollout.done.shape, -1)
+    for agent in range(found.shape[-1]):
+        expected = targets(pqn, state, rollout)
+        np.testing.assert_allclose(found[..., agent], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_an_agent_whose_task_is_over_counts_no_longer(normalize, key):
+    env = clocks(16)
+    network = functools.partial(pqn_vdn.QNetwork, choices=3, width=8)
+    policy = actor_critic(env, key, network=network, head=pqn_vdn.EpsilonGreedy)
+    ppo = PPO(rollout_length=24, gamma=0.9, gae_lambda=0.7, normalize_values=normalize)
+    pqn = pqn_vdn.PQN(ppo, 0.1, 0.5)
+    state = pqn.init(policy, env, key)
+    for _ in range(2):  # moments of values are known after the first update
+        state, _ = eqx.filter_jit(pqn.update)(env, state, num_updates=4)
+    state = dataclasses.replace(state, policy=pqn_vdn._with(state.policy, jnp.asarray(0.5)))
+    rollout, _ = eqx.filter_jit(collect_rollout)(state.policy, env, state.runner, key, 24)
+    over, done = np.asarray(rollout.terminated), np.asarray(rollout.done)
+    ends = (over.all(-1), done & ~over.all(-1), over.any(-1) & ~done, ~rollout.active.all(-1))
+    assert all(kind.any() for kind in ends)
+    batch, after = ppo.batch(state.policy, pqn_vdn.as_team(rollout), state.value_moments)
+    found = np.asarray(batch.target)[0].reshape(*done.shape, -1)
+    if normalize:
+        found = float(after.mean) + found * float(jnp.sqrt(after.variance))
+    for agent in range(2):
+        expected = targets(pqn, state, rollout)
+        np.testing.assert_allclose(found[..., agent], expected, rtol=1e-4, atol=1e-3)
 
 
 def test_the_loss_is_the_error_of_the_sum_of_what_agents_chose(key):
@@ -139,3 +173,18 @@ class Slider(Clock):
 def test_agents_that_choose_numbers_are_refused():
     with pytest.raises(ValueError, match="for agents that make one choice"):
         parse(pqn_vdn.PQNVDN, SMALL).observe(Slider())
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--partners.share", "0.5", "--partners.most-noise", "0.3"], "without partners"),
+        (["--config", "people"], "without partners"),
+        (["--ppo.target-kl", "0.01"], "leave out --ppo.target-kl"),
+    ],
+)
+def test_what_has_no_effect_is_refused(flags, says, tmp_path, capsys):
+    out = ["--env.layout", "ring", "--out", tmp_path / "run"]
+    code, said = call_and_hear(capsys, *RUN, *flags, *out, algorithm=pqn_vdn.PQNVDN)
+    assert code == 2
+    assert says in " ".join(said.split())
