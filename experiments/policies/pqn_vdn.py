@@ -33,7 +33,7 @@ from agents import (
     TrainState,
     actor_critic,
 )
-from agents.runs import Experiment, PartnerSettings, check_shaping, run_experiment
+from agents.runs import Experiment, check_shaping, run_experiment
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
@@ -189,10 +189,8 @@ class PQN(AbstractAlgorithm[TrainState]):
         state, metrics = ppo.learn(state, as_team(rollout), key, num_updates=num_updates)
         state = dataclasses.replace(state, policy=_with(state.policy, jnp.zeros(())))
         scalars = {name: x for name, x in metrics.scalars.items() if name != "approx_kl"}
-        metrics = dataclasses.replace(
-            metrics, scalars=scalars
-        )  # no policy is compared with another
-        return state, metrics.with_scalars(epsilon=epsilon)
+        # No policy is compared with another, so there is no divergence to report.
+        return state, dataclasses.replace(metrics, scalars={**scalars, "epsilon": epsilon})
 
     def steps_per_update(self, env: AbstractVectorEnv) -> int:
         return self.ppo.steps_per_update(env)
@@ -203,13 +201,18 @@ class PQN(AbstractAlgorithm[TrainState]):
 
 def as_team(rollout: Rollout) -> Rollout:
     """A rollout in which every agent has the reward and the values of the team."""
-    reward = jnp.where(rollout.active, rollout.reward, 0.0).mean(axis=-1)
-    value = jnp.sum(rollout.value, axis=-1, where=rollout.active)
-    next_value = jnp.sum(rollout.next_value, axis=-1, where=~rollout.terminated)
-    parts = (reward, value, next_value, rollout.terminated.all(axis=-1))
-    shared = [jnp.broadcast_to(x[..., None], rollout.active.shape) for x in parts]
-    names = ("reward", "value", "next_value", "terminated")
-    return dataclasses.replace(rollout, **dict(zip(names, shared, strict=True)))
+
+    def for_all(x: Shaped[Array, "time envs"]) -> Shaped[Array, "time envs agents"]:
+        return jnp.broadcast_to(x[..., None], rollout.active.shape)
+
+    active, lasting = rollout.active, ~rollout.terminated
+    return dataclasses.replace(
+        rollout,
+        reward=for_all(jnp.where(active, rollout.reward, 0.0).mean(axis=-1)),
+        value=for_all(jnp.sum(rollout.value, axis=-1, where=active)),
+        next_value=for_all(jnp.sum(rollout.next_value, axis=-1, where=lasting)),
+        terminated=for_all(rollout.terminated.all(axis=-1)),
+    )
 
 
 def _with(policy: ActorCritic, epsilon: Float[Array, ""]) -> ActorCritic:
@@ -293,11 +296,6 @@ class PQNVDN(Experiment):
 
     def check(self) -> None:
         check_shaping(self)
-        if self.partners != PartnerSettings():
-            raise ValueError(
-                "PQN-VDN learns without partners: leave out --partners and --config people, or use "
-                "ippo.py."
-            )
         if self.ppo.target_kl:
             raise ValueError("PQN-VDN changes no probabilities: leave out --ppo.target-kl.")
 

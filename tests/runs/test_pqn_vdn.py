@@ -63,8 +63,8 @@ def test_targets_are_those_of_q_lambda_of_the_team(world, key):
     pqn, state, rollout = roll_out(flags, key)
     batch, _ = pqn.ppo.batch(state.policy, pqn_vdn.as_team(rollout), state.value_moments)
     found = np.asarray(batch.target)[0].reshape(*rollout.done.shape, -1)
+    expected = targets(pqn, state, rollout)
     for agent in range(found.shape[-1]):
-        expected = targets(pqn, state, rollout)
         np.testing.assert_allclose(found[..., agent], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -87,8 +87,8 @@ def test_an_agent_whose_task_is_over_counts_no_longer(normalize, key):
     found = np.asarray(batch.target)[0].reshape(*done.shape, -1)
     if normalize:
         found = float(after.mean) + found * float(jnp.sqrt(after.variance))
+    expected = targets(pqn, state, rollout)
     for agent in range(2):
-        expected = targets(pqn, state, rollout)
         np.testing.assert_allclose(found[..., agent], expected, rtol=1e-4, atol=1e-3)
 
 

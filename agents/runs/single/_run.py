@@ -19,13 +19,16 @@ from agents.runs.display._errors import UsageError, as_usage_error, warn
 from agents.runs.folders._history import History
 from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._file import dump
+from agents.runs.settings._training_partners import PartnerSettings
 from agents.runs.worlds._world_config import AbstractWorldConfig
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
+    AbstractWrapper,
     DesignPartners,
     Scheduled,
     Vectorize,
+    WithPartner,
     contains_wrapper,
     unwrap,
 )
@@ -149,10 +152,15 @@ def check_partners(config: Experiment) -> tuple[dict[str, str], ...]:
 
 
 def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> None:
-    """**Raises:** `UsageError` when partners shall change in training, and a page forgets it."""
+    """**Raises:** `UsageError` when partners shall take part or change in training, and a page
+    forgets it.
+    """
     one = unwrap(train_env)
-    inside = isinstance(one, Vectorize) and contains_wrapper(one.env, Scheduled)
-    if config.partners.share_steps > 0 and not inside:
+
+    def has(wrapper: type[AbstractWrapper]) -> bool:
+        return isinstance(one, Vectorize) and contains_wrapper(one.env, wrapper)
+
+    if config.partners.share_steps > 0 and not has(Scheduled):
         raise UsageError(
             "--partners.share-steps changes nothing on this page: let its train_env pass AutoReset "
             "through self.anneal_partners, or leave it out."
@@ -161,6 +169,12 @@ def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> 
         raise UsageError(
             "--partners.designs changes nothing on this page: use e3t.py, let its train_env pass "
             "Vectorize through self.design_partners, or leave it out."
+        )
+    if config.partners != PartnerSettings() and not has(WithPartner):
+        raise UsageError(
+            "--partners.share changes nothing on this page, which learns without partners: let its "
+            "train_env pass the world through self.with_partners, or leave out --partners and "
+            "settings files with partners."
         )
 
 
