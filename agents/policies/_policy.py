@@ -178,13 +178,19 @@ def _team(
     key: PRNGKeyArray,
 ) -> AbstractMultiAgentNetwork:
     in_shape = jax.tree.map(lambda leaf: leaf.shape[1:], x)
+    keys = (key,) if shared else jax.random.split(key, num_agents)
+    try:
+        networks = [network(in_shape, out_size, final_scale=final_scale, key=k) for k in keys]
+    except TypeError as error:
+        if len(jax.tree.leaves(x)) == 1:
+            raise
+        raise ValueError(
+            "The observation has several arrays, which this network does not read: observe one "
+            "array, or name a network of your own that reads them all."
+        ) from error
     if shared:
-        one = network(in_shape, out_size, final_scale=final_scale, key=key)
-        return SharedParameters(network=one, num_agents=num_agents)
-    keys = jax.random.split(key, num_agents)
-    return IndependentParameters(
-        [network(in_shape, out_size, final_scale=final_scale, key=k) for k in keys]
-    )
+        return SharedParameters(network=networks[0], num_agents=num_agents)
+    return IndependentParameters(networks)
 
 
 def _check_outputs(team: AbstractMultiAgentNetwork, x: Shapes, out_size: int, whose: str) -> None:

@@ -255,7 +255,7 @@ class PQNVDN(Experiment):
     """Probability of a random action, after it has decreased from 1."""
     exploration: Annotated[float, Meta(gt=0, le=1)] = 0.2
     """Share of the training in which it decreases."""
-    shaping: Annotated[float, Meta(ge=0)] = 1.0
+    shaping: Annotated[float, Meta(ge=0)] = 2.0
     """Initial weight of the shaped reward."""
     shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 3_000_000
     """Environment steps over which that weight decreases to 0."""

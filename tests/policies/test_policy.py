@@ -5,11 +5,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from learners import GRU, assert_close, build, clocks, loud_mlp
+from learners import GRU, Clock, assert_close, build, clocks, loud_mlp
 
 import agents
 from agents import (
     MLP,
+    AbstractNetwork,
     ActorCritic,
     IndependentParameters,
     JointObservation,
@@ -18,6 +19,27 @@ from agents import (
     entropy,
     sample_action,
 )
+from eqgrid import AutoReset, Vectorize
+
+
+class Parts(Clock):
+    """A clock whose observation has two arrays."""
+
+    def observe(self, state):
+        return {"clock": super().observe(state), "number": jnp.arange(2.0)[:, None]}
+
+
+class ReadsClocks(AbstractNetwork):
+    mlp: MLP
+
+    def __init__(self, in_shape, out_size, *, final_scale, key):
+        self.mlp = MLP(in_shape["clock"], out_size, final_scale=final_scale, key=key)
+
+    def initial_carry(self):
+        return None
+
+    def __call__(self, x, carry):
+        return self.mlp(x["clock"], carry)
 
 
 def test_shared_agents_are_one_network(key):
@@ -69,6 +91,15 @@ def test_the_joint_view_stacks_the_channels_of_images():
     assert joint.dtype == jnp.uint8
     np.testing.assert_array_equal(joint[1, 2, 4], [*images[1, 2, 4], *images[0, 2, 4]])
     np.testing.assert_array_equal(JointObservation()(jnp.arange(2.0)), [[0.0, 1.0], [1.0, 0.0]])
+
+
+def test_an_observation_of_several_arrays_needs_a_network_that_reads_them(key):
+    with pytest.raises(ValueError, match="several arrays, which this network does not read"):
+        build(Vectorize(AutoReset(Parts()), 1), key, network=MLP)
+
+    policy = build(Vectorize(AutoReset(Parts()), 1), key, network=ReadsClocks)
+    seen = Parts().observe(jnp.array([1, 5, 0]))
+    assert_close(policy(seen, None)[1], policy.value(seen, None))
 
 
 @pytest.mark.slow
