@@ -1,8 +1,8 @@
-"""Networks that act as an optimal plan of a kitchen, taught by its table of joint states."""
+"""Networks that are taught what to do in a kitchen, by a plan for all its states or by a search."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -15,7 +15,10 @@ from agents.cloning._demonstrations import Demonstrations
 from agents.policies._networks import AbstractNetwork, Dense
 from eqgrid import AbstractEnv
 from eqgrid.envs.overcooked import PlanTable
-from eqgrid.grid import World
+from eqgrid.grid import GridWorld, World
+
+Teacher: TypeAlias = Callable[[World], Int[np.ndarray, "*states agents"]]
+"""The actions to learn in states."""
 
 _LEVELS = (0.0, 0.05, 0.15, 0.4)
 """The shares of random actions in the games from which a network learns."""
@@ -93,14 +96,14 @@ def _step(
 @final
 @dataclasses.dataclass(frozen=True)
 class Distillation:
-    """Teaches a network the actions of a `PlanTable`, in the states to which its own mistakes and
+    """Teaches a network the actions of a teacher, in the states to which its own mistakes and
     random actions lead (Ross et al. 2011, "A Reduction of Imitation Learning and Structured
     Prediction to No-Regret Online Learning").
 
     - `rounds`: how often games are played and learned from, with all games before.
     - `games`: the number of games of a round, a quarter of them without random actions.
-    - `examples`: the actions from which a round learns: some are those of the plan's own game, in
-        which a single mistake may cost a soup, and the others are drawn from all games so far.
+    - `examples`: the actions from which a round learns: some are those of the teacher's own game,
+        in which a single mistake may cost a soup, and the others are drawn from all games so far.
     - `learner`: the settings of supervised learning.
     """
 
@@ -113,8 +116,8 @@ class Distillation:
 
     def teach(
         self,
-        env: AbstractEnv,
-        table: PlanTable,
+        env: GridWorld,
+        teacher: Teacher,
         network: AbstractNetwork,
         key: PRNGKeyArray,
         on_round: Callable[[int, float, float], None] = lambda number, loss, earned: None,
@@ -123,8 +126,8 @@ class Distillation:
 
         **Arguments:**
 
-        - `env`: the kitchen of the table, whose episodes have as many steps as the table.
-        - `table`: the actions to learn.
+        - `env`: the kitchen, with the observation of the network.
+        - `teacher`: says the actions to learn.
         - `network`: a network without memory.
         - `key`: the source of randomness.
         - `on_round`: called after each round with its number from 1, the loss in nats, and the mean
@@ -134,26 +137,27 @@ class Distillation:
         actions earn the most; the latest of several.
         """
         learn_key, key = jax.random.split(key)
+        horizon = int(env.horizon)
         state, rng = self.learner.init(network, learn_key), np.random.default_rng(0)
         observation, start = env.reset(key)
         one, starts = repeat(start, 1), repeat(start, self.games)
         levels = jnp.repeat(jnp.asarray(_LEVELS), self.games // len(_LEVELS))
-        steps = 2 * self.games * table.horizon  # of both cooks in a round
-        plan = 2 * table.horizon  # the first examples are those of the plan's own game
-        seen = np.empty((plan + self.rounds * steps, observation.shape[-1]), np.float32)
+        steps = 2 * self.games * horizon  # of both cooks in a round
+        own_game = 2 * horizon  # the first examples are those of the teacher's own game
+        seen = np.empty((own_game + self.rounds * steps, observation.shape[-1]), np.float32)
         done = np.empty(len(seen), np.int32)
-        for time, (worlds, said, _) in enumerate(_recite(env, table, one)):
+        for time, (worlds, said, _) in enumerate(recite(env, teacher, one)):
             own = slice(2 * time, 2 * time + 2)
             seen[own], done[own] = np.asarray(_observe(env, worlds))[0], said[0]
         best, most = state.network, -np.inf
         for number in range(1, self.rounds + 1):
             key, own = jax.random.split(key)
-            played = play_from(env, state.network, starts, levels, own, table.horizon)
-            new = slice(plan + (number - 1) * steps, plan + number * steps)
+            played = play_from(env, state.network, starts, levels, own, horizon)
+            new = slice(own_game + (number - 1) * steps, own_game + number * steps)
             seen[new] = np.asarray(played.observations).reshape(steps, -1)
-            done[new] = label(table, played.worlds)[0].reshape(-1)
+            done[new] = teacher(played.worlds).reshape(-1)
             drawn = rng.integers(new.stop, size=self.examples)
-            drawn[: self.examples // _RECITED] %= plan
+            drawn[: self.examples // _RECITED] %= own_game
             shown = _single_steps(seen[drawn], done[drawn])
             late = number > _LATE * self.rounds
             rate = self.learner.learning_rate * (_LATE_RATE if late else 1.0)
@@ -162,7 +166,7 @@ class Distillation:
             earned = played.rewards[: self.games // len(_LEVELS)].sum(axis=-1).mean()
             on_round(number, float(loss), float(earned))
             if late:
-                game = play_from(env, state.network, one, levels[:1], own, table.horizon, True)
+                game = play_from(env, state.network, one, levels[:1], own, horizon, True)
                 if (value := float(game.rewards.sum())) >= most:
                     best, most = state.network, value
         return best
@@ -186,6 +190,11 @@ def label(
     states = table.model.locate_all(flat)
     actions, values = table.choose(table.horizon - flat.time.astype(np.int64), states)
     return actions.reshape(*shape, 2), values.reshape(shape)
+
+
+def follows(table: PlanTable) -> Teacher:
+    """A teacher that says what the plan would do."""
+    return lambda worlds: label(table, worlds)[0]
 
 
 def repeat(world: World, number: int) -> World:
@@ -246,7 +255,7 @@ class Judged:
 
 
 def judge(
-    env: AbstractEnv,
+    env: GridWorld,
     table: PlanTable,
     network: AbstractNetwork,
     key: PRNGKeyArray,
@@ -280,21 +289,22 @@ def judge(
     later = play_from(env, network, worlds, jnp.zeros(states), keys[4], steps, True).rewards
     counted = np.arange(steps) < (steps - time)[:, None]
     earned = np.where(counted, np.asarray(later), 0).sum(axis=1)
-    plan_noisy = np.sum([reward for *_, reward in _recite(env, table, starts, noise)], axis=0)
+    own = recite(env, follows(table), starts, noise)
+    plan_noisy = np.sum([reward for *_, reward in own], axis=0)
     found = (float(best.rewards.sum()), np.asarray(sampled), np.asarray(noisy))
     return Judged(*found, plan_noisy, earned, possible), best
 
 
-def _recite(
-    env: AbstractEnv, table: PlanTable, worlds: World, noise: float = 0.0
+def recite(
+    env: GridWorld, teacher: Teacher, worlds: World, noise: float = 0.0
 ) -> Iterator[tuple[World, Int[np.ndarray, "games 2"], Float[np.ndarray, " games"]]]:
-    """Plays games of the table itself, with a share of random actions.
+    """Plays games of a teacher itself, with a share of random actions.
 
-    **Returns:** the states before each step, what the table says in them, and the rewards.
+    **Returns:** the states before each step, what the teacher says in them, and the rewards.
     """
     rng = np.random.default_rng(2)
-    for _ in range(table.horizon):
-        now = label(table, worlds)[0]
+    for _ in range(int(env.horizon)):
+        now = teacher(worlds)
         drawn = rng.integers(0, 6, size=now.shape)
         action = np.where(rng.random(now.shape) < noise, drawn, now)
         after, reward = _advance(env, worlds, jnp.asarray(action, jnp.int32))

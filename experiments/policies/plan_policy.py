@@ -7,39 +7,26 @@ python experiments/policies/plan_policy.py asymmetric --counters 1,2
 import dataclasses
 import shlex
 import time
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import equinox as eqx
 import jax
-import numpy as np
 import tyro
 from msgspec import Meta
 from rich.console import Console
 
-from agents import (
-    MLP,
-    AbstractNetwork,
-    SharedParameters,
-    actor_critic,
-    save_policy,
-    trained_policy,
-    write_whole,
-)
+from agents import MLP, AbstractNetwork, write_whole
 from agents.evaluation._statistics import mean_with_interval
-from agents.exact._distil import Distillation, Judged, Played, judge, sharpened
+from agents.exact._distil import Distillation, Judged, Played, follows, judge, sharpened
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import RunError, UsageError, as_usage_error
 from agents.runs.display._progress import progress
 from agents.runs.display._table import print_paths, print_table
 from agents.runs.folders._results import open_results, write_json
-from agents.runs.settings._file import dump
 from agents.runs.settings._flags import read_flags
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
+from agents.runs.single._taught import film_of, save_taught
 from agents.runs.worlds._kitchens import build_one_kitchen, read_counters
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid.envs.overcooked import REFERENCE_NAMES, JointModel, PlanTable
@@ -109,7 +96,7 @@ def teach(
     seconds = time.perf_counter() - begin
     with progress(console, "teaching", config.rounds) as report:
         network = Distillation(config.rounds).teach(
-            world, table, network, key, lambda number, *_: report(number)
+            world, follows(table), network, key, lambda number, *_: report(number)
         )
     network = sharpened(network, config.sharpness)
     found, played = judge(world, table, network, key)
@@ -144,22 +131,6 @@ def show(console: Console, numbers: dict[str, Any]) -> None:
     print_table(console, ("", ""), rows)
 
 
-def save(config: Config, kitchen: Kitchen, network: AbstractNetwork, about: Any, to: Path) -> None:
-    """Writes the policy file, which all commands read as that of a run. Its critic, which nobody
-    taught, says 0.
-    """
-    settings: Any = default_settings(page("ippo"), kitchen)
-    settings = dataclasses.replace(settings, width=config.width)
-    envs = settings.eval_env(kitchen.build(train=False), 1)
-    policy = actor_critic(envs, jax.random.key(config.seed))
-    actor = SharedParameters(network=network, num_agents=envs.num_agents)
-    policy = eqx.tree_at(lambda policy: policy.actor, policy, actor)
-    silent = jax.tree.map(lambda x: 0 * x if eqx.is_array(x) else x, policy.critic)
-    policy = eqx.tree_at(lambda policy: policy.critic, policy, silent)
-    run = {"run": tomllib.loads(dump(settings)), "plan": about}
-    save_policy(to, trained_policy(policy, envs), run)
-
-
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     config = read_flags(Config(), args, "experiments/policies/plan_policy.py")
@@ -180,15 +151,12 @@ def run(args: Sequence[str]) -> None:
         numbers = {"layout": layout, **took, **describe(found, took["value"])}
         show(console, numbers)
         paths = [folder / "policy.safetensors", folder / "plan_policy.json"]
-        save(config, kitchen, network, numbers, paths[0])
+        save_taught(kitchen, network, config.width, {"plan": numbers}, paths[0])
         command = shlex.join(["python", "experiments/policies/plan_policy.py", *args])
         write_json(paths[1], {"command": command, **numbers})
         if not config.no_film:
             paths.append(folder / "episode.gif")
-            states = jax.tree.map(lambda x: np.asarray(x)[0], played.worlds)
-            rewards = np.asarray(played.rewards)[0]
-            scores = np.concatenate([[0.0], np.cumsum(rewards)[:-1]]).tolist()
-            write_whole(paths[-1], kitchen.draw(world, states, scores))
+            write_whole(paths[-1], film_of(kitchen, world, played))
         print_paths(console, paths)
 
 

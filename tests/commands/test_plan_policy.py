@@ -12,7 +12,7 @@ from command_lines import exit_code
 from policies import plan_policy
 
 from agents import MLP, read_metadata
-from agents.exact._distil import Distillation, judge, label, play_from, repeat, sharpened
+from agents.exact._distil import Distillation, follows, judge, label, play_from, repeat, sharpened
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import default_settings
 from agents.runs.single._policies import read_policy
@@ -59,7 +59,11 @@ def test_it_learns_to_earn_what_is_possible(cramped, key):
     losses = []
     learner = Distillation(rounds=14, games=32, examples=2**17)
     network = learner.teach(
-        env, table, network_for(env, key), key, lambda number, loss, earned: losses.append(loss)
+        env,
+        follows(table),
+        network_for(env, key),
+        key,
+        lambda number, loss, earned: losses.append(loss),
     )
     found, best = judge(env, table, sharpened(network, 10.0), key, games=32, states=100)
     assert table.value > 0

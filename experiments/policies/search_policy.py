@@ -1,0 +1,189 @@
+"""Searches for a better game than that of a trained policy, and teaches a network to play it.
+
+python experiments/policies/search_policy.py runs/ippo-ring-0-20260101-120000
+
+The search knows the rules of the kitchen and nothing else: it tries all joint actions in the most
+promising states, and what the policy earns from there says what they are worth at first. The result
+is a policy file that all commands read.
+"""
+
+import dataclasses
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+from msgspec import Meta
+from rich.console import Console
+
+from agents import MLP, AbstractNetwork, write_whole
+from agents.evaluation._statistics import mean_with_interval
+from agents.exact._distil import Distillation, Played, Teacher, play_from, recite, repeat, sharpened
+from agents.exact._search import Search
+from agents.runs._cache import keep_compiled_programs
+from agents.runs._command import run_command
+from agents.runs._metadata import PARTNERS
+from agents.runs.display._errors import UsageError
+from agents.runs.display._progress import progress
+from agents.runs.display._table import print_paths, print_table
+from agents.runs.folders._results import open_results, write_json
+from agents.runs.settings._flags import read_flags
+from agents.runs.single._policies import SavedPolicy, read_policy
+from agents.runs.single._taught import film_of, save_taught
+from agents.runs.worlds._kitchens import build_one_kitchen
+from agents.runs.worlds._worlds import Kitchen
+from eqgrid.grid import GridWorld
+
+_GAMES, _NOISE = 256, 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Searches for a better game than that of a policy, and teaches it to a network."""
+
+    policy: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="RUN|FILE")]] = Path()
+    """Folder of a run, or policy file: agents without memory, in one kitchen."""
+    beam: Annotated[int, Meta(ge=1, le=2**14)] = 128
+    """Number of states, in each step of the search, in which all joint actions are tried."""
+    depth: Annotated[int, Meta(ge=1, le=10_000)] = 200
+    """Number of steps of the search."""
+    width: Annotated[int, Meta(ge=1, le=2**12)] = 256
+    """Units per hidden layer of the network that is taught."""
+    rounds: Annotated[int, Meta(ge=1, le=10_000)] = 40
+    """Rounds of playing games and learning from all of them."""
+    seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
+    """Seed of the network and of the games."""
+    sharpness: Annotated[float, Meta(gt=0)] = 10.0
+    """Factor of the outputs in the file, so that sampled actions are the most probable ones."""
+    no_film: bool = False
+    """Do not draw a film."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the results; by default, a new one in runs/."""
+
+
+def read(config: Config) -> tuple[SavedPolicy, Kitchen, GridWorld]:
+    """Reads and checks the policy, and builds its kitchen.
+
+    **Raises:** `UsageError` and `CheckpointError` with one sentence when it cannot be used.
+    """
+    if config.policy == Path():
+        raise UsageError("Name the folder of a run, or a policy file; see --help.")
+    saved = read_policy(config.policy, None)
+    kitchen = saved.trained_in()
+    if not isinstance(kitchen, Kitchen):
+        raise UsageError("A search is for kitchens: name a policy that was trained in one.")
+    if saved.policy.actor_critic.recurrent:
+        raise UsageError(
+            "The policy has a memory, so a state does not say what it does: name one without."
+        )
+    kitchen = dataclasses.replace(kitchen, normalize_observation=False)
+    world = build_one_kitchen(kitchen, "A better game is searched")
+    seen: Any = world.observe(world.reset(jax.random.key(0))[1])
+    if jax.tree.map(np.shape, seen) != jax.tree.map(np.shape, saved.policy.observation):
+        raise UsageError(
+            "The policy sees more than the kitchen shows, such as the number of each cook: name "
+            "one that does not."
+        )
+    return saved, kitchen, world
+
+
+def search(config: Config, saved: SavedPolicy, world: GridWorld, console: Console) -> Search:
+    """Searches, and says how much there was."""
+    found = Search(world, saved.policy)
+    start = world.reset(jax.random.key(config.seed))[1]
+    with progress(console, "searching", Search.PARTS) as report:
+        found.explore(start, config.beam, config.depth, config.seed, report)
+    console.print(
+        f"{found.num_states:,} states, all actions tried in {found.num_tried:,}", highlight=False
+    )
+    return found
+
+
+def teach(
+    config: Config, world: GridWorld, teacher: Teacher, console: Console
+) -> tuple[AbstractNetwork, Played, dict[str, Any]]:
+    """Teaches a network.
+
+    **Returns:** the network, its game, and what it earns.
+    """
+    key = jax.random.key(config.seed)
+    observation, start = world.reset(key)
+    size, none = observation.shape[-1], jnp.zeros(_GAMES)
+    network = MLP((size,), 6, width=config.width, activation=jax.nn.relu, key=key)
+    with progress(console, "teaching", config.rounds) as report:
+        network = Distillation(config.rounds, examples=2**17).teach(
+            world, teacher, network, key, lambda number, *_: report(number)
+        )
+    network, starts = sharpened(network, config.sharpness), repeat(start, _GAMES)
+    played = play_from(
+        world, network, repeat(start, 1), none[:1], key, int(world.horizon), greedy=True
+    )
+    sampled, noisy = (
+        play_from(world, network, starts, none + noise, key, int(world.horizon)).rewards.sum(axis=1)
+        for noise in (0.0, _NOISE)
+    )
+    numbers = {
+        "greedy": float(played.rewards.sum()),
+        "sampled": mean_with_interval(np.asarray(sampled)),
+        "with_random_actions": mean_with_interval(np.asarray(noisy)),
+    }
+    return network, played, numbers
+
+
+def returns(world: GridWorld, teacher: Teacher) -> float:
+    """What a team earns that does what a teacher says."""
+    start = repeat(world.reset(jax.random.key(0))[1], 1)
+    return float(sum(reward.item() for *_, reward in recite(world, teacher, start)))
+
+
+def show(console: Console, numbers: dict[str, Any]) -> None:
+    """Prints what the policy, the search and the network earn."""
+    rows = [
+        ("most probable actions of the policy", f"{numbers['policy']:g}"),
+        ("the best game that was found", f"{numbers['search']:g}"),
+        ("most probable actions of the network", f"{numbers['greedy']:g}"),
+        ("sampled actions of the network", f"{numbers['sampled']['mean']:.1f}"),
+        ("with a tenth of random actions", f"{numbers['with_random_actions']['mean']:.1f}"),
+    ]
+    print_table(console, ("", "return"), rows)
+
+
+def run(args: Sequence[str]) -> None:
+    """Runs the command line. **Raises:** `UsageError`, `CheckpointError`, `OSError`."""
+    config = read_flags(Config(), args, "experiments/policies/search_policy.py")
+    begin = time.perf_counter()
+    saved, kitchen, world = read(config)
+    keep_compiled_programs()
+    with open_results("search-policy", config.out) as (folder, console):
+        before = returns(world, Search(world, saved.policy).label)
+        found = search(config, saved, world, console)
+        seconds = time.perf_counter() - begin
+        network, played, earned = teach(config, world, found.label, console)
+        numbers = {
+            "policy": before,
+            "search": returns(world, found.label),
+            **earned,
+            "states": found.num_states,
+            "states_with_all_actions": found.num_tried,
+            "search_seconds": round(seconds, 1),
+            "seconds": round(time.perf_counter() - begin, 1),
+        }
+        show(console, numbers)
+        paths = [folder / "policy.safetensors", folder / "search_policy.json"]
+        partners = {PARTNERS: saved.metadata[PARTNERS]} if PARTNERS in saved.metadata else {}
+        save_taught(kitchen, network, config.width, {"search": numbers, **partners}, paths[0])
+        command = shlex.join(["python", "experiments/policies/search_policy.py", *args])
+        write_json(paths[1], {"command": command, "layout": kitchen.layout, **numbers})
+        if not config.no_film:
+            paths.append(folder / "episode.gif")
+            write_whole(paths[-1], film_of(kitchen, world, played))
+        print_paths(console, paths)
+
+
+if __name__ == "__main__":
+    run_command(run)
