@@ -162,6 +162,13 @@ class Search:
         actions = np.unravel_index(joint, _choices(self.env))
         return np.stack(actions, axis=-1).reshape(*shape, -1)
 
+    def worth(self, worlds: World) -> Float[np.ndarray, " states"]:
+        """What states are worth, of the best way that is known.
+
+        **Raises:** `KeyError` when the search has not met one.
+        """
+        return self._value[[self._rows[name] for name in _names_of(worlds).tolist()]]
+
     def best_return(self, world: World, steps: int) -> float:
         """The largest return of some steps from a state, if only ways that are known are taken.
 
@@ -296,7 +303,8 @@ def _name(world: World) -> UInt32[Array, "2"]:
     flat = jnp.concatenate([x.astype(jnp.uint32).reshape(-1) for x in rest])
     factors = np.random.default_rng(0).integers(1, 2**32, (2, flat.size), np.uint32) | 1
     mixed = (flat + 1) * jnp.uint32(2654435761)
-    total = (jnp.asarray(factors) * (mixed ^ (mixed >> 15))).sum(axis=-1, dtype=jnp.uint32)
+    mixed = (mixed ^ (mixed >> 15))[None]
+    total = (jnp.asarray(factors) * mixed).sum(axis=-1, dtype=jnp.uint32)
     total = (total ^ (total >> 13)) * jnp.uint32(2246822519)
     return total ^ (total >> 16)
 

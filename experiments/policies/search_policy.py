@@ -37,7 +37,7 @@ from agents.runs.single._policies import SavedPolicy, read_policy
 from agents.runs.single._taught import film_of, save_taught
 from agents.runs.worlds._kitchens import build_one_kitchen
 from agents.runs.worlds._worlds import Kitchen
-from eqgrid.grid import GridWorld
+from eqgrid.grid import GridWorld, World
 
 _GAMES, _NOISE = 256, 0.1
 
@@ -54,7 +54,7 @@ class Config:
     """Number of steps of the search."""
     width: Annotated[int, Meta(ge=1, le=2**12)] = 256
     """Units per hidden layer of the network that is taught."""
-    rounds: Annotated[int, Meta(ge=1, le=10_000)] = 40
+    rounds: Annotated[int, Meta(ge=1, le=10_000)] = 60
     """Rounds of playing games and learning from all of them."""
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
     """Seed of the network and of the games."""
@@ -92,10 +92,11 @@ def read(config: Config) -> tuple[SavedPolicy, Kitchen, GridWorld]:
     return saved, kitchen, world
 
 
-def search(config: Config, saved: SavedPolicy, world: GridWorld, console: Console) -> Search:
+def search(
+    config: Config, saved: SavedPolicy, world: GridWorld, start: World, console: Console
+) -> Search:
     """Searches, and says how much there was."""
     found = Search(world, saved.policy)
-    start = world.reset(jax.random.key(config.seed))[1]
     with progress(console, "searching", Search.PARTS) as report:
         found.explore(start, config.beam, config.depth, config.seed, report)
     console.print(
@@ -116,7 +117,7 @@ def teach(
     size, none = observation.shape[-1], jnp.zeros(_GAMES)
     network = MLP((size,), 6, width=config.width, activation=jax.nn.relu, key=key)
     with progress(console, "teaching", config.rounds) as report:
-        network = Distillation(config.rounds, examples=2**17).teach(
+        network = Distillation(config.rounds, examples=2**18).teach(
             world, teacher, network, key, lambda number, *_: report(number)
         )
     network, starts = sharpened(network, config.sharpness), repeat(start, _GAMES)
@@ -145,7 +146,8 @@ def show(console: Console, numbers: dict[str, Any]) -> None:
     """Prints what the policy, the search and the network earn."""
     rows = [
         ("most probable actions of the policy", f"{numbers['policy']:g}"),
-        ("the best game that was found", f"{numbers['search']:g}"),
+        ("best actions that the search knows", f"{numbers['search']:g}"),
+        ("best way through the states that it met", f"{numbers['best_of_all_ways']:g}"),
         ("most probable actions of the network", f"{numbers['greedy']:g}"),
         ("sampled actions of the network", f"{numbers['sampled']['mean']:.1f}"),
         ("with a tenth of random actions", f"{numbers['with_random_actions']['mean']:.1f}"),
@@ -159,14 +161,16 @@ def run(args: Sequence[str]) -> None:
     begin = time.perf_counter()
     saved, kitchen, world = read(config)
     keep_compiled_programs()
+    start = world.reset(jax.random.key(config.seed))[1]
     with open_results("search-policy", config.out) as (folder, console):
         before = returns(world, Search(world, saved.policy).label)
-        found = search(config, saved, world, console)
+        found = search(config, saved, world, start, console)
         seconds = time.perf_counter() - begin
         network, played, earned = teach(config, world, found.label, console)
         numbers = {
             "policy": before,
             "search": returns(world, found.label),
+            "best_of_all_ways": found.best_return(start, int(world.horizon)),
             **earned,
             "states": found.num_states,
             "states_with_all_actions": found.num_tried,

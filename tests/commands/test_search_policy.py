@@ -1,0 +1,118 @@
+"""Searches for better games: what is found is the best, what is taught, and what is refused."""
+
+import json
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from command_lines import exit_code
+from plans_by_hand import best_by_hand, tiny
+from policies import search_policy
+from saved_policies import write_policy
+
+from agents import actor_critic, read_metadata, trained_policy
+from agents.exact._distil import recite, repeat
+from agents.exact._search import Search
+from agents.runs.single._policies import read_policy
+from eqgrid import AutoReset, Vectorize
+from eqgrid.envs.overcooked import JointModel, reachable_counters, solve
+
+pytestmark = [pytest.mark.slow]
+POLICIES = Path(search_policy.__file__).parents[1] / "heldout/policies"
+MEMORY = POLICIES / "cramped/ippo-memory.safetensors"
+
+
+def search_in(env, key, discount):
+    envs = Vectorize(AutoReset(env), 1)
+    policy = trained_policy(actor_critic(envs, key), envs)
+    return Search(env, policy, discount), env.reset(key)[1]
+
+
+@pytest.mark.parametrize(("dynamics", "seed"), [("classic", 5), ("interactive", 14)])
+def test_the_best_way_is_that_of_all_plans(key, dynamics, seed):
+    env = tiny(dynamics, seed)
+    search, start = search_in(env, key, 0.9)
+    model = JointModel(env, reachable_counters(env.layout))
+    search.search(repeat(start, 1), 4096, 6)
+    assert search.best_return(start, 3) == best_by_hand(env, dynamics == "interactive", 3) > 0
+    assert search.best_return(start, 6) == solve(model, 6)
+    assert search.best_return(start, 20) <= solve(model, 20)
+
+
+def test_the_actions_earn_what_a_state_is_worth(key):
+    env = tiny("classic", 5)
+    search, start = search_in(env, key, 0.9)
+
+    def earned():
+        games = recite(env, search.label, repeat(start, 1))
+        return sum(0.9**time * reward.item() for time, (*_, reward) in enumerate(games))
+
+    def worth():
+        return search.worth(repeat(start, 1)).item()
+
+    with pytest.raises(KeyError):
+        worth()
+    policy = earned()
+    search.search(repeat(start, 1), 1, 1)
+    assert worth() >= policy - 1e-3
+    search.search(repeat(start, 1), 64, 30)
+    assert worth() > policy
+    np.testing.assert_allclose(earned(), worth(), atol=0.05)
+    before = worth()
+    search.explore(start, 16, 10, seed=0)
+    assert worth() >= before
+    np.testing.assert_allclose(earned(), worth(), atol=0.05)
+
+
+def run(monkeypatch, *args):
+    monkeypatch.setattr(search_policy, "keep_compiled_programs", lambda: "")
+    monkeypatch.setattr(sys, "argv", ["search_policy.py", *map(str, args)])
+    return exit_code(search_policy)
+
+
+def test_the_file_is_a_policy_like_any_other(monkeypatch, tmp_path):
+    policy, out = tmp_path / "policy.safetensors", tmp_path / "out"
+    write_policy(policy, "--env.horizon", "30", "--env.normalize-observation")
+    flags = ["--beam", 8, "--depth", 12, "--width", 8, "--rounds", 1, "--out", out]
+    assert run(monkeypatch, policy, *flags) == 0
+    numbers = json.loads((out / "search_policy.json").read_text())
+    assert numbers["best_of_all_ways"] >= numbers["search"] >= numbers["policy"] == 0
+    assert numbers["states"] > numbers["states_with_all_actions"] > 8
+    assert (out / "episode.gif").stat().st_size > 1000
+    path = out / "policy.safetensors"
+    assert read_metadata(path)["search"]["states"] == numbers["states"]
+    saved = read_policy(path, None)
+    world = saved.config.env.build(train=False)
+    observation, _ = world.reset(jax.random.key(0))
+    assert int(world.horizon) == 30
+    assert saved.policy.act(observation, None, None, greedy=True)[0].shape == (2,)
+    assert not jnp.any(saved.policy.values(observation, None)[0])
+
+
+def is_refused(monkeypatch, tmp_path, capsys, says, *args):
+    assert run(monkeypatch, *args, "--out", tmp_path / "out") == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--agent-id"], "sees more than the kitchen shows"),
+        (["--env.layout", "cramped,ring"], "name one layout"),
+        (["--env.name", "foraging"], "is for kitchens"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(monkeypatch, tmp_path, capsys, flags, says):
+    write_policy(tmp_path / "policy.safetensors", *flags)
+    is_refused(monkeypatch, tmp_path, capsys, says, tmp_path / "policy.safetensors")
+
+
+def test_memory_and_no_policy_at_all_are_refused(monkeypatch, tmp_path, capsys):
+    is_refused(monkeypatch, tmp_path, capsys, "has a memory", MEMORY)
+    is_refused(monkeypatch, tmp_path, capsys, "Name the folder of a run, or a policy file")
