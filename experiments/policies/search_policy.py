@@ -40,6 +40,7 @@ from agents.runs.worlds._worlds import Kitchen
 from eqgrid.grid import GridWorld, World
 
 _GAMES, _NOISE = 256, 0.1
+_TIMELESS = ("features", "features96")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Config:
     """Rounds of playing games and learning from all of them."""
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
     """Seed of the network and of the games."""
-    sharpness: Annotated[float, Meta(gt=0)] = 10.0
+    sharpness: Annotated[float, Meta(gt=0)] = 100.0
     """Factor of the outputs in the file, so that sampled actions are the most probable ones."""
     no_film: bool = False
     """Do not draw a film."""
@@ -80,6 +81,11 @@ def read(config: Config) -> tuple[SavedPolicy, Kitchen, GridWorld]:
     if saved.policy.actor_critic.recurrent:
         raise UsageError(
             "The policy has a memory, so a state does not say what it does: name one without."
+        )
+    if kitchen.observation not in _TIMELESS:
+        raise UsageError(
+            f"The policy sees the time in its {kitchen.observation}, and states are searched "
+            f"without it: name one that sees {' or '.join(_TIMELESS)}."
         )
     kitchen = dataclasses.replace(kitchen, normalize_observation=False)
     world = build_one_kitchen(kitchen, "A better game is searched")

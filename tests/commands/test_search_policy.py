@@ -103,6 +103,7 @@ def is_refused(monkeypatch, tmp_path, capsys, says, *args):
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
+        (["--env.observation", "timed_features"], "sees the time in its timed_features"),
         (["--agent-id"], "sees more than the kitchen shows"),
         (["--env.layout", "cramped,ring"], "name one layout"),
         (["--env.name", "foraging"], "is for kitchens"),

@@ -21,7 +21,7 @@ import pytest
 import throughput
 import tyro
 from heldout import strangers
-from policies import kick_start, plan_policy, pqn_vdn
+from policies import kick_start, plan_policy, pqn_vdn, search_policy
 
 import agents
 import eqgrid.grid
@@ -167,7 +167,8 @@ def test_flags_exist(capsys, monkeypatch):
     helps = []
     programs = (_evaluation, _crossplay, _partners, _human_games, _report, _export_page, layouts)
     benchmarks = (throughput, learning_speed, accelerator, body_speed, play_load)
-    for command in (*programs, optimum, best_response, plan_policy, *benchmarks):
+    plans = (optimum, best_response, plan_policy, search_policy)
+    for command in (*programs, *plans, *benchmarks):
         with pytest.raises(SystemExit):
             command.run(["--help"])
         helps.append(capsys.readouterr().out)
