@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from agents.cloning._behavior_cloning import BehaviorCloning
 from agents.cloning._demonstrations import Demonstrations
 from agents.policies._networks import AbstractNetwork, Dense
-from eqgrid import AbstractEnv
+from eqgrid import AbstractEnv, Discrete
 from eqgrid.envs.overcooked import PlanTable
 from eqgrid.grid import GridWorld, World
 
@@ -142,12 +142,14 @@ class Distillation:
         observation, start = env.reset(key)
         one, starts = repeat(start, 1), repeat(start, self.games)
         levels = jnp.repeat(jnp.asarray(_LEVELS), self.games // len(_LEVELS))
-        steps = 2 * self.games * horizon  # of both cooks in a round
-        own_game = 2 * horizon  # the first examples are those of the teacher's own game
+        steps = env.num_agents * self.games * horizon  # of all agents in a round
+        own_game = (
+            env.num_agents * horizon
+        )  # the first examples are those of the teacher's own game
         seen = np.empty((own_game + self.rounds * steps, observation.shape[-1]), np.float32)
         done = np.empty(len(seen), np.int32)
         for time, (worlds, said, _) in enumerate(recite(env, teacher, one)):
-            own = slice(2 * time, 2 * time + 2)
+            own = slice(env.num_agents * time, env.num_agents * (time + 1))
             seen[own], done[own] = np.asarray(_observe(env, worlds))[0], said[0]
         best, most = state.network, -np.inf
         for number in range(1, self.rounds + 1):
@@ -297,15 +299,16 @@ def judge(
 
 def recite(
     env: GridWorld, teacher: Teacher, worlds: World, noise: float = 0.0
-) -> Iterator[tuple[World, Int[np.ndarray, "games 2"], Float[np.ndarray, " games"]]]:
+) -> Iterator[tuple[World, Int[np.ndarray, "games agents"], Float[np.ndarray, " games"]]]:
     """Plays games of a teacher itself, with a share of random actions.
 
     **Returns:** the states before each step, what the teacher says in them, and the rewards.
     """
-    rng = np.random.default_rng(2)
+    assert isinstance(env.action_space, Discrete)
+    rng, choices = np.random.default_rng(2), env.action_space.n
     for _ in range(int(env.horizon)):
         now = teacher(worlds)
-        drawn = rng.integers(0, 6, size=now.shape)
+        drawn = rng.integers(0, choices, size=now.shape)
         action = np.where(rng.random(now.shape) < noise, drawn, now)
         after, reward = _advance(env, worlds, jnp.asarray(action, jnp.int32))
         yield worlds, now, np.asarray(reward)
@@ -319,7 +322,7 @@ def _observe(env: AbstractEnv, worlds: World) -> Float[Array, "games agents feat
 
 @eqx.filter_jit
 def _advance(
-    env: AbstractEnv, worlds: World, action: Int[Array, "games 2"]
+    env: AbstractEnv, worlds: World, action: Int[Array, "games agents"]
 ) -> tuple[World, Float[Array, " games"]]:
     def one(world: World, action: Int[Array, " agents"]) -> tuple[World, Float[Array, ""]]:
         timestep, after = env.step(jax.random.key(0), world, action)

@@ -17,9 +17,7 @@ from eqgrid.grid import GridWorld, World
 from ._distil import recite, repeat
 
 _STEPS = 10
-"""How many steps a policy takes before it is looked whether it came to a known state."""
-_LONGEST = 160
-"""After so many steps without a known state, a game ends."""
+"""The number of steps that a policy takes at once."""
 _BATCH = 256
 """The number of games that are played at once."""
 _CLOSE = 1e-3
@@ -57,23 +55,22 @@ class Search:
 
     **Arguments:**
 
-    - `env`: a world in which nothing happens by chance, with the observation of the policy.
+    - `env`: a world in which nothing happens by chance and no reward is negative, with the
+        observation of the policy.
     - `policy`: a policy without memory, which takes its most probable actions.
     - `discount`: what a reward is worth a step later.
     """
 
     PARTS = 5
-    """The number of searches of `explore`."""
+    """How many times `explore` searches."""
 
     def __init__(self, env: GridWorld, policy: TrainedPolicy, discount: float = 0.99):
         self.env, self.policy, self.discount = env, policy, discount
-        self.steps = 0
-        """The number of steps of the policy in all its games."""
-        self._rows: dict[int, int] = {}
+        self._rows: dict[int, int] = {}  # of the next four arrays, by the names of states
         self._value = np.zeros(1024, np.float32)
-        self._next = np.arange(1024)  # to which state the policy goes
+        self._next = np.full(1024, -1)  # the row of the state to which the policy goes
         self._paid = np.zeros(1024, np.float32)  # for the step there
-        self._tried = np.full(1024, -1)  # the number of a state where all actions were tried
+        self._tried = np.full(1024, -1)  # the place in the two lists below, if it has one
         self._successors: list[Int[np.ndarray, " joint"]] = []
         self._rewards: list[Float[np.ndarray, " joint"]] = []
 
@@ -125,12 +122,12 @@ class Search:
         **Arguments:**
 
         - `starts`: at most `beam` states.
-        - `beam`: the number of states in each step: those whose games promise to gain most on what
-            their starts are worth.
+        - `beam`: the number of states that are kept in each step: those through which most can be
+            earned beyond what their start was worth before.
         - `depth`: the number of steps.
         """
         worlds, rows = starts, self._meet(starts, _names_of(starts))
-        gained = -self._value[rows].astype(float)
+        gained = -self._value[rows].astype(float)  # rewards so far, less what the start was worth
         for time in range(depth):
             after = _try_all(self.env, _pad(worlds, beam))
             lanes = len(rows) * self._joint
@@ -174,13 +171,14 @@ class Search:
 
         **Raises:** `KeyError` when the search has not met the state.
         """
+        start = self._rows[_names_of(repeat(world, 1)).item()]
         value = np.zeros(self.num_states, np.float32)
         rows, successors, rewards = self._all_tried()
         for _ in range(steps):
             after = self._paid[: len(value)] + value[self._next[: len(value)]]
             after[rows] = np.maximum(after[rows], (rewards + value[successors]).max(axis=-1))
             value = after
-        return float(value[self._rows[_names_of(repeat(world, 1)).item()]])
+        return float(value[start])
 
     @property
     def _joint(self) -> int:
@@ -223,19 +221,19 @@ class Search:
         return np.array([self._rows[name] for name in names.tolist()])
 
     def _play(self, worlds: World, names: Any) -> None:
+        """Plays games of the policy until all of them repeat themselves, or come to known states.
+        One of them must happen, since nothing is left to chance.
+        """
         games: list[tuple[list[int], list[float]]] = [([name], []) for name in names.tolist()]
         going = np.arange(len(games))
-        for _ in range(_LONGEST // _STEPS):
+        while len(going):
             after = _follow(self.env, self.policy, _pad(worlds, _BATCH), _STEPS)
-            self.steps += len(going) * _STEPS
             found, paid = _numbers(after.names), np.asarray(after.rewards)
             lanes = [
                 lane
                 for lane, game in enumerate(going)
                 if self._goes_on(*games[game], found[lane], paid[lane])
             ]
-            if not lanes:
-                break
             going = going[lanes]
             worlds = jax.tree.map(lambda x, on=lanes: np.asarray(x)[on, -1], after.worlds)
         for path, rewards in games:
@@ -243,25 +241,34 @@ class Search:
 
     def _goes_on(self, path: list[int], rewards: list[float], names: Any, paid: Any) -> bool:
         """Adds steps to a game, until it comes to a state that is known, or that was in it."""
+        met = set(path)
         for name, reward in zip(names.tolist(), paid.tolist(), strict=True):
-            rewards.append(reward)
             path.append(name)
-            if name in self._rows or name in path[:-1]:
+            rewards.append(reward)
+            if name in self._rows or name in met:
                 return False
+            met.add(name)
         return True
 
     def _remember(self, path: list[int], rewards: list[float]) -> None:
+        """Keeps a game whose last state is known or was in it before."""
+        lap = rewards[path.index(path[-1]) :] if path[-1] not in self._rows else []
         rows = [self._rows.setdefault(name, self.num_states) for name in path]
         while self.num_states > len(self._value):
-            size = len(self._value)
-            self._value = np.concatenate([self._value, np.zeros(size, np.float32)])
-            self._next = np.concatenate([self._next, np.arange(size, 2 * size)])
-            self._paid = np.concatenate([self._paid, np.zeros(size, np.float32)])
-            self._tried = np.concatenate([self._tried, np.full(size, -1)])
+            self._value, self._paid = _doubled(self._value, 0), _doubled(self._paid, 0)
+            self._next, self._tried = _doubled(self._next, -1), _doubled(self._tried, -1)
+        if lap:  # the game goes round for ever
+            once = sum(self.discount**time * reward for time, reward in enumerate(lap))
+            self._value[rows[-1]] = once / (1 - self.discount ** len(lap))
         for row, after, reward in reversed(list(zip(rows[:-1], rows[1:], rewards, strict=True))):
-            if self._next[row] == row:
+            if self._next[row] < 0:
                 self._next[row], self._paid[row] = after, reward
             self._value[row] = max(self._value[row], reward + self.discount * self._value[after])
+
+
+def _doubled(x: Any, fill: int) -> Any:
+    """An array with as many further entries."""
+    return np.concatenate([x, np.full_like(x, fill)])
 
 
 def _choices(env: GridWorld) -> tuple[int, ...]:

@@ -140,7 +140,9 @@ FORESEEN = (UsageError, RunError, Stopped, OutOfMemory, NonFiniteLoss, Checkpoin
 
 
 def run_command(
-    run: Callable[[Sequence[str]], None], message: str = "what was measured before is kept"
+    run: Callable[[Sequence[str]], None],
+    message: str = "what was measured before is kept",
+    memory: str = "--episodes",
 ) -> None:
     """Runs the program of a command line, prints an expected error as one line, and exits.
 
@@ -150,9 +152,10 @@ def run_command(
 
     - `run`: the program, called with the arguments of the command line.
     - `message`: printed when a signal ends it.
+    - `memory`: as in `exit_code_of`.
     """
     process = Process.listen(message)
-    process.finish(exit_code_of(lambda: run(sys.argv[1:]), process, "--episodes"))
+    process.finish(exit_code_of(lambda: run(sys.argv[1:]), process, memory))
 
 
 def exit_code_of(run: Callable[[], int | None], process: Process, memory: str) -> int:

@@ -161,4 +161,4 @@ def run(args: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    run_command(run)
+    run_command(run, memory="--rounds")

@@ -21,7 +21,7 @@ import tyro
 from msgspec import Meta
 from rich.console import Console
 
-from agents import MLP, AbstractNetwork, write_whole
+from agents import MLP, AbstractNetwork, PolicyPartner, StuckRule, write_whole
 from agents.evaluation._statistics import mean_with_interval
 from agents.exact._distil import Distillation, Played, Teacher, play_from, recite, repeat, sharpened
 from agents.exact._search import Search
@@ -78,9 +78,11 @@ def read(config: Config) -> tuple[SavedPolicy, Kitchen, GridWorld]:
     kitchen = saved.trained_in()
     if not isinstance(kitchen, Kitchen):
         raise UsageError("A search is for kitchens: name a policy that was trained in one.")
-    if saved.policy.actor_critic.recurrent:
+    played = saved.config.as_played(PolicyPartner(saved.policy))
+    if isinstance(played, StuckRule) or saved.policy.initial_carry() is not None:
         raise UsageError(
-            "The policy has a memory, so a state does not say what it does: name one without."
+            "The policy has a memory, or a rule that remembers where it is stuck, so a state does "
+            "not say what it does: name one without."
         )
     if kitchen.observation not in _TIMELESS:
         raise UsageError(
@@ -92,8 +94,8 @@ def read(config: Config) -> tuple[SavedPolicy, Kitchen, GridWorld]:
     seen: Any = world.observe(world.reset(jax.random.key(0))[1])
     if jax.tree.map(np.shape, seen) != jax.tree.map(np.shape, saved.policy.observation):
         raise UsageError(
-            "The policy sees more than the kitchen shows, such as the number of each cook: name "
-            "one that does not."
+            "The policy sees more than the kitchen shows, such as the number of each cook or the "
+            "time: name one that does not."
         )
     return saved, kitchen, world
 
@@ -142,41 +144,42 @@ def teach(
     return network, played, numbers
 
 
-def returns(world: GridWorld, teacher: Teacher) -> float:
+def returns(world: GridWorld, teacher: Teacher, start: World) -> float:
     """What a team earns that does what a teacher says."""
-    start = repeat(world.reset(jax.random.key(0))[1], 1)
-    return float(sum(reward.item() for *_, reward in recite(world, teacher, start)))
+    return float(sum(reward.item() for *_, reward in recite(world, teacher, repeat(start, 1))))
 
 
 def show(console: Console, numbers: dict[str, Any]) -> None:
     """Prints what the policy, the search and the network earn."""
     rows = [
-        ("most probable actions of the policy", f"{numbers['policy']:g}"),
-        ("best actions that the search knows", f"{numbers['search']:g}"),
-        ("best way through the states that it met", f"{numbers['best_of_all_ways']:g}"),
-        ("most probable actions of the network", f"{numbers['greedy']:g}"),
-        ("sampled actions of the network", f"{numbers['sampled']['mean']:.1f}"),
-        ("with a tenth of random actions", f"{numbers['with_random_actions']['mean']:.1f}"),
+        ("the policy, most probable actions", f"{numbers['policy']:g}"),
+        ("the search, actions that earn most in the long run", f"{numbers['search']:g}"),
+        ("the best way through states that it met", f"{numbers['best_of_known_ways']:g}"),
+        ("the network, most probable actions", f"{numbers['greedy']:g}"),
+        ("the network, sampled actions", f"{numbers['sampled']['mean']:.1f}"),
+        ("the network, a tenth of random actions", f"{numbers['with_random_actions']['mean']:.1f}"),
     ]
     print_table(console, ("", "return"), rows)
+    if numbers["greedy"] < numbers["policy"]:
+        console.print("The network earns less than the policy: try more --rounds, or --width.")
 
 
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `CheckpointError`, `OSError`."""
     config = read_flags(Config(), args, "experiments/policies/search_policy.py")
-    begin = time.perf_counter()
     saved, kitchen, world = read(config)
     keep_compiled_programs()
     start = world.reset(jax.random.key(config.seed))[1]
     with open_results("search-policy", config.out) as (folder, console):
-        before = returns(world, Search(world, saved.policy).label)
+        before = returns(world, Search(world, saved.policy).label, start)
+        begin = time.perf_counter()
         found = search(config, saved, world, start, console)
         seconds = time.perf_counter() - begin
         network, played, earned = teach(config, world, found.label, console)
         numbers = {
             "policy": before,
-            "search": returns(world, found.label),
-            "best_of_all_ways": found.best_return(start, int(world.horizon)),
+            "search": returns(world, found.label, start),
+            "best_of_known_ways": found.best_return(start, int(world.horizon)),
             **earned,
             "states": found.num_states,
             "states_with_all_actions": found.num_tried,
@@ -196,4 +199,4 @@ def run(args: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    run_command(run)
+    run_command(run, memory="--rounds")
