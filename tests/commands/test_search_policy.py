@@ -106,12 +106,10 @@ def run(monkeypatch, *args):
 @pytest.mark.parametrize("cooks", [1, 2, 3])
 def test_the_file_is_a_policy_like_any_other(monkeypatch, tmp_path, cooks):
     policy, out = tmp_path / "policy.safetensors", tmp_path / "out"
-    layout = tmp_path / "kitchen.txt"
-    layout.write_text(
-        "XXPXXX\nO1 2 O\nX  3 X\nXDXSXX".translate(dict.fromkeys(map(ord, "123"[cooks:]), " "))
-    )
-    kitchen = ["--env.layout", layout, "--env.horizon", 30, "--env.normalize-observation"]
-    write_policy(policy, *map(str, kitchen))
+    too_many = str.maketrans("123"[cooks:], " " * (3 - cooks))
+    layout = "XXPXXX\nO1 2 O\nX  3 X\nXDXSXX".translate(too_many)
+    kitchen = ["--env.layout", layout, "--env.horizon", "30", "--env.normalize-observation"]
+    write_policy(policy, *kitchen)
     flags = ["--beam", 8, "--depth", 12, "--width", 8, "--rounds", 1, "--out", out]
     assert run(monkeypatch, policy, *flags) == 0
     numbers = json.loads((out / "search_policy.json").read_text())
