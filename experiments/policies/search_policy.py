@@ -49,13 +49,13 @@ class Config:
 
     policy: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="RUN|FILE")]] = Path()
     """Folder of a run, or policy file: agents without memory, in one kitchen."""
-    beam: Annotated[int, Meta(ge=1, le=2**14)] = 128
+    beam: Annotated[int, Meta(ge=1, le=2**14)] = 512
     """Number of states, in each step of the search, in which all joint actions are tried."""
-    depth: Annotated[int, Meta(ge=1, le=10_000)] = 200
+    depth: Annotated[int, Meta(ge=1, le=10_000)] = 100
     """Number of steps of the search."""
     width: Annotated[int, Meta(ge=1, le=2**12)] = 256
     """Units per hidden layer of the network that is taught."""
-    rounds: Annotated[int, Meta(ge=1, le=10_000)] = 60
+    rounds: Annotated[int, Meta(ge=1, le=10_000)] = 40
     """Rounds of playing games and learning from all of them."""
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
     """Seed of the network and of the games."""
