@@ -23,6 +23,7 @@ from eqgrid.envs.overcooked import JointModel, reachable_counters, solve
 pytestmark = [pytest.mark.slow]
 POLICIES = Path(search_policy.__file__).parents[1] / "heldout/policies"
 MEMORY = POLICIES / "cramped/ippo-memory.safetensors"
+CLONE = POLICIES.parents[1] / "people/cramped/clone-0.safetensors"
 
 
 def search_in(env, key, discount):
@@ -151,4 +152,5 @@ def test_what_cannot_be_searched_is_refused(monkeypatch, tmp_path, capsys, flags
 
 def test_memory_and_no_policy_at_all_are_refused(monkeypatch, tmp_path, capsys):
     is_refused(monkeypatch, tmp_path, capsys, "has a memory", MEMORY)
+    is_refused(monkeypatch, tmp_path, capsys, "remembers where it is stuck", CLONE)
     is_refused(monkeypatch, tmp_path, capsys, "Name the folder of a run, or a policy file")
