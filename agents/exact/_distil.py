@@ -142,10 +142,8 @@ class Distillation:
         observation, start = env.reset(key)
         one, starts = repeat(start, 1), repeat(start, self.games)
         levels = jnp.repeat(jnp.asarray(_LEVELS), self.games // len(_LEVELS))
-        steps = env.num_agents * self.games * horizon  # of all agents in a round
-        own_game = (
-            env.num_agents * horizon
-        )  # the first examples are those of the teacher's own game
+        own_game = env.num_agents * horizon  # the first examples are of the teacher's own game
+        steps = self.games * own_game  # of all agents in a round
         seen = np.empty((own_game + self.rounds * steps, observation.shape[-1]), np.float32)
         done = np.empty(len(seen), np.int32)
         for time, (worlds, said, _) in enumerate(recite(env, teacher, one)):

@@ -5,7 +5,6 @@ python experiments/policies/plan_policy.py asymmetric --counters 1,2
 """
 
 import dataclasses
-import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ import tyro
 from msgspec import Meta
 from rich.console import Console
 
-from agents import MLP, AbstractNetwork, write_whole
+from agents import MLP, AbstractNetwork
 from agents.evaluation._statistics import mean_with_interval
 from agents.exact._distil import Distillation, Judged, Played, follows, judge, sharpened
 from agents.runs._cache import keep_compiled_programs
@@ -24,14 +23,15 @@ from agents.runs._command import run_command
 from agents.runs.display._errors import RunError, UsageError, as_usage_error
 from agents.runs.display._progress import progress
 from agents.runs.display._table import print_paths, print_table
-from agents.runs.folders._results import open_results, write_json
+from agents.runs.folders._results import open_results
 from agents.runs.settings._flags import read_flags
-from agents.runs.single._taught import film_of, save_taught
+from agents.runs.single._taught import write_taught
 from agents.runs.worlds._kitchens import build_one_kitchen, read_counters
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid.envs.overcooked import REFERENCE_NAMES, JointModel, PlanTable
 from eqgrid.grid import GridWorld
 
+PAGE = "experiments/policies/plan_policy.py"
 _GIB = 2**30
 _PASSES = 1000  # the most passes over all states for the choice among equals
 _CHOICE = 12  # bytes of each joint state for the choice among equals
@@ -133,7 +133,7 @@ def show(console: Console, numbers: dict[str, Any]) -> None:
 
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
-    config = read_flags(Config(), args, "experiments/policies/plan_policy.py")
+    config = read_flags(Config(), args, PAGE)
     layout = REFERENCE_NAMES.get(config.layout, config.layout)
     kitchen = Kitchen(
         layout=layout,
@@ -150,13 +150,16 @@ def run(args: Sequence[str]) -> None:
             raise RunError(str(error)) from error
         numbers = {"layout": layout, **took, **describe(found, took["value"])}
         show(console, numbers)
-        paths = [folder / "policy.safetensors", folder / "plan_policy.json"]
-        save_taught(kitchen, network, config.width, {"plan": numbers}, paths[0])
-        command = shlex.join(["python", "experiments/policies/plan_policy.py", *args])
-        write_json(paths[1], {"command": command, **numbers})
-        if not config.no_film:
-            paths.append(folder / "episode.gif")
-            write_whole(paths[-1], film_of(kitchen, world, played))
+        paths = write_taught(
+            folder,
+            (PAGE, *args),
+            kitchen,
+            network,
+            config.width,
+            numbers,
+            {"plan": numbers},
+            None if config.no_film else (world, played),
+        )
         print_paths(console, paths)
 
 

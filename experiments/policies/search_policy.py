@@ -8,7 +8,6 @@ is a policy file that all commands read.
 """
 
 import dataclasses
-import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ import tyro
 from msgspec import Meta
 from rich.console import Console
 
-from agents import MLP, AbstractNetwork, PolicyPartner, StuckRule, write_whole
+from agents import MLP, AbstractNetwork, PolicyPartner, StuckRule
 from agents.evaluation._statistics import mean_with_interval
 from agents.exact._distil import Distillation, Played, Teacher, play_from, recite, repeat, sharpened
 from agents.exact._search import Search
@@ -31,14 +30,15 @@ from agents.runs._metadata import PARTNERS
 from agents.runs.display._errors import UsageError
 from agents.runs.display._progress import progress
 from agents.runs.display._table import print_paths, print_table
-from agents.runs.folders._results import open_results, write_json
+from agents.runs.folders._results import open_results
 from agents.runs.settings._flags import read_flags
 from agents.runs.single._policies import SavedPolicy, read_policy
-from agents.runs.single._taught import film_of, save_taught
+from agents.runs.single._taught import write_taught
 from agents.runs.worlds._kitchens import build_one_kitchen
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid.grid import GridWorld, World
 
+PAGE = "experiments/policies/search_policy.py"
 _GAMES, _NOISE = 256, 0.1
 _TIMELESS = ("features", "features96")
 
@@ -166,7 +166,7 @@ def show(console: Console, numbers: dict[str, Any]) -> None:
 
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `CheckpointError`, `OSError`."""
-    config = read_flags(Config(), args, "experiments/policies/search_policy.py")
+    config = read_flags(Config(), args, PAGE)
     saved, kitchen, world = read(config)
     keep_compiled_programs()
     start = world.reset(jax.random.key(config.seed))[1]
@@ -187,14 +187,17 @@ def run(args: Sequence[str]) -> None:
             "seconds": round(time.perf_counter() - begin, 1),
         }
         show(console, numbers)
-        paths = [folder / "policy.safetensors", folder / "search_policy.json"]
         partners = {PARTNERS: saved.metadata[PARTNERS]} if PARTNERS in saved.metadata else {}
-        save_taught(kitchen, network, config.width, {"search": numbers, **partners}, paths[0])
-        command = shlex.join(["python", "experiments/policies/search_policy.py", *args])
-        write_json(paths[1], {"command": command, "layout": kitchen.layout, **numbers})
-        if not config.no_film:
-            paths.append(folder / "episode.gif")
-            write_whole(paths[-1], film_of(kitchen, world, played))
+        paths = write_taught(
+            folder,
+            (PAGE, *args),
+            kitchen,
+            network,
+            config.width,
+            {"layout": kitchen.layout, **numbers},
+            {"search": numbers, **partners},
+            None if config.no_film else (world, played),
+        )
         print_paths(console, paths)
 
 

@@ -1,8 +1,9 @@
 """Networks that were taught, as policy files and films."""
 
 import dataclasses
+import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,16 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from agents import AbstractNetwork, SharedParameters, actor_critic, save_policy, trained_policy
+from agents import (
+    AbstractNetwork,
+    SharedParameters,
+    actor_critic,
+    save_policy,
+    trained_policy,
+    write_whole,
+)
 from agents.exact._distil import Played
+from agents.runs.folders._results import write_json
 from agents.runs.settings._file import dump
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import default_settings
@@ -19,19 +28,44 @@ from agents.runs.worlds._worlds import Kitchen
 from eqgrid.grid import GridWorld
 
 
-def save_taught(
-    kitchen: Kitchen, network: AbstractNetwork, width: int, about: Mapping[str, Any], to: Path
-) -> None:
-    """Writes a policy file, which all commands read as that of a run of `ippo.py`. Its critic,
-    which nobody taught, says 0.
+def write_taught(
+    folder: Path,
+    command: Sequence[str],
+    kitchen: Kitchen,
+    network: AbstractNetwork,
+    width: int,
+    numbers: Mapping[str, Any],
+    about: Mapping[str, Any],
+    film: tuple[GridWorld, Played] | None,
+) -> list[Path]:
+    """Writes the results of a page that teaches a network: a policy file, which all commands read
+    as that of a run of `ippo.py`, the numbers, and a film.
 
     **Arguments:**
 
+    - `folder`: the folder of the results.
+    - `command`: the page, and the arguments of its command line.
     - `kitchen`: the settings of the world, with the observation of the network.
     - `network`, `width`: the network of every cook, an `MLP`, and the size of its hidden layers.
-    - `about`: further metadata of the file.
-    - `to`: the file.
+    - `numbers`: what is written beside the policy, in a file that is called as the page.
+    - `about`: further metadata of the policy.
+    - `film`: the world, and games of which the first one is drawn, if any.
+
+    **Returns:** the files.
     """
+    paths = [folder / "policy.safetensors", folder / Path(command[0]).with_suffix(".json").name]
+    _save(kitchen, network, width, about, paths[0])
+    write_json(paths[1], {"command": shlex.join(["python", *command]), **numbers})
+    if film is not None:
+        paths.append(folder / "episode.gif")
+        write_whole(paths[-1], _draw(kitchen, *film))
+    return paths
+
+
+def _save(
+    kitchen: Kitchen, network: AbstractNetwork, width: int, about: Mapping[str, Any], to: Path
+) -> None:
+    """The critic, which nobody taught, says 0."""
     settings: Any = default_settings(page("ippo"), kitchen)
     settings = dataclasses.replace(settings, width=width)
     envs = settings.eval_env(kitchen.build(train=False), 1)
@@ -43,8 +77,7 @@ def save_taught(
     save_policy(to, trained_policy(policy, envs), {"run": tomllib.loads(dump(settings)), **about})
 
 
-def film_of(kitchen: Kitchen, world: GridWorld, played: Played) -> bytes:
-    """Draws the first of some games."""
+def _draw(kitchen: Kitchen, world: GridWorld, played: Played) -> bytes:
     states = jax.tree.map(lambda x: np.asarray(x)[0], played.worlds)
     rewards = np.asarray(played.rewards)[0]
     return kitchen.draw(world, states, np.concatenate([[0.0], np.cumsum(rewards)[:-1]]).tolist())
