@@ -63,11 +63,19 @@ class Method:
 _FOR_PEOPLE = ("--config", "people")
 _ANNEALED = ("--partners.share", "1", "--partners.share-from", "0", "--partners.share-steps")
 _TAUGHT = ("--ppo.entropy-coefficient", "0.01", "--teacher")
+_NOISY = (
+    *("--partners.share", "1", "--partners.least-noise", "0.3", "--partners.most-noise", "0.3"),
+    *("--num-envs", "128", "--width", "128", "--shaping-steps", "5000000"),
+    *("--total-steps", "10000000"),  # all as in e3t.py
+)
 _NO_NOISE = ("--partners.least-noise", "0", "--partners.most-noise", "0")
 _CURIOUS = ("--ppo.entropy-coefficient", "0.2", "--ppo.entropy-coefficient-end", "0.01")
 _SHAPED = ("--shaping-steps", "20000000")
 METHODS = {
     "e3t": Method("trained with E3T", E3T),
+    "noisy": Method(
+        "trained with itself and the random actions of E3T, without memory", flags=_NOISY
+    ),
     "upd": Method(
         "trained with unsupervised partner design, with the network of E3T",
         E3T,
