@@ -136,6 +136,7 @@ def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path
     if method.page is None:
         return models_of_people("clones", kitchen)
     flags = [flag.replace("{kitchen}", kitchen) for flag in (*method.flags, *study.flags)]
+    _keep(folder / "flags.json", flags)
     if method.population:
         population = folder / "population"
         _train(population, IPPO, "--env.layout", kitchen, *method.population)
@@ -146,6 +147,15 @@ def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path
     for name, seeds in runs.items():
         _train(folder / name, method.page, "--env.layout", kitchen, *flags, *seeds)
     return [folder / name for name in runs]
+
+
+def _keep(file: Path, flags: Sequence[str]) -> None:
+    """Keeps the flags of runs, and refuses others for the same folder."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.exists():
+        file.write_text(json.dumps(flags), encoding="utf-8")
+    elif json.loads(file.read_text(encoding="utf-8")) != flags:
+        sys.exit(f"error: the runs in {file.parent} have other flags: choose another --out.")
 
 
 def stages(population: Path) -> list[Path]:
@@ -293,8 +303,8 @@ def details(rows: Sequence[Row], method: str) -> str:
 
 def ranking(rows: Sequence[Row], budgets: Sequence[Row]) -> str:
     """The means over the kitchens of all methods that were judged in all of them, those with the
-    best mean with strangers first. Other seeds of the method are no strangers: they may have
-    learned from the same teacher.
+    best mean with strangers first, and its 95 % bootstrap interval over seeds. Other seeds of the
+    method are no strangers: they may have learned from the same teacher.
     """
     found = []
     for method in dict.fromkeys(row["method"] for row in rows):
@@ -304,13 +314,14 @@ def ranking(rows: Sequence[Row], budgets: Sequence[Row]) -> str:
             spent = [[float(x[y]) for y in BUDGET[2:]] for x in budgets if x["method"] == method]
             steps, minutes, memory = np.mean(spent or [[0, 0, 0]], axis=0)
             cells = [
-                _title(method),
+                f"{_title(method)} (`{method}`)",
                 f"{steps / 1e6:.0f} million",
                 f"{minutes:.1f}",
                 f"{memory:.1f}",
             ]
-            strangers = float(np.mean(means[2:]))
-            found.append((strangers, [*cells, *(f"{x:.0f}" for x in (*means, strangers))]))
+            strangers = np.mean([scores(x, y) for x in parts for y in MEASURES[2:]], axis=0)
+            last = f"{strangers.mean():.0f} {_interval(strangers)}"
+            found.append((strangers.mean(), [*cells, *(f"{x:.0f}" for x in means), last]))
     head = ["agents", "steps", "minutes", "GiB", *MEASURES, "all strangers"]
     return _markdown([head, *(cells for _, cells in sorted(found, reverse=True))])
 

@@ -148,6 +148,9 @@ def test_ippo_trains_all_seeds_at_once_and_what_was_interrupted_goes_on(tmp_path
         (runs[0] / "result.json").write_text('{"env_steps": 8}')
         strangers.train(study, method, tmp_path / name, "ring")
         assert len(called) == len(runs) - 1
+        other = dataclasses.replace(study, flags=("--width", "16"))
+        with pytest.raises(SystemExit, match="other flags: choose another --out"):
+            strangers.train(other, method, tmp_path / name, "ring")
         called.clear()
 
 
@@ -187,5 +190,5 @@ def test_two_pages_of_one_name_are_refused(tmp_path):
 
 
 def test_what_is_no_method():
-    with pytest.raises(SystemExit, match="error: nobody is neither a page nor one of e3t, upd"):
+    with pytest.raises(SystemExit, match="error: nobody is neither a page nor one of e3t, noisy"):
         strangers.run(strangers.Study(("e3t", "nobody")))
