@@ -72,6 +72,7 @@ from .ppo._algorithm import (
     AbstractAlgorithm as AbstractAlgorithm,
     AbstractTrainState as AbstractTrainState,
     Metrics as Metrics,
+    mean_over as mean_over,
 )
 from .ppo._batch import Minibatch as Minibatch, of_agent as of_agent
 from .ppo._gae import AdvantageEstimator as AdvantageEstimator, gae as gae

@@ -29,6 +29,7 @@ from agents import (
     actor_critic,
     loss_of_choices,
     mask_logits,
+    mean_over,
     of_agent,
 )
 from agents.runs import Experiment, PartnerSettings, check_shaping, run_experiment
@@ -142,7 +143,7 @@ class E3TLoss:
             policy, distribution, value[..., 0], own, ppo, entropy_coefficient
         )
         errors = optax.softmax_cross_entropy_with_integer_labels(prediction, other.taken)
-        error = jnp.mean(errors, where=own.active)
+        error = mean_over(errors, own.active)
         return loss + self.coefficient * error, {**parts, "prediction_loss": error}
 
 

@@ -18,7 +18,7 @@ def loud(*args, final_scale, **options):
 
 def write_policy(path, *flags, seed=0):
     """A policy that nobody trained, as a run of these settings writes it."""
-    config = parse(page("ippo"), flags)
+    config = parse(page("ippo"), [*flags, "--seed", str(seed)])
     env = config.eval_env(config.env.build(train=False), 2)
     policy = eqx.filter_jit(actor_critic)(env, jax.random.key(seed), network=loud)
     trained = trained_policy(policy, env, env.reset(jax.random.key(seed))[1])

@@ -208,7 +208,7 @@ def _read(
 def known_before(
     policies: Sequence[SavedPolicy], partners: Sequence[HeldOut], file: Path, layout: str
 ) -> dict[str, list[str]]:
-    """The partners with which policies were trained.
+    """The partners that policies know: with which they were trained, or which they are themselves.
 
     **Arguments:**
 
@@ -221,7 +221,7 @@ def known_before(
     places = {x.name: x.place(file, short_name(layout)) for x in partners if x.kind == "policy"}
     files = {name: find_policy(place) for name, place in places.items()}
     known = {
-        saved.name: [name for name, path in files.items() if saved.trained_with(path)]
+        saved.name: [name for name, path in files.items() if saved.knows(path)]
         for saved in policies
     }
     return {name: own for name, own in known.items() if own}

@@ -124,12 +124,12 @@ def run(args: Sequence[str]) -> None:
 
 
 def _check_held_out(known: Mapping[str, Sequence[str]], allowed: bool) -> None:
-    """**Raises:** `UsageError` when a policy was trained with a partner, unless it is allowed."""
+    """**Raises:** `UsageError` when a policy knows a partner, unless it is allowed."""
     if known and not allowed:
         name, partners = next(iter(known.items()))
         raise UsageError(
-            f"{name!r} was trained with the held-out partner {partners[0]!r}, and would be judged "
-            "too well: choose other --partners, or add --allow-trained-with."
+            f"{name!r} was trained with the held-out partner {partners[0]!r}, or is that partner, "
+            "and would be judged too well: choose other --partners, or add --allow-trained-with."
         )
 
 

@@ -1,7 +1,7 @@
 """The metadata of checkpoints, whose types are checked when they are read."""
 
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import msgspec
 from msgspec import Meta
@@ -24,10 +24,11 @@ class _Settings(TypedDict, total=False):
 
 
 class _Partner(TypedDict):
-    """The policy file of a partner, and its checksum (SHA-256)."""
+    """The policy file of a partner, its checksum (SHA-256), and the `run_digest` of its run."""
 
     name: str
     sha256: str
+    run: NotRequired[str | None]
 
 
 class _Metadata(TypedDict, total=False):

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import tyro
 from jaxtyping import Array, Float, PRNGKeyArray
 from msgspec import Meta
@@ -30,6 +29,7 @@ from agents import (
     actor_critic,
     load_policy,
     loss_of_choices,
+    mean_over,
     replay,
 )
 from agents.runs import AbstractWorldConfig, Experiment, Kitchen, run_experiment
@@ -127,7 +127,7 @@ class KickStartLoss:
         distribution, value = replay(policy, batch)
         loss, parts = loss_of_choices(policy, distribution, value, batch, ppo, entropy_coefficient)
         taught: Any = replay(self.teacher, batch)[0]
-        difference = jnp.mean(taught.cross_entropy(distribution), where=batch.active)
+        difference = mean_over(taught.cross_entropy(distribution), batch.active)
         weight = self.weight * entropy_coefficient / ppo.entropy_coefficient
         return loss + weight * difference, {**parts, "teacher_loss": difference}
 

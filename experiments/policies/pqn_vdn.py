@@ -32,6 +32,7 @@ from agents import (
     Rollout,
     TrainState,
     actor_critic,
+    mean_over,
 )
 from agents.runs import Experiment, check_shaping, run_experiment
 from eqgrid import (
@@ -151,7 +152,7 @@ def team_loss(
     values = jax.vmap(jax.vmap(lambda seen: policy.actor(seen, None)[0]))(batch.observation)
     chosen = jnp.take_along_axis(values, batch.raw_action[..., None], axis=-1)[..., 0]
     error = jnp.sum(chosen, axis=-1, where=batch.active) - batch.target[..., 0]
-    loss = 0.5 * jnp.mean(jnp.square(error), where=batch.active.any(axis=-1))
+    loss = 0.5 * mean_over(jnp.square(error), batch.active.any(axis=-1))
     return loss, {"value_loss": loss, "approx_kl": jnp.zeros(())}
 
 

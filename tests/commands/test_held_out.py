@@ -28,6 +28,7 @@ from agents.runs.display._errors import UsageError
 from agents.runs.settings._config import parse
 from agents.runs.settings._page import page
 from agents.runs.settings._training_partners import models_of_people
+from agents.runs.single._identity import run_digest
 from agents.runs.worlds._worlds import WORLDS, Kitchen, default_world
 from eqgrid import NoisyPartner, RandomPartner, StayPartner, make, play
 from eqgrid.envs.overcooked import KITCHENS
@@ -111,27 +112,39 @@ def test_a_partner_may_observe_the_game_differently(tmp_path, call):
 FRIEND = '[[partner]]\nname = "friend"\nkind = "policy"\nfile = "friend"\n'
 
 
-def acquainted(folder, *flags):
+def acquainted(folder, *flags, **known):
     """A policy `mine`, and `friend`, with whom it was trained, as their files say."""
     write_policy(folder / "friend", *flags, seed=1)
     write_policy(folder / "mine", *flags)
-    digest = hashlib.sha256((folder / "friend").read_bytes()).hexdigest()
+    known = known or {"sha256": hashlib.sha256((folder / "friend").read_bytes()).hexdigest()}
     metadata = read_metadata(folder / "mine") | {
-        "partners": [{"name": "some/other", "sha256": "0"}, {"name": "a", "sha256": digest}]
+        "partners": [{"name": "some/other", "sha256": "0"}, {"name": "a", "sha256": "1"} | known]
     }
     save_policy(folder / "mine", load_policy(folder / "mine"), metadata)
     (folder / "set.toml").write_text(FRIEND)
 
 
-def test_partners_of_training_do_not_judge(tmp_path, call):
-    acquainted(tmp_path, *KITCHEN)
+@pytest.mark.parametrize("by_run", [False, True])
+def test_partners_of_training_do_not_judge(tmp_path, call, by_run):
+    write_policy(tmp_path / "earlier", *KITCHEN, seed=1)  # of the same run as `friend`
+    known = {"run": run_digest(read_metadata(tmp_path / "earlier"))} if by_run else {}
+    acquainted(tmp_path, *KITCHEN, **known)
     code, said = call("mine", "--partners", "set.toml")
     assert code == 2
     assert said == (
-        "error: 'mine' was trained with the held-out partner 'friend', and would be judged too "
-        "well: choose other --partners, or add --allow-trained-with.\n"
+        "error: 'mine' was trained with the held-out partner 'friend', or is that partner, and "
+        "would be judged too well: choose other --partners, or add --allow-trained-with.\n"
     )
     assert not (tmp_path / "runs").exists()
+
+
+def test_nobody_judges_themselves(tmp_path, call):
+    write_policy(tmp_path / "friend", *KITCHEN)
+    write_policy(tmp_path / "mine", *KITCHEN)
+    (tmp_path / "set.toml").write_text(FRIEND)
+    code, said = call("mine", "--partners", "set.toml")
+    assert code == 2
+    assert "'mine' was trained with the held-out partner 'friend', or is that partner" in said
 
 
 @pytest.mark.slow

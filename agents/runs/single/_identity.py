@@ -5,6 +5,7 @@ the identity of a resumed run is compared with that in its checkpoint.
 """
 
 import hashlib
+import json
 import os
 import reprlib
 import tomllib
@@ -147,6 +148,20 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 def _is_read(path: str) -> bool:
     """Whether a path is a file that is not too large for a checksum."""
     return os.path.isfile(path) and os.path.getsize(path) <= _LARGEST_FILE
+
+
+def run_digest(metadata: Mapping[str, Any]) -> str | None:
+    """A checksum of the settings of the run that trained a policy, the same for all checkpoints of
+    the run; `None` if its file has none.
+
+    **Arguments:**
+
+    - `metadata`: the metadata of the policy's file.
+    """
+    settings = metadata.get("run")
+    if settings is None:
+        return None
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def digest(path: Path) -> str:

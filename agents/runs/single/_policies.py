@@ -23,7 +23,7 @@ from agents.runs.worlds._world_config import check_same_game, check_same_world
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen
 from eqgrid import AbstractEnv, AbstractPartner, read_regular_text
 
-from ._identity import digest
+from ._identity import digest, run_digest
 
 
 @final
@@ -52,13 +52,16 @@ class SavedPolicy:
         """The settings of the world in which it was trained, always with the original layout."""
         return config_from(self.metadata["run"], type(self.config), self.named).env
 
-    def trained_with(self, file: Path) -> bool:
-        """Whether the policy in a file was its partner in training.
+    def knows(self, file: Path) -> bool:
+        """Whether the policy in a file, or another one of its run, is this policy or was its
+        partner in training.
 
-        **Raises:** `OSError` when the file cannot be read.
+        **Raises:** `OSError` and `CheckpointError` when the file cannot be read.
         """
         partners = self.metadata.get(PARTNERS, [])
-        return bool(partners) and digest(file) in {partner["sha256"] for partner in partners}
+        runs = {run_digest(self.metadata), *(partner.get("run") for partner in partners)} - {None}
+        files = {digest(self.path), *(partner["sha256"] for partner in partners)}
+        return run_digest(read_metadata(file)) in runs or digest(file) in files
 
     def partner(
         self, among: PolicySettings, shown: AbstractEnv, *, greedy: bool = False

@@ -14,7 +14,7 @@ from jaxtyping import PRNGKeyArray
 
 from agents import AbstractTrainState, check_even, describe_policy, device_mesh, is_first
 from agents.runs._command import Process
-from agents.runs._metadata import IDENTITY, PARTNERS
+from agents.runs._metadata import IDENTITY, PARTNERS, read_metadata
 from agents.runs.display._errors import UsageError, as_usage_error, warn
 from agents.runs.folders._history import History
 from agents.runs.settings._experiment import Experiment
@@ -36,7 +36,7 @@ from eqgrid.grid import RandomLayouts
 
 from ._curriculum import Stage
 from ._evaluator import evaluated_metrics
-from ._identity import digest, identity
+from ._identity import digest, identity, run_digest
 from ._policies import check_trained_here, portable, written_out
 
 STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
@@ -72,7 +72,7 @@ class Plan:
     updates_per_block: int
     steps_per_update: int
     mesh: Mesh | None
-    partners: tuple[dict[str, str], ...]
+    partners: tuple[dict[str, str | None], ...]
 
 
 def plan_stages(stages: Sequence[Stage]) -> tuple[Plan, ...]:
@@ -138,17 +138,24 @@ def _plan(stage: Stage) -> Plan:
     )
 
 
-def check_partners(config: Experiment) -> tuple[dict[str, str], ...]:
+def check_partners(config: Experiment) -> tuple[dict[str, str | None], ...]:
     """Checks that the partners were trained in the world of a run and by its rules.
 
-    **Returns:** the name and the checksum of the policy file of each.
+    **Returns:** of each the name and the checksum of the policy file, and the `run_digest`.
 
     **Raises:** `UsageError` when one was trained in another world or by other rules.
     """
     files = config.partners.files(config.env.title)
     for path in files:
         check_trained_here(path, config)
-    return tuple({"name": "/".join(path.parts[-2:]), "sha256": digest(path)} for path in files)
+    return tuple(
+        {
+            "name": "/".join(path.parts[-2:]),
+            "sha256": digest(path),
+            "run": run_digest(read_metadata(path)),
+        }
+        for path in files
+    )
 
 
 def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> None:
