@@ -63,10 +63,34 @@ def bootstrap_interval(
     """
     if scores.shape[-1] == 1:
         return scores[..., 0], scores[..., 0]
-    low, high = (
+    low, high = _bootstrap((scores,), statistic)
+    return np.asarray(low), np.asarray(high)
+
+
+def stratified_interval(tasks: Sequence[Float[np.ndarray, " _runs"]]) -> tuple[float, float]:
+    """The 95 % bootstrap interval of the mean over tasks of the mean over the runs of each: the
+    runs of every task are sampled by themselves (Agarwal et al. 2021, "Deep Reinforcement Learning
+    at the Edge of the Statistical Precipice").
+
+    **Arguments:**
+
+    - `tasks`: for every task a number for each of its runs, at least two.
+
+    **Returns:** the lower and the upper end.
+    """
+
+    def mean(*samples: Float[np.ndarray, "..."], axis: int) -> Float[np.ndarray, "..."]:
+        return np.mean([sample.mean(axis=axis) for sample in samples], axis=0)
+
+    found = _bootstrap(tuple(tasks), mean)
+    return float(found.low), float(found.high)
+
+
+def _bootstrap(samples: tuple[Float[np.ndarray, "..."], ...], statistic: Any) -> Any:
+    return (
         _scipy_stats()
         .bootstrap(
-            (scores,),
+            samples,
             statistic,
             n_resamples=_RESAMPLES,
             batch=100,
@@ -77,7 +101,6 @@ def bootstrap_interval(
         )
         .confidence_interval
     )
-    return np.asarray(low), np.asarray(high)
 
 
 def bootstrap_crossplay(

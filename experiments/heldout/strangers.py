@@ -16,6 +16,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -28,7 +29,12 @@ import tyro
 from jaxtyping import Float
 
 from agents.commands._heldout import HELD_OUT, read_held_out
-from agents.evaluation._statistics import bootstrap_interval, interquartile_mean
+from agents.evaluation._statistics import (
+    bootstrap_crossplay,
+    bootstrap_interval,
+    interquartile_mean,
+    stratified_interval,
+)
 from agents.runs import models_of_people
 from agents.runs.folders._results import write_csv
 from eqgrid.envs.overcooked import KITCHENS
@@ -136,7 +142,8 @@ def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path
     if method.page is None:
         return models_of_people("clones", kitchen)
     flags = [flag.replace("{kitchen}", kitchen) for flag in (*method.flags, *study.flags)]
-    _keep(folder / "flags.json", flags)
+    page = os.path.relpath(method.page, EXPERIMENTS)
+    _keep(folder / "flags.json", [page, *method.population, *flags])
     if method.population:
         population = folder / "population"
         _train(population, IPPO, "--env.layout", kitchen, *method.population)
@@ -150,12 +157,12 @@ def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path
 
 
 def _keep(file: Path, flags: Sequence[str]) -> None:
-    """Keeps the flags of runs, and refuses others for the same folder."""
+    """Keeps the page and the flags of runs, and refuses others for the same folder."""
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists():
         file.write_text(json.dumps(flags), encoding="utf-8")
     elif json.loads(file.read_text(encoding="utf-8")) != flags:
-        sys.exit(f"error: the runs in {file.parent} have other flags: choose another --out.")
+        sys.exit(f"error: {file.parent} has runs of other flags: choose another --out.")
 
 
 def stages(population: Path) -> list[Path]:
@@ -177,7 +184,8 @@ def stages(population: Path) -> list[Path]:
 
 def _train(run: Path, page: Path, *flags: str) -> None:
     if not _is_complete(run):
-        _call(page, *(["--resume", run] if run.exists() else [*flags, "--out", run]))
+        begun = any((run / "checkpoints").glob("*.safetensors"))
+        _call(page, *(["--resume", run] if begun else [*flags, "--out", run, "--overwrite"]))
 
 
 def _call(*command: str | Path) -> None:
@@ -204,12 +212,14 @@ def _result(run: Path) -> dict[str, Any]:
 
 def judge(study: Study, method: Method, folder: Path, runs: Sequence[Path]) -> Path:
     """Plays the seeds with each other, with scripts and policies, and with proxies of people, or
-    with the proxies alone.
+    with the proxies alone. Agents that learn with a population are judged by their last checkpoint:
+    the best return with itself says little about somebody who only meets others.
 
     **Returns:** the folder of the games, which has `--num-seeds` in its name.
     """
     judged = folder / f"judged-{study.num_seeds}"
     own = [] if method.page in (None, IPPO, E3T) else ["--page", method.page]
+    own += ["--which", "last"] if method.population else []
     partners = [EXPERIMENTS / "partners.py", *runs, *own]
     commands: dict[str, list[Any]] = {
         "crossplay": [EXPERIMENTS / "crossplay.py", *runs, *own],
@@ -286,9 +296,25 @@ def _in_kitchens(rows: Sequence[Row], method: str, measure: str) -> dict[str, li
     return {name: found for name, found in kitchens.items() if len(scores(found, measure))}
 
 
-def _interval(own: Float[np.ndarray, " seeds"]) -> str:
-    low, high = bootstrap_interval(own, np.mean)
-    return f"({low:.0f} to {high:.0f})"
+def interval(rows: Sequence[Row], measure: str) -> tuple[float, float] | None:
+    """The 95 % bootstrap interval over seeds of the mean of a measure in one kitchen. Returns with
+    other seeds depend on two seeds, so these are sampled together, if there are five.
+    """
+    if measure != "other seeds":
+        low, high = bootstrap_interval(scores(rows, measure), np.mean)
+        return float(low), float(high)
+    pairs = {
+        (f"seed-{row['seed']}", row["partner"]): float(row["return"])
+        for row in rows
+        if row["partner"].startswith("seed-")
+    }
+    seeds = sorted({seed for seed, _ in pairs})
+    matrix = np.asarray([[pairs[first, second] for second in seeds] for first in seeds])
+    return bootstrap_crossplay(matrix)["cross_play"]
+
+
+def _with_interval(mean: float, ends: tuple[float, float] | None) -> str:
+    return f"{mean:.0f}" if ends is None else f"{mean:.0f} ({ends[0]:.0f} to {ends[1]:.0f})"
 
 
 def details(rows: Sequence[Row], method: str) -> str:
@@ -296,8 +322,11 @@ def details(rows: Sequence[Row], method: str) -> str:
     kitchens = _in_kitchens(rows, method, "policies")
     table = [["", *(f"`{name}`" for name in kitchens)]]
     for measure in MEASURES:
-        found = [scores(x, measure) for x in kitchens.values()]
-        table.append([f"with {measure}", *(f"{x.mean():.0f} {_interval(x)}" for x in found)])
+        cells = [
+            _with_interval(scores(x, measure).mean(), interval(x, measure))
+            for x in kitchens.values()
+        ]
+        table.append([f"with {measure}", *cells])
     return _markdown(table)
 
 
@@ -309,8 +338,9 @@ def ranking(rows: Sequence[Row], budgets: Sequence[Row]) -> str:
     found = []
     for method in dict.fromkeys(row["method"] for row in rows):
         parts = _in_kitchens(rows, method, "policies").values()
-        if len(parts) == len(KITCHENS):
-            means = [np.mean([scores(x, measure).mean() for x in parts]) for measure in MEASURES]
+        own = [[scores(x, measure) for measure in MEASURES] for x in parts]
+        if len(own) == len(KITCHENS) and all(len(found) for x in own for found in x):
+            means = [np.mean([x[n].mean() for x in own]) for n in range(len(MEASURES))]
             spent = [[float(x[y]) for y in BUDGET[2:]] for x in budgets if x["method"] == method]
             steps, minutes, memory = np.mean(spent or [[0, 0, 0]], axis=0)
             cells = [
@@ -319,9 +349,10 @@ def ranking(rows: Sequence[Row], budgets: Sequence[Row]) -> str:
                 f"{minutes:.1f}",
                 f"{memory:.1f}",
             ]
-            strangers = np.mean([scores(x, y) for x in parts for y in MEASURES[2:]], axis=0)
-            last = f"{strangers.mean():.0f} {_interval(strangers)}"
-            found.append((strangers.mean(), [*cells, *(f"{x:.0f}" for x in means), last]))
+            mean = float(np.mean(means[2:]))
+            ends = stratified_interval([np.mean(x[2:], axis=0) for x in own])
+            cells += [*(f"{x:.0f}" for x in means), _with_interval(mean, ends)]
+            found.append((mean, cells))
     head = ["agents", "steps", "minutes", "GiB", *MEASURES, "all strangers"]
     return _markdown([head, *(cells for _, cells in sorted(found, reverse=True))])
 
@@ -352,7 +383,12 @@ def _cells(rows: Sequence[Row], gold: Sequence[Row]) -> tuple[str, str, str]:
         return "", "", ""
     seats = [scores([row for row in rows if row["seat"] == x], "people").mean() for x in "01"]
     share = f"{own.mean() / best.mean():.0%}" if len(best) else ""
-    return f"**{own.mean():.0f}** {_interval(own)}", ", ".join(f"{x:.0f}" for x in seats), share
+    low, high = bootstrap_interval(own, np.mean)
+    return (
+        f"**{own.mean():.0f}** ({low:.0f} to {high:.0f})",
+        ", ".join(f"{x:.0f}" for x in seats),
+        share,
+    )
 
 
 def _title(method: str) -> str:
@@ -373,27 +409,50 @@ def _read(file: Path) -> list[dict[str, str]]:
 
 
 def _replace(file: Path, new: Sequence[Row]) -> None:
-    """Replaces the rows of a method in a kitchen in a file."""
-    about = {(row["method"], row["kitchen"]) for row in new}
-    old = [row for row in _read(file) if (row["method"], row["kitchen"]) not in about]
-    write_csv(file, [*old, *new])
+    """Replaces the rows of a method in a kitchen, of the measures of the new ones, in a file."""
+    about = {_about(row) for row in new}
+    write_csv(file, [*(row for row in _read(file) if _about(row) not in about), *new])
+
+
+def _about(row: Row) -> tuple[str, str, str]:
+    return row["method"], row["kitchen"], measure_of(row) if "partner" in row else ""
 
 
 def _method(name: str) -> Method:
     method = METHODS.get(name, Method(Path(name).stem, Path(name).resolve()))
+    if name not in METHODS and Path(name).stem in METHODS:
+        sys.exit(f"error: {Path(name).stem} is the name of another method: rename the file {name}.")
     if method.page is not None and not method.page.is_file():
         sys.exit(f"error: {name} is neither a page nor one of {', '.join(METHODS)}.")
     return method
+
+
+def _check_rows(study: Study, file: Path, methods: Mapping[str, Method]) -> None:
+    """Refuses a file that is no table of returns, and one with another number of seeds."""
+    rows = _read(file)
+    if any({*RETURN} - {*row} or None in row.values() for row in rows):
+        sys.exit(f"error: {file} is no table of returns: move it away.")
+    for name, method in methods.items():
+        own = [x for x in rows if x["method"] == name and x["kitchen"] in study.kitchens]
+        seeds = {(row["kitchen"], row["seed"]) for row in own}
+        numbers = {kitchen: sum(x == kitchen for x, _ in seeds) for kitchen, _ in seeds}
+        if method.page is not None and {*numbers.values()} - {study.num_seeds}:
+            sys.exit(f"error: {file} has another number of seeds of {name}: choose another --out.")
 
 
 def run(study: Study) -> None:
     """Does what is missing of a study, and writes its results."""
     if study.partners == "all" and study.num_seeds < 2:
         sys.exit("error: seeds are judged with each other: train at least two (--num-seeds).")
+    if study.num_seeds < 1:
+        sys.exit("error: train at least one seed (--num-seeds).")
+    if unknown := [name for name in study.kitchens if name not in KITCHENS]:
+        sys.exit(f"error: {unknown[0]} is none of the kitchens {', '.join(KITCHENS)}.")
     methods = {Path(name).stem: _method(name) for name in study.methods}
     if len(methods) < len(study.methods):
         sys.exit("error: two methods have the same name: rename the file of one page.")
     returns, budgets = study.out / "returns.csv", study.out / "budgets.csv"
+    _check_rows(study, returns, methods)
     for kitchen, (name, method) in itertools.product(study.kitchens, methods.items()):
         folder = study.out / name / kitchen
         runs = train(study, method, folder, kitchen)

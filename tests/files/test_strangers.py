@@ -14,6 +14,7 @@ from heldout import strangers
 
 from agents import read_metadata
 from agents.commands._heldout import HELD_OUT, read_held_out
+from agents.evaluation._statistics import bootstrap_crossplay
 from agents.runs._shipped import shipped
 from eqgrid.envs.overcooked import KITCHENS
 
@@ -135,21 +136,27 @@ def test_ippo_trains_all_seeds_at_once_and_what_was_interrupted_goes_on(tmp_path
     for name, seeds in (("self-play", ["--num-seeds 2"]), ("e3t", ["--seed 0", "--seed 1"])):
         method, study = strangers.METHODS[name], strangers.Study((name,), num_seeds=2)
         runs = strangers.train(study, method, tmp_path / name, "ring")
-        assert [" ".join(command[-4:-2]) for command in called] == seeds
-        assert [command[-1] for command in called] == [str(run) for run in runs]
+        assert [" ".join(command[-5:-3]) for command in called] == seeds
+        assert [command[-2] for command in called] == [str(run) for run in runs]
         called.clear()
         for run in runs:
-            run.mkdir(parents=True)
+            (run / "checkpoints").mkdir(parents=True)
+            (run / "checkpoints/last.safetensors").touch()
             (run / "config.toml").write_text("total_steps = 8")
             (run / "result.json").write_text('{"env_steps": 4}')
         strangers.train(study, method, tmp_path / name, "ring")
         assert [command[1:] for command in called] == [["--resume", str(run)] for run in runs]
         called.clear()
+        for run in runs:
+            (run / "checkpoints/last.safetensors").unlink()  # killed before it was written
+        strangers.train(study, method, tmp_path / name, "ring")
+        assert [command[-2:] for command in called] == [[str(x), "--overwrite"] for x in runs]
+        called.clear()
         (runs[0] / "result.json").write_text('{"env_steps": 8}')
         strangers.train(study, method, tmp_path / name, "ring")
         assert len(called) == len(runs) - 1
         other = dataclasses.replace(study, flags=("--width", "16"))
-        with pytest.raises(SystemExit, match="other flags: choose another --out"):
+        with pytest.raises(SystemExit, match="has runs of other flags: choose another --out"):
             strangers.train(other, method, tmp_path / name, "ring")
         called.clear()
 
@@ -183,10 +190,60 @@ def test_one_seed_has_nobody_to_play_with():
         strangers.run(strangers.Study(("e3t",), num_seeds=1))
 
 
-def test_two_pages_of_one_name_are_refused(tmp_path):
-    (tmp_path / "e3t.py").touch()
+def test_two_methods_of_one_name_are_refused(tmp_path):
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.py").touch()
+        (tmp_path / folder / "e3t.py").touch()
+    pages = tuple(str(tmp_path / folder / "mine.py") for folder in "ab")
     with pytest.raises(SystemExit, match="error: two methods have the same name"):
-        strangers.run(strangers.Study(("e3t", str(tmp_path / "e3t.py"))))
+        strangers.run(strangers.Study(pages, out=tmp_path))
+    with pytest.raises(SystemExit, match="error: e3t is the name of another method: rename"):
+        strangers.run(strangers.Study((str(tmp_path / "a" / "e3t.py"),), out=tmp_path))
+
+
+def test_bad_settings_and_tables_are_refused_before_anything_is_trained(tmp_path, called):
+    def refused(message, *args, **options):
+        with pytest.raises(SystemExit, match=message):
+            strangers.run(strangers.Study(*args, out=tmp_path, **options))
+
+    refused("error: bistro is none of the kitchens cramped, ", ("e3t",), kitchens=("bistro",))
+    refused("error: train at least one seed", ("e3t",), num_seeds=0, partners="people")
+    table = tmp_path / "returns.csv"
+    table.write_text("method,kitchen\ne3t,ring\n")
+    refused("returns.csv is no table of returns: move it away", ("e3t",))
+    table.write_bytes(shipped("heldout/strangers.csv").read_bytes())
+    refused("has another number of seeds of e3t: choose another --out", ("e3t",), num_seeds=4)
+    assert not called
+
+
+def test_rows_replace_those_of_their_measures_alone(tmp_path):
+    rows = read("strangers.csv")
+    file = tmp_path / "returns.csv"
+    strangers._replace(file, rows)
+    people = [x for x in rows if x["method"] == "e3t" and x["partner"].startswith("proxy")]
+    strangers._replace(file, [{**row, "return": "1.0"} for row in people])
+    after = strangers._read(file)
+    assert len(after) == len(rows)
+    own = [x for x in after if x["method"] == "e3t" and x["kitchen"] == "ring"]
+    assert strangers.scores(own, "people").mean() == 1
+    assert strangers.scores(own, "policies").mean() > 100
+
+
+def test_intervals_and_methods_that_lack_games():
+    rows, budgets = read("strangers.csv"), read("budgets.csv")
+    own = [x for x in rows if x["method"] == "e3t" and x["kitchen"] == "ring"]
+    table = {(x["seed"], x["partner"]): float(x["return"]) for x in own}
+    matrix = np.array([[table[str(a), f"seed-{b}"] for b in range(5)] for a in range(5)])
+    assert strangers.interval(own, "other seeds") == bootstrap_crossplay(matrix)["cross_play"]
+    few = [x for x in own if x["seed"] in "012" and x["partner"] not in ("seed-3", "seed-4")]
+    assert strangers.interval(few, "other seeds") is None
+    low, high = strangers.interval(own, "people")
+    assert low < strangers.scores(own, "people").mean() < high
+    fewer = [x for x in rows if (x["method"], x["kitchen"], x["seed"]) != ("e3t", "ring", "4")]
+    assert "(`e3t`)" in strangers.ranking(fewer, budgets), "kitchens need not have as many seeds"
+    no_people = [x for x in rows if x["kitchen"] != "ring" or not x["partner"].startswith("proxy")]
+    assert strangers.ranking(no_people, budgets).count("\n") == 2, "all methods lack games"
 
 
 def test_what_is_no_method():
