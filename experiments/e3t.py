@@ -47,6 +47,8 @@ from eqgrid import (
     split_mask,
 )
 
+_NOISE = 0.3  # the share of random actions in the paper
+
 
 @dataclasses.dataclass(frozen=True)
 class E3T(Experiment):
@@ -57,7 +59,7 @@ class E3T(Experiment):
 
     # Every field is a flag; those of the world, of PPO, of partners and of the run are inherited.
     partners: PartnerSettings = dataclasses.field(
-        default_factory=lambda: PartnerSettings(share=1.0, least_noise=0.3, most_noise=0.3)
+        default_factory=lambda: PartnerSettings(share=1.0, least_noise=_NOISE, most_noise=_NOISE)
     )
     ppo: PPO = dataclasses.field(default_factory=lambda: PPO(chunk_length=32))
     num_envs: Annotated[int, Meta(ge=1, le=2**24)] = 128
@@ -106,6 +108,12 @@ class E3T(Experiment):
 
     def check(self) -> None:
         check_shaping(self)
+        noise = (self.partners.least_noise, self.partners.most_noise)
+        if self.partners.designs and noise != (_NOISE, _NOISE):
+            raise ValueError(
+                "--partners.designs say how noisy partners are: leave out --partners.least-noise "
+                "and --partners.most-noise."
+            )
         if self.partners.share < 1 or self.partners.share_steps:
             raise ValueError(
                 "E3T learns with a partner in every episode: leave out --partners.share and "

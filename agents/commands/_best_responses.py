@@ -11,7 +11,7 @@ import jax
 import msgspec
 from msgspec import Meta
 
-from agents import PolicyPartner, train, trained_policy
+from agents import PolicyPartner, find_policy, train, trained_policy
 from agents.runs._named import Named
 from agents.runs.display._errors import UsageError, reason
 from agents.runs.folders._folder import short_name
@@ -21,6 +21,7 @@ from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import PolicySettings, default_settings
 from agents.runs.settings._training_partners import GivenPartners
 from agents.runs.single._build import draw
+from agents.runs.single._identity import digest
 from agents.runs.worlds._worlds import default_world
 from eqgrid import AbstractPartner, OneOf, read_regular_text
 
@@ -57,6 +58,7 @@ class BestResponses:
         **Raises:** `UsageError` when the file of best responses is damaged.
         """
         self.path = file.with_suffix(".best-responses.json")
+        self._file, self._layout = file, short_name(config.env.title)
         env = config.env.as_judged()
         rules = f" ({env.rules})" if env.rules else ""
         details = _digest(", ".join(map(str, (repr(env), *config.appended.values()))))
@@ -80,7 +82,7 @@ class BestResponses:
 
     def returns(self, partner: HeldOut) -> list[float] | None:
         """The return of the best response to a partner, by the seat of the best response; `None` if
-        it is not known, or if the description of the partner has changed since.
+        it is not known, or if the partner's description or policy has changed since.
         """
         entry = self._entry(partner)
         return None if entry is None else entry["returns"]
@@ -91,7 +93,7 @@ class BestResponses:
 
     def _entry(self, partner: HeldOut) -> _Entry | None:
         entry = self._worlds.get(self.world, {}).get(partner.name)
-        return None if entry is None or entry["partner"] != _identity(partner) else entry
+        return None if entry is None or entry["partner"] != self._identity(partner) else entry
 
     def keep(self, partner: HeldOut, returns: list[float], steps: int, seed: int) -> None:
         """Stores the returns of a best response in the file.
@@ -102,7 +104,7 @@ class BestResponses:
         - `returns`: the mean return of the best response in each of its seats.
         - `steps`, `seed`: the number of steps and the seed of its training.
         """
-        entry = _Entry(returns=returns, steps=steps, seed=seed, partner=_identity(partner))
+        entry = _Entry(returns=returns, steps=steps, seed=seed, partner=self._identity(partner))
         self._write(partner, entry)
 
     def keep_exact(self, partner: HeldOut, returns: list[float], counters: Sequence[str]) -> None:
@@ -114,17 +116,19 @@ class BestResponses:
         - `returns`: the return of the best response in each of its seats.
         - `counters`: the counters that cooks could use.
         """
-        entry = _Entry(returns=returns, partner=_identity(partner), counters=list(counters))
+        entry = _Entry(returns=returns, partner=self._identity(partner), counters=list(counters))
         self._write(partner, entry)
 
     def _write(self, partner: HeldOut, entry: _Entry) -> None:
         self._worlds.setdefault(self.world, {})[partner.name] = entry
         write_json(self.path, self._worlds)
 
-
-def _identity(partner: HeldOut) -> str:
-    """A short hash of the description of a partner."""
-    return _digest(repr(partner) + partner.file)
+    def _identity(self, partner: HeldOut) -> str:
+        """A short hash of the description of a partner, and of the file of its policy."""
+        policy = ""
+        if partner.kind == "policy":
+            policy = digest(find_policy(partner.place(self._file, self._layout)))
+        return _digest(repr(partner) + policy)
 
 
 def _digest(text: str) -> str:

@@ -215,7 +215,8 @@ def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
 
 def _played(row: Row, name: str, *, with_people: bool = False) -> dict[str, Any]:
     """The contents of the newest file of this name in the folder of the row that is about exactly
-    these runs, with proxies of people or with all other partners; empty if there is none.
+    these runs, with proxies of people or with all other partners; empty if there is none. Games of
+    most probable actions do not count, nor those with partners that a policy knows.
     """
     runs = {run.folder.resolve() for run in row.runs}
     found = {}
@@ -224,7 +225,8 @@ def _played(row: Row, name: str, *, with_people: bool = False) -> dict[str, Any]
             result = json.loads(read_regular_text(path, MAX_RESULT_BYTES))
             played = {Path(policy).parent.resolve() for policy in result["policies"]}
             of_people = Path(result.get("partners_file", "")).name == PEOPLE.name
-            if played == runs and of_people == with_people:
+            fair = result.get("actions", "drawn") == "drawn" and not result.get("trained_with")
+            if played == runs and of_people == with_people and fair:
                 found = result
                 if of_people:
                     found["people"] = float(np.mean(list(result["returns"].values())))

@@ -55,7 +55,9 @@ class DesignPartners(AbstractVectorWrapper):
     variance of the return stays, and the other half is sampled anew, with a level that is uniform
     from 0 to 1; ties are broken at random. Where the return varies, it depends on what the learner
     does, so there is something to learn; with a partner that always or never lets the team succeed,
-    there is not.
+    there is not. Episodes should be about equally long, since those that still run when a
+    generation ends do not count.
+
     This is the curriculum of Unsupervised Partner Design (Ruhdorfer et al. 2025, "Unsupervised
     Partner Design Enables Robust Ad-hoc Teamwork"), with a selection by halves of our own.
 

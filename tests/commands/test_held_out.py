@@ -180,14 +180,6 @@ def test_there_are_no_proxies_elsewhere(tmp_path, call):
     assert "'proxy-0' is not there for the layout 'cramped_ring'" in said
 
 
-def test_a_file_is_part_of_who_a_partner_is(tmp_path):
-    """Stored best responses to partners without one stay known."""
-    best = BestResponses(tmp_path / "set.toml", parse(page("ippo"), []))
-    one, other = (HeldOut("a", "policy", file=name) for name in ("one", "other"))
-    best.keep(one, [1.0, 2.0], 1, 0)
-    assert (best.returns(one), best.returns(other)) == ([1.0, 2.0], None)
-
-
 @pytest.mark.slow
 def test_a_best_response_is_trained(monkeypatch):
     monkeypatch.setattr(_best_responses, "_EPISODES", 2)
@@ -248,6 +240,26 @@ def test_best_responses_to_the_scripts_in_cramped_come_with_eqgrid():
     for name, returns in known.items():
         assert returns is not None, name
         assert 0 < sum(returns) <= 2 * 280, name
+
+
+def test_a_best_response_to_a_policy_is_forgotten_with_the_policy(tmp_path):
+    one, other = (HeldOut("a", "policy", file=name) for name in ("one", "other"))
+    write_policy(tmp_path / "one", *KITCHEN)
+    write_policy(tmp_path / "other", *KITCHEN, seed=1)
+    best = BestResponses(tmp_path / "set.toml", parse(page("ippo"), KITCHEN))
+    best.keep(one, [1.0, 2.0], 1, 0)
+    assert (best.returns(one), best.returns(other)) == ([1.0, 2.0], None)
+    write_policy(tmp_path / "one", *KITCHEN, seed=2)
+    assert best.returns(one) is None
+
+
+def test_exact_best_responses_to_proxies_of_people_come_with_eqgrid():
+    partners, _ = read_held_out(PEOPLE)
+    for kitchen in KITCHENS:
+        best = BestResponses(PEOPLE, parse(page("ippo"), ["--env.layout", kitchen]))
+        known = [x for x in partners if best.is_exact(x)]
+        assert len(known) == (1 if kitchen == "circuit" else 5)
+        assert all(50 < value < 400 for x in known for value in best.returns(x))
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', '{"a": {"b": {"returns": ["x"]}}}'])

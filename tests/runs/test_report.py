@@ -113,6 +113,12 @@ def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp
     (runs / "ippo" / "people" / "partners.json").write_text(json.dumps(people))
     _report.run([str(runs), "--out", str(tmp_path / "again")])
     assert "| 75.0 |  | 2.5 million |" in (tmp_path / "again" / "report.md").read_text()
+    for unfair in ({"actions": "greedy"}, {"trained_with": {"seed-0": ["proxy-0"]}}):
+        (runs / "ippo" / "people" / "partners.json").write_text(json.dumps(people | unfair))
+        out = tmp_path / next(iter(unfair))
+        _report.run([str(runs), "--out", str(out)])
+        with (out / "report.csv").open(newline="") as file:
+            assert [row["people"] for row in csv.DictReader(file)] == ["", ""]
     for text in ("{", "[1]", '{"policies": [1]}', "[" * 100_000):
         (runs / "ippo" / "crossplay" / "crossplay.json").write_text(text)
         with pytest.raises(UsageError, match="is damaged: play these games again"):
