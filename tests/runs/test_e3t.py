@@ -57,6 +57,8 @@ def test_the_loss_is_that_of_ppo_for_the_agent_that_learns_and_of_predictions(co
     assert len(errors) == 8 * 12
     np.testing.assert_allclose(with_prediction["prediction_loss"], np.mean(errors), rtol=1e-4)
     np.testing.assert_allclose(both, plain + np.mean(errors), rtol=1e-4)
+    nobody = dataclasses.replace(batch, active=jnp.zeros_like(batch.active))
+    assert ppo.loss(state.policy, nobody, ppo, 0.0)[0] == 0, "no mean of nothing"
 
 
 @pytest.mark.slow
