@@ -258,7 +258,7 @@ def test_exact_best_responses_to_proxies_of_people_come_with_eqgrid():
     for kitchen in KITCHENS:
         best = BestResponses(PEOPLE, parse(page("ippo"), ["--env.layout", kitchen]))
         known = [x for x in partners if best.is_exact(x)]
-        assert len(known) == (1 if kitchen == "circuit" else 5)
+        assert len(known) == 5
         assert all(50 < value < 400 for x in known for value in best.returns(x))
 
 
