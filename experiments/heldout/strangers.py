@@ -339,7 +339,7 @@ def ranking(rows: Sequence[Row], budgets: Sequence[Row]) -> str:
     for method in dict.fromkeys(row["method"] for row in rows):
         parts = _in_kitchens(rows, method, "policies").values()
         own = [[scores(x, measure) for measure in MEASURES] for x in parts]
-        if len(own) == len(KITCHENS) and all(len(found) for x in own for found in x):
+        if len(own) == len(KITCHENS) and all(len(returns) for x in own for returns in x):
             means = [np.mean([x[n].mean() for x in own]) for n in range(len(MEASURES))]
             spent = [[float(x[y]) for y in BUDGET[2:]] for x in budgets if x["method"] == method]
             steps, minutes, memory = np.mean(spent or [[0, 0, 0]], axis=0)
@@ -350,7 +350,8 @@ def ranking(rows: Sequence[Row], budgets: Sequence[Row]) -> str:
                 f"{memory:.1f}",
             ]
             mean = float(np.mean(means[2:]))
-            ends = stratified_interval([np.mean(x[2:], axis=0) for x in own])
+            strangers = [np.mean(x[2:], axis=0) for x in own]
+            ends = None if min(map(len, strangers)) < 2 else stratified_interval(strangers)
             cells += [*(f"{x:.0f}" for x in means), _with_interval(mean, ends)]
             found.append((mean, cells))
     head = ["agents", "steps", "minutes", "GiB", *MEASURES, "all strangers"]
