@@ -14,7 +14,6 @@ from typing import Annotated
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 from msgspec import Meta
@@ -47,8 +46,6 @@ from eqgrid import (
     split_mask,
 )
 
-_NOISE = 0.3  # the share of random actions in the paper
-
 
 @dataclasses.dataclass(frozen=True)
 class E3T(Experiment):
@@ -59,7 +56,7 @@ class E3T(Experiment):
 
     # Every field is a flag; those of the world, of PPO, of partners and of the run are inherited.
     partners: PartnerSettings = dataclasses.field(
-        default_factory=lambda: PartnerSettings(share=1.0, least_noise=_NOISE, most_noise=_NOISE)
+        default_factory=lambda: PartnerSettings(share=1.0, least_noise=0.3, most_noise=0.3)
     )
     ppo: PPO = dataclasses.field(default_factory=lambda: PPO(chunk_length=32))
     num_envs: Annotated[int, Meta(ge=1, le=2**24)] = 128
@@ -108,12 +105,6 @@ class E3T(Experiment):
 
     def check(self) -> None:
         check_shaping(self)
-        noise = (self.partners.least_noise, self.partners.most_noise)
-        if self.partners.designs and noise != (_NOISE, _NOISE):
-            raise ValueError(
-                "--partners.designs say how noisy partners are: leave out --partners.least-noise "
-                "and --partners.most-noise."
-            )
         if self.partners.share < 1 or self.partners.share_steps:
             raise ValueError(
                 "E3T learns with a partner in every episode: leave out --partners.share and "
@@ -138,7 +129,7 @@ class E3TLoss:
         assert isinstance(policy.actor, SharedParameters)
         assert isinstance(policy.actor.network, PredictingGRU)
         # One of the two agents learns: another one in the next episode, whose memory is empty.
-        learner = jnp.argmax(batch.active, axis=-1)
+        learner = batch.active.argmax(axis=-1)
         own, other = of_agent(batch, learner), of_agent(batch, 1 - learner)
         assert other.taken is not None
         unroll = jax.vmap(jax.vmap(policy.actor.network.unroll_both, (1, 0, None), 1), (1, 0, 1), 1)

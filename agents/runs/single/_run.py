@@ -177,6 +177,13 @@ def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> 
             "--partners.designs changes nothing on this page: use e3t.py, let its train_env pass "
             "Vectorize through self.design_partners, or leave it out."
         )
+    own, usual = config.partners, type(config)().partners
+    noise = (own.least_noise, own.most_noise)
+    if own.designs > 0 and noise != (usual.least_noise, usual.most_noise):
+        raise UsageError(
+            "--partners.designs say how noisy partners are: leave out --partners.least-noise and "
+            "--partners.most-noise."
+        )
     if config.partners != PartnerSettings() and not has(WithPartner):
         raise UsageError(
             "--partners.share changes nothing on this page, which learns without partners: let its "
