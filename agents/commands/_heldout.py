@@ -9,12 +9,14 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, final, get_args
 from msgspec import Meta
 
 from agents import find_policy
+from agents.runs._metadata import read_metadata
 from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.folders._folder import short_name
 from agents.runs.settings._limits import Seed, check_limits
 from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.settings._toml import fill, read_toml
+from agents.runs.single._identity import marks
 from agents.runs.single._policies import SavedPolicy, read_policy
 from agents.runs.worlds._kitchens import kitchen_layout
 from agents.runs.worlds._world_config import AbstractWorldConfig, Share, check_same_game
@@ -220,8 +222,10 @@ def known_before(
     """
     places = {x.name: x.place(file, short_name(layout)) for x in partners if x.kind == "policy"}
     files = {name: find_policy(place) for name, place in places.items()}
-    known = {
-        saved.name: [name for name, path in files.items() if saved.knows(path)]
-        for saved in policies
+    theirs = {name: marks(path, read_metadata(path)) for name, path in files.items()}
+    mine = {saved.name: saved.known() for saved in policies}
+    found = {
+        policy: [name for name, own in theirs.items() if own & known]
+        for policy, known in mine.items()
     }
-    return {name: own for name, own in known.items() if own}
+    return {policy: names for policy, names in found.items() if names}

@@ -20,6 +20,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -436,7 +437,7 @@ def _check_rows(study: Study, file: Path, methods: Mapping[str, Method]) -> None
     for name, method in methods.items():
         own = [x for x in rows if x["method"] == name and x["kitchen"] in study.kitchens]
         seeds = {(row["kitchen"], row["seed"]) for row in own}
-        numbers = {kitchen: sum(x == kitchen for x, _ in seeds) for kitchen, _ in seeds}
+        numbers = Counter(kitchen for kitchen, _ in seeds)
         if method.page is not None and {*numbers.values()} - {study.num_seeds}:
             sys.exit(f"error: {file} has another number of seeds of {name}: choose another --out.")
 

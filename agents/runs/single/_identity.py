@@ -164,6 +164,19 @@ def run_digest(metadata: Mapping[str, Any]) -> str | None:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
+def marks(path: Path, metadata: Mapping[str, Any]) -> set[str]:
+    """The checksums by which a policy is known: that of its file, and that of its run.
+
+    **Arguments:**
+
+    - `path`, `metadata`: the file and its metadata.
+
+    **Raises:** `OSError` when the file cannot be read.
+    """
+    run = run_digest(metadata)
+    return {digest(path)} if run is None else {digest(path), run}
+
+
 def digest(path: Path) -> str:
     """The checksum (SHA-256) of a file. **Raises:** `OSError` when it cannot be read."""
     with path.open("rb") as file:

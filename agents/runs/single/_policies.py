@@ -23,7 +23,7 @@ from agents.runs.worlds._world_config import check_same_game, check_same_world
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen
 from eqgrid import AbstractEnv, AbstractPartner, read_regular_text
 
-from ._identity import digest, run_digest
+from ._identity import marks
 
 
 @final
@@ -52,16 +52,14 @@ class SavedPolicy:
         """The settings of the world in which it was trained, always with the original layout."""
         return config_from(self.metadata["run"], type(self.config), self.named).env
 
-    def knows(self, file: Path) -> bool:
-        """Whether the policy in a file, or another one of its run, is this policy or was its
-        partner in training.
+    def known(self) -> set[str]:
+        """The `marks` of the policy itself, and of its partners in training.
 
-        **Raises:** `OSError` and `CheckpointError` when the file cannot be read.
+        **Raises:** `OSError` when its file cannot be read.
         """
         partners = self.metadata.get(PARTNERS, [])
-        runs = {run_digest(self.metadata), *(partner.get("run") for partner in partners)} - {None}
-        files = {digest(self.path), *(partner["sha256"] for partner in partners)}
-        return run_digest(read_metadata(file)) in runs or digest(file) in files
+        theirs = {partner.get(key) for partner in partners for key in ("sha256", "run")} - {None}
+        return marks(self.path, self.metadata) | theirs
 
     def partner(
         self, among: PolicySettings, shown: AbstractEnv, *, greedy: bool = False

@@ -160,7 +160,7 @@ def check_partners(config: Experiment) -> tuple[dict[str, str | None], ...]:
 
 def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> None:
     """**Raises:** `UsageError` when partners shall take part or change in training, and a page
-    forgets it.
+    forgets it, or when designs would replace noise that was asked for.
     """
     one = unwrap(train_env)
 
