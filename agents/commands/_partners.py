@@ -47,6 +47,8 @@ class Config(PolicyFlags):
 
     partners: Annotated[Path, tyro.conf.arg(metavar="FILE|people")] = HELD_OUT
     """The file that describes the partners, or people: the proxies of people of the kitchen."""
+    layout: str | None = None
+    """Layout to play in, if not the one of training."""
     allow_trained_with: bool = False
     """Also play with held-out partners with which a policy was trained."""
     scripts_only: bool = False
@@ -78,8 +80,8 @@ def run(args: Sequence[str]) -> None:
     held_out = [x for x in held_out if x.kind != "policy" or not config.scripts_only]
     if not held_out:
         raise UsageError("No partner is left: all of them are policies, so omit --scripts-only.")
-    policies = config.read_all_seeds()
-    settings, world = common_world(policies)
+    policies = config.read_all_seeds(config.layout)
+    settings, world = common_world(policies, config.layout)
     title, env = short_name(settings.env.title), settings.observe(world)
     partners = build_partners(held_out, config.partners, settings, env, config)
     known = known_before(policies, held_out, config.partners, settings.env.title)

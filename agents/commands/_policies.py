@@ -264,4 +264,5 @@ def _in_layout(saved: SavedPolicy, world: AbstractEnv, layout: str | None) -> Ab
     """
     if layout is None or (trained := saved.trained_in()).layout_files:
         return world
-    return (trained.parts() | trained.zero_shot()).get(layout, world)
+    padded = (trained.parts() | trained.zero_shot()).get(layout)
+    return world if padded is None else padded.env  # a pool of this layout alone

@@ -56,8 +56,9 @@ MEASURES = ("itself", "other seeds", "policies", "scripts", "people")
 class Method:
     """A way to train agents: a page with flags, in which `{kitchen}` is the name of the kitchen. If
     `population` has flags of `ippo.py`, its run is trained first, and `stages` of it become
-    partners. `judging` has further flags of `partners.py` for the proxies of people. Without a
-    page, the agents are the clones of people that come with eqgrid.
+    partners. `judging` has further flags of `partners.py` for the proxies of people. With a
+    `layout`, agents learn there, once for all kitchens in which they are judged. Without a page,
+    the agents are the clones of people that come with eqgrid.
     """
 
     title: str
@@ -65,6 +66,7 @@ class Method:
     flags: Sequence[str] = ()
     population: Sequence[str] = ()
     judging: Sequence[str] = ()
+    layout: str | None = None
 
 
 _FOR_PEOPLE = ("--config", "people")
@@ -78,10 +80,17 @@ _NOISY = (
 _NO_NOISE = ("--partners.least-noise", "0", "--partners.most-noise", "0")
 _CURIOUS = ("--ppo.entropy-coefficient", "0.2", "--ppo.entropy-coefficient-end", "0.01")
 _SHAPED = ("--shaping-steps", "20000000")
+_LONG = (
+    *("--total-steps", "30000000", "--shaping-steps", "15000000"),
+    *("--eval-every", "500000", "--checkpoint-every", "1000000"),
+)
 METHODS = {
     "e3t": Method("trained with E3T", E3T),
     "noisy": Method(
         "trained with itself and the random actions of E3T, without memory", flags=_NOISY
+    ),
+    "e3t-generated": Method(
+        "trained with E3T in generated kitchens, once for all", E3T, _LONG, layout="generated"
     ),
     "upd": Method(
         "trained with unsupervised partner design, with the network of E3T",
@@ -136,24 +145,32 @@ class Study:
 
 
 def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path]:
-    """Trains all seeds in a kitchen, those of `ippo.py` at once.
+    """Trains all seeds in a kitchen, or in the layout of the method, those of `ippo.py` at once.
+
+    **Arguments:**
+
+    - `study`, `method`: what to train.
+    - `folder`: that of the method.
+    - `kitchen`: the kitchen in which the agents will be judged.
 
     **Returns:** the folders of the runs, or the files of clones that need no training.
     """
     if method.page is None:
         return models_of_people("clones", kitchen)
-    flags = [flag.replace("{kitchen}", kitchen) for flag in (*method.flags, *study.flags)]
+    layout = method.layout or kitchen
+    folder = folder / layout
+    flags = [flag.replace("{kitchen}", layout) for flag in (*method.flags, *study.flags)]
     page = os.path.relpath(method.page, EXPERIMENTS)
     _keep(folder / "flags.json", [page, *method.population, *flags])
     if method.population:
         population = folder / "population"
-        _train(population, IPPO, "--env.layout", kitchen, *method.population)
+        _train(population, IPPO, "--env.layout", layout, *method.population)
         flags += ["--partners.policies", *map(str, stages(population))]
     runs = {f"seed-{seed}": ("--seed", str(seed)) for seed in range(study.num_seeds)}
     if method.page == IPPO:
         runs = {f"seeds-{study.num_seeds}": ("--num-seeds", str(study.num_seeds))}
     for name, seeds in runs.items():
-        _train(folder / name, method.page, "--env.layout", kitchen, *flags, *seeds)
+        _train(folder / name, method.page, "--env.layout", layout, *flags, *seeds)
     return [folder / name for name in runs]
 
 
@@ -211,16 +228,17 @@ def _result(run: Path) -> dict[str, Any]:
     return json.loads((run / "result.json").read_text(encoding="utf-8"))
 
 
-def judge(study: Study, method: Method, folder: Path, runs: Sequence[Path]) -> Path:
-    """Plays the seeds with each other, with scripts and policies, and with proxies of people, or
-    with the proxies alone. Agents that learn with a population are judged by their last checkpoint:
-    the best return with itself says little about somebody who only meets others.
+def judge(study: Study, method: Method, folder: Path, kitchen: str, runs: Sequence[Path]) -> Path:
+    """Plays the seeds in a kitchen with each other, with scripts and policies, and with proxies of
+    people, or with the proxies alone. Agents that learn with a population are judged by their last
+    checkpoint: the best return with itself says little about somebody who only meets others.
 
     **Returns:** the folder of the games, which has `--num-seeds` in its name.
     """
-    judged = folder / f"judged-{study.num_seeds}"
+    judged = folder / kitchen / f"judged-{study.num_seeds}"
     own = [] if method.page in (None, IPPO, E3T) else ["--page", method.page]
     own += ["--which", "last"] if method.population else []
+    own += ["--layout", kitchen] if method.layout else []
     partners = [EXPERIMENTS / "partners.py", *runs, *own]
     commands: dict[str, list[Any]] = {
         "crossplay": [EXPERIMENTS / "crossplay.py", *runs, *own],
@@ -456,9 +474,9 @@ def run(study: Study) -> None:
     returns, budgets = study.out / "returns.csv", study.out / "budgets.csv"
     _check_rows(study, returns, methods)
     for kitchen, (name, method) in itertools.product(study.kitchens, methods.items()):
-        folder = study.out / name / kitchen
+        folder = study.out / name
         runs = train(study, method, folder, kitchen)
-        _replace(returns, collect(judge(study, method, folder, runs), name, kitchen))
+        _replace(returns, collect(judge(study, method, folder, kitchen, runs), name, kitchen))
         if method.page is not None:
             _replace(budgets, [budget(runs, name, kitchen)])
     rows = _read(returns)

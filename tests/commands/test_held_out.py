@@ -109,6 +109,26 @@ def test_a_partner_may_observe_the_game_differently(tmp_path, call):
     assert returns["p"] > 0
 
 
+@pytest.mark.slow
+def test_partners_in_another_layout_than_that_of_training(tmp_path, call):
+    """Somebody who learned in generated kitchens meets scripts and held-out policies in a kitchen
+    that is padded to the size of the grid, and learned in `ring` is nothing else there.
+    """
+    write_policy(tmp_path / "anywhere", "--env.layout", "generated", *KITCHEN)
+    write_policy(tmp_path / "ring", "--env.layout", "ring", *KITCHEN)
+    flags = ("--layout", "ring", "--episodes", 2)
+    found = {}
+    for name in ("anywhere", "ring"):
+        code, said = call(name, *flags, "--out", f"out-{name}")
+        assert code == 0, said
+        found[name] = json.loads((tmp_path / f"out-{name}/partners.json").read_text())
+        assert found[name]["layout"] == "ring"
+    assert found["anywhere"]["returns"] == found["ring"]["returns"], "the same untrained network"
+    code, said = call("ring", "--layout", "nowhere")
+    assert code == 2
+    assert "nowhere" in said
+
+
 FRIEND = '[[partner]]\nname = "friend"\nkind = "policy"\nfile = "friend"\n'
 
 

@@ -169,12 +169,32 @@ def test_a_page_that_is_not_shipped_is_named_to_the_judges(tmp_path, called):
         assert [Path(x).name for x in given] == (["plan-ring.safetensors"] if page else [])
         assert len(called) == (name != "clone")
         called.clear()
-        assert strangers.judge(study, method, tmp_path / name, runs).name == "judged-1"
+        judged = strangers.judge(study, method, tmp_path / name, "ring", runs)
+        assert judged == tmp_path / name / "ring/judged-1"
         assert len(called) == 3
         for command in called:
             named = [Path(x).name for x in command[1:] if x.endswith(".py")]
             assert named == ([page] if page else [])
         called.clear()
+
+
+def test_agents_of_generated_kitchens_are_trained_once_and_judged_in_every_kitchen(
+    tmp_path, called
+):
+    method, study = strangers.METHODS["e3t-generated"], strangers.Study((), num_seeds=1)
+    runs = strangers.train(study, method, tmp_path, "ring")
+    assert runs == [tmp_path / "generated/seed-0"]
+    ((_, *flags),) = called
+    assert flags[:2] == ["--env.layout", "generated"]
+    called.clear()
+    (runs[0] / "config.toml").parent.mkdir(parents=True)
+    (runs[0] / "config.toml").write_text("total_steps = 8")
+    (runs[0] / "result.json").write_text('{"env_steps": 8}')
+    assert strangers.train(study, method, tmp_path, "circuit") == runs
+    assert not called
+    assert strangers.judge(study, method, tmp_path, "ring", runs) == tmp_path / "ring/judged-1"
+    assert all(command[command.index("--layout") + 1] == "ring" for command in called)
+    assert len(called) == 3
 
 
 def test_a_page_that_fails_ends_the_study(tmp_path, capfd):
