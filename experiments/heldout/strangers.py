@@ -80,17 +80,20 @@ _NOISY = (
 _NO_NOISE = ("--partners.least-noise", "0", "--partners.most-noise", "0")
 _CURIOUS = ("--ppo.entropy-coefficient", "0.2", "--ppo.entropy-coefficient-end", "0.01")
 _SHAPED = ("--shaping-steps", "20000000")
-_LONG = (
-    *("--total-steps", "30000000", "--shaping-steps", "15000000"),
-    *("--eval-every", "500000", "--checkpoint-every", "1000000"),
+_MANY_STEPS = (
+    *("--total-steps", "30000000", "--shaping-steps", "15000000", "--eval-every", "500000"),
+    *("--num-envs", "512", "--width", "128"),
+    *("--ppo.entropy-coefficient", "0.1", "--ppo.entropy-coefficient-end", "0.005"),
 )
 METHODS = {
     "e3t": Method("trained with E3T", E3T),
     "noisy": Method(
         "trained with itself and the random actions of E3T, without memory", flags=_NOISY
     ),
-    "e3t-generated": Method(
-        "trained with E3T in generated kitchens, once for all", E3T, _LONG, layout="generated"
+    "generated": Method(
+        "trained with itself alone in generated kitchens, once for all",
+        flags=_MANY_STEPS,
+        layout="generated",
     ),
     "upd": Method(
         "trained with unsupervised partner design, with the network of E3T",

@@ -181,9 +181,9 @@ def test_a_page_that_is_not_shipped_is_named_to_the_judges(tmp_path, called):
 def test_agents_of_generated_kitchens_are_trained_once_and_judged_in_every_kitchen(
     tmp_path, called
 ):
-    method, study = strangers.METHODS["e3t-generated"], strangers.Study((), num_seeds=1)
+    method, study = strangers.METHODS["generated"], strangers.Study((), num_seeds=1)
     runs = strangers.train(study, method, tmp_path, "ring")
-    assert runs == [tmp_path / "generated/seed-0"]
+    assert runs == [tmp_path / "generated/seeds-1"]
     ((_, *flags),) = called
     assert flags[:2] == ["--env.layout", "generated"]
     called.clear()
