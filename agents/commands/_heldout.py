@@ -175,7 +175,7 @@ def _build(
     if kitchen is None:
         raise UsageError(
             f"The partner {partner.name!r} is a cook, for one kitchen of the world overcooked: "
-            "name runs that were trained in one, or other --partners."
+            "choose a kitchen with --layout, or name other runs or other --partners."
         )
     return StayPartner(STAY) if partner.kind == "stay" else ScriptedCook(kitchen, partner.kind)
 
