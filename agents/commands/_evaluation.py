@@ -33,7 +33,7 @@ from eqgrid import AbstractEnv, AbstractVectorEnv, Trajectories
 from ._card import write_card
 from ._hub import upload
 from ._policies import PolicyFlags, common_world, judging_env, lineups
-from ._trajectories import check_file, check_world, write_episodes
+from ._trajectories import check_file, kitchen_of_table, write_episodes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,8 +114,8 @@ def run(args: Sequence[str]) -> None:
     policies = config.read(config.layout)
     seats = lineups([dataclasses.replace(x, name=shown_path(x.name)) for x in policies])
     place = _place(policies, config)
-    if config.trajectories is not None:
-        check_world(config.trajectories, place.world)
+    file, world = config.trajectories, place.world
+    kitchen = None if file is None else kitchen_of_table(file, world, place.settings.env)
     shown = place.settings.observe(place.world)
     teams = [
         Team(
@@ -151,7 +151,7 @@ def run(args: Sequence[str]) -> None:
             longest = max(result["length_max"] for result in results)
             episodes = (_record(team, place, config.seed, longest) for team in teams)
             named = [(f"team {team.number}, {team.actions}", team.seats) for team in teams]
-            write_episodes(config.trajectories, place.world, title, named, episodes)
+            write_episodes(config.trajectories, kitchen, title, named, episodes)
             console.print(Text(f"trajectories: {config.trajectories}"), soft_wrap=True)
         for sentence in place.env.remarks():
             console.print(escape(sentence), highlight=False)

@@ -99,7 +99,9 @@ def run(args: Sequence[str]) -> None:
         )
         keep_compiled_programs()
         if config.train_best_responses:
-            for one, partner in zip(held_out, partners, strict=True):
+            alone = settings.observe(settings.env.build(train=False))  # not padded
+            others = build_partners(held_out, config.partners, settings, alone, config)
+            for one, partner in zip(held_out, others, strict=True):
                 _train(console, config, settings, best, one, partner, seed)
         keys = jax.random.split(jax.random.key(seed), config.episodes)
         judged = [saved.partner(settings, env, greedy=config.greedy) for saved in policies]

@@ -9,8 +9,10 @@ import jax.numpy as jnp
 from agents import OutOfMemory, save_trajectories, write_table
 from agents.runs.display._errors import RunError, UsageError
 from agents.runs.worlds._kitchens import kitchen_layout, reference_name
+from agents.runs.worlds._world_config import AbstractWorldConfig
 from eqgrid import AbstractEnv, Trajectories, interop
 from eqgrid.envs.overcooked import trajectories_to_reference
+from eqgrid.grid import Layout
 
 _FLAG = "--trajectories"
 
@@ -33,20 +35,38 @@ def check_file(path: Path) -> None:
             raise UsageError(f"{error} Or name a .npz file.") from error
 
 
-def check_world(path: Path, world: AbstractEnv) -> None:
-    """Checks that episodes in a world can be written in the format of a file.
+def kitchen_of_table(
+    path: Path, world: AbstractEnv, settings: AbstractWorldConfig
+) -> Layout | None:
+    """The kitchen of Overcooked whose episodes are written as a table.
 
-    **Raises:** `UsageError` for a Parquet file, unless the world is one kitchen of Overcooked.
+    **Arguments:**
+
+    - `path`: the file.
+    - `world`: the world in which they are played.
+    - `settings`: its settings.
+
+    **Returns:** the kitchen, or `None` if the world is another one, or a kitchen that is padded to
+    the size of others, which tables do not know.
+
+    **Raises:** `UsageError` for a Parquet file without such a kitchen.
     """
-    if path.suffix == ".parquet" and kitchen_layout(world) is None:
+    layout = kitchen_layout(world)
+    if layout is not None:
+        named = kitchen_layout(settings.build(train=False))
+        if named is not None and layout.tiles.shape == named.tiles.shape:
+            return layout
+    if path.suffix == ".parquet":
         raise UsageError(
-            f"Only episodes in one kitchen are written as a table: name a .npz file for {_FLAG}."
+            "Only episodes in one kitchen that is not padded to the size of others are written as "
+            f"a table: name a .npz file for {_FLAG}."
         )
+    return None
 
 
 def write_episodes(
     path: Path,
-    world: AbstractEnv,
+    kitchen: Layout | None,
     title: str,
     teams: Sequence[tuple[str, Sequence[str]]],
     episodes: Iterable[Trajectories],
@@ -59,7 +79,7 @@ def write_episodes(
     **Arguments:**
 
     - `path`: the file.
-    - `world`, `title`: the world in which they were played, and the name of its layout.
+    - `kitchen`, `title`: that of `kitchen_of_table`, and its name.
     - `teams`: the name of each team, and the name of the policy in each of its seats.
     - `episodes`: the episodes of each team, which may be played during the iteration.
 
@@ -71,8 +91,7 @@ def write_episodes(
     except OutOfMemory as error:
         raise RunError(f"{error}: lower --episodes, or leave out {_FLAG}.") from error
     joined = jax.tree.map(lambda *x: jnp.concatenate(x), *recorded)
-    layout = kitchen_layout(world)
-    if layout is None:
+    if kitchen is None:
         save_trajectories(path, joined)
         return
     labels = [
@@ -82,6 +101,6 @@ def write_episodes(
     ]
     trial_ids, players = zip(*labels, strict=True)
     table = trajectories_to_reference(
-        joined, layout, layout_name=reference_name(title), trial_ids=trial_ids, players=players
+        joined, kitchen, layout_name=reference_name(title), trial_ids=trial_ids, players=players
     )
     write_table(path, table)

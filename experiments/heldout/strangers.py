@@ -138,7 +138,7 @@ class Study:
     flags: tuple[str, ...] = ()
     """Further flags of the pages, such as `--flags=--width=256`."""
     kitchens: tuple[str, ...] = tuple(KITCHENS)
-    """Kitchens to train and judge in."""
+    """Kitchens to train and judge in; `generated` is trained once, and judged in all of them."""
     num_seeds: int = 5
     """Number of seeds, from 0."""
     partners: Literal["all", "people"] = "all"
@@ -238,7 +238,8 @@ def judge(study: Study, method: Method, folder: Path, kitchen: str, runs: Sequen
 
     **Returns:** the folder of the games, which has `--num-seeds` in its name.
     """
-    judged = folder / kitchen / f"judged-{study.num_seeds}"
+    judged = folder / (method.layout or kitchen) / f"judged-{study.num_seeds}"
+    judged = judged / kitchen if method.layout else judged
     own = [] if method.page in (None, IPPO, E3T) else ["--page", method.page]
     own += ["--which", "last"] if method.population else []
     own += ["--layout", kitchen] if method.layout else []

@@ -189,7 +189,7 @@ def test_episodes_in_a_kitchen_are_written_as_a_table(tmp_path):
         length=jnp.array([8]),
     )
     teams = [("team 1, drawn", ["a", "b"]), ("team 1, greedy", ["a", "c"])]
-    write_episodes(tmp_path / "x.npz", kitchen, "cramped", teams, [games, games])
+    write_episodes(tmp_path / "x.npz", kitchen.layout, "cramped", teams, [games, games])
     table = read_table(tmp_path / "x.npz")
     assert set(table["layout_name"]) == {"cramped_room"}
     assert table["player_1_id"] == ["b"] * 8 + ["c"] * 8
@@ -204,7 +204,7 @@ def test_episodes_that_do_not_fit_into_memory_are_one_line(tmp_path, monkeypatch
         yield
 
     with pytest.raises(RunError, match=r"needs 2.0 GB .*: lower --episodes, or leave out"):
-        write_episodes(tmp_path / "x.npz", make("goals"), "room", [("team 1", ["a"])], play())
+        write_episodes(tmp_path / "x.npz", None, "room", [("team 1", ["a"])], play())
 
 
 def test_the_extra_for_tables_is_named_where_it_is_missing(tmp_path, monkeypatch):
@@ -438,6 +438,10 @@ BAD = {
     "no folder": (("kitchen", "--trajectories", "no/x.npz"), "There is no folder 'no'"),
     "no new file": (("kitchen", "--trajectories", "text.npz"), "'text.npz' exists: choose another"),
     "no table": (("goals", "--trajectories", "x.parquet"), "name a .npz file for --trajectories"),
+    "padded table": (
+        ("both", "--layout", "cramped", "--trajectories", "x.parquet"),
+        "not padded to the size of others",
+    ),
     "unknown flag": (("goals", "--layuot", "ring"), "--layout"),
     "unknown choice": (("goals", "--which", "worst"), "--which must be one of"),
 }
@@ -450,6 +454,7 @@ def files(tmp_path_factory):
     write_policy(folder / "goals", *GOALS)
     write_policy(folder / "kitchen")
     write_policy(folder / "ring", "--env.layout", "ring")
+    write_policy(folder / "both", "--env.layout", "cramped,ring")
     write_policy(folder / "planes", "--env.observation", "planes")
     write_policy(folder / "food", "--env.name", "foraging")
     save_policy(folder / "alone", load_policy(folder / "goals"))

@@ -111,8 +111,8 @@ def test_a_partner_may_observe_the_game_differently(tmp_path, call):
 
 @pytest.mark.slow
 def test_partners_in_another_layout_than_that_of_training(tmp_path, call):
-    """Somebody who learned in generated kitchens meets scripts and held-out policies in a kitchen
-    that is padded to the size of the grid, and learned in `ring` is nothing else there.
+    """The same network acts the same, whether it was trained in generated kitchens, and plays in
+    a kitchen that is padded to the size of their grid, or was trained in that kitchen.
     """
     write_policy(tmp_path / "anywhere", "--env.layout", "generated", *KITCHEN)
     write_policy(tmp_path / "ring", "--env.layout", "ring", *KITCHEN)
@@ -127,6 +127,19 @@ def test_partners_in_another_layout_than_that_of_training(tmp_path, call):
     code, said = call("ring", "--layout", "nowhere")
     assert code == 2
     assert "nowhere" in said
+
+
+@pytest.mark.slow
+def test_best_responses_are_trained_where_nothing_is_padded(tmp_path, call):
+    write_policy(tmp_path / "mine", "--env.layout", "cramped,ring", *KITCHEN)
+    (tmp_path / "set.toml").write_text(STAY.replace("stay", "greedy"))
+    training = ("--train-best-responses", "--best-response-steps", 1)
+    flags = ("--partners", "set.toml", "--episodes", 2, "--layout", "cramped", *training)
+    code, said = call("mine", *flags, "--out", "out")
+    assert code == 0, said
+    assert "best response to greedy: " in said
+    ((world, _),) = json.loads((tmp_path / "set.best-responses.json").read_text()).items()
+    assert world.startswith("overcooked, cramped (classic), 12 steps, ")
 
 
 FRIEND = '[[partner]]\nname = "friend"\nkind = "policy"\nfile = "friend"\n'

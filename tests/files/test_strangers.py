@@ -192,7 +192,8 @@ def test_agents_of_generated_kitchens_are_trained_once_and_judged_in_every_kitch
     (runs[0] / "result.json").write_text('{"env_steps": 8}')
     assert strangers.train(study, method, tmp_path, "circuit") == runs
     assert not called
-    assert strangers.judge(study, method, tmp_path, "ring", runs) == tmp_path / "ring/judged-1"
+    judged = strangers.judge(study, method, tmp_path, "ring", runs)
+    assert judged == tmp_path / "generated/judged-1/ring"
     assert all(command[command.index("--layout") + 1] == "ring" for command in called)
     assert len(called) == 3
 
