@@ -138,7 +138,9 @@ class Study:
     flags: tuple[str, ...] = ()
     """Further flags of the pages, such as `--flags=--width=256`."""
     kitchens: tuple[str, ...] = tuple(KITCHENS)
-    """Kitchens to train and judge in; `generated` is trained once, and judged in all of them."""
+    """Kitchens to train and judge in."""
+    generated: bool = False
+    """Train in generated kitchens instead, once for all kitchens, as METHOD-generated."""
     num_seeds: int = 5
     """Number of seeds, from 0."""
     partners: Literal["all", "people"] = "all"
@@ -475,6 +477,11 @@ def run(study: Study) -> None:
     methods = {Path(name).stem: _method(name) for name in study.methods}
     if len(methods) < len(study.methods):
         sys.exit("error: two methods have the same name: rename the file of one page.")
+    if study.generated:
+        methods = {
+            f"{name}-generated": dataclasses.replace(method, layout="generated")
+            for name, method in methods.items()
+        }
     returns, budgets = study.out / "returns.csv", study.out / "budgets.csv"
     _check_rows(study, returns, methods)
     for kitchen, (name, method) in itertools.product(study.kitchens, methods.items()):

@@ -198,6 +198,23 @@ def test_agents_of_generated_kitchens_are_trained_once_and_judged_in_every_kitch
     assert len(called) == 3
 
 
+def test_every_page_can_be_trained_in_generated_kitchens(tmp_path, monkeypatch, called):
+    page = tmp_path / "mine.py"
+    page.touch()
+    monkeypatch.setattr(strangers, "collect", lambda _, *names: [names])
+    monkeypatch.setattr(strangers, "budget", lambda _, *names: names)
+    kept = []
+    monkeypatch.setattr(strangers, "_replace", lambda _, rows: kept.extend(rows))
+    study = strangers.Study((str(page),), kitchens=("ring",), generated=True, out=tmp_path)
+    strangers.run(study)
+    assert kept == [("mine-generated", "ring")] * 2
+    training, judging = called[:5], called[5:]
+    assert all(x[:3] == [str(page), "--env.layout", "generated"] for x in training)
+    assert training[0][-2] == str(tmp_path / "mine-generated/generated/seed-0")
+    assert len(judging) == 3
+    assert all(x[x.index("--layout") + 1] == "ring" for x in judging)
+
+
 def test_a_page_that_fails_ends_the_study(tmp_path, capfd):
     page = tmp_path / "mine.py"
     page.write_text("raise SystemExit(3)")
