@@ -139,14 +139,14 @@ class Study:
     """Further flags of the pages, such as `--flags=--width=256`."""
     kitchens: tuple[str, ...] = tuple(KITCHENS)
     """Kitchens to train and judge in."""
-    generated: bool = False
-    """Train in generated kitchens instead, once for all kitchens, as METHOD-generated."""
     num_seeds: int = 5
     """Number of seeds, from 0."""
     partners: Literal["all", "people"] = "all"
     """Judge with all partners, or with the proxies of people alone."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/strangers")
     """Folder of all runs and results."""
+    generated: bool = False
+    """Train in generated kitchens instead, once for all kitchens, as METHOD-generated."""
 
 
 def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path]:
