@@ -187,7 +187,7 @@ def test_agents_of_generated_kitchens_are_trained_once_and_judged_in_every_kitch
     ((_, *flags),) = called
     assert flags[:2] == ["--env.layout", "generated"]
     called.clear()
-    (runs[0] / "config.toml").parent.mkdir(parents=True)
+    runs[0].mkdir(parents=True)
     (runs[0] / "config.toml").write_text("total_steps = 8")
     (runs[0] / "result.json").write_text('{"env_steps": 8}')
     assert strangers.train(study, method, tmp_path, "circuit") == runs
