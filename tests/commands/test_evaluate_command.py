@@ -48,6 +48,7 @@ from agents.runs.folders._handed_on import shown_path, without_folders
 from agents.runs.settings._config import parse
 from agents.runs.settings._file import dump
 from agents.runs.settings._page import page
+from agents.runs.settings._training_partners import models_of_people
 from agents.runs.single import _policies
 from agents.runs.single._policies import portable, read_policy
 from eqgrid import Trajectories, make, unwrap_state
@@ -396,6 +397,16 @@ def test_it_plays_wherever_the_policy_fits(tmp_path, call, flags, layout, algori
     result = scores(tmp_path / "out")
     assert result["layout"] == (layout or "tiny-2ag-normal")
     assert result["results"][0]["length_mean"] == 10
+
+
+@pytest.mark.slow
+def test_models_of_people_play_with_somebody_of_many_layouts(tmp_path, call):
+    write_policy(tmp_path / "many", "--env.layout", "cramped,ring")
+    person = models_of_people("proxies", "ring")[0]
+    flags = ("--layout", "ring", "--episodes", 2, "--no-film", "--out", "out")
+    code, said = call("many", person, *flags)
+    assert code == 0, said
+    assert scores(tmp_path / "out")["layout"] == "ring"
 
 
 def test_a_policy_takes_the_text_of_its_layout_along(tmp_path):
