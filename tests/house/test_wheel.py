@@ -1,7 +1,8 @@
-"""A wheel has every file that its commands open."""
+"""A wheel has every file that its commands open, and an sdist every file that its tests read."""
 
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -24,15 +25,22 @@ def tracked(*folders: str) -> list[str]:
     return [name for name in listed.stdout.split("\0") if name]
 
 
+def build(kind: str, folder: Path) -> Path:
+    """Builds a wheel or an sdist.
+
+    **Returns:** its file.
+    """
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    (file,) = folder.iterdir()
+    return file
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> dict[str, bytes]:
     """The contents of a wheel, by path."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr
-    (file,) = folder.glob("*.whl")
-    archive = zipfile.ZipFile(file)
+    archive = zipfile.ZipFile(build("wheel", tmp_path_factory.mktemp("wheel")))
     return {name: archive.read(name) for name in archive.namelist()}
 
 
@@ -49,3 +57,10 @@ def test_a_wheel_has_all_data_of_experiments(wheel):
 
 def test_a_wheel_has_all_files_of_both_packages(wheel):
     assert {*tracked("eqgrid", "agents")} <= {*wheel}
+
+
+def test_an_sdist_has_all_files(tmp_path):
+    files = [name for name in tracked(".") if not name.startswith(".")]
+    with tarfile.open(build("sdist", tmp_path)) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {*files} <= names
