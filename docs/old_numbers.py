@@ -23,8 +23,8 @@ COMMANDS = {"ippo": "IPPO", "mappo": "MAPPO", "e3t": "E3T", "body": "Body", "pqn
 """For each command, the class of its settings."""
 PROGRAM = rf"\b({'|'.join(COMMANDS)})\.py"
 WORLD = r"--env\.name (\w+)"
-RESULT = r"return|reward|earn|score|gap|deliver|food|victim|flag"
-"""Words of paragraphs about what was learned."""
+RESULT = r"return|reward|earn|score|gap|deliver|food|victim|its defaults|\| *-?\d[^|\n]*\| *-?\d"
+"""A word about what was learned, or a row of a table with two numbers."""
 SHARED = ("Experiment", "PPO")
 SOURCES = ("agents/*.py", "experiments/*.py", ":!*/throughput.py", ":!*/accelerator.py")
 SOURCES += (":!*/*speed.py",)
@@ -86,13 +86,11 @@ def defaults(command: str, world: str) -> dict[str, tuple[str, str]]:
     return {name: value for name, value in found.items() if name not in NOT_LEARNING}
 
 
-def changes(command: str, commit: str, text: str) -> list[str]:
+def changes(command: str, world: str, commit: str, text: str) -> list[str]:
     """The defaults of a command that have changed since a commit.
 
     A setting that did not exist is left out, as is one whose flag is in the text.
     """
-    named = re.findall(WORLD, text)
-    world = named[0] if named else "body" if command == "body" else "overcooked"
     listed = git("ls-tree", "-r", "--name-only", commit)
     if f"/{command}.py\n" not in listed or world not in WORLDS:
         return []
@@ -107,24 +105,45 @@ def changes(command: str, commit: str, text: str) -> list[str]:
     return found
 
 
-def paragraphs(text: str) -> Iterator[tuple[int, str, str]]:
-    """The first line, the text, and the text with commands, of each paragraph with results.
+def commands(text: str, world: str) -> set[tuple[str, str]]:
+    """The commands of a text, each with its world, which is `world` where the line names none."""
+    found = set()
+    for line in text.splitlines():
+        for command in re.findall(PROGRAM, line):
+            usual = "body" if command == "body" else world or "overcooked"
+            found.add((command, (re.findall(WORLD, line) or [usual])[0]))
+    return found
 
-    A world that is named counts until the end of its section.
+
+def paragraphs(text: str, home: str) -> Iterator[tuple[int, str, str, set[tuple[str, str]]]]:
+    """The paragraphs with results of a page.
+
+    **Arguments:**
+
+    - `text`: the page.
+    - `home`: the world that the page is about; empty if there is none.
+
+    **Returns:** for each paragraph its first line, its text, the text that names its commands, and
+    these commands. Where a text names commands of one world, it counts until the section ends.
     """
-    named, world, inside, start, lines = "", "", False, 1, []
+    named, world, programs, inside, start, lines = "", home, set(), False, 1, []
     for number, line in enumerate([*text.splitlines(), ""], 1):
         inside ^= line.startswith("```")
         if line.startswith("#") and not inside:
-            named = world = ""
+            named, world, programs = "", home, set()
         if line.strip():
             start, lines = (start if lines else number), [*lines, line]
             continue
         block = "\n".join(lines)
-        world = (re.findall(WORLD, block) or [world])[-1]
-        named = block if re.search(PROGRAM, block) else named
-        if named and re.search(RESULT, block) and re.search(r"\d", re.sub("`[^`]*`", "", block)):
-            yield start, block, f"{named}\n--env.name {world}" if world else named
+        if re.search(PROGRAM, block):
+            named, programs = block, commands(block, world)
+            worlds = {name for _, name in programs}
+            world = worlds.pop() if len(worlds) == 1 else home
+        elif not named and re.search(r"^\|.*\bits defaults\b", block, re.M):
+            named, programs = block, commands("ippo.py", home)  # a row of a comparison
+        plain = re.sub("`[^`]*`", "", block)
+        if named and re.search(r"\d", plain) and re.search(RESULT, plain):
+            yield start, block, named, programs
         lines = []
 
 
@@ -133,14 +152,16 @@ def candidates(page: Path) -> Iterator[str]:
     lines = git("blame", "-w", "-t", "--abbrev=11", "--", str(page)).splitlines()
     known = [re.match(r"\^?(\w+).*? (\d{9,}) ", line) for line in lines]
     ages = [(int(x[2]), x[1]) for x in known if x]
-    for start, block, named in paragraphs(page.read_text(encoding="utf-8")):
+    home = page.stem if page.stem in WORLDS else ""
+    for start, block, named, programs in paragraphs(page.read_text(encoding="utf-8"), home):
         numbered = [i for i, line in enumerate(block.splitlines(), start) if re.search(r"\d", line)]
         _, commit = min(ages[i - 1] for i in numbered)
         where = next(i for i in numbered if ages[i - 1][1] == commit)
-        for command in sorted(set(re.findall(PROGRAM, named))):
-            if set(commit) != {"0"} and (found := changes(command, commit, named)):
+        for command, world in sorted(programs):
+            if set(commit) != {"0"} and (found := changes(command, world, commit, named)):
                 name = page.relative_to(ROOT).as_posix()
-                yield f"{name}:{where} ({commit[:8]}), {command}.py: {'; '.join(found)}"
+                what = f"{command}.py in {world}"
+                yield f"{name}:{where} ({commit[:8]}), {what}: {'; '.join(found)}"
 
 
 def run() -> None:

@@ -55,7 +55,7 @@ def commit(tmp_path, monkeypatch):
 
 
 def found(folder: Path) -> list[str]:
-    return [line.partition(", ippo.py: ")[2] for line in old_numbers.candidates(folder)]
+    return [line.partition(": ")[2] for line in old_numbers.candidates(folder)]
 
 
 def test_results_that_are_older_than_a_default_are_found(commit, tmp_path):
