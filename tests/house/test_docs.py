@@ -211,6 +211,16 @@ def test_links_lead_somewhere(page):
     assert not missing
 
 
+@pytest.mark.parametrize("page", PAGES[:2], ids=lambda p: p.name)
+def test_links_lead_to_headings(page):
+    """`docs/make_site.py` checks those of the pages in `docs/`."""
+    for target, anchor in re.findall(r"\]\(((?!https?:)[^)#]*)#([^)]+)\)", page.read_text("utf-8")):
+        text = (page.parent / target if target else page).read_text("utf-8")
+        titles = re.findall(r"^#+ (.+)$", text, re.M)
+        slugs = [re.sub(r"[^\w -]", "", x.lower()).replace(" ", "-") for x in titles]
+        assert anchor in slugs, (target, anchor)
+
+
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
