@@ -195,10 +195,7 @@ class GridWorld(AbstractEnv):
         step = Step(self.layout, action, key, state, state, self.actions)
         step = run_phases(self.phases, step)
         step = step.then(dataclasses.replace(step.world, time=step.world.time + 1))
-        took_part = active
-        if active is not None and step.world.bodies.active is not None:
-            took_part = active | step.world.bodies.active  # with those that have come back
-        happened = tuple(_for_active(event, took_part) for event in self.events(step))
+        happened = tuple(_for_active(event, step.took_part) for event in self.events(step))
         step = dataclasses.replace(step, happened=happened)
         terminated, world = self._end(step)
         timestep = TimeStep(
