@@ -71,9 +71,9 @@ class AbstractReward(eqx.Module):
     ```
 
     `GridWorld` replaces the rewards of agents that had terminated before the step by 0, so a team
-    reward reaches only agents that have not terminated. Agents that are away are rewarded. To reward
-    a state in every step, such as standing on a goal, read `step.world`, where agents that have
-    terminated keep their positions.
+    reward reaches only agents that have not terminated. Agents that are away are rewarded. To
+    reward a state in every step, such as standing on a goal, read `step.world`, where agents that
+    have terminated keep their positions.
     """
 
     @abc.abstractmethod
