@@ -45,6 +45,7 @@ from .policies._networks import (
     GRU as GRU,
     MLP as MLP,
     AbstractNetwork as AbstractNetwork,
+    Activation as Activation,
     Dense as Dense,
     Precision as Precision,
 )

@@ -28,6 +28,11 @@ def as_it_was_written() -> Iterator[None]:
         yield
 
 
+def as_it_is(x: Any) -> Any:
+    """The observation itself, for adapters that show the observation of the other library."""
+    return x
+
+
 def strongly_typed(world: PyTree) -> PyTree:
     """The same arrays without weak types, so that the dtypes of a state never change."""
     return jax.tree.map(lambda x: x if eqx.is_array(x) and _is_key(x) else _strong(x), world)
