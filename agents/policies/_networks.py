@@ -294,9 +294,12 @@ def _by_name(activation: Activation | Callable) -> Activation | Callable:
     **Raises:** `ValueError` for a name that is not an `Activation`.
     """
     names: tuple[Activation, ...] = get_args(Activation)
-    if isinstance(activation, str) and activation not in names:
+    for name in names:
+        if activation in (name, getattr(jax.nn, name)):
+            return name
+    if isinstance(activation, str):
         raise ValueError(f"There is no activation {activation!r}: use {', '.join(names)}.")
-    return next((name for name in names if activation is getattr(jax.nn, name)), activation)
+    return activation
 
 
 def _function_of(activation: Activation | Callable) -> Callable:
