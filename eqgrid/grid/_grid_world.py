@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Int, Int32, PRNGKeyArray, Shaped, UInt8
 
-from .._checks import MAX_STEPS, as_number, check_action_shape
+from .._checks import MAX_STEPS, as_number, check_leading
 from .._env import AbstractEnv, TimeStep
 from .._observed import Masked
 from .._spaces import Discrete, MultiDiscrete
@@ -182,7 +182,7 @@ class GridWorld(AbstractEnv):
     def step(
         self, key: PRNGKeyArray, state: World, action: Int[Array, "agents *choices"]
     ) -> tuple[TimeStep, World]:
-        check_action_shape(action, (self.num_agents,))
+        check_leading((self.num_agents,), action=action)
         self._check_choices(action)
         active, goes_on = state.bodies.active, None
         if active is not None:
