@@ -23,7 +23,7 @@ COMMANDS = {"ippo": "IPPO", "mappo": "MAPPO", "e3t": "E3T", "body": "Body", "pqn
 """For each command, the class of its settings."""
 PROGRAM = rf"\b({'|'.join(COMMANDS)})\.py"
 WORLD = r"--env\.name (\w+)"
-RESULT = r"return|reward|earn|score|gap|deliver|food|victim|its defaults|\| *-?\d[^|\n]*\| *-?\d"
+RESULT = r"return|reward|earn|score|gap|deliver|food|victim|defaults|\| *-?\d[^|\n]*\| *-?\d"
 """A word about what was learned, or a row of a table with two numbers."""
 SHARED = ("Experiment", "PPO")
 SOURCES = ("agents/*.py", "experiments/*.py", ":!*/throughput.py", ":!*/accelerator.py")
@@ -139,8 +139,8 @@ def paragraphs(text: str, home: str) -> Iterator[tuple[int, str, str, set[tuple[
             named, programs = block, commands(block, world)
             worlds = {name for _, name in programs}
             world = worlds.pop() if len(worlds) == 1 else home
-        elif not named and re.search(r"^\|.*\bits defaults\b", block, re.M):
-            named, programs = block, commands("ippo.py", home)  # a row of a comparison
+        elif not named and re.search(r"\b(its|the) defaults\b", block):
+            named, programs = block, commands("ippo.py", home)  # the usual command
         plain = re.sub("`[^`]*`", "", block)
         if named and re.search(r"\d", plain) and re.search(RESULT, plain):
             yield start, block, named, programs
