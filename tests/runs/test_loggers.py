@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from command_lines import call_and_hear
-from tensorboardX.proto.event_pb2 import Event
+from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from agents import Metrics, StopTraining, read_metadata
 from agents.runs._metadata import IDENTITY
@@ -57,13 +57,18 @@ def open_all(folder, names, env_steps=0):
 
 
 def scalars(folder) -> dict[tuple[int, str], float]:
-    """What TensorBoard would show: a file of records, each with its length and two checksums."""
+    """What TensorBoard would show: a file of records, each with its length and two checksums.
+
+    An event that marks the start of a session hides all earlier events from its step on.
+    """
     found = {}
     for path in sorted(folder.iterdir()):
         data = path.read_bytes()
         while data:
             (length,) = struct.unpack("<Q", data[:8])
             event, data = Event.FromString(data[12 : 12 + length]), data[16 + length :]
+            if event.session_log.status == SessionLog.START:
+                found = {at: value for at, value in found.items() if at[0] < event.step}
             for value in event.summary.value:
                 found[event.step, value.tag] = value.simple_value
     return found
@@ -94,6 +99,38 @@ def test_all_forms_have_equal_names_and_numbers(tmp_path):
     assert {"learning_rate", "steps_per_second", "memory_bytes", "entropy"} < set(table[0])
     assert [line["train_seconds"] for line in lines] == [8.0, 9.0]
     assert lines[0]["memory_bytes"] > 1e6
+
+
+def test_a_resumed_run_shows_the_row_of_its_checkpoint_everywhere(tmp_path, monkeypatch):
+    for done, updates in ((0, (1, 2, 3)), (2, (3, 4))):  # killed after 3, resumed after 2
+        history = read_history(tmp_path, {"update": done}, {})
+        history.write_into(tmp_path)
+        monkeypatch.setattr("time.time", lambda done=done: 1000.0 + done)  # names the event file
+        loggers = _loggers.open_loggers(
+            tmp_path,
+            NAMES,
+            csv_rows=history.rows,
+            json_rows=history.json_rows,
+            env_steps=history.env_steps,
+            settings={},
+        )
+        log = _hooks.Log(loggers, Failures(), 0.0)
+        for update in updates:
+            log(with_wall_seconds(progress(update)))
+        for logger in loggers:
+            logger.close()
+    with (tmp_path / "metrics.csv").open(newline="") as file:
+        table = [int(row["env_steps"]) for row in csv.DictReader(file)]
+    text = (tmp_path / "metrics.jsonl").read_text()
+    lines = [json.loads(line)["env_steps"] for line in text.splitlines()]
+    board = scalars(tmp_path / "tensorboard")
+    shown = sorted(step for step, name in board if name == "eval_return_mean")
+    assert table == lines == shown == [100, 200, 300, 400]
+
+
+def with_wall_seconds(seen: SimpleNamespace) -> SimpleNamespace:
+    seen.measured |= {"wall_seconds": 1.0, "eval_return_std": 0.0}
+    return seen
 
 
 @pytest.mark.slow

@@ -104,8 +104,8 @@ class TensorBoard(Logger):
         """**Arguments:**
 
         - `path`: the folder of the event files.
-        - `first_step`: the environment step from which this process writes; TensorBoard hides what
-            earlier processes wrote from this step on.
+        - `first_step`: the first environment step that this process may write. TensorBoard hides
+            the events of earlier processes from this step on.
         """
         self.path = path
         self._writer = _import("tensorboard").SummaryWriter(str(path), purge_step=first_step)
@@ -206,7 +206,7 @@ def open_loggers(
     """
     more: dict[LoggerName, Callable[[], Logger]] = {
         "jsonl": lambda: JsonLines(folder / "metrics.jsonl", json_rows),
-        "tensorboard": lambda: TensorBoard(folder / "tensorboard", env_steps),
+        "tensorboard": lambda: TensorBoard(folder / "tensorboard", env_steps + 1),
         "wandb": lambda: WeightsAndBiases(folder / "wandb", folder.resolve().name, settings),
     }
     return [Csv(folder / "metrics.csv", csv_rows), *(more[name]() for name in dict.fromkeys(names))]
