@@ -165,6 +165,14 @@ def test_a_cache_that_cannot_be_made_stops_nothing(cache, monkeypatch, tmp_path)
     assert jax.config.jax_compilation_cache_dir is None
 
 
+def test_a_user_without_a_home_folder_has_no_cache(cache, monkeypatch):
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 2**31 - 5)  # a user without a name
+    assert "there is no home folder" in cache.keep_compiled_programs()
+    assert jax.config.jax_compilation_cache_dir is None
+
+
 def test_what_jax_was_told_before_counts(cache, tmp_path):
     jax.config.update("jax_compilation_cache_dir", str(tmp_path))
     assert cache.keep_compiled_programs().endswith(f"kept in {tmp_path}")
