@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import importlib
 import re
 import secrets
@@ -29,7 +28,7 @@ from agents.play.study._export import export, forget, report
 from agents.play.study._folder import open_people, open_study, people_in
 from agents.play.study._plan import check_plan, plan_policies, read_plan
 from agents.runs._cache import keep_compiled_programs
-from agents.runs._command import Process, exit_code_of
+from agents.runs._command import Process, run_process
 from agents.runs._named import Named
 from agents.runs.display._errors import RunError, UsageError, as_usage_error
 from agents.runs.display._table import print_paths
@@ -97,9 +96,7 @@ class Config:
 
 def play_command() -> None:
     """Runs the command line, and ends the process."""
-    process = Process.listen("nothing was started")
-    work = functools.partial(run, sys.argv[1:], process)
-    process.finish(exit_code_of(work, process, "--most-games"))
+    run_process(lambda process: run(sys.argv[1:], process), "--most-games")
 
 
 def run(args: Sequence[str], process: Process) -> None:

@@ -12,7 +12,7 @@ from agents.runs.display._errors import UsageError
 from eqgrid import MAX_TEXT_BYTES
 
 from ._experiment import Experiment
-from ._page import SHIPPED, command_of, file_of, is_shipped, page
+from ._page import SHIPPED, command_of, is_shipped, name_of, page
 from ._policy_settings import PolicySettings
 from ._stored import PAGE, TUNED, config_from, own_parts
 from ._toml import NOT_IN_FILE, read_toml, wrong
@@ -118,7 +118,7 @@ def dump(config: PolicySettings) -> str:
     experiment = type(config)
     about = {"algorithm": experiment.algorithm}
     if not is_shipped(experiment):
-        about[PAGE] = file_of(experiment).name
+        about[PAGE] = name_of(experiment)
     if config.config == Path(TUNED):
         about["config"] = TUNED
     text = tomli_w.dumps({**about, **table})
