@@ -75,8 +75,8 @@ class Config:
     """Port to listen at; 0 for any that is free."""
     hosts: tuple[str, ...] = ()
     """Further names under which browsers reach the server, such as that of a reverse proxy."""
-    no_browser: bool = False
-    """Open no browser."""
+    browser: bool = True
+    """Open the page in a browser."""
     most_games: Annotated[int, Meta(ge=1, le=10_000)] = 100
     """Number of games that can go on at the same time."""
     study: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
@@ -147,7 +147,7 @@ def run(args: Sequence[str], process: Process) -> None:
         _greet(console, config, policies, address, folder)
         if course is not None:
             console.print(f"overview of the study: {overview}", highlight=False, soft_wrap=True)
-        if not config.no_browser:
+        if config.browser:
             opened = address if course is None else overview
             threading.Timer(0.5, webbrowser.open, [opened]).start()
         process.begin()  # from now on, a Ctrl-C ends the games, and then the server

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 import tomli_w
 
 from agents.runs._named import NOTHING_NAMED, Named, check_named, is_own
-from agents.runs.display._errors import UsageError
+from agents.runs.display._errors import UsageError, warn
 from eqgrid import MAX_TEXT_BYTES
 
 from ._experiment import Experiment
 from ._page import SHIPPED, command_of, is_shipped, name_of, page
 from ._policy_settings import PolicySettings
-from ._stored import PAGE, TUNED, config_from, own_parts
+from ._stored import PAGE, TUNED, config_from, own_parts, world_name_in
 from ._toml import NOT_IN_FILE, read_toml, wrong
 
 T = TypeVar("T")
@@ -29,6 +29,7 @@ def load(
     experiment: type[P],
     named: Named = NOTHING_NAMED,
     network: str | None = None,
+    world: str | None = None,
 ) -> P:
     """Reads a settings file (TOML).
 
@@ -38,6 +39,8 @@ def load(
     - `experiment`: the class that a page defines. A file of another algorithm is refused.
     - `named`: what the command line names. A file that names other code of the user is refused.
     - `network`: the network to use instead of that of the file, if any.
+    - `world`: the world to use instead of that of the file, if any. The settings of another world
+        in the file are left out, with a warning.
 
     **Returns:** the settings of the file, with defaults for all others.
 
@@ -55,6 +58,14 @@ def load(
                 f"is for {written_by}: use {command_of(page(written_by)).removeprefix('python ')}, "
                 f"or take the line 'algorithm' out of it to train with {own}."
             )
+        named_world = world_name_in(table) or experiment().env.name
+        if world not in (None, named_world):
+            if "env" in table:
+                warn(
+                    f"The settings file {str(path)!r} has settings of the world "
+                    f"{named_world!r:.60}, which are left out, since --env.name is {world!r:.60}."
+                )
+            table = {**table, "env": {"name": world}}
         before = table.get("network")
         if network not in (None, before) and (is_own(network) or is_own(before)):
             table = {**table, "network": network}
