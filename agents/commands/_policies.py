@@ -85,9 +85,17 @@ class PolicyFlags:
         return [read_policy(path, checkpoint, layout, page, named) for path in self.policies]
 
     def read_all_seeds(self, layout: str | None = None) -> list[SavedPolicy]:
-        """As `read`, but the folder of a run with many seeds is replaced by those of its seeds."""
+        """As `read`, but the folder of a run with many seeds is replaced by those of its seeds.
+
+        **Raises:** also `UsageError` when a policy is named twice.
+        """
         runs = tuple(run for path in self.policies for run in seed_folders(path) or [path])
-        return dataclasses.replace(self, policies=runs).read(layout)
+        found = dataclasses.replace(self, policies=runs).read(layout)
+        files = [saved.path.resolve() for saved in found]
+        for i, saved in enumerate(found):
+            if files[i] in files[:i]:
+                raise UsageError(f"The policy {saved.name!r} is named twice: name each one once.")
+        return found
 
 
 def first_world(args: Sequence[str]) -> AbstractWorldConfig:
