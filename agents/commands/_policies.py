@@ -19,7 +19,7 @@ from agents.runs._named import Named, is_own
 from agents.runs._run_files import seed_folders
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._folder import short_name
-from agents.runs.settings._flags import value_after
+from agents.runs.settings._flags import at_home, value_after
 from agents.runs.settings._page import load_page, page
 from agents.runs.settings._policy_settings import PolicySettings, default_settings
 from agents.runs.single._policies import SavedPolicy, read_policy
@@ -103,6 +103,7 @@ def first_world(args: Sequence[str]) -> AbstractWorldConfig:
 
     **Raises:** as `default_world` and `read_policy`.
     """
+    args = at_home(args)
     name = value_after("--env.name", args)
     first = next(iter(args), "-")
     if name is not None or first.startswith("-"):

@@ -1,10 +1,14 @@
 """Command lines: flags that are repeated, switches, settings files, and the command of a resume."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
+import tyro
 
+from agents.files._files import expand_home
 from agents.runs.display._errors import UsageError
+from agents.runs.many._sweep_file import read_sweep
 from agents.runs.settings._config import changed_by_world, parse
 from agents.runs.settings._file import dump
 from agents.runs.settings._flags import cli, read_flags
@@ -166,3 +170,51 @@ def test_a_file_without_a_world_is_for_any_world(tmp_path, capsys):
     config = settings("--config", write(tmp_path / "a.toml", "width = 32\n"), "--env.name", "goals")
     assert (config.width, config.env.name) == (32, "goals")
     assert not capsys.readouterr().err
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    return tmp_path
+
+
+def test_flags_with_paths_may_begin_with_the_home_folder(home):
+    write(home / "mine.toml", "seed = 3\n")
+    config = settings("--config=~/mine.toml", "--out=~/run", "--env.layout=~/a.txt,~/b.txt,ring")
+    assert config.seed == 3
+    assert config.out == home / "run"
+    assert config.env.layout == f"{home}/a.txt,{home}/b.txt,ring"
+    (home / "run").mkdir()
+    write(home / "run" / "config.toml", dump(settings("--seed", "7")))
+    assert settings("--resume=~/run", "--out=~/run").seed == 7
+
+
+def test_files_with_paths_may_begin_with_the_home_folder(home):
+    text = '[env]\nlayout = "~/a.txt"\n[partners]\nshare = 0.5\npolicies = ["~/run", "./~", "~x"]\n'
+    config = settings("--config", write(home / "mine.toml", text))
+    assert config.env.layout == f"{home}/a.txt"
+    assert config.partners.policies == (f"{home}/run", "./~", "~x")
+    sweep = read_sweep(home / write(home / "sweep.toml", '[grid.env]\nlayout = ["~/a.txt"]\n'))
+    assert sweep.points == ({"env.layout": f"{home}/a.txt"},)
+
+
+def test_a_layout_of_several_lines_is_no_path(home):
+    assert expand_home("~/a\n~/b") == "~/a\n~/b"
+
+
+def test_commands_find_the_home_folder(home):
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        """A command."""
+
+        runs: tyro.conf.Positional[tuple[Path, ...]] = ()
+        out: Path | None = None
+
+    config = read_flags(Config(), ["~/a", "~/b", "--out=~/c"], "page.py")
+    assert config == Config((home / "a", home / "b"), home / "c")
+
+
+def test_settings_files_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "mine.toml").write_bytes(b"\xef\xbb\xbfseed = 3\n")
+    assert settings("--config", str(tmp_path / "mine.toml")).seed == 3

@@ -15,7 +15,7 @@ from eqgrid.envs.overcooked import REFERENCE_NAMES
 
 from ._experiment import Experiment
 from ._file import load
-from ._flags import cli, value_after, values_after
+from ._flags import at_home, cli, value_after, values_after
 from ._limits import LARGEST_SEED, as_given, check_limits, flags
 from ._network import check_network, with_network
 from ._page import command_of
@@ -47,6 +47,7 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
 
     **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
     """
+    args = at_home(args)
     file, run, named = value_after("--config", args), value_after("--resume", args), named_in(args)
     network, world = value_after("--network", args), value_after("--env.name", args)
     before = None if run is None else load(Path(run) / "config.toml", experiment, named)

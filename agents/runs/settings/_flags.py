@@ -13,11 +13,17 @@ import tyro
 import tyro.constructors
 
 from agents import Hyperparameter
+from agents.files._files import expand_home
 from agents.runs.display._errors import UsageError
 
 from ._limits import check_limits, flags_of_lists
 
 T = TypeVar("T")
+
+
+def at_home(args: Sequence[str]) -> list[str]:
+    """A command line with `expand_home` for every value, as in `--out=~/run`."""
+    return ["=".join(map(expand_home, arg.split("=", 1))) for arg in args]
 
 
 def value_after(flag: str, args: Sequence[str]) -> str | None:
@@ -187,6 +193,7 @@ def read_flags(default: T, args: Sequence[str], page: str) -> T:
 
     **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
     """
+    args = at_home(args)
     config = cli(default, args, f"python {page}", inspect.cleandoc(type(default).__doc__ or ""))
     check_limits(config)
     return config
