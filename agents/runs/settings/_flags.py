@@ -14,6 +14,7 @@ import tyro.constructors
 
 from agents import Hyperparameter
 from agents.files._files import expand_home
+from agents.runs._shipped import program
 from agents.runs.display._errors import UsageError
 
 from ._limits import check_limits, flags_of_lists
@@ -95,6 +96,9 @@ def _hyperparameter(
     )
 
 
+_COMPLETIONS = ("--tyro-print-completion", "--tyro-write-completion")
+
+
 def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
     """Parses a command line with `tyro.cli`, whose error box becomes one sentence.
 
@@ -113,6 +117,8 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
     **Raises:** `UsageError` when the command line is invalid.
     """
     _check_paths(type(default), args)
+    if args and args[0].startswith(_COMPLETIONS):
+        prog = prog.removeprefix("python ")  # or the shell would complete every `python`
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
@@ -194,6 +200,6 @@ def read_flags(default: T, args: Sequence[str], page: str) -> T:
     **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
     """
     args = at_home(args)
-    config = cli(default, args, f"python {page}", inspect.cleandoc(type(default).__doc__ or ""))
+    config = cli(default, args, program(page), inspect.cleandoc(type(default).__doc__ or ""))
     check_limits(config)
     return config

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from agents.runs._named import folder_first
-from agents.runs._shipped import shipped
+from agents.runs._shipped import program, shipped
 from agents.runs.display._errors import UsageError
 from eqgrid import read_regular_text
 
@@ -105,4 +105,4 @@ def command_of(experiment: type[PolicySettings]) -> str:
         return f"run_experiment({experiment.__name__})"
     if path.parent.name == "pages" and is_shipped(experiment):
         return f"eqgrid-{experiment.algorithm}"
-    return f"python {min(os.path.relpath(path), str(path), key=len)}"
+    return program(min(os.path.relpath(path), str(path), key=len))
