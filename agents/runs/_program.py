@@ -216,5 +216,6 @@ def _greet(run: Run) -> Console:
             highlight=False,
         )
     run.history.print_abandoned(console)
-    print_preparations(console, config, keep_compiled_programs())
+    lengths = [(run.settings.total_steps, run.plan)]
+    print_preparations(console, config, keep_compiled_programs(), lengths)
     return console
