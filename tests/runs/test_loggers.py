@@ -20,6 +20,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from agents import Metrics, StopTraining, read_metadata
 from agents.runs._metadata import IDENTITY
+from agents.runs._run_files import WANDB_ID, own_files
 from agents.runs.display import _loggers
 from agents.runs.display._errors import Failures, UsageError
 from agents.runs.folders._history import History, read_history
@@ -133,16 +134,38 @@ def with_wall_seconds(seen: SimpleNamespace) -> SimpleNamespace:
     return seen
 
 
+def test_a_resumed_run_continues_its_run_of_weights_and_biases(tmp_path, monkeypatch):
+    ids = []
+
+    class Wandb:
+        errors = SimpleNamespace(Error=ValueError)
+        Settings = dict
+
+        @staticmethod
+        def init(**settings):
+            ids.append((settings["id"], settings["resume"]))
+
+    monkeypatch.setattr(_loggers, "_import", lambda _: Wandb)
+    for folder in ("mine", "mine", "other"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        open_all(tmp_path / folder, ("wandb",))
+    assert ids[0] == ids[1] != ids[2]
+    assert {resume for _, resume in ids} == {"allow"}
+    assert tmp_path / "mine" / WANDB_ID in own_files(tmp_path / "mine"), "--overwrite sets it aside"
+
+
 @pytest.mark.slow
 def test_weights_and_biases_work_offline(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
-    loggers = open_all(tmp_path, ("wandb",))
-    log = _hooks.Log(loggers, Failures(), 0.0)
-    for update in (1, 2):
+    for update in (1, 2):  # the run is resumed after its first row
+        loggers = open_all(tmp_path, ("wandb",))
+        log = _hooks.Log(loggers, Failures(), 0.0)
         log(progress(update))
-    for logger in loggers:
-        logger.close()
-    (written,) = (tmp_path / "wandb").rglob("*.wandb")
+        for logger in loggers:
+            logger.close()
+    files = sorted((tmp_path / "wandb").rglob("*.wandb"))
+    written = files[-1]
+    assert {path.stem for path in files} == {f"run-{(tmp_path / WANDB_ID).read_text()}"}
     names = (b"eval_return_mean", b"approx_kl", b"env_steps")
     for _ in range(100):  # its own process may still be writing
         if all(name in written.read_bytes() for name in names):
