@@ -9,6 +9,7 @@ import tomli_w
 
 from agents.runs._named import NOTHING_NAMED, Named, check_named, is_own
 from agents.runs.display._errors import UsageError, warn
+from agents.runs.worlds._foreign import LIBRARIES
 from eqgrid import MAX_TEXT_BYTES
 
 from ._experiment import Experiment
@@ -58,13 +59,12 @@ def load(
                 f"is for {written_by}: use {command_of(page(written_by)).removeprefix('python ')}, "
                 f"or take the line 'algorithm' out of it to train with {own}."
             )
-        named_world = world_name_in(table) or experiment().env.name
-        if world not in (None, named_world):
-            if "env" in table:
-                warn(
-                    f"The settings file {str(path)!r} has settings of the world "
-                    f"{named_world!r:.60}, which are left out, since --env.name is {world!r:.60}."
-                )
+        in_file = world_name_in(table) or experiment().env.name
+        replaced = world not in (None, in_file) and not (
+            _is_foreign(world) and _is_foreign(in_file)
+        )
+        dropped = replaced and "env" in table
+        if replaced:
             table = {**table, "env": {"name": world}}
         before = table.get("network")
         if network not in (None, before) and (is_own(network) or is_own(before)):
@@ -74,9 +74,19 @@ def load(
         if isinstance(config, Experiment):
             for name in config.partners.networks:
                 check_named(name, named.networks, "network", "--partners.networks")
+        if dropped:
+            warn(
+                f"The settings file {str(path)!r} has settings of the world {in_file!r:.60}, which "
+                f"are left out, since --env.name is {world!r:.60}."
+            )
         return config
     except UsageError as error:
         raise UsageError(f"The settings file {str(path)!r} {error}") from error
+
+
+def _is_foreign(world: str | None) -> bool:
+    """Whether it is a world of another library, which all have the same settings."""
+    return world is not None and world.partition(":")[0] in LIBRARIES
 
 
 def is_written_by_a_run(path: Path) -> bool:

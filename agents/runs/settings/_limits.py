@@ -47,7 +47,7 @@ def check_limits(config: Any, prefix: str = "--") -> None:
 
 def _check_different(flag: str, values: tuple[Any, ...]) -> None:
     for i, value in enumerate(values):
-        if value in values[:i]:
+        if value in values[:i] and not isinstance(value, dict):  # tables of files may be equal
             raise UsageError(f"{flag} has {reprlib.repr(value)} twice: give each value once.")
 
 
