@@ -18,14 +18,15 @@ from agents import write_whole
 from agents.evaluation._statistics import interval_of_mean
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
-from agents.runs._shipped import program
 from agents.runs.display._errors import UsageError
 from agents.runs.display._film import scores_before
+from agents.runs.display._returns import return_text
 from agents.runs.display._table import print_paths, print_table
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import open_results, write_csv, write_json
 from agents.runs.settings._flags import read_flags
 from agents.runs.settings._limits import Seed
+from agents.runs.settings._page import program
 from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.single._policies import SavedPolicy
 from agents.runs.worlds._kitchens import kitchen_layout
@@ -42,7 +43,7 @@ from eqgrid.envs.overcooked import (
 from eqgrid.grid import Layout
 
 from ._heat_maps import draw_heat_maps
-from ._policies import PolicyFlags, common_world, different_names
+from ._policies import PolicyFlags, common_world, short_names
 
 _STEPS = 400
 """The length of the episodes of policies, and the unit of returns, in steps."""
@@ -172,7 +173,7 @@ def _policies(
     shown = settings.observe(world)
     keys = jax.random.split(jax.random.key(config.seed), config.episodes)
     groups = []
-    names = different_names([saved.name for saved in policies])
+    names = short_names([saved.name for saved in policies])
     for name, saved in zip(names, policies, strict=True):
         team = [saved.partner(settings, shown)] * shown.num_agents
         games = record_play(shown, team, keys, max_steps=settings.env.horizon or _STEPS)
@@ -204,7 +205,11 @@ def _print_people(console: Console, groups: dict[str, list[Group]]) -> None:
         for group in own:
             means = {x: _mean(y) for x, y in group.found.numbers().items()}
             first, *shares = [means[name] for name in _COLUMNS]
-            counts = [f"{len(group.found.steps)}", f"{group.found.steps.sum():,}", f"{first:.1f}"]
+            counts = [
+                f"{len(group.found.steps)}",
+                f"{group.found.steps.sum():,}",
+                return_text(first),
+            ]
             rows.append([Text(kitchen), Text(group.name), *counts, *(f"{x:.1%}" for x in shares)])
     header = ("kitchen", "who", "games", "steps", "return in 400 steps", *_COLUMNS[1:])
     print_table(console, header, rows, words=2)

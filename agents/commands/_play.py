@@ -53,7 +53,7 @@ class Config:
     policies: tyro.conf.Positional[
         Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
     ] = ()
-    """Folders of runs, policy files or checkpoints to offer as partners."""
+    """Folders of runs, policy files, checkpoints or shipped:NAME to offer as partners."""
     env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
     which: Literal["policy", "best", "last"] = "policy"
     """File to read from a folder: policy.safetensors, or a checkpoint."""

@@ -15,6 +15,7 @@ from agents import (
     PolicyPartner,
     mixed_team,
 )
+from agents.files._policy_file import POLICY_FILE
 from agents.runs._named import Named, is_own
 from agents.runs._run_files import seed_folders
 from agents.runs.display._errors import UsageError
@@ -35,7 +36,7 @@ class PolicyFlags:
     policies: tyro.conf.Positional[
         Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
     ] = ()
-    """Folders of runs, policy files or checkpoints."""
+    """Folders of runs, policy files, checkpoints, or shipped:NAME for a bundled policy."""
     which: Literal["policy", "best", "last"] = "policy"
     """File to read from a folder: policy.safetensors, or a checkpoint."""
     page: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
@@ -191,6 +192,25 @@ def _own_lineups(saved: SavedPolicy, turns: list[list[int]]) -> list[Lineup]:
         )
         for turn in turns
     ]
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Short labels of policies for tables and plots: the shortest endings of their paths that
+    differ. Names of files are without `policy.safetensors` and `.safetensors`, and a number is
+    appended to each label that still occurs more than once.
+    """
+    parts = []
+    for name in names:
+        own = Path(name).parts
+        own = own[:-1] if len(own) > 1 and own[-1] == POLICY_FILE else own
+        parts.append((*own[:-1], *(x.removesuffix(".safetensors") for x in own[-1:])))
+    labels = []
+    for own in parts:
+        others = [other for other in parts if other != own]
+        sizes = range(1, len(own) + 1)
+        size = next((n for n in sizes if all(x[-n:] != own[-n:] for x in others)), len(own))
+        labels.append(str(Path(*own[-size:])))
+    return different_names(labels)
 
 
 def different_names(names: list[str]) -> list[str]:

@@ -37,7 +37,9 @@ from ._checkpoint import (
     save,
 )
 from ._description import FORMAT, Parts, build_like, describe
+from ._files import expand_home
 from ._policy_schema import PolicyTable
+from ._shipped import BUNDLED, shipped_policy
 
 POLICY_FILE = "policy.safetensors"
 """The name of the policy file in the folder of a run."""
@@ -110,7 +112,8 @@ def load_policy(
 
     **Arguments:**
 
-    - `path`: the folder of a run, a policy file, or a checkpoint of a run.
+    - `path`: the folder of a run, a policy file, a checkpoint of a run, or the name of a bundled
+        policy, such as `shipped:cramped`.
     - `which`: which checkpoint of the folder, as in `find_policy`.
     - `networks`: your own networks, by the names of their classes; each is called as
         `network(in_shape, out_size, final_scale=..., key=...)`, as in `actor_critic`, and with the
@@ -161,16 +164,19 @@ def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) 
 
     **Arguments:**
 
-    - `path`: a file, or the folder of a run.
+    - `path`: a file, the folder of a run, or the name of a bundled policy, such as
+        `shipped:cramped`. `~` at its beginning is the home folder.
     - `which`: the checkpoint of a folder. With `None`, it is `policy.safetensors`, which a run
         writes at its end with the better one of its best and its last policy; if that is missing,
         as in a run that was killed, it is the best checkpoint, or else the last one.
 
     **Returns:** the file; if `path` is not a folder, `path` itself.
 
-    **Raises:** `CheckpointError` when there is no policy in the folder.
+    **Raises:** `CheckpointError` when there is no policy in the folder, or no such bundled policy.
     """
-    folder = Path(path)
+    if str(path).startswith(BUNDLED):
+        return shipped_policy(str(path).removeprefix(BUNDLED))
+    folder = Path(expand_home(str(path)))
     if not folder.is_dir():
         return folder
     names = [POLICY_FILE, "checkpoints/best.safetensors", "checkpoints/last.safetensors"]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32
 
-from agents.runs._shipped import shipped
+from agents.files._shipped import shipped
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._folder import short_name
 from agents.runs.settings._policy_settings import PolicySettings

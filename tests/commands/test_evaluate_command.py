@@ -41,7 +41,7 @@ from agents.commands import _evaluation, _hub
 from agents.commands._policies import judging_env, lineups
 from agents.commands._trajectories import check_file, write_episodes
 from agents.files import _checkpoint, _files
-from agents.runs._shipped import shipped
+from agents.files._shipped import shipped
 from agents.runs.display._errors import RunError, UsageError
 from agents.runs.folders import _results
 from agents.runs.folders._handed_on import shown_path, without_folders

@@ -15,7 +15,7 @@ from heldout import strangers
 from agents import read_metadata
 from agents.commands._heldout import HELD_OUT, read_held_out
 from agents.evaluation._statistics import bootstrap_crossplay
-from agents.runs._shipped import shipped
+from agents.files._shipped import shipped
 from eqgrid.envs.overcooked import KITCHENS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "partners.md").read_text(encoding="utf-8")

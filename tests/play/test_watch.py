@@ -9,13 +9,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from agents import PolicyPartner, write_table
+from agents.files._shipped import shipped
 from agents.play._app import build_app
 from agents.play._hall import Hall
 from agents.play._journal import Header, Journal, SeatRecord
 from agents.play._live_game import LiveGame, Program
 from agents.play._menu import Menu
 from agents.play._watch import place_of, read_recorded, think
-from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import default_settings

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import tyro
 
+from agents.commands._policies import PolicyFlags
 from agents.files._files import expand_home
+from agents.files._shipped import shipped_policies
 from agents.runs.display._errors import UsageError
 from agents.runs.many._sweep_file import read_sweep
 from agents.runs.settings._config import changed_by_world, parse
@@ -218,3 +220,25 @@ def test_commands_find_the_home_folder(home):
 def test_settings_files_may_begin_with_a_byte_order_mark(tmp_path):
     (tmp_path / "mine.toml").write_bytes(b"\xef\xbb\xbfseed = 3\n")
     assert settings("--config", str(tmp_path / "mine.toml")).seed == 3
+
+
+@pytest.mark.parametrize("world", ["overcooked", "goals", "harvest"])
+def test_the_help_of_a_world_lists_all_worlds(capsys, world):
+    with pytest.raises(SystemExit):
+        settings("--env.name", world, "--help")
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert f"--env.name NAME World: {', '.join(WORLDS)}, LIBRARY:NAME" in said
+    assert "MODULE:NAME for your own" in said
+
+
+def test_bundled_policies_are_partners_by_name():
+    partners = ["--partners.policies", "shipped:ring", "--partners.share", "0.5"]
+    config = settings("--env.layout", "ring", *partners).partners
+    assert config.found().policies == ("shipped:ring",)
+    assert config.files("ring") == [shipped_policies()["ring"]]
+
+
+def test_flags_that_are_given_again_for_each_value_stay(tmp_path):
+    networks = ["--network", "a:B", "--network", "c:D"]
+    config = read_flags(PolicyFlags(), ["run", *networks], "page.py")
+    assert (config.policies, config.network) == ((Path("run"),), ("a:B", "c:D"))

@@ -9,8 +9,8 @@ import pytest
 from command_lines import exit_code, listening
 
 from agents.commands import _crossplay, _evaluation
+from agents.files._shipped import shipped
 from agents.runs import _pages, _program
-from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._config import parse
 from agents.runs.settings._flags import read_flags

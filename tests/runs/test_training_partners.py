@@ -11,8 +11,8 @@ from command_lines import call, call_and_hear
 from saved_policies import write_policy
 
 from agents import PolicyPartner, StuckRule, find_policy, load_policy, read_metadata
+from agents.files._shipped import shipped
 from agents.runs._command import Process
-from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
 from agents.runs.settings import _config, _file, _policy_settings
 from agents.runs.settings._page import load_page, page

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from agents.files._shipped import shipped
 from agents.runs._named import Named
-from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.display._loggers import check_installed
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen, default_world

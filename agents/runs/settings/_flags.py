@@ -14,10 +14,10 @@ import tyro.constructors
 
 from agents import Hyperparameter
 from agents.files._files import expand_home
-from agents.runs._shipped import program
 from agents.runs.display._errors import UsageError
 
 from ._limits import check_limits, flags_of_lists
+from ._page import program
 
 T = TypeVar("T")
 

@@ -71,8 +71,12 @@ def flags(config: Any) -> Iterator[tuple[str, Any]]:
 
 
 def flags_of_lists(config: Any) -> set[str]:
-    """The flags that take several values."""
-    return {flag for flag, _, hint in _settings(config) if _is_list(hint)}
+    """The flags that take several values at once; tyro itself collects those of the others."""
+    return {
+        flag
+        for flag, _, hint in _settings(config)
+        if _is_list(hint) and tyro.conf.UseAppendAction not in typing.get_args(hint)
+    }
 
 
 def as_given(flag: str, value: Any) -> str:

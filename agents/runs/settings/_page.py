@@ -8,8 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+from agents.files._shipped import shipped
 from agents.runs._named import folder_first
-from agents.runs._shipped import program, shipped
 from agents.runs.display._errors import UsageError
 from eqgrid import read_regular_text
 
@@ -106,3 +106,16 @@ def command_of(experiment: type[PolicySettings]) -> str:
     if path.parent.name == "pages" and is_shipped(experiment):
         return f"eqgrid-{experiment.algorithm}"
     return program(min(os.path.relpath(path), str(path), key=len))
+
+
+def program(page: str) -> str:
+    """The command that runs a page: the installed command if it was called, such as
+    `eqgrid-human-games`, or else `python experiments/human_games.py`.
+
+    **Arguments:**
+
+    - `page`: the path of the page.
+    """
+    installed = f"eqgrid-{Path(page).stem.replace('_', '-')}"
+    called = {Path(word).stem for word in sys.orig_argv[:2]}
+    return installed if installed in called else f"python {page}"

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 
 from agents import TrainProgress
+from agents.runs.display._returns import return_text
 from agents.runs.settings._config import changed_by_world
 from agents.runs.settings._experiment import Experiment
 
@@ -111,7 +112,7 @@ class LiveBar(Display):
     def __call__(self, progress: TrainProgress) -> None:
         numbers = (
             f"{speed(progress):,.0f} steps/s  return "
-            f"[bold]{progress.measured['eval_return_mean']:.0f}[/]"
+            f"[bold]{return_text(progress.measured['eval_return_mean'])}[/]"
         )
         self.bar.update(
             self.task, completed=progress.env_steps, description="training ", numbers=numbers
@@ -145,7 +146,7 @@ class LogDisplay(Display):
         left = (progress.num_env_steps - progress.env_steps) / speed(progress)
         self.console.print(
             f"{done:4.0%}  {progress.env_steps:>10,} steps  {speed(progress):>8,.0f} steps/s  "
-            f"return {progress.measured['eval_return_mean']:6.1f}  {left:5.0f} s left",
+            f"return {return_text(progress.measured['eval_return_mean']):>6}  {left:5.0f} s left",
             highlight=False,
         )
 

@@ -1,7 +1,8 @@
 """Files that come with eqgrid besides its modules: pages, settings, curricula and policies."""
 
-import sys
 from pathlib import Path
+
+from ._checkpoint import CheckpointError
 
 _INSTALLED = Path(__file__).parents[1] / "pages"
 _CHECKED_OUT = Path(__file__).parents[2] / "experiments"
@@ -19,22 +20,30 @@ def shipped(name: str) -> Path:
     return (_INSTALLED if _INSTALLED.is_dir() else _CHECKED_OUT) / name
 
 
-def program(page: str) -> str:
-    """The command that runs a page: the installed command if it was called, such as
-    `eqgrid-human-games`, or else `python experiments/human_games.py`.
-
-    **Arguments:**
-
-    - `page`: the path of the page.
-    """
-    installed = f"eqgrid-{Path(page).stem.replace('_', '-')}"
-    called = {Path(word).stem for word in sys.orig_argv[:2]}
-    return installed if installed in called else f"python {page}"
-
-
 def shipped_policies() -> dict[str, Path]:
     """The policy files that come with eqgrid, by name, such as `"ring"` or `"plan-ring"`.
 
     For example, `load_policy(shipped_policies()["ring"])` is a policy for the kitchen `ring`.
     """
     return {x.stem: x for x in sorted(shipped("policies").glob("*.safetensors"))}
+
+
+BUNDLED = "shipped:"
+"""The beginning of the name of a bundled policy, such as `shipped:cramped`."""
+
+
+def shipped_policy(name: str) -> Path:
+    """The file of a bundled policy.
+
+    **Arguments:**
+
+    - `name`: its name, such as `cramped`.
+
+    **Raises:** `CheckpointError` when there is no such policy.
+    """
+    known = shipped_policies()
+    if name not in known:
+        raise CheckpointError(
+            f"There is no bundled policy {name!r:.60}: use one of {', '.join(known)}."
+        )
+    return known[name]
