@@ -24,7 +24,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agents import CheckpointError
 from agents.runs.display._errors import UsageError
-from agents.runs.display._film import scores_before
+from agents.runs.display._film import running_return, with_last
 from agents.runs.folders._folder import short_name
 from eqgrid import PyTree, unwrap, unwrap_state
 from eqgrid.grid import RandomLayouts
@@ -229,9 +229,10 @@ async def _film(hall: Hall, request: Request) -> Response:
 
     def draw() -> bytes:
         recording = read_journal(path)
-        episode, _ = replay(session.place, recording)
-        scores = scores_before(recording.reward.mean(axis=1))
-        return session.place.settings.env.draw(session.place.world, episode.state, scores)
+        episode, last = replay(session.place, recording)
+        states, scores = with_last(episode.state, last), recording.reward.mean(axis=1)
+        draw = session.place.settings.env.draw
+        return draw(session.place.world, states, running_return(scores))
 
     return Response(await asyncio.to_thread(draw), media_type="image/gif")
 
