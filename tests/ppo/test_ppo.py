@@ -260,7 +260,7 @@ def test_the_ratio_is_clipped_where_that_makes_the_objective_smaller():
     np.testing.assert_allclose(found, -np.mean(counted * advantage), rtol=1e-5)
     np.testing.assert_allclose(clipped, 4 / 6, rtol=1e-5)
     moves = counted == ratio
-    np.testing.assert_allclose(gradient, -moves * advantage / 6, atol=1e-5)
+    np.testing.assert_allclose(gradient, -(moves * advantage) / 6, atol=1e-5)
 
 
 @pytest.mark.parametrize(
