@@ -48,8 +48,7 @@ def lotteries(num_envs):
     return Vectorize(AutoReset(LogEpisodes(Lottery())), num_envs)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("greedy", [True, False])
+@pytest.mark.parametrize("greedy", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_it_plays_the_first_episode_of_every_environment(key, greedy):
     env = lotteries(200)
     policy = build(env, key, network=loud_mlp)

@@ -10,7 +10,6 @@ from wrapper_checks import assert_close, assert_same, rollout, sample_actions
 from eqgrid import AbstractEnv, AutoReset, Discrete, TimeLimit, TimeStep, Vectorize
 
 
-@pytest.mark.slow
 def test_equals_a_python_loop(key):
     one = AutoReset(TimeLimit(Race(), 3))
     env = Vectorize(one, 4)

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from chances import Marked, Undecided, check_counts
 from learners import Clock
 from wrapper_checks import assert_same
 
@@ -15,6 +16,7 @@ from eqgrid import (
     AutoReset,
     LogEpisodes,
     OneOf,
+    RandomPartner,
     RecordedPartner,
     StayPartner,
     Vectorize,
@@ -96,6 +98,45 @@ def test_noise_is_drawn_for_every_episode(key):
     others = turned[np.arange(300), seats]
     assert own.max() == 0
     assert np.corrcoef(others, level[:, 0])[0, 1] > 0.4
+
+
+@pytest.mark.parametrize(
+    ("partner", "biased"), [(RandomPartner(Clock().action_space), False), (Undecided(3), True)]
+)
+def test_noise_its_actions_and_those_it_replaces_are_independent(key, partner, biased):
+    """In many episodes of one step. The agents want action 0, and the partner's are marked."""
+    level, count = 0.4, 8000
+    partners = OneOf([Marked(partner, 3)])
+    env = WithPartner(Clock(), partners, noise=(level, level), biased=biased)
+
+    def one(key):
+        reset_key, step_key = jax.random.split(key)
+        _, state = env.reset(reset_key)
+        timestep, after = env.step(step_key, state, jnp.zeros(2, int))
+        return state, timestep.info[TAKEN], after.carry
+
+    state, taken, carry = jax.jit(jax.vmap(one))(jax.random.split(key, count))
+    row, seat = np.arange(count), np.asarray(state.seat)
+    did, wanted = np.asarray(taken)[row, seat], np.asarray(jax.tree.leaves(carry)[0])
+    assert (np.asarray(taken)[row, 1 - seat] == 0).all()
+    assert (did[did >= 3] == wanted[did >= 3] + 3).all()
+    drawn = np.asarray(jax.nn.softmax(state.bias)) if biased else np.full((count, 3), 1 / 3)
+    # For the episodes in which each action is the likeliest, and in a column for no noise.
+    likeliest = drawn.argmax(axis=1)
+    each = [drawn[likeliest == x].sum(axis=0) for x in range(3)]
+    done = np.concatenate([level * np.stack(each), (1 - level) * np.sum(each, 1)[:, None]], axis=1)
+    uniform = np.full(3, 1 / 3)
+    check_counts(np.multiply.outer(done, uniform), likeliest, np.minimum(did, 3), wanted)
+
+
+def test_whatever_is_drawn_for_an_episode_is_independent(key):
+    partners = OneOf([StayPartner(action) for action in range(4)])
+    env = WithPartner(Clock(), partners, share=0.5, noise=(0.0, 1.0), biased=True)
+    keys = jax.random.split(key, 8000)
+    state = jax.jit(jax.vmap(lambda key: env.reset(key)[1]))(keys)
+    likeliest = state.bias.argmax(axis=-1)
+    drawn = (state.present, state.seat, state.number, 4 * state.level, likeliest)
+    check_counts(np.ones((2, 2, 4, 4, 3)), *drawn)
 
 
 @pytest.mark.slow
