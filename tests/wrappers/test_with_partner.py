@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from chances import Marked, Undecided, check_counts
-from learners import Clock
+from learners import Clock, build, roll
 from wrapper_checks import assert_same
 
 from agents import PPO, PolicyPartner, actor_critic, collect_rollout, init_runner, trained_policy
@@ -161,6 +161,25 @@ def learner():
         AutoReset(LogEpisodes(WithPartner(KITCHEN, partners, share=0.6, noise=(0.0, 0.3)))), 8
     )
     return policies[0], with_partner
+
+
+def test_replaced_actions_are_not_active_in_a_rollout(key):
+    """The partner alone takes action 2, and the learner never does."""
+    one = WithPartner(Clock(), OneOf([StayPartner(2)]), share=0.5)
+    env = Vectorize(AutoReset(LogEpisodes(one)), 16)
+    policy = build(env, key)
+    bias = jnp.array([0.0, 0.0, -1e9])
+    policy = eqx.tree_at(lambda p: p.actor.network.layers[-1].bias, policy, bias)
+    rollout, _ = roll(policy, env, key, 12)
+    replaced = np.asarray(rollout.taken == 2)
+    assert (np.asarray(rollout.raw_action) != 2).all()
+    assert (replaced.sum(axis=-1) <= 1).all()
+    assert 0.15 < replaced.mean() < 0.35
+    terminated = np.asarray(rollout.terminated)
+    going = np.ones((16, 2), bool)
+    for time in range(12):
+        np.testing.assert_array_equal(rollout.active[time], going & ~replaced[time])
+        going = np.asarray(rollout.done)[time, :, None] | ~terminated[time]
 
 
 @pytest.mark.slow
