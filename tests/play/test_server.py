@@ -378,7 +378,8 @@ def test_other_worlds_have_their_own_keys(tmp_path):
 NONSENSE = st.one_of(
     st.text(max_size=50),
     st.binary(max_size=50),
-    st.text(min_size=1100, max_size=1200),
+    # One character alone is drawn: examples that need too many are thrown away.
+    st.characters().map(lambda x: 1100 * x),
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=20),
         lambda x: st.lists(x, max_size=3) | st.dictionaries(st.text(max_size=8), x, max_size=3),
@@ -398,8 +399,8 @@ NONSENSE = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(NONSENSE, min_size=40, max_size=40))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(NONSENSE, min_size=100, max_size=100))
 def test_no_nonsense_ends_a_game(serve, messages):
     """1,000 malformed messages, from pages that are disconnected for them and come back."""
     with serve(rate=60) as client:
