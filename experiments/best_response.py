@@ -83,8 +83,8 @@ class Config:
     """Maximum memory for values and probabilities, in GiB."""
     disk_gib: Annotated[float, Meta(gt=0)] = 16.0
     """Maximum disk space for the actions of one response, in GiB."""
-    no_film: bool = False
-    """Do not draw films."""
+    film: bool = True
+    """Write films."""
     keep: bool = False
     """Keep the returns beside the file of --partners, where partners.py finds them."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -198,7 +198,7 @@ def find_responses(
             played = [_shown(x) for x in (found.played, found.unchanged)]
             rows.append([Text(one.name), str(seat), f"{found.value:.2f}", *played])
             results.append({"partner": one.name, **_entry(found)})
-            if not config.no_film:
+            if config.film:
                 name = f"{Path(one.name).stem}-seat-{seat}.gif"
                 write_whole(folder / name, table.kitchen.draw(table.world, *found.film))
         if config.keep:

@@ -67,8 +67,8 @@ class Config:
     """Maximum memory for the values of joint states, in GiB."""
     disk_gib: Annotated[float, Meta(gt=0)] = 16.0
     """Maximum disk space for values during the search, in GiB."""
-    no_film: bool = False
-    """Do not draw a film."""
+    film: bool = True
+    """Write a film."""
     store: bool = False
     """Store the plan in the package, if it improves on the stored one."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -171,7 +171,7 @@ def run(args: Sequence[str]) -> None:
         console.print(describe(plan), highlight=False, soft_wrap=True)
         write_json(folder / "plan.json", {**plan.to_dict(), **took})
         console.print(f"plan  {folder / 'plan.json'}", highlight=False, soft_wrap=True)
-        if not config.no_film:
+        if config.film:
             actions = plan.joint_actions()
             # One more step, of which only the state before it is drawn.
             states, rewards = replay(env, jnp.concatenate([actions, actions[-1:]]))

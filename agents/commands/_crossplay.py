@@ -18,6 +18,7 @@ from rich.text import Text
 from agents.evaluation._statistics import bootstrap_crossplay
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
+from agents.runs._shipped import program
 from agents.runs.display._errors import UsageError
 from agents.runs.display._figure import new_figure, write_figure
 from agents.runs.display._table import print_paths, print_table
@@ -30,6 +31,8 @@ from ._games import play_all, score_rows
 from ._policies import PolicyFlags, common_world, different_names
 
 _LARGEST_TABLE = 12
+
+PAGE = "experiments/crossplay.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +62,7 @@ def run(args: Sequence[str]) -> None:
     **Raises:** the errors that `run_command` prints as one sentence.
     """
     started = time.perf_counter()
-    config = read_flags(Config(), args, "experiments/crossplay.py")
+    config = read_flags(Config(), args, PAGE)
     policies = config.read_all_seeds(config.layout)
     if len(policies) < 2:
         raise UsageError("Cross-play needs at least two policies: name more runs or files.")
@@ -78,7 +81,7 @@ def run(args: Sequence[str]) -> None:
         returns = play_all(shown, partners, keys)
         matrix = returns.mean(axis=-1)
         result = {
-            "command": shlex.join(["python", "experiments/crossplay.py", *args]),
+            "command": f"{program(PAGE)} {shlex.join(args)}",
             "world": settings.env.name,
             "layout": settings.env.title,
             "policies": [str(saved.path) for saved in policies],

@@ -46,8 +46,8 @@ class Config(PolicyFlags):
     """Episodes of every team with drawn actions, and as many with greedy ones."""
     seed: Seed = 0
     """Seed of all randomness."""
-    no_film: bool = False
-    """Draw no films."""
+    film: bool = True
+    """Write films of the games."""
     trajectories: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write all episodes, step by step, into a new .parquet or .npz file."""
     card: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -155,7 +155,7 @@ def run(args: Sequence[str]) -> None:
             console.print(Text(f"trajectories: {config.trajectories}"), soft_wrap=True)
         for sentence in place.env.remarks():
             console.print(escape(sentence), highlight=False)
-        drawn = place.env.has_film and not config.no_film
+        drawn = place.env.has_film and config.film
         films = _draw_films(folder, teams, place, config.seed) if drawn else []
         print_paths(console, [folder / name for name in ("evaluation.json", *films)])
         if config.card is not None:

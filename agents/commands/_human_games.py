@@ -18,6 +18,7 @@ from agents import write_whole
 from agents.evaluation._statistics import interval_of_mean
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
+from agents.runs._shipped import program
 from agents.runs.display._errors import UsageError
 from agents.runs.display._film import running_return, with_last
 from agents.runs.display._table import print_paths, print_table
@@ -45,6 +46,8 @@ from ._policies import PolicyFlags, common_world, different_names
 
 _STEPS = 400
 """The length of the episodes of policies, and the unit of returns, in steps."""
+
+PAGE = "experiments/human_games.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +98,7 @@ def run(args: Sequence[str]) -> None:
 
     **Raises:** the errors that `run_command` prints as one sentence.
     """
-    config = read_flags(Config(), args, "experiments/human_games.py")
+    config = read_flags(Config(), args, PAGE)
     policies = config.read_all_seeds() if config.policies else []
     kitchen = config.kitchen
     judged = common_world(policies) if policies else None
@@ -121,7 +124,7 @@ def run(args: Sequence[str]) -> None:
             paths.append(folder / f"game-{config.film}.gif")
             write_whole(paths[-1], film_of(games[config.film]))
         summary = {name: [_numbers(group) for group in own] for name, own in groups.items()}
-        about = {"command": shlex.join(["python", "experiments/human_games.py", *args])}
+        about = {"command": f"{program(PAGE)} {shlex.join(args)}"}
         write_json(folder / "human_games.json", about | {"kitchens": summary})
         write_csv(folder / "games.csv", _rows(games, groups))
         print_paths(console, [folder / "human_games.json", folder / "games.csv", *paths])

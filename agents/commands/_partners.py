@@ -18,6 +18,7 @@ from rich.text import Text
 from agents.evaluation._statistics import bootstrap_interval, interquartile_mean
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
+from agents.runs._shipped import program
 from agents.runs.display._errors import UsageError
 from agents.runs.display._table import print_paths, print_table
 from agents.runs.folders._folder import short_name
@@ -37,6 +38,8 @@ from ._heldout import (
     read_held_out,
 )
 from ._policies import PolicyFlags, common_world, different_names
+
+PAGE = "experiments/partners.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +76,7 @@ def run(args: Sequence[str]) -> None:
 
     **Raises:** the errors that `run_command` prints as one sentence.
     """
-    config = read_flags(Config(), args, "experiments/partners.py")
+    config = read_flags(Config(), args, PAGE)
     if str(config.partners) == "people" and not config.partners.exists():
         config = dataclasses.replace(config, partners=PEOPLE)
     held_out, seed = read_held_out(config.partners)
@@ -108,7 +111,7 @@ def run(args: Sequence[str]) -> None:
         returns = np.stack([play_with(env, [own, *partners], keys) for own in judged])
         scores = returns.mean(axis=(0, 3))
         result = {
-            "command": shlex.join(["python", "experiments/partners.py", *args]),
+            "command": f"{program(PAGE)} {shlex.join(args)}",
             "world": settings.env.name,
             "layout": settings.env.title,
             "policies": [str(saved.path) for saved in policies],

@@ -19,7 +19,7 @@ from agents.runs._named import Named, is_own
 from agents.runs._run_files import seed_folders
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._folder import short_name
-from agents.runs.settings._flags import value_after
+from agents.runs.settings._flags import at_home, value_after
 from agents.runs.settings._page import load_page, page
 from agents.runs.settings._policy_settings import PolicySettings, default_settings
 from agents.runs.single._policies import SavedPolicy, read_policy
@@ -85,9 +85,17 @@ class PolicyFlags:
         return [read_policy(path, checkpoint, layout, page, named) for path in self.policies]
 
     def read_all_seeds(self, layout: str | None = None) -> list[SavedPolicy]:
-        """As `read`, but the folder of a run with many seeds is replaced by those of its seeds."""
+        """As `read`, but the folder of a run with many seeds is replaced by those of its seeds.
+
+        **Raises:** also `UsageError` when a policy is named twice.
+        """
         runs = tuple(run for path in self.policies for run in seed_folders(path) or [path])
-        return dataclasses.replace(self, policies=runs).read(layout)
+        found = dataclasses.replace(self, policies=runs).read(layout)
+        files = [saved.path.resolve() for saved in found]
+        for i, saved in enumerate(found):
+            if files[i] in files[:i]:
+                raise UsageError(f"The policy {saved.name!r} is named twice: name each one once.")
+        return found
 
 
 def first_world(args: Sequence[str]) -> AbstractWorldConfig:
@@ -95,6 +103,7 @@ def first_world(args: Sequence[str]) -> AbstractWorldConfig:
 
     **Raises:** as `default_world` and `read_policy`.
     """
+    args = at_home(args)
     name = value_after("--env.name", args)
     first = next(iter(args), "-")
     if name is not None or first.startswith("-"):

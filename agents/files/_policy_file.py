@@ -30,6 +30,7 @@ from ._checkpoint import (
     check_fit,
     check_schema,
     describe_leaves,
+    differ_in_bits,
     is_newer,
     pick,
     read,
@@ -86,6 +87,7 @@ def load_policy(
     heads: Mapping[str, Callable[..., AbstractActionHead]] | None = None,
     critic_inputs: Mapping[str, Callable[..., AbstractCriticInput]] | None = None,
     like: ActorCritic | None = None,
+    convert: bool = False,
 ) -> TrainedPolicy:
     """Reads a policy from a file, or from the folder of a run.
 
@@ -120,6 +122,9 @@ def load_policy(
         the hyperparameters in the file.
     - `like`: an actor-critic of the same structure, or its shapes; it is then used instead of
         building one from the description in the file.
+    - `convert`: whether to convert numbers of 32 bits to 64 in JAX's 64-bit mode
+        (`jax_enable_x64`), and numbers of 64 bits to 32 without it. By default, a policy of the
+        other mode raises an error.
 
     **Returns:** the policy that was saved.
 
@@ -139,9 +144,9 @@ def load_policy(
     try:
         table = check_schema(described, PolicyTable)
         policy, space, observation, moments = build_like(table, parts, like)
-        policy = _fill(about, data, table.parameters, policy)
+        policy = _fill(about, data, table.parameters, policy, convert)
         normalization = table.normalization and Normalization(
-            _checked(_fill(about, data, table.normalization.moments, moments)),
+            _checked(_fill(about, data, table.normalization.moments, moments, convert)),
             jnp.asarray(table.normalization.epsilon),
             jnp.asarray(math.inf if (clip := table.normalization.clip) is None else clip),
         )
@@ -215,14 +220,23 @@ def describe_policy(state: AbstractTrainState[Any], env: AbstractVectorEnv) -> d
     return {"policy": describe(policy, ".policy", f"{moments}.moments")}
 
 
-def _fill(about: Mapping[str, Any], data: dict[str, Any], begin: str, like: PyTree) -> PyTree:
-    """`like` with the arrays of a file whose names begin with `begin`.
+def _fill(
+    about: Mapping[str, Any], data: dict[str, Any], begin: str, like: PyTree, convert: bool
+) -> PyTree:
+    """`like` with the arrays of a file whose names begin with `begin`, converted to its number of
+    bits if `convert` is set.
 
     **Raises:** `ValueError` with a clause when the arrays do not fit `like`, or contain numbers
     that are not finite.
     """
-    check_fit(_below(begin, about["leaves"]), describe_leaves(like), begin)
-    take = functools.partial(pick, _below(begin, about["keys"]), _below(begin, data))
+    own, described = _below(begin, data), _below(begin, about["leaves"])
+    expected = describe_leaves(like)
+    for name, here in expected.items() if convert else ():
+        if differ_in_bits(described.get(name, ""), here):
+            own[name] = own[name].astype(here.partition("[")[0])
+            described[name] = here
+    check_fit(described, expected, begin)
+    take = functools.partial(pick, _below(begin, about["keys"]), own)
     filled = jax.tree_util.tree_map_with_path(take, like)
     for where, leaf in jax.tree_util.tree_leaves_with_path(filled):
         if eqx.is_inexact_array(leaf) and not jnp.isfinite(leaf).all():

@@ -1,5 +1,6 @@
 """Files that come with eqgrid besides its modules: pages, settings, curricula and policies."""
 
+import sys
 from pathlib import Path
 
 _INSTALLED = Path(__file__).parents[1] / "pages"
@@ -16,6 +17,19 @@ def shipped(name: str) -> Path:
     **Returns:** the path; the file need not exist.
     """
     return (_INSTALLED if _INSTALLED.is_dir() else _CHECKED_OUT) / name
+
+
+def program(page: str) -> str:
+    """The command that runs a page: the installed command if it was called, such as
+    `eqgrid-human-games`, or else `python experiments/human_games.py`.
+
+    **Arguments:**
+
+    - `page`: the path of the page.
+    """
+    installed = f"eqgrid-{Path(page).stem.replace('_', '-')}"
+    called = {Path(word).stem for word in sys.orig_argv[:2]}
+    return installed if installed in called else f"python {page}"
 
 
 def shipped_policies() -> dict[str, Path]:

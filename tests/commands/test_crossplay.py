@@ -73,6 +73,14 @@ def test_the_matrix_is_that_of_the_pairs(tmp_path, call):
         assert abs(means[i, j] - expected.mean()) < error
 
 
+def test_a_policy_that_is_named_twice_is_a_mistake(tmp_path, call):
+    write_policy(tmp_path / "runs/seed-0/policy.safetensors", *GOALS)
+    for names in (("runs", "runs/seed-0"), ("runs/seed-0", "runs/seed-0/policy.safetensors")):
+        code, said = call(*names)
+        assert code == 2
+        assert said == f"error: The policy {names[1]!r} is named twice: name each one once.\n"
+
+
 @pytest.mark.slow
 def test_policies_that_observe_differently_play_as_among_themselves(tmp_path, call):
     """The random numbers of an episode are the same, whoever plays in the other teams."""

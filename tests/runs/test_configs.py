@@ -107,7 +107,7 @@ def test_a_run_says_which_settings_nobody_has_typed(tmp_path, monkeypatch, capsy
     assert _program.run_command_line(page("ippo"), _program.Process()) == 0
     said = re.sub(r"\s+", " ", capsys.readouterr().out)
     assert "settings: tuned" in said
-    assert "defaults of overcooked: --ppo.normalize-values True" in said
+    assert "defaults of overcooked: --ppo.normalize-values, " in said
     assert "also trained in 1 kitchen, which is not used in evaluations" in said
 
 

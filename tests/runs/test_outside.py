@@ -291,7 +291,7 @@ STAGES = '[[stage]]\nsteps = 8\n[stage.env]\nname = "toy_race:Race"\n[[stage]]\n
     [
         (("--config", "settings.toml"), "which is imported only if the command names it"),
         (("--resume", "."), "names the world 'toy_race:Race', .*: add --env.name toy_race:Race"),
-        (("--config", "settings.toml", "--env.name", "toy_rase:Race"), "add --env.name toy_race:R"),
+        (("--config", "settings.toml", "--env.name", "toy_rase:Race"), "no module 'toy_rase'"),
         (("--sweep", "sweep.toml"), "has 'toy_race:Race' for 'env.name'"),
         (("--curriculum", "stages.toml"), "env.name is the same in all stages"),
     ],

@@ -32,7 +32,7 @@ from agents.cloning._clone import Clones, Epoch, clone
 from agents.cloning._demonstrations import Demonstrations
 from agents.policies._networks import AbstractNetwork
 from agents.runs._cache import keep_compiled_programs
-from agents.runs._command import Process, exit_code_of
+from agents.runs._command import Process, run_process
 from agents.runs._run_files import FILM_FILE, SETTINGS_FILE
 from agents.runs.display._errors import Failures, UsageError
 from agents.runs.display._film import film_episode
@@ -62,9 +62,8 @@ def run_cloning(page: type[Cloning]) -> None:
 
     - `page`: the class that the page defines.
     """
-    process = Process.listen()
-    work = functools.partial(run, page, sys.argv[1:], process)
-    process.finish(exit_code_of(work, process, "--width, --num-seeds or --episodes"))
+    args = sys.argv[1:]
+    run_process(lambda process: run(page, args, process), "--width, --num-seeds or --episodes")
 
 
 def run(page: type[Cloning], args: Sequence[str], process: Process) -> int:

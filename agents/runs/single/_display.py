@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from collections.abc import Iterable
 from typing import Protocol, final
 
 from rich.console import Console
@@ -13,6 +14,7 @@ from agents.runs.settings._config import changed_by_world
 from agents.runs.settings._experiment import Experiment
 
 from ._hooks import speed
+from ._run import Plan
 
 
 class Display(Protocol):
@@ -29,15 +31,32 @@ def open_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 200, emoji=False)
 
 
-def print_preparations(console: Console, config: Experiment, programs: str) -> None:
-    """Prints the settings file and the world's defaults that a run uses, and further remarks.
+def print_preparations(
+    console: Console,
+    config: Experiment,
+    programs: str,
+    lengths: Iterable[tuple[int, Plan]],
+    whose: str = "",
+) -> None:
+    """Prints the settings file and the world's defaults that a run uses, its length if that is
+    rounded, and further remarks.
 
     **Arguments:**
 
     - `console`: the console.
     - `config`: the settings of the run.
     - `programs`: the message of `keep_compiled_programs`.
+    - `lengths`: the `total_steps` and the plan of each of several runs.
+    - `whose`: what they are, such as ` of each seed`.
     """
+    planned = [(total, plan.num_updates, plan.steps_per_update) for total, plan in lengths]
+    for total, updates, steps in dict.fromkeys(planned):
+        if updates * steps != total:
+            console.print(
+                f"training {updates * steps:,} steps{whose}: --total-steps {total} is rounded up "
+                f"to whole updates of {steps:,} steps",
+                highlight=False,
+            )
     if config.config is not None:
         console.print(f"settings: {escape(str(config.config))}", highlight=False)
     if changed := changed_by_world(config):
