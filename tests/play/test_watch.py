@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from agents import PolicyPartner, write_table
 from agents.play._app import build_app
 from agents.play._hall import Hall
-from agents.play._journal import Header, Journal, SeatRecord
+from agents.play._journal import Header, Journal, SeatRecord, read_journal
 from agents.play._live_game import LiveGame, Program
 from agents.play._menu import Menu
 from agents.play._watch import place_of, read_recorded, think
@@ -36,9 +36,10 @@ def write_journal(path, world, steps, seed=5):
     """A game of two people who do the same in every step."""
     seats = (SeatRecord("one", True), SeatRecord("two", True))
     head = Header(world, world.get("layout", ""), seed, seats, 6.0, "2026-01-01T00:00:00")
-    place = place_of(head)
+    journal = Journal(path, head)
+    place = place_of(read_journal(path))
     program = Program(place.env, [None, None], place.idle)
-    game = LiveGame(program, seed, Journal(path, head))
+    game = LiveGame(program, seed, journal)
     for step in range(steps):
         for hands, action in zip(game.hands, (step % 4, 5), strict=True):
             assert hands is not None
@@ -88,8 +89,50 @@ def test_a_journal_of_an_unknown_world_is_refused(menu, tmp_path):
     write_journal(tmp_path / "game.jsonl", WORLD, 2)
     text = (tmp_path / "game.jsonl").read_text()
     (tmp_path / "game.jsonl").write_text(text.replace('"overcooked"', '"undercooked"'))
-    with pytest.raises(UsageError, match=r"The journal .*undercooked"):
+    with pytest.raises(UsageError, match=r"The journal .*game\.jsonl.*undercooked"):
         read_recorded([str(tmp_path)], menu)
+
+
+def test_games_that_were_never_started_are_skipped_and_counted(menu, tmp_path, capsys):
+    for name, steps in (("a", 0), ("b", 3), ("c", 0)):
+        write_journal(tmp_path / f"{name}.jsonl", WORLD, steps)
+    (game,) = read_recorded([str(tmp_path)], menu)
+    assert game.name == "b"
+    assert (
+        "games without a step, which are skipped: 2 (a.jsonl, c.jsonl)" in capsys.readouterr().err
+    )
+    with pytest.raises(UsageError, match=r"nothing to watch but games without a step.*a\.jsonl"):
+        read_recorded([str(tmp_path / "a.jsonl")], menu)
+
+
+def change_header(path, **changes):
+    first, rest = path.read_text().split("\n", 1)
+    path.write_text(f"{json.dumps(json.loads(first) | changes)}\n{rest}")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": "x"},
+        {"seats": []},
+        {"format": 99},
+        {"files": {"gone.txt": "0"}},
+        {"world": {"name": "overcooked", "layout": "nowhere"}},
+        {"world": {"name": "overcooked", "layout": "cramped"}},
+        {"world": {"name": "overcooked", "horizon": "x"}},
+        {"world": {"name": "body"}},
+    ],
+)
+def test_every_error_about_a_recording_names_its_file(menu, tmp_path, changes):
+    write_journal(tmp_path / "a.jsonl", WORLD, 3)
+    text = (tmp_path / "a.jsonl").read_text().replace('"reward":[0.0,0.0]', '"reward":[7.0,0.0]')
+    (tmp_path / "a.jsonl").write_text(text)
+    with pytest.raises(UsageError, match=r"a\.jsonl.*does not replay"):
+        read_recorded([str(tmp_path)], menu)
+    change_header(tmp_path / "a.jsonl", **changes)
+    with pytest.raises(UsageError, match=r"a\.jsonl") as caught:
+        read_recorded([str(tmp_path)], menu)
+    assert "\n" not in str(caught.value)
 
 
 def test_thoughts_are_the_probabilities_with_which_it_acts(menu, tmp_path):
