@@ -46,8 +46,8 @@ def replay(place: Place, recording: Recording) -> tuple[Trajectories, PyTree]:
     joined, last = _replay(place.env, jnp.asarray(recording.action), key)
     if not np.array_equal(np.asarray(joined["reward"]), recording.reward):
         raise UsageError(
-            f"The game in {str(recording.path)!r} does not replay: it was recorded with other rules "
-            "or settings."
+            f"The game in {str(recording.path)!r} does not replay: it was recorded with other "
+            "rules or settings."
         )
     length = jnp.asarray([len(recording.action)], jnp.int32)
     return Trajectories(**joined, length=length), last

@@ -60,9 +60,9 @@ class Recorded:
     reward: Float[np.ndarray, "steps agents"]
 
     @property
-    def score(self) -> float:
-        """The return, the mean over the agents."""
-        return round(float(self.reward.sum(axis=0).mean()), 4)
+    def scores(self) -> list[float]:
+        """The return of each agent."""
+        return [round(x, 4) for x in self.reward.sum(axis=0).tolist()]
 
 
 def find_recorded(sources: Sequence[str]) -> list[Path | str]:
@@ -185,11 +185,11 @@ def scenes(game: Recorded, tiles: TileSheet) -> dict[str, Any]:
     each other one has what changed since the one before), and what each agent did.
     """
     place, screen = game.place, Screen()
-    scores = np.concatenate([[0.0], np.cumsum(game.reward.mean(axis=1))])
+    scores = np.cumsum([np.zeros_like(game.reward[0]), *game.reward], axis=0).tolist()
     frames: list[Frame] = []
     for step in range(len(jax.tree.leaves(game.states)[0])):
         state = jax.tree.map(lambda x, step=step: x[step], game.states)
-        whole = whole_frame(place, state, step, float(scores[step]), tiles)
+        whole = whole_frame(place, state, step, scores[step], tiles)
         frames.append(screen.update(whole, tiles))
     height, width = place.grid.shape
     return {
@@ -199,7 +199,7 @@ def scenes(game: Recorded, tiles: TileSheet) -> dict[str, Any]:
         "width": width,
         "seats": game.seats,
         "colours": place.colours,
-        "score": game.score,
+        "scores": game.scores,
         "actions": action_names(place),
         "action": game.action.tolist(),
         "frames": frames,

@@ -123,6 +123,7 @@ def test_a_live_game_replays_bit_for_bit(name, tmp_path):
     place, game = play_live(env, tmp_path, presses)
     recording = read_journal(tmp_path / "game.jsonl")
     assert len(recording.action) == game.steps
+    np.testing.assert_allclose(game.scores, recording.reward.sum(axis=0), atol=1e-6)
     episode, _ = replay(place, recording)
     team = [RecordedPartner(jnp.asarray(recording.action), 0) for _ in range(place.env.num_agents)]
     keys = jax.random.key(recording.header.seed)[None]

@@ -10,11 +10,12 @@ from starlette.testclient import TestClient
 
 from agents import PolicyPartner, write_table
 from agents.play._app import build_app
+from agents.play._frames import TileSheet
 from agents.play._hall import Hall
 from agents.play._journal import Header, Journal, SeatRecord, read_journal
 from agents.play._live_game import LiveGame, Program
 from agents.play._menu import Menu
-from agents.play._watch import place_of, read_recorded, think
+from agents.play._watch import place_of, read_recorded, scenes, think
 from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._page import page
@@ -32,8 +33,13 @@ def menu():
     return Menu(default_settings(page("ippo"), Kitchen(layout="ring", horizon=40)))
 
 
-def write_journal(path, world, steps, seed=5):
-    """A game of two people who do the same in every step."""
+def presses(step):
+    """The first agent walks around, and the second one interacts."""
+    return step % 4, 5
+
+
+def write_journal(path, world, steps, seed=5, presses=presses):
+    """A game of two people."""
     seats = (SeatRecord("one", True), SeatRecord("two", True))
     head = Header(world, world.get("layout", ""), seed, seats, 6.0, "2026-01-01T00:00:00")
     journal = Journal(path, head)
@@ -41,7 +47,7 @@ def write_journal(path, world, steps, seed=5):
     program = Program(place.env, [None, None], place.idle)
     game = LiveGame(program, seed, journal)
     for step in range(steps):
-        for hands, action in zip(game.hands, (step % 4, 5), strict=True):
+        for hands, action in zip(game.hands, presses(step), strict=True):
             assert hands is not None
             hands.press(0, action)
         game.step(step / 6)
@@ -66,6 +72,21 @@ def test_journals_of_other_worlds_are_watched(menu, tmp_path):
         think(game, RandomPartner(game.place.env.action_space))
 
 
+def test_every_agent_has_its_own_score(menu, tmp_path):
+    """Each is paid for its own flag, which the second agent reaches."""
+    rng = np.random.default_rng(0)
+    walk = {"steps": 60, "seed": 0, "presses": lambda _: rng.integers(4, size=2).tolist()}
+    write_journal(tmp_path / "game.jsonl", {"name": "goals", "horizon": 60}, **walk)
+    (game,) = read_recorded([str(tmp_path)], menu)
+    assert len(set(game.scores)) > 1
+    assert game.scores == game.reward.sum(axis=0).tolist()
+    shown = scenes(game, TileSheet())
+    assert shown["scores"] == shown["frames"][-1].scores == game.scores
+    assert [x.scores for x in shown["frames"][:-1]] == [
+        game.reward[:step].sum(axis=0).tolist() for step in range(60)
+    ]
+
+
 def test_tables_of_games_are_watched(menu, tmp_path):
     cook = ScriptedCook("ring", "greedy")
     place = menu.place("ring")
@@ -76,7 +97,7 @@ def test_tables_of_games_are_watched(menu, tmp_path):
     first, second = read_recorded([str(tmp_path / "games.parquet")], menu)
     assert first.place.title == second.place.title == "ring"
     np.testing.assert_array_equal(first.action, np.asarray(played.action[:40]))
-    assert first.score == pytest.approx(float(played.reward[:40].sum(axis=0).mean()))
+    np.testing.assert_allclose(first.scores, played.reward[:40].sum(axis=0))
 
 
 @pytest.mark.parametrize("source", ["nothing.jsonl", "nothing.parquet", ""])
@@ -167,7 +188,12 @@ def test_the_page_gets_frames_that_add_up(menu, tmp_path):
     hall = Hall(menu, tmp_path, ticks_per_second=6, most_games=1, recorded=recorded)
     with TestClient(build_app(hall, ["testserver"])) as client:
         (listed,) = client.get("/api/recordings").json()["games"]
-        assert listed == {"name": "game", "title": "ring", "seats": ["one", "two"], "score": 0}
+        assert listed == {
+            "name": "game",
+            "title": "ring",
+            "seats": ["one", "two"],
+            "scores": [0, 0],
+        }
         found = client.get("/api/recordings/0/scenes").json()
         cells, pictures = [-1] * 25, set()
         for step, frame in enumerate(found["frames"]):
