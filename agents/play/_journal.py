@@ -140,7 +140,7 @@ class Journal:
             self._write(header)
         except OSError:
             os.close(self._file)
-            path.unlink()  # a game without its first line is none
+            path.unlink()  # without a first line, it is no journal
             raise
 
     def step(self, line: StepLine) -> None:
@@ -226,8 +226,8 @@ def read_journal(path: Path) -> Recording:
 
 
 def _read_lines(lines: Sequence[bytes]) -> list[_Line]:
-    """The lines up to the first one that was cut, and the last one if it tells that the game was
-    left. A line that was cut may be joined to the line after it.
+    """The lines up to the first one that was cut, and the last one if it is the end of a game that
+    was left. A line that was cut may be joined to the line after it.
 
     **Raises:** `msgspec.MsgspecError` and `ValueError` when a line is damaged otherwise.
     """

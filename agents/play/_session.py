@@ -228,9 +228,11 @@ class Session:
         """Whether the game has been played to its end: that of the episode, or the goal, which all
         people have reached.
         """
-        goal, scores = self._terms.goal, self.game.scores
-        reached = goal is not None and all(scores[seat] >= goal for seat in self._people())
-        return self.game.finished or reached
+        goal = self._terms.goal
+        if goal is None or self.game.finished:
+            return self.game.finished
+        scores = self.game.scores
+        return all(scores[seat] >= goal for seat in self._people())
 
     @property
     def broken(self) -> bool:

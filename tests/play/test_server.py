@@ -467,6 +467,27 @@ def test_a_person_who_is_silent_for_too_long_has_left(tmp_path, monkeypatch):
     assert 0 < len(recording.action) < 60
 
 
+def test_a_server_that_stands_still_takes_nobody_for_silent(tmp_path, monkeypatch):
+    """Messages that came meanwhile are read after the next step."""
+    monkeypatch.setattr(_session, "_SILENT", 0.3)
+
+    async def play():
+        async with two_people(tmp_path) as (session, one, two):
+            while session.game.steps < 3:
+                session.hear(one)
+                await asyncio.sleep(0.01)
+            for _ in range(3):
+                session.hear(one)
+                time.sleep(0.5)
+                await asyncio.sleep(0.1)
+            session.receive(two, Leave())
+            await session.over.wait()
+
+    asyncio.run(play())
+    (path,) = tmp_path.glob("*.jsonl")
+    assert not read_journal(path).events
+
+
 def test_who_is_silent_is_told_so_by_the_server(tmp_path, monkeypatch):
     monkeypatch.setattr(_session, "_SILENT", 0.5)
     menu = Menu(default_settings(page("ippo"), Kitchen(layout="ring", horizon=120)))

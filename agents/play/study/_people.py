@@ -82,7 +82,8 @@ DICTIONARY = {
         "seat": "the seat of the person, from 0",
         "file": "the name of the journal, without suffix",
         "score": "the return of the person's own agent",
-        "mean_score": "the mean return of all agents, another one if each agent has its own reward",
+        "mean_score": "the mean return of all agents, which is not `score` if each agent has its "
+        "own reward",
         "steps": "the number of steps that were played",
         "outcome": "`finished`; `left` before its end; `not begun`, if nobody did a step, or `cut` "
         "by the end of the server or a full disk, and then played anew; empty if the server was "
@@ -272,14 +273,14 @@ class People:
             )
 
     def turn(self, person: int, stage: int, others: Collection[int] = ()) -> int:
-        """The turn of a person at a stage, from 0. Whoever begins the stage has the next one.
+        """The turn of a person at a stage, from 0, which is the next free one when first asked for.
 
         **Arguments:**
 
         - `person`: the number of the person.
         - `stage`: the stage.
-        - `others`: people who share their turn with the person who comes next, unless they share it
-            already, have played a game of the stage, or are at another stage.
+        - `others`: people who can share a turn. The last of them shares it with this person, unless
+            it is shared already, or this other person has played a game of the stage or left it.
         """
         query = "SELECT turn FROM turns WHERE person = ? AND stage = ?"
         known = self._data.execute(query, (person, stage)).fetchone()

@@ -21,7 +21,7 @@ _LARGEST_PLAN = 2**20
 
 
 def is_blank(answer: str | int | None) -> bool:
-    """Whether an answer has nothing that can be seen, as one of spaces alone."""
+    """Whether an answer has no visible letter, such as spaces alone."""
     if isinstance(answer, str):
         return not any(letter.isprintable() and not letter.isspace() for letter in answer)
     return answer is None
