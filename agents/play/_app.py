@@ -233,7 +233,8 @@ async def _film(hall: Hall, request: Request) -> Response:
     def draw() -> bytes:
         recording = read_journal(path)
         episode, _ = replay(session.place, recording)
-        shown = recording.reward if seat == WATCHER else recording.reward[:, [seat]]
+        own = seat is not None and seat != WATCHER
+        shown = recording.reward[:, [seat]] if own else recording.reward
         scores = scores_before(shown.mean(axis=1))
         return session.place.settings.env.draw(session.place.world, episode.state, scores)
 

@@ -208,10 +208,10 @@ def read_journal(path: Path) -> Recording:
             raise UsageError(f"The journal {str(path)!r} {NEWER}.")
         header = msgspec.json.decode(first, type=Header)
         found = _read_lines(lines[:-1])  # what follows the last line break is no complete line
-        last = found.pop() if found and isinstance(found[-1], EndLine) else None
+        last = [line for line in found[-1:] if isinstance(line, EndLine)]
         steps = [line for line in found if isinstance(line, StepLine)]
         events = tuple(line for line in found if isinstance(line, EventLine))
-        if len(steps) + len(events) < len(found):
+        if len(steps) + len(events) + len(last) < len(found):
             raise ValueError("there are lines after its end")
         action = np.asarray([step.action for step in steps], np.int32)
         reward = np.asarray([step.reward for step in steps], np.float32)
@@ -221,7 +221,7 @@ def read_journal(path: Path) -> Recording:
     except (msgspec.MsgspecError, ValueError, OverflowError) as error:
         raise UsageError(f"The journal {str(path)!r} is damaged: {error}.") from error
     time = np.asarray([step.time for step in steps], np.float32)
-    end, left = (None, ()) if last is None else (last.end, last.left)
+    end, left = (last[0].end, last[0].left) if last else (None, ())
     return Recording(path, header, action, reward, time, events, end, left)
 
 

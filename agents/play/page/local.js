@@ -109,6 +109,7 @@ export class LocalGame {
     if (message.type === "ping") return this.post({ type: "pong", sent: message.sent });
     if (message.type === "leave") this.status.left = true;
     if (message.type === "pause") {
+      if (message.on !== this.status.paused) this.note(message.on ? "paused" : "resumed");
       this.status.paused = message.on;
       this.hands.release();
     }
@@ -148,21 +149,31 @@ export class LocalGame {
     const { idle, seats, choices } = this.facts;
     const own = this.hands.take();
     const pressed = Int32Array.from(Array.from({ length: seats }, (_, i) => (i === this.seat ? own : idle)).flat());
-    const time = (performance.now() - this.began) / 1000;
+    const time = this.seconds();
     this.now = await this.world.step(this.now, pressed, this.seat);
     const action = [...this.now.action.data];
     const rows = choices === null ? action : Array.from({ length: seats }, (_, i) => action.slice(choices * i, choices * (i + 1)));
-    this.lines.push({ action: rows, reward: [...this.now.reward.data], time: Math.round(time * 1e4) / 1e4 });
+    this.lines.push({ action: rows, reward: [...this.now.reward.data], time });
     this.steps += 1;
     this.scores = [...this.now.returns.data];
     this.show(numbersOf(this.now));
     if (this.now.finished.data[0]) this.end(true);
   }
 
+  seconds() {
+    return Math.round((performance.now() - this.began) * 10) / 1e4;
+  }
+
+  note(event) {
+    // Writes down a pause, once the game has begun.
+    const playing = this.began !== undefined && !this.status.over;
+    if (playing) this.lines.push({ event, seat: this.seat, why: "pause", time: this.seconds() });
+  }
+
   end(finished = false) {
     this.status.over = true;
     this.status.finished = finished;
-    this.lines.push({ end: finished ? "finished" : "left" });
+    this.lines.push(finished ? { end: "finished" } : { end: "left", left: [this.seat] });
     this.tell();
   }
 

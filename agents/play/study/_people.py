@@ -290,12 +290,11 @@ class People:
             "SELECT turn, count(*), min(person) FROM turns WHERE stage = ? GROUP BY turn "
             "ORDER BY turn DESC LIMIT 1"
         )
-        last, number, other = self._data.execute(query, (stage,)).fetchone() or (-1, 0, None)
+        last, number, other = self._data.execute(query, (stage,)).fetchone() or (-1, 0, 0)
         turn = last + 1
-        if number == 1 and other in others:
-            now = self.get(other)
-            if now is not None and now.stage == stage and not self.played(other, stage):
-                turn = last
+        now = self.get(other) if number == 1 and other in others else None
+        if now is not None and now.stage == stage and not self.played(now.person, stage):
+            turn = last
         self._data.execute("INSERT INTO turns VALUES (?, ?, ?)", (person, stage, turn))
         return turn
 
