@@ -217,7 +217,7 @@ def _finish(folder: Path, named: Named) -> None:
             try:
                 recording = read_journal(journal)
                 if len(recording.action):
-                    place = place_of(recording.header, named)
+                    place = place_of(recording, named)
                     written.append(write_recording(place, recording, journal.stem, folder))
             except UsageError as error:
                 problems.append(f"{journal.name}: {error}")
