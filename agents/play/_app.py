@@ -233,8 +233,8 @@ async def _film(hall: Hall, request: Request) -> Response:
     def draw() -> bytes:
         recording = read_journal(path)
         episode, _ = replay(session.place, recording)
-        own = seat is not None and seat != WATCHER
-        shown = recording.reward[:, [seat]] if own else recording.reward
+        everyone = seat is None or seat == WATCHER
+        shown = recording.reward if everyone else recording.reward[:, seat : seat + 1]
         scores = scores_before(shown.mean(axis=1))
         return session.place.settings.env.draw(session.place.world, episode.state, scores)
 
