@@ -233,9 +233,9 @@ async def _film(hall: Hall, request: Request) -> Response:
     def draw() -> bytes:
         recording = read_journal(path)
         episode, _ = replay(session.place, recording)
-        everyone = seat is None or seat == WATCHER
-        shown = recording.reward if everyone else recording.reward[:, seat : seat + 1]
-        scores = scores_before(shown.mean(axis=1))
+        reward = recording.reward
+        own = reward.mean(axis=1) if seat is None or seat == WATCHER else reward[:, seat]
+        scores = scores_before(own)
         return session.place.settings.env.draw(session.place.world, episode.state, scores)
 
     return Response(await asyncio.to_thread(draw), media_type="image/gif")
