@@ -227,19 +227,18 @@ async def _open(hall: Hall, request: Request) -> Response:
 async def _film(hall: Hall, request: Request) -> Response:
     """The film of a game that is over, with the score of the person who asks for it."""
     session, path = _finished(hall, request)
-
     seat = session.seat_of(request.query_params["token"])
 
-    def draw() -> bytes:
+    def film() -> bytes:
         recording = read_journal(path)
         episode, last = replay(session.place, recording)
-        own = seat is not None and seat != WATCHER
-        shown = recording.reward[:, [seat]] if own else recording.reward
-        scores = running_return(shown.mean(axis=1))
+        reward = recording.reward
+        own = reward.mean(axis=1) if seat is None or seat == WATCHER else reward[:, seat]
         states = with_last(episode.state, last)
-        return session.place.settings.env.draw(session.place.world, states, scores)
+        draw = session.place.settings.env.draw
+        return draw(session.place.world, states, running_return(own))
 
-    return Response(await asyncio.to_thread(draw), media_type="image/gif")
+    return Response(await asyncio.to_thread(film), media_type="image/gif")
 
 
 async def _record(hall: Hall, request: Request) -> Response:
