@@ -6,7 +6,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PAGES = ("ippo.py", "mappo.py", "e3t.py", "body.py", "bc.py", "single_file_ppo.py")
 DATA = ("configs", "curricula", "policies", "people", "studies", "heldout/kitchens.toml")
-DATA += ("heldout/people.toml", "heldout/kitchens.best-responses.json", "heldout/policies")
+DATA += ("heldout/people.toml", "heldout/people.best-responses.json")
+DATA += ("heldout/kitchens.best-responses.json", "heldout/policies")
 
 
 class PagesHook(BuildHookInterface):

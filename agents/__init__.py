@@ -7,6 +7,7 @@ from .evaluation._evaluate import Evaluation as Evaluation, evaluate as evaluate
 from .evaluation._record import record_episodes as record_episodes
 from .files._checkpoint import (
     CheckpointError as CheckpointError,
+    checksum as checksum,
     read_metadata as read_metadata,
     restore as restore,
     save as save,
@@ -44,6 +45,7 @@ from .policies._networks import (
     GRU as GRU,
     MLP as MLP,
     AbstractNetwork as AbstractNetwork,
+    Activation as Activation,
     Dense as Dense,
     Precision as Precision,
 )

@@ -27,6 +27,7 @@ from ._observed import (
     sample_allowed as sample_allowed,
     split_mask as split_mask,
 )
+from ._partial import Partial as Partial
 from ._partner import (
     AbstractPartner as AbstractPartner,
     DelayedPartner as DelayedPartner,

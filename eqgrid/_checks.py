@@ -104,19 +104,40 @@ def check_whole(**numbers: Any) -> None:
                 raise ValueError(f"`{name}` must be {what}, but is {value!r:.60}.")
 
 
-def check_action_shape(action: object, leading: tuple[int, ...]) -> None:
-    """Checks that the leading axes of the actions are those that an environment takes.
+def check_leading(leading: tuple[int, ...], **arrays: PyTree) -> None:
+    """Checks that the leading axes of arrays are the agents, or the environments and the agents.
 
     It runs at trace time, so it costs nothing in a compiled program, and fails earlier than jax.
 
-    **Raises:** `ValueError` when they differ.
+    **Arguments:**
+
+    - `leading`: the number of agents, after that of environments if there are several.
+    - `arrays`: PyTrees of arrays, by their names in the message, such as `action=action`.
+
+    **Raises:** `ValueError` with the name and the shape of the first one that does not fit.
     """
-    shape = getattr(action, "shape", ())
-    found = tuple(shape[: len(leading)])
-    if found != leading:
-        names = ("envs", "agents")[-len(leading) :]
-        wanted = ", ".join(f"{n} {name}" for n, name in zip(leading, names, strict=True))
-        raise ValueError(f"The actions must lead with {wanted}, but their shape is {tuple(shape)}.")
+    names = ("envs", "agents")[-len(leading) :]
+    wanted = ", ".join(f"{n} {name}" for n, name in zip(leading, names, strict=True))
+    for name, tree in arrays.items():
+        for leaf in jax.tree.leaves(tree):
+            shape = tuple(getattr(leaf, "shape", ()))
+            if shape[: len(leading)] != leading:
+                raise ValueError(f"`{name}` must lead with {wanted}, but has the shape {shape}.")
+
+
+def check_timestep(leading: tuple[int, ...], timestep: Any) -> None:
+    """Checks that everything in a timestep that belongs to agents leads with them, as in
+    `check_leading`.
+
+    **Raises:** `ValueError` with the name and the shape of the first array that does not.
+    """
+    check_leading(
+        leading,
+        observation=timestep.observation,
+        final_observation=timestep.final_observation,
+        reward=timestep.reward,
+        terminated=timestep.terminated,
+    )
 
 
 def check_state(env: object, state: PyTree) -> None:

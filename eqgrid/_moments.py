@@ -49,7 +49,10 @@ class RunningMoments(eqx.Module):
         - `counts`: which of them to include; all by default.
 
         **Returns:** the moments of all earlier samples and these together.
+
+        **Raises:** `ValueError` when the samples have another shape than the moments.
         """
+        self._check_shape("Each sample", samples.shape[1:])
         if counts is None:
             counts = jnp.ones(len(samples), bool)
         number = counts.sum().astype(float)
@@ -60,17 +63,31 @@ class RunningMoments(eqx.Module):
         return self._combine(number, offset, variance)
 
     def merge(self, other: "RunningMoments") -> "RunningMoments":
-        """The moments of the samples of both; either may be empty."""
+        """The moments of the samples of both; either may be empty.
+
+        **Raises:** `ValueError` when the samples of both have different shapes.
+        """
+        self._check_shape("Each sample of `other`", other.mean.shape)
         return self._combine(other.count, other.mean - self.mean, other.variance)
 
     def standardize(
         self, x: Float[Array, "*shape"], epsilon: Float[Array, ""]
     ) -> Float[Array, "*shape"]:
-        """Standardises one sample: `(x - mean) / sqrt(variance + epsilon)`."""
+        """Standardises one sample: `(x - mean) / sqrt(variance + epsilon)`.
+
+        **Raises:** `ValueError` when the sample has another shape than the moments.
+        """
+        self._check_shape("The sample", x.shape)
         # The barrier keeps XLA from rewriting the division in some programs but not in others, so
         # that equal moments give bitwise equal results.
         deviation = jax.lax.optimization_barrier(jnp.sqrt(self.variance + epsilon))
         return (x - self.mean) / deviation
+
+    def _check_shape(self, what: str, shape: tuple[int, ...]) -> None:
+        if shape != self.mean.shape:
+            raise ValueError(
+                f"{what} must have the shape {self.mean.shape} of the moments, but has {shape}."
+            )
 
     def _combine(
         self,

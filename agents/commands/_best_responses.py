@@ -11,7 +11,7 @@ import jax
 import msgspec
 from msgspec import Meta
 
-from agents import PolicyPartner, find_policy, train, trained_policy
+from agents import PolicyPartner, checksum, find_policy, train, trained_policy
 from agents.runs._named import Named
 from agents.runs.display._errors import UsageError, reason
 from agents.runs.folders._folder import short_name
@@ -21,7 +21,6 @@ from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import PolicySettings, default_settings
 from agents.runs.settings._training_partners import GivenPartners
 from agents.runs.single._build import draw
-from agents.runs.single._identity import digest
 from agents.runs.worlds._worlds import default_world
 from eqgrid import AbstractPartner, OneOf, read_regular_text
 
@@ -124,10 +123,10 @@ class BestResponses:
         write_json(self.path, self._worlds)
 
     def _identity(self, partner: HeldOut) -> str:
-        """A short hash of the description of a partner, and of the file of its policy."""
+        """A short hash of the description of a partner, and of the content of its policy."""
         policy = ""
         if partner.kind == "policy":
-            policy = digest(find_policy(partner.place(self._file, self._layout)))
+            policy = checksum(find_policy(partner.place(self._file, self._layout)))
         return _digest(repr(partner) + policy)
 
 

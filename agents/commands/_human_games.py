@@ -19,7 +19,7 @@ from agents.evaluation._statistics import interval_of_mean
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError
-from agents.runs.display._film import scores_before
+from agents.runs.display._film import running_return, with_last
 from agents.runs.display._returns import return_text
 from agents.runs.display._table import print_paths, print_table
 from agents.runs.folders._folder import short_name
@@ -278,12 +278,14 @@ def film_of(game: HumanGame) -> bytes:
     """A GIF of a recorded game, as fast as it was played, with what was earned so far in the units
     of the game. Games of agents, whose times are steps, have 8 steps a second.
     """
-    scores = scores_before(np.asarray(game.reward.mean(axis=1)))
+    scores = running_return(np.asarray(game.reward.mean(axis=1)))
+    last = game.final_state
+    states = game.state if last is None else with_last(game.state, last)
     seconds = float(game.time[-1] - game.time[0])
-    speed = (len(scores) - 1) / seconds if seconds > 0 else 1.0
+    speed = (len(game.time) - 1) / seconds if seconds > 0 else 1.0
     return Overcooked(game.layout).render_episode(
-        game.state,
-        captions=[f"{score:g}" for score in scores],
+        states,
+        captions=[f"{score:g}" for score in scores[: len(states.time)]],
         cell_pixels=48,
         frames_per_second=min(speed, 50) if speed > 1 else 8,
     )

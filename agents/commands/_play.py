@@ -18,6 +18,7 @@ import tyro
 from msgspec import Meta
 from rich.console import Console
 
+from agents import checksum
 from agents.play._hall import Hall
 from agents.play._journal import SUFFIX, read_journal
 from agents.play._menu import Menu
@@ -191,7 +192,7 @@ def _open_folder(
     settings = {
         "world": tomllib.loads(dump(settings_to_play(config.env)))["env"],
         "layout files": {path: digest(Path(path)) for path in config.env.layout_files},
-        "policies": {saved.name: digest(saved.path) for saved in policies},
+        "policies": {saved.name: checksum(saved.path) for saved in policies},
         "ticks_per_second": config.ticks_per_second,
         "delay": config.delay,
         "noise": config.noise,
@@ -216,7 +217,7 @@ def _finish(folder: Path, named: Named) -> None:
             try:
                 recording = read_journal(journal)
                 if len(recording.action):
-                    place = place_of(recording.header, named)
+                    place = place_of(recording, named)
                     written.append(write_recording(place, recording, journal.stem, folder))
             except UsageError as error:
                 problems.append(f"{journal.name}: {error}")

@@ -127,6 +127,23 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
     return read(Path(path))[0]["metadata"]
 
 
+def checksum(path: str | Path) -> str:
+    """The checksum (SHA-256) of the content of a checkpoint: its metadata and arrays, in an order
+    of their own. It identifies a policy in journals, studies and held-out sets: it does not change
+    if another program writes the same entries in another order.
+
+    **Arguments:**
+
+    - `path`: the file of the checkpoint, or of the policy.
+
+    **Returns:** the checksum, as 64 hexadecimal digits.
+
+    **Raises:** `CheckpointError` when the file is missing or damaged.
+    """
+    about, data = read(Path(path))
+    return _digest(json.dumps(about, sort_keys=True), data)
+
+
 def check_schema(value: Any, kind: Any) -> Any:
     """Converts a value from JSON to a type, such as a `msgspec.Struct` or a `TypedDict`.
 
@@ -183,7 +200,13 @@ def _serialize(state: PyTree, metadata: dict[str, Any]) -> bytes:
     }
     text = json.dumps(about, sort_keys=True)
     data = {name: to_numpy(leaf) for name, leaf in leaves.items()}
-    return serialize(data, {"about": text, "sha256": _digest(text, data)})
+    content = serialize(data, {"about": text, "sha256": _digest(text, data)})
+    # safetensors writes the entries of its metadata in an order that differs from call to call.
+    header, arrays = _split(content)
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    begin = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    begin += b" " * (-len(begin) % 8)  # the arrays must begin at a multiple of 8 bytes
+    return b"".join([len(begin).to_bytes(8, "little"), begin, arrays])
 
 
 def read(path: Path) -> tuple[_About, dict[str, np.ndarray]]:
@@ -218,9 +241,7 @@ def read(path: Path) -> tuple[_About, dict[str, np.ndarray]]:
 
 
 def _parse(content: bytes) -> tuple[_About, dict[str, np.ndarray]]:
-    # A safetensors file begins with the length of its header, in 8 bytes; the header is JSON.
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])["__metadata__"]
+    header = _split(content)[0]["__metadata__"]
     about, data = json.loads(header["about"]), load(content)
     if _digest(header["about"], data) != header["sha256"]:
         raise ValueError("another checksum")
@@ -229,6 +250,14 @@ def _parse(content: bytes) -> tuple[_About, dict[str, np.ndarray]]:
     if about["format"] != _FORMAT:
         raise ValueError("another format")
     return about, data
+
+
+def _split(content: bytes) -> tuple[dict[str, Any], memoryview]:
+    """The header and the arrays of a safetensors file, which begins with the length of its header,
+    in 8 bytes; the header is JSON.
+    """
+    end = 8 + int.from_bytes(content[:8], "little")
+    return json.loads(content[8:end]), memoryview(content)[end:]
 
 
 def _others(path: Path) -> str:

@@ -21,7 +21,7 @@ from agents.policies._heads import (
     check_mask,
     head_for,
 )
-from agents.policies._networks import CNN, GRU, MLP, AbstractNetwork
+from agents.policies._networks import CNN, GRU, MLP, AbstractNetwork, Activation
 from agents.policies._policy import ActorCritic
 from agents.policies._predicting_gru import PredictingGRU
 from agents.policies._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
@@ -47,7 +47,6 @@ from eqgrid import (
 
 from ._checkpoint import check_schema
 from ._policy_schema import (
-    Activation,
     CNNTable,
     CustomTable,
     DiscreteTable,
@@ -63,7 +62,6 @@ from ._policy_schema import (
 
 FORMAT = "eqgrid policy 1"
 
-ACTIVATIONS: dict[Activation, Callable] = {x: getattr(jax.nn, x) for x in get_args(Activation)}
 _CRITIC_INPUTS: dict[str, Callable[..., AbstractCriticInput]] = {
     kind.__name__: kind for kind in (LocalObservation, JointObservation, GlobalState)
 }
@@ -308,12 +306,11 @@ def _network_to_json(network: AbstractNetwork) -> dict[str, Any]:
 
 
 def _choices(network: MLP | CNN) -> dict[str, str]:
-    for name, function in ACTIVATIONS.items():
-        if function is network.activation:
-            return {"activation": name, "precision": network.precision}
+    if isinstance(network.activation, str):
+        return {"activation": network.activation, "precision": network.precision}
     raise ValueError(
-        f"A file holds the name of an activation, but {network.activation!r:.60} has none there: "
-        f"use one of {', '.join(ACTIVATIONS)}, or a network class of your own."
+        f"A file stores the name of an activation, but {network.activation!r:.60} has none: use "
+        f"one of {', '.join(get_args(Activation))}, or a network class of your own."
     )
 
 
@@ -349,7 +346,7 @@ def _network_from_json(
         encoder = _network_from_json(table.encoder, networks)
         kind = PredictingGRU if isinstance(table, PredictingGRUTable) else GRU
         return functools.partial(kind, width=table.width, encoder=encoder)
-    choices = msgspec.structs.asdict(table) | {"activation": ACTIVATIONS[table.activation]}
+    choices = msgspec.structs.asdict(table)
     del choices["team"]
     return functools.partial(CNN if isinstance(table, CNNTable) else MLP, **choices)
 

@@ -4,11 +4,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-from agents.policies._networks import Precision
+from agents.policies._networks import Activation, Precision
 
-Activation: TypeAlias = Literal[
-    "tanh", "relu", "gelu", "silu", "elu", "softplus", "leaky_relu", "sigmoid"
-]
 TeamName: TypeAlias = Literal["SharedParameters", "IndependentParameters"]
 FloatName: TypeAlias = Literal["float32", "float16", "bfloat16"]
 DtypeName: TypeAlias = (

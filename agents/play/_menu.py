@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32
 
+from agents import checksum
 from agents.files._shipped import shipped
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._folder import short_name
 from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.settings._training_partners import default_model_of_people
-from agents.runs.single._identity import digest
 from agents.runs.single._policies import SavedPolicy, read_policy
 from agents.runs.worlds._kitchens import kitchen_layout
 from agents.runs.worlds._world_config import check_same_game
@@ -209,7 +209,7 @@ def place_in(settings: PolicySettings) -> Place:
 
 
 def _offer(saved: SavedPolicy, name: str, place: Place) -> Offer:
-    return Offer(name, saved.partner(place.settings, place.env), digest(saved.path))
+    return Offer(name, saved.partner(place.settings, place.env), checksum(saved.path))
 
 
 def _shipped_policies(place: Place) -> list[Offer]:

@@ -4,7 +4,7 @@ of the agents."""
 import abc
 import math
 from collections.abc import Callable
-from typing import Literal, TypeAlias, final
+from typing import Literal, TypeAlias, final, get_args
 
 import equinox as eqx
 import jax
@@ -19,6 +19,11 @@ _HIDDEN_SCALE = math.sqrt(2)
 
 Precision: TypeAlias = Literal["float32", "bfloat16"]
 """The dtype in which hidden layers compute; accelerators are fastest with `"bfloat16"`."""
+
+Activation: TypeAlias = Literal[
+    "tanh", "relu", "gelu", "silu", "elu", "softplus", "leaky_relu", "sigmoid"
+]
+"""The name of an activation function of `jax.nn`."""
 
 
 class AbstractNetwork(eqx.Module):
@@ -147,7 +152,8 @@ class MLP(AbstractNetwork):
     - `out_size`: the length of the output.
     - `width`: the size of every hidden layer.
     - `depth`: the number of hidden layers.
-    - `activation`: applied after every hidden layer.
+    - `activation`: applied after every hidden layer: the name of a function of `jax.nn`, or a
+        function. The functions that have a name here are stored by their names.
     - `final_scale`: the gain of the last layer's weights; 0.01 makes a new actor almost uniform.
     - `precision`: the dtype in which the hidden layers compute; the parameters and the last layer
         always use 32 bits.
@@ -157,7 +163,7 @@ class MLP(AbstractNetwork):
     """
 
     layers: tuple[Dense, ...]
-    activation: Callable = eqx.field(static=True)
+    activation: Activation | Callable = eqx.field(static=True)
     precision: Precision = eqx.field(static=True)
 
     def __init__(
@@ -167,7 +173,7 @@ class MLP(AbstractNetwork):
         *,
         width: int = 64,
         depth: int = 2,
-        activation: Callable = jnp.tanh,
+        activation: Activation | Callable = "tanh",
         final_scale: float = 1.0,
         precision: Precision = "float32",
         key: PRNGKeyArray,
@@ -184,7 +190,7 @@ class MLP(AbstractNetwork):
             Dense(before, after, scale=scale, key=key)
             for before, after, scale, key in zip(sizes[:-1], sizes[1:], scales, keys, strict=True)
         )
-        self.activation, self.precision = activation, precision
+        self.activation, self.precision = _by_name(activation), precision
 
     def initial_carry(self) -> None:
         return None
@@ -193,7 +199,7 @@ class MLP(AbstractNetwork):
         last = self.layers[-1]
         h = x.reshape(-1).astype(_hidden_dtype(self.precision, last.weight))
         for layer in self.layers[:-1]:
-            h = self.activation(layer(h))
+            h = _function_of(self.activation)(layer(h))
         return last(h.astype(last.weight.dtype)), carry
 
 
@@ -208,7 +214,7 @@ class CNN(AbstractNetwork):
     - `features`: the number of output channels of every convolution.
     - `depth`: the number of 3 x 3 convolutions.
     - `width`: the size of the hidden dense layer.
-    - `activation`: applied after every convolution and after the hidden dense layer.
+    - `activation`: applied after every convolution and after the hidden dense layer, as in `MLP`.
     - `final_scale`: the gain of the last layer's weights; 0.01 makes a new actor almost uniform.
     - `precision`: the dtype in which all layers but the last compute; the parameters always use 32
         bits.
@@ -220,7 +226,7 @@ class CNN(AbstractNetwork):
 
     convolutions: tuple[eqx.nn.Conv2d, ...]
     head: MLP
-    activation: Callable = eqx.field(static=True)
+    activation: Activation | Callable = eqx.field(static=True)
     precision: Precision = eqx.field(static=True)
 
     def __init__(
@@ -231,7 +237,7 @@ class CNN(AbstractNetwork):
         features: int = 32,
         depth: int = 3,
         width: int = 64,
-        activation: Callable = jax.nn.relu,
+        activation: Activation | Callable = "relu",
         final_scale: float = 1.0,
         precision: Precision = "float32",
         key: PRNGKeyArray,
@@ -263,7 +269,7 @@ class CNN(AbstractNetwork):
             precision=precision,
             key=head_key,
         )
-        self.activation, self.precision = activation, precision
+        self.activation, self.precision = _by_name(activation), precision
 
     def initial_carry(self) -> None:
         return None
@@ -275,8 +281,29 @@ class CNN(AbstractNetwork):
         h = jnp.moveaxis(x, -1, 0).astype(dtype)
         for convolution in self.convolutions:
             convolution = jax.tree.map(lambda weight: weight.astype(dtype), convolution)
-            h = self.activation(convolution(h))
+            h = _function_of(self.activation)(convolution(h))
         return self.head(h, carry)
+
+
+def _by_name(activation: Activation | Callable) -> Activation | Callable:
+    """The name of an activation, or the function itself if it has none.
+
+    Functions of `jax.nn` are compiled ones, which cannot be pickled, and of which a deep copy is
+    another function: a network that held one would not equal its copy.
+
+    **Raises:** `ValueError` for a name that is not an `Activation`.
+    """
+    names: tuple[Activation, ...] = get_args(Activation)
+    for name in names:
+        if activation in (name, getattr(jax.nn, name)):
+            return name
+    if isinstance(activation, str):
+        raise ValueError(f"There is no activation {activation!r}: use {', '.join(names)}.")
+    return activation
+
+
+def _function_of(activation: Activation | Callable) -> Callable:
+    return getattr(jax.nn, activation) if isinstance(activation, str) else activation
 
 
 def _hidden_dtype(precision: Precision, weight: Float[Array, "..."]) -> jnp.dtype:

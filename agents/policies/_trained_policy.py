@@ -1,5 +1,6 @@
 """Trained policies: parameters, frozen moments of observations, and the shapes of observations."""
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any, final
@@ -71,6 +72,26 @@ class Normalization(eqx.Module):
 
 
 @final
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Shapes:
+    """Shapes as the value of a static field, which must be hashable, as a dict is not. Their leaves
+    and structure are hashable, but a structure cannot be pickled.
+    """
+
+    tree: Shapes
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Shapes) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash(self._parts())
+
+    def _parts(self) -> tuple[Any, ...]:
+        leaves, structure = jax.tree.flatten(self.tree)
+        return structure, *leaves
+
+
+@final
 class TrainedPolicy(AbstractActor):
     """A policy of all agents of one environment, with everything that it needs to act.
 
@@ -88,7 +109,7 @@ class TrainedPolicy(AbstractActor):
     actor_critic: ActorCritic
     action_space: AbstractSpace
     normalization: Normalization | None
-    _expected: tuple[Any, ...] = eqx.field(static=True)
+    _expected: "_Shapes" = eqx.field(static=True)
 
     def __init__(
         self,
@@ -100,15 +121,12 @@ class TrainedPolicy(AbstractActor):
         self.actor_critic = actor_critic
         self.action_space = action_space
         self.normalization = normalization
-        # A static field must be hashable, which a dict is not; its leaves and structure are.
-        leaves, structure = jax.tree.flatten(observation)
-        self._expected = (structure, *leaves)
+        self._expected = _Shapes(observation)
 
     @property
     def observation(self) -> Shapes:
         """The shapes and dtypes of the observations of all agents, before normalisation."""
-        structure, *leaves = self._expected
-        return jax.tree.unflatten(structure, leaves)
+        return self._expected.tree
 
     @property
     def num_agents(self) -> int:

@@ -24,7 +24,7 @@ class _Settings(TypedDict, total=False):
 
 
 class _Partner(TypedDict):
-    """The policy file of a partner, its checksum (SHA-256), and the `run_digest` of its run."""
+    """The policy file of a partner, its `checksum`, and the `run_digest` of its run."""
 
     name: str
     sha256: str

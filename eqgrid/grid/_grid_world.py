@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Int, Int32, PRNGKeyArray, Shaped, UInt8
 
-from .._checks import MAX_STEPS, as_number, check_action_shape
+from .._checks import MAX_STEPS, as_number, check_leading
 from .._env import AbstractEnv, TimeStep
 from .._observed import Masked
 from .._spaces import Discrete, MultiDiscrete
@@ -182,7 +182,7 @@ class GridWorld(AbstractEnv):
     def step(
         self, key: PRNGKeyArray, state: World, action: Int[Array, "agents *choices"]
     ) -> tuple[TimeStep, World]:
-        check_action_shape(action, (self.num_agents,))
+        check_leading((self.num_agents,), action=action)
         self._check_choices(action)
         active, goes_on = state.bodies.active, None
         if active is not None:
@@ -195,10 +195,7 @@ class GridWorld(AbstractEnv):
         step = Step(self.layout, action, key, state, state, self.actions)
         step = run_phases(self.phases, step)
         step = step.then(dataclasses.replace(step.world, time=step.world.time + 1))
-        took_part = active
-        if active is not None and step.world.bodies.active is not None:
-            took_part = active | step.world.bodies.active  # with those that have come back
-        happened = tuple(_for_active(event, took_part) for event in self.events(step))
+        happened = tuple(_for_active(event, step.took_part) for event in self.events(step))
         step = dataclasses.replace(step, happened=happened)
         terminated, world = self._end(step)
         timestep = TimeStep(

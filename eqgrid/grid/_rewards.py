@@ -50,11 +50,35 @@ class RuleEvents(AbstractEvents):
 
 
 class AbstractReward(eqx.Module):
-    """The reward of each agent for one step."""
+    """The reward of each agent for one step.
+
+    A reward is computed from the finished step. `step.happened` contains the events of the game,
+    and `step.by(Rule)` the agents for which a rule has fired. Both are false for agents that take
+    no part in the step: those that had terminated before it, and those that are away (see
+    `Step.took_part`). An agent that terminates in this step still takes part in it.
+
+    ```python
+    import jax.numpy as jnp
+    from jaxtyping import Array, Float32
+
+    from eqgrid.grid import AbstractReward, Interact, Step
+
+
+    class Team(AbstractReward):  # every agent gets 1 for every agent that interacts
+        def __call__(self, step: Step) -> Float32[Array, " agents"]:
+            count = step.by(Interact).sum(dtype=jnp.float32)
+            return jnp.broadcast_to(count, step.world.num_agents)
+    ```
+
+    `GridWorld` replaces the rewards of agents that had terminated before the step by 0, so a team
+    reward reaches only agents that have not terminated. Agents that are away are rewarded. To
+    reward a state in every step, such as standing on a goal, read `step.world`, where agents that
+    have terminated keep their positions.
+    """
 
     @abc.abstractmethod
     def __call__(self, step: Step) -> Float32[Array, " agents"]:
-        """The reward of each agent."""
+        """The reward of each agent; `GridWorld` ignores those of agents that have terminated."""
 
 
 @final

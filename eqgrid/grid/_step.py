@@ -77,20 +77,33 @@ class Step(eqx.Module):
         """Whether an active agent stands in the cells at `(row, col)`."""
         return stands_at(self.world.bodies, position)
 
+    @property
+    def took_part(self) -> Bool[Array, " agents"] | None:
+        """Which agents take part in this step: those that were active before it, or are active now
+        because they have come back. `None` in games in which all agents always do.
+        """
+        before, now = self.before.bodies.active, self.world.bodies.active
+        return before if before is None or now is None else before | now
+
     def by(self, *rules: type) -> Bool[Array, " agents"]:
-        """For which agents a rule of one of these types has fired."""
+        """For which agents a rule of one of these types has fired.
+
+        It is false for agents that take no part in the step, as for events: an agent that has
+        terminated may still stand where a rule fires. `fired` contains the rules of all agents.
+        """
         columns = [
             fired
             for rule, fired in zip(self.rules, self.fired, strict=True)
             if issubclass(rule, rules)
         ]
         never = jnp.zeros((), bool)
-        return jnp.stack(
+        fired = jnp.stack(
             [
                 functools.reduce(operator.or_, (column[agent] for column in columns), never)
                 for agent in range(self.world.num_agents)
             ]
         )
+        return fired if self.took_part is None else fired & self.took_part
 
     def then(
         self,

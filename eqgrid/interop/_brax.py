@@ -1,5 +1,6 @@
 """The adapter from Brax and MuJoCo Playground."""
 
+import operator
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
@@ -11,7 +12,7 @@ from jaxtyping import Array, PRNGKeyArray, Shaped
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Box
 from .._types import PyTree
-from ._foreign import as_it_was_written, strongly_typed
+from ._foreign import as_it_is, as_it_was_written, strongly_typed
 
 Observe: TypeAlias = Callable[[Any], PyTree]
 """A function from an observation of Brax to the observation of the agent."""
@@ -123,9 +124,9 @@ def _check_plain(env: Any) -> None:
 def _default_observe(env: Any, seen: Any) -> Observe:
     """**Raises:** `ValueError` when there is no default for this observation."""
     if not hasattr(seen, "keys"):
-        return lambda observation: observation
+        return as_it_is
     if "state" in seen:
-        return lambda observation: observation["state"]
+        return operator.itemgetter("state")
     raise ValueError(
         f"The observation of {type(env).__name__} is a dict of {', '.join(seen)}: choose what "
         "the agent observes with from_brax(env, observe=lambda observation: ...)."

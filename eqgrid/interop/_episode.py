@@ -1,6 +1,7 @@
 """Stepping an episode from Python, for the adapters to PettingZoo and Gymnasium."""
 
 import functools
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
@@ -58,6 +59,25 @@ def _join(parts: tuple[Arrays, Form]) -> PyTree:
     return form.join(arrays)
 
 
+@functools.cache
+def _first_process() -> int:
+    """The number of the process that asked first; a process that is forked from it inherits the
+    answer.
+    """
+    return os.getpid()
+
+
+def _check_process() -> None:
+    """**Raises:** `RuntimeError` in a forked process. It inherits the locks of JAX's threads but
+    not the threads, and would wait for them forever.
+    """
+    if os.getpid() != _first_process():
+        raise RuntimeError(
+            "JAX hangs in a process that was forked after JAX had started. Start the processes "
+            "with 'spawn' or 'forkserver', as in AsyncVectorEnv(..., context='spawn')."
+        )
+
+
 @final
 class Episode:
     """A single or vector environment together with its current state, which Gymnasium and
@@ -66,6 +86,7 @@ class Episode:
     """
 
     def __init__(self, env: AbstractEnv | AbstractVectorEnv):
+        _first_process()  # remembers this process
         self._env = split(env)
         self._running: tuple[Arrays, Form] | None = None
 
@@ -83,7 +104,10 @@ class Episode:
         **Arguments:**
 
         - `random`: the generator from which the seed of the episode is drawn.
+
+        **Raises:** `RuntimeError` in a process that was forked from one with environments.
         """
+        _check_process()
         number = random.integers(2**32, dtype=np.uint32)
         observation, running = _reset(*self._env, number)
         self._running = split(running)
@@ -96,6 +120,7 @@ class Episode:
         """
         if self._running is None:
             raise gymnasium.error.ResetNeeded("No episode has begun yet: call reset() first.")
+        _check_process()
         timestep, arrays = _step(*self._env, *self._running, action)
         self._running = arrays, self._running[1]
         return timestep
@@ -175,10 +200,15 @@ class Screen:
         return {"render_modes": self.modes, "render_fps": self.frames_per_second}
 
     def draw(self, state: PyTree) -> UInt8[np.ndarray, "rows columns 3"] | None:
-        """Draws a state: returns the picture, or shows it in a window and returns `None`."""
+        """Draws a state: returns the picture, or shows it in a window and returns `None`. The
+        height and the width of the picture are even.
+        """
         if self.mode is None or self._render is None:
             raise ValueError("There is no render_mode: pass render_mode='rgb_array'.")
         picture = self._render(state)
+        # H.264, in which videos are encoded, needs an even height and width.
+        height, width = picture.shape[:2]
+        picture = np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
         if self.mode == "rgb_array":
             return picture
         if self._window is None:

@@ -12,11 +12,13 @@ import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
 from .._env import AbstractEnv, AbstractWrapper, AbstractWrapperState, TimeStep
+from .._info import first_timestep
 from .._observed import split_mask
 from .._spaces import AbstractSpace, Box, Discrete
 from .._types import PyTree
 from ..wrappers._auto_reset import AbstractAutoReset
 from ..wrappers._nesting import check_single_env, contains_wrapper
+from ..wrappers._with_partner import REPLACED, TAKEN
 
 
 @contextlib.contextmanager
@@ -26,6 +28,11 @@ def as_it_was_written() -> Iterator[None]:
     """
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
+
+
+def as_it_is(x: Any) -> Any:
+    """The observation itself, for adapters that show the observation of the other library."""
+    return x
 
 
 def strongly_typed(world: PyTree) -> PyTree:
@@ -151,6 +158,34 @@ def sight(env: AbstractEnv, library: str, *, masks: bool = False) -> Sight:
     if dtype.kind == "b":
         low, high = 0, 1
     return Sight(seen.shape[1:], dtype, low, high)
+
+
+def entries_by_agent(env: AbstractEnv, by_agent: Sequence[str]) -> frozenset[str]:
+    """The names of the entries of `info` that have a row for each agent.
+
+    They are declared, since a shape does not tell: a number for each of two rooms has the shape of
+    a number for each of two agents.
+
+    **Arguments:**
+
+    - `env`: a single environment.
+    - `by_agent`: the names of such entries beside those that eqgrid writes.
+
+    **Returns:** all such names, also of the sums over an episode that `LogEpisodes` writes.
+
+    **Raises:** `ValueError` when `info` has no entry of a name, or that entry has another shape.
+    """
+    shapes = eqx.filter_eval_shape(first_timestep, env, jax.random.key(0)) if by_agent else None
+    info = {} if shapes is None else shapes.info
+    for name in by_agent:
+        if name not in info or info[name].shape[:1] != (env.num_agents,):
+            known = ", ".join(x for x in info if info[x].shape[:1] == (env.num_agents,)) or "none"
+            raise ValueError(
+                f"`by_agent` names {name!r:.60}, but no entry of info with {env.num_agents} rows "
+                f"has this name: the entries with so many rows are {known}."
+            )
+    named = {"shaped_reward", "events", REPLACED, TAKEN, *by_agent}
+    return frozenset({*named, "episode_return", *(f"episode_{name}" for name in named)})
 
 
 def common_space(

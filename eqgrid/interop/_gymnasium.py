@@ -1,5 +1,6 @@
 """The adapters to Gymnasium, for environments with one agent."""
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import gymnasium
@@ -15,6 +16,7 @@ from ..wrappers._auto_reset import AbstractAutoReset, AutoReset
 from ..wrappers._nesting import check_single_env, contains_wrapper
 from ..wrappers._vectorize import Vectorize
 from ._episode import Episode, Screen, prepare, read_timestep
+from ._foreign import entries_by_agent
 from ._spaces import action_space, observation_space, read_action, to_numpy
 
 
@@ -25,15 +27,18 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
     - `world`: the wrapped environment of eqgrid.
     """
 
-    def __init__(self, world: AbstractEnv, screen: Screen):
+    def __init__(self, world: AbstractEnv, screen: Screen, by_agent: Sequence[str]):
         self.world, self._episode = world, Episode(world)
+        self._rows = entries_by_agent(world, by_agent)
         self._screen, self.render_mode, self.metadata = screen, screen.mode, screen.metadata
         self.action_space = action_space(world)
         self.observation_space = observation_space(world)
-        # Gymnasium uses the spec to build the environment again, as in its checks.
+        # Gymnasium uses the spec to build the environment again, as in its checks. A function as
+        # its entry point lets `spec.to_json()` raise a sentence: a world is not JSON.
         name = f"eqgrid/{type(unwrap(world)).__name__}-v0"
-        adapter = f"{__name__}:to_gymnasium"
-        self.spec = EnvSpec(name, entry_point=adapter, kwargs={"env": world})
+        arguments = {"env": world, "by_agent": by_agent}
+        creator: Any = to_gymnasium
+        self.spec = EnvSpec(name, entry_point=creator, kwargs=arguments)
         self._over = True
 
     def reset(
@@ -57,7 +62,7 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
         """Advances by one action.
 
         **Returns:** observation, reward, terminated, truncated and info. Entries of `TimeStep.info`
-        that lead with `agents` are given without that axis.
+        that have a row for each agent are given without that axis.
 
         **Raises:** `gymnasium.error.ResetNeeded` when no episode is running; `ValueError` for an
         action outside the action space.
@@ -69,7 +74,7 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
         over, cut = bool(terminated[0]), bool(truncated)
         self._over = over or cut
         self._show()
-        info = {name: _of_one(value, 0) for name, value in info.items()}
+        info = {name: x[0] if name in self._rows else x for name, x in info.items()}
         return observation[0], float(reward[0]), over, cut, info
 
     def render(self) -> UInt8[np.ndarray, "rows columns 3"] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -93,8 +98,9 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
     - `world`: the wrapped vector environment of eqgrid.
     """
 
-    def __init__(self, world: Vectorize, screen: Screen):
+    def __init__(self, world: Vectorize, screen: Screen, by_agent: Sequence[str]):
         one = world.env
+        self._rows = entries_by_agent(one, by_agent)
         self.world, self._episode, self.num_envs = world, Episode(world), world.num_envs
         self._screen, self.render_mode = screen, screen.mode
         self.metadata = screen.metadata | {"autoreset_mode": AutoresetMode.SAME_STEP}
@@ -136,7 +142,7 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         timestep = self._episode.step(actions[:, None])
         observation, reward, terminated, truncated, info = read_timestep(timestep)
         ended = terminated[:, 0] | truncated
-        infos = {name: _of_one(value, 1) for name, value in info.items()}
+        infos = {name: x[:, 0] if name in self._rows else x for name, x in info.items()}
         if ended.any():
             final = to_numpy(timestep.final_observation)[:, 0]
             infos = _at_an_end(infos, final, ended)
@@ -153,11 +159,6 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
     def close_extras(self, **kwargs: Any) -> None:
         """Closes the window, if there is one."""
         self._screen.close()
-
-
-def _of_one(value: Shaped[np.ndarray, "..."], axis: int) -> Any:
-    """Removes the agents' axis, if the entry has one."""
-    return value.take(0, axis) if value.shape[axis : axis + 1] == (1,) else value
 
 
 def _masked(infos: dict[str, Any], mask: Bool[np.ndarray, " envs"]) -> dict[str, Any]:
@@ -188,6 +189,7 @@ def to_gymnasium(
     *,
     max_cycles: int | None = None,
     render_mode: str | None = None,
+    by_agent: Sequence[str] = (),
 ) -> GymnasiumEnv:
     """Converts an environment with one agent to a `gymnasium.Env`.
 
@@ -205,18 +207,25 @@ def to_gymnasium(
         array.
     - `max_cycles`: the number of steps after which an episode is truncated, as by `TimeLimit`.
     - `render_mode`: `"rgb_array"`, `"human"` or `None`.
+    - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
+        entries but those of eqgrid belong to the whole environment.
 
     **Returns:** the Gymnasium environment.
 
-    **Raises:** `ValueError` when there are several agents, or when Gymnasium does not support the
-    environment's spaces or nesting, or `render_mode`; `TypeError` when `env` is not an environment.
+    **Raises:** `ValueError` when there are several agents, when Gymnasium does not support the
+    environment's spaces or nesting, or `render_mode`, or for a wrong name in `by_agent`;
+    `TypeError` when `env` is not an environment.
     """
     world = _alone(prepare(env, "to_gymnasium(env)", max_cycles))
-    return GymnasiumEnv(world, Screen(world, render_mode))
+    return GymnasiumEnv(world, Screen(world, render_mode), by_agent)
 
 
 def to_gymnasium_vector(
-    env: AbstractEnv | AbstractVectorEnv, num_envs: int, *, render_mode: str | None = None
+    env: AbstractEnv | AbstractVectorEnv,
+    num_envs: int,
+    *,
+    render_mode: str | None = None,
+    by_agent: Sequence[str] = (),
 ) -> GymnasiumVectorEnv:
     """Converts copies of an environment with one agent to a `gymnasium.vector.VectorEnv`. All
     copies are stepped by one compiled function.
@@ -227,16 +236,20 @@ def to_gymnasium_vector(
         observation must be one array.
     - `num_envs`: the number of copies, at least 1.
     - `render_mode`: `"rgb_array"` or `None`.
+    - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
+        entries but those of eqgrid belong to the whole environment.
 
     **Returns:** the Gymnasium vector environment.
 
-    **Raises:** `ValueError` when there are several agents, when `num_envs` is below 1, or when
-    Gymnasium does not support the environment's spaces or `render_mode`; `TypeError` when `env` is
+    **Raises:** `ValueError` when there are several agents, when `num_envs` is below 1, when
+    Gymnasium does not support the environment's spaces or `render_mode`, or for a wrong name in
+    `by_agent`; `TypeError` when `env` is
     not an environment.
     """
     one = _alone(check_single_env(env, "to_gymnasium_vector(env)"))
     one = one if contains_wrapper(one, AbstractAutoReset) else AutoReset(one)
-    return GymnasiumVectorEnv(Vectorize(one, num_envs), Screen(one, render_mode, ["rgb_array"]))
+    screen = Screen(one, render_mode, ["rgb_array"])
+    return GymnasiumVectorEnv(Vectorize(one, num_envs), screen, by_agent)
 
 
 def _alone(env: AbstractEnv) -> AbstractEnv:

@@ -1,6 +1,7 @@
 """The adapters to and from gymnax, for environments with one agent."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, final
 
 import equinox as eqx
@@ -17,6 +18,7 @@ from ._foreign import (
     as_it_was_written,
     check_episodes,
     check_rows,
+    entries_by_agent,
     sight,
     strongly_typed,
     typed,
@@ -48,9 +50,9 @@ class GymnaxState(eqx.Module):
 class GymnaxEnv(environment.Environment):
     """An environment of eqgrid as a gymnax environment, made by `to_gymnax`."""
 
-    def __init__(self, env: AbstractEnv):
+    def __init__(self, env: AbstractEnv, by_agent: Sequence[str]):
         super().__init__()
-        self.env = env
+        self.env, self._rows = env, entries_by_agent(env, by_agent)
         seen = sight(env, "gymnax")
         self._sees = spaces.Box(seen.low, seen.high, seen.shape, seen.dtype)
         self._does = _their_space(env.action_space)
@@ -77,7 +79,7 @@ class GymnaxEnv(environment.Environment):
         timestep, world = self.env.step(typed(key), state.world, action)
         over = timestep.terminated[0]
         state = GymnaxState(world, state.time + 1, over, timestep.truncated)
-        info = {name: _of_one(entry) for name, entry in timestep.info.items()}
+        info = {name: x[0] if name in self._rows else x for name, x in timestep.info.items()}
         info["discount"] = 1.0 - over.astype(float)
         done = self.is_terminal(state, params)
         return timestep.observation[0], state, timestep.reward[0], done, info
@@ -116,7 +118,7 @@ class GymnaxEnv(environment.Environment):
         return self._sees
 
 
-def to_gymnax(env: Any) -> GymnaxEnv:
+def to_gymnax(env: Any, *, by_agent: Sequence[str] = ()) -> GymnaxEnv:
     """Converts an environment with one agent to a gymnax environment.
 
     As usual in gymnax, `step` resets automatically. `info` has the entries of `TimeStep.info`, and
@@ -126,6 +128,8 @@ def to_gymnax(env: Any) -> GymnaxEnv:
 
     - `env`: a single environment, with any wrappers but `AutoReset`; its observation must be one
         array.
+    - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
+        entries but those of eqgrid belong to the whole environment.
 
     **Raises:** `ValueError` when there are several agents, or when gymnax does not support the
     observation or the action space; `TypeError` when `env` is not an environment.
@@ -143,7 +147,7 @@ def to_gymnax(env: Any) -> GymnaxEnv:
             f"gymnax has one agent, but {type(env).__name__} has {env.num_agents}: to_jaxmarl and "
             "to_jaxnasium show all of them."
         )
-    return GymnaxEnv(env)
+    return GymnaxEnv(env, by_agent)
 
 
 @final
@@ -248,11 +252,6 @@ def from_gymnax(env: Any, params: PyTree | None = None) -> FromGymnax:
             f"from_gymnax needs an environment of gymnax, but got a {type(env).__name__}."
         )
     return FromGymnax(env, env.default_params if params is None else params)
-
-
-def _of_one(entry: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
-    """Removes the agents' axis of an entry of `info`, if it has one."""
-    return entry[0] if entry.shape[:1] == (1,) else entry
 
 
 def _their_space(space: AbstractSpace) -> Any:

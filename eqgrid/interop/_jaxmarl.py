@@ -1,6 +1,6 @@
 """The adapters to and from JaxMARL."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, final
 
@@ -20,6 +20,7 @@ from ._foreign import (
     check_episodes,
     check_rows,
     common_space,
+    entries_by_agent,
     own_action,
     paid_until_over,
     sight,
@@ -36,9 +37,9 @@ ByAgent: TypeAlias = dict[str, Any]
 class JaxmarlEnv(MultiAgentEnv):
     """An environment of eqgrid as a JaxMARL environment, made by `to_jaxmarl`."""
 
-    def __init__(self, env: AbstractEnv):
+    def __init__(self, env: AbstractEnv, by_agent: Sequence[str]):
         super().__init__(env.num_agents)
-        self.env = paid_until_over(env)
+        self.env, self._rows = paid_until_over(env), entries_by_agent(env, by_agent)
         seen = sight(env, "JaxMARL", masks=True)
         space = spaces.Box(seen.low, seen.high, seen.shape, seen.dtype)
         self.observation_spaces = dict.fromkeys(self.agents, space)
@@ -57,7 +58,9 @@ class JaxmarlEnv(MultiAgentEnv):
         action = jnp.stack([actions[agent] for agent in self.agents])
         timestep, state = self.env.step(typed(key), state, action)
         dones = self._split(timestep.terminated | timestep.done)
-        infos = {name: self._info(entry) for name, entry in timestep.info.items()}
+        infos = {
+            name: self._split(x) if name in self._rows else x for name, x in timestep.info.items()
+        }
         return (
             self._seen(timestep.observation),
             state,
@@ -94,23 +97,21 @@ class JaxmarlEnv(MultiAgentEnv):
     def _split(self, array: Shaped[Array, "agents ..."]) -> ByAgent:
         return {agent: array[i] for i, agent in enumerate(self.agents)}
 
-    def _info(self, entry: Shaped[Array, "..."]) -> Any:
-        """An entry of `info` as a dict by agent, if it leads with `agents`."""
-        return self._split(entry) if entry.shape[:1] == (self.num_agents,) else entry
 
-
-def to_jaxmarl(env: Any) -> MultiAgentEnv:
+def to_jaxmarl(env: Any, *, by_agent: Sequence[str] = ()) -> MultiAgentEnv:
     """Converts an environment to a JaxMARL environment.
 
     As usual in JaxMARL, `step` resets automatically. `infos` has the entries of `TimeStep.info`;
-    those that lead with `agents` become dicts by agent, so that JaxMARL's scripts for Overcooked
-    find `infos["shaped_reward"]["agent_0"]`. Agents that are done get no reward until all are. The
-    state of the innermost environment is `eqgrid.unwrap_state(state)`.
+    those that have a row for each agent become dicts by agent, so that JaxMARL's scripts for
+    Overcooked find `infos["shaped_reward"]["agent_0"]`. Agents that are done get no reward until
+    all are. The state of the innermost environment is `eqgrid.unwrap_state(state)`.
 
     **Arguments:**
 
     - `env`: a single environment, with any wrappers but `AutoReset`; its observation must be one
         array.
+    - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
+        entries but those of eqgrid belong to the whole environment.
 
     **Raises:** `ValueError` when JaxMARL does not support the observation or the action space, or
     when the environment resets itself.
@@ -122,7 +123,7 @@ def to_jaxmarl(env: Any) -> MultiAgentEnv:
         observations, state = env.reset(jax.random.PRNGKey(0))
         ```
     """
-    return JaxmarlEnv(check_episodes(env, "to_jaxmarl(env)"))
+    return JaxmarlEnv(check_episodes(env, "to_jaxmarl(env)"), by_agent)
 
 
 @final

@@ -1,5 +1,6 @@
 """The adapters to and from jaxnasium."""
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import equinox as eqx
@@ -19,6 +20,7 @@ from ._foreign import (
     check_episodes,
     check_rows,
     common_space,
+    entries_by_agent,
     own_action,
     paid_until_over,
     sight,
@@ -39,11 +41,12 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
     env: AbstractEnv
     agents: tuple[str, ...] = eqx.field(static=True)
     _multi_agent: bool = eqx.field(static=True)
+    _rows: frozenset[str] = eqx.field(static=True)
     _sees: Sight = eqx.field(static=True)
     _does: tuple[Any, ...] = eqx.field(static=True)
 
-    def __init__(self, env: AbstractEnv):
-        self.env = paid_until_over(env)
+    def __init__(self, env: AbstractEnv, by_agent: Sequence[str]):
+        self.env, self._rows = paid_until_over(env), entries_by_agent(env, by_agent)
         self.agents = tuple(f"agent_{i}" for i in range(env.num_agents))
         self._multi_agent = env.num_agents > 1
         self._sees, self._does = sight(env, "jaxnasium"), _description(env.action_space)
@@ -63,7 +66,7 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
             self._split(timestep.reward),
             self._split(timestep.terminated),
             self._split(cut),
-            {name: self._info(entry) for name, entry in timestep.info.items()},
+            {n: self._split(x) if n in self._rows else x for n, x in timestep.info.items()},
         )
         return theirs, state
 
@@ -83,22 +86,20 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
         by_agent = {agent: array[i] for i, agent in enumerate(self.agents)}
         return by_agent if self._multi_agent else array[0]
 
-    def _info(self, entry: Shaped[Array, "..."]) -> PyTree:
-        """An entry of `info` by agent, if it leads with `agents`."""
-        return self._split(entry) if entry.shape[:1] == (len(self.agents),) else entry
 
-
-def to_jaxnasium(env: Any) -> JaxnasiumEnv:
+def to_jaxnasium(env: Any, *, by_agent: Sequence[str] = ()) -> JaxnasiumEnv:
     """Converts an environment to a jaxnasium environment.
 
     As usual in jaxnasium, `step` resets automatically. `info` has the entries of `TimeStep.info`;
-    those that lead with `agents` become dicts by agent. Agents that are done get no reward until
-    all are. The state of the innermost environment is `eqgrid.unwrap_state(state)`.
+    those that have a row for each agent become dicts by agent. Agents that are done get no reward
+    until all are. The state of the innermost environment is `eqgrid.unwrap_state(state)`.
 
     **Arguments:**
 
     - `env`: a single environment, with any wrappers but `AutoReset`; its observation must be one
         array.
+    - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
+        entries but those of eqgrid belong to the whole environment.
 
     **Raises:** `ValueError` when jaxnasium does not support the observation or the action space,
     `TypeError` when `env` is not an environment.
@@ -110,7 +111,7 @@ def to_jaxnasium(env: Any) -> JaxnasiumEnv:
         agents, metrics = jaxnasium.algorithms.PPO().train(jax.random.key(0), env)
         ```
     """
-    return JaxnasiumEnv(check_episodes(env, "to_jaxnasium(env)"))
+    return JaxnasiumEnv(check_episodes(env, "to_jaxnasium(env)"), by_agent)
 
 
 @final

@@ -1,5 +1,6 @@
 """The adapter from jumanji, for environments with one or several agents."""
 
+import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias, final
 
@@ -16,7 +17,7 @@ from .._env import AbstractEnv, TimeStep
 from .._observed import Masked
 from .._spaces import AbstractSpace, Box, Discrete
 from .._types import PyTree
-from ._foreign import as_it_was_written, strongly_typed
+from ._foreign import as_it_is, as_it_was_written, strongly_typed
 
 Observe: TypeAlias = Callable[[Any], PyTree]
 """A function from an observation of jumanji to the observations of the agents."""
@@ -197,11 +198,11 @@ def _whole_observation(env: Environment, shown: Any, several: bool) -> Observe:
         fields = shown._asdict() if hasattr(shown, "_asdict") else vars(shown)
     rest = [name for name in fields if name not in _NOT_SEEN]
     if "agents_view" in fields:
-        return lambda observation: observation.agents_view
+        return operator.attrgetter("agents_view")
     if not several and not fields:
-        return lambda observation: observation
+        return as_it_is
     if not several and len(rest) == 1 and isinstance(fields[rest[0]], jax.ShapeDtypeStruct):
-        return lambda observation: getattr(observation, rest[0])
+        return operator.attrgetter(rest[0])
     raise ValueError(
         f"The observation of {_name(env)} has the parts {', '.join(fields) or '(a single array)'}: "
         "choose what an agent observes with from_jumanji(env, observe=lambda observation: ...)"

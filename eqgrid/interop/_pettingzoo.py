@@ -1,7 +1,7 @@
 """The adapter to PettingZoo's `ParallelEnv`, in which all agents act at once."""
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, final
 
 import gymnasium
@@ -12,6 +12,7 @@ from pettingzoo import ParallelEnv
 
 from .._env import AbstractEnv, AbstractVectorEnv, unwrap
 from ._episode import Episode, Screen, prepare, read_timestep
+from ._foreign import entries_by_agent
 from ._spaces import action_space, observation_space, read_action
 
 
@@ -25,8 +26,9 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
         episode.
     """
 
-    def __init__(self, world: AbstractEnv, screen: Screen):
+    def __init__(self, world: AbstractEnv, screen: Screen, by_agent: Sequence[str]):
         self.world, self._episode = world, Episode(world)
+        self._rows = entries_by_agent(world, by_agent)
         self._screen, self.render_mode = screen, screen.mode
         name = f"eqgrid_{type(unwrap(world)).__name__}"
         self.metadata = screen.metadata | {"name": name, "is_parallelizable": True}
@@ -81,8 +83,8 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
         in the returned dicts for the last time.
 
         **Returns:** observations, rewards, terminations, truncations and infos. The info of an
-        agent has the entries of `TimeStep.info`; of those that lead with `agents`, it has the
-        agent's row.
+        agent has the entries of `TimeStep.info`; of those that have a row for each agent, it has
+        the agent's row.
 
         **Raises:** `gymnasium.error.ResetNeeded` when no episode is running; `ValueError` for an
         action that is missing or outside the action space, or for an unknown agent.
@@ -136,9 +138,8 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
         return {name: everybody[name] for name in names}
 
     def _info_of(self, agent: int, info: Mapping[str, Any]) -> dict[str, Any]:
-        count = (len(self.possible_agents),)
         return {
-            name: value[agent] if value.shape[:1] == count else value.copy()
+            name: value[agent] if name in self._rows else value.copy()
             for name, value in info.items()
         }
 
@@ -153,6 +154,7 @@ def to_pettingzoo(
     *,
     max_cycles: int | None = None,
     render_mode: str | None = None,
+    by_agent: Sequence[str] = (),
 ) -> PettingZooEnv:
     """Converts an environment to a PettingZoo `ParallelEnv`.
 
@@ -170,12 +172,15 @@ def to_pettingzoo(
         array.
     - `max_cycles`: the number of steps after which an episode is truncated, as by `TimeLimit`.
     - `render_mode`: `"rgb_array"`, `"human"` or `None`.
+    - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
+        entries but those of eqgrid belong to the whole environment.
 
     **Returns:** the PettingZoo environment; `pettingzoo.utils.parallel_to_aec` converts it to one
     in which agents act one after the other.
 
     **Raises:** `ValueError` when PettingZoo does not support the environment's spaces or nesting,
-    or `render_mode`; `TypeError` when `env` is not an environment.
+    or `render_mode`, or for a wrong name in `by_agent`; `TypeError` when `env` is not an
+    environment.
     """
     world = prepare(env, "to_pettingzoo(env)", max_cycles)
-    return PettingZooEnv(world, Screen(world, render_mode))
+    return PettingZooEnv(world, Screen(world, render_mode), by_agent)

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, PRNGKeyArray, Shaped
 
-from .._checks import check_state
+from .._checks import check_leading, check_state, check_timestep
 from .._cond import batched_cond, select
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, TimeStep, unwrap, unwrap_state
 from .._types import PyTree
@@ -73,6 +73,7 @@ class AutoReset(AbstractAutoReset):
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
         observation, state = self.env.reset(key)
+        check_leading((self.num_agents,), observation=observation)
         check_state(unwrap(self.env), unwrap_state(state))
         return observation, state
 
@@ -84,7 +85,9 @@ class AutoReset(AbstractAutoReset):
         choose = batched_cond if self.lazy else select
         arrays = choose(timestep.done, _restart, _go_on, self.env, reset_key, stepped)
         state = eqx.combine(arrays, stepped)  # leaves that are not arrays, such as functions, stay
-        return dataclasses.replace(timestep, observation=self.env.observe(state)), state
+        timestep = dataclasses.replace(timestep, observation=self.env.observe(state))
+        check_timestep((self.num_agents,), timestep)
+        return timestep, state
 
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
         return self.env.observe(state)

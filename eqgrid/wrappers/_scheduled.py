@@ -42,7 +42,7 @@ class Scheduled(AbstractWrapper):
 
     - `env`: a single environment.
     - `where`: picks the number, a scalar array, out of `env`, as in `equinox.tree_at`. Environments
-        with the same function share compiled programs.
+        with the same function share compiled programs, and a function of a module can be pickled.
     - `schedule`: the number as a function of `count` (an Int scalar), for example a
         `LinearSchedule`.
 

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, PRNGKeyArray, Shaped
 
-from .._checks import as_count, check_action_shape, check_state
+from .._checks import as_count, check_leading, check_state, check_timestep
 from .._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
 from .._spaces import AbstractSpace
 from .._types import PyTree
@@ -58,6 +58,7 @@ class Vectorize(AbstractVectorEnv):
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "envs agents ..."]], PyTree]:
         keys = jax.random.split(key, self.num_envs)
         observation, state = eqx.filter_vmap(self.env.reset)(keys)
+        check_leading((self.num_envs, self.num_agents), observation=observation)
         check_state(unwrap(self.env), unwrap_state(state))
         return observation, state
 
@@ -65,9 +66,12 @@ class Vectorize(AbstractVectorEnv):
     def step(
         self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "envs agents ..."]
     ) -> tuple[TimeStep, PyTree]:
-        check_action_shape(action, (self.num_envs, self.num_agents))
+        leading = (self.num_envs, self.num_agents)
+        check_leading(leading, action=action)
         keys = jax.random.split(key, self.num_envs)
-        return eqx.filter_vmap(self.env.step)(keys, state, action)
+        timestep, state = eqx.filter_vmap(self.env.step)(keys, state, action)
+        check_timestep(leading, timestep)
+        return timestep, state
 
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "envs agents ..."]]:
         return eqx.filter_vmap(self.env.observe, axis_size=self.num_envs)(state)

@@ -7,13 +7,13 @@ The folder has a run of five seeds for each kitchen and half of the games, such 
 kept. The default of each kitchen is the one with the median return: no other rule chooses it.
 """
 
-import hashlib
 import json
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+from agents import checksum
 from agents.runs.display._report import median_seed
 from eqgrid.envs.overcooked import KITCHENS
 
@@ -65,8 +65,7 @@ def collect(runs: Path) -> dict[str, Any]:
                 source = run / f"seed-{one['seed']}" / "policy.safetensors"
                 target = HERE / kitchen / f"{kind}-{one['seed']}.safetensors"
                 shutil.copyfile(source, target)
-                digest = hashlib.sha256(target.read_bytes()).hexdigest()
-                models.append(_numbers(one) | {"file": target.name, "sha256": digest})
+                models.append(_numbers(one) | {"file": target.name, "sha256": checksum(target)})
             found[kitchen][kind] = {
                 "default": models[median_seed(result)]["file"],
                 "people_return": round(result[0]["people_return_mean"], 1),

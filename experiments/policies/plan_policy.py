@@ -89,7 +89,7 @@ def teach(
     console.print(f"{model.num_states:,} joint states", highlight=False)
     key = jax.random.key(config.seed)
     size = world.reset(key)[0].shape[-1]
-    network = MLP((size,), 6, width=config.width, activation=jax.nn.relu, key=key)
+    network = MLP((size,), 6, width=config.width, activation="relu", key=key)
     with progress(console, "searching", config.horizon + _PASSES) as report:
         table = PlanTable(model, config.horizon, report=report)
     console.print(f"the best possible return is {table.value:g}", highlight=False)

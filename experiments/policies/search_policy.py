@@ -123,7 +123,7 @@ def teach(
     key = jax.random.key(config.seed)
     observation, start = world.reset(key)
     size, none = observation.shape[-1], jnp.zeros(_GAMES)
-    network = MLP((size,), 6, width=config.width, activation=jax.nn.relu, key=key)
+    network = MLP((size,), 6, width=config.width, activation="relu", key=key)
     with progress(console, "teaching", config.rounds) as report:
         network = Distillation(config.rounds, examples=2**18).teach(
             world, teacher, network, key, lambda number, *_: report(number)

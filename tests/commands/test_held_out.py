@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import hashlib
 import json
 import sys
 
@@ -12,7 +11,14 @@ import pytest
 from command_lines import exit_code
 from test_crossplay import GOALS, write_policy
 
-from agents import PolicyPartner, StuckRule, load_policy, read_metadata, save_policy
+from agents import (
+    PolicyPartner,
+    StuckRule,
+    checksum,
+    load_policy,
+    read_metadata,
+    save_policy,
+)
 from agents.commands import _best_responses, _partners
 from agents.commands._best_responses import BestResponses, training_settings
 from agents.commands._heldout import (
@@ -149,7 +155,7 @@ def acquainted(folder, *flags, **known):
     """A policy `mine`, and `friend`, with whom it was trained, as their files say."""
     write_policy(folder / "friend", *flags, seed=1)
     write_policy(folder / "mine", *flags)
-    known = known or {"sha256": hashlib.sha256((folder / "friend").read_bytes()).hexdigest()}
+    known = known or {"sha256": checksum(folder / "friend")}
     metadata = read_metadata(folder / "mine") | {
         "partners": [{"name": "some/other", "sha256": "0"}, {"name": "a", "sha256": "1"} | known]
     }

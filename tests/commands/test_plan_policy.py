@@ -32,7 +32,7 @@ def cramped():
 
 def network_for(env, key, width=64):
     size = env.reset(key)[0].shape[-1]
-    return MLP((size,), 6, width=width, activation=jax.nn.relu, key=key)
+    return MLP((size,), 6, width=width, activation="relu", key=key)
 
 
 def test_games_are_those_of_the_environment(cramped, key):

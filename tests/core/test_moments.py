@@ -80,6 +80,17 @@ def test_a_constant_has_no_variance():
     np.testing.assert_allclose(moments.standardize(samples[0], jnp.asarray(1e-8)), [0.0], atol=1e-3)
 
 
+def test_samples_of_another_shape_are_named():
+    moments = RunningMoments.empty((3,))
+    sentence = r" must have the shape \(3,\) of the moments, but has \(2,\)"
+    with pytest.raises(ValueError, match=f"Each sample{sentence}"):
+        moments.update(jnp.zeros((5, 2)))
+    with pytest.raises(ValueError, match=f"The sample{sentence}"):
+        moments.standardize(jnp.zeros(2), jnp.asarray(1e-8))
+    with pytest.raises(ValueError, match=f"Each sample of `other`{sentence}"):
+        moments.merge(RunningMoments.empty((2,)))
+
+
 def test_empty_moments_leave_things_as_they_are():
     moments = RunningMoments.empty((2,))
     x = jnp.array([3.0, -4.0])

@@ -416,9 +416,9 @@ def test_actions_of_a_wrong_shape_are_one_sentence(key, shape):
     many = Vectorize(AutoReset(env), 4)
     _, states = many.reset(key)
     with unchecked():
-        with pytest.raises(ValueError, match=r"must lead with 2 agents, but their shape is \("):
+        with pytest.raises(ValueError, match=r"`action` must lead with 2 agents, but has"):
             env.step(key, state, jnp.zeros(shape, int))
-        with pytest.raises(ValueError, match=r"must lead with 4 envs, 2 agents, but their shape"):
+        with pytest.raises(ValueError, match=r"must lead with 4 envs, 2 agents, but has"):
             many.step(key, states, jnp.zeros((4, *shape), int)[0])
 
 

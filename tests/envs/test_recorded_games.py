@@ -285,6 +285,7 @@ FILES = {
     "games.parquet": (b"PAR1", "damaged, or no Parquet"),
     "games.pickle": (b"", "It is damaged"),
     "list.pickle": (pickle.dumps([1]), "It has no table of pandas"),
+    "other.csv": (b"a,b\n1,2\n", "The table has no column 'state'"),
     "bare.pickle": (to_pickle(Call("pandas", "DataFrame")), "It is damaged"),
 }
 

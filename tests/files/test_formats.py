@@ -4,8 +4,10 @@ import io
 import json
 import zipfile
 
+import jax
 import numpy as np
 import pytest
+from safetensors import safe_open
 from safetensors.numpy import load, save
 
 import agents
@@ -36,6 +38,38 @@ def test_a_checkpoint_of_a_newer_format_is_one_sentence(tmp_path):
     with pytest.raises(agents.CheckpointError) as caught:
         agents.read_metadata(path)
     assert str(caught.value) == f"The checkpoint {str(path)!r} {_checkpoint.NEWER}."
+
+
+def test_saving_twice_gives_the_same_bytes(tmp_path):
+    path, state = (
+        tmp_path / "a.safetensors",
+        {"x": np.ones(3, np.float32), "key": jax.random.key(0)},
+    )
+    contents = set()
+    for _ in range(12):  # safetensors itself chooses one of two orders for each of them
+        agents.save(path, state, {"note": "naïve", "number": 1})
+        contents.add(path.read_bytes())
+    assert len(contents) == 1
+    assert (8 + int.from_bytes(contents.pop()[:8], "little")) % 8 == 0, "arrays are aligned"
+    assert agents.restore(path, state)["x"].tolist() == [1, 1, 1]
+    assert safe_open(path, "numpy").metadata().keys() == {"about", "sha256"}
+
+
+def test_a_checksum_depends_on_the_content_and_on_no_order(tmp_path):
+    a, b = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+    agents.save(a, {"x": np.ones(3), "y": np.zeros(2)}, {"one": 1, "two": {"c": 3, "d": 4}})
+    agents.save(b, {"y": np.zeros(2), "x": np.ones(3)}, {"two": {"d": 4, "c": 3}, "one": 1})
+    assert agents.checksum(a) == agents.checksum(b)
+    content = a.read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header["__metadata__"] = dict(reversed(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    b.write_bytes(content[:8] + text.ljust(end - 8) + content[end:])
+    assert a.read_bytes() != b.read_bytes()
+    assert agents.checksum(a) == agents.checksum(b)
+    agents.save(b, {"x": np.ones(3), "y": np.zeros(2)}, {"one": 2, "two": {"c": 3, "d": 4}})
+    assert agents.checksum(a) != agents.checksum(b)
 
 
 def test_a_table_of_a_newer_format_is_one_sentence(tmp_path):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import final
+from typing import final, get_args
 
 import distrax
 import equinox as eqx
@@ -29,6 +29,7 @@ from agents import (
     AbstractActionHead,
     AbstractCriticInput,
     AbstractNetwork,
+    Activation,
     ActorCritic,
     CheckpointError,
     GlobalState,
@@ -48,7 +49,6 @@ from agents import (
     trained_policy,
 )
 from agents.files import _checkpoint
-from agents.files._description import ACTIVATIONS
 from agents.policies._trained_policy import _check_arrays
 from eqgrid import (
     AbstractSpace,
@@ -80,7 +80,7 @@ def policy_of(env, key, **choices):
 
 
 def some_mlp(*args, **options):
-    choices = {"activation": jax.nn.gelu, "precision": "bfloat16"}
+    choices = {"activation": "gelu", "precision": "bfloat16"}
     return MLP(*args, width=8, depth=3, **choices, **options)
 
 
@@ -140,12 +140,13 @@ def test_what_was_saved_is_loaded(name, key, tmp_path):
     assert set(metadata["policy"]["versions"]) == {"eqgrid", "jax", "equinox"}
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=ACTIVATIONS)
+@pytest.mark.parametrize("activation", get_args(Activation))
 def test_activations_have_names(activation, key, tmp_path):
     env = clocks(1)
-    policy = policy_of(env, key, network=lambda *a, **o: MLP(*a, activation=activation, **o))
+    function = getattr(jax.nn, activation)
+    policy = policy_of(env, key, network=lambda *a, **o: MLP(*a, activation=function, **o))
     save_policy(tmp_path / "a", policy)
-    assert load_policy(tmp_path / "a").actor_critic.actor.network.activation is activation
+    assert load_policy(tmp_path / "a").actor_critic.actor.network.activation == activation
 
 
 @final

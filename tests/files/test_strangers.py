@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import hashlib
 import json
 import tomllib
 from collections import Counter
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 from heldout import strangers
 
-from agents import read_metadata
+from agents import checksum, read_metadata
 from agents.commands._heldout import HELD_OUT, read_held_out
 from agents.evaluation._statistics import bootstrap_crossplay
 from agents.files._shipped import shipped
@@ -39,7 +38,7 @@ def test_there_is_every_held_out_policy_in_every_kitchen_and_none_is_replaced():
         assert {path.stem for path in folder.iterdir()} == set(policies) == named
         for name, about in policies.items():
             file = folder / f"{name}.safetensors"
-            assert hashlib.sha256(file.read_bytes()).hexdigest() == about["sha256"]
+            assert checksum(file) == about["sha256"]
             run = read_metadata(file)["run"]
             assert (run["algorithm"], run["env"]["layout"]) == (name.split("-")[0], kitchen)
             assert run["seed"] == about["seed"] >= 1001

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import accelerator
@@ -87,6 +88,10 @@ def run(arguments: list, folder: Path, env: dict[str, str]) -> subprocess.Comple
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
 def test_python_blocks_run(page, tmp_path, own_caches):
     # One process for a page: later blocks may use what earlier ones made.
+    if page.name == "README.md":  # whose command trains a policy first
+        (tmp_path / "runs/ippo-cramped-0-20260101-120000").mkdir(parents=True)
+        trained = tmp_path / "runs/ippo-cramped-0-20260101-120000/policy.safetensors"
+        shutil.copyfile(ROOT / "experiments/policies/cramped.safetensors", trained)
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
     out = run([script], tmp_path, own_caches)
@@ -206,7 +211,60 @@ def test_links_lead_somewhere(page):
     assert not missing
 
 
+@pytest.mark.parametrize("page", PAGES[:2], ids=lambda p: p.name)
+def test_links_lead_to_headings(page):
+    """`docs/make_site.py` checks those of the pages in `docs/`."""
+    for target, anchor in re.findall(r"\]\(((?!https?:)[^)#]*)#([^)]+)\)", page.read_text("utf-8")):
+        text = (page.parent / target if target else page).read_text("utf-8")
+        titles = re.findall(r"^#+ (.+)$", text, re.M)
+        slugs = [re.sub(r"[^\w -]", "", x.lower()).replace(" ", "-") for x in titles]
+        assert anchor in slugs, (target, anchor)
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_readme_has_the_two_commands():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "pip install -e . && python experiments/ippo.py --env.layout cramped\n" in text
-    assert 'pip install -e ".[test]" && pytest\n' in text
+    lines = README.splitlines()
+    assert "pip install -e . && python experiments/ippo.py --env.layout cramped" in lines
+    assert 'pip install -e ".[test]" && pytest' in lines
+
+
+def test_readme_is_short():
+    prose = re.sub(r"^```.*?^```", "", README, flags=re.M | re.S)
+    assert len(re.sub(r"\]\([^)]*\)", "", prose).split()) <= 520
+
+
+def test_numbers_of_the_readme_are_those_of_the_pages():
+    """Returns and speeds are measured once, on the page that says how."""
+    pages = {name: (ROOT / f"docs/{name}.md").read_text("utf-8") for name in NUMBERS}
+    for name, numbers in NUMBERS.items():
+        for number in numbers:
+            assert number in README
+            assert number in pages[name]
+    speed = re.search(r"^\| 2,048 \| \S+ \| \S+ \((\S+)\) ", pages["performance"], re.M)
+    assert speed
+    assert f"2,048 kitchens run {speed[1]} times as fast" in README
+    wrappers = re.findall(r"^\| `\w+\(", pages["wrappers"], re.M)
+    assert f"{len(wrappers)} [wrappers]" in README
+    world = blocks(ROOT / "docs/your-own-world.md", "python")[0]
+    assert f"one file of {world.count(chr(10))} lines" in README
+    models = [*(ROOT / "experiments/people").glob("*/*.safetensors")]
+    assert f"{len(models)} bundled [models of people]" in README
+
+
+NUMBERS = {
+    "results": ("| 260 | 500 | 340 | 319 | 179 |", "| 240 | 276 | 200 | 176 | 159 |"),
+    "index": ("| 280 | 520 | 360 | 360 | 320 |",),
+    "performance": (),
+    "human-games": ("91,102",),
+    "wrappers": (),
+}
+"""Numbers of the README, by the page of `docs/` that they are from."""
+
+
+def test_every_extra_is_described():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    described = re.findall(r"^\| `([\w-]+)` \| \S", page, re.M)
+    assert sorted(described) == sorted(project["optional-dependencies"])

@@ -32,7 +32,7 @@ def run_pytest(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_flag_is_documented():
-    assert f"pytest {FLAG}" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"pytest {FLAG}" in (ROOT / "docs/wrappers.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -6,8 +6,12 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 
+import make_pictures
 import make_site
 import pytest
+from PIL import Image
+
+from eqgrid import ENVIRONMENTS
 
 ROOT = Path(__file__).parents[2]
 
@@ -99,6 +103,19 @@ def test_notebooks_are_those_of_their_scripts(script):
     settings = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))
     address = settings["project"]["extra"]["repository"]
     assert f'REPOSITORY = "{address}"' in script.read_text("utf-8")
+
+
+def test_pictures_of_the_readme_are_small_and_show_all_worlds():
+    assert {*make_pictures.WORLDS} == {*ENVIRONMENTS, "body"}
+    videos = [*make_pictures.STRIP, *(video for video, _ in make_pictures.WORLDS.values())]
+    assert all((make_pictures.IMAGES / f"{video}.gif").exists() for video in videos)
+    strip = make_pictures.IMAGES / "strip.gif"
+    assert strip.stat().st_size < 10**6
+    with Image.open(strip) as opened:
+        assert opened.n_frames == make_pictures.FRAMES
+        assert opened.size == make_pictures.strip(0).size
+    with Image.open(make_pictures.IMAGES / "worlds.png") as opened:
+        assert opened.size == make_pictures.all_worlds().size
 
 
 def test_mistakes_of_a_site_are_found(tmp_path):

@@ -1,4 +1,4 @@
-"""The version is the same wherever it is written."""
+"""The version, and the address of the repository, are the same wherever they are written."""
 
 import re
 import tomllib
@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_version_has_one_place():
@@ -16,3 +17,17 @@ def test_the_version_has_one_place():
     first = re.search(r"^## (\S+) \((unreleased|\d{4}-\d{2}-\d{2})\)$", changes, re.M)
     assert first
     assert first[1] == project["version"] == version("eqgrid")
+    assert f"/badge/version-{project['version']}-" in README
+    assert f"  version = {{{project['version']}}},\n" in README
+    assert f"/badge/python-{project['requires-python'].removeprefix('>=')}%2B-" in README
+    assert f"/badge/licence-{project['license']}-" in README
+
+
+def test_the_repository_has_one_address():
+    settings = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
+    address = settings["project"]["extra"]["repository"]
+    folder = address.rpartition("/")[2]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\ngit clone {address} && cd {folder}\n" in README
+    assert f"  url = {{{address}}}\n" in README
+    assert f"\nrepository-code: {address}\n" in citation

@@ -5,13 +5,15 @@ import subprocess
 import sys
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as pyplot
 import numpy as np
 import pytest
 from pendulum import Pendulum
+from rooms import WithRooms
 
-from eqgrid import interop
+from eqgrid import LogEpisodes, interop, make
 from eqgrid.interop import _window
 from eqgrid.interop._spaces import observation_space
 from eqgrid.interop._window import Window
@@ -126,3 +128,89 @@ def test_a_window_shows_every_picture_as_long_as_asked(monkeypatch):
     window.show(PICTURE)
     assert pauses == ["opens", 0.125, 0.125]
     window.close()
+
+
+def infos_of(adapter, num_agents, **options):
+    """The info of agent 0 after a step of a world of two rooms."""
+    world = LogEpisodes(WithRooms(make("goals", num_agents=num_agents)), ("soups", "steps"))
+    adapted = getattr(interop, adapter)(world, **options)
+    if adapter == "to_jaxnasium":
+        actions = {f"agent_{i}": jnp.asarray(4) for i in range(num_agents)}
+        _, state = adapted.reset(jax.random.key(0))
+        (*_, info), _ = adapted.step_env(jax.random.key(0), state, actions)
+        return {n: x["agent_0"] if isinstance(x, dict) else x for n, x in info.items()}
+    adapted.reset(seed=0)
+    if adapter == "to_pettingzoo":
+        return adapted.step(dict.fromkeys(adapted.agents, 4))[-1]["agent_0"]
+    info = adapted.step(4 if adapter == "to_gymnasium" else np.full(3, 4))[-1]
+    return info if adapter == "to_gymnasium" else {name: x[0] for name, x in info.items()}
+
+
+@pytest.mark.parametrize(
+    ("adapter", "num_agents", "options"),
+    [
+        ("to_pettingzoo", 2, {}),
+        ("to_pettingzoo", 1, {}),
+        ("to_jaxnasium", 2, {}),
+        ("to_gymnasium", 1, {}),
+        ("to_gymnasium_vector", 1, {"num_envs": 3}),
+    ],
+)
+def test_an_entry_of_info_is_split_by_declaration_and_not_by_its_shape(
+    adapter, num_agents, options
+):
+    info = infos_of(adapter, num_agents, **options)
+    shapes = {name: np.shape(info[name]) for name in ("soups", "rooms", "steps", "episode_steps")}
+    agents = (num_agents,)
+    assert shapes == {"soups": (2,), "rooms": (1,), "steps": agents, "episode_steps": agents}
+    assert np.shape(info["shaped_reward"]) == np.shape(info["episode_return"]) == ()
+    info = infos_of(adapter, num_agents, by_agent=["steps"], **options)
+    shapes = {name: np.shape(info[name]) for name in ("soups", "episode_soups", "steps")}
+    assert shapes == {"soups": (2,), "episode_soups": (2,), "steps": ()}
+    assert np.shape(info["episode_steps"]) == ()
+
+
+@pytest.mark.parametrize("name", ["stepps", "episode_done"])
+def test_a_declared_entry_must_have_a_row_for_each_agent(name):
+    with pytest.raises(ValueError, match=rf"names '{name}', .* are .*soups, steps"):
+        infos_of("to_pettingzoo", 2, by_agent=[name])
+
+
+def test_a_specification_is_no_json_but_builds_the_environment_again():
+    env = interop.to_gymnasium(make("goals", num_agents=1))
+    with pytest.raises(ValueError, match="does not support serialising callables"):
+        env.spec.to_json()
+    assert env.spec.make().observation_space == env.observation_space
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not fork")
+def test_a_forked_process_is_told_how_to_start_another_way():
+    """JAX would wait forever there."""
+    code = """
+import gymnasium
+from eqgrid import make
+from eqgrid.interop import to_gymnasium
+build = lambda: to_gymnasium(make("goals", num_agents=1))
+build().reset(seed=0)
+envs = gymnasium.vector.AsyncVectorEnv([build], context="fork")
+try:
+    envs.reset(seed=0)
+except RuntimeError as error:
+    print(error)
+"""
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert "with 'spawn' or 'forkserver'" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["minigrid", "overcooked", "warehouse"])
+def test_pictures_have_an_even_height_and_width(name):
+    """Encoders of videos, such as H.264, need it."""
+    world = make(name)
+    env = interop.to_pettingzoo(world, render_mode="rgb_array")
+    env.reset(seed=0)
+    picture = env.render()
+    own = world.render(world.reset(jax.random.key(0))[1])
+    assert own.shape[0] % 2 == 1
+    assert picture.shape == (own.shape[0] + 1, own.shape[1] + own.shape[1] % 2, 3)
+    np.testing.assert_array_equal(picture[-1], picture[-2])

@@ -69,7 +69,7 @@ def drawn_actions(env, count):
 
 @worlds
 def test_an_episode_is_that_of_the_environment(world):
-    env = to_gymnasium(world)
+    env = to_gymnasium(world, by_agent=["action"] if world is SIGNALS else ())
     actions = drawn_actions(env, 9)
     first, timesteps, _ = episode(world, 7, [np.asarray(a)[None] for a in actions])
     observation, info = env.reset(seed=7)
@@ -231,7 +231,7 @@ def test_wrong_actions_are_one_sentence():
 
 
 def test_several_choices_are_a_space_of_gymnasium():
-    env = to_gymnasium(SIGNALS)
+    env = to_gymnasium(SIGNALS, by_agent=["action"])
     assert env.action_space == gymnasium.spaces.MultiDiscrete([3, 5])
     env.reset(seed=0)
     _, _, _, _, infos = env.step(np.array([2, 4]))

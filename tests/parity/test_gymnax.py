@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from cart_pole import CartPole
 from pages import text_blocks
+from rooms import WithRooms
 
 from agents import PPO, evaluate, init_train_state, train
 from eqgrid import AutoReset, LogEpisodes, TimeLimit, Vectorize, check_env, interop, make
@@ -158,3 +159,12 @@ def test_what_does_not_fit_is_one_sentence():
         to_gymnax(make("overcooked"))
     with pytest.raises(ValueError, match="AutoReset starts the next one"):
         to_gymnax(AutoReset(our_world()))
+
+
+def test_an_entry_of_info_is_split_by_declaration(key):
+    for by_agent, steps in (((), (1,)), (("steps",), ())):
+        env = to_gymnax(WithRooms(make("goals", num_agents=1)), by_agent=by_agent)
+        _, state = env.reset_env(key, env.default_params)
+        *_, info = env.step_env(key, state, jnp.asarray(4), env.default_params)
+        assert (info["rooms"].shape, info["steps"].shape) == ((1,), steps)
+        assert info["shaped_reward"].shape == ()

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from command_lines import call, call_and_hear
+from rooms import WithRooms
 
 from agents import PPO, init_train_state, train
 from agents.runs.display._errors import UsageError
@@ -257,3 +258,11 @@ def test_what_does_not_fit_is_one_sentence(spread):
         from_jaxmarl(spread, mask=True)
     with pytest.raises(ValueError, match="to_jaxmarl"):
         to_jaxmarl(Vectorize(AutoReset(TimeLimit(from_jaxmarl(spread), 5)), 2))
+
+
+def test_an_entry_of_info_is_split_by_declaration(key):
+    env = to_jaxmarl(WithRooms(make("goals", num_agents=2)), by_agent=["steps"])
+    _, state = env.reset(key)
+    *_, infos = env.step_env(key, state, {"agent_0": jnp.asarray(4), "agent_1": jnp.asarray(4)})
+    assert infos["soups"].tolist() == [10, 20]
+    assert infos["steps"].keys() == infos["shaped_reward"].keys() == {"agent_0", "agent_1"}

@@ -1,6 +1,7 @@
 """The settings that were tuned for a kitchen, and who has them: nobody who does not ask."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +74,23 @@ def test_a_file_that_is_named_counts_alone(tmp_path):
     flags = ["--env.layout", "circuit", "--config", str(tmp_path / "mine.toml")]
     config = parse(page("ippo"), flags)
     assert (config.seed, config.env.practice) == (3, ())
+
+
+@pytest.mark.parametrize(
+    ("flags", "seed"),
+    [
+        ("--config 3.toml --config 4.toml", 4),
+        ("--config=3.toml --config=4.toml", 4),
+        ("--config 3.toml --config=4.toml", 4),
+        ("--config=4.toml --config 3.toml", 3),
+        ("--config 3.toml --config 4.toml --config 3.toml", 3),
+    ],
+)
+def test_of_several_files_the_last_one_counts(tmp_path, monkeypatch, flags, seed):
+    monkeypatch.chdir(tmp_path)
+    for number in (3, 4):
+        Path(f"{number}.toml").write_text(f"seed = {number}\n")
+    assert parse(page("ippo"), flags.split()).seed == seed
 
 
 def test_other_worlds_are_left_alone():

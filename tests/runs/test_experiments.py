@@ -208,7 +208,7 @@ def test_pictures_can_be_opened(finished):
     with Image.open(finished / "curve.png") as curve:
         assert min(curve.size) > 300
     with Image.open(finished / "episode.gif") as film:
-        assert film.n_frames == 40
+        assert film.n_frames == 41
 
 
 def test_the_best_checkpoint_is_evaluated_again(finished):

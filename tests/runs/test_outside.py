@@ -384,7 +384,7 @@ def test_a_grid_world_in_wrappers_has_a_film(monkeypatch):
     args = ["p.safetensors", "--env.name", "toy_race:forage", "--episodes", "2", "--out", "e"]
     _evaluation.run([*args, "--card", "card"])
     with Image.open("e/episode.gif") as film:
-        assert film.n_frames == 10, "the inner limit ends an episode"
+        assert film.n_frames == 11, "the inner limit ends an episode"
     assert "--env.name toy_race:forage" in Path("card/README.md").read_text()
     result = json.loads(Path("e/evaluation.json").read_text())
     assert (result["layout"], result["results"][0]["length_max"]) == ("forage-field", 10)

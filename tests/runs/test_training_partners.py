@@ -10,7 +10,14 @@ import pytest
 from command_lines import call, call_and_hear
 from saved_policies import write_policy
 
-from agents import PolicyPartner, StuckRule, find_policy, load_policy, read_metadata
+from agents import (
+    PolicyPartner,
+    StuckRule,
+    checksum,
+    find_policy,
+    load_policy,
+    read_metadata,
+)
 from agents.files._shipped import shipped
 from agents.runs._command import Process
 from agents.runs.display._errors import UsageError
@@ -108,7 +115,7 @@ def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
     assert config.partners.policies == config.partners.found().policies, "files, not a folder"
     assert len(config.partners.policies) > 1
     known = read_metadata(tmp_path / "a" / "policy.safetensors")["partners"]
-    digests = [_identity.digest(Path(path)) for path in config.partners.policies]
+    digests = [checksum(path) for path in config.partners.policies]
     assert [x["sha256"] for x in known] == digests
     assert {x["name"].split("/")[0] for x in known} == {"checkpoints"}
 

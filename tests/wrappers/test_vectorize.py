@@ -7,10 +7,17 @@ from cart_pole import CartPole
 from race import Race
 from wrapper_checks import assert_close, assert_same, rollout, sample_actions
 
-from eqgrid import AbstractEnv, AutoReset, Discrete, TimeLimit, TimeStep, Vectorize
+from eqgrid import (
+    AbstractEnv,
+    AbstractSpace,
+    AutoReset,
+    Discrete,
+    TimeLimit,
+    TimeStep,
+    Vectorize,
+)
 
 
-@pytest.mark.slow
 def test_equals_a_python_loop(key):
     one = AutoReset(TimeLimit(Race(), 3))
     env = Vectorize(one, 4)
@@ -93,3 +100,49 @@ def test_equal_keys_give_equal_episodes(key):
     env = Vectorize(AutoReset(TimeLimit(Race(), 3)), 4)
     actions = sample_actions(env, key, 8)
     assert_same(rollout(env, key, actions), rollout(env, key, actions))
+
+
+class OneRowTooMany(AbstractEnv):
+    """Two agents, of which `part` has three rows."""
+
+    part: str = eqx.field(static=True)
+    num_agents: int = eqx.field(static=True, default=2)
+    action_space: AbstractSpace = Discrete(2)
+
+    def rows(self, *parts):
+        return 3 if self.part in parts else 2
+
+    def reset(self, key):
+        return jnp.zeros((self.rows("first"), 3)), jnp.asarray(0)
+
+    def step(self, key, state, action):
+        rows = self.rows("reward")
+        observation = jnp.zeros((self.rows("observation"), 3))
+        over = (jnp.zeros(rows, bool), jnp.asarray(False))
+        return TimeStep(observation, jnp.zeros(rows), *over, {}), state
+
+    def observe(self, state):
+        return jnp.zeros((self.rows("observe"), 3))
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        ("first", "observation"),
+        ("observation", "final_observation"),
+        ("observe", "observation"),
+        ("reward", "reward"),
+    ],
+)
+def test_what_has_another_number_of_agents_is_named(part, name, key):
+    one = AutoReset(TimeLimit(OneRowTooMany(part), 5))
+    with pytest.raises(ValueError, match=f"`{name}` must lead with 2 agents, but has the shape"):
+        one.step(key, one.reset(key)[1], jnp.zeros(2, int))
+    envs = Vectorize(TimeLimit(OneRowTooMany(part), 5), 4)
+    actions = jnp.zeros((4, 2), int)
+    if part == "observe":  # `step` of an environment without AutoReset does not use it
+        envs.step(key, envs.reset(key)[1], actions)
+        return
+    name = "observation" if part == "observation" else name
+    with pytest.raises(ValueError, match=f"`{name}` must lead with 4 envs, 2 agents, but has the"):
+        envs.step(key, envs.reset(key)[1], actions)

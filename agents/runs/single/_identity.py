@@ -15,7 +15,7 @@ from typing import Any
 
 from beartype.door import is_bearable
 
-from agents import CheckpointError
+from agents import CheckpointError, checksum
 from agents.runs._metadata import IDENTITY
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._config import OF_THE_PROCESS
@@ -43,20 +43,23 @@ def identity(config: Experiment, files: Mapping[str, str]) -> dict[str, Any]:
 def digests(config: Experiment) -> dict[str, str]:
     """The checksums (SHA-256) of the files that the settings name, by flag.
 
-    **Raises:** `OSError` when one cannot be read, and as `PartnerSettings.files`.
+    **Raises:** `OSError` or `CheckpointError` when one cannot be read, and as
+    `PartnerSettings.files`.
     """
     found = {}
     for flag, value in _settings(config):
         if flag.endswith(_NAME_FILES):
             named = [value] if isinstance(value, str) else value
+            mark = digest
             if flag == "--partners.policies":  # which may be names of models of people
+                mark = checksum
                 named = [str(path) for path in config.partners.files(config.env.title)]
             parts = [
                 part.strip()
                 for text in named
                 for part in ([text] if os.path.exists(text) else text.split(","))
             ]
-            contents = [digest(Path(part)) for part in parts if _is_read(part)]
+            contents = [mark(Path(part)) for part in parts if _is_read(part)]
             if contents:
                 found[flag] = hashlib.sha256("".join(contents).encode()).hexdigest()
     return found
@@ -165,16 +168,16 @@ def run_digest(metadata: Mapping[str, Any]) -> str | None:
 
 
 def marks(path: Path, metadata: Mapping[str, Any]) -> set[str]:
-    """The checksums by which a policy is known: that of its file, and that of its run.
+    """The checksums by which a policy is known: that of its content, and that of its run.
 
     **Arguments:**
 
     - `path`, `metadata`: the file and its metadata.
 
-    **Raises:** `OSError` when the file cannot be read.
+    **Raises:** `CheckpointError` when the file cannot be read.
     """
     run = run_digest(metadata)
-    return {digest(path)} if run is None else {digest(path), run}
+    return {checksum(path)} if run is None else {checksum(path), run}
 
 
 def digest(path: Path) -> str:

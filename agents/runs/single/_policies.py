@@ -55,7 +55,7 @@ class SavedPolicy:
     def known(self) -> set[str]:
         """The `marks` of the policy itself, and of its partners in training.
 
-        **Raises:** `OSError` when its file cannot be read.
+        **Raises:** `CheckpointError` when its file cannot be read.
         """
         partners = self.metadata.get(PARTNERS, [])
         theirs = {partner.get(key) for partner in partners for key in ("sha256", "run")} - {None}

@@ -12,7 +12,14 @@ import jax
 from jax.sharding import Mesh
 from jaxtyping import PRNGKeyArray
 
-from agents import AbstractTrainState, check_even, describe_policy, device_mesh, is_first
+from agents import (
+    AbstractTrainState,
+    check_even,
+    checksum,
+    describe_policy,
+    device_mesh,
+    is_first,
+)
 from agents.runs._command import Process
 from agents.runs._metadata import IDENTITY, PARTNERS, read_metadata
 from agents.runs.display._errors import UsageError, as_usage_error, warn
@@ -36,7 +43,7 @@ from eqgrid.grid import RandomLayouts
 
 from ._curriculum import Stage
 from ._evaluator import evaluated_metrics
-from ._identity import digest, identity, run_digest
+from ._identity import identity, run_digest
 from ._policies import check_trained_here, portable, written_out
 
 STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
@@ -141,7 +148,7 @@ def _plan(stage: Stage) -> Plan:
 def check_partners(config: Experiment) -> tuple[dict[str, str | None], ...]:
     """Checks that the partners were trained in the world of a run and by its rules.
 
-    **Returns:** of each the name and the checksum of the policy file, and the `run_digest`.
+    **Returns:** of each the name and the `checksum` of the policy file, and the `run_digest`.
 
     **Raises:** `UsageError` when one was trained in another world or by other rules.
     """
@@ -151,7 +158,7 @@ def check_partners(config: Experiment) -> tuple[dict[str, str | None], ...]:
     return tuple(
         {
             "name": "/".join(path.parts[-2:]),
-            "sha256": digest(path),
+            "sha256": checksum(path),
             "run": run_digest(read_metadata(path)),
         }
         for path in files

@@ -151,7 +151,7 @@ class AbstractWorldConfig(abc.ABC):
 
         - `world`: a world that `build` has returned.
         - `states`: its states, with a leading time axis.
-        - `scores`: the return before each state.
+        - `scores`: the return so far in each state.
         """
         grid = unwrap(world)
         assert isinstance(grid, GridWorld | RandomLayouts)

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32
 
+from ..._partial import Partial
 from ...grid import InfoEntry, Step, World
 from ._state import Tally
 
@@ -73,16 +74,12 @@ def _share(
     return jnp.where(whole > 0, part / jnp.maximum(whole, 1), 0.0)
 
 
-def changes_of(measure: Measure) -> InfoEntry:
-    """The entry of `info` by how much a measure changes in a step. The sum over an episode, which
-    `LogEpisodes` computes, is the measure of the episode.
+def _change(measure: Measure, step: Step) -> Float32[Array, ""]:
+    """By how much a measure changes in a step. The sum over an episode, which `LogEpisodes`
+    computes, is the measure of the episode.
     """
-
-    def change(step: Step) -> Float32[Array, ""]:
-        return measure(step.world) - measure(step.before)
-
-    return change
+    return measure(step.world) - measure(step.before)
 
 
-CHANGES = {name: changes_of(measure) for name, measure in MEASURES.items()}
+CHANGES: dict[str, InfoEntry] = {name: Partial(_change, x) for name, x in MEASURES.items()}
 """The entries of `info` of both worlds."""

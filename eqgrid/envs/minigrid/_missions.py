@@ -59,10 +59,8 @@ class FetchBall(AbstractPhase):
 
 
 def _stand_on(step: Step, code: int) -> Bool[Array, " agents"]:
-    """Which agents that are not done stand on an object."""
-    bodies = step.world.bodies
-    there = cells_at(step.world.cells.object, bodies.position, NOTHING) == code
-    return there if bodies.active is None else there & bodies.active
+    """Which agents stand on an object."""
+    return cells_at(step.world.cells.object, step.world.bodies.position, NOTHING) == code
 
 
 @final

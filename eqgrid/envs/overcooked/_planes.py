@@ -2,26 +2,31 @@
 
 import numpy as np
 
+from ..._partial import Partial
 from ...grid import Column, Direction, Planes, Views
 
 LAST_STEPS = 40
 """The last plane is 1 when fewer steps than this are left."""
 
 
-def _own(direction: Direction) -> Column:
-    return lambda views: views.own & (views.direction == direction)
+def _own(views: Views) -> np.ndarray:
+    return views.own
 
 
-def _other(direction: Direction) -> Column:
-    return lambda views: views.other & (views.direction == direction)
+def _other(views: Views) -> np.ndarray:
+    return views.other
 
 
-def _tile(name: str) -> Column:
-    return lambda views: views.is_tile(name)
+def _faces(body: Column, direction: Direction, views: Views) -> np.ndarray:
+    return body(views) & (views.direction == direction)
 
 
-def _object(name: str) -> Column:
-    return lambda views: views.variant(name, views.there) > 0
+def _tile(name: str, views: Views) -> np.ndarray:
+    return views.is_tile(name)
+
+
+def _object(name: str, views: Views) -> np.ndarray:
+    return views.variant(name, views.there) > 0
 
 
 def _onions(views: Views) -> np.ndarray:
@@ -41,6 +46,14 @@ def _waits(views: Views) -> np.ndarray:
     return views.is_tile("pot") & (views.timer < 0)
 
 
+def _in_waiting_pots(ingredient: Column, views: Views) -> np.ndarray:
+    return np.where(_waits(views), ingredient(views), 0)
+
+
+def _elsewhere(ingredient: Column, views: Views) -> np.ndarray:
+    return np.where(_waits(views), 0, ingredient(views))
+
+
 def _time_left(views: Views) -> np.ndarray:
     return np.maximum(views.timer, 0)
 
@@ -50,27 +63,27 @@ def _is_ready(views: Views) -> np.ndarray:
     return soup & (~views.is_tile("pot") | (views.timer == 0))
 
 
+def _last_steps(views: Views) -> np.ndarray:
+    return views.last_steps
+
+
+_DISPENSERS = ("onion_dispenser", "tomato_dispenser", "dish_dispenser")
+
+
 LOSSLESS_COLUMNS: tuple[Column, ...] = (
-    lambda views: views.own,
-    lambda views: views.other,
-    *(_own(direction) for direction in Direction),
-    *(_other(direction) for direction in Direction),
-    _tile("pot"),
-    _tile("counter"),
-    _tile("onion_dispenser"),
-    _tile("tomato_dispenser"),
-    _tile("dish_dispenser"),
-    _tile("serving"),
-    lambda views: np.where(_waits(views), _onions(views), 0),
-    lambda views: np.where(_waits(views), _tomatoes(views), 0),
-    lambda views: np.where(_waits(views), 0, _onions(views)),
-    lambda views: np.where(_waits(views), 0, _tomatoes(views)),
+    _own,
+    _other,
+    *(Partial(_faces, _own, direction) for direction in Direction),
+    *(Partial(_faces, _other, direction) for direction in Direction),
+    *(Partial(_tile, name) for name in ("pot", "counter", *_DISPENSERS, "serving")),
+    Partial(_in_waiting_pots, _onions),
+    Partial(_in_waiting_pots, _tomatoes),
+    Partial(_elsewhere, _onions),
+    Partial(_elsewhere, _tomatoes),
     _time_left,
     _is_ready,
-    _object("dish"),
-    _object("onion"),
-    _object("tomato"),
-    lambda views: views.last_steps,
+    *(Partial(_object, name) for name in ("dish", "onion", "tomato")),
+    _last_steps,
 )
 """The columns of the 26 planes; see `lossless_planes`. Games that extend Overcooked may add
 columns: `Planes((*LOSSLESS_COLUMNS, ...), last_steps=LAST_STEPS)`.

@@ -1,6 +1,5 @@
 """The observation of JaxMARL's OvercookedV2, as columns of `Planes`."""
 
-import functools
 from collections.abc import Callable
 from typing import TypeAlias, final
 
@@ -8,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32, UInt8
 
+from ..._partial import Partial
 from ...grid import NOTHING, AbstractObservation, Column, Direction, Layout, Planes, Views, World
 from ._contents import FIRST_INGREDIENT, INGREDIENTS, PLATE, contents_of
 
@@ -26,45 +26,37 @@ def _other(views: Views) -> np.ndarray:
     return views.other
 
 
-def _tile(name: str) -> Column:
-    return lambda views: views.is_tile(name)
+def _tile(name: str, views: Views) -> np.ndarray:
+    return views.is_tile(name)
 
 
-def _faces(column: Column, direction: Direction) -> Column:
-    return lambda views: column(views) & (views.direction == direction)
+def _faces(column: Column, direction: Direction, views: Views) -> np.ndarray:
+    return column(views) & (views.direction == direction)
 
 
-def _held(column: Column) -> _Codes:
-    return lambda views: np.where(column(views), views.held, NOTHING)
+def _held(column: Column, views: Views) -> np.ndarray:
+    return np.where(column(views), views.held, NOTHING)
 
 
-def _lying(*names: str) -> _Codes:
+def _lying(names: tuple[str, ...], views: Views) -> np.ndarray:
     """Selects the objects on some kinds of tiles."""
-    return lambda views: np.where(
-        np.any([views.is_tile(name) for name in names], axis=0), views.lying, NOTHING
-    )
+    return np.where(np.any([views.is_tile(name) for name in names], axis=0), views.lying, NOTHING)
 
 
 def _is_soup(codes: np.ndarray, views: Views) -> np.ndarray:
     return codes >= contents_of(views.kinds).first_soup
 
 
-def _plates(codes: _Codes) -> Column:
-    return lambda views: (
-        (codes(views) == PLATE) | (_is_soup(codes(views), views) & ~views.is_tile("pot"))
-    )
+def _plates(codes: _Codes, views: Views) -> np.ndarray:
+    return (codes(views) == PLATE) | (_is_soup(codes(views), views) & ~views.is_tile("pot"))
 
 
-def _ready(codes: _Codes) -> Column:
-    return lambda views: (
-        _is_soup(codes(views), views) & (~views.is_tile("pot") | (views.timer == 0))
-    )
+def _ready(codes: _Codes, views: Views) -> np.ndarray:
+    return _is_soup(codes(views), views) & (~views.is_tile("pot") | (views.timer == 0))
 
 
-def _amount(codes: _Codes, ingredient: int) -> Column:
-    return lambda views: contents_of(views.kinds).amount[
-        codes(views), FIRST_INGREDIENT + ingredient
-    ]
+def _amount(codes: _Codes, ingredient: int, views: Views) -> np.ndarray:
+    return contents_of(views.kinds).amount[codes(views), FIRST_INGREDIENT + ingredient]
 
 
 def _never(views: Views) -> np.ndarray:
@@ -76,36 +68,36 @@ def _time_left(views: Views) -> np.ndarray:
 
 
 def _served(views: Views) -> np.ndarray:
-    return _lying("serving")(views) != NOTHING
+    return _lying(("serving",), views) != NOTHING
 
 
 def _body_columns(column: Column, num_ingredients: int) -> tuple[Column, ...]:
-    held = _held(column)
+    held = Partial(_held, column)
     return (
         column,
-        *(_faces(column, direction) for direction in Direction),
-        _plates(held),
-        _ready(held),
-        *(_amount(held, i) for i in range(num_ingredients)),
+        *(Partial(_faces, column, direction) for direction in Direction),
+        Partial(_plates, held),
+        Partial(_ready, held),
+        *(Partial(_amount, held, i) for i in range(num_ingredients)),
     )
 
 
-@functools.cache
 def recipe_columns(num_ingredients: int, served: bool = False) -> tuple[Column, ...]:
     """The columns of `recipe_planes`."""
-    things, shown = _lying("counter", "pot"), _lying("indicator", "button")
+    things = Partial(_lying, ("counter", "pot"))
+    shown = Partial(_lying, ("indicator", "button"))
     return (
         *_body_columns(_own, num_ingredients),
         *_body_columns(_other, num_ingredients),
-        *(_tile(name) for name in _SIGNS),
-        *(_tile(f"{name}_pile") for name in list(INGREDIENTS)[:num_ingredients]),
-        *(_plates(things), _ready(things)),
-        *(_amount(things, i) for i in range(num_ingredients)),
+        *(Partial(_tile, name) for name in _SIGNS),
+        *(Partial(_tile, f"{name}_pile") for name in list(INGREDIENTS)[:num_ingredients]),
+        *(Partial(_plates, things), Partial(_ready, things)),
+        *(Partial(_amount, things, i) for i in range(num_ingredients)),
         *(
             _never,
             _never,
         ),  # a plate and a ready soup in the recipe: two empty planes of the reference
-        *(_amount(shown, i) for i in range(num_ingredients)),
+        *(Partial(_amount, shown, i) for i in range(num_ingredients)),
         _time_left,
         *((_served,) if served else ()),
     )

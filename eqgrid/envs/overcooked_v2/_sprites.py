@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+from ..._partial import Partial
 from ...grid import IDLE, Colour, Look, Number, Pen, top_of
 from ..overcooked import KINDS as OVERCOOKED
 from ._contents import INGREDIENTS, contents
@@ -69,54 +70,47 @@ def _mushroom(pen: Pen, x: Number, y: Number, r: Number) -> None:
     pen.shape(dome, fill=fill, edge=edge, width=width)
 
 
-def _lettered(name: str) -> Draw:
-    """A sprite for an ingredient: a disc with a leaf and a letter."""
+def _lettered(name: str, pen: Pen, x: Number, y: Number, r: Number) -> None:
+    """Draws an ingredient as a disc with a leaf and a letter."""
     fill, edge = _COLOURS[name]
-
-    def draw(pen: Pen, x: Number, y: Number, r: Number) -> None:
-        pen.disc(x, y, 0.95 * r, fill=fill, edge=edge, width=max(0.018, 0.11 * r))
-        pen.disc(x + 0.3 * r, y - 0.95 * r, 0.3 * r, 0.18 * r, fill=_LEAF, edge=_LEAF_EDGE)
-        pen.text(x, y, INGREDIENTS[name], 1.2 * r, fill="#FFFFFF")
-
-    return draw
+    pen.disc(x, y, 0.95 * r, fill=fill, edge=edge, width=max(0.018, 0.11 * r))
+    pen.disc(x + 0.3 * r, y - 0.95 * r, 0.3 * r, 0.18 * r, fill=_LEAF, edge=_LEAF_EDGE)
+    pen.text(x, y, INGREDIENTS[name], 1.2 * r, fill="#FFFFFF")
 
 
-def _known(name: str) -> Draw:
-    """The sprite of Overcooked for an ingredient."""
+def _known(name: str, pen: Pen, x: Number, y: Number, r: Number) -> None:
+    """Draws an ingredient as Overcooked does."""
     sprite = _SPRITES[name]
     assert sprite is not None
-    return lambda pen, x, y, r: sprite(pen, 0, x, y, r)
+    sprite(pen, 0, x, y, r)
 
 
-_DRAW: dict[str, Draw] = {name: _lettered(name) for name in INGREDIENTS}
-_DRAW |= {"onion": _known("onion"), "tomato": _known("tomato")}
+_DRAW: dict[str, Draw] = {name: Partial(_lettered, name) for name in INGREDIENTS}
+_DRAW |= {name: Partial(_known, name) for name in ("onion", "tomato")}
 _DRAW |= {"carrot": _carrot, "mushroom": _mushroom}
 
 
-def _loose(draw: Draw) -> Callable[..., None]:
-    return lambda pen, variant, x, y, radius: draw(pen, x, y, 0.9 * radius)
+def _loose(draw: Draw, pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
+    draw(pen, x, y, 0.9 * radius)
 
 
-def _pile(draw: Draw) -> Callable[[Pen, Look], None]:
-    def draw_pile(pen: Pen, look: Look) -> None:
-        """Draws an open crate, seen from the front."""
-        draw_counter(pen, look)
-        y = look.middle
-        crate = {"fill": "#5E3B1A", "edge": "#4A2D12", "width": 0.03, "round_by": 0.05}
-        pen.box(0.13, y - 0.3, 0.87, y + 0.34, **crate)
-        for dx, dy in ((-0.19, -0.12), (0.19, -0.12), (0.0, -0.08), (-0.17, 0.07), (0.17, 0.07)):
-            draw(pen, 0.5 + dx, y + dy, 0.15)
-        board = {"fill": "#E5BC85", "edge": "#6B4420", "width": 0.022, "round_by": 0.02}
-        for level in (0.14, 0.25):
-            pen.box(0.11, y + level, 0.89, y + level + 0.1, **board)
-
-    return draw_pile
+def _pile(draw: Draw, pen: Pen, look: Look) -> None:
+    """Draws an open crate, seen from the front."""
+    draw_counter(pen, look)
+    y = look.middle
+    crate = {"fill": "#5E3B1A", "edge": "#4A2D12", "width": 0.03, "round_by": 0.05}
+    pen.box(0.13, y - 0.3, 0.87, y + 0.34, **crate)
+    for dx, dy in ((-0.19, -0.12), (0.19, -0.12), (0.0, -0.08), (-0.17, 0.07), (0.17, 0.07)):
+        draw(pen, 0.5 + dx, y + dy, 0.15)
+    board = {"fill": "#E5BC85", "edge": "#6B4420", "width": 0.022, "round_by": 0.02}
+    for level in (0.14, 0.25):
+        pen.box(0.11, y + level, 0.89, y + level + 0.1, **board)
 
 
-LOOSE = {name: _loose(draw) for name, draw in _DRAW.items()}
+LOOSE = {name: Partial(_loose, draw) for name, draw in _DRAW.items()}
 """The sprite of each ingredient."""
 
-PILES = {name: _pile(draw) for name, draw in _DRAW.items()}
+PILES = {name: Partial(_pile, draw) for name, draw in _DRAW.items()}
 """The sprite of the pile of each ingredient."""
 
 
@@ -142,26 +136,21 @@ def _stew(pen: Pen, x: Number, y: Number, r: Number, recipe: tuple[int, ...]) ->
         _DRAW[names[ingredient]](pen, *place, 0.38 * r)
 
 
-def _soup(num_ingredients: int) -> Callable[..., None]:
-    def draw(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-        pen.disc(x, y, 1.12 * radius, fill=_PLATE, edge=_PLATE_EDGE, width=0.02)
-        _stew(pen, x, y, 0.88 * radius, contents(num_ingredients).recipes[variant])
+def _soup(
+    num_ingredients: int, pen: Pen, variant: int, x: Number, y: Number, radius: Number
+) -> None:
+    pen.disc(x, y, 1.12 * radius, fill=_PLATE, edge=_PLATE_EDGE, width=0.02)
+    _stew(pen, x, y, 0.88 * radius, contents(num_ingredients).recipes[variant])
 
-    return draw
 
-
-def _pot(num_ingredients: int) -> Callable[[Pen, Look], None]:
+def _pot(num_ingredients: int, pen: Pen, look: Look) -> None:
     table = contents(num_ingredients)
-
-    def draw(pen: Pen, look: Look) -> None:
-        _draw_empty_pot(pen, look._replace(lying=0))
-        if look.lying < table.first_soup:
-            return
-        _stew(pen, 0.5, look.middle, 0.27, table.recipes[look.lying - table.first_soup])
-        if look.timer > IDLE:
-            _badge(pen, look.timer)
-
-    return draw
+    _draw_empty_pot(pen, look._replace(lying=0))
+    if look.lying < table.first_soup:
+        return
+    _stew(pen, 0.5, look.middle, 0.27, table.recipes[look.lying - table.first_soup])
+    if look.timer > IDLE:
+        _badge(pen, look.timer)
 
 
 def _badge(pen: Pen, steps: int) -> None:
@@ -176,10 +165,10 @@ def _badge(pen: Pen, steps: int) -> None:
         pen.text(0.74, 0.83, str(steps), 0.3, fill="#2A1A08")
 
 
-SOUPS = {number: _soup(number) for number in range(1, len(INGREDIENTS) + 1)}
+SOUPS = {number: Partial(_soup, number) for number in range(1, len(INGREDIENTS) + 1)}
 """The sprite of soups, by the number of ingredients of the kitchen."""
 
-POTS = {number: _pot(number) for number in range(1, len(INGREDIENTS) + 1)}
+POTS = {number: Partial(_pot, number) for number in range(1, len(INGREDIENTS) + 1)}
 """The sprite of pots, by the number of ingredients of the kitchen."""
 
 

@@ -4,8 +4,10 @@ import dataclasses
 from typing import final
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int32, UInt8
 
+from ..._partial import Partial
 from ...grid import (
     AbstractObservation,
     Column,
@@ -13,6 +15,7 @@ from ...grid import (
     Kind,
     Layout,
     Planes,
+    Views,
     World,
     plane_names,
 )
@@ -29,35 +32,43 @@ _AS_ENGINEER = Kind("as_engineer", variants=_CODES)
 _KINDS_AND_ROLES = dataclasses.replace(KINDS, objects=(*KINDS.objects, _AS_ENGINEER))
 
 
-def _facing(direction: Direction, *, own: bool) -> Column:
-    return lambda views: (views.own if own else views.other) & (views.direction == direction)
+def _own(views: Views) -> np.ndarray:
+    return views.own
 
 
-def _tile(name: str) -> Column:
-    return lambda views: views.is_tile(name)
+def _other(views: Views) -> np.ndarray:
+    return views.other
 
 
-def _lying(name: str) -> Column:
-    return lambda views: views.variant(name, views.lying)
+def _faces(body: Column, direction: Direction, views: Views) -> np.ndarray:
+    return body(views) & (views.direction == direction)
 
 
-def _held(name: str) -> Column:
-    return lambda views: views.variant(name, views.held % _CODES)
+def _tile(name: str, views: Views) -> np.ndarray:
+    return views.is_tile(name)
 
 
-def _role(role: Role) -> Column:
-    return lambda views: (views.own | views.other) & (views.held // _CODES == role)
+def _lying(name: str, views: Views) -> np.ndarray:
+    return views.variant(name, views.lying)
+
+
+def _held(name: str, views: Views) -> np.ndarray:
+    return views.variant(name, views.held % _CODES)
+
+
+def _role(role: Role, views: Views) -> np.ndarray:
+    return (views.own | views.other) & (views.held // _CODES == role)
 
 
 _COLUMNS: tuple[Column, ...] = (
-    lambda views: views.own,
-    *(_facing(direction, own=True) for direction in Direction),
-    lambda views: views.other,
-    *(_facing(direction, own=False) for direction in Direction),
-    *(_tile(kind.name) for kind in KINDS.tiles[1:]),
-    *(_lying(kind.name) for kind in KINDS.objects),
-    *(_held(kind.name) for kind in KINDS.objects if kind.carryable),
-    *(_role(role) for role in Role),
+    _own,
+    *(Partial(_faces, _own, direction) for direction in Direction),
+    _other,
+    *(Partial(_faces, _other, direction) for direction in Direction),
+    *(Partial(_tile, kind.name) for kind in KINDS.tiles[1:]),
+    *(Partial(_lying, kind.name) for kind in KINDS.objects),
+    *(Partial(_held, kind.name) for kind in KINDS.objects if kind.carryable),
+    *(Partial(_role, role) for role in Role),
 )
 
 

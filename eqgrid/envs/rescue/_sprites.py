@@ -1,8 +1,8 @@
 """The sprites of search and rescue: one function for each kind, which draws with a `Pen`."""
 
-import functools
 from collections.abc import Callable
 
+from ..._partial import Partial
 from ...grid import NOTHING, AgentLook, Direction, Look, Number, Pen, top_of
 from ._contents import Role
 
@@ -128,13 +128,7 @@ def draw_high_rubble(pen: Pen, variant: int, x: Number, y: Number, radius: Numbe
 
 
 def _door(
-    pen: Pen,
-    variant: int,
-    x: Number,
-    y: Number,
-    radius: Number,
-    *,
-    colours: tuple[str, str],
+    colours: tuple[str, str], pen: Pen, variant: int, x: Number, y: Number, radius: Number
 ) -> None:
     """Draws a door, which fills its cell whatever the radius."""
     fill, dark = colours
@@ -147,13 +141,7 @@ def _door(
 
 
 def _key(
-    pen: Pen,
-    variant: int,
-    x: Number,
-    y: Number,
-    radius: Number,
-    *,
-    colours: tuple[str, str],
+    colours: tuple[str, str], pen: Pen, variant: int, x: Number, y: Number, radius: Number
 ) -> None:
     fill, dark = colours
     r = radius
@@ -166,12 +154,12 @@ def _key(
     pen.disc(x - 0.55 * r, y, 0.22 * r, fill="#FFFFFF", edge=dark, width=0.1 * r)
 
 
-draw_purple_door = functools.partial(_door, colours=_PURPLE)
-draw_blue_door = functools.partial(_door, colours=_BLUE)
-draw_orange_door = functools.partial(_door, colours=_ORANGE)
-draw_purple_key = functools.partial(_key, colours=_PURPLE)
-draw_blue_key = functools.partial(_key, colours=_BLUE)
-draw_orange_key = functools.partial(_key, colours=_ORANGE)
+draw_purple_door = Partial(_door, _PURPLE)
+draw_blue_door = Partial(_door, _BLUE)
+draw_orange_door = Partial(_door, _ORANGE)
+draw_purple_key = Partial(_key, _PURPLE)
+draw_blue_key = Partial(_key, _BLUE)
+draw_orange_key = Partial(_key, _ORANGE)
 
 
 def draw_open_door(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:

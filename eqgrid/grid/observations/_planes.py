@@ -63,7 +63,9 @@ class Views(NamedTuple):
 
 
 Column: TypeAlias = Callable[[Views], np.ndarray]
-"""A function that computes one plane: an integer from 0 to 255, or a boolean, for each view."""
+"""A function that computes one plane: an integer from 0 to 255, or a boolean, for each view. Use a
+function of a module or an `eqgrid.Partial` of one, so that the world can be pickled and copied.
+"""
 
 Layer: TypeAlias = Callable[[Sight], Bool[Array, "*grid"] | UInt8[Array, "*grid"]]
 """A function that computes one plane in every step, from all that is in the world: a boolean or a
