@@ -37,8 +37,8 @@ def read_regular_file(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> byte
 
 
 def read_regular_text(path: str | Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
-    """Reads a regular file as UTF-8 text.
+    """Reads a regular file as UTF-8 text, without the byte order mark that some editors write.
 
     **Raises:** as `read_regular_file`, and `UnicodeDecodeError`, which is a `ValueError`.
     """
-    return read_regular_file(path, max_bytes).decode("utf-8")
+    return read_regular_file(path, max_bytes).decode("utf-8-sig")

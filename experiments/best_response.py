@@ -37,6 +37,7 @@ from agents.runs._command import run_command
 from agents.runs.display._errors import RunError, UsageError, as_usage_error
 from agents.runs.display._figure import new_figure, plain_axes, write_figure
 from agents.runs.display._progress import progress
+from agents.runs.display._returns import return_texts, with_interval
 from agents.runs.display._table import print_paths, print_table
 from agents.runs.folders._results import open_results, write_json
 from agents.runs.settings._flags import read_flags
@@ -83,8 +84,8 @@ class Config:
     """Maximum memory for values and probabilities, in GiB."""
     disk_gib: Annotated[float, Meta(gt=0)] = 16.0
     """Maximum disk space for the actions of one response, in GiB."""
-    no_film: bool = False
-    """Do not draw films."""
+    film: bool = True
+    """Write films."""
     keep: bool = False
     """Keep the returns beside the file of --partners, where partners.py finds them."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -198,7 +199,7 @@ def find_responses(
             played = [_shown(x) for x in (found.played, found.unchanged)]
             rows.append([Text(one.name), str(seat), f"{found.value:.2f}", *played])
             results.append({"partner": one.name, **_entry(found)})
-            if not config.no_film:
+            if config.film:
                 name = f"{Path(one.name).stem}-seat-{seat}.gif"
                 write_whole(folder / name, table.kitchen.draw(table.world, *found.film))
         if config.keep:
@@ -228,8 +229,9 @@ def _entry(found: Found) -> dict[str, Any]:
 
 
 def _shown(returns: Float[np.ndarray, " games"]) -> str:
-    mean = mean_with_interval(returns)
-    return f"{mean['mean']:.1f} ({mean['low']:.1f} to {mean['high']:.1f})"
+    found = mean_with_interval(returns)
+    mean, interval = with_interval(found["mean"], found["low"], found["high"])
+    return f"{mean} ({interval})"
 
 
 def compare(
@@ -261,7 +263,8 @@ def compare(
     for x in results:
         own, best = x["return"], x["best_response"]
         share = f"{own / best:.2f}" if best else ""
-        numbers = (f"{own:.1f}", f"{best:.1f}", share, f"{best - own:.1f}")
+        first, second, regret = return_texts((own, best, best - own))
+        numbers = (first, second, share, regret)
         rows.append([Text(x["partner"]), f"{x['level']:g}", str(x["seat"]), *numbers])
     titles = ("partner", "noise", "seat", "return", "best response", "share", "regret")
     print_table(console, titles, rows)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
+import jax.numpy as jnp
 import numpy as np
 import tyro
 from msgspec import Meta
@@ -22,6 +23,7 @@ from agents import write_whole
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import RunError, UsageError, as_usage_error
+from agents.runs.display._film import running_return
 from agents.runs.display._progress import progress
 from agents.runs.folders._results import open_results, write_json
 from agents.runs.settings._flags import read_flags
@@ -65,8 +67,8 @@ class Config:
     """Maximum memory for the values of joint states, in GiB."""
     disk_gib: Annotated[float, Meta(gt=0)] = 16.0
     """Maximum disk space for values during the search, in GiB."""
-    no_film: bool = False
-    """Do not draw a film."""
+    film: bool = True
+    """Write a film."""
     store: bool = False
     """Store the plan in the package, if it improves on the stored one."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -169,10 +171,12 @@ def run(args: Sequence[str]) -> None:
         console.print(describe(plan), highlight=False, soft_wrap=True)
         write_json(folder / "plan.json", {**plan.to_dict(), **took})
         console.print(f"plan  {folder / 'plan.json'}", highlight=False, soft_wrap=True)
-        if not config.no_film:
-            states, rewards = replay(env, plan.joint_actions())
-            scores = np.concatenate([[0.0], np.cumsum(np.asarray(rewards))[:-1]])
-            write_whole(folder / "episode.gif", kitchen.draw(env, states, scores.tolist()))
+        if config.film:
+            actions = plan.joint_actions()
+            # One more step, of which only the state before it is drawn.
+            states, rewards = replay(env, jnp.concatenate([actions, actions[-1:]]))
+            scores = running_return(np.asarray(rewards[:-1]))
+            write_whole(folder / "episode.gif", kitchen.draw(env, states, scores))
             console.print(f"film  {folder / 'episode.gif'}", highlight=False, soft_wrap=True)
         if config.store:
             console.print("kept with the package" if store(plan) else "no better than the one kept")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agents import save_policy, write_whole
+from agents.runs.display._returns import return_texts, with_deviation
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._handed_on import escape_markdown, without_folders
 from agents.runs.settings._file import own_flags
@@ -53,7 +54,7 @@ def _front_matter(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
         {
             "type": "mean_reward",
             "name": f"return, actions {result['actions']}",
-            "value": f"{result['return_mean']:.2f} +/- {result['return_std']:.2f}",
+            "value": " +/- ".join(return_texts((result["return_mean"], result["return_std"]))),
             "verified": False,
         }
         for result in evaluation["results"]
@@ -112,8 +113,8 @@ def _command(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
 
 def _scores(evaluation: dict[str, Any]) -> str:
     rows = [
-        f"| {x['team']} | {x['actions']} | {x['return_mean']:.2f} ± {x['return_std']:.2f} "
-        f"| {x['length_mean']:.1f} |"
+        f"| {x['team']} | {x['actions']} | "
+        f"{with_deviation(x['return_mean'], x['return_std'])} | {x['length_mean']:.1f} |"
         for x in evaluation["results"]
     ]
     return "\n".join(["| team | actions | return | steps |", "|---|---|---|---|", *rows])

@@ -20,16 +20,20 @@ from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError
 from agents.runs.display._figure import new_figure, write_figure
+from agents.runs.display._returns import return_text, return_texts, with_interval
 from agents.runs.display._table import print_paths, print_table
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import open_results, write_csv, write_json
 from agents.runs.settings._flags import read_flags
 from agents.runs.settings._limits import Seed
+from agents.runs.settings._page import program
 
 from ._games import play_all, score_rows
-from ._policies import PolicyFlags, common_world, different_names
+from ._policies import PolicyFlags, common_world, different_names, short_names
 
 _LARGEST_TABLE = 12
+
+PAGE = "experiments/crossplay.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +63,7 @@ def run(args: Sequence[str]) -> None:
     **Raises:** the errors that `run_command` prints as one sentence.
     """
     started = time.perf_counter()
-    config = read_flags(Config(), args, "experiments/crossplay.py")
+    config = read_flags(Config(), args, PAGE)
     policies = config.read_all_seeds(config.layout)
     if len(policies) < 2:
         raise UsageError("Cross-play needs at least two policies: name more runs or files.")
@@ -78,7 +82,7 @@ def run(args: Sequence[str]) -> None:
         returns = play_all(shown, partners, keys)
         matrix = returns.mean(axis=-1)
         result = {
-            "command": shlex.join(["python", "experiments/crossplay.py", *args]),
+            "command": f"{program(PAGE)} {shlex.join(args)}",
             "world": settings.env.name,
             "layout": settings.env.title,
             "policies": [str(saved.path) for saved in policies],
@@ -134,11 +138,11 @@ def draw_matrix(
     lowest, highest = float(matrix.min(initial=0)), float(matrix.max())
     image = axes.imshow(matrix, cmap="viridis", vmin=lowest, vmax=highest)
     middle = (lowest + highest) / 2
-    digits = 0 if np.abs(matrix).max() >= 20 else 2
-    for (i, j), mean in np.ndenumerate(matrix):
+    texts = return_texts(matrix.ravel().tolist())
+    for ((i, j), mean), text in zip(np.ndenumerate(matrix), texts, strict=True):
         colour = "white" if mean < middle else "black"
-        axes.text(j, i, f"{mean:.{digits}f}", ha="center", va="center", color=colour, fontsize=8)
-    labels = _endings(names)
+        axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=8)
+    labels = short_names(names)
     axes.set_xticks(range(number), labels, rotation=90)
     axes.set_yticks(range(number), labels)
     axes.set_xlabel("in the other seats")
@@ -155,20 +159,15 @@ def _print(
     result: dict[str, Any],
 ) -> None:
     if len(names) <= _LARGEST_TABLE:
-        labels = [Text(name) for name in _endings(names)]
+        labels = [Text(name) for name in short_names(names)]
         rows = zip(labels, matrix, strict=True)
-        cells = [[label, *(f"{mean:.1f}" for mean in row)] for label, row in rows]
+        among = matrix.ravel().tolist()
+        cells = [[label, *(return_text(mean, among) for mean in row)] for label, row in rows]
         print_table(console, ("first seat", *labels), cells)
     for name in ("self_play", "cross_play", "gap"):
         ends = result[f"{name}_interval"]
-        interval = "" if ends is None else f" (95 % interval {ends[0]:.1f} to {ends[1]:.1f})"
-        what = name.replace("_", "-")
-        console.print(f"{what:10} [bold]{result[name]:.1f}[/]{interval}", highlight=False)
-
-
-def _endings(names: Sequence[str]) -> list[str]:
-    """The names without their common leading folders."""
-    parts = [Path(name).parts for name in names]
-    while min(map(len, parts)) > 1 and len({own[0] for own in parts}) == 1:
-        parts = [own[1:] for own in parts]
-    return [str(Path(*own)) for own in parts]
+        what, mean, interval = name.replace("_", "-"), return_text(result[name]), ""
+        if ends is not None:
+            mean, words = with_interval(result[name], *ends)
+            interval = f" (95 % interval {words})"
+        console.print(f"{what:10} [bold]{mean}[/]{interval}", highlight=False)

@@ -18,6 +18,7 @@ from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError
 from agents.runs.display._film import film_episode
+from agents.runs.display._returns import with_deviation
 from agents.runs.display._table import path_text, print_paths, print_table
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._handed_on import shown_path
@@ -32,7 +33,7 @@ from eqgrid import AbstractEnv, AbstractVectorEnv, Trajectories
 
 from ._card import write_card
 from ._hub import upload
-from ._policies import PolicyFlags, common_world, judging_env, lineups
+from ._policies import PolicyFlags, common_world, judging_env, lineups, short_names
 from ._trajectories import check_file, kitchen_of_table, write_episodes
 
 
@@ -46,8 +47,8 @@ class Config(PolicyFlags):
     """Episodes of every team with drawn actions, and as many with greedy ones."""
     seed: Seed = 0
     """Seed of all randomness."""
-    no_film: bool = False
-    """Draw no films."""
+    film: bool = True
+    """Write films of the games."""
     trajectories: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write all episodes, step by step, into a new .parquet or .npz file."""
     card: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -155,7 +156,7 @@ def run(args: Sequence[str]) -> None:
             console.print(Text(f"trajectories: {config.trajectories}"), soft_wrap=True)
         for sentence in place.env.remarks():
             console.print(escape(sentence), highlight=False)
-        drawn = place.env.has_film and not config.no_film
+        drawn = place.env.has_film and config.film
         films = _draw_films(folder, teams, place, config.seed) if drawn else []
         print_paths(console, [folder / name for name in ("evaluation.json", *films)])
         if config.card is not None:
@@ -229,12 +230,14 @@ def _draw_films(folder: Path, teams: Sequence[Team], place: Place, seed: int) ->
 
 def _print_scores(console: Console, results: Sequence[Mapping[str, Any]]) -> None:
     seats = [f"seat {seat}" for seat in range(len(results[0]["seats"]))]
+    names = list(dict.fromkeys(seat for x in results for seat in x["seats"]))
+    labels = dict(zip(names, short_names(names), strict=True))
     rows = [
         [
             str(x["team"]),
-            *(path_text(Path(*Path(seat).parts[-3:])) for seat in x["seats"]),
+            *(path_text(Path(labels[seat])) for seat in x["seats"]),
             x["actions"],
-            f"{x['return_mean']:.2f} ± {x['return_std']:.2f}",
+            with_deviation(x["return_mean"], x["return_std"]),
             f"{x['length_mean']:.1f}",
         ]
         for x in results

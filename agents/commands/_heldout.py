@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, final, get_args
 from msgspec import Meta
 
 from agents import find_policy
+from agents.files._shipped import BUNDLED, shipped
 from agents.runs._metadata import read_metadata
-from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.folders._folder import short_name
 from agents.runs.settings._limits import Seed, check_limits
@@ -64,6 +64,8 @@ class HeldOut:
         """The file of the policy, or its folder: `FILE/LAYOUT/NAME`, where `FILE` is the path of
         the file of partners without suffix.
         """
+        if self.file.startswith(BUNDLED):
+            return find_policy(self.file.replace("{layout}", layout))
         if self.file:
             return file.parent / self.file.replace("{layout}", layout)
         return file.with_suffix("") / layout / self.name

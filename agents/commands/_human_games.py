@@ -19,12 +19,14 @@ from agents.evaluation._statistics import interval_of_mean
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError
-from agents.runs.display._film import scores_before
+from agents.runs.display._film import running_return, with_last
+from agents.runs.display._returns import return_text
 from agents.runs.display._table import print_paths, print_table
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import open_results, write_csv, write_json
 from agents.runs.settings._flags import read_flags
 from agents.runs.settings._limits import Seed
+from agents.runs.settings._page import program
 from agents.runs.settings._policy_settings import PolicySettings
 from agents.runs.single._policies import SavedPolicy
 from agents.runs.worlds._kitchens import kitchen_layout
@@ -41,10 +43,12 @@ from eqgrid.envs.overcooked import (
 from eqgrid.grid import Layout
 
 from ._heat_maps import draw_heat_maps
-from ._policies import PolicyFlags, common_world, different_names
+from ._policies import PolicyFlags, common_world, short_names
 
 _STEPS = 400
 """The length of the episodes of policies, and the unit of returns, in steps."""
+
+PAGE = "experiments/human_games.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +99,7 @@ def run(args: Sequence[str]) -> None:
 
     **Raises:** the errors that `run_command` prints as one sentence.
     """
-    config = read_flags(Config(), args, "experiments/human_games.py")
+    config = read_flags(Config(), args, PAGE)
     policies = config.read_all_seeds() if config.policies else []
     kitchen = config.kitchen
     judged = common_world(policies) if policies else None
@@ -121,7 +125,7 @@ def run(args: Sequence[str]) -> None:
             paths.append(folder / f"game-{config.film}.gif")
             write_whole(paths[-1], film_of(games[config.film]))
         summary = {name: [_numbers(group) for group in own] for name, own in groups.items()}
-        about = {"command": shlex.join(["python", "experiments/human_games.py", *args])}
+        about = {"command": f"{program(PAGE)} {shlex.join(args)}"}
         write_json(folder / "human_games.json", about | {"kitchens": summary})
         write_csv(folder / "games.csv", _rows(games, groups))
         print_paths(console, [folder / "human_games.json", folder / "games.csv", *paths])
@@ -169,7 +173,7 @@ def _policies(
     shown = settings.observe(world)
     keys = jax.random.split(jax.random.key(config.seed), config.episodes)
     groups = []
-    names = different_names([saved.name for saved in policies])
+    names = short_names([saved.name for saved in policies])
     for name, saved in zip(names, policies, strict=True):
         team = [saved.partner(settings, shown)] * shown.num_agents
         games = record_play(shown, team, keys, max_steps=settings.env.horizon or _STEPS)
@@ -201,7 +205,11 @@ def _print_people(console: Console, groups: dict[str, list[Group]]) -> None:
         for group in own:
             means = {x: _mean(y) for x, y in group.found.numbers().items()}
             first, *shares = [means[name] for name in _COLUMNS]
-            counts = [f"{len(group.found.steps)}", f"{group.found.steps.sum():,}", f"{first:.1f}"]
+            counts = [
+                f"{len(group.found.steps)}",
+                f"{group.found.steps.sum():,}",
+                return_text(first),
+            ]
             rows.append([Text(kitchen), Text(group.name), *counts, *(f"{x:.1%}" for x in shares)])
     header = ("kitchen", "who", "games", "steps", "return in 400 steps", *_COLUMNS[1:])
     print_table(console, header, rows, words=2)
@@ -270,12 +278,14 @@ def film_of(game: HumanGame) -> bytes:
     """A GIF of a recorded game, as fast as it was played, with what was earned so far in the units
     of the game. Games of agents, whose times are steps, have 8 steps a second.
     """
-    scores = scores_before(np.asarray(game.reward.mean(axis=1)))
+    scores = running_return(np.asarray(game.reward.mean(axis=1)))
+    last = game.final_state
+    states = game.state if last is None else with_last(game.state, last)
     seconds = float(game.time[-1] - game.time[0])
-    speed = (len(scores) - 1) / seconds if seconds > 0 else 1.0
+    speed = (len(game.time) - 1) / seconds if seconds > 0 else 1.0
     return Overcooked(game.layout).render_episode(
-        game.state,
-        captions=[f"{score:g}" for score in scores],
+        states,
+        captions=[f"{score:g}" for score in scores[: len(states.time)]],
         cell_pixels=48,
         frames_per_second=min(speed, 50) if speed > 1 else 8,
     )

@@ -19,10 +19,12 @@ from agents.evaluation._statistics import bootstrap_interval, interquartile_mean
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError
+from agents.runs.display._returns import return_text, return_texts, with_interval
 from agents.runs.display._table import print_paths, print_table
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import open_results, write_csv, write_json
 from agents.runs.settings._flags import read_flags
+from agents.runs.settings._page import program
 from agents.runs.settings._policy_settings import PolicySettings
 from eqgrid import AbstractPartner
 
@@ -37,6 +39,8 @@ from ._heldout import (
     read_held_out,
 )
 from ._policies import PolicyFlags, common_world, different_names
+
+PAGE = "experiments/partners.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +77,7 @@ def run(args: Sequence[str]) -> None:
 
     **Raises:** the errors that `run_command` prints as one sentence.
     """
-    config = read_flags(Config(), args, "experiments/partners.py")
+    config = read_flags(Config(), args, PAGE)
     if str(config.partners) == "people" and not config.partners.exists():
         config = dataclasses.replace(config, partners=PEOPLE)
     held_out, seed = read_held_out(config.partners)
@@ -108,7 +112,7 @@ def run(args: Sequence[str]) -> None:
         returns = np.stack([play_with(env, [own, *partners], keys) for own in judged])
         scores = returns.mean(axis=(0, 3))
         result = {
-            "command": shlex.join(["python", "experiments/partners.py", *args]),
+            "command": f"{program(PAGE)} {shlex.join(args)}",
             "world": settings.env.name,
             "layout": settings.env.title,
             "policies": [str(saved.path) for saved in policies],
@@ -151,7 +155,7 @@ def _train(
         return
     returns = train_best_response(settings, partner, config.best_response_steps, seed)
     best.keep(held_out, returns, config.best_response_steps, seed)
-    means = ", ".join(f"{x:.1f}" for x in returns)
+    means = ", ".join(return_texts(returns))
     console.print(f"best response to {escape(held_out.name)}: {means}", highlight=False)
 
 
@@ -203,26 +207,26 @@ def _middle(name: str, scores: Float[np.ndarray, " partners"]) -> dict[str, Any]
 def _print(
     console: Console, scores: Float[np.ndarray, "partners seats"], result: Mapping[str, Any]
 ) -> None:
-    rows = []
+    rows, all_scores = [], scores.ravel().tolist()
     for (name, share), own in zip(result["proximities"].items(), scores, strict=True):
         regret, known = result["regrets"][name], "exact" if name in result["exact"] else "trained"
         rows.append(
             [
                 Text(name),
-                *(f"{mean:.1f}" for mean in own),
+                *(return_text(mean, all_scores) for mean in own),
                 "not known" if share is None else f"{share:.2f}",
-                "" if regret is None else f"{regret:.1f}",
+                "" if regret is None else return_text(regret, all_scores),
                 "" if regret is None else known,
             ]
         )
     seats = [f"return in seat {seat}" for seat in range(scores.shape[1])]
     titles = ("partner", *seats, "of best response", "regret", "best response")
     print_table(console, titles, rows)
-    for name, digits in (("return", 1), ("proximity", 2)):
+    for name in ("return", "proximity"):
         if result[f"{name}_iqm"] is not None:
-            low, high = (f"{end:.{digits}f}" for end in result[f"{name}_interval"])
+            mean, interval = with_interval(result[f"{name}_iqm"], *result[f"{name}_interval"])
             console.print(
-                f"{name}: interquartile mean over partners "
-                f"[bold]{result[f'{name}_iqm']:.{digits}f}[/] (95 % interval {low} to {high})",
+                f"{name}: interquartile mean over partners [bold]{mean}[/] (95 % interval "
+                f"{interval})",
                 highlight=False,
             )

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import importlib
 import re
 import secrets
@@ -30,7 +29,7 @@ from agents.play.study._export import export, forget, report
 from agents.play.study._folder import open_people, open_study, people_in
 from agents.play.study._plan import check_plan, plan_policies, read_plan
 from agents.runs._cache import keep_compiled_programs
-from agents.runs._command import Process, exit_code_of
+from agents.runs._command import Process, run_process
 from agents.runs._named import Named
 from agents.runs.display._errors import RunError, UsageError, as_usage_error
 from agents.runs.display._table import print_paths
@@ -55,7 +54,7 @@ class Config:
     policies: tyro.conf.Positional[
         Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
     ] = ()
-    """Folders of runs, policy files or checkpoints to offer as partners."""
+    """Folders of runs, policy files, checkpoints or shipped:NAME to offer as partners."""
     env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
     which: Literal["policy", "best", "last"] = "policy"
     """File to read from a folder: policy.safetensors, or a checkpoint."""
@@ -77,8 +76,8 @@ class Config:
     """Port to listen at; 0 for any that is free."""
     hosts: tuple[str, ...] = ()
     """Further names under which browsers reach the server, such as that of a reverse proxy."""
-    no_browser: bool = False
-    """Open no browser."""
+    browser: bool = True
+    """Open the page in a browser."""
     most_games: Annotated[int, Meta(ge=1, le=10_000)] = 100
     """Number of games that can go on at the same time."""
     study: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
@@ -98,9 +97,7 @@ class Config:
 
 def play_command() -> None:
     """Runs the command line, and ends the process."""
-    process = Process.listen("nothing was started")
-    work = functools.partial(run, sys.argv[1:], process)
-    process.finish(exit_code_of(work, process, "--most-games"))
+    run_process(lambda process: run(sys.argv[1:], process), "--most-games")
 
 
 def run(args: Sequence[str], process: Process) -> None:
@@ -151,7 +148,7 @@ def run(args: Sequence[str], process: Process) -> None:
         _greet(console, config, policies, address, folder)
         if course is not None:
             console.print(f"overview of the study: {overview}", highlight=False, soft_wrap=True)
-        if not config.no_browser:
+        if config.browser:
             opened = address if course is None else overview
             threading.Timer(0.5, webbrowser.open, [opened]).start()
         process.begin()  # from now on, a Ctrl-C ends the games, and then the server
@@ -220,7 +217,7 @@ def _finish(folder: Path, named: Named) -> None:
             try:
                 recording = read_journal(journal)
                 if len(recording.action):
-                    place = place_of(recording.header, named)
+                    place = place_of(recording, named)
                     written.append(write_recording(place, recording, journal.stem, folder))
             except UsageError as error:
                 problems.append(f"{journal.name}: {error}")

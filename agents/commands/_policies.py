@@ -15,11 +15,12 @@ from agents import (
     PolicyPartner,
     mixed_team,
 )
+from agents.files._policy_file import POLICY_FILE
 from agents.runs._named import Named, is_own
 from agents.runs._run_files import seed_folders
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._folder import short_name
-from agents.runs.settings._flags import value_after
+from agents.runs.settings._flags import at_home, value_after
 from agents.runs.settings._page import load_page, page
 from agents.runs.settings._policy_settings import PolicySettings, default_settings
 from agents.runs.single._policies import SavedPolicy, read_policy
@@ -35,7 +36,7 @@ class PolicyFlags:
     policies: tyro.conf.Positional[
         Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
     ] = ()
-    """Folders of runs, policy files or checkpoints."""
+    """Folders of runs, policy files, checkpoints, or shipped:NAME for a bundled policy."""
     which: Literal["policy", "best", "last"] = "policy"
     """File to read from a folder: policy.safetensors, or a checkpoint."""
     page: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
@@ -85,9 +86,17 @@ class PolicyFlags:
         return [read_policy(path, checkpoint, layout, page, named) for path in self.policies]
 
     def read_all_seeds(self, layout: str | None = None) -> list[SavedPolicy]:
-        """As `read`, but the folder of a run with many seeds is replaced by those of its seeds."""
+        """As `read`, but the folder of a run with many seeds is replaced by those of its seeds.
+
+        **Raises:** also `UsageError` when a policy is named twice.
+        """
         runs = tuple(run for path in self.policies for run in seed_folders(path) or [path])
-        return dataclasses.replace(self, policies=runs).read(layout)
+        found = dataclasses.replace(self, policies=runs).read(layout)
+        files = [saved.path.resolve() for saved in found]
+        for i, saved in enumerate(found):
+            if files[i] in files[:i]:
+                raise UsageError(f"The policy {saved.name!r} is named twice: name each one once.")
+        return found
 
 
 def first_world(args: Sequence[str]) -> AbstractWorldConfig:
@@ -95,6 +104,7 @@ def first_world(args: Sequence[str]) -> AbstractWorldConfig:
 
     **Raises:** as `default_world` and `read_policy`.
     """
+    args = at_home(args)
     name = value_after("--env.name", args)
     first = next(iter(args), "-")
     if name is not None or first.startswith("-"):
@@ -182,6 +192,25 @@ def _own_lineups(saved: SavedPolicy, turns: list[list[int]]) -> list[Lineup]:
         )
         for turn in turns
     ]
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Short labels of policies for tables and plots: the shortest endings of their paths that
+    differ. Names of files are without `policy.safetensors` and `.safetensors`, and a number is
+    appended to each label that still occurs more than once.
+    """
+    parts = []
+    for name in names:
+        own = Path(name).parts
+        own = own[:-1] if len(own) > 1 and own[-1] == POLICY_FILE else own
+        parts.append((*own[:-1], *(x.removesuffix(".safetensors") for x in own[-1:])))
+    labels = []
+    for own in parts:
+        others = [other for other in parts if other != own]
+        sizes = range(1, len(own) + 1)
+        size = next((n for n in sizes if all(x[-n:] != own[-n:] for x in others)), len(own))
+        labels.append(str(Path(*own[-size:])))
+    return different_names(labels)
 
 
 def different_names(names: list[str]) -> list[str]:

@@ -13,6 +13,7 @@ from agents.evaluation._statistics import align_curves, bootstrap_interval, inte
 from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError
 from agents.runs.display._figure import label_thousands, new_figure, write_figure
+from agents.runs.display._returns import return_text, return_texts
 from agents.runs.folders._results import open_results, write_csv
 from agents.runs.settings._flags import read_flags
 from eqgrid import read_regular_file
@@ -105,12 +106,14 @@ def as_markdown(rows: Sequence[Row]) -> str:
         share = "" if not x["optimum"] else f"{x['mean'] / x['optimum']:.0%} of {x['optimum']:g}"
         what = x["algorithm"].upper() + ("" if x["network"] in ("", "mlp") else f", {x['network']}")
         crossplay, held_out, people, regret = (
-            "" if x[name] is None else f"{x[name]:.1f}"
+            "" if x[name] is None else return_text(x[name])
             for name in ("crossplay", "held_out", "people", "regret")
         )
+        names = ("mean", "iqm", "low", "high", "worst")
+        mean, iqm, low, high, worst = return_texts(x[name] for name in names)
         lines.append(
-            f"| `{x['layout']}` | {what} | {x['seeds']} | {x['mean']:.1f} | {x['iqm']:.1f} "
-            f"({x['low']:.1f} to {x['high']:.1f}) | {x['worst']:.1f} | {share} "
+            f"| `{x['layout']}` | {what} | {x['seeds']} | {mean} | {iqm} ({low} to {high}) "
+            f"| {worst} | {share} "
             f"| {crossplay} | {held_out} | {people} | {regret} "
             f"| {x['env_steps'] / 1e6:.1f} million | {x['minutes']:.1f} |"
         )

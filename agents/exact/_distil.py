@@ -35,11 +35,13 @@ class Played(NamedTuple):
     - `observations`: what both cooks see before each step.
     - `worlds`: the state before each step.
     - `rewards`: the reward of the team in each step.
+    - `last`: the state after the last step.
     """
 
     observations: Float[Array, "games steps agents features"]
     worlds: World
     rewards: Float[Array, "games steps"]
+    last: World
 
 
 @eqx.filter_jit
@@ -66,11 +68,12 @@ def play_from(
     """
 
     def one(world: World, level: Float[Array, ""], key: PRNGKeyArray) -> Any:
-        return jax.lax.scan(
+        last, rows = jax.lax.scan(
             lambda now, own: _step(env, network, level, greedy, now, own),
             world,
             jax.random.split(key, steps),
-        )[1]
+        )
+        return *rows, last
 
     return Played(*jax.vmap(one)(worlds, levels, jax.random.split(key, len(levels))))
 

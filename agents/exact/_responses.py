@@ -113,7 +113,8 @@ class Found:
     - `played`: the returns of games with this partner.
     - `unchanged`: the returns of games with the partner as it is.
     - `seconds`: how long it took to find it.
-    - `film`: the states of the first game, and the score before each of them.
+    - `film`: the states of the first game, from its start to its end, and the return so far in
+        each of them.
     """
 
     seat: int
@@ -202,15 +203,17 @@ def _play(
 ) -> tuple[Float[np.ndarray, " games"], tuple[PyTree, list[float]]]:
     """Plays a response with a partner in the environment.
 
-    **Returns:** the return of each game; and the states of the first game, with the score before
-    each of them.
+    **Returns:** the return of each game; and the states of the first game, with the return so far
+    in each of them.
     """
     states = _begin(env, partner, response.seat, keys)
     first, scores = [], []
-    for steps in range(horizon, 0, -1):
+    for steps in range(horizon, -1, -1):
         worlds = jax.tree.map(np.asarray, unwrap_state(states.env_state))
         first.append(jax.tree.map(lambda x: x[0], worlds))
         scores.append(float(np.asarray(states.game.episode_return)[0].mean()))
+        if not steps:
+            break
         actions = response.act(steps, response.model.locate_all(worlds)).astype(np.int32)
         states = _advance(env, partner, response.seat, states, jnp.asarray(actions))
     film = jax.tree.map(lambda *x: np.stack(x), *first)

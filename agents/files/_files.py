@@ -3,7 +3,24 @@
 import contextlib
 import errno
 import os
+import re
 from pathlib import Path
+
+
+def expand_home(text: str) -> str:
+    """Replaces `~` by the home folder where a path, or one of several with commas, begins with it.
+
+    Without a home folder, and with several lines, the text is unchanged.
+
+    **Arguments:**
+
+    - `text`: the text of a setting.
+    """
+    home = os.path.expanduser("~")
+    return text if "\n" in text else _HOME.sub(lambda found: found[1] + home, text)
+
+
+_HOME = re.compile(r"(^|,\s*)~(?=[/\\,]|$)")
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -30,13 +30,16 @@ from ._checkpoint import (
     check_fit,
     check_schema,
     describe_leaves,
+    differ_in_bits,
     is_newer,
     pick,
     read,
     save,
 )
 from ._description import FORMAT, Parts, build_like, describe
+from ._files import expand_home
 from ._policy_schema import PolicyTable
+from ._shipped import BUNDLED, shipped_policy
 
 POLICY_FILE = "policy.safetensors"
 """The name of the policy file in the folder of a run."""
@@ -86,6 +89,7 @@ def load_policy(
     heads: Mapping[str, Callable[..., AbstractActionHead]] | None = None,
     critic_inputs: Mapping[str, Callable[..., AbstractCriticInput]] | None = None,
     like: ActorCritic | None = None,
+    convert: bool = False,
 ) -> TrainedPolicy:
     """Reads a policy from a file, or from the folder of a run.
 
@@ -108,7 +112,8 @@ def load_policy(
 
     **Arguments:**
 
-    - `path`: the folder of a run, a policy file, or a checkpoint of a run.
+    - `path`: the folder of a run, a policy file, a checkpoint of a run, or the name of a bundled
+        policy, such as `shipped:cramped`.
     - `which`: which checkpoint of the folder, as in `find_policy`.
     - `networks`: your own networks, by the names of their classes; each is called as
         `network(in_shape, out_size, final_scale=..., key=...)`, as in `actor_critic`, and with the
@@ -120,6 +125,9 @@ def load_policy(
         the hyperparameters in the file.
     - `like`: an actor-critic of the same structure, or its shapes; it is then used instead of
         building one from the description in the file.
+    - `convert`: whether to convert numbers of 32 bits to 64 in JAX's 64-bit mode
+        (`jax_enable_x64`), and numbers of 64 bits to 32 without it. By default, a policy of the
+        other mode raises an error.
 
     **Returns:** the policy that was saved.
 
@@ -139,9 +147,9 @@ def load_policy(
     try:
         table = check_schema(described, PolicyTable)
         policy, space, observation, moments = build_like(table, parts, like)
-        policy = _fill(about, data, table.parameters, policy)
+        policy = _fill(about, data, table.parameters, policy, convert)
         normalization = table.normalization and Normalization(
-            _checked(_fill(about, data, table.normalization.moments, moments)),
+            _checked(_fill(about, data, table.normalization.moments, moments, convert)),
             jnp.asarray(table.normalization.epsilon),
             jnp.asarray(math.inf if (clip := table.normalization.clip) is None else clip),
         )
@@ -156,16 +164,19 @@ def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) 
 
     **Arguments:**
 
-    - `path`: a file, or the folder of a run.
+    - `path`: a file, the folder of a run, or the name of a bundled policy, such as
+        `shipped:cramped`. `~` at its beginning is the home folder.
     - `which`: the checkpoint of a folder. With `None`, it is `policy.safetensors`, which a run
         writes at its end with the better one of its best and its last policy; if that is missing,
         as in a run that was killed, it is the best checkpoint, or else the last one.
 
     **Returns:** the file; if `path` is not a folder, `path` itself.
 
-    **Raises:** `CheckpointError` when there is no policy in the folder.
+    **Raises:** `CheckpointError` when there is no policy in the folder, or no such bundled policy.
     """
-    folder = Path(path)
+    if str(path).startswith(BUNDLED):
+        return shipped_policy(str(path).removeprefix(BUNDLED))
+    folder = Path(expand_home(str(path)))
     if not folder.is_dir():
         return folder
     names = [POLICY_FILE, "checkpoints/best.safetensors", "checkpoints/last.safetensors"]
@@ -215,14 +226,23 @@ def describe_policy(state: AbstractTrainState[Any], env: AbstractVectorEnv) -> d
     return {"policy": describe(policy, ".policy", f"{moments}.moments")}
 
 
-def _fill(about: Mapping[str, Any], data: dict[str, Any], begin: str, like: PyTree) -> PyTree:
-    """`like` with the arrays of a file whose names begin with `begin`.
+def _fill(
+    about: Mapping[str, Any], data: dict[str, Any], begin: str, like: PyTree, convert: bool
+) -> PyTree:
+    """`like` with the arrays of a file whose names begin with `begin`, converted to its number of
+    bits if `convert` is set.
 
     **Raises:** `ValueError` with a clause when the arrays do not fit `like`, or contain numbers
     that are not finite.
     """
-    check_fit(_below(begin, about["leaves"]), describe_leaves(like), begin)
-    take = functools.partial(pick, _below(begin, about["keys"]), _below(begin, data))
+    own, described = _below(begin, data), _below(begin, about["leaves"])
+    expected = describe_leaves(like)
+    for name, here in expected.items() if convert else ():
+        if differ_in_bits(described.get(name, ""), here):
+            own[name] = own[name].astype(here.partition("[")[0])
+            described[name] = here
+    check_fit(described, expected, begin)
+    take = functools.partial(pick, _below(begin, about["keys"]), own)
     filled = jax.tree_util.tree_map_with_path(take, like)
     for where, leaf in jax.tree_util.tree_leaves_with_path(filled):
         if eqx.is_inexact_array(leaf) and not jnp.isfinite(leaf).all():

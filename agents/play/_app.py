@@ -24,7 +24,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agents import CheckpointError
 from agents.runs.display._errors import UsageError
-from agents.runs.display._film import scores_before
+from agents.runs.display._film import running_return, with_last
 from agents.runs.folders._folder import short_name
 from eqgrid import PyTree, unwrap, unwrap_state
 from eqgrid.grid import RandomLayouts
@@ -33,9 +33,9 @@ from ._frames import Screen, whole_frame
 from ._hall import Hall
 from ._journal import SUFFIX, read_journal
 from ._menu import Place
-from ._messages import Join, Ping, Pong, Refusal, read_body, read_message, to_text
+from ._messages import Join, Ping, Pong, Refusal, read_body, read_json, read_message, to_text
 from ._recordings import replay
-from ._session import Page, Session
+from ._session import WATCHER, Page, Session
 from ._watch import Recorded, recorded, scenes, think
 from .study._course import Course
 from .study._routes import study_routes
@@ -189,7 +189,8 @@ async def _layout(hall: Hall, request: Request) -> Response:
     if isinstance(unwrap(place.world), RandomLayouts):
         notes.append("Each game has another layout; this picture is an example.")
     state = await asyncio.to_thread(_first_state, place)
-    frame = Screen().update(whole_frame(place, state, 0, 0.0, hall.tiles), hall.tiles)
+    nothing = [0.0] * place.env.num_agents
+    frame = Screen().update(whole_frame(place, state, 0, nothing, hall.tiles), hall.tiles)
     height, width = place.grid.shape
     shown = {
         "title": place.title,
@@ -216,7 +217,7 @@ async def _open(hall: Hall, request: Request) -> Response:
     content = await read_body(request.stream(), _LARGEST_BODY)
     if content is None:
         return _sorry("This is too much for a new game.", 413)
-    wish = msgspec.json.decode(content, type=_NewGame)
+    wish: _NewGame = read_json(content, _NewGame)
     name = await hall.open(_layout_of(hall, wish.layout), wish.seats)
     session = hall.sessions[name]
     tokens = {"tokens": session.tokens, "watch": session.watch_token}
@@ -224,16 +225,20 @@ async def _open(hall: Hall, request: Request) -> Response:
 
 
 async def _film(hall: Hall, request: Request) -> Response:
-    """The film of a game that is over."""
+    """The film of a game that is over, with the score of the person who asks for it."""
     session, path = _finished(hall, request)
+    seat = session.seat_of(request.query_params["token"])
 
-    def draw() -> bytes:
+    def film() -> bytes:
         recording = read_journal(path)
-        episode, _ = replay(session.place, recording)
-        scores = scores_before(recording.reward.mean(axis=1))
-        return session.place.settings.env.draw(session.place.world, episode.state, scores)
+        episode, last = replay(session.place, recording)
+        reward = recording.reward
+        own = reward.mean(axis=1) if seat is None or seat == WATCHER else reward[:, seat]
+        states = with_last(episode.state, last)
+        draw = session.place.settings.env.draw
+        return draw(session.place.world, states, running_return(own))
 
-    return Response(await asyncio.to_thread(draw), media_type="image/gif")
+    return Response(await asyncio.to_thread(film), media_type="image/gif")
 
 
 async def _record(hall: Hall, request: Request) -> Response:
@@ -245,7 +250,7 @@ async def _record(hall: Hall, request: Request) -> Response:
 async def _recordings(hall: Hall, _: Request) -> Response:
     """The games to watch."""
     games = [
-        {"name": x.name, "title": x.place.title, "seats": x.seats, "score": x.score}
+        {"name": x.name, "title": x.place.title, "seats": x.seats, "scores": x.scores}
         for x in hall.recorded
     ]
     return JSONResponse({"games": games})
@@ -362,6 +367,7 @@ async def _read(socket: WebSocket, session: Session, page: Page) -> None:
         message = await socket.receive()
         if message["type"] == "websocket.disconnect":
             return
+        session.hear(page)
         now = time.monotonic()
         allowance = min(_MESSAGES_PER_SECOND, allowance + (now - before) * _MESSAGES_PER_SECOND) - 1
         before = now
@@ -369,7 +375,7 @@ async def _read(socket: WebSocket, session: Session, page: Page) -> None:
             if allowance < 0:
                 raise UsageError("These are too many messages.")
             found = read_message(message.get("text") or message.get("bytes") or b"")
-        except (msgspec.MsgspecError, UsageError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UsageError) as error:
             refusals += 1
             page.post(Refusal(f"This message has no effect: {error}"))
             continue

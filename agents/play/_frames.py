@@ -2,6 +2,7 @@
 
 import base64
 import threading
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -68,10 +69,12 @@ class Screen:
         self._pictures |= unknown
         self._cells = [number for _, number in frame.cells]
         pictures = {number: tiles.picture(number) for number in sorted(unknown)}
-        return Frame(frame.step, cells, pictures, frame.score, frame.places, frame.held)
+        return Frame(frame.step, cells, pictures, frame.scores, frame.places, frame.held)
 
 
-def whole_frame(place: Place, state: PyTree, step: int, score: float, tiles: TileSheet) -> Frame:
+def whole_frame(
+    place: Place, state: PyTree, step: int, scores: Sequence[float], tiles: TileSheet
+) -> Frame:
     """The whole frame of a state, without pictures.
 
     **Arguments:**
@@ -79,7 +82,7 @@ def whole_frame(place: Place, state: PyTree, step: int, score: float, tiles: Til
     - `place`: the world.
     - `state`: the state of the grid world, without wrappers.
     - `step`: the number of steps before it.
-    - `score`: the return before it.
+    - `scores`: the return of each agent before it.
     - `tiles`: the pictures of cells.
     """
     layout, world = _layout_and_world(place, state)
@@ -88,7 +91,7 @@ def whole_frame(place: Place, state: PyTree, step: int, score: float, tiles: Til
     width = layout.tiles.shape[1]
     places = [row * width + col for row, col in np.asarray(bodies.position).tolist()]
     held = [_name(layout.kinds, code) for code in np.asarray(bodies.held).tolist()]
-    return Frame(step, cells, {}, round(score, 4), places, held)
+    return Frame(step, cells, {}, [round(x, 4) for x in scores], places, held)
 
 
 def _layout_and_world(place: Place, state: PyTree) -> tuple[Layout, World]:

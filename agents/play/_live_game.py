@@ -22,7 +22,7 @@ from eqgrid import (
     unwrap_state,
 )
 
-from ._journal import Journal, StepLine
+from ._journal import EventLine, Journal, StepLine
 
 _MOST_WAITING = 2
 """How many presses wait for their steps; a person who presses faster than the clock ticks expects
@@ -179,9 +179,9 @@ class LiveGame:
         return self._program.world(self._now.world)
 
     @property
-    def score(self) -> float:
-        """The return so far, the mean over the agents."""
-        return float(np.asarray(self._now.returns).mean())
+    def scores(self) -> list[float]:
+        """The return of each agent so far."""
+        return np.asarray(self._now.returns).tolist()
 
     @property
     def finished(self) -> bool:
@@ -209,7 +209,12 @@ class LiveGame:
             action, reward = np.asarray(self._now.action), np.asarray(self._now.reward)
             self._journal.step(StepLine(action.tolist(), reward.tolist(), round(time, 4)))
 
-    def close(self, end: str) -> None:
+    def note(self, line: EventLine) -> None:
+        """Writes down an event between two steps."""
+        if self._journal is not None:
+            self._journal.note(line)
+
+    def close(self, end: str, left: Sequence[int] = ()) -> None:
         """Ends the journal; see `EndLine`."""
         if self._journal is not None:
-            self._journal.close(end)
+            self._journal.close(end, left)

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Int32
 
 from agents import checksum
-from agents.runs._shipped import shipped
+from agents.files._shipped import shipped
 from agents.runs.display._errors import UsageError
 from agents.runs.folders._folder import short_name
 from agents.runs.settings._policy_settings import PolicySettings

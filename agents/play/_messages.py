@@ -1,7 +1,7 @@
 """The messages between a page and the server. Each has a `type`; unknown fields are refused."""
 
 from collections.abc import AsyncIterable
-from typing import Annotated, TypeAlias, final
+from typing import Annotated, Any, TypeAlias, final
 
 import msgspec
 from msgspec import Meta
@@ -108,7 +108,7 @@ class Frame(ToPage, frozen=True, tag="frame"):
     - `step`: the number of steps that were played.
     - `cells`: pairs of a cell, in row-major order, and the number of its new picture.
     - `pictures`: PNGs in base64 by their number, of pictures that the page does not have yet.
-    - `score`: the return so far.
+    - `scores`: the return of each agent so far.
     - `places`: the cell of each agent.
     - `held`: what each agent holds.
     """
@@ -116,7 +116,7 @@ class Frame(ToPage, frozen=True, tag="frame"):
     step: int
     cells: list[tuple[int, int]]
     pictures: dict[int, str]
-    score: float
+    scores: list[float]
     places: list[int]
     held: list[str]
 
@@ -156,8 +156,23 @@ async def read_body(parts: AsyncIterable[bytes], most: int) -> bytes | None:
     return content
 
 
-_DECODER = msgspec.json.Decoder(FromPage)
 _ENCODER = msgspec.json.Encoder()
+
+
+def read_json(content: str | bytes, type: Any) -> Any:
+    """Reads JSON of a page.
+
+    **Arguments:**
+
+    - `content`: the JSON.
+    - `type`: what it should be.
+
+    **Raises:** `msgspec.MsgspecError` when it is something else, or no UTF-8.
+    """
+    try:
+        return msgspec.json.decode(content, type=type)
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError("The message is not UTF-8") from error
 
 
 def read_message(content: str | bytes) -> FromPage:
@@ -165,7 +180,7 @@ def read_message(content: str | bytes) -> FromPage:
     size = len(content.encode(errors="replace") if isinstance(content, str) else content)
     if size > LARGEST_MESSAGE:
         raise msgspec.ValidationError(f"a message may have {LARGEST_MESSAGE} bytes at most")
-    return _DECODER.decode(content)
+    return read_json(content, FromPage)
 
 
 def to_text(message: ToPage) -> str:

@@ -41,11 +41,14 @@ def replay(place: Place, recording: Recording) -> tuple[Trajectories, PyTree]:
     as in another version of the world.
     """
     if not len(recording.action):
-        raise UsageError("The game has no step.")
+        raise UsageError(f"The game in {str(recording.path)!r} has no step.")
     key = jax.random.key(recording.header.seed)
     joined, last = _replay(place.env, jnp.asarray(recording.action), key)
     if not np.array_equal(np.asarray(joined["reward"]), recording.reward):
-        raise UsageError("The game does not replay: it was recorded with other rules or settings.")
+        raise UsageError(
+            f"The game in {str(recording.path)!r} does not replay: it was recorded with other "
+            "rules or settings."
+        )
     length = jnp.asarray([len(recording.action)], jnp.int32)
     return Trajectories(**joined, length=length), last
 

@@ -1,14 +1,16 @@
 """Sessions: live games with a clock, and the pages that are connected to them."""
 
 import asyncio
+import contextlib
 import secrets
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, final
 
 from ._clock import Clock
 from ._frames import Screen, TileSheet, whole_frame
+from ._journal import EventLine
 from ._live_game import LiveGame
 from ._menu import Place
 from ._messages import (
@@ -29,6 +31,15 @@ WATCHER = -1
 """The seat of a page that only watches."""
 _LONGEST_QUEUE = 120
 _MOST_LATENCIES = 1000
+_SILENT = 3.0
+"""After how many seconds without a message the connection of a page counts as lost, though nobody
+has closed it. Pages send a message every two seconds."""
+_UNHEARD = (
+    "The server has not heard from this page for some seconds, so the game is paused. It continues "
+    "when the connection is back."
+)
+_GLANCE = 0.25
+"""How many seconds apart a game that waits looks whether a connection is lost."""
 
 
 @final
@@ -40,10 +51,11 @@ class Page:
     **Arguments:**
 
     - `seat`: its seat, or `WATCHER`.
+    - `heard`: when its last message came.
     """
 
-    def __init__(self, seat: int):
-        self.seat, self.screen = seat, Screen()
+    def __init__(self, seat: int, heard: float):
+        self.seat, self.heard, self.screen = seat, heard, Screen()
         self.waiting: asyncio.Queue[str | None] = asyncio.Queue(_LONGEST_QUEUE)
 
     def post(self, message: ToPage) -> bool:
@@ -84,8 +96,9 @@ FREE = Terms()
 class Session:
     """A game with its clock and its pages.
 
-    The game begins when every person has pressed something. It stops while somebody has paused it,
-    or has lost the connection; who comes back presses something, too.
+    The game begins when every person has pressed something. It stops while a person has paused it,
+    or is not connected, and then begins when this person has pressed something again. It also stops
+    while nothing is heard of a page, since a connection can be lost without being closed.
     """
 
     def __init__(
@@ -118,7 +131,11 @@ class Session:
         self._compiled, self._changed = False, asyncio.Event()
         self._begun: set[int] = set()
         self._known: set[int] = set()
-        self._paused, self._left = False, False
+        self._paused: int | None = None
+        self._left = False
+        self.left: tuple[int, ...] = ()
+        self._started: float | None = None
+        self._noted: dict[int, str] | None = None
         self._problem = ""
 
     def seat_of(self, token: str) -> int | None:
@@ -136,7 +153,7 @@ class Session:
         for other in [x for x in self._pages if x.seat == seat != WATCHER]:
             other.post(Status("replaced", "This game goes on in another window."))
             self.disconnect(other)
-        page = Page(seat)
+        page = Page(seat, self._now())
         self._known.add(seat)
         self._pages.append(page)
         page.post(self._opening(seat))
@@ -157,6 +174,13 @@ class Session:
         self._begun.discard(page.seat)
         self._changed.set()
 
+    def hear(self, page: Page) -> None:
+        """Notes that a message of a page came, whatever it is."""
+        silent = self._is_silent(page)
+        page.heard = self._now()
+        if silent:
+            self._changed.set()
+
     def receive(self, page: Page, message: FromPage) -> None:
         """Does what a page asks for. A watcher cannot change anything."""
         if page.seat == WATCHER or page not in self._pages:
@@ -166,7 +190,7 @@ class Session:
         if isinstance(message, Press | Hold):
             if not self._exists(message):
                 page.post(Refusal("There is no such action."))
-            elif self._paused:
+            elif self._paused is not None:
                 return
             elif isinstance(message, Hold):
                 hands.hold(message.choice, message.action)
@@ -177,9 +201,9 @@ class Session:
                     self._changed.set()
                     self._tell()
         elif isinstance(message, Leave) and self._terms.free:
-            self.leave()
+            self.leave([page.seat])
         elif isinstance(message, Pause) and self._terms.free:
-            self._paused = message.on
+            self._paused = page.seat if message.on else None
             for own in self.game.hands:
                 if own is not None:
                     own.release()
@@ -201,18 +225,29 @@ class Session:
 
     @property
     def finished(self) -> bool:
-        """Whether the game has been played to its end: that of the episode, or its goal."""
+        """Whether the game has been played to its end: that of the episode, or the goal, which all
+        people have reached.
+        """
         goal = self._terms.goal
-        return self.game.finished or (goal is not None and self.game.score >= goal)
+        if goal is None or self.game.finished:
+            return self.game.finished
+        scores = self.game.scores
+        return all(scores[seat] >= goal for seat in self._people())
 
     @property
     def broken(self) -> bool:
         """Whether it was stopped, since it could not be recorded."""
         return bool(self._problem)
 
-    def leave(self) -> None:
-        """Ends the game before its last step."""
-        self._left = True
+    def leave(self, seats: Iterable[int] = ()) -> None:
+        """Ends the game before its last step.
+
+        **Arguments:**
+
+        - `seats`: the seats of the people who leave it, or do not come.
+        """
+        if not self._ended():
+            self._left, self.left = True, tuple(sorted(seats))
         self._changed.set()
 
     async def run(self) -> None:
@@ -223,7 +258,6 @@ class Session:
         try:
             await asyncio.to_thread(self.game.compile)
             self._compiled = True
-            self._tell()
             await self._play()
         except OSError as error:
             self._problem = f"The game was stopped, since it cannot be recorded: {error.strerror}."
@@ -231,22 +265,23 @@ class Session:
         finally:
             self.over.set()
             try:
-                self.game.close("finished" if self.finished else "left")
+                self.game.close("finished" if self.finished else "left", self.left)
             finally:
                 self._tell()
 
     async def _play(self) -> None:
-        started: float | None = None
         while not self._ended():
+            self._note_pauses()
             if self._halted():
                 await self._wait()
                 continue
-            self._tell()
-            async for _ in self._clock.ticks():
+            async for late in self._clock.ticks():
+                for page in self._pages:
+                    page.heard += late  # messages wait while the server itself stands still
                 if self._ended() or self._halted():
                     break
-                started = self._now() if started is None else started
-                self.game.step(self._now() - started)
+                self._started = self._now() if self._started is None else self._started
+                self.game.step(self._now() - self._started)
                 frame = self._frame()
                 for page in list(self._pages):
                     if not page.post(page.screen.update(frame, self._tiles)):
@@ -256,29 +291,72 @@ class Session:
 
     async def _wait(self) -> None:
         """Waits until the game can go on, or ends it when nobody comes back."""
-        self._tell()
         waited = [0.0, 0.0, 0.0]  # for each of the reasons in `Terms.patience`
         while self._halted() and not self._ended():
+            self._note_pauses()
             self._changed.clear()
-            reason = 2 if self._connected() else 0 if self._people() <= self._known else 1
+            lost = self._lost()
+            reason = 2 if not lost else 0 if self._people() <= self._known else 1
             since, left = self._now(), self._terms.patience[reason] - waited[reason]
-            try:
-                await asyncio.wait_for(self._changed.wait(), max(0.0, left))
-            except TimeoutError:
-                self._left = True
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), min(_GLANCE, max(0.0, left)))
             waited[reason] += self._now() - since
+            if waited[reason] >= self._terms.patience[reason] and self._halted():
+                self.leave(lost or self._waited_for())
+
+    def _note_pauses(self) -> None:
+        """Writes down since when the game waits for a person, and since when no longer, and tells
+        all pages. Keys of people who are not there are released.
+        """
+        before, now = self._noted or {}, self._waited_for()
+        if self._noted == now:
+            return
+        self._noted = now
+        for seat in sorted(now.keys() - before.keys()):
+            if now[seat] != "idle" and (hands := self.game.hands[seat]) is not None:
+                hands.release()
+            self._note("paused", seat, now[seat])
+        for seat in sorted(before.keys() - now.keys()):
+            self._note("resumed", seat, before[seat])
+        self._tell()
+
+    def _note(self, event: str, seat: int, why: str) -> None:
+        if self._started is not None:
+            why = "away" if why == "idle" else why
+            self.game.note(EventLine(event, seat, why, round(self._now() - self._started, 4)))
 
     def _ended(self) -> bool:
         return self.finished or self._left
 
     def _halted(self) -> bool:
-        return self._paused or not self._people() <= self._begun
+        return bool(self._waited_for())
+
+    def _waited_for(self) -> dict[int, str]:
+        """The people for whom the game waits, by their seats, and why; `idle` if they are there and
+        have not pressed anything.
+        """
+        pages = {page.seat: page for page in self._pages}
+        found: dict[int, str] = {}
+        for seat in self._people():
+            if seat not in pages:
+                found[seat] = "away"
+            elif self._is_silent(pages[seat]):
+                found[seat] = "silent"
+            elif self._paused == seat:
+                found[seat] = "pause"
+            elif seat not in self._begun:
+                found[seat] = "idle"
+        return found
+
+    def _lost(self) -> set[int]:
+        """The seats of the people whose pages are not connected, or silent."""
+        return {seat for seat, why in self._waited_for().items() if why in ("away", "silent")}
+
+    def _is_silent(self, page: Page) -> bool:
+        return self._now() - page.heard >= _SILENT
 
     def _people(self) -> set[int]:
         return {seat for seat, hands in enumerate(self.game.hands) if hands is not None}
-
-    def _connected(self) -> bool:
-        return self._people() <= {page.seat for page in self._pages}
 
     def _exists(self, message: Press | Hold) -> bool:
         if isinstance(message, Hold) and message.action is None:
@@ -296,24 +374,29 @@ class Session:
 
     def _status(self, seat: int) -> Status:
         if self.over.is_set():
-            score = f"{round(self.game.score, 2):g}"
             ended = "The game is over" if self.finished else "The game has ended early"
+            score = score_in_words(self.game.scores, seat)
             return Status("over", self._problem or f"{ended}, with a score of {score}.")
         if not self._compiled:
             return Status("preparing", "The game is being prepared, which takes some seconds.")
-        if self._paused:
+        if self._paused is not None:
             return Status("paused", "Paused.")
-        if seat != WATCHER and seat not in self._begun:
-            return Status("waiting", "Press any of your keys or buttons to begin.")
-        if self._halted():
-            return Status("waiting", self._missing())
-        return Status("playing", "")
+        why = self._waited_for()
+        if why.get(seat) == "silent":
+            return Status("waiting", _UNHEARD)
+        if seat in why:
+            again = "begin" if self._started is None else "continue"
+            return Status("waiting", f"Press any of your keys or buttons to {again}.")
+        return Status("waiting", self._missing()) if why else Status("playing", "")
 
     def _missing(self) -> str:
-        if not self._terms.free:
-            return "Waiting for your partner."
-        several = len(self._people() - self._begun) > 1
-        return "Waiting for the others." if several else "Waiting for the other person."
+        """Why the game waits for others, in a sentence."""
+        several = len(self._waited_for()) > 1
+        other = "your partner" if not self._terms.free else "the other person"
+        others = "the others" if several else other
+        if self._started is not None and self._lost():
+            return f"The connection to {others} was lost. The game is paused until it is back."
+        return f"Waiting for {others}."
 
     def _opening(self, seat: int) -> Opening:
         height, width = self.place.grid.shape
@@ -335,4 +418,18 @@ class Session:
 
     def _frame(self) -> Frame:
         game = self.game
-        return whole_frame(self.place, game.state, game.steps, game.score, self._tiles)
+        return whole_frame(self.place, game.state, game.steps, game.scores, self._tiles)
+
+
+def score_in_words(scores: Sequence[float], seat: int) -> str:
+    """The score of a person, and the mean of all agents if they have different scores.
+
+    **Arguments:**
+
+    - `scores`: the return of each agent.
+    - `seat`: the seat of the person; `WATCHER` for the mean alone.
+    """
+    mean = f"{round(statistics.fmean(scores), 2):g}"
+    if seat == WATCHER or len(set(scores)) == 1:
+        return mean
+    return f"{round(scores[seat], 2):g} (mean of all agents: {mean})"

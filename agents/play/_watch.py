@@ -1,6 +1,7 @@
 """Watching: recorded games of people and agents, and what a policy thinks in them."""
 
 import dataclasses
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
@@ -24,13 +25,15 @@ from eqgrid.envs.overcooked import HumanGame, human_games, read_games
 from eqgrid.grid import by_choice
 
 from ._frames import Screen, TileSheet, whole_frame
-from ._journal import SUFFIX, Header, Recording, read_journal
+from ._journal import SUFFIX, Recording, read_journal
 from ._menu import Menu, Place, place_in
 from ._messages import Frame
 from ._recordings import replay
 
 PEOPLE = "people"
 """The name of the games of people in an installed Overcooked-AI."""
+_MOST_NAMES = 5
+"""How many games without a step are named."""
 
 
 @final
@@ -57,9 +60,9 @@ class Recorded:
     reward: Float[np.ndarray, "steps agents"]
 
     @property
-    def score(self) -> float:
-        """The return, the mean over the agents."""
-        return round(float(self.reward.sum(axis=0).mean()), 4)
+    def scores(self) -> list[float]:
+        """The return of each agent."""
+        return [round(x, 4) for x in self.reward.sum(axis=0).tolist()]
 
 
 def find_recorded(sources: Sequence[str]) -> list[Path | str]:
@@ -94,36 +97,51 @@ def read_recorded(
     - `menu`: the menu, in whose first kitchen the games of `people` are.
     - `named`: what the command line names, of the code of the user.
 
-    **Raises:** `UsageError` when a file cannot be read, and `OSError`.
+    **Returns:** the games that have a step; how many have none is printed on standard error.
+
+    **Raises:** `UsageError` when a file cannot be read, or no game has a step, and `OSError`.
     """
     found: list[Recorded] = []
+    empty: list[Path] = []
     for source in find_recorded(sources):
-        if isinstance(source, Path) and source.suffix == SUFFIX:
-            recording = read_journal(source)
-            place = place_of(recording.header, named)
-            found.append(recorded(source.stem, place, recording))
-        else:
+        if isinstance(source, str) or source.suffix != SUFFIX:
             found += [_of_people(game) for game in _tables(source, menu.layouts[0])]
+            continue
+        recording = read_journal(source)
+        if len(recording.action):
+            found.append(recorded(source.stem, place_of(recording, named), recording))
+        else:
+            empty.append(source)
+    if empty:
+        names = ", ".join(path.name for path in empty[:_MOST_NAMES])
+        more = ", ..." if len(empty) > _MOST_NAMES else ""
+        says = f"games without a step, which are skipped: {len(empty)} ({names}{more})"
+        if not found:
+            raise UsageError(f"There is nothing to watch but {says}.")
+        print(says, file=sys.stderr)
     return found
 
 
-def place_of(header: Header, named: Named = NOTHING_NAMED) -> Place:
-    """The world of a journal.
+def place_of(recording: Recording, named: Named = NOTHING_NAMED) -> Place:
+    """The world of a recorded game.
 
     **Raises:** `UsageError` when it cannot be built.
     """
-    experiment = page("ippo")
-    for file, expected in header.files.items():
+    experiment, where = page("ippo"), f"The journal {str(recording.path)!r}"
+    for file, expected in recording.header.files.items():
         if not Path(file).is_file() or digest(Path(file)) != expected:
             raise UsageError(
-                f"The layout file {file!r} of the game is not here, or was changed: start in the "
-                "folder where the game was played."
+                f"{where} needs the layout file {file!r}, which is not here, or was changed: start "
+                "in the folder where the game was played."
             )
     try:
-        env = world_from({"env": header.world}, experiment, named)
+        env = world_from({"env": recording.header.world}, experiment, named)
     except UsageError as error:
-        raise UsageError(f"The journal {error}") from error
-    return place_in(default_settings(experiment, env))
+        raise UsageError(f"{where} {error}") from error
+    try:
+        return place_in(default_settings(experiment, env))
+    except UsageError as error:
+        raise UsageError(f"{where} cannot be used: {error}") from error
 
 
 def recorded(name: str, place: Place, recording: Recording) -> Recorded:
@@ -167,11 +185,11 @@ def scenes(game: Recorded, tiles: TileSheet) -> dict[str, Any]:
     each other one has what changed since the one before), and what each agent did.
     """
     place, screen = game.place, Screen()
-    scores = np.concatenate([[0.0], np.cumsum(game.reward.mean(axis=1))])
+    scores = np.cumsum([np.zeros_like(game.reward[0]), *game.reward], axis=0).tolist()
     frames: list[Frame] = []
     for step in range(len(jax.tree.leaves(game.states)[0])):
         state = jax.tree.map(lambda x, step=step: x[step], game.states)
-        whole = whole_frame(place, state, step, float(scores[step]), tiles)
+        whole = whole_frame(place, state, step, scores[step], tiles)
         frames.append(screen.update(whole, tiles))
     height, width = place.grid.shape
     return {
@@ -181,7 +199,7 @@ def scenes(game: Recorded, tiles: TileSheet) -> dict[str, Any]:
         "width": width,
         "seats": game.seats,
         "colours": place.colours,
-        "score": game.score,
+        "scores": game.scores,
         "actions": action_names(place),
         "action": game.action.tolist(),
         "frames": frames,

@@ -1,7 +1,8 @@
 """Runs: the command-line layer around a learner: settings, folders, logs, checkpoints and plots."""
 
+from agents.files._shipped import shipped_policies as shipped_policies
+
 from ._program import run_experiment as run_experiment
-from ._shipped import shipped_policies as shipped_policies
 from .cloning._program import run_cloning as run_cloning
 from .cloning._settings import Cloning as Cloning
 from .settings._experiment import Experiment as Experiment

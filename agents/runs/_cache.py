@@ -23,7 +23,10 @@ def keep_compiled_programs() -> str:
     if not settings.jax_enable_compilation_cache:
         return "compiled programs are not kept: JAX's compilation cache is turned off"
     if settings.jax_compilation_cache_dir is None:
-        folder = user_cache_path("eqgrid") / "compiled"
+        try:
+            folder = user_cache_path("eqgrid") / "compiled"
+        except RuntimeError:  # the user has no home folder, as in some containers
+            return "compiled programs are not kept: there is no home folder; set XDG_CACHE_HOME"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
@@ -33,6 +34,10 @@ class Process:
     by a callback of the garbage collector, print a traceback, or leave a library in an inconsistent
     state. Until `begin` is called, the first signal ends the process at once; afterwards signals
     are recorded, and the program checks for them where it can safely end.
+
+    In a notebook, an interactive interpreter or a thread, the process is shared with other code.
+    Signal handlers and output streams are then restored by `close`, a signal before `begin` raises
+    `KeyboardInterrupt`, and a thread receives no signals.
     """
 
     def __init__(self, message: str = "nothing was started") -> None:
@@ -41,10 +46,12 @@ class Process:
         - `message`: printed when a signal ends the process before `begin`.
         """
         self.message = message
+        self.is_shared = _is_shared()
         self.started = time.perf_counter()
         self.first: int | None = None
         self.count, self._count_at_end = 0, 0
-        self._listening: list[int] = []
+        self._before: dict[int, Any] = {}
+        self._streams: tuple[Any, Any] | None = None
         self._begun = False
 
     @classmethod
@@ -56,26 +63,40 @@ class Process:
         - `message`: printed when a signal ends the process before `begin`.
         """
         process = cls(message)
-        # The clock counts the imports, too, which came before this line.
-        process.started -= max(0.0, time.time() - psutil.Process().create_time())
+        if not process.is_shared:  # the clock counts the imports, too, which came before this line
+            process.started -= max(0.0, time.time() - psutil.Process().create_time())
         # Silences the log messages of matplotlib and XLA.
         logging.getLogger("matplotlib").setLevel(logging.ERROR)
         if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in (None, "1"):  # jax itself sets "1"
             os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-        os.environ["MPLBACKEND"] = "agg"  # figures are only written to files
-        if not os.environ.get("EQGRID_TRACEBACK"):
-            sys.excepthook = _say_in_one_sentence
+        if not process.is_shared:
+            os.environ["MPLBACKEND"] = "agg"  # figures are only written to files
+            if not os.environ.get("EQGRID_TRACEBACK"):
+                sys.excepthook = _say_in_one_sentence
+            gc.freeze()  # imported modules live until the end: spare the collector
         _open_missing_streams()
+        process._streams = sys.stdout, sys.stderr
         sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
-        for number in _STOP_SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                process._listening.append(number)
+        for number in _STOP_SIGNALS if _in_main_thread() else ():
+            before = signal.getsignal(number)
+            if before is not signal.SIG_IGN:
                 signal.signal(number, process._receive)
-        gc.freeze()  # imported modules live until the end: spare the collector from scanning them
+                process._before[number] = before
         return process
 
+    def close(self) -> None:
+        """Restores signal handlers and output streams where the process is shared."""
+        if not self.is_shared:
+            return
+        for number, before in self._before.items():
+            signal.signal(number, before or signal.SIG_DFL)  # `None` for a handler in C
+        if self._streams is not None:
+            sys.stdout, sys.stderr = self._streams
+
     def seconds(self) -> float:
-        """Seconds since the operating system started the process, imports included."""
+        """Seconds since the operating system started the process, imports included, or since the
+        program started if the process is shared.
+        """
         return time.perf_counter() - self.started
 
     def begin(self) -> None:
@@ -89,12 +110,12 @@ class Process:
         It is for calls that block and cannot be interrupted: a signal then ends the process at
         once.
         """
-        for number in self._listening:
+        for number in self._before:
             signal.signal(number, signal.SIG_DFL)
         try:
             yield
         finally:
-            for number in self._listening:
+            for number in self._before:
                 signal.signal(number, self._receive)
 
     def check(self) -> None:
@@ -122,14 +143,22 @@ class Process:
         return 128 + (self.first or signal.SIGINT)
 
     def finish(self, code: int) -> None:
-        """Ends the process with an exit code; signals that arrive from now on are ignored."""
-        for number in self._listening:
+        """Ends the process with an exit code; signals that arrive from now on are ignored.
+
+        Where the process is shared, it calls `close` instead, and returns if the code is 0.
+        """
+        self.close()
+        if self.is_shared and code == 0:
+            return
+        for number in () if self.is_shared else self._before:
             signal.signal(number, signal.SIG_IGN)
         sys.exit(code)
 
     def _receive(self, number: int, _: object) -> None:
         self.first = self.first or number
         self.count += 1
+        if not self._begun and self.is_shared:
+            raise KeyboardInterrupt
         if not self._begun:
             os.write(2, f"error: interrupted; {self.message}.\n".encode())
             os._exit(self.exit_code)
@@ -154,8 +183,28 @@ def run_command(
     - `message`: printed when a signal ends it.
     - `memory`: as in `exit_code_of`.
     """
+    run_process(lambda _: run(sys.argv[1:]), memory, message)
+
+
+def run_process(
+    work: Callable[[Process], int | None], memory: str, message: str = "nothing was started"
+) -> None:
+    """Runs a program, prints an expected error as one line, and ends the process.
+
+    In a notebook or a thread, the function returns if the program succeeds, and otherwise raises
+    `SystemExit` with the exit code.
+
+    **Arguments:**
+
+    - `work`: the program, a function of the process with its clock and signals.
+    - `memory`: as in `exit_code_of`.
+    - `message`: printed when a signal ends the process before `Process.begin`.
+    """
     process = Process.listen(message)
-    process.finish(exit_code_of(lambda: run(sys.argv[1:]), process, memory))
+    try:
+        process.finish(exit_code_of(lambda: work(process), process, memory))
+    finally:
+        process.close()
 
 
 def exit_code_of(run: Callable[[], int | None], process: Process, memory: str) -> int:
@@ -207,6 +256,18 @@ def unforeseen(error: BaseException) -> str:
     return f"{type(error).__name__}: {line:.300} (EQGRID_TRACEBACK=1 shows where it comes from)"
 
 
+def _in_main_thread() -> bool:
+    """Whether signals can be handled here."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def _is_shared() -> bool:
+    """Whether other code of the process continues: in notebooks and other interactive
+    interpreters, which have a prompt, and in threads.
+    """
+    return hasattr(sys, "ps1") or bool(sys.flags.interactive) or not _in_main_thread()
+
+
 def _say_in_one_sentence(_: type[BaseException], error: BaseException, __: object) -> None:
     print(f"error: {unforeseen(error)}", file=sys.stderr)
 
@@ -233,7 +294,8 @@ class _Output:
     """
 
     def __init__(self, stream: Any):
-        stream.reconfigure(errors="backslashreplace")  # so that any path can be printed anywhere
+        if hasattr(stream, "reconfigure"):  # a notebook's streams have no encoding to change
+            stream.reconfigure(errors="backslashreplace")  # so that any path can be printed
         self._stream = stream
 
     def write(self, text: str) -> int:
@@ -245,12 +307,18 @@ class _Output:
 
     def flush(self) -> None:
         try:
-            self._stream.flush()
+            getattr(self._stream, "flush", int)()
         except OSError:
             self._silence()
+
+    def isatty(self) -> bool:
+        return bool(getattr(self._stream, "isatty", bool)())
 
     def __getattr__(self, name: str):
         return getattr(self._stream, name)
 
     def _silence(self) -> None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+        """Redirects a stream of the operating system; others discard each output alone."""
+        with contextlib.suppress(OSError, AttributeError):
+            number = self._stream.fileno()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from agents.runs._shipped import shipped
+from agents.files._shipped import shipped
 from agents.runs.display._errors import UsageError
 
 from ._command import run_command

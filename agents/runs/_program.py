@@ -39,26 +39,30 @@ from agents.runs.single._run import Run, plan_stages
 from agents.runs.single._training import run_loggers, train_stages
 
 from ._cache import keep_compiled_programs
-from ._command import Process, exit_code_of
+from ._command import Process, exit_code_of, run_process
 from ._distributed import together
 
 
-def run_experiment(experiment: type[Experiment]) -> None:
+def run_experiment(experiment: type[Experiment], args: Sequence[str] | None = None) -> None:
     """Runs the command line of an experiment, and exits.
 
     The run writes checkpoints, the policy, metrics, plots and a film into a folder of its own, and
     `--resume` continues it from there. `--help` lists the flags.
 
+    In a notebook or a thread, the function returns after a run that succeeds, and raises
+    `SystemExit` with the exit code otherwise. Threads receive no signals.
+
     **Arguments:**
 
     - `experiment`: the class that a page defines.
+    - `args`: the arguments of the command line; by default, those in `sys.argv`.
     """
-    process = Process.listen()
-    process.finish(run_command_line(experiment, process))
+    args = sys.argv[1:] if args is None else args
+    run_process(lambda process: run(experiment, args, process), _MEMORY_SETTINGS)
 
 
 def run_command_line(experiment: type[Experiment], process: Process) -> int:
-    """Does the same as `run_experiment`, but in a given process, and returns instead of exiting.
+    """Does the same as `run_experiment` in a given process, and returns instead of exiting.
 
     **Arguments:**
 
@@ -212,5 +216,6 @@ def _greet(run: Run) -> Console:
             highlight=False,
         )
     run.history.print_abandoned(console)
-    print_preparations(console, config, keep_compiled_programs())
+    lengths = [(run.settings.total_steps, run.plan)]
+    print_preparations(console, config, keep_compiled_programs(), lengths)
     return console

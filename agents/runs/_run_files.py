@@ -10,6 +10,8 @@ CANDIDATES_FILE = "checkpoints/candidates.safetensors"
 """The checkpoint of a run's candidates while they learn."""
 ABANDONED = ".abandoned"
 """The suffix of a checkpoint from steps that a resumed run has discarded."""
+WANDB_ID = "wandb-id.txt"
+"""The id of the run of Weights & Biases, which a resumed run continues."""
 OLDER = "older-run"
 """The folder that keeps an older run until the one that replaces it has learned something."""
 
@@ -20,7 +22,7 @@ _FILES = (
 """The files that every complete run has."""
 
 _PATTERN = re.compile(
-    r"(config\.toml|metrics\.(csv|jsonl)|result\.json|(curve|confusion)\.png|episode\.gif|policy\.safetensors"
+    r"(config\.toml|wandb-id\.txt|metrics\.(csv|jsonl)|result\.json|(curve|confusion)\.png|episode\.gif|policy\.safetensors"
     r"|checkpoints/(last|best|seeds|candidates|(step|best)-[0-9]+)\.safetensors(\.abandoned)?"
     r"|tensorboard/events\.out\.tfevents\.[^/]+"
     r"|trace/plugins/profile/[^/]+/[^/]+\.(xplane\.pb|json\.gz))(\.partial)?"

@@ -200,10 +200,15 @@ class Screen:
         return {"render_modes": self.modes, "render_fps": self.frames_per_second}
 
     def draw(self, state: PyTree) -> UInt8[np.ndarray, "rows columns 3"] | None:
-        """Draws a state: returns the picture, or shows it in a window and returns `None`."""
+        """Draws a state: returns the picture, or shows it in a window and returns `None`. The
+        height and the width of the picture are even.
+        """
         if self.mode is None or self._render is None:
             raise ValueError("There is no render_mode: pass render_mode='rgb_array'.")
         picture = self._render(state)
+        # H.264, in which videos are encoded, needs an even height and width.
+        height, width = picture.shape[:2]
+        picture = np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
         if self.mode == "rgb_array":
             return picture
         if self._window is None:

@@ -37,7 +37,9 @@ from agents.evaluation._statistics import (
     stratified_interval,
 )
 from agents.runs import models_of_people
+from agents.runs._command import run_command
 from agents.runs.folders._results import write_csv
+from agents.runs.settings._flags import read_flags
 from eqgrid.envs.overcooked import KITCHENS
 
 Row: TypeAlias = Mapping[str, str]
@@ -133,10 +135,10 @@ class Study:
 
     methods: tyro.conf.Positional[
         Annotated[tuple[str, ...], tyro.conf.arg(metavar="METHOD|PAGE...")]
-    ]
+    ] = ()
     """Names of METHODS, or files of pages. Without any, the tables of the folder are printed."""
-    flags: tuple[str, ...] = ()
-    """Further flags of the pages, such as `--flags=--width=256`."""
+    flags: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """A further flag of the pages, such as `--flags=--width=256`; give it again for another."""
     kitchens: tuple[str, ...] = tuple(KITCHENS)
     """Kitchens to train and judge in."""
     num_seeds: int = 5
@@ -498,4 +500,4 @@ def run(study: Study) -> None:
 
 
 if __name__ == "__main__":
-    run(tyro.cli(Study))
+    run_command(lambda args: run(read_flags(Study(), args, "experiments/heldout/strangers.py")))

@@ -62,8 +62,8 @@ class Config:
     """Factor of the outputs in the file, so that sampled actions are the most probable ones."""
     memory_gib: Annotated[float, Meta(gt=0)] = 8.0
     """Maximum memory for the values of joint states, in GiB."""
-    no_film: bool = False
-    """Do not draw a film."""
+    film: bool = True
+    """Write a film."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; by default, a new one in runs/."""
 
@@ -158,7 +158,7 @@ def run(args: Sequence[str]) -> None:
             config.width,
             numbers,
             {"plan": numbers},
-            None if config.no_film else (world, played),
+            (world, played) if config.film else None,
         )
         print_paths(console, paths)
 

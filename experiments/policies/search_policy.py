@@ -61,8 +61,8 @@ class Config:
     """Seed of the network and of the games."""
     sharpness: Annotated[float, Meta(gt=0)] = 100.0
     """Factor of the outputs in the file, so that sampled actions are the most probable ones."""
-    no_film: bool = False
-    """Do not draw a film."""
+    film: bool = True
+    """Write a film."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; by default, a new one in runs/."""
 
@@ -196,7 +196,7 @@ def run(args: Sequence[str]) -> None:
             config.width,
             {"layout": kitchen.layout, **numbers},
             {"search": numbers, **partners},
-            None if config.no_film else (world, played),
+            (world, played) if config.film else None,
         )
         print_paths(console, paths)
 

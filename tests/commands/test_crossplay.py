@@ -19,7 +19,9 @@ from agents import (
 from agents.commands import _crossplay
 from agents.commands._crossplay import summary
 from agents.commands._games import play_all
+from agents.commands._policies import short_names
 from agents.evaluation._statistics import bootstrap_crossplay, interval_of_mean
+from agents.files._shipped import shipped_policies
 from agents.runs.settings._config import parse
 from agents.runs.settings._page import page
 from eqgrid import RandomPartner, StayPartner, make
@@ -71,6 +73,46 @@ def test_the_matrix_is_that_of_the_pairs(tmp_path, call):
         low, high = interval_of_mean(expected.mean(axis=-1))
         error = 2 * (high - low) + 4 * float(rows[3 * i + j]["std"]) / np.sqrt(6) + 1e-6
         assert abs(means[i, j] - expected.mean()) < error
+
+
+def test_a_policy_that_is_named_twice_is_a_mistake(tmp_path, call):
+    write_policy(tmp_path / "runs/seed-0/policy.safetensors", *GOALS)
+    for names in (("runs", "runs/seed-0"), ("runs/seed-0", "runs/seed-0/policy.safetensors")):
+        code, said = call(*names)
+        assert code == 2
+        assert said == f"error: The policy {names[1]!r} is named twice: name each one once.\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (["/a/runs/x", "/b/policies/cramped.safetensors"], ["x", "cramped"]),
+        (["shipped:ring", "shipped:plan-ring"], ["shipped:ring", "shipped:plan-ring"]),
+        (["a/x/policy.safetensors", "b/x", "a/y"], ["a/x", "b/x", "y"]),
+        (["x", "a/x"], ["x", "a/x"]),
+        (["/p/a/seed-0", "/p/b/seed-0", "/q/b/seed-0"], ["a/seed-0", "p/b/seed-0", "q/b/seed-0"]),
+        (["a/x", "a/x"], ["x (1)", "x (2)"]),
+        (["policy.safetensors"], ["policy"]),
+    ],
+)
+def test_labels_are_the_shortest_endings_that_differ(names, labels):
+    assert short_names(names) == labels
+
+
+def test_bundled_policies_are_named_and_have_short_labels(call, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(_crossplay, "draw_matrix", lambda _, names, *__: drawn.extend(names))
+    monkeypatch.setattr(_crossplay, "play_all", lambda *_: np.full((2, 2, 2), 0.9637))
+    policies = [shipped_policies()["cramped"], "shipped:plan-cramped"]
+    code, said = call(*policies, "--episodes", 2, "--out", "out", "--layout", "cramped")
+    assert code == 0, said
+    assert drawn == [str(policies[0]), policies[1]]
+    header = said.splitlines()
+    assert any(line.split()[-2:] == ["cramped", "shipped:plan-cramped"] for line in header)
+    assert said.count("0.964") == 6, "two digits would be 1.0"
+    code, said = call("shipped:cramped", "shipped:plan", "--out", "other")
+    assert code == 1
+    assert said.startswith("error: There is no bundled policy 'plan': use one of asymmetric, ")
 
 
 @pytest.mark.slow

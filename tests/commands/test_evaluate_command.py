@@ -41,7 +41,7 @@ from agents.commands import _evaluation, _hub
 from agents.commands._policies import judging_env, lineups
 from agents.commands._trajectories import check_file, write_episodes
 from agents.files import _checkpoint, _files
-from agents.runs._shipped import shipped
+from agents.files._shipped import shipped
 from agents.runs.display._errors import RunError, UsageError
 from agents.runs.folders import _results
 from agents.runs.folders._handed_on import shown_path, without_folders
@@ -316,7 +316,7 @@ def test_it_leaves_numbers_a_film_and_a_card(tmp_path, call, monkeypatch):
     one = place(tmp_path / "a.safetensors", 1).env
     check_episodes(load_trajectories(tmp_path / "games.npz", one), result["results"])
     with Image.open(tmp_path / "out" / "episode.gif") as film:
-        assert 1 <= film.n_frames <= 12
+        assert 1 <= film.n_frames <= 13
     names = {path.name for path in (tmp_path / "card").iterdir()}
     assert names == {"README.md", "policy.safetensors", "evaluation.json", "episode.gif"}
     policy = load_policy(tmp_path / "card" / "policy.safetensors")

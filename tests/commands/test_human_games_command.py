@@ -74,7 +74,7 @@ def test_games_are_counted_drawn_and_filmed(call, played, table, tmp_path):
     stays = (np.asarray(played.action) == 4).mean()
     assert people["stay"]["mean"] == pytest.approx(stays)
     with Image.open(folder / "game-1.gif") as film:
-        assert 1 < getattr(film, "n_frames", 1) <= 400
+        assert 1 < getattr(film, "n_frames", 1) <= 401
     assert "people" in said
 
 
@@ -119,13 +119,15 @@ def test_a_film_is_as_fast_as_the_game(played, seconds, pause):
         table = trajectories_to_reference(played, layout, layout_name="cramped_room")
         table["time_elapsed"] = [seconds * step for step in table["cur_gameloop"]]
         game = games_from_table(table)[0]
+    last = jax.tree.map(lambda x: x[9], game.state)
     game = eqx.tree_at(
-        lambda x: (x.state, x.reward, x.time),
+        lambda x: (x.state, x.reward, x.time, x.final_state),
         game,
-        jax.tree.map(lambda x: x[:9], (game.state, game.reward, game.time)),
+        (*jax.tree.map(lambda x: x[:9], (game.state, game.reward, game.time)), last),
+        is_leaf=lambda x: x is None,
     )
     with Image.open(io.BytesIO(_human_games.film_of(game))) as film:
-        assert (film.n_frames, film.info["duration"]) == (9, pause)
+        assert (film.n_frames, film.info["duration"]) == (10, pause)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,6 @@ def learn(ppo, policy, env, rollout):
     return state.policy, state.opt_state, state.value_moments, metrics
 
 
-@pytest.mark.slow
 def test_nonsense_changes_neither_parameters_nor_metrics(played):
     env, ppo, policy, rollout = played
     nonsense = with_nonsense(rollout, 3)

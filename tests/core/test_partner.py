@@ -5,11 +5,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from chances import Marked, check_counts
 
 from eqgrid import (
     Box,
     DelayedPartner,
     Discrete,
+    Masked,
     NoisyPartner,
     OneOf,
     RandomPartner,
@@ -53,6 +55,27 @@ def test_noise_replaces_a_share_of_the_actions(key, level):
     assert abs((did != 4).mean() - 0.8 * level) < 0.04
     if level == 0:
         assert (did == 4).all()
+
+
+@pytest.mark.parametrize("allowed", [[True] * 5, [True, True, False, True, True]])
+def test_noise_its_actions_and_those_it_replaces_are_independent(key, allowed):
+    level = 0.4
+    mask = jnp.asarray([allowed, [True] * 5])
+    seen = SEEN if all(allowed) else Seen(Masked(SEEN.observation, mask), None, SEEN.seat)
+    partner = NoisyPartner(Marked(RandomPartner(SPACE), 5), level, SPACE)
+    act = eqx.filter_jit(jax.vmap(lambda key: partner(seen, partner.initial_carry(), key)))
+    did, wanted = map(np.asarray, act(jax.random.split(key, 8000)))
+    assert (did[did >= 5] == wanted[did >= 5] + 5).all()
+    uniform = np.asarray(allowed) / np.sum(allowed)
+    # In a row of its own: what is not replaced.
+    done = np.append(level * uniform, 1 - level)
+    check_counts(np.outer(done, uniform), np.minimum(did, 5), wanted)
+
+
+def test_noise_in_a_box_is_uniform(key):
+    partner = NoisyPartner(StayPartner(jnp.full(1, 7.0)), 0.4, Box(0.0, 1.0, (1,)))
+    did = np.asarray(actions(partner, SEEN, jax.random.split(key, 4000)))[:, 0]
+    check_counts([0.04] * 10 + [0.6], np.where(did == 7, 10, 10 * did))
 
 
 def test_noise_in_a_box(key):

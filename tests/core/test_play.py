@@ -59,7 +59,6 @@ def recurrent():
     return PolicyPartner(policy_of(GRU, jax.random.key(1)))
 
 
-@pytest.mark.slow
 def test_episodes_are_those_of_a_loop(key, recurrent):
     env, keys = Clock(), jax.random.split(key, 4)
     team = (recurrent, RandomPartner(env.action_space))

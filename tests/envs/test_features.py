@@ -194,10 +194,8 @@ def naive(layout, world, agent):
     return seen
 
 
-@pytest.mark.slow
-@hypothesis.settings(deadline=None, max_examples=80)
-@hypothesis.given(arrays())
-def test_equals_a_plain_loop(drawn):
+def check_features(drawn):
+    """Compares the features of all cooks with a plain loop."""
     layout, world = build(drawn)
     names = FEATURES.names(layout)
     observation = observe(layout, world)
@@ -208,6 +206,19 @@ def test_equals_a_plain_loop(drawn):
         assert set(names) == set(expected)
         got = dict(zip(names, np.asarray(observation[agent]).tolist(), strict=True))
         assert got == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.slow
+@hypothesis.settings(deadline=None, max_examples=80)
+@hypothesis.given(arrays())
+def test_equals_a_plain_loop(drawn):
+    check_features(drawn)
+
+
+@hypothesis.settings(deadline=None, max_examples=20)
+@hypothesis.given(arrays(sizes=(((5, 4), 2),)))
+def test_a_small_kitchen_equals_a_plain_loop(drawn):
+    check_features(drawn)
 
 
 @hypothesis.settings(deadline=None, max_examples=10)

@@ -79,8 +79,13 @@ def as_plain(layout, worlds, time):
     return walls, places, worlds.bodies.active[time].tolist(), flags
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("agents", "shared"), [(1, False), (2, True), (4, False), (7, True)])
+@pytest.mark.parametrize(
+    ("agents", "shared"),
+    [
+        (4, False),
+        *(pytest.param(*x, marks=pytest.mark.slow) for x in ((1, False), (2, True), (7, True))),
+    ],
+)
 @hypothesis.settings(max_examples=6, deadline=None)
 @hypothesis.given(seed=st.integers(0, 2**32 - 1))
 def test_every_step_is_as_in_plain_python(agents, shared, seed):

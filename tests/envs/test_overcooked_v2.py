@@ -28,7 +28,7 @@ from eqgrid.envs.overcooked_v2 import (
     parse_kitchen,
     place_order,
 )
-from eqgrid.grid import IDLE, NOTHING, Direction, LayoutError
+from eqgrid.grid import IDLE, NOTHING, Direction, LayoutError, draw_look, looks
 
 ROOM = """
     XPXSX
@@ -75,6 +75,13 @@ def face(world, cell, held=NOTHING, lying=None, timer=IDLE):
 @eqx.filter_jit
 def advance(env, world, action):
     return env.step(jax.random.key(0), world, jnp.full(env.num_agents, action, jnp.int32))
+
+
+@eqx.filter_jit
+def advance_often(env, world, action):
+    """The worlds after one step, with 64 keys."""
+    keys, action = jax.random.split(jax.random.key(0), 64), jnp.full(env.num_agents, action)
+    return jax.vmap(lambda key: env.step(key, world, action)[1])(keys)
 
 
 def interact(env, world):
@@ -172,17 +179,25 @@ def test_a_plate_is_useful_while_pots_wait_for_more_plates_than_there_are():
 def test_a_new_recipe_is_drawn_after_the_right_soup_only():
     env = kitchen(sample_recipe_on_delivery=True)
     for soup, drawn in ((RIGHT, {RIGHT, WRONG}), (WRONG, {RIGHT})):
-        world = face(env.layout.start, HATCH, soup)
-        keys = jax.random.split(jax.random.key(0), 64)
-        action = jnp.asarray([INTERACT], jnp.int32)
-        many = eqx.filter_jit(
-            jax.vmap(lambda k, w, a, env=env: env.step(k, w, a)[1], (0, None, None))
-        )
-        after = many(keys, world, action)
+        after = advance_often(env, face(env.layout.start, HATCH, soup), jnp.asarray(INTERACT))
         assert set(np.asarray(after.extra.recipe).tolist()) == drawn
         np.testing.assert_array_equal(after.cells.object[:, 1, 4], after.extra.recipe)
     _, world, _ = interact(kitchen(), face(kitchen().layout.start, HATCH, RIGHT))
     assert world.extra.recipe == RIGHT
+
+
+def test_the_hatch_shows_the_soup_that_was_served_and_not_the_new_order():
+    env, size = kitchen(sample_recipe_on_delivery=True), 32
+    after = advance_often(env, face(env.layout.start, HATCH, RIGHT), jnp.asarray(INTERACT))
+    orders = np.asarray(after.extra.recipe).tolist()
+    for game in (orders.index(RIGHT), orders.index(WRONG)):
+        world = jax.tree.map(lambda x, game=game: x[game], after)
+        look = looks(env.layout, world)[HATCH[1]]
+        assert look.lying == RIGHT
+        picture = env.render(world, cell_pixels=size)[:size, HATCH[1] * size :][:, :size]
+        np.testing.assert_array_equal(picture, draw_look(env.layout.kinds, look, size))
+    later = advance_often(env, world, jnp.asarray(4))
+    assert (later.cells.object[:, *HATCH] == NOTHING).all()
 
 
 def test_who_looks_through_a_window_does_not_see_beyond_it():

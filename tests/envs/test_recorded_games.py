@@ -111,10 +111,22 @@ def write_parquet(path, table):
     path.write_bytes(interop.to_parquet(table))
 
 
+def with_mark(write):
+    """The same writer, with a byte order mark before the text."""
+
+    def write_marked(path, table):
+        write(path, table)
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+
+    return write_marked
+
+
 WRITERS = {
     "csv": (write_csv, "games.csv"),
     "json": (lambda path, table: path.write_text(json.dumps(table)), "games.json"),
     "rows": (write_json_rows, "games.json"),
+    "marked csv": (with_mark(write_csv), "games.csv"),
+    "marked json": (with_mark(write_json_rows), "games.json"),
     "by row": (write_json_by_row, "games.json"),
     "parquet": (write_parquet, "games.parquet"),
     "pickle": (lambda path, table: path.write_bytes(to_pickle(frame(table))), "games.pickle"),
@@ -273,6 +285,7 @@ FILES = {
     "games.parquet": (b"PAR1", "damaged, or no Parquet"),
     "games.pickle": (b"", "It is damaged"),
     "list.pickle": (pickle.dumps([1]), "It has no table of pandas"),
+    "other.csv": (b"a,b\n1,2\n", "The table has no column 'state'"),
     "bare.pickle": (to_pickle(Call("pandas", "DataFrame")), "It is damaged"),
 }
 

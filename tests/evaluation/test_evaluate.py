@@ -1,3 +1,4 @@
+import itertools
 import os
 import subprocess
 import sys
@@ -48,8 +49,7 @@ def lotteries(num_envs):
     return Vectorize(AutoReset(LogEpisodes(Lottery())), num_envs)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("greedy", [True, False])
+@pytest.mark.parametrize("greedy", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_it_plays_the_first_episode_of_every_environment(key, greedy):
     env = lotteries(200)
     policy = build(env, key, network=loud_mlp)
@@ -64,6 +64,41 @@ def test_it_plays_the_first_episode_of_every_environment(key, greedy):
     assert (earned >= 0).all()
     assert (earned <= length[:, None]).all()
     assert np.array_equal(earned, np.round(earned))
+
+
+class Coins(AbstractEnv):
+    """In step `t`, the first agent earns `2**t` if it takes action 1, and the second if a coin of
+    the world says so: so a return tells what happened in each of the 12 steps.
+    """
+
+    num_agents: int = eqx.field(static=True, default=2)
+    action_space: Discrete = Discrete(2)
+
+    def reset(self, key):
+        return jnp.zeros((2, 1)), jnp.asarray(0)
+
+    def step(self, key, state, action):
+        heads = jnp.stack([action[0] == 1, jax.random.bernoulli(key)])
+        reward = jnp.where(heads, 2.0**state, 0.0)
+        over = jnp.broadcast_to(state >= 11, (2,))
+        return TimeStep(jnp.zeros((2, 1)), reward, over, jnp.asarray(False), {}), state + 1
+
+    def observe(self, state):
+        return jnp.zeros((2, 1))
+
+
+def test_chance_is_another_one_in_every_step_and_environment(key):
+    """The choices of the agent and the coins of the world are 2,400 independent, fair coins."""
+    env = Vectorize(AutoReset(LogEpisodes(Coins())), 100)
+    result = evaluate(build(env, key), env, key)
+    totals = np.asarray(result.episode_return).astype(int)
+    coins = totals[:, :, None] >> np.arange(12) & 1
+    coins = np.moveaxis(coins, 0, -1).reshape(24, 100)
+    pairs = [(one == other).mean() for one, other in itertools.combinations(coins, 2)]
+    np.testing.assert_allclose(coins.mean(), 0.5, atol=0.05)
+    np.testing.assert_allclose(pairs, 0.5, atol=0.25)
+    pairs = [(one == other).mean() for one, other in itertools.combinations(coins.T, 2)]
+    assert max(pairs) < 1
 
 
 @pytest.mark.slow

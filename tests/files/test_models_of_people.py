@@ -11,7 +11,7 @@ from heldout import strangers
 
 from agents import checksum
 from agents.commands._games import play_all
-from agents.runs._shipped import shipped
+from agents.files._shipped import shipped
 from agents.runs.display._report import median_seed
 from agents.runs.single._policies import read_policy
 from eqgrid.envs.overcooked import KITCHENS

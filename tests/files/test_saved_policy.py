@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import struct
 import subprocess
 import sys
@@ -836,3 +837,46 @@ def test_a_team_that_cannot_be_is_refused(key):
 
 def test_local_observation_is_the_default_view(key):
     assert isinstance(policy_of(clocks(1), key).actor_critic.critic_input, LocalObservation)
+
+
+@pytest.mark.slow
+def test_policies_are_converted_to_the_other_mode_of_jax(tmp_path):
+    code = """
+import sys
+import jax
+from agents import CheckpointError, load_policy, save_policy
+from eqgrid import make
+source, target = sys.argv[1:]
+jax.config.update("jax_enable_x64", True)
+try:
+    load_policy(source)
+except CheckpointError as error:
+    print(error)
+policy = load_policy(source, convert=True)
+observation, _ = make("goals").reset(jax.random.key(0))
+assert policy.act(observation, policy.initial_carry(), jax.random.key(1))[0].shape == (2,)
+assert str(jax.tree.leaves(policy.actor_critic)[0].dtype) == "float64"
+save_policy(target, policy)
+"""
+    envs = Vectorize(AutoReset(make("goals", num_agents=2)), 2)
+    policy = trained_policy(agents.actor_critic(envs, jax.random.key(0)), envs)
+    source, target = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+    save_policy(source, policy)
+    done = subprocess.run(
+        [sys.executable, "-c", code, source, target], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    words = r"it holds float32\[.*\], but float64\[.*\] is needed in JAX's 64-bit mode \(jax_enable"
+    assert re.search(words, done.stdout)
+    with pytest.raises(CheckpointError, match=r"float32.* is needed without JAX's 64-bit mode"):
+        load_policy(target)
+    assert eqx.tree_equal(load_policy(target, convert=True), load_policy(source))
+
+
+def test_another_mode_of_jax_is_named_only_where_it_is_the_reason():
+    for there, here in (("float32[3, 64]", "float64[3, 64]"), ("int64[]", "int32[]")):
+        with pytest.raises(ValueError, match=r"needed without JAX's 64-bit mode"):
+            _checkpoint.check_fit({".x": there}, {".x": here})
+    for there, here in (("float32[32]", "float32[64]"), ("float32[]", "int64[]")):
+        with pytest.raises(ValueError, match=r"is needed$"):
+            _checkpoint.check_fit({".x": there}, {".x": here})

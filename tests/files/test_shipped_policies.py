@@ -6,7 +6,7 @@ from pathlib import Path
 import equinox as eqx
 import pytest
 
-from agents import evaluate, load_policy
+from agents import CheckpointError, evaluate, find_policy, load_policy
 from agents.runs import BodyWorld, shipped_policies
 from agents.runs.single._policies import read_policy
 from eqgrid import AutoReset, LogEpisodes, Vectorize, make
@@ -51,3 +51,11 @@ def test_the_biped_reaches_its_goal(key):
     env = policy.wrap(Vectorize(AutoReset(LogEpisodes(world)), 64))
     played = eqx.filter_jit(evaluate)(policy.actor_critic, env, key)
     assert abs(float(played.episode_return.mean()) - float(earns[1])) < 20
+
+
+def test_bundled_policies_are_loaded_by_name():
+    assert find_policy("shipped:cramped") == shipped_policies()["cramped"]
+    policy = load_policy("shipped:cramped")
+    assert eqx.tree_equal(policy, load_policy(shipped_policies()["cramped"]))
+    with pytest.raises(CheckpointError, match=r"no bundled policy 'cram': use one of asymmetric"):
+        load_policy("shipped:cram")

@@ -14,7 +14,8 @@ from heldout import strangers
 from agents import checksum, read_metadata
 from agents.commands._heldout import HELD_OUT, read_held_out
 from agents.evaluation._statistics import bootstrap_crossplay
-from agents.runs._shipped import shipped
+from agents.files._shipped import shipped
+from agents.runs.settings._flags import read_flags
 from eqgrid.envs.overcooked import KITCHENS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "partners.md").read_text(encoding="utf-8")
@@ -286,3 +287,11 @@ def test_intervals_and_methods_that_lack_games():
 def test_what_is_no_method():
     with pytest.raises(SystemExit, match="error: nobody is neither a page nor one of e3t, noisy"):
         strangers.run(strangers.Study(("e3t", "nobody")))
+
+
+def test_repeated_flags_all_count():
+    args = ["--kitchens", "ring", "--kitchens", "circuit", "--flags=--width=8", "--flags=--seed=1"]
+    study = read_flags(strangers.Study(), ["e3t", *args], "strangers.py")
+    assert study.methods == ("e3t",)
+    assert study.kitchens == ("ring", "circuit")
+    assert study.flags == ("--width=8", "--seed=1")

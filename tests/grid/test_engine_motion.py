@@ -1,4 +1,4 @@
-"""The collision rule against a plain Python loop, for 1 to 12 bodies."""
+"""The collision rules against plain Python, for 1 to 12 bodies."""
 
 import equinox as eqx
 import hypothesis
@@ -18,6 +18,7 @@ from eqgrid.grid import (
     Go,
     JointCollision,
     Layout,
+    LocalCollision,
     Move,
     Rotate,
     Stay,
@@ -138,3 +139,69 @@ def test_any_order_of_actions_turns_as_it_says():
             chosen, jnp.arange(len(chosen)), jnp.full(len(chosen), Direction.EAST, jnp.int8)
         )
         np.testing.assert_array_equal(turned, [expected[i] for i in shuffled])
+
+
+def move_by_local_rule(old, new, active):
+    """Who enters a contested cell or swaps stays, and so does who follows one that stays."""
+    agents = range(len(old))
+
+    def others(i):
+        return [j for j in agents if j != i and active[i] and active[j]]
+
+    def stays(i, behind=()):
+        if new[i] == old[i] or any(new[j] == new[i] for j in others(i)):
+            return True
+        ahead = [j for j in others(i) if old[j] == new[i]]
+        if any(new[j] == old[i] for j in ahead):
+            return True
+        # A queue that bites its own tail turns.
+        return any(j not in behind and stays(j, (*behind, i)) for j in ahead)
+
+    return [old[i] if stays(i) else new[i] for i in agents]
+
+
+@pytest.mark.parametrize("count", range(2, 8))
+def test_local_collisions_are_as_in_plain_python(count):
+    """Bodies in 3 by 3 cells, where queues are long; some are away in half of the cases."""
+    rng = np.random.default_rng(count)
+    old = np.stack([rng.permutation(9)[:count] for _ in range(500)])
+    old = np.stack([old // 3, old % 3], axis=-1)
+    steps = np.array([(0, 0), (0, 1), (1, 0), (0, -1), (-1, 0)])
+    new = old + steps[rng.integers(0, 5, (500, count))]
+    new = np.where(((new < 0) | (new > 2)).any(axis=-1, keepdims=True), old, new)
+    active = rng.random((500, count)) < np.repeat([1.0, 0.7], 250)[:, None]
+    rule = eqx.filter_jit(jax.vmap(LocalCollision()))
+    found = rule(jnp.asarray(old, jnp.int8), jnp.asarray(new, jnp.int8), jnp.asarray(active))
+    for i in range(500):
+        cells = [[tuple(x) for x in where[i].tolist()] for where in (old, new, found)]
+        assert cells[2] == move_by_local_rule(*cells[:2], active[i]), (cells, active[i])
+
+
+@pytest.mark.parametrize("active", [None, [True] * 4], ids=["all", "listed"])
+@pytest.mark.parametrize(
+    ("old", "new", "moves"),
+    [
+        # The first one stays where it is, so the whole queue behind it does.
+        ([(1, 4), (1, 3), (1, 2), (1, 1)], [(1, 4), (1, 4), (1, 3), (1, 2)], [0, 0, 0, 0]),
+        # The first one goes on, and so does the queue.
+        ([(1, 4), (1, 3), (1, 2), (1, 1)], [(1, 5), (1, 4), (1, 3), (1, 2)], [1, 1, 1, 1]),
+        # The heads of two queues want one cell.
+        ([(1, 3), (1, 2), (1, 5), (1, 6)], [(1, 4), (1, 3), (1, 4), (1, 5)], [0, 0, 0, 0]),
+        # Two swap, so the queue behind them stays; the fourth has nothing to do with it.
+        ([(1, 3), (1, 2), (1, 1), (4, 1)], [(1, 2), (1, 3), (1, 2), (4, 2)], [0, 0, 0, 1]),
+        # Four that follow each other around a block turn.
+        ([(1, 1), (1, 2), (2, 2), (2, 1)], [(1, 2), (2, 2), (2, 1), (1, 1)], [1, 1, 1, 1]),
+    ],
+)
+def test_a_queue_moves_as_one(old, new, moves, active):
+    old, new = jnp.asarray(old, jnp.int8), jnp.asarray(new, jnp.int8)
+    after = LocalCollision()(old, new, None if active is None else jnp.asarray(active))
+    expected = np.where(np.asarray(moves, bool)[:, None], new, old)
+    np.testing.assert_array_equal(after, expected)
+
+
+def test_a_body_that_is_away_holds_nobody_up():
+    old = jnp.asarray([(1, 3), (1, 2), (1, 1)], jnp.int8)
+    new = jnp.asarray([(1, 3), (1, 3), (1, 2)], jnp.int8)
+    after = LocalCollision()(old, new, jnp.asarray([False, True, True]))
+    assert after.tolist() == [[1, 3], [1, 3], [1, 2]]

@@ -204,6 +204,15 @@ def test_a_broken_file_is_refused_with_its_name(tmp_path, text, words):
     assert "\n" not in message
 
 
+@pytest.mark.parametrize("name", ["mine.txt", "mine.layout"])
+def test_a_byte_order_mark_does_not_matter(tmp_path, name):
+    text = "XXPXX\nO1 2O\nX   X\nXDXSX\n"
+    content = text if name == "mine.txt" else repr({"grid": text})
+    (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + content.encode())
+    (tmp_path / f"plain-{name}").write_text(content, encoding="utf-8")
+    assert_equal(load_layout(tmp_path / name), load_layout(tmp_path / f"plain-{name}"))
+
+
 def test_a_file_that_is_no_text_is_refused(tmp_path):
     path = tmp_path / "binary.layout"
     path.write_bytes(b"\xff\xfe\x00\x80")

@@ -201,3 +201,16 @@ except RuntimeError as error:
     command = [sys.executable, "-W", "ignore", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert "with 'spawn' or 'forkserver'" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["minigrid", "overcooked", "warehouse"])
+def test_pictures_have_an_even_height_and_width(name):
+    """Encoders of videos, such as H.264, need it."""
+    world = make(name)
+    env = interop.to_pettingzoo(world, render_mode="rgb_array")
+    env.reset(seed=0)
+    picture = env.render()
+    own = world.render(world.reset(jax.random.key(0))[1])
+    assert own.shape[0] % 2 == 1
+    assert picture.shape == (own.shape[0] + 1, own.shape[1] + own.shape[1] % 2, 3)
+    np.testing.assert_array_equal(picture[-1], picture[-2])

@@ -172,6 +172,68 @@ def test_a_lost_connection_comes_back(visit):
     opened.wait_for_selector("#over:not([hidden])", timeout=30_000)
 
 
+class Network:
+    """Passes on all messages between pages and the server, until it falls silent: then it passes on
+    nothing, and closes nothing.
+    """
+
+    def __init__(self, opened):
+        self.silent, self.connections = False, 0
+        opened.route_web_socket(re.compile("api/games"), self._connect)
+
+    def _connect(self, route):
+        self.connections += 1
+        if self.silent:
+            return
+        server = route.connect_to_server()
+        route.on_message(lambda text: self.silent or server.send(text))
+        server.on_message(lambda text: self.silent or route.send(text))
+
+
+def test_a_silent_network_is_noticed_by_the_page_and_by_the_server(visit, tmp_path):
+    one = visit(rate=6)
+    network = Network(one)
+    one.wait_for_selector("#start:not([disabled])")
+    one.select_option("#partner", value="person")
+    one.click("#start")
+    one.wait_for_selector("#links input", state="attached")
+    two = visit(address=one.input_value("#links input"))
+    for opened in (one, two):
+        opened.wait_for_selector("text=Press any of your keys")
+        opened.keyboard.press("ArrowLeft")
+    one.keyboard.down("ArrowDown")
+    until(one, lambda: seconds_left(one) < 12)
+    network.silent = True
+    one.wait_for_selector("text=Nothing is coming from the server.")
+    one.wait_for_selector("text=The connection was lost. Trying again.")
+    two.wait_for_selector("text=The connection to the other person was lost.")
+    screenshot(two, "silent-partner")
+    left = seconds_left(two)
+    one.keyboard.up("ArrowDown")
+    one.wait_for_timeout(1500)
+    assert seconds_left(two) == left  # the game waits
+    network.silent = False
+    one.wait_for_selector("text=Press any of your keys or buttons to continue.", timeout=20_000)
+    assert network.connections > 1
+    one.keyboard.press("ArrowRight")
+    for opened in (one, two):
+        until(opened, lambda opened=opened: not opened.inner_text("#status"))
+    before = network.connections
+    one.keyboard.press("p")
+    two.wait_for_selector("text=Paused.")
+    two.wait_for_timeout(6000)
+    assert network.connections == before  # a game that waits is no dead one
+    one.keyboard.press("p")
+    until(two, lambda: not two.inner_text("#status"))
+    one.click("#leave")
+    two.wait_for_selector("#over:not([hidden])")
+    (journal,) = tmp_path.glob("*.jsonl")
+    recording = read_journal(journal)
+    assert [(x.event, x.seat) for x in recording.events] == [("paused", 0), ("resumed", 0)] * 2
+    assert [x.why for x in recording.events] == ["silent", "away", "pause", "pause"]
+    assert recording.left == (0,)
+
+
 GAMEPAD = """
 const buttons = Array.from({ length: 16 }, () => ({ pressed: false }));
 const pad = { buttons, axes: [0, 0] };

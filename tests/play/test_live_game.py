@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 
 import jax
 import jax.numpy as jnp
@@ -122,6 +123,7 @@ def test_a_live_game_replays_bit_for_bit(name, tmp_path):
     place, game = play_live(env, tmp_path, presses)
     recording = read_journal(tmp_path / "game.jsonl")
     assert len(recording.action) == game.steps
+    np.testing.assert_allclose(game.scores, recording.reward.sum(axis=0), atol=1e-6)
     episode, _ = replay(place, recording)
     team = [RecordedPartner(jnp.asarray(recording.action), 0) for _ in range(place.env.num_agents)]
     keys = jax.random.key(recording.header.seed)[None]
@@ -174,7 +176,7 @@ def test_of_a_killed_program_all_steps_are_left(tmp_path):
 
 def test_a_journal_of_a_newer_format_is_refused_in_a_sentence(tmp_path):
     path = tmp_path / "game.jsonl"
-    path.write_bytes(b'{"format": 2, "something": "new"}\n')
+    path.write_bytes(b'{"format": 3, "something": "new"}\n')
     with pytest.raises(UsageError, match="was written by a newer version of eqgrid"):
         read_journal(path)
 
@@ -196,6 +198,86 @@ def test_damaged_journals_are_refused_in_a_sentence(tmp_path_factory, data):
         assert len(read_journal(folder / "game.jsonl").action) <= 4
 
 
+def test_of_a_full_disk_no_part_of_a_line_stays(tmp_path, monkeypatch):
+    """The lines after it, for which there is room again, are not joined to it."""
+    path, write, calls = tmp_path / "game.jsonl", os.write, []
+    journal = Journal(path, Header({}, "ring", 0, (SeatRecord("a", True),), 5.0, ""))
+    journal.step(StepLine([0], [0.0], 0.5))
+
+    def full_for_a_moment(file, content):
+        calls.append(content)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        return write(file, content[:9] if len(calls) == 1 else content)
+
+    monkeypatch.setattr(os, "write", full_for_a_moment)
+    with pytest.raises(OSError, match="No space left"):
+        journal.step(StepLine([1], [0.0], 1.0))
+    journal.step(StepLine([2], [0.0], 1.5))
+    journal.close("left", [0])
+    recording = read_journal(path)
+    assert recording.action.tolist() == [[0], [2]]
+    assert (recording.end, recording.left) == ("left", (0,))
+
+
+def test_a_game_whose_first_line_cannot_be_written_leaves_no_file(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        Journal(tmp_path / "game.jsonl", Header({}, "ring", 0, (), 5.0, ""))
+    assert not list(tmp_path.iterdir())
+
+
+STEP = b'{"action":[1,4],"reward":[0.0,20.5],"time":1.25e-05}'
+
+
+@pytest.mark.parametrize(
+    ("after", "end"),
+    [
+        (b'{"end":"left"}\n', "left"),
+        (b'\n{"end":"left"}\n', "left"),
+        (STEP + b'\n{"end":"left"}\n', "left"),
+        (STEP + b'\n{"end":"finished"}\n', None),  # its last steps are lost
+        (b"\n" + STEP + b"\n", None),
+        (b"", None),
+    ],
+)
+def test_a_journal_is_read_up_to_a_line_that_was_cut(tmp_path, after, end):
+    path = tmp_path / "game.jsonl"
+    seats = (SeatRecord("a", True), SeatRecord("b", False))
+    Journal(path, Header({}, "ring", 0, seats, 5.0, ""))
+    whole = path.read_bytes() + STEP + b"\n" + STEP + b"\n"
+    event = b'{"event":"paused","seat":0,"why":"silent","time":1.5}'
+    for line in (STEP, event):
+        for cut in range(1, len(line)):
+            path.write_bytes(whole + line[:cut] + after)
+            recording = read_journal(path)
+            assert len(recording.action) == 2, line[:cut]
+            assert recording.end == end
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        STEP.replace(b"4]", b"4}"),
+        STEP.replace(b"time", b"tame"),
+        STEP.replace(b"[1,4]", b"[1]"),
+        STEP.replace(b"1", b"\xff"),
+        b'{"end":"left"}\n' + STEP,
+        b"nothing",
+    ],
+)
+def test_a_damaged_line_is_named_with_its_file(tmp_path, line):
+    path = tmp_path / "game.jsonl"
+    seats = (SeatRecord("a", True), SeatRecord("b", False))
+    Journal(path, Header({}, "ring", 0, seats, 5.0, ""))
+    path.write_bytes(path.read_bytes() + line + b"\n" + STEP + b"\n")
+    with pytest.raises(UsageError, match=r"^The journal '.*game\.jsonl' is damaged: [^\n]*$"):
+        read_journal(path)
+
+
 def test_a_game_of_other_rules_is_refused(tmp_path):
     place, _ = play_live(WORLDS["goals"], tmp_path, [None] * 30)
     path = tmp_path / "game.jsonl"
@@ -203,5 +285,5 @@ def test_a_game_of_other_rules_is_refused(tmp_path):
     line = json.loads(second)
     line["reward"][0] += 1.0
     path.write_text("\n".join([first, json.dumps(line), *rest, ""]))
-    with pytest.raises(UsageError, match="does not replay"):
+    with pytest.raises(UsageError, match=r"game\.jsonl' does not replay"):
         replay(place, read_journal(path))

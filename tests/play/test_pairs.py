@@ -5,11 +5,18 @@ import json
 import time
 
 import pytest
-from studies import NOBODY, PAIRS, Participant, client_of, course_of, join, rows_of
+from studies import NOBODY, PAIRS, Participant, client_of, course_of, join, rows_of, until
 
+from agents.play._journal import read_journal
+from agents.play._menu import Menu
 from agents.play.study import _course
 from agents.play.study._waiting_room import WaitingRoom
 from agents.runs.display._errors import UsageError
+from agents.runs.settings._page import page
+from agents.runs.settings._policy_settings import default_settings
+from agents.runs.worlds._worlds import Kitchen
+
+LONG = Kitchen(layout="ring", horizon=400)
 
 TWO = (
     PAIRS
@@ -70,11 +77,11 @@ def test_who_waits_in_vain_plays_with_the_fallback(menu, tmp_path):
 
 
 def test_people_with_other_orders_play_together(menu, tmp_path):
-    """The second person's order begins with the other game, and is changed."""
+    """The order of the person who comes second begins with the other game, and is changed."""
     course = course_of(menu, tmp_path, TWO)
-    assert [course.order(person, 0) for person in (1, 2)] == [[0, 1], [1, 0]]
     with client_of(course) as client:
-        one, two = Participant(client), Participant(client)
+        one, _, two = (Participant(client) for _ in range(3))
+        assert [course.order(person, 0) for person in (1, 2, 3)] == [[0, 1], [0, 1], [1, 0]]
         assert one.now()["kind"] == "waiting"
         for _ in range(2):
             two.now()
@@ -88,9 +95,100 @@ def test_people_with_other_orders_play_together(menu, tmp_path):
     assert sorted(names) == [
         (1, "first", 0, 0),
         (1, "second", 1, 1),
-        (2, "first", 0, 0),
-        (2, "second", 1, 1),
+        (3, "first", 0, 0),
+        (3, "second", 1, 1),
     ]
+
+
+MIXED = (
+    PAIRS.replace("patience = 1", "patience = 20")
+    + f"""
+name = "together"
+[[stage.game]]
+layout = "ring"
+partner = "{NOBODY}"
+name = "alone"
+"""
+)
+
+
+def test_people_who_come_together_meet_between_games_with_agents(menu, tmp_path):
+    """In both orders: two people who come together have the same one."""
+    course = course_of(menu, tmp_path, MIXED)
+    with client_of(course) as client:
+        for _ in range(2):
+            pair = [Participant(client) for _ in range(2)]
+            for _ in range(2):
+                for person in pair:
+                    person.now()
+                games = [person.until("game") for person in pair]
+                if games[0]["game"] == games[1]["game"]:
+                    play_together(client, *games)
+                else:
+                    for person, game in zip(pair, games, strict=True):
+                        person.play(game)
+                for game in games:
+                    until(lambda game=game: not course.players(game["game"]))
+            assert [person.until("end")["outcome"] for person in pair] == ["finished"] * 2
+    rows = rows_of(course, "games")
+    assert [x["partner"] for x in rows if x["name"] == "together"] == ["person"] * 4
+    assert [x["name"] for x in rows if x["game"] == 0] == ["together"] * 2 + ["alone"] * 2
+
+
+def test_who_comes_with_another_order_plays_first_with_a_person_who_waits(menu, tmp_path):
+    course = course_of(menu, tmp_path, MIXED)
+    with client_of(course) as client:
+        one, _, two = (Participant(client) for _ in range(3))
+        assert [course.order(person, 0) for person in (1, 2, 3)] == [[0, 1], [0, 1], [1, 0]]
+        assert one.now()["kind"] == "waiting"
+        two.now()
+        assert one.until("game")["game"] == two.until("game")["game"]
+
+
+def test_who_comes_after_the_first_game_of_another_has_the_next_order(menu, tmp_path):
+    course = course_of(menu, tmp_path, MIXED)
+    first, second, third = (join(course).person for _ in range(3))
+    assert course.order(first, 0) == [0, 1]
+    row = {"person": first, "stage": 0, "game": 0, "number": 0, "attempt": 0, "seat": 0}
+    course.people.begin_game(
+        row | {"name": "together", "layout": "ring", "partner": NOBODY, "file": "x"}
+    )
+    course.people.end_game("x", [0.0, 0.0], 8, "finished", {0: None})
+    assert course.order(second, 0) == course.order(third, 0) == [1, 0]
+
+
+def test_nobody_plays_with_themselves_in_two_browsers(menu, tmp_path):
+    course = course_of(menu, tmp_path, PAIRS.replace("patience = 1", "patience = 20"))
+    with client_of(course) as client:
+        one, same, two = (Participant(client, id) for id in ("abc", "abc", "xyz"))
+        assert [x.now()["kind"] for x in (one, same)] == ["waiting", "waiting"]
+        assert two.now()["game"] == one.until("game")["game"]
+        assert same.now()["kind"] == "waiting"
+
+
+def test_who_left_a_game_of_two_is_stored(menu, tmp_path, monkeypatch):
+    monkeypatch.setattr(_course, "_TOGETHER", (0.2, 20, 20))
+    course = course_of(Menu(default_settings(page("ippo"), LONG)), tmp_path, PAIRS)
+    with client_of(course) as client:
+        people = Participant(client), Participant(client)
+        for person in people:
+            person.now()
+        games = [person.until("game") for person in people]
+        path = f"/api/games/{games[0]['game']}"
+        with client.websocket_connect(path) as stays:
+            with client.websocket_connect(path) as leaves:
+                for socket, found in zip((stays, leaves), games, strict=True):
+                    socket.send_text(json.dumps({"type": "join", "token": found["token"]}))
+                    socket.send_text(json.dumps({"type": "press", "choice": 0, "action": 1}))
+                while leaves.receive_json().get("step") != 3:
+                    pass
+            while stays.receive_json().get("status") != "over":
+                pass
+        until(lambda: not course.players(games[0]["game"]))
+    one, two = rows_of(course, "games")
+    assert (one["outcome"], two["outcome"]) == ("left", "left")
+    assert one["left_by"] == two["left_by"] == str(two["seat"])
+    assert read_journal(tmp_path / f"{one['file']}.jsonl").left == (two["seat"],)
 
 
 def test_a_fixed_order_is_kept(menu, tmp_path):
@@ -102,7 +200,7 @@ def test_a_fixed_order_is_kept(menu, tmp_path):
     course.people.begin_game(
         row | {"name": "first", "layout": "ring", "partner": "person", "file": "x"}
     )
-    course.people.end_game("x", 0.0, 8, "finished", {0: None})
+    course.people.end_game("x", [0.0, 0.0], 8, "finished", {0: None})
     course.people.move(1, 0, 1)
     found = [asyncio.run(course.show(course.people.get(x.person))) for x in (ahead, behind)]
     assert [x["kind"] for x in found] == ["waiting", "waiting"]
@@ -186,16 +284,16 @@ def test_the_waiting_room():
     assert room.enter(3, 1)
     assert room.enter(4, 0)
     assert not room.enter(4, 0)
-    assert room.others(4, {2}) == [1]
-    assert room.others(4, ()) == [1, 2]
+    assert room.others(0, {4, 2}) == [1]
+    assert room.others(0, {4}) == [1, 2]
     assert room.waited(1) == 1.0
     now[0] = 10.5
-    assert room.others(4, ()) == [2]  # 1 is silent
+    assert room.others(0, {4}) == [2]  # 1 is silent
     assert room.enter(1, 0)
     assert room.waited(1) == 0.0
     room.leave(2)
     room.leave(2)
-    assert room.others(4, ()) == [1]
+    assert room.others(0, {4}) == [1]
     asyncio.run(room.wait(2, 60))  # who does not wait is not kept
 
 

@@ -109,7 +109,7 @@ def check_recording(opened, path, steps):
     assert [seat.human for seat in recording.header.seats] == [True, False]
     assert (recording.action[:, 0] != 4).sum() >= 6
     assert (recording.action[:, 1] != 4).any()
-    episode, _ = replay(place_of(recording.header, NOTHING_NAMED), recording)
+    episode, _ = replay(place_of(recording, NOTHING_NAMED), recording)
     score = np.asarray(episode.reward).sum(axis=0).mean()
     assert f"a score of {score:g}." in opened.inner_text("#result")
 

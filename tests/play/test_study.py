@@ -77,8 +77,7 @@ def test_the_example_can_be_run(menu, tmp_path):
         "Games",
         "Questions",
     ]
-    assert course.order(1, 3) == [0, 1]
-    assert course.order(2, 3) == [1, 0]
+    assert [course.order(join(course).person, 3) for _ in range(2)] == [[0, 1], [1, 0]]
 
 
 def test_the_plan_of_the_docs_can_be_read(tmp_path):
@@ -117,13 +116,25 @@ def test_a_person_goes_through_a_whole_study(menu, tmp_path):
 
 def test_orders_are_counterbalanced_or_drawn(menu, tmp_path):
     course = course_of(menu, tmp_path, SMALL)
-    assert [course.order(person, 1) for person in (1, 2, 3)] == [[0, 1], [1, 0], [0, 1]]
+    people = [join(course).person for _ in range(3)]
+    for _ in range(2):
+        assert [course.order(x, 1) for x in people] == [[0, 1], [1, 0], [0, 1]]
     (tmp_path / "drawn").mkdir()
     drawn = SMALL.replace('kind = "games"', 'kind = "games"\norder = "drawn"')
     course = course_of(menu, tmp_path / "drawn", drawn)
     orders = [tuple(course.order(person, 1)) for person in range(1, 200)]
     assert orders == [tuple(course.order(person, 1)) for person in range(1, 200)]
     assert 70 < orders.count((0, 1)) < 130
+
+
+def test_who_declines_uses_up_no_order(menu, tmp_path):
+    """Of seven people three decline; the others are spread over both orders."""
+    course = course_of(menu, tmp_path, SMALL)
+    people = [join(course) for _ in range(7)]
+    for person in people:
+        course.answer(person, {"agree": "no" if person.person in (2, 4, 6) else "yes"})
+    orders = [course.order(person, 1) for person in (1, 3, 5, 7)]
+    assert orders == [[0, 1], [1, 0], [0, 1], [1, 0]]
 
 
 def test_who_declines_is_asked_nothing_more(menu, tmp_path):
@@ -153,20 +164,35 @@ def test_answers_are_checked(menu, tmp_path):
         assert "comes first" in person.answer_at("1.0.0", fluent=3).json()["text"]
         person.play(person.until("game"))
         person.until("questions")
-        for wrong in (0, 8, "7", None, "x"):
+        for wrong in (0, 8, "7", None, "x", " "):
             assert person.answer(fluent=wrong).status_code == 400
         assert "no such question" in person.answer(fluent=3, other=1).json()["text"]
         assert person.answer_at("0.0.0", fluent=3).status_code == 200  # a stage that is over
         assert person.now()["kind"] == "questions"
 
 
-@pytest.mark.parametrize("body", ["", "{}", "[]", '{"at": 1, "answers": {}}', "x" * 200_000])
+BODIES = ["", "{}", "[]", '{"at": 1, "answers": {}}', "x" * 200_000, b"\xff", b"\x00"]
+UNREADABLE = [
+    b'{"at": "0.0.0", "answers": {"x": "\xff"}}',
+    b'{"on\xff": true}',
+    b'{"token": "\xff"}',
+]
+
+
+@pytest.mark.parametrize("body", [*BODIES, *UNREADABLE])
 def test_malformed_answers_get_a_sentence(menu, tmp_path, body):
     with client_of(course_of(menu, tmp_path, SMALL)) as client:
         person = Participant(client)
-        answer = client.post("/api/study/answer", content=body, headers=person.headers)
-        assert answer.status_code == 400
-        assert answer.json()["text"]
+        for path, headers in (
+            ("study/answer", person.headers),
+            ("study/join", {}),
+            ("admin/stop", {"x-token": "secret"}),
+        ):
+            answer = client.post(f"/api/{path}", content=body, headers=headers)
+            assert answer.status_code == 400
+            assert answer.json()["text"]
+        unknown = client.get("/api/study/now?wait=%ff", headers={"x-token": b"\xff"})
+        assert unknown.status_code == 401
 
 
 def test_a_tutorial_is_passed_or_not(menu, tmp_path):
@@ -366,7 +392,22 @@ def test_optional_questions_may_be_left_out():
     question = Question(name="x", text="X?", kind="text", optional=True)
     assert question.problem(None) is None
     assert question.problem("") is None
+    assert question.problem(" \n") is None
     assert Question(name="x", text="X?").problem(None) == "Please answer all questions."
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t ", "\u00a0", "\u200b", "\u3000 \ufeff"])
+def test_blanks_are_no_answer(menu, tmp_path, blank):
+    required = Question(name="x", text="X?", kind="text")
+    assert required.problem(blank) == "Please answer all questions."
+    assert required.problem(f"{blank}é{blank}") is None
+    plan = SMALL[SMALL.rindex('[[stage]]\nkind = "questions"') :]
+    course = course_of(menu, tmp_path, f'title = "T"\n{plan}')
+    course.answer(join(course), {"attentive": "b", "remarks": blank})
+    assert {x["question"]: x["answer"] for x in rows_of(course, "answers")} == {
+        "attentive": "b",
+        "remarks": None,
+    }
 
 
 def test_an_answer_counts_at_its_place_alone(menu, tmp_path):
@@ -538,7 +579,7 @@ def test_the_report_tells_fallbacks_and_games_apart(menu, tmp_path):
         people.begin_game(where | who | {"name": "together", "partner": partner})
         people.answer(person.person, 1, 0, {"fluent": number + 1, "why": "très bien"})
     for file, score in (("f0", 100.0), ("f2", 20.0), ("f3", 40.0)):
-        people.end_game(file, score, 8, "finished", {0: None, 1: None})
+        people.end_game(file, [score] * 2, 8, "finished", {0: None, 1: None})
     said = io.StringIO()
     report(people, Console(width=200, file=said))
     text = said.getvalue()
@@ -547,6 +588,112 @@ def test_the_report_tells_fallbacks_and_games_apart(menu, tmp_path):
     assert re.search(r"fluent +together \(person\) +2 +mean 1\.50", text)
     assert re.search(rf"fluent +together \({NOBODY}\) +2 +mean 3\.50", text)
     assert "très bien" in text
+
+
+def report_of(people):
+    said = io.StringIO()
+    report(people, Console(width=200, file=said))
+    return said.getvalue()
+
+
+def test_a_question_before_and_after_the_games_is_reported_for_each_time(tmp_path):
+    people = people_in(tmp_path)
+    for number in range(4):
+        person = people.join(f"id{number}", f"{number}" * 32).person
+        people.answer(person, 0, -1, {"mood": 1})
+        people.answer(person, 2, -1, {"mood": 7})
+    text = report_of(people)
+    assert re.search(r"0 +mood +4 +mean 1\.00", text)
+    assert re.search(r"2 +mood +4 +mean 7\.00", text)
+
+
+def begin(people, person, file, **changes):
+    """Begins a game of a person at stage 1."""
+    row = {"person": person, "stage": 1, "game": 0, "number": 0, "attempt": 0, "seat": 0}
+    names = {"name": "mine", "layout": "ring", "partner": NOBODY, "file": file}
+    people.begin_game(row | names | changes)
+
+
+def test_a_game_of_two_stages_is_reported_for_each(tmp_path):
+    """As of a tutorial, whose games would be among the others."""
+    people = people_in(tmp_path)
+    for stage, score in ((1, 0.0), (3, 100.0)):
+        for number in range(2):
+            file = f"{stage}-{number}"
+            person = people.join(file, file * 16).person
+            begin(people, person, file, stage=stage)
+            people.end_game(file, [score, score], 8, "finished", {0: None})
+    text = report_of(people)
+    assert re.search(rf"1 +ring +mine +{NOBODY} +2 +0\.0", text)
+    assert re.search(rf"3 +ring +mine +{NOBODY} +2 +100\.0", text)
+
+
+def test_own_scores_are_stored_and_reported_first(tmp_path):
+    people = people_in(tmp_path)
+    for number in range(2):
+        person = people.join(None, f"{number}" * 32).person
+        begin(people, person, f"f{number}")
+        people.end_game(f"f{number}", [3.0, 37.0], 8, "finished", {0: None})
+    columns, rows = people.table("games")
+    found = [dict(zip(columns, row, strict=True)) for row in rows]
+    assert [(x["score"], x["mean_score"]) for x in found] == [(3.0, 20.0)] * 2
+    text = report_of(people)
+    assert "of all agents" in text
+    assert re.search(rf"{NOBODY} +2 +3\.0 +3\.0 to 3\.0 +20\.0", text)
+
+
+def test_orders_are_reported(tmp_path):
+    people = people_in(tmp_path)
+    for number in range(5):
+        person = people.join(None, f"{number}" * 32).person
+        for game in range(2):
+            planned = (number % 2 + game) % 2
+            where = {"game": game, "number": planned, "name": f"game-{planned}"}
+            begin(people, person, f"f{number}-{game}", **where)
+            people.end_game(f"f{number}-{game}", [0.0, 0.0], 8, "finished", {0: None})
+    text = report_of(people)
+    assert re.search(r"1 +game-0 +3 *\n", text)
+    assert re.search(r"1 +game-1 +2 *\n", text)
+
+
+def test_one_id_in_two_browsers_is_marked_and_counted_once(menu, tmp_path):
+    course = course_of(menu, tmp_path, SMALL)
+    people = course.people
+    for id in ("abc", "xyz", "abc", None, None):
+        join(course, id)
+    assert [x["same_as"] for x in rows_of(course, "people")] == [None, None, 1, None, None]
+    for person, score in ((1, 20.0), (2, 60.0), (3, 40.0)):
+        begin(people, person, f"f{person}")
+        people.end_game(f"f{person}", [score] * 2, 8, "finished", {0: None})
+        people.answer(person, 1, 0, {"fluent": person})
+    people.end(1, "declined")
+    people.end(3, "finished")
+    text = report_of(people)
+    assert "4 people: 1 finished, 3 not finished" in text
+    assert "browsers with an id that came before: 1" in text
+    assert re.search(rf"{NOBODY} +2 +45\.0", text)
+    assert re.search(r"fluent .* 2 +mean 1\.50", text)
+    with client_of(course) as client:
+        found = client.get("/api/admin", headers={"x-token": "secret"}).json()
+    assert found["outcomes"] == {"finished": 1, "not finished": 3}
+
+
+def test_data_of_a_study_that_was_begun_earlier_can_be_used(tmp_path):
+    """They lack columns and tables that came later."""
+    people = people_in(tmp_path)
+    people.join("abc", "a" * 32)
+    people.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / DATA)) as data:
+        for table, column in (("people", "same_as"), ("games", "mean_score"), ("games", "left_by")):
+            data.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        data.execute("DROP TABLE turns")
+        data.commit()
+    people = people_in(tmp_path)
+    assert people.join("abc", "b" * 32).person == 2
+    assert [row[2] for row in people.table("people")[1]] == [None, 1]
+    assert people.types("games")["left_by"] == "TEXT"
+    assert people.turn(2, 0) == 0
+    assert "1 people" in report_of(people)
 
 
 def test_data_that_are_damaged_get_a_sentence(tmp_path):

@@ -9,13 +9,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from agents import PolicyPartner, write_table
+from agents.files._shipped import shipped
 from agents.play._app import build_app
+from agents.play._frames import TileSheet
 from agents.play._hall import Hall
-from agents.play._journal import Header, Journal, SeatRecord
+from agents.play._journal import Header, Journal, SeatRecord, read_journal
 from agents.play._live_game import LiveGame, Program
 from agents.play._menu import Menu
-from agents.play._watch import place_of, read_recorded, think
-from agents.runs._shipped import shipped
+from agents.play._watch import place_of, read_recorded, scenes, think
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import default_settings
@@ -32,15 +33,21 @@ def menu():
     return Menu(default_settings(page("ippo"), Kitchen(layout="ring", horizon=40)))
 
 
-def write_journal(path, world, steps, seed=5):
-    """A game of two people who do the same in every step."""
+def presses(step):
+    """The first agent walks around, and the second one interacts."""
+    return step % 4, 5
+
+
+def write_journal(path, world, steps, seed=5, presses=presses):
+    """A game of two people."""
     seats = (SeatRecord("one", True), SeatRecord("two", True))
     head = Header(world, world.get("layout", ""), seed, seats, 6.0, "2026-01-01T00:00:00")
-    place = place_of(head)
+    journal = Journal(path, head)
+    place = place_of(read_journal(path))
     program = Program(place.env, [None, None], place.idle)
-    game = LiveGame(program, seed, Journal(path, head))
+    game = LiveGame(program, seed, journal)
     for step in range(steps):
-        for hands, action in zip(game.hands, (step % 4, 5), strict=True):
+        for hands, action in zip(game.hands, presses(step), strict=True):
             assert hands is not None
             hands.press(0, action)
         game.step(step / 6)
@@ -65,6 +72,21 @@ def test_journals_of_other_worlds_are_watched(menu, tmp_path):
         think(game, RandomPartner(game.place.env.action_space))
 
 
+def test_every_agent_has_its_own_score(menu, tmp_path):
+    """Each is paid for its own flag, which the second agent reaches."""
+    rng = np.random.default_rng(0)
+    walk = {"steps": 60, "seed": 0, "presses": lambda _: rng.integers(4, size=2).tolist()}
+    write_journal(tmp_path / "game.jsonl", {"name": "goals", "horizon": 60}, **walk)
+    (game,) = read_recorded([str(tmp_path)], menu)
+    assert len(set(game.scores)) > 1
+    assert game.scores == game.reward.sum(axis=0).tolist()
+    shown = scenes(game, TileSheet())
+    assert shown["scores"] == shown["frames"][-1].scores == game.scores
+    assert [x.scores for x in shown["frames"][:-1]] == [
+        game.reward[:step].sum(axis=0).tolist() for step in range(60)
+    ]
+
+
 def test_tables_of_games_are_watched(menu, tmp_path):
     cook = ScriptedCook("ring", "greedy")
     place = menu.place("ring")
@@ -75,7 +97,7 @@ def test_tables_of_games_are_watched(menu, tmp_path):
     first, second = read_recorded([str(tmp_path / "games.parquet")], menu)
     assert first.place.title == second.place.title == "ring"
     np.testing.assert_array_equal(first.action, np.asarray(played.action[:40]))
-    assert first.score == pytest.approx(float(played.reward[:40].sum(axis=0).mean()))
+    np.testing.assert_allclose(first.scores, played.reward[:40].sum(axis=0))
 
 
 @pytest.mark.parametrize("source", ["nothing.jsonl", "nothing.parquet", ""])
@@ -88,8 +110,50 @@ def test_a_journal_of_an_unknown_world_is_refused(menu, tmp_path):
     write_journal(tmp_path / "game.jsonl", WORLD, 2)
     text = (tmp_path / "game.jsonl").read_text()
     (tmp_path / "game.jsonl").write_text(text.replace('"overcooked"', '"undercooked"'))
-    with pytest.raises(UsageError, match=r"The journal .*undercooked"):
+    with pytest.raises(UsageError, match=r"The journal .*game\.jsonl.*undercooked"):
         read_recorded([str(tmp_path)], menu)
+
+
+def test_games_that_were_never_started_are_skipped_and_counted(menu, tmp_path, capsys):
+    for name, steps in (("a", 0), ("b", 3), ("c", 0)):
+        write_journal(tmp_path / f"{name}.jsonl", WORLD, steps)
+    (game,) = read_recorded([str(tmp_path)], menu)
+    assert game.name == "b"
+    assert (
+        "games without a step, which are skipped: 2 (a.jsonl, c.jsonl)" in capsys.readouterr().err
+    )
+    with pytest.raises(UsageError, match=r"nothing to watch but games without a step.*a\.jsonl"):
+        read_recorded([str(tmp_path / "a.jsonl")], menu)
+
+
+def change_header(path, **changes):
+    first, rest = path.read_text().split("\n", 1)
+    path.write_text(f"{json.dumps(json.loads(first) | changes)}\n{rest}")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": "x"},
+        {"seats": []},
+        {"format": 99},
+        {"files": {"gone.txt": "0"}},
+        {"world": {"name": "overcooked", "layout": "nowhere"}},
+        {"world": {"name": "overcooked", "layout": "cramped"}},
+        {"world": {"name": "overcooked", "horizon": "x"}},
+        {"world": {"name": "body"}},
+    ],
+)
+def test_every_error_about_a_recording_names_its_file(menu, tmp_path, changes):
+    write_journal(tmp_path / "a.jsonl", WORLD, 3)
+    text = (tmp_path / "a.jsonl").read_text().replace('"reward":[0.0,0.0]', '"reward":[7.0,0.0]')
+    (tmp_path / "a.jsonl").write_text(text)
+    with pytest.raises(UsageError, match=r"a\.jsonl.*does not replay"):
+        read_recorded([str(tmp_path)], menu)
+    change_header(tmp_path / "a.jsonl", **changes)
+    with pytest.raises(UsageError, match=r"a\.jsonl") as caught:
+        read_recorded([str(tmp_path)], menu)
+    assert "\n" not in str(caught.value)
 
 
 def test_thoughts_are_the_probabilities_with_which_it_acts(menu, tmp_path):
@@ -124,7 +188,12 @@ def test_the_page_gets_frames_that_add_up(menu, tmp_path):
     hall = Hall(menu, tmp_path, ticks_per_second=6, most_games=1, recorded=recorded)
     with TestClient(build_app(hall, ["testserver"])) as client:
         (listed,) = client.get("/api/recordings").json()["games"]
-        assert listed == {"name": "game", "title": "ring", "seats": ["one", "two"], "score": 0}
+        assert listed == {
+            "name": "game",
+            "title": "ring",
+            "seats": ["one", "two"],
+            "scores": [0, 0],
+        }
         found = client.get("/api/recordings/0/scenes").json()
         cells, pictures = [-1] * 25, set()
         for step, frame in enumerate(found["frames"]):

@@ -1,6 +1,8 @@
 import dataclasses
 import functools
+import itertools
 
+import distrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,15 @@ import pytest
 import scipy.special
 from learners import GRU, assert_close, build, clocks, loud_mlp, roll
 
-from agents import PPO, JointObservation, LocalObservation, actor_critic, ppo_loss, replay
+from agents import (
+    PPO,
+    JointObservation,
+    LocalObservation,
+    actor_critic,
+    loss_of_choices,
+    ppo_loss,
+    replay,
+)
 from agents.ppo._batch import minibatch, shuffle
 from eqgrid import RunningMoments
 
@@ -64,15 +74,19 @@ def learn(ppo, policy, rollout, key, *, opt_state=None, update=None, num_updates
     return state.policy, state.opt_state, metrics
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "chunk", "normalize", "shared", "view"),
     [
-        (loud_mlp, 0, False, False, JointObservation()),
-        (loud_mlp, 0, True, True, LocalObservation()),
         (GRU, 8, False, True, LocalObservation()),
-        (GRU, 8, True, False, JointObservation()),
-        (GRU, 0, True, False, JointObservation()),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (loud_mlp, 0, False, False, JointObservation()),
+                (loud_mlp, 0, True, True, LocalObservation()),
+                (GRU, 8, True, False, JointObservation()),
+                (GRU, 0, True, False, JointObservation()),
+            )
+        ),
     ],
 )
 def test_the_first_ratio_is_one(key, network, chunk, normalize, shared, view):
@@ -92,7 +106,6 @@ def test_a_carry_reset_too_early_or_too_late_would_show(shift):
     assert jnp.abs(ratio - 1).max() > 1e-3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value_clip", "normalize_advantages", "huber_delta"),
     [(0.0, True, 0.0), (0.3, True, 20.0), (0.0, False, 20.0), (0.3, False, 0.0)],
@@ -106,11 +119,11 @@ def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages, huber_del
         value_coefficient=1e-3,
         advantage_std_offset=5.0,
         normalize_advantages=normalize_advantages,
-    )
+    ).with_arrays()  # so that other numbers compile nothing anew
     batch = whole_batch(ppo, policy, rollout)
     moved = jax.tree.map(lambda x: jnp.asarray(0.8 * np.asarray(x)), policy)
     log_probs, values, _ = replayed(moved, batch)
-    total, parts = eqx.filter_jit(ppo_loss)(moved, batch, ppo, 3.0)
+    total, parts = eqx.filter_jit(ppo_loss)(moved, batch, ppo, jnp.asarray(3.0))
 
     active = np.asarray(batch.active).reshape(-1)
     assert 0 < active.sum() < len(active)
@@ -215,25 +228,73 @@ def test_an_update_ends_when_the_policy_has_moved_far_enough(key):
     assert steps == {6}
 
 
-def test_the_value_clip_takes_the_larger_error():
-    # The value went from 0 to the target 1: no error, but the clipped value is 0.8 away from it.
+def parts_of(ppo, *, ratio=1.0, advantage=0.0, old_value=0.0, value=0.0, target=0.0):
+    """The parts of the loss of a batch in which these numbers repeat, and all agents are active."""
     policy, rollout = experience()
-    ppo = settings(value_clip=0.2)
-    batch = whole_batch(ppo, policy, rollout)
-    _, value, _ = replayed(policy, batch)
-    batch = eqx.tree_at(lambda b: (b.value, b.target), batch, (value - 1, value))
-    _, parts = eqx.filter_jit(ppo_loss)(policy, batch, ppo, 0.0)
-    np.testing.assert_allclose(parts["value_loss"], 0.5 * 0.8**2, rtol=1e-4)
+    batch = whole_batch(settings(), policy, rollout)
+    shape = batch.value.shape
+    repeat = lambda numbers: jnp.resize(jnp.asarray(numbers, float), shape)  # noqa: E731
+    distribution = distrax.Categorical(logits=jnp.zeros((*shape, 3)))
+    batch = dataclasses.replace(
+        batch,
+        active=jnp.ones(shape, bool),
+        log_prob=distribution.log_prob(batch.raw_action) - jnp.log(repeat(ratio)),
+        advantage=repeat(advantage),
+        value=repeat(old_value),
+        target=repeat(target),
+    )
+    return loss_of_choices(policy, distribution, repeat(value), batch, ppo, 0.0)[1]
 
 
-def test_every_epoch_uses_every_row_once_in_a_new_order(key):
-    steps = np.asarray(eqx.filter_jit(shuffle)(key, 96, 3, 4))
-    assert steps.shape == (12, 24)
-    epochs = steps.reshape(3, 96)
-    for rows in epochs:
-        np.testing.assert_array_equal(np.sort(rows), np.arange(96))
-    for order, other in ((np.arange(96), epochs[0]), (epochs[0], epochs[1]), epochs[1:]):
-        assert (order == other).mean() < 0.1
+def test_the_ratio_is_clipped_where_that_makes_the_objective_smaller():
+    ppo = settings(clip_epsilon=0.25, normalize_advantages=False)
+    ratio = np.array([0.5, 0.5, 0.875, 0.875, 1.5, 1.5])
+    counted = np.array([0.5, 0.75, 0.875, 0.875, 1.25, 1.5])
+    advantage = np.array([2.0, -2.0] * 3)
+
+    def loss(ratio):
+        parts = parts_of(ppo, ratio=ratio, advantage=advantage)
+        return parts["policy_loss"], parts["clip_fraction"]
+
+    (found, clipped), gradient = jax.value_and_grad(loss, has_aux=True)(jnp.asarray(ratio))
+    np.testing.assert_allclose(found, -np.mean(counted * advantage), rtol=1e-5)
+    np.testing.assert_allclose(clipped, 4 / 6, rtol=1e-5)
+    moves = counted == ratio
+    np.testing.assert_allclose(gradient, -(moves * advantage) / 6, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("old", "value", "target", "error"),
+    [
+        (0.0, 1.0, 1.0, 0.7),  # the value has reached the target, and the clipped one is 0.3
+        (0.0, -1.0, -1.0, 0.7),
+        (2.0, 1.0, 1.0, 0.7),  # clipped around the old value
+        (0.0, 1.0, 0.0, 1.0),  # the clipped value is nearer, so it does not count
+        (0.0, 0.25, 0.75, 0.5),  # within the bound
+        (0.0, -0.25, -0.75, 0.5),
+    ],
+)
+def test_the_value_clip_takes_the_larger_error(old, value, target, error):
+    # The bound of the value is not that of the ratio.
+    parts = parts_of(
+        settings(value_clip=0.3, clip_epsilon=0.1), old_value=old, value=value, target=target
+    )
+    np.testing.assert_allclose(parts["value_loss"], 0.5 * error**2, rtol=1e-5)
+
+
+# From 2^18 rows on, they are shuffled in another way.
+@pytest.mark.parametrize("count", [96, 2**18 + 8])
+def test_every_epoch_uses_every_row_once_in_new_minibatches(key, count):
+    steps = np.asarray(eqx.filter_jit(shuffle)(key, count, 3, 4))
+    assert steps.shape == (12, count // 4)
+    epochs = steps.reshape(3, count)
+    np.testing.assert_array_equal(np.sort(epochs, axis=1), [np.arange(count)] * 3)
+    orders = [np.arange(count), *epochs]
+    # Which of four minibatches each row is in, for the order as it was and for each epoch.
+    members = [np.argsort(order) // (count // 4) for order in orders]
+    for i, j in itertools.combinations(range(4), 2):
+        assert (orders[i] == orders[j]).mean() < 0.1
+        assert abs((members[i] == members[j]).mean() - 0.25) < 0.15
 
 
 def test_shuffles_of_many_rows_do_not_keep_their_order(key):

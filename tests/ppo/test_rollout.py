@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cart_pole import CartPole
+from drift import Drift
 from learners import GRU, build, clocks, loud_mlp, roll
 
 from agents import (
@@ -15,7 +16,7 @@ from agents import (
     collect_rollout,
     init_runner,
 )
-from eqgrid import AutoReset, LogEpisodes, Vectorize
+from eqgrid import AutoReset, LogEpisodes, TimeLimit, Vectorize
 from eqgrid.envs.goals import Goals
 
 LENGTH, NUM_ENVS = 40, 3
@@ -92,6 +93,14 @@ def test_the_next_value_of_a_recurrent_critic_knows_the_episode(key):
         np.asarray(rollout.next_value)[bootstrapped], time[bootstrapped] + 2
     )
     assert (np.asarray(rollout.done)[:, :, None] & bootstrapped).any()
+
+
+def test_a_final_observation_is_that_of_the_step_that_was_taken(key):
+    """Each reward is the place after the step, which the critic reads as well."""
+    env = Vectorize(AutoReset(TimeLimit(Drift(), 4)), NUM_ENVS)
+    rollout, _ = roll(policy_with(TimeReader(1)), env, key, 12)
+    assert rollout.done.sum() == 3 * NUM_ENVS
+    np.testing.assert_allclose(rollout.next_value, rollout.reward, rtol=1e-6)
 
 
 @pytest.mark.slow

@@ -3,18 +3,23 @@
 import itertools
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from command_lines import call
+from jax import Array
+from rich.console import Console
 from test_seeds import SEEDS, SMALL, files, result, rows
 
 from agents import StopTraining, evaluate, restore, train
 from agents.runs._command import Process
 from agents.runs._run_files import CANDIDATES_FILE
-from agents.runs.display._errors import UsageError
+from agents.runs.display._errors import Failures, UsageError
+from agents.runs.many import _candidates, _seeds
 from agents.runs.settings._config import parse
 from agents.runs.settings._page import page
 from agents.runs.single import _evaluator
@@ -111,6 +116,38 @@ def test_candidates_that_were_stopped_go_on(flags, whole, tmp_path, monkeypatch,
     assert files(mine) == files(whole)
     assert rows(mine) == rows(whole)
     assert result(mine) == result(whole)
+
+
+class Numbered(eqx.Module):
+    """As much of the states of candidates as their choice needs."""
+
+    updates: Array
+    number: Array
+
+
+def test_each_seed_goes_on_with_the_best_of_its_own_candidates(tmp_path, monkeypatch):
+    config = parse(page("ippo"), [*SMALL, *CANDIDATES, *SEEDS])
+    whole = Run(config, stages(config), plan_stages(stages(config)), Process(), tmp_path, {})
+    runs = _seeds._group(whole).runs
+    group = _candidates.candidates_of(whole, runs)
+    monkeypatch.setattr(
+        _candidates,
+        "start_together",
+        lambda of, keys: Numbered(jnp.full(6, UPDATES), jax.random.key_data(keys)),
+    )
+
+    def play(self, state, number):
+        seeds = [run.config.seed for run in group.runs]
+        assert seeds == [3, 3, 3, 4, 4, 4]
+        own = jnp.stack([runs[seed - 3].keys[1] for seed in seeds])
+        assert jax.numpy.array_equal(jax.random.key_data(self.keys), jax.random.key_data(own))
+        return SimpleNamespace(episode_return=np.array([1.0, 9, 2, 5, 3, 8])[:, None, None])
+
+    monkeypatch.setattr(_evaluator.EvaluatorOfMany, "play", play)
+    chosen, stopped = _candidates.choose(group, Console(quiet=True), Failures())
+    assert stopped is None
+    best = [jax.random.split(run.keys[0], 3)[i] for run, i in zip(runs, (1, 2), strict=True)]
+    np.testing.assert_array_equal(chosen.number, jax.random.key_data(jnp.stack(best)))
 
 
 @pytest.mark.parametrize(

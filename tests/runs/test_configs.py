@@ -1,6 +1,7 @@
 """The settings that were tuned for a kitchen, and who has them: nobody who does not ask."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +76,23 @@ def test_a_file_that_is_named_counts_alone(tmp_path):
     assert (config.seed, config.env.practice) == (3, ())
 
 
+@pytest.mark.parametrize(
+    ("flags", "seed"),
+    [
+        ("--config 3.toml --config 4.toml", 4),
+        ("--config=3.toml --config=4.toml", 4),
+        ("--config 3.toml --config=4.toml", 4),
+        ("--config=4.toml --config 3.toml", 3),
+        ("--config 3.toml --config 4.toml --config 3.toml", 3),
+    ],
+)
+def test_of_several_files_the_last_one_counts(tmp_path, monkeypatch, flags, seed):
+    monkeypatch.chdir(tmp_path)
+    for number in (3, 4):
+        Path(f"{number}.toml").write_text(f"seed = {number}\n")
+    assert parse(page("ippo"), flags.split()).seed == seed
+
+
 def test_other_worlds_are_left_alone():
     assert parse(page("ippo"), ["--env.name", "goals"]).env == GoalsWorld()
 
@@ -89,7 +107,7 @@ def test_a_run_says_which_settings_nobody_has_typed(tmp_path, monkeypatch, capsy
     assert _program.run_command_line(page("ippo"), _program.Process()) == 0
     said = re.sub(r"\s+", " ", capsys.readouterr().out)
     assert "settings: tuned" in said
-    assert "defaults of overcooked: --ppo.normalize-values True" in said
+    assert "defaults of overcooked: --ppo.normalize-values, " in said
     assert "also trained in 1 kitchen, which is not used in evaluations" in said
 
 

@@ -4,21 +4,25 @@ import dataclasses
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
 
-from agents import Evaluation
+from agents import Evaluation, StopTraining
 from agents.runs import _program
-from agents.runs.display._errors import UsageError
+from agents.runs._command import Process
+from agents.runs.display._errors import Failures, UsageError
+from agents.runs.folders._history import History
 from agents.runs.settings._config import parse
 from agents.runs.settings._experiment import Experiment
 from agents.runs.settings._file import dump, load
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import default_settings
 from agents.runs.settings._training_partners import PartnerSettings
+from agents.runs.single import _training
 from agents.runs.single._curriculum import (
     Gate,
     Stage,
@@ -28,6 +32,8 @@ from agents.runs.single._curriculum import (
     with_curriculum,
 )
 from agents.runs.single._evaluator import Evaluator, evaluated_metrics
+from agents.runs.single._hooks import EarlyStop
+from agents.runs.single._run import Run
 from agents.runs.worlds._worlds import Kitchen
 from eqgrid import NormalizeObservation
 from eqgrid.grid import GridWorld, Stay
@@ -152,6 +158,31 @@ def test_a_gate_counts_evaluations_in_a_row(returns, passes):
     assert {row["stage"] for row in rows} == {2}
     ends = [stage.ended(row) for row in rows]
     assert [end is not None for end in ends] == [count >= 2 for count in passes]
+
+
+def test_patience_begins_anew_with_the_last_stage(tmp_path):
+    config = read(tmp_path, TABLES, "--patience", "2", "--stop-at-return", "8")
+    returns = [(1, 9.0), (1, 7.0), (1, 6.0), (1, 5.0), (2, 3.0)]
+    names = ("stage", "eval_return_mean", "env_steps")
+    rows = [dict(zip(names, (*row, 256 * i), strict=True)) for i, row in enumerate(returns)]
+
+    def hook_of(number):
+        plans = (SimpleNamespace(totals={}),) * 2
+        history = History(evaluations=tuple(rows))
+        run = Run(config, stages(config), plans, Process(), tmp_path, {}, None, history, number)
+        return next(x for x in _training._hooks(run, [], Failures()) if type(x) is EarlyStop)
+
+    def tell(hook, mean):
+        hook(SimpleNamespace(measured={"eval_return_mean": mean}))
+
+    first, last = hook_of(0), hook_of(1)
+    for _ in range(5):  # an earlier stage has no patience to lose
+        tell(first, 9.0)
+    tell(last, 2.0)
+    with pytest.raises(StopTraining, match="no better for 2 evaluations"):
+        tell(last, 1.0)
+    with pytest.raises(StopTraining, match="reached a return of 8"):
+        tell(hook_of(1), 8.0)
 
 
 def test_a_budget_ends_a_stage_and_says_that_its_gate_was_not_passed():

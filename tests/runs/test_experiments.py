@@ -1,12 +1,14 @@
 """The command lines, as a person uses them: what they leave behind, and how they say no."""
 
 import csv
+import io
 import json
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import command_lines
 import jax
@@ -14,12 +16,15 @@ import numpy as np
 import pytest
 from command_lines import listening
 from PIL import Image
+from rich.console import Console
 
 from agents import OutOfMemory, read_metadata
 from agents.runs import _cache, _program
 from agents.runs.display._report import what_is_kept
+from agents.runs.many import _seeds, _sweep
 from agents.runs.settings._page import page
 from agents.runs.single import _build
+from agents.runs.single._display import print_preparations
 from agents.runs.single._evaluator import Evaluator
 
 ROOT = Path(__file__).parents[2]
@@ -165,6 +170,14 @@ def test_a_cache_that_cannot_be_made_stops_nothing(cache, monkeypatch, tmp_path)
     assert jax.config.jax_compilation_cache_dir is None
 
 
+def test_a_user_without_a_home_folder_has_no_cache(cache, monkeypatch):
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 2**31 - 5)  # a user without a name
+    assert "there is no home folder" in cache.keep_compiled_programs()
+    assert jax.config.jax_compilation_cache_dir is None
+
+
 def test_what_jax_was_told_before_counts(cache, tmp_path):
     jax.config.update("jax_compilation_cache_dir", str(tmp_path))
     assert cache.keep_compiled_programs().endswith(f"kept in {tmp_path}")
@@ -195,7 +208,7 @@ def test_pictures_can_be_opened(finished):
     with Image.open(finished / "curve.png") as curve:
         assert min(curve.size) > 300
     with Image.open(finished / "episode.gif") as film:
-        assert film.n_frames == 40
+        assert film.n_frames == 41
 
 
 def test_the_best_checkpoint_is_evaluated_again(finished):
@@ -466,6 +479,34 @@ def test_what_was_asked_is_trained_rounded_up_to_one_update(program, monkeypatch
         for every in ("128", "256", "100000")
     ]
     assert states[0] == states[1] == states[2], "evaluations change nothing"
+
+
+def printed_length(*lengths: tuple[int, int, int], whose: str = "") -> str:
+    console = Console(file=io.StringIO(), width=200)
+    plans = [
+        (total, SimpleNamespace(num_updates=updates, steps_per_update=steps))
+        for total, updates, steps in lengths
+    ]
+    print_preparations(console, page("ippo")(), "", plans, whose)
+    return console.file.getvalue()
+
+
+def test_a_length_that_is_rounded_up_is_printed_once():
+    said = printed_length((300, 2, 256), (300, 2, 256), (512, 2, 256), whose=" of each seed")
+    words = "training 512 steps of each seed: --total-steps 300 is rounded up to whole updates of"
+    assert said.count("training") == 1
+    assert f"{words} 256 steps\n" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("more", "whose"), [([], ""), (["--num-seeds", "2"], " of each seed")])
+def test_runs_print_their_length(program, monkeypatch, tmp_path, capsys, more, whose):
+    for module in (_seeds, _sweep):
+        monkeypatch.setattr(module, "keep_compiled_programs", lambda: "")
+    args = [*small(total_steps="300"), *more, "--out", tmp_path / "run"]
+    assert call(program, monkeypatch, args) == 0
+    words = f"training 384 steps{whose}: --total-steps 300 is rounded up to whole updates of 128"
+    assert words in capsys.readouterr().out
 
 
 @pytest.mark.slow

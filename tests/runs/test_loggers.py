@@ -16,10 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from command_lines import call_and_hear
-from tensorboardX.proto.event_pb2 import Event
+from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from agents import Metrics, StopTraining, read_metadata
 from agents.runs._metadata import IDENTITY
+from agents.runs._run_files import WANDB_ID, own_files
 from agents.runs.display import _loggers
 from agents.runs.display._errors import Failures, UsageError
 from agents.runs.folders._history import History, read_history
@@ -57,13 +58,18 @@ def open_all(folder, names, env_steps=0):
 
 
 def scalars(folder) -> dict[tuple[int, str], float]:
-    """What TensorBoard would show: a file of records, each with its length and two checksums."""
+    """What TensorBoard would show: a file of records, each with its length and two checksums.
+
+    An event that marks the start of a session hides all earlier events from its step on.
+    """
     found = {}
     for path in sorted(folder.iterdir()):
         data = path.read_bytes()
         while data:
             (length,) = struct.unpack("<Q", data[:8])
             event, data = Event.FromString(data[12 : 12 + length]), data[16 + length :]
+            if event.session_log.status == SessionLog.START:
+                found = {at: value for at, value in found.items() if at[0] < event.step}
             for value in event.summary.value:
                 found[event.step, value.tag] = value.simple_value
     return found
@@ -96,16 +102,70 @@ def test_all_forms_have_equal_names_and_numbers(tmp_path):
     assert lines[0]["memory_bytes"] > 1e6
 
 
+def test_a_resumed_run_shows_the_row_of_its_checkpoint_everywhere(tmp_path, monkeypatch):
+    for done, updates in ((0, (1, 2, 3)), (2, (3, 4))):  # killed after 3, resumed after 2
+        history = read_history(tmp_path, {"update": done}, {})
+        history.write_into(tmp_path)
+        monkeypatch.setattr("time.time", lambda done=done: 1000.0 + done)  # names the event file
+        loggers = _loggers.open_loggers(
+            tmp_path,
+            NAMES,
+            csv_rows=history.rows,
+            json_rows=history.json_rows,
+            env_steps=history.env_steps,
+            settings={},
+        )
+        log = _hooks.Log(loggers, Failures(), 0.0)
+        for update in updates:
+            log(with_wall_seconds(progress(update)))
+        for logger in loggers:
+            logger.close()
+    with (tmp_path / "metrics.csv").open(newline="") as file:
+        table = [int(row["env_steps"]) for row in csv.DictReader(file)]
+    text = (tmp_path / "metrics.jsonl").read_text()
+    lines = [json.loads(line)["env_steps"] for line in text.splitlines()]
+    board = scalars(tmp_path / "tensorboard")
+    shown = sorted(step for step, name in board if name == "eval_return_mean")
+    assert table == lines == shown == [100, 200, 300, 400]
+
+
+def with_wall_seconds(seen: SimpleNamespace) -> SimpleNamespace:
+    seen.measured |= {"wall_seconds": 1.0, "eval_return_std": 0.0}
+    return seen
+
+
+def test_a_resumed_run_continues_its_run_of_weights_and_biases(tmp_path, monkeypatch):
+    ids = []
+
+    class Wandb:
+        errors = SimpleNamespace(Error=ValueError)
+        Settings = dict
+
+        @staticmethod
+        def init(**settings):
+            ids.append((settings["id"], settings["resume"]))
+
+    monkeypatch.setattr(_loggers, "_import", lambda _: Wandb)
+    for folder in ("mine", "mine", "other"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        open_all(tmp_path / folder, ("wandb",))
+    assert ids[0] == ids[1] != ids[2]
+    assert {resume for _, resume in ids} == {"allow"}
+    assert tmp_path / "mine" / WANDB_ID in own_files(tmp_path / "mine"), "--overwrite sets it aside"
+
+
 @pytest.mark.slow
 def test_weights_and_biases_work_offline(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
-    loggers = open_all(tmp_path, ("wandb",))
-    log = _hooks.Log(loggers, Failures(), 0.0)
-    for update in (1, 2):
+    for update in (1, 2):  # the run is resumed after its first row
+        loggers = open_all(tmp_path, ("wandb",))
+        log = _hooks.Log(loggers, Failures(), 0.0)
         log(progress(update))
-    for logger in loggers:
-        logger.close()
-    (written,) = (tmp_path / "wandb").rglob("*.wandb")
+        for logger in loggers:
+            logger.close()
+    files = sorted((tmp_path / "wandb").rglob("*.wandb"))
+    written = files[-1]
+    assert {path.stem for path in files} == {f"run-{(tmp_path / WANDB_ID).read_text()}"}
     names = (b"eval_return_mean", b"approx_kl", b"env_steps")
     for _ in range(100):  # its own process may still be writing
         if all(name in written.read_bytes() for name in names):

@@ -291,7 +291,7 @@ STAGES = '[[stage]]\nsteps = 8\n[stage.env]\nname = "toy_race:Race"\n[[stage]]\n
     [
         (("--config", "settings.toml"), "which is imported only if the command names it"),
         (("--resume", "."), "names the world 'toy_race:Race', .*: add --env.name toy_race:Race"),
-        (("--config", "settings.toml", "--env.name", "toy_rase:Race"), "add --env.name toy_race:R"),
+        (("--config", "settings.toml", "--env.name", "toy_rase:Race"), "no module 'toy_rase'"),
         (("--sweep", "sweep.toml"), "has 'toy_race:Race' for 'env.name'"),
         (("--curriculum", "stages.toml"), "env.name is the same in all stages"),
     ],
@@ -384,7 +384,7 @@ def test_a_grid_world_in_wrappers_has_a_film(monkeypatch):
     args = ["p.safetensors", "--env.name", "toy_race:forage", "--episodes", "2", "--out", "e"]
     _evaluation.run([*args, "--card", "card"])
     with Image.open("e/episode.gif") as film:
-        assert film.n_frames == 10, "the inner limit ends an episode"
+        assert film.n_frames == 11, "the inner limit ends an episode"
     assert "--env.name toy_race:forage" in Path("card/README.md").read_text()
     result = json.loads(Path("e/evaluation.json").read_text())
     assert (result["layout"], result["results"][0]["length_max"]) == ("forage-field", 10)

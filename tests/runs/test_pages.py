@@ -1,16 +1,19 @@
 """Copies of a page with something of one's own in them train, resume and are evaluated."""
 
 import csv
+import dataclasses
+import functools
 import json
 
 import pytest
 from command_lines import exit_code, listening
 
 from agents.commands import _crossplay, _evaluation
+from agents.files._shipped import shipped
 from agents.runs import _pages, _program
-from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
 from agents.runs.settings._config import parse
+from agents.runs.settings._flags import read_flags
 from agents.runs.settings._page import SHIPPED, command_of, is_shipped, load_page, page
 
 TEXT = shipped("ippo.py").read_text(encoding="utf-8")
@@ -224,3 +227,34 @@ def test_a_page_is_copied_out(tmp_path, capsys):
         _pages.copy_page(["new", "ippo", "mine.py"])
     with pytest.raises(UsageError, match=r"eqgrid new PAGE FILE\.py copies a page"):
         _pages.copy_page(["new", "qmix", "other.py"])
+
+
+@pytest.mark.parametrize("name", ["ippo", "human_games"])
+def test_help_and_completion_name_the_command_that_was_called(monkeypatch, capsys, name):
+    path, installed = f"experiments/{name}.py", f"eqgrid-{name.replace('_', '-')}"
+    for called, shown, completed in (
+        (["python", path], f"python {path}", path),
+        (["python", f"/usr/bin/{installed}"], installed, installed),
+        ([f"{installed}.exe"], installed, installed),
+    ):
+        monkeypatch.setattr("sys.orig_argv", [*called, "--help"])
+        read = functools.partial(read_flags, _Command(), page=path)
+        if name == "ippo":
+            monkeypatch.chdir(shipped(".").parent)
+            read = functools.partial(parse, page("ippo"))
+        with pytest.raises(SystemExit):
+            read(["--help"])
+        assert capsys.readouterr().out.startswith(f"usage: {shown} [-h]")
+        with pytest.raises(SystemExit):
+            read(["--tyro-print-completion", "bash"])
+        lines = capsys.readouterr().out.splitlines()
+        (line, *_) = [line.split() for line in lines if line.startswith("complete ")]
+        assert line[-1] == completed
+        assert "python" not in line
+
+
+@dataclasses.dataclass(frozen=True)
+class _Command:
+    """A command."""
+
+    seed: int = 0

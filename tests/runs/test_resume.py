@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save as save_arrays
 
 from agents import read_metadata, save
 from agents.files import _checkpoint
+from agents.runs.folders._history import read_history
 from agents.runs.settings._page import command_of, page
 from agents.runs.single._evaluator import Evaluator
 from agents.training import _train
@@ -70,6 +71,30 @@ def check_equal(folder: Path, whole: Path) -> None:
         assert one.keys() == other.keys()
         for leaf in one:
             np.testing.assert_array_equal(one[leaf], other[leaf], err_msg=f"{name}{leaf}")
+
+
+@pytest.mark.parametrize("kept", range(5))
+def test_the_row_of_the_checkpoint_is_kept_and_no_later_one(tmp_path, kept):
+    """Logs of four evaluations, one every 2 updates; the row of a fifth one is torn."""
+    names = "update,env_steps,wall_seconds,eval_return_mean,eval_return_std,train_seconds"
+    numbers = range(2, 12, 2)
+    lines = [names, *(f"{i},{100 * i},{i}.5,{i}.0,0.5,{i}.25" for i in numbers)]
+    (tmp_path / "metrics.csv").write_text("\n".join(lines)[:-5])
+    objects = [json.dumps({"update": i}) for i in numbers]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(objects)[:-5])
+    for i in numbers:
+        position = {"update": i, "env_steps": 100 * i, "eval_return_mean": float(i)}
+        name = "best" if i == 4 else f"step-{i}"
+        save(tmp_path / "checkpoints" / f"{name}.safetensors", {}, position | {"identity": {}})
+    history = read_history(tmp_path, {"update": 2 * kept}, {})
+    assert history.rows.decode().splitlines() == (lines[: kept + 1] if kept else [])
+    assert history.json_rows.decode().splitlines() == objects[:kept]
+    assert [row["env_steps"] for row in history.evaluations] == [100 * i for i in numbers[:kept]]
+    assert history.env_steps == 200 * kept
+    times = (2 * kept + 0.5, 2 * kept + 0.25) if kept else (0.0, 0.0)
+    assert (history.wall_seconds, history.train_seconds) == times
+    assert history.best_return == (4.0 if kept >= 2 else -np.inf)
+    assert len(history.abandoned) == 5 - kept
 
 
 @pytest.mark.slow
@@ -281,15 +306,14 @@ def damage(folder: Path, how: str) -> None:
         ("no settings", [], "config.toml' cannot be read: No such file"),
         ("mappo", [], "experiments/mappo.py, or take the line 'algorithm' out of it"),
         ("log", [], "metrics.csv' is damaged: remove it to go on"),
-        ("nothing", ["--seed", "3"], "--seed cannot be given with --resume"),
+        ("nothing", ["--seed", "3"], "--seed cannot change with --resume"),
         (
             "nothing",
             ["--ppo.clip-epsilon", "0.3"],
-            "--ppo.clip-epsilon cannot be given with --resume",
+            "--ppo.clip-epsilon cannot change with --resume",
         ),
-        ("nothing", ["--out", "other"], "--out cannot be given with --resume"),
-        ("nothing", ["--overwrite"], "--overwrite cannot be given with --resume"),
-        ("nothing", ["--config", "mine/config.toml"], "--config cannot be given with --resume"),
+        ("nothing", ["--out", "other"], "--out cannot change with --resume"),
+        ("nothing", ["--env.name", "goals"], "--env.name cannot change with --resume"),
         ("nothing", ["--total-steps", "100"], "is complete"),
     ],
 )

@@ -52,6 +52,12 @@ def test_random_points(read):
     assert {x["d.e"] for x in points} == {"x", "y"}
 
 
+def test_random_points_differ(read):
+    text = "num_points = 6\n[random]\na = {int_uniform = [1, 3]}\nb = {choice = [true, false]}"
+    points = read(text).points
+    assert len({tuple(point.values()) for point in points}) == len(points) == 6
+
+
 def test_each_random_point_is_tried_with_the_whole_grid(read):
     points = read("num_points = 2\n[random]\na = {uniform = [0, 1]}\n[grid]\nseed = [0, 1]").points
     assert [x["seed"] for x in points] == [0, 1, 0, 1]
@@ -68,6 +74,9 @@ BAD_FILES = {
     "[grid]": "tries nothing",
     "[grid]\nseed = []": "needs a list of values for 'seed'",
     "[grid]\nseed = 3": "needs a list of values for 'seed'",
+    "[grid]\nseed = [0, 0]": "has 0 twice for 'seed' in 'grid': name each value once.",
+    "[grid.ppo]\ngamma = [1, 0.5, 1.0]": "has 1.0 twice for 'ppo.gamma' in 'grid'",
+    "num_points = 3\n[random]\na = {choice = [1, 2]}": "samples 2 different points, but has 3",
     "[grid]\nseed = [1]\n'seed.x' = [2]": "has 'seed' and 'seed.x'",
     f"[grid]\na = {list(range(200))}\nb = {list(range(200))}": (
         "has 40,000 points, but may have at most 10,000"

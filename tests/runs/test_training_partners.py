@@ -18,8 +18,8 @@ from agents import (
     load_policy,
     read_metadata,
 )
+from agents.files._shipped import shipped
 from agents.runs._command import Process
-from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
 from agents.runs.settings import _config, _file, _policy_settings
 from agents.runs.settings._page import load_page, page

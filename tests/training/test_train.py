@@ -97,7 +97,6 @@ def scaled(factor):
     return Vectorize(Scaled(AutoReset(LogEpisodes(Clock())), jnp.asarray(factor)), NUM_ENVS)
 
 
-@pytest.mark.slow
 def test_train_takes_many_runs_and_is_for_each_what_it_is_alone(key):
     keys, rates, factors = jax.random.split(key, 2), (1e-3, 1e-2), (1.0, 0.1)
     ppo = dataclasses.replace(PPO_SMALL, learning_rate=jnp.asarray(rates))
@@ -284,10 +283,12 @@ def test_no_key_is_used_twice_and_no_number_is_undefined(key, normalize):
     assert (done.metrics.episode_length[episodes > 0] > 0).all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("normalize", "choices"),
-    [(True, {"critic_input": JointObservation()}), (False, {"network": GRU, "shared": False})],
+    [
+        (True, {"critic_input": JointObservation()}),
+        pytest.param(False, {"network": GRU, "shared": False}, marks=pytest.mark.slow),
+    ],
 )
 def test_a_resumed_run_is_bitwise_the_same(key, tmp_path, normalize, choices):
     env, state = start(key, env=clocks(NUM_ENVS, normalize=normalize), **choices)

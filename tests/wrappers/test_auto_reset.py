@@ -33,8 +33,7 @@ from eqgrid.interop import to_gymnasium, to_gymnasium_vector
 either = pytest.mark.parametrize("lazy", [False, True])
 
 
-@pytest.mark.slow
-@either
+@pytest.mark.parametrize("lazy", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_equals_a_loop_that_resets_by_hand(key, lazy):
     """With the same keys: the step's key is split into one for the step and one for the reset."""
     inner = TimeLimit(Race(), 4)

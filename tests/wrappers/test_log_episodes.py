@@ -19,7 +19,6 @@ def test_logs_finished_episodes_only(key):
     np.testing.assert_array_equal(timesteps.info["episode_return"][:, 0], 3.0 * ends)
 
 
-@pytest.mark.slow
 def test_is_the_same_inside_and_outside_auto_reset(key):
     limited = TimeLimit(Race(), 5)
     inside = AutoReset(LogEpisodes(limited, totals=("events", "time")))

@@ -18,7 +18,6 @@ from eqgrid import (
 )
 
 
-@pytest.mark.slow
 def test_equals_a_python_loop(key):
     one = AutoReset(TimeLimit(Race(), 3))
     env = Vectorize(one, 4)

@@ -5,7 +5,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from learners import Clock
+from chances import Marked, Undecided, check_counts
+from learners import Clock, build, roll
 from wrapper_checks import assert_same
 
 from agents import PPO, PolicyPartner, actor_critic, collect_rollout, init_runner, trained_policy
@@ -15,6 +16,7 @@ from eqgrid import (
     AutoReset,
     LogEpisodes,
     OneOf,
+    RandomPartner,
     RecordedPartner,
     StayPartner,
     Vectorize,
@@ -98,6 +100,45 @@ def test_noise_is_drawn_for_every_episode(key):
     assert np.corrcoef(others, level[:, 0])[0, 1] > 0.4
 
 
+@pytest.mark.parametrize(
+    ("partner", "biased"), [(RandomPartner(Clock().action_space), False), (Undecided(3), True)]
+)
+def test_noise_its_actions_and_those_it_replaces_are_independent(key, partner, biased):
+    """In many episodes of one step. The agents want action 0, and the partner's are marked."""
+    level, count = 0.4, 8000
+    partners = OneOf([Marked(partner, 3)])
+    env = WithPartner(Clock(), partners, noise=(level, level), biased=biased)
+
+    def one(key):
+        reset_key, step_key = jax.random.split(key)
+        _, state = env.reset(reset_key)
+        timestep, after = env.step(step_key, state, jnp.zeros(2, int))
+        return state, timestep.info[TAKEN], after.carry
+
+    state, taken, carry = jax.jit(jax.vmap(one))(jax.random.split(key, count))
+    row, seat = np.arange(count), np.asarray(state.seat)
+    did, wanted = np.asarray(taken)[row, seat], np.asarray(jax.tree.leaves(carry)[0])
+    assert (np.asarray(taken)[row, 1 - seat] == 0).all()
+    assert (did[did >= 3] == wanted[did >= 3] + 3).all()
+    drawn = np.asarray(jax.nn.softmax(state.bias)) if biased else np.full((count, 3), 1 / 3)
+    # For the episodes in which each action is the likeliest, and in a column for no noise.
+    likeliest = drawn.argmax(axis=1)
+    each = [drawn[likeliest == x].sum(axis=0) for x in range(3)]
+    done = np.concatenate([level * np.stack(each), (1 - level) * np.sum(each, 1)[:, None]], axis=1)
+    uniform = np.full(3, 1 / 3)
+    check_counts(np.multiply.outer(done, uniform), likeliest, np.minimum(did, 3), wanted)
+
+
+def test_whatever_is_drawn_for_an_episode_is_independent(key):
+    partners = OneOf([StayPartner(action) for action in range(4)])
+    env = WithPartner(Clock(), partners, share=0.5, noise=(0.0, 1.0), biased=True)
+    keys = jax.random.split(key, 8000)
+    state = jax.jit(jax.vmap(lambda key: env.reset(key)[1]))(keys)
+    likeliest = state.bias.argmax(axis=-1)
+    drawn = (state.present, state.seat, state.number, 4 * state.level, likeliest)
+    check_counts(np.ones((2, 2, 4, 4, 3)), *drawn)
+
+
 @pytest.mark.slow
 def test_every_episode_has_a_partner_of_its_own(key):
     env = AutoReset(WithPartner(KITCHEN, OneOf([StayPartner(4), StayPartner(5)]), share=0.5))
@@ -120,6 +161,25 @@ def learner():
         AutoReset(LogEpisodes(WithPartner(KITCHEN, partners, share=0.6, noise=(0.0, 0.3)))), 8
     )
     return policies[0], with_partner
+
+
+def test_replaced_actions_are_not_active_in_a_rollout(key):
+    """The partner alone takes action 2, and the learner never does."""
+    one = WithPartner(Clock(), OneOf([StayPartner(2)]), share=0.5)
+    env = Vectorize(AutoReset(LogEpisodes(one)), 16)
+    policy = build(env, key)
+    bias = jnp.array([0.0, 0.0, -1e9])
+    policy = eqx.tree_at(lambda p: p.actor.network.layers[-1].bias, policy, bias)
+    rollout, _ = roll(policy, env, key, 12)
+    replaced = np.asarray(rollout.taken == 2)
+    assert (np.asarray(rollout.raw_action) != 2).all()
+    assert (replaced.sum(axis=-1) <= 1).all()
+    assert 0.15 < replaced.mean() < 0.35
+    terminated = np.asarray(rollout.terminated)
+    going = np.ones((16, 2), bool)
+    for time in range(12):
+        np.testing.assert_array_equal(rollout.active[time], going & ~replaced[time])
+        going = np.asarray(rollout.done)[time, :, None] | ~terminated[time]
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import numpy as np
 import optax
 import pytest
 from cart_pole import CartPole
+from drift import Drift
 from race import Race
 from wrapper_checks import (
     assert_close,
@@ -438,6 +439,19 @@ def test_equal_keys_give_equal_episodes(full):
     assert_same(first, rollout(full, jax.random.key(4), actions))
     other = rollout(full, jax.random.key(5), actions)
     assert not np.array_equal(*(jax.tree.leaves(x[0][0])[-1] for x in (first, other)))
+
+
+@pytest.mark.parametrize("order", [*QUICK_ORDERS[:2], VECTOR], ids=["one", "other", "vector"])
+def test_the_key_of_a_step_reaches_the_core(order):
+    """Agents that only this key moves go elsewhere with another one, and so does each copy."""
+    inner = Vectorize(stack(GOOD_ORDERS[0], Drift()), 4) if order is VECTOR else Drift()
+    env = stack(order, inner)
+    action = sample_actions(env, jax.random.key(1), 1)[0]
+    _, state = reset(env, jax.random.key(0))
+    keys = [jax.random.key(seed) for seed in (2, 2, 3)]
+    went = [unwrap_state(step(env, key, state, action)[1]) - unwrap_state(state) for key in keys]
+    np.testing.assert_array_equal(went[0], went[1])
+    assert len(np.unique(np.concatenate([went[0], went[2]]))) == 2 * action.size
 
 
 def test_unwrap_finds_the_core():

@@ -45,15 +45,15 @@ async function refresh() {
   $("title").textContent = found.title;
   stopped = found.stopped;
   $("stop").textContent = stopped ? "Let the study go on" : "Stop the study";
-  const count = (outcome) => found.people.filter((x) => x.outcome === outcome).length;
-  const going = found.people.filter((x) => !x.outcome).length;
-  $("summary").textContent = `${found.people.length} people: ${count("finished")} finished, ${going} on their way, `
+  const count = (outcome) => found.outcomes[outcome] || 0; // a person in two browsers counts once
+  const everybody = Object.values(found.outcomes).reduce((sum, x) => sum + x, 0);
+  $("summary").textContent = `${everybody} people: ${count("finished")} finished, ${count("not finished")} on their way, `
     + `${count("declined")} declined, ${count("failed")} failed the first game.`
     + (found.stopped ? " The study is stopped: nobody can join, and no new game begins." : "");
   table("games", ["game", "layout", "people", "step", "score", ""],
-    found.games.map((x) => [x.game, x.layout, x.people.join(", "), x.step, x.score, watch(x)]));
-  table("people", ["person", "id", "stage", "state", "came", "last heard of"],
-    found.people.map((x) => [x.person, x.id, `${Math.min(x.stage + 1, found.stages)} of ${found.stages}`,
+    found.games.map((x) => [x.game, x.layout, x.people.join(", "), x.step, [...new Set(x.scores)].join(", "), watch(x)]));
+  table("people", ["person", "id", "same as", "stage", "state", "came", "last heard of"],
+    found.people.map((x) => [x.person, x.id, x.same_as, `${Math.min(x.stage + 1, found.stages)} of ${found.stages}`,
       x.outcome || "on the way", x.started.slice(0, 16).replace("T", " "), x.seen.slice(11, 19)]).reverse());
 }
 

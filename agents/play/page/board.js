@@ -2,8 +2,9 @@
 
 export const $ = (id) => document.getElementById(id);
 
-export async function ask(path, body, headers = {}) {
-  const options = body === undefined ? { headers } : { method: "POST", body: JSON.stringify(body), headers };
+export async function ask(path, body, headers = {}, seconds = 120) {
+  const post = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+  const options = { headers, signal: AbortSignal.timeout?.(1000 * seconds), ...post };
   let answer;
   try {
     answer = await fetch(path, options);
@@ -20,6 +21,20 @@ export function element(name, text, attributes = {}) {
   if (text !== undefined) made.textContent = text;
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   return made;
+}
+
+const short = (score) => String(Number(score.toFixed(2)));
+
+export function scoresOf(scores, seat = -1) {
+  // The score of the agent in a seat; and, if agents have different scores, the mean of all.
+  const mean = short(scores.reduce((sum, x) => sum + x, 0) / scores.length);
+  if (seat < 0 || scores.every((x) => x === scores[0])) return [mean, null];
+  return [short(scores[seat]), mean];
+}
+
+export function scoreInWords(scores, seat) {
+  const [own, mean] = scoresOf(scores, seat);
+  return mean === null ? own : `${own} (mean of all agents: ${mean})`;
 }
 
 export class Board {

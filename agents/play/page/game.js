@@ -1,16 +1,20 @@
 // A game: its connection, what is shown of it in place of the element `table`, and the keys. The server, or in a
 // page without one `local.js`, has the clock and the rules.
 
-import { $, Board, element } from "./board.js";
+import { $, Board, element, scoresOf } from "./board.js";
 import { listenToGamepads } from "./gamepad.js";
 
 const PAD = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
 export const SIGNS = { up: "▲", down: "▼", left: "◀", right: "▶" };
-const PING = 2000;
+const PING = 2000; // how often the server is asked for an answer, in milliseconds
+const LOST = 1000; // after how many milliseconds without a frame, or without this answer, something is wrong
+const OPENING = 5000; // how long a connection may take to open
+const LOOK = 250;
 
 $("table").outerHTML = `
   <header>
     <div><small>Score</small><output id="score">0</output></div>
+    <div id="mean-score" hidden><small>Mean of all</small><output id="mean"></output></div>
     <div><small id="time-name">Time left</small><output id="time"></output></div>
     <div><small>You hold</small><output id="held"></output></div>
     <nav>
@@ -32,16 +36,26 @@ let status = "";
 let attempts = 0;
 let joined = false; // whether this connection was let in
 let steps = 0;
+let heard = 0; // when the last message came
+let looked = 0; // when this page last looked whether one is missing
+let worried = false; // whether it has told that one is
+let said = null; // the last status
 let latency = null; // of the last ping, in milliseconds
 let onOver = () => {}; // what the page does when a game is over
 let onStatus = () => {}; // and when it stands otherwise
 let onRefused = () => {}; // and when there is no such game
 const down = new Map(); // keys that are held down, with their controls
 
-export function leaveSocket() {
-  if (socket) socket.onclose = null;
-  if (socket) socket.close();
+function drop() {
+  // Forgets a connection at once: one that is dead does not close for a long time.
+  if (!socket) return;
+  for (const event of ["onopen", "onmessage", "onclose"]) socket[event] = null;
+  socket.close();
   socket = null;
+}
+
+export function leaveSocket() {
+  drop();
   here = null;
   opening = null;
 }
@@ -53,6 +67,7 @@ export function enter(game, token, hooks = {}) {
   here = { game, token, socket: hooks.socket || webSocket };
   attempts = 0;
   status = "";
+  said = null;
   onOver = hooks.onOver || (() => {});
   onStatus = hooks.onStatus || (() => {});
   onRefused = hooks.onRefused || (() => {});
@@ -69,27 +84,62 @@ function webSocket(game) {
 function connect() {
   const { game, token } = here;
   joined = false;
+  heard = performance.now();
   socket = here.socket(game);
   socket.onopen = () => send({ type: "join", token });
   socket.onmessage = (event) => receive(typeof event.data === "string" ? JSON.parse(event.data) : event.data);
   socket.onclose = () => {
-    if (!here || ["over", "replaced", "refused"].includes(status)) return;
-    attempts += 1;
-    $("status").textContent = "The connection was lost. Trying again.";
-    const mine = here;
-    setTimeout(() => here === mine && connect(), Math.min(5000, 300 * attempts));
+    if (here && !["over", "replaced", "refused"].includes(status)) connectAgain();
   };
 }
+
+function connectAgain() {
+  drop();
+  worried = false;
+  attempts += 1;
+  $("status").textContent = "The connection was lost. Trying again.";
+  $("stage").style.opacity = 0.6;
+  const mine = here;
+  setTimeout(() => here === mine && !socket && connect(), Math.min(5000, 300 * attempts));
+}
+
+function patience() {
+  // How long nothing may come: frames come with the clock, and answers to pings when it stands still.
+  if (!joined) return OPENING;
+  const frames = Math.max(LOST, 3000 / opening.ticks_per_second);
+  return status === "playing" ? Math.min(frames, PING + LOST) : PING + LOST;
+}
+
+setInterval(() => {
+  const now = performance.now();
+  if (now - looked > 2 * LOST) heard = now; // the page itself stood still; what came is not read yet
+  looked = now;
+  const remote = here && here.socket === webSocket; // a game within the page cannot be lost
+  if (!remote || !socket || ["over", "replaced", "refused"].includes(status)) return;
+  const silent = now - heard - patience();
+  if (silent > LOST) connectAgain();
+  else if (silent > 0 && joined && !worried) {
+    worried = true;
+    $("status").textContent = "Nothing is coming from the server. If this lasts, the page connects again.";
+    $("stage").style.opacity = 0.6;
+  }
+}, LOOK);
 
 function send(message) {
   if (socket && socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message));
 }
 
 function receive(message) {
+  heard = performance.now();
+  if (worried && said) showStatus(said);
+  worried = false;
   if (message.type === "opening") open(message);
   if (message.type === "frame") showFrame(message);
   if (message.type === "status") showStatus(message);
-  if (message.type === "pong") latency = performance.now() - message.sent;
+  if (message.type === "pong") {
+    latency = performance.now() - message.sent;
+    attempts = 0; // both directions work
+  }
   if (message.type === "refusal") {
     if (!joined) status = "refused"; // there is nothing to come back to
     if (!joined) opening = null;
@@ -101,7 +151,6 @@ function receive(message) {
 function open(message) {
   opening = message;
   joined = true;
-  attempts = 0;
   board.clear(message.height, message.width);
   board.images = new Map();
   const seats = message.seats.map((name, i) => {
@@ -126,7 +175,10 @@ function showFrame(frame) {
   board.own = opening.seat >= 0 ? frame.places[opening.seat] : null;
   board.show(frame);
   steps = frame.step;
-  $("score").textContent = Number(frame.score.toFixed(2));
+  const [own, mean] = scoresOf(frame.scores, opening.seat);
+  $("score").textContent = own;
+  $("mean").textContent = mean;
+  $("mean-score").hidden = mean === null;
   const left = opening.horizon === null ? null : (opening.horizon - frame.step) / opening.ticks_per_second;
   $("time").textContent = left === null ? frame.step : `${Math.max(0, Math.ceil(left))} s`;
   $("held").textContent = opening.seat >= 0 ? frame.held[opening.seat] || "nothing" : "";
@@ -134,6 +186,7 @@ function showFrame(frame) {
 
 function showStatus(message) {
   status = message.status;
+  said = message;
   $("status").textContent = message.text;
   $("pause").textContent = status === "paused" ? "Resume" : "Pause";
   onStatus(status);
@@ -146,7 +199,7 @@ function showStatus(message) {
 }
 
 setInterval(() => {
-  if (opening && opening.seat >= 0 && status !== "over") send({ type: "ping", sent: performance.now(), latency });
+  if (opening && status !== "over") send({ type: "ping", sent: performance.now(), latency });
 }, PING);
 
 export function nameOf(key) {

@@ -1,5 +1,7 @@
 // A game without a server: the world runs in ONNX Runtime, and speaks the messages of the server with `game.js`.
 
+import { scoreInWords } from "./board.js";
+
 const WAITING = 2; // how many presses wait for their steps
 
 export class World {
@@ -76,7 +78,7 @@ export class LocalGame {
     this.world = null;
     this.lines = [];
     this.steps = 0;
-    this.score = 0;
+    this.scores = Array.from({ length: facts.seats }, () => 0);
     this.status = { begun: false, paused: false, left: false, over: false, finished: false };
     queueMicrotask(() => this.open());
   }
@@ -107,6 +109,7 @@ export class LocalGame {
     if (message.type === "ping") return this.post({ type: "pong", sent: message.sent });
     if (message.type === "leave") this.status.left = true;
     if (message.type === "pause") {
+      if (message.on !== this.status.paused) this.note(message.on ? "paused" : "resumed");
       this.status.paused = message.on;
       this.hands.release();
     }
@@ -146,21 +149,31 @@ export class LocalGame {
     const { idle, seats, choices } = this.facts;
     const own = this.hands.take();
     const pressed = Int32Array.from(Array.from({ length: seats }, (_, i) => (i === this.seat ? own : idle)).flat());
-    const time = (performance.now() - this.began) / 1000;
+    const time = this.seconds();
     this.now = await this.world.step(this.now, pressed, this.seat);
     const action = [...this.now.action.data];
     const rows = choices === null ? action : Array.from({ length: seats }, (_, i) => action.slice(choices * i, choices * (i + 1)));
-    this.lines.push({ action: rows, reward: [...this.now.reward.data], time: Math.round(time * 1e4) / 1e4 });
+    this.lines.push({ action: rows, reward: [...this.now.reward.data], time });
     this.steps += 1;
-    this.score = this.now.returns.data.reduce((sum, x) => sum + x, 0) / seats;
+    this.scores = [...this.now.returns.data];
     this.show(numbersOf(this.now));
     if (this.now.finished.data[0]) this.end(true);
+  }
+
+  seconds() {
+    return Math.round((performance.now() - this.began) * 10) / 1e4;
+  }
+
+  note(event) {
+    // Writes down a pause, once the game has begun.
+    const playing = this.began !== undefined && !this.status.over;
+    if (playing) this.lines.push({ event, seat: this.seat, why: "pause", time: this.seconds() });
   }
 
   end(finished = false) {
     this.status.over = true;
     this.status.finished = finished;
-    this.lines.push({ end: finished ? "finished" : "left" });
+    this.lines.push(finished ? { end: "finished" } : { end: "left", left: [this.seat] });
     this.tell();
   }
 
@@ -168,12 +181,12 @@ export class LocalGame {
     const { sheet, names } = this.facts;
     const { places, cells } = drawn(sheet, shown);
     const held = shown.held.map((code) => names[code]);
-    this.post({ type: "frame", step: this.steps, cells, pictures, score: this.score, places, held });
+    this.post({ type: "frame", step: this.steps, cells, pictures, scores: this.scores, places, held });
   }
 
   tell() {
     const { begun, paused, over, finished } = this.status;
-    const score = Number(this.score.toFixed(2));
+    const score = scoreInWords(this.scores, this.seat);
     const ended = finished ? "The game is over" : "The game has ended early";
     let [status, text] = ["playing", ""];
     if (over) [status, text] = ["over", `${ended}, with a score of ${score}.`];

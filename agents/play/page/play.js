@@ -1,6 +1,6 @@
 // The page of free play: a menu, games, and recorded games to look at.
 
-import { $, Board, ask, element } from "./board.js";
+import { $, Board, ask, element, scoresOf } from "./board.js";
 import { enter, leaveSocket, nameOf } from "./game.js";
 
 // ---- Menu -----------------------------------------------------------------------------------
@@ -113,7 +113,9 @@ async function showShelf() {
   const { games } = await ask("api/recordings");
   $("recordings").hidden = !games.length;
   $("shelf").replaceChildren(...games.map((game, number) => {
-    const link = element("a", `${game.title}: ${game.seats.join(" and ")}, score ${game.score}`, {
+    const own = game.scores.map((_, seat) => scoresOf(game.scores, seat));
+    const names = game.seats.map((name, i) => (own[i][1] === null ? name : `${name} (${own[i][0]})`));
+    const link = element("a", `${game.title}: ${names.join(" and ")}, score ${scoresOf(game.scores)[0]}`, {
       href: `#/watch/${number}`,
     });
     const entry = element("li");
@@ -163,7 +165,7 @@ function go(step) {
   watched.draw();
   $("slider").value = at;
   $("watch-step").textContent = `${at} of ${tape.frames.length - 1}`;
-  $("watch-score").textContent = Number(tape.frames[at].score.toFixed(2));
+  $("watch-score").textContent = scoresOf(tape.frames[at].scores)[0];
   $("watch-status").textContent = "";
   showThoughts();
 }
@@ -175,7 +177,8 @@ function showThoughts() {
     const taken = at < tape.action.length ? [tape.action[at][seat]].flat() : [];
     const words = taken.map((action, choice) => tape.actions[choice][action] ?? "stay");
     const held = tape.frames[at].held[seat];
-    const says = [words.length ? `takes: ${words.join(", ")}` : "", held ? `holds: ${held}` : ""];
+    const [own, mean] = scoresOf(tape.frames[at].scores, seat);
+    const says = [mean === null ? "" : `score: ${own}`, words.length ? `takes: ${words.join(", ")}` : "", held ? `holds: ${held}` : ""];
     section.append(element("p", says.filter((x) => x).join("; ")));
     const mind = tape.thoughts;
     if (!mind) return section;

@@ -4,6 +4,7 @@ import { $, ask, element } from "./board.js";
 import { enter, leaveSocket } from "./game.js";
 
 const HERE = 20000; // how often the server is told that somebody is still there, in milliseconds
+const ANSWER = 30; // after how many seconds without an answer the connection counts as lost
 const AGAIN = 5000; // after how many milliseconds the page tries again by itself
 const CALM = 700; // for how long a key that was meant for a game does not press a button
 
@@ -13,7 +14,7 @@ let asking = null; // the request for what comes next, of which there is one at 
 let retry = 0;
 let study = "Study"; // its title
 
-const call = (path, body) => ask(path, body, { "X-Token": token });
+const call = (path, body) => ask(path, body, { "X-Token": token }, ANSWER);
 
 function show(name) {
   $("stage-page").hidden = name !== "stage";
@@ -156,7 +157,7 @@ function read(questions) {
   const given = new FormData($("form"));
   return Object.fromEntries(questions.map((question) => {
     const value = given.get(question.name);
-    if (value === null || value === "") return [question.name, null];
+    if (value === null || value.trim() === "") return [question.name, null];
     return [question.name, question.kind === "scale" ? Number(value) : value];
   }));
 }

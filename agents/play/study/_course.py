@@ -14,7 +14,17 @@ from .._hall import Hall
 from .._menu import PERSON
 from .._session import Session, Terms
 from ._people import People, Person
-from ._plan import Consent, Games, Plan, PlannedGame, Question, Questions, Reading, Tutorial
+from ._plan import (
+    Consent,
+    Games,
+    Plan,
+    PlannedGame,
+    Question,
+    Questions,
+    Reading,
+    Tutorial,
+    is_blank,
+)
 from ._waiting_room import WaitingRoom
 
 FULL = "All places are taken at the moment. Please come back in some minutes."
@@ -154,18 +164,23 @@ class Course:
     def order(self, person: int, stage: int) -> list[int]:
         """The order in which a person plays the games of a stage.
 
-        Who plays with another person may play a game earlier that the other one plays now.
+        People who decline or fail a tutorial have no order, so that those who play are spread over
+        all of them. Where people play with each other, two who come together have the same order.
+        Still, a person may play a game earlier that another one waits for.
         """
         games = self.plan.stage[stage]
         if isinstance(games, Tutorial):
             return [0]
         assert isinstance(games, Games)
         numbers = list(range(len(games.game)))
+        pairs = any(game.partner == PERSON for game in games.game)
+        present = self.people.present(_ABSENT) | self._playing.keys() if pairs else ()
         if games.order == "counterbalanced":
-            first = (person - 1) % len(numbers)
+            first = self.people.turn(person, stage, present) % len(numbers)
             return numbers[first:] + numbers[:first]
         if games.order == "drawn":
-            random.Random(f"{self.plan.seed}/{person}/{stage}").shuffle(numbers)
+            drawn = self.people.turn(person, stage, present) if pairs else person
+            random.Random(f"{self.plan.seed}/{drawn}/{stage}").shuffle(numbers)
         return numbers
 
     def players(self, file: str) -> list[int]:
@@ -195,20 +210,23 @@ class Course:
         return {"kind": "game", "game": file, "token": token, "note": note, "again": again}
 
     async def _begin(self, person: Person) -> bool:
-        """Opens the next game of a person. **Returns:** whether there is one; otherwise, wait."""
+        """Opens the next game of a person: that for which another person waits, if it is left to
+        both. **Returns:** whether there is one; otherwise, wait.
+        """
         me, number = person.person, self._to_play(person)[0]
         planned = self._planned(person.stage, number)
-        if planned.partner != PERSON:
-            await self._open([person], number, planned.partner)
-            return True
-        if self._room.enter(me, person.stage):
+        waits = planned.partner == PERSON
+        if waits and self._room.enter(me, person.stage):
             self.people.note(me, "waits")
-        for who in self._room.others(me, {*self._playing, *self._opening}):
+        for who in self._room.others(person.stage, {me, *self._playing, *self._opening}):
             other = self.people.get(who)
             shared = None if other is None else self._shared(other, person)
             if other is not None and shared is not None:
                 await self._open([other, person], shared, PERSON)
                 return True
+        if not waits:
+            await self._open([person], number, planned.partner)
+            return True
         if self._room.waited(me) < self.plan.patience:
             return False
         await self._open([person], number, planned.fallback)
@@ -230,8 +248,11 @@ class Course:
 
     def _shared(self, first: Person, second: Person) -> int | None:
         """A game with another person that comes next for one of two people at the same stage, and
-        is left to both; that of the first one if there are two.
+        is left to both; that of the first one if there are two. Nobody plays with themselves, in
+        two browsers.
         """
+        if first.id is not None and first.id == second.id:
+            return None
         stage = self.plan.stage[first.stage]
         own, others = self._to_play(first), self._to_play(second)
         if isinstance(stage, Games) and stage.order == "fixed":
@@ -259,7 +280,8 @@ class Course:
         except sqlite3.Error:
             session.leave()  # nobody knows of it
             raise
-        task = asyncio.create_task(self._follow(file, session, _numbers(people)))
+        own_seats = dict(zip(_numbers(people), own, strict=True))
+        task = asyncio.create_task(self._follow(file, session, own_seats))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -310,7 +332,7 @@ class Course:
             seats[seat] = PERSON
         return own, seats
 
-    async def _follow(self, file: str, session: Session, people: Sequence[int]) -> None:
+    async def _follow(self, file: str, session: Session, seats: Mapping[int, int]) -> None:
         """Waits for the end of a game, and notes it. A game of which no step was played, or that
         the end of the server cut, does not count, and begins anew.
         """
@@ -322,27 +344,29 @@ class Course:
         else:
             outcome = "left" if session.game.steps else "not begun"
         waited = 0.0
-        while not self._note_end(file, session, people, outcome, again=waited > 0):
+        while not self._note_end(file, session, seats, outcome, again=waited > 0):
             if self._closing and waited >= _NOTE_AT_MOST:
                 break
             await asyncio.sleep(_NOTE_AGAIN)
             waited += _NOTE_AGAIN
-        for number in people:
+        for number in seats:
             self._playing.pop(number, None)
 
     def _note_end(
-        self, file: str, session: Session, people: Sequence[int], outcome: str, *, again: bool
+        self, file: str, session: Session, seats: Mapping[int, int], outcome: str, *, again: bool
     ) -> bool:
         """Notes the end of a game, and what it means for its people. **Returns:** whether the data
         could be written; the first time that they cannot, it says so.
         """
-        score, steps = session.game.score, session.game.steps
+        scores, steps = session.game.scores, session.game.steps
+        latencies, left = session.latencies(), session.left
         try:
             with self.people.together():
-                self.people.end_game(file, score, steps, outcome, session.latencies())
-                for person in map(self.people.get, people):
+                self.people.end_game(file, scores, steps, outcome, latencies, left)
+                for number, seat in seats.items():
+                    person = self.people.get(number)
                     if person is not None and outcome in ("finished", "left"):
-                        self._after_game(person, score, outcome)
+                        self._after_game(person, scores[seat], outcome)
         except sqlite3.Error as error:
             if not again:
                 print(f"error: the end of {file} cannot be noted yet: {error}", file=sys.stderr)
@@ -371,7 +395,8 @@ class Course:
         answers: Mapping[str, str | int | None],
     ) -> None:
         game = person.game if person.asked else -1
-        given = {question.name: answers.get(question.name) for question in asked}
+        found = {question.name: answers.get(question.name) for question in asked}
+        given = {name: None if is_blank(x) else x for name, x in found.items()}
         self.people.answer(person.person, person.stage, game, given)
         for question in asked:
             if question.right is not None and given[question.name] != question.right:

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Spreadsheets take a text that begins so for a formula."""
 _TYPES = {"INTEGER": "int64", "REAL": "float64", "TEXT": "string"}
 """The types of Parquet for those of SQLite."""
+_UNFINISHED = "not finished"
+_OUTCOMES = ("finished", "failed", _UNFINISHED, "declined")
 
 
 def export(people: People, folder: Path) -> list[Path]:
@@ -95,19 +97,45 @@ def forget(people: People, folder: Path, id: str) -> int:
 
 
 def report(people: People, console: Console) -> None:
-    """Prints returns by partner with intervals, answers, drop-outs and latencies."""
-    everybody, games = _rows(people, "people"), _rows(people, "games")
-    ends = [person["outcome"] or "not finished" for person in everybody]
-    counts = ", ".join(f"{ends.count(x)} {x}" for x in sorted(set(ends)))
-    console.print(f"{len(everybody)} people: {counts or 'nobody yet'}")
+    """Prints returns by partner with intervals, orders, answers, drop-outs and latencies. People
+    who came with the same id, in two browsers, are one person.
+    """
+    everybody = _rows(people, "people")
+    first = {row["person"]: row["same_as"] or row["person"] for row in everybody}
+    games = [row | {"who": first[row["person"]]} for row in _rows(people, "games")]
+    answers = [row | {"who": first[row["person"]]} for row in _rows(people, "answers")]
+    ends = outcomes(everybody)
+    counts = ", ".join(f"{number} {end}" for end, number in ends.items())
+    console.print(f"{sum(ends.values())} people: {counts or 'nobody yet'}")
+    if len(everybody) > sum(ends.values()):
+        again = len(everybody) - sum(ends.values())
+        console.print(f"browsers with an id that came before: {again}; see `same_as` in `people`")
     _print_games(console, [x for x in games if x["outcome"] == "finished"])
-    left = sum(x["outcome"] == "left" for x in games)
+    _print_orders(console, games)
     waits = [x["latency_ms"] for x in games if x["latency_ms"] is not None]
     if waits:
         low, high = np.percentile(waits, [50, 95])
         console.print(f"latency: median {low:.0f} ms, 95% of games below {high:.0f} ms")
-    console.print(f"{left} of {len(games)} games were left before their end")
-    _print_answers(console, _rows(people, "answers"), games)
+    left = {x["file"] for x in games if x["outcome"] == "left"}
+    files = {x["file"] for x in games}
+    console.print(f"{len(left)} of {len(files)} games were left before their end")
+    _print_answers(console, answers, games)
+
+
+def outcomes(everybody: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many people came to which end.
+
+    **Arguments:**
+
+    - `everybody`: the rows of the table `people`. Of people with the same id, the outcome that
+        comes first in `_OUTCOMES` counts.
+    """
+    ends: dict[int, list[str]] = {}
+    for row in everybody:
+        who = row["same_as"] or row["person"]
+        ends.setdefault(who, []).append(row["outcome"] or _UNFINISHED)
+    found = [min(own, key=_OUTCOMES.index) for own in ends.values()]
+    return {end: found.count(end) for end in _OUTCOMES if end in found}
 
 
 def _rows(people: People, name: str) -> list[dict[str, Any]]:
@@ -115,50 +143,73 @@ def _rows(people: People, name: str) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def _with_whom(game: dict[str, Any]) -> tuple[str, str, str]:
+def _with_whom(game: dict[str, Any]) -> tuple[int, str, str, str]:
     """What tells games apart: a fallback is another partner in the same game."""
-    return game["layout"], game["name"], game["partner"]
+    return game["stage"], game["layout"], game["name"], game["partner"]
 
 
 def _print_games(console: Console, games: Sequence[dict[str, Any]]) -> None:
-    """Returns by layout, game and partner: the mean over people of their mean, with its interval;
-    of two people who play together, that over pairs, since they share their score.
+    """Returns by stage, layout, game and partner: the mean over people of their mean, with its
+    interval; of two people who play together, the mean over pairs, whose scores go together.
     """
     rows = []
-    for layout, name, partner in sorted(set(map(_with_whom, games))):
-        own = [x for x in games if _with_whom(x) == (layout, name, partner)]
+    apart = any(x["mean_score"] not in (None, x["score"]) for x in games)
+    for game in sorted(set(map(_with_whom, games))):
+        own, partner = [x for x in games if _with_whom(x) == game], game[-1]
         scores: dict[Any, list[float]] = {}
-        for game in own:
-            scores.setdefault(game["file" if partner == PERSON else "person"], []).append(
-                game["score"]
-            )
+        for x in own:
+            scores.setdefault(x["file" if partner == PERSON else "who"], []).append(x["score"])
         means = np.asarray([np.mean(x) for x in scores.values()])
         low, high = bootstrap_interval(means, np.mean)
         interval = f"{low:.1f} to {high:.1f}" if len(means) > 1 else ""
-        people = len({x["person"] for x in own})
-        mean = f"{means.mean():.1f}"
-        rows.append([layout, Text(name), Text(partner), str(people), mean, interval])
+        people = len({x["who"] for x in own})
+        row = [str(game[0]), *map(Text, game[1:]), str(people), f"{means.mean():.1f}", interval]
+        everyone = [x["mean_score"] for x in own if x["mean_score"] is not None]
+        rows.append([*row, f"{np.mean(everyone):.1f}" if everyone else ""] if apart else row)
+    titles = ("stage", "layout", "game", "partner", "people", "mean return", "95% interval")
     if rows:
-        titles = ("layout", "game", "partner", "people", "mean return", "95% interval")
-        print_table(console, titles, rows)
+        print_table(console, (*titles, "of all agents") if apart else titles, rows)
+
+
+def _print_orders(console: Console, games: Sequence[dict[str, Any]]) -> None:
+    """With which game people began, at each stage with several games."""
+    played = [x for x in games if x["outcome"] in ("finished", "left")]
+    several = {x["stage"] for x in played if x["number"] > 0}
+    first = {(x["stage"], x["number"], x["name"], x["who"]) for x in played if x["game"] == 0}
+    began = [key[:3] for key in sorted(first) if key[0] in several]
+    rows = [
+        [str(stage), Text(name), str(began.count((stage, number, name)))]
+        for stage, number, name in dict.fromkeys(began)
+    ]
+    if rows:
+        print_table(console, ("stage", "first game", "people"), rows)
 
 
 def _print_answers(
     console: Console, answers: Sequence[dict[str, Any]], games: Sequence[dict[str, Any]]
 ) -> None:
-    """What was answered to each question, after each game."""
+    """The answers to each question of each stage, after each game. Of a person who answered in two
+    browsers, the first answer counts.
+    """
     played = {(x["person"], x["stage"], x["game"]): f"{x['name']} ({x['partner']})" for x in games}
-    told: dict[tuple[str, str], list[str]] = {}
+    told: dict[tuple[int, str, str], dict[tuple[int, int], str]] = {}
     for row in answers:
         after = played.get((row["person"], row["stage"], row["game"]), "")
         if row["answer"] is not None:
-            told.setdefault((row["question"], after), []).append(str(row["answer"]))
+            given = told.setdefault((row["stage"], row["question"], after), {})
+            given.setdefault((row["who"], row["game"]), str(row["answer"]))
     table = [
-        [Text(question), Text(after), str(len(given)), Text(_summary(given))]
-        for (question, after), given in told.items()
+        [
+            str(stage),
+            Text(question),
+            Text(after),
+            str(len(given)),
+            Text(_summary([*given.values()])),
+        ]
+        for (stage, question, after), given in sorted(told.items(), key=lambda x: x[0][0])
     ]
     if table:
-        print_table(console, ("question", "after", "answers", "what they say"), table)
+        print_table(console, ("stage", "question", "after", "answers", "what they say"), table)
 
 
 def _summary(given: Sequence[str]) -> str:

@@ -6,8 +6,9 @@ import hashlib
 import math
 import secrets
 import sqlite3
+import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -32,7 +33,16 @@ CREATE TABLE IF NOT EXISTS events (
     person INTEGER REFERENCES people ON DELETE CASCADE, at TEXT NOT NULL, event TEXT NOT NULL,
     detail TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS turns (
+    person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, stage INTEGER NOT NULL,
+    turn INTEGER NOT NULL, UNIQUE (person, stage));
 """
+_ADDED = (
+    ("people", "same_as", "INTEGER"),
+    ("games", "mean_score", "REAL"),
+    ("games", "left_by", "TEXT"),
+)
+"""Columns that the data of studies that were begun earlier may lack."""
 _NUMBER = "CAST(person AS TEXT)"
 _UNDERWAY = "SELECT person, seen FROM people WHERE outcome IS NULL"
 _PLAYED = "outcome IN ('finished', 'left')"
@@ -44,6 +54,8 @@ DICTIONARY = {
     "people": {
         "person": "number of the person, from 1",
         "id": "the id in the address with which the person came, if any",
+        "same_as": "the number of the first person with this id, if the id came before, as in "
+        "another browser",
         "started": "when the person came (UTC)",
         "finished": "when the person reached the end or left (UTC)",
         "stage": "the stage at which the person is, from 0",
@@ -69,11 +81,15 @@ DICTIONARY = {
         "partner": "who played with the person",
         "seat": "the seat of the person, from 0",
         "file": "the name of the journal, without suffix",
-        "score": "the return of the team",
+        "score": "the return of the person's own agent",
+        "mean_score": "the mean return of all agents, which is not `score` if each agent has its "
+        "own reward",
         "steps": "the number of steps that were played",
         "outcome": "`finished`; `left` before its end; `not begun`, if nobody did a step, or `cut` "
         "by the end of the server or a full disk, and then played anew; empty if the server was "
         "killed",
+        "left_by": "the seats of the people who left it before its end, or did not come, such as "
+        "`0` or `0, 1`",
         "latency_ms": "the median time of a message to the server and back, in milliseconds",
         "at": "when the game began (UTC)",
     },
@@ -137,6 +153,9 @@ class People:
         self._data.execute("PRAGMA synchronous=NORMAL")
         self._data.execute("PRAGMA foreign_keys=ON")
         self._data.executescript(_TABLES)
+        for table, column, declared in _ADDED:
+            if column not in self._declared(table):
+                self._data.execute(f"ALTER TABLE {table} ADD COLUMN {column} {declared}")
         self._now = now
         self._heard = self._heard_before()
         self._written: dict[int, float] = {}
@@ -171,8 +190,10 @@ class People:
 
     def join(self, id: str | None, token: str) -> Person:
         """Adds a person, who comes back by a token."""
-        row = (id, _digest(token), utc_now(), utc_now())
-        self._data.execute("INSERT INTO people (id, token, started, seen) VALUES (?, ?, ?, ?)", row)
+        same = self._data.execute("SELECT min(person) FROM people WHERE id = ?", (id,)).fetchone()
+        row = (id, _digest(token), utc_now(), utc_now(), *same)
+        names = "id, token, started, seen, same_as"
+        self._data.execute(f"INSERT INTO people ({names}) VALUES (?, ?, ?, ?, ?)", row)
         found = self.find(token)
         assert found is not None
         return found
@@ -224,16 +245,58 @@ class People:
         self._data.execute(query, (*row.values(), utc_now()))
 
     def end_game(
-        self, file: str, score: float, steps: int, outcome: str, latency: dict[int, float | None]
+        self,
+        file: str,
+        scores: Sequence[float],
+        steps: int,
+        outcome: str,
+        latency: dict[int, float | None],
+        left: Sequence[int] = (),
     ) -> None:
-        """Notes how a game ended, and the latency of each seat in milliseconds."""
+        """Notes how a game ended.
+
+        **Arguments:**
+
+        - `file`: the game.
+        - `scores`: the return of each agent.
+        - `steps`: the number of steps that were played.
+        - `outcome`: why it ended.
+        - `latency`: the latency of the person in each seat, in milliseconds.
+        - `left`: the seats of the people who left.
+        """
+        ended = (statistics.fmean(scores), steps, outcome, ", ".join(map(str, left)) or None)
         for seat, own in latency.items():
-            row = (score, steps, outcome, own, file, seat)
             self._data.execute(
-                "UPDATE games SET score = ?, steps = ?, outcome = ?, latency_ms = ? "
-                "WHERE file = ? AND seat = ?",
-                row,
+                "UPDATE games SET score = ?, mean_score = ?, steps = ?, outcome = ?, left_by = ?, "
+                "latency_ms = ? WHERE file = ? AND seat = ?",
+                (scores[seat], *ended, own, file, seat),
             )
+
+    def turn(self, person: int, stage: int, others: Collection[int] = ()) -> int:
+        """The turn of a person at a stage, from 0, which is the next free one when first asked for.
+
+        **Arguments:**
+
+        - `person`: the number of the person.
+        - `stage`: the stage.
+        - `others`: people who can share a turn. The last of them shares it with this person, unless
+            it is shared already, or this other person has played a game of the stage or left it.
+        """
+        query = "SELECT turn FROM turns WHERE person = ? AND stage = ?"
+        known = self._data.execute(query, (person, stage)).fetchone()
+        if known is not None:
+            return known[0]
+        query = (
+            "SELECT turn, count(*), min(person) FROM turns WHERE stage = ? GROUP BY turn "
+            "ORDER BY turn DESC LIMIT 1"
+        )
+        last, number, other = self._data.execute(query, (stage,)).fetchone() or (-1, 0, 0)
+        turn = last + 1
+        now = self.get(other) if number == 1 and other in others else None
+        if now is not None and now.stage == stage and not self.played(now.person, stage):
+            turn = last
+        self._data.execute("INSERT INTO turns VALUES (?, ?, ?)", (person, stage, turn))
+        return turn
 
     def num_played(self, person: int, stage: int, number: int) -> int:
         """How often a person has played a game of the plan."""
@@ -267,8 +330,7 @@ class People:
 
     def types(self, name: str) -> dict[str, str]:
         """The type of each column of a table, as SQLite names it."""
-        rows = self._data.execute(f"PRAGMA table_info({name})").fetchall()
-        declared = {row[1]: row[2] for row in rows}
+        declared = self._declared(name)
         return {column: declared[column] for column in DICTIONARY[name]}
 
     def table(self, name: str) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -276,6 +338,10 @@ class People:
         columns = list(DICTIONARY[name])
         query = f"SELECT {', '.join(columns)} FROM {name} ORDER BY rowid"
         return columns, self._data.execute(query).fetchall()
+
+    def _declared(self, name: str) -> dict[str, str]:
+        rows = self._data.execute(f"PRAGMA table_info({name})").fetchall()
+        return {row[1]: row[2] for row in rows}
 
     def _numbers(self, id: str) -> str:
         """The query for the people with an id, or for the person with this number."""

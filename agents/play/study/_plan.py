@@ -20,6 +20,13 @@ _Line = Annotated[str, Meta(min_length=1, max_length=500)]
 _LARGEST_PLAN = 2**20
 
 
+def is_blank(answer: str | int | None) -> bool:
+    """Whether an answer has no visible letter, such as spaces alone."""
+    if isinstance(answer, str):
+        return not any(letter.isprintable() and not letter.isspace() for letter in answer)
+    return answer is None
+
+
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table of the file."""
 
@@ -47,7 +54,7 @@ class Question(_Part, frozen=True):
 
     def problem(self, answer: str | int | None) -> str | None:
         """Why an answer cannot be accepted, in a sentence; `None` if it can."""
-        if answer is None or answer == "":
+        if is_blank(answer):
             return None if self.optional else "Please answer all questions."
         if self.kind == "scale":
             fits = isinstance(answer, int) and 1 <= answer <= self.points
@@ -118,8 +125,10 @@ class Tutorial(_Part, frozen=True, tag="tutorial", tag_field="kind"):
 class Games(_Part, frozen=True, tag="games", tag_field="kind"):
     """Games, in an order of their own for each person.
 
-    - `order`: `"counterbalanced"`: each person begins one game later than the one before (a cyclic
-        Latin square); `"drawn"`: by the seed of the study and the person; `"fixed"`: as listed.
+    - `order`: `"counterbalanced"`: each person who begins the stage begins one game later than the
+        one before (a cyclic Latin square); `"drawn"`: by the seed of the study and the person;
+        `"fixed"`: as listed. Where people play with each other, two who come together have the same
+        order.
     - `after`: questions after each game.
     """
 

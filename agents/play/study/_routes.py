@@ -12,8 +12,9 @@ from starlette.routing import Route
 
 from agents.runs.display._errors import UsageError
 
-from .._messages import read_body
+from .._messages import read_body, read_json
 from ._course import Course
+from ._export import outcomes
 from ._people import Person
 
 _LARGEST_BODY = 2**22  # as many long answers as a stage may have
@@ -65,7 +66,7 @@ def study_routes(
     """
 
     async def join(_: Any, request: Request) -> Response:
-        given = msgspec.json.decode(await _body(request), type=_Join)
+        given: _Join = read_json(await _body(request), _Join)
         if len(given.id or "") > _LONGEST_ID:
             raise UsageError(
                 f"The id in the address is longer than {_LONGEST_ID} characters: open the address "
@@ -81,7 +82,7 @@ def study_routes(
         return JSONResponse({"study": course.plan.title, **found})
 
     async def answer(person: Person, request: Request) -> Response:
-        given = msgspec.json.decode(await _body(request), type=_Answers)
+        given: _Answers = read_json(await _body(request), _Answers)
         person = course.people.get(person.person) or person  # reading the body may take long
         if given.at == course.place(person):  # otherwise it was taken already
             problem = course.answer(person, given.answers)
@@ -100,7 +101,7 @@ def study_routes(
 
     async def stop(_: Any, request: Request) -> Response:
         _check_admin(request, admin)
-        course.stop(msgspec.json.decode(await _body(request), type=_Stop).on)
+        course.stop(read_json(await _body(request), _Stop).on)
         return JSONResponse({})
 
     return [
@@ -166,7 +167,7 @@ def _overview(course: Course) -> Mapping[str, Any]:
             "layout": session.place.title,
             "people": course.players(name),
             "step": session.game.steps,
-            "score": round(session.game.score, 2),
+            "scores": [round(x, 2) for x in session.game.scores],
             "watch": session.watch_token,
         }
         for name, session in course.hall.sessions.items()
@@ -176,6 +177,7 @@ def _overview(course: Course) -> Mapping[str, Any]:
         "title": course.plan.title,
         "stages": len(course.plan.stage),
         "stopped": course.stopped,
+        "outcomes": outcomes(people),
         "people": people,
         "games": games,
     }

@@ -54,19 +54,18 @@ class WaitingRoom:
         """For how many seconds a person has waited."""
         return self._now() - self._waiting[person].since
 
-    def others(self, person: int, busy: Collection[int]) -> list[int]:
-        """Those with whom a person who waits could play, who waited longest first.
+    def others(self, stage: int, busy: Collection[int]) -> list[int]:
+        """The people with whom a person could play, of whom the first one waited longest.
 
         **Arguments:**
 
-        - `person`: the number of the person.
-        - `busy`: people who are about to play.
+        - `stage`: the stage of the person.
+        - `busy`: the person, and people who are about to play.
         """
-        stage = self._waiting[person].stage
         found = [
             (own.since, other)
             for other, own in self._waiting.items()
-            if other != person and other not in busy
+            if other not in busy
             if own.stage == stage and not self._is_silent(own)
         ]
         return [other for _, other in sorted(found)]

@@ -19,6 +19,7 @@ from rich.console import Console
 from agents import (
     MLP,
     ActorCritic,
+    PartnerTeam,
     SharedParameters,
     TrainedPolicy,
     actor_critic,
@@ -31,10 +32,10 @@ from agents.cloning._clone import Clones, Epoch, clone
 from agents.cloning._demonstrations import Demonstrations
 from agents.policies._networks import AbstractNetwork
 from agents.runs._cache import keep_compiled_programs
-from agents.runs._command import Process, exit_code_of
+from agents.runs._command import Process, run_process
 from agents.runs._run_files import FILM_FILE, SETTINGS_FILE
 from agents.runs.display._errors import Failures, UsageError
-from agents.runs.display._film import scores_before
+from agents.runs.display._film import film_episode
 from agents.runs.display._report import median_seed
 from agents.runs.folders._folder import folder_name, open_folder, writing_into
 from agents.runs.folders._results import write_csv, write_json
@@ -42,7 +43,7 @@ from agents.runs.settings._file import dump
 from agents.runs.single._display import open_console
 from agents.runs.single._policies import portable
 from agents.training._runs import stack_runs
-from eqgrid import AbstractEnv, AbstractPartner, OneOf, Vectorize, play, record_play
+from eqgrid import AbstractEnv, AbstractPartner, AutoReset, OneOf, Vectorize, play
 
 from ._games import Recorded, most_frequent, read_recorded
 from ._report import EpochDisplay, draw_confusion, draw_scores, greet, print_models
@@ -61,9 +62,8 @@ def run_cloning(page: type[Cloning]) -> None:
 
     - `page`: the class that the page defines.
     """
-    process = Process.listen()
-    work = functools.partial(run, page, sys.argv[1:], process)
-    process.finish(exit_code_of(work, process, "--width, --num-seeds or --episodes"))
+    args = sys.argv[1:]
+    run_process(lambda process: run(page, args, process), "--width, --num-seeds or --episodes")
 
 
 def run(page: type[Cloning], args: Sequence[str], process: Process) -> int:
@@ -320,9 +320,6 @@ def _write_one(
 
 def _film(config: Cloning, world: AbstractEnv, partner: AbstractPartner) -> bytes:
     """A GIF of one game of a model with itself."""
-    key = jax.random.split(jax.random.key(config.seed), 1)
-    steps = config.env.horizon
-    assert steps is not None
-    game = record_play(world, [partner] * world.num_agents, key, max_steps=steps)
-    scores = scores_before(np.asarray(game.reward.mean(axis=1)))
-    return config.env.draw(world, game.state, scores)
+    team, one = PartnerTeam([partner] * world.num_agents), Vectorize(AutoReset(world), 1)
+    draw = functools.partial(config.env.draw, world)
+    return film_episode(team, one, draw, jax.random.key(config.seed), config.env.horizon)

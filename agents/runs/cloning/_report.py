@@ -13,6 +13,7 @@ from rich.text import Text
 
 from agents.cloning._clone import Epoch
 from agents.runs.display._figure import new_figure, plain_axes, write_figure
+from agents.runs.display._returns import return_text, with_deviation
 from agents.runs.display._table import files_in, path_text, print_facts
 from agents.runs.folders._folder import short_name
 from agents.runs.single._display import is_live, progress_bar
@@ -39,10 +40,10 @@ def greet(
         f"writing to {escape(str(folder))}",
         highlight=False,
     )
+    mean = return_text(float(recorded.returns.mean()))
     console.print(
         f"{len(recorded.games)} games of people from {escape(source)}, "
-        f"{len(recorded.held_out)} of them held out; they earn {recorded.returns.mean():.0f} in "
-        "400 steps",
+        f"{len(recorded.held_out)} of them held out; their mean return is {mean} in 400 steps",
         highlight=False,
     )
     console.print(escape(programs), style="dim", highlight=False)
@@ -168,16 +169,16 @@ def print_models(
     first = results[0]
     frequent = first["most_frequent_action"]
     facts: dict[str, str | None] = {
-        "people": f"return {first['people_return_mean']:.1f} in 400 steps",
+        "people": f"return {return_text(first['people_return_mean'])} in 400 steps",
         "frequencies of actions alone": _score(frequent),
     }
     for result in results:
         for kind in ("last", "best"):
             found = result[kind]
             kept = "[bold]kept[/] " if kind == first["kept"] else ""
+            own = with_deviation(found["return_mean"], found["return_std"])
             facts[f"seed {result['seeds'][0]}, {kind} epoch ({found['epoch']})"] = (
-                f"{kept}return {found['return_mean']:.1f} ± {found['return_std']:.1f} with itself, "
-                f"{_score(found)}"
+                f"{kept}return {own} with itself, {_score(found)}"
             )
     facts["wall clock"] = f"{seconds:.1f} s, {first['train_seconds']:.1f} s of it training"
     files = {

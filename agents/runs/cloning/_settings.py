@@ -15,7 +15,7 @@ from agents import ActorCritic, PolicyPartner, StuckRule
 from agents.cloning._behavior_cloning import BehaviorCloning
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.settings._file import load
-from agents.runs.settings._flags import cli, value_after
+from agents.runs.settings._flags import at_home, cli, value_after
 from agents.runs.settings._limits import LARGEST_SEED, check_limits
 from agents.runs.settings._network import check_network, with_network
 from agents.runs.settings._page import command_of
@@ -94,6 +94,7 @@ def parse_cloning(page: type[C], args: Sequence[str]) -> C:
 
     **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
     """
+    args = at_home(args)
     network, file = value_after("--network", args), value_after("--config", args)
     if file is not None:
         default = load(Path(file), page, network=network)

@@ -1,15 +1,27 @@
 """Films (GIF) of one episode."""
 
 from collections.abc import Callable, Sequence
+from typing import final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from agents.evaluation._evaluate import Players
 from agents.evaluation._record import record_steps
-from eqgrid import AbstractVectorEnv, PyTree
+from eqgrid import (
+    AbstractAutoReset,
+    AbstractEnv,
+    AbstractVectorEnv,
+    AbstractVectorWrapper,
+    AbstractWrapper,
+    PyTree,
+    TimeStep,
+    Vectorize,
+    unwrap,
+)
 
 _LONGEST = 1000
 """The maximum length of a film, in steps; of a longer episode, only the beginning is shown."""
@@ -22,28 +34,36 @@ def film_episode(
     key: PRNGKeyArray,
     horizon: int | None,
 ) -> bytes:
-    """Plays one episode and draws it as a GIF.
+    """Plays one episode and draws it as a GIF, from the first state to the one after the last step.
 
     **Arguments:**
 
     - `policy`: the policy, whose actions are sampled.
     - `env`: one environment (`num_envs=1`), with the wrappers that the policy needs.
-    - `draw`: draws a film from states with a leading time axis, and the return before each state.
+    - `draw`: draws a film from states with a leading time axis, and the return so far in each
+        state.
     - `key`: the source of randomness.
     - `horizon`: the maximum length of an episode, in steps; `None` if it is not known.
 
     **Returns:** the content of a GIF, as `draw` returns it.
     """
     steps = min(horizon or _LONGEST, _LONGEST)
-    states, rewards, done = record(policy, env, key, steps)
-    length = int(np.append(np.flatnonzero(done) + 1, steps)[0])
-    states, rewards = jax.tree.map(lambda x: x[:length], (states, rewards))
-    return draw(states, scores_before(np.asarray(rewards)))
+    states, rewards, done = record(policy, _without_resets(env), key, steps + 1)
+    length = int(np.append(np.flatnonzero(done[:steps]) + 1, steps)[0])
+    # A vector environment of one's own resets itself, and has replaced the last state.
+    shown = length + isinstance(unwrap(env), Vectorize)
+    states = jax.tree.map(lambda x: x[:shown], states)
+    return draw(states, running_return(np.asarray(rewards[:length]))[:shown])
 
 
-def scores_before(rewards: Float[np.ndarray, " steps"]) -> list[float]:
-    """The return before each step of an episode, from the rewards of its steps."""
-    return np.concatenate([[0.0], np.cumsum(rewards)[:-1]]).tolist()
+def running_return(rewards: Float[np.ndarray, " steps"]) -> list[float]:
+    """The return so far in each state of an episode: before its first step, and after each step."""
+    return np.concatenate([[0.0], np.cumsum(rewards)]).tolist()
+
+
+def with_last(states: PyTree, last: PyTree) -> PyTree:
+    """The states before each step of an episode, and the one after its last step."""
+    return jax.tree.map(lambda x, y: jnp.concatenate([x, jnp.asarray(y)[None]]), states, last)
 
 
 def record(
@@ -64,3 +84,33 @@ def record(
     rows, done, _ = record_steps(policy, env, init_key, keys, False)
     states = jax.tree.map(lambda x: x[:, 0], rows["state"])
     return states, jnp.mean(rows["reward"][:, 0], axis=-1), done[:, 0]
+
+
+@final
+class _Lasting(AbstractAutoReset):
+    """Stands for an `AutoReset` whose first episode is filmed: it keeps the state after the last
+    step of the episode, which a reset would replace.
+    """
+
+    env: AbstractEnv
+
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
+        return self.env.reset(key)
+
+    def step(
+        self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, PyTree]:
+        step_key, _ = jax.random.split(key)  # as in `AutoReset`, so that the episode is the same
+        return self.env.step(step_key, state, action)
+
+    def observe(self, state: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
+        return self.env.observe(state)
+
+
+def _without_resets(env: PyTree) -> PyTree:
+    """The same stack of wrappers with `_Lasting` in place of its `AutoReset`."""
+    if isinstance(env, AbstractAutoReset):
+        return _Lasting(env.env)
+    if isinstance(env, AbstractWrapper | AbstractVectorWrapper | Vectorize):
+        return eqx.tree_at(lambda stack: stack.env, env, _without_resets(env.env))
+    return env

@@ -8,9 +8,14 @@ import io
 import json
 import math
 import os
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, final, runtime_checkable
+
+from agents import write_whole
+from agents.runs._run_files import WANDB_ID
+from eqgrid import read_regular_text
 
 from ._errors import RunError, UsageError
 
@@ -104,8 +109,8 @@ class TensorBoard(Logger):
         """**Arguments:**
 
         - `path`: the folder of the event files.
-        - `first_step`: the environment step from which this process writes; TensorBoard hides what
-            earlier processes wrote from this step on.
+        - `first_step`: the first environment step that this process may write. TensorBoard hides
+            the events of earlier processes from this step on.
         """
         self.path = path
         self._writer = _import("tensorboard").SummaryWriter(str(path), purge_step=first_step)
@@ -123,18 +128,25 @@ class TensorBoard(Logger):
 class WeightsAndBiases(Logger):
     """Logs to Weights & Biases; its environment variables apply, such as `WANDB_MODE=offline`."""
 
-    def __init__(self, path: Path, name: str, settings: Mapping[str, Any]):
+    def __init__(self, path: Path, name: str, settings: Mapping[str, Any], id_file: Path):
         """**Arguments:**
 
         - `path`: the folder for its files.
         - `name`: the name of the run.
         - `settings`: the settings of the run, which Weights & Biases shows as its configuration.
+        - `id_file`: the file with the id of its run, which is continued; the file is written if it
+            is missing.
         """
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
         wandb = _import("wandb")
         try:
+            if not id_file.exists():
+                write_whole(id_file, uuid.uuid4().hex[:12].encode())
             self._run = wandb.init(
+                id=read_regular_text(id_file).strip(),
+                resume="allow",
+                allow_val_change=True,  # a resumed run may be longer
                 project=os.environ.get("WANDB_PROJECT", "eqgrid"),
                 name=name,
                 dir=str(path),
@@ -206,8 +218,10 @@ def open_loggers(
     """
     more: dict[LoggerName, Callable[[], Logger]] = {
         "jsonl": lambda: JsonLines(folder / "metrics.jsonl", json_rows),
-        "tensorboard": lambda: TensorBoard(folder / "tensorboard", env_steps),
-        "wandb": lambda: WeightsAndBiases(folder / "wandb", folder.resolve().name, settings),
+        "tensorboard": lambda: TensorBoard(folder / "tensorboard", env_steps + 1),
+        "wandb": lambda: WeightsAndBiases(
+            folder / "wandb", folder.resolve().name, settings, folder / WANDB_ID
+        ),
     }
     return [Csv(folder / "metrics.csv", csv_rows), *(more[name]() for name in dict.fromkeys(names))]
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ._figure import label_thousands, new_figure, plain_axes, write_figure
+from ._returns import return_text, with_deviation
 from ._table import files_in, print_facts
 
 if TYPE_CHECKING:
@@ -185,14 +186,16 @@ def print_result(console: Console, result: dict[str, Any], folder: Path) -> None
     of_optimum = share_of_optimum(result)
     best, mean = result["best_return_mean"], result["eval_return_mean"]
     facts: dict[str, str | None] = {
-        "evaluation return": f"[bold]{mean:.1f}[/] ± {result['eval_return_std']:.1f}{of_optimum}, "
-        f"{result['eval_episodes']} episodes",
+        "evaluation return": f"{with_deviation(mean, result['eval_return_std'], bold=True)}"
+        f"{of_optimum}, {result['eval_episodes']} episodes",
         "best state, evaluated again": None
         if best is None
-        else f"{best:.1f} ± {result['best_return_std']:.1f}, "
+        else f"{with_deviation(best, result['best_return_std'])}, "
         f"after {result['best_env_steps']:,} steps",
-        **{f"in {name}": f"{mean:.1f}" for name, mean in result["layouts"].items()},
-        "never trained in": ", ".join(f"{x} {mean:.1f}" for x, mean in result["zero_shot"].items()),
+        **{f"in {name}": return_text(mean) for name, mean in result["layouts"].items()},
+        "never trained in": ", ".join(
+            f"{x} {return_text(mean)}" for x, mean in result["zero_shot"].items()
+        ),
         "training": f"{result['env_steps']:,} steps in {result['train_seconds']:.1f} s "
         f"({result['steps_per_second']:,.0f} steps/s)",
         **facts_of_time(result, "steps"),

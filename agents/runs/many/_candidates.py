@@ -23,6 +23,7 @@ from agents.runs._command import NOTHING_LEARNED
 from agents.runs._metadata import read_metadata
 from agents.runs._run_files import CANDIDATES_FILE
 from agents.runs.display._errors import Failures, RunError, UsageError, print_error
+from agents.runs.display._returns import return_texts
 from agents.runs.single._build import start_together
 from agents.runs.single._conclusion import finish
 from agents.runs.single._evaluator import EvaluatorOfMany
@@ -97,7 +98,7 @@ def choose(
     returns = evaluator.play(state, updates).episode_return.mean(axis=(1, 2))
     returns = np.asarray(returns).reshape(-1, number)
     for run, own in zip(candidates.runs[::number], returns, strict=True):
-        words = ", ".join(f"{x:.1f}" for x in -np.sort(-own))
+        words = ", ".join(return_texts(-np.sort(-own)))
         console.print(f"seed {run.config.seed}: {words}", highlight=False)
     best = returns.argmax(axis=1) + number * np.arange(len(returns))
     return _pick(state, jnp.asarray(best)), None

@@ -13,6 +13,7 @@ from rich.markup import escape
 from agents.evaluation._statistics import align_curves, bootstrap_interval, interquartile_mean
 from agents.runs.display._figure import new_figure, plain_axes, write_figure
 from agents.runs.display._report import facts_of_time, finish_curve, share_of_optimum
+from agents.runs.display._returns import return_text, with_deviation, with_interval
 from agents.runs.display._table import files_in, path_text, print_facts, print_table
 from agents.runs.folders._results import write_csv
 
@@ -65,11 +66,10 @@ def print_seeds(console: Console, result: dict[str, Any], folder: Path) -> None:
     - `result`: the content of the `result.json` of all seeds.
     - `folder`: the folder of all seeds.
     """
-    low, high = result["eval_return_interval"]
+    middle, interval = with_interval(result["eval_return_iqm"], *result["eval_return_interval"])
     facts = {
         f"interquartile mean of {len(result['seeds'])} seeds": (
-            f"[bold]{result['eval_return_iqm']:.1f}[/] (95 % interval {low:.1f} to {high:.1f})"
-            f"{share_of_optimum(result)}"
+            f"[bold]{middle}[/] (95 % interval {interval}){share_of_optimum(result)}"
         ),
         **{f"seed {run['seed']}": _of_one(run) for run in result["runs"]},
         "training": f"{result['env_steps']:,} steps of each seed in "
@@ -88,8 +88,9 @@ def print_seeds(console: Console, result: dict[str, Any], folder: Path) -> None:
 
 
 def _of_one(run: dict[str, Any]) -> str:
-    best = "" if run["best_return_mean"] is None else f", best {run['best_return_mean']:.1f}"
-    return f"{run['eval_return_mean']:.1f} ± {run['eval_return_std']:.1f}{best}"
+    mean, best = run["eval_return_mean"], run["best_return_mean"]
+    more = "" if best is None else f", best {return_text(best, (mean,))}"
+    return f"{with_deviation(mean, run['eval_return_std'])}{more}"
 
 
 def table_row(point: int, settings: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,9 +170,10 @@ def _with_interval(scores: Float[np.ndarray, " points"]) -> str:
     if not math.isfinite(mean):
         return "not finite"
     if len(scores) == 1:
-        return f"{mean:.4g}"
+        return return_text(mean)
     low, high = bootstrap_interval(scores)
-    return f"{mean:.4g} ({float(low):.4g} to {float(high):.4g})"
+    middle, interval = with_interval(mean, float(low), float(high))
+    return f"{middle} ({interval})"
 
 
 def _shown(value: Any) -> str:

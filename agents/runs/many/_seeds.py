@@ -153,7 +153,8 @@ def _greet(group: Group) -> Console:
         highlight=False,
     )
     group.open_folders(console, "each seed")
-    print_preparations(console, config, keep_compiled_programs())
+    lengths = [(config.total_steps, whole.plan)]
+    print_preparations(console, config, keep_compiled_programs(), lengths, " of each seed")
     return console
 
 

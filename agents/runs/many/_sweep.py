@@ -77,13 +77,15 @@ def run_sweep(config: Experiment, process: Process) -> int:
     _open(folder, config, sweep, points)
     program, stopped = Program(folder, process, open_console(), Failures()), None
     which = f"{len(chosen)} points" if len(chosen) > 1 else f"point {chosen[0].index}"
-    programs = "1 program" if len(groups) == 1 else f"{len(groups)} programs"
+    number = "1 program" if len(groups) == 1 else f"{len(groups)} programs"
     program.console.print(
-        f"[bold]{config.algorithm}[/], a sweep: {which} in {programs}, writing to "
+        f"[bold]{config.algorithm}[/], a sweep: {which} in {number}, writing to "
         f"{escape(str(folder))}",
         highlight=False,
     )
-    print_preparations(program.console, config, keep_compiled_programs())
+    lengths = [(x[0].config.total_steps, own[0]) for x, own in zip(groups, plans, strict=True)]
+    programs = keep_compiled_programs()
+    print_preparations(program.console, config, programs, lengths, " of each point")
     try:
         for group, own in zip(groups, plans, strict=True):
             process.check()

@@ -13,6 +13,8 @@ from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.settings._toml import fill, read_toml
 
 _MOST_POINTS = 10_000
+_MOST_TRIALS = 100
+"""The number of samples for each random point before `_draw` gives up."""
 _DISTRIBUTIONS = ("uniform", "log_uniform", "int_uniform", "choice")
 
 
@@ -120,16 +122,32 @@ def _check(file: _File, grid: dict[str, Any], random: dict[str, Any]) -> None:
     for key, values in grid.items():
         if not isinstance(values, list) or not values:
             raise UsageError(f"needs a list of values for {key!r} in 'grid'.")
+        for i, value in enumerate(values):
+            if value in values[:i]:
+                raise UsageError(
+                    f"has {reprlib.repr(value)} twice for {key!r} in 'grid': name each value once."
+                )
 
 
 def _draw(random: dict[str, Any], count: int, seed: int) -> list[dict[str, Any]]:
-    """Samples points; the same file always gives the same points."""
+    """Samples different points; the same file always gives the same points.
+
+    **Raises:** `UsageError` when there are too few different points.
+    """
     generator = np.random.default_rng(seed)
     distributions = {key: _distribution(key, table) for key, table in random.items()}
-    return [
-        {key: _value(generator, name, values) for key, (name, values) in distributions.items()}
-        for _ in range(count)
-    ]
+    points: dict[str, dict[str, Any]] = {}
+    for _ in range(_MOST_TRIALS * count):
+        point = {
+            key: _value(generator, name, values) for key, (name, values) in distributions.items()
+        }
+        points.setdefault(repr(point), point)
+        if len(points) == count:
+            return list(points.values())
+    raise UsageError(
+        f"samples {len(points)} different points, but has {count} for 'num_points': lower it, or "
+        "give wider distributions."
+    )
 
 
 def _distribution(key: str, table: Any) -> tuple[str, list[Any]]:

@@ -1,12 +1,13 @@
 """Parsing the command line of a run, and checking its settings before anything is built."""
 
+import dataclasses
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from agents.files._shipped import shipped
 from agents.runs._named import Named
-from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.display._loggers import check_installed
 from agents.runs.worlds._worlds import AbstractWorldConfig, Kitchen, default_world
@@ -14,8 +15,8 @@ from eqgrid.envs.overcooked import REFERENCE_NAMES
 
 from ._experiment import Experiment
 from ._file import load
-from ._flags import cli, value_after, values_after
-from ._limits import LARGEST_SEED, check_limits, flags
+from ._flags import at_home, cli, value_after, values_after
+from ._limits import LARGEST_SEED, as_given, check_limits, flags
 from ._network import check_network, with_network
 from ._page import command_of
 from ._policy_settings import default_settings
@@ -46,20 +47,23 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
 
     **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
     """
+    args = at_home(args)
     file, run, named = value_after("--config", args), value_after("--resume", args), named_in(args)
-    if run is not None:
-        default = load(Path(run) / "config.toml", experiment, named)
-    elif file is not None:
-        path = _settings_file(experiment, args, file)
-        default = load(path, experiment, named, value_after("--network", args))
+    network, world = value_after("--network", args), value_after("--env.name", args)
+    before = None if run is None else load(Path(run) / "config.toml", experiment, named)
+    if before is not None and world not in (None, before.env.name):
+        raise _cannot_change("--env.name")
+    if file is not None:
+        default = load(_settings_file(experiment, args, file), experiment, named, network, world)
+    elif before is not None:
+        default = before
     else:
-        world = _world(experiment, value_after("--env.name", args), named)
-        default = default_settings(experiment, world)
-        default = with_network(default, value_after("--network", args))
+        default = default_settings(experiment, _world(experiment, world, named))
+        default = with_network(default, network)
     config = cli(default, args, command_of(experiment), inspect.cleandoc(experiment.__doc__ or ""))
+    if before is not None:
+        config = _resumed(before, config)
     check(config)
-    if run is not None:
-        _check_resumed(default, config)
     return config
 
 
@@ -114,22 +118,41 @@ def changed_by_world(config: Experiment) -> str:
     own = dict(flags(default_settings(type(config), config.env)))
     now = dict(flags(config))
     changed = {flag: x for flag, x in own.items() if x != plain[flag] and now[flag] == x}
-    return ", ".join(f"{flag} {x}" for flag, x in changed.items())
+    return ", ".join(as_given(flag, x) for flag, x in changed.items())
 
 
-def _check_resumed(before: Experiment, config: Experiment) -> None:
-    """**Raises:** `UsageError` when a setting differs that a resumed run cannot change."""
+def _resumed(before: E, config: E) -> E:
+    """The settings of a resumed run. The command that started it may be given again.
+
+    **Arguments:**
+
+    - `before`: the settings in its folder.
+    - `config`: the settings of the command line.
+
+    **Raises:** `UsageError` when a setting differs that a resumed run cannot change.
+    """
+    run = config.resume or Path()
+    if (config.out or run).resolve() != run.resolve():
+        raise _cannot_change("--out")
+    own = {"config": before.config, "out": None, "overwrite": False}
+    config = dataclasses.replace(config, **own, partners=config.partners.found())
     halved = 2 * before.candidate_steps > before.total_steps
     if before.candidates > 1 and halved and config.total_steps != before.total_steps:
         raise UsageError(
             "--total-steps cannot change in this run, since it limited the candidates' training."
         )
+    may_change = {*OF_THE_PROCESS, *(["--curriculum"] if before.stage else [])}
     for flag, value in flags(config):
-        if flag not in OF_THE_PROCESS and value != dict(flags(before))[flag]:
-            raise UsageError(
-                f"{flag} cannot be given with --resume: a run goes on with its own settings, and "
-                f"only {', '.join(OF_THE_PROCESS[1:])} may change."
-            )
+        if flag not in may_change and value != dict(flags(before)).get(flag):
+            raise _cannot_change(flag)
+    return config
+
+
+def _cannot_change(flag: str) -> UsageError:
+    return UsageError(
+        f"{flag} cannot change with --resume: a run continues with its own settings, and only "
+        f"{', '.join(OF_THE_PROCESS[1:])} may change."
+    )
 
 
 def check(config: Experiment) -> None:

@@ -52,7 +52,8 @@ class Experiment(PolicySettings):
     candidate_steps: _Steps = 600_000
     """Environment steps of each candidate, at most half of the run."""
     total_steps: _Steps = 4_000_000
-    """Total environment steps of training."""
+    """Environment steps of training, of each seed; rounded up to whole updates, which have
+    --num-envs times --ppo.rollout-length steps."""
     num_envs: Annotated[int, Meta(ge=1, le=2**24)] = 64
     """Number of parallel environments."""
     devices: Annotated[int, Meta(ge=1, le=2**20)] | Literal["all"] = 1

@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 import tomli_w
 
 from agents.runs._named import NOTHING_NAMED, Named, check_named, is_own
-from agents.runs.display._errors import UsageError
+from agents.runs.display._errors import UsageError, warn
+from agents.runs.worlds._foreign import LIBRARIES
 from eqgrid import MAX_TEXT_BYTES
 
 from ._experiment import Experiment
-from ._page import SHIPPED, command_of, file_of, is_shipped, page
+from ._page import SHIPPED, command_of, is_shipped, name_of, page
 from ._policy_settings import PolicySettings
-from ._stored import PAGE, TUNED, config_from, own_parts
+from ._stored import PAGE, TUNED, config_from, own_parts, world_name_in
 from ._toml import NOT_IN_FILE, read_toml, wrong
 
 T = TypeVar("T")
@@ -29,6 +30,7 @@ def load(
     experiment: type[P],
     named: Named = NOTHING_NAMED,
     network: str | None = None,
+    world: str | None = None,
 ) -> P:
     """Reads a settings file (TOML).
 
@@ -38,6 +40,8 @@ def load(
     - `experiment`: the class that a page defines. A file of another algorithm is refused.
     - `named`: what the command line names. A file that names other code of the user is refused.
     - `network`: the network to use instead of that of the file, if any.
+    - `world`: the world to use instead of that of the file, if any. The settings of another world
+        in the file are left out, with a warning.
 
     **Returns:** the settings of the file, with defaults for all others.
 
@@ -55,6 +59,13 @@ def load(
                 f"is for {written_by}: use {command_of(page(written_by)).removeprefix('python ')}, "
                 f"or take the line 'algorithm' out of it to train with {own}."
             )
+        in_file = world_name_in(table) or experiment().env.name
+        replaced = world not in (None, in_file) and not (
+            _is_foreign(world) and _is_foreign(in_file)
+        )
+        dropped = replaced and "env" in table
+        if replaced:
+            table = {**table, "env": {"name": world}}
         before = table.get("network")
         if network not in (None, before) and (is_own(network) or is_own(before)):
             table = {**table, "network": network}
@@ -63,9 +74,19 @@ def load(
         if isinstance(config, Experiment):
             for name in config.partners.networks:
                 check_named(name, named.networks, "network", "--partners.networks")
+        if dropped:
+            warn(
+                f"The settings file {str(path)!r} has settings of the world {in_file!r:.60}, which "
+                f"are left out, since --env.name is {world!r:.60}."
+            )
         return config
     except UsageError as error:
         raise UsageError(f"The settings file {str(path)!r} {error}") from error
+
+
+def _is_foreign(world: str | None) -> bool:
+    """Whether it is a world of another library, which all have the same settings."""
+    return world is not None and world.partition(":")[0] in LIBRARIES
 
 
 def is_written_by_a_run(path: Path) -> bool:
@@ -118,7 +139,7 @@ def dump(config: PolicySettings) -> str:
     experiment = type(config)
     about = {"algorithm": experiment.algorithm}
     if not is_shipped(experiment):
-        about[PAGE] = file_of(experiment).name
+        about[PAGE] = name_of(experiment)
     if config.config == Path(TUNED):
         about["config"] = TUNED
     text = tomli_w.dumps({**about, **table})

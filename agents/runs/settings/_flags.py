@@ -3,10 +3,9 @@
 import contextlib
 import inspect
 import io
-import itertools
 import re
 import typing
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,33 +13,68 @@ import tyro
 import tyro.constructors
 
 from agents import Hyperparameter
+from agents.files._files import expand_home
 from agents.runs.display._errors import UsageError
 
-from ._limits import check_limits
+from ._limits import check_limits, flags_of_lists
+from ._page import program
 
 T = TypeVar("T")
 
 
+def at_home(args: Sequence[str]) -> list[str]:
+    """A command line with `expand_home` for every value, as in `--out=~/run`."""
+    return ["=".join(map(expand_home, arg.split("=", 1))) for arg in args]
+
+
 def value_after(flag: str, args: Sequence[str]) -> str | None:
     """The value of a flag on a command line, or `None` if the flag is not given."""
-    found = None  # the last occurrence counts, as with all flags
-    for i, arg in enumerate(args):
-        if arg == flag and i + 1 < len(args):
-            found = args[i + 1]
-        if arg.startswith(f"{flag}="):
-            found = arg.removeprefix(f"{flag}=")
-    return found
+    values = [values[0] for name, values, _ in _groups(args) if name == flag and values]
+    return values[-1] if values else None  # the last occurrence counts, as with all flags
 
 
 def values_after(flag: str, args: Sequence[str]) -> tuple[str, ...]:
-    """The values of a flag that takes several, up to the next flag; empty if it is not given."""
-    found: tuple[str, ...] = ()
-    for i, arg in enumerate(args):
-        if arg == flag:
-            found = tuple(itertools.takewhile(lambda x: not x.startswith("-"), args[i + 1 :]))
-        if arg.startswith(f"{flag}="):
-            found = (arg.removeprefix(f"{flag}="),)
-    return found
+    """The values of a flag that takes several, in all its occurrences; empty if not given."""
+    return tuple(x for name, values, _ in _groups(args) if name == flag for x in values)
+
+
+def _groups(args: Sequence[str]) -> list[tuple[str, list[str], list[str]]]:
+    """The flags of a command line, each with its values, and with its words as they were given.
+
+    The words before the first flag come first, with an empty name. As in tyro, flags may have
+    underscores.
+    """
+    groups: list[tuple[str, list[str], list[str]]] = [("", [], [])]
+    for arg in args:
+        if _FLAG.match(arg) and groups[-1][0] != "--":
+            name, equals, value = arg.partition("=")
+            groups.append((name.replace("_", "-"), [value] if equals else [], [arg]))
+        else:
+            groups[-1][1].append(arg)
+            groups[-1][2].append(arg)
+    return groups
+
+
+_FLAG = re.compile(r"-(?![\d.])")  # a negative number is a value
+
+
+def _joined(args: Sequence[str], lists: Collection[str]) -> list[str]:
+    """A command line in which every flag with several values occurs at most once, with the values
+    of all its occurrences.
+
+    **Arguments:**
+
+    - `args`: the command line.
+    - `lists`: the flags that take several values.
+    """
+    joined, done = list[str](), set[str]()
+    for name, _, words in _groups(args):
+        if name not in lists:
+            joined += words
+        elif name not in done:
+            joined += [name, *values_after(name, args)]
+            done.add(name)
+    return joined
 
 
 _FLAG_TYPES = tyro.constructors.ConstructorRegistry()
@@ -62,8 +96,14 @@ def _hyperparameter(
     )
 
 
+_COMPLETIONS = ("--tyro-print-completion", "--tyro-write-completion")
+
+
 def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
     """Parses a command line with `tyro.cli`, whose error box becomes one sentence.
+
+    The last occurrence of a flag counts. A flag with several values takes those of all its
+    occurrences, and every switch has two flags, such as `--env.shared` and `--env.no-shared`.
 
     **Arguments:**
 
@@ -77,6 +117,8 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
     **Raises:** `UsageError` when the command line is invalid.
     """
     _check_paths(type(default), args)
+    if args and args[0].startswith(_COMPLETIONS):
+        prog = prog.removeprefix("python ")  # or the shell would complete every `python`
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
@@ -84,9 +126,9 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
                 type(default),
                 prog=prog,
                 description=description,
-                args=args,
+                args=_joined(args, flags_of_lists(default)),
                 default=default,
-                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.SuppressFixed),
+                config=(tyro.conf.SuppressFixed,),
                 registry=_FLAG_TYPES,
             )
     except SystemExit as stop:
@@ -121,6 +163,7 @@ _PLAIN_WORDS: tuple[tuple[str, Any], ...] = (
     (r"Error parsing (\S+): Exceeds the limit .*", r"\1 has too many digits"),
     (r"Error parsing (\S+): no type matching (\S+) could .* from \[(.*?)\]\. .*", _must_be),
     (r"Error parsing ppo: (\w+)", lambda found: "--ppo." + found[1].replace("_", "-")),
+    (r"invalid choice (.*) for argument '(\S+)'.*\((.*),\)", r"\2 must be \3, but is \1"),
     (r"invalid choice (.*) for argument '(\S+)'.*\((.*)\)", r"\2 must be one of \3, but is \1"),
     (r"Missing value for argument '(\S+)'.*", r"\1 needs a value"),
 )
@@ -156,6 +199,7 @@ def read_flags(default: T, args: Sequence[str], page: str) -> T:
 
     **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
     """
-    config = cli(default, args, f"python {page}", inspect.cleandoc(type(default).__doc__ or ""))
+    args = at_home(args)
+    config = cli(default, args, program(page), inspect.cleandoc(type(default).__doc__ or ""))
     check_limits(config)
     return config

@@ -7,6 +7,7 @@ import typing
 from collections.abc import Iterator
 from typing import Annotated, Any, TypeAlias
 
+import tyro
 from msgspec import Meta
 
 from agents.runs.display._errors import UsageError
@@ -21,7 +22,8 @@ _WORDS = {"gt": "above", "ge": "at least", "le": "at most"}
 
 
 def check_limits(config: Any, prefix: str = "--") -> None:
-    """Checks the ranges of all settings, and that lists with a minimum length are not empty.
+    """Checks the ranges of all settings, that lists with a minimum length are not empty, and that
+    flags with several values have no value twice.
 
     **Arguments:**
 
@@ -34,11 +36,19 @@ def check_limits(config: Any, prefix: str = "--") -> None:
         ranges = list(_ranges(hint))
         if value == () and any(x.min_length for x in ranges):
             raise UsageError(f"{flag} must not be empty.")
+        if isinstance(value, tuple) and tyro.conf.Positional not in typing.get_args(hint):
+            _check_different(flag, value)
         for number in value if isinstance(value, tuple) else (value,):
             if type(number) is float:
                 _check_float(flag, number)
             if type(number) in _DEFAULTS:
                 _check_range(flag, number, ranges[0] if ranges else _DEFAULTS[type(number)])
+
+
+def _check_different(flag: str, values: tuple[Any, ...]) -> None:
+    for i, value in enumerate(values):
+        if value in values[:i] and not isinstance(value, dict):  # tables of files may be equal
+            raise UsageError(f"{flag} has {reprlib.repr(value)} twice: give each value once.")
 
 
 def _check_float(flag: str, value: float) -> None:
@@ -58,6 +68,33 @@ def _check_range(flag: str, value: float, limits: Meta) -> None:
 def flags(config: Any) -> Iterator[tuple[str, Any]]:
     """The flag and the value of every setting in a dataclass, including nested ones."""
     return ((flag, value) for flag, value, _ in _settings(config))
+
+
+def flags_of_lists(config: Any) -> set[str]:
+    """The flags that take several values at once; tyro itself collects those of the others."""
+    return {
+        flag
+        for flag, _, hint in _settings(config)
+        if _is_list(hint) and tyro.conf.UseAppendAction not in typing.get_args(hint)
+    }
+
+
+def as_given(flag: str, value: Any) -> str:
+    """A setting as a command line gives it, such as `--seed 1`, `--log jsonl wandb` or
+    `--env.no-shared`.
+    """
+    if isinstance(value, bool):
+        before, dot, name = flag.removeprefix("--").rpartition(".")
+        return flag if value else f"--{before}{dot}no-{name}"
+    words = map(str, value) if isinstance(value, tuple) else [str(value)]
+    return " ".join([flag, *words])
+
+
+def _is_list(hint: Any) -> bool:
+    """Whether an annotation is a tuple of any length, or may be one."""
+    if typing.get_origin(hint) is tuple:
+        return Ellipsis in typing.get_args(hint)
+    return any(map(_is_list, typing.get_args(hint)))
 
 
 def _ranges(hint: Any) -> Iterator[Meta]:

@@ -8,8 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+from agents.files._shipped import shipped
 from agents.runs._named import folder_first
-from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError
 from eqgrid import read_regular_text
 
@@ -72,9 +72,19 @@ def _experiment_in(path: Path) -> type[PolicySettings]:
     return found[0]
 
 
-def file_of(experiment: type[PolicySettings]) -> Path:
-    """The path of the page that defines an experiment."""
-    return Path(inspect.getfile(experiment))
+def file_of(experiment: type[PolicySettings]) -> Path | None:
+    """The path of the page that defines an experiment; `None` if a cell of a notebook does."""
+    try:
+        path = Path(inspect.getfile(experiment))
+    except (OSError, TypeError):
+        return None
+    return path if path.is_file() else None
+
+
+def name_of(experiment: type[PolicySettings]) -> str:
+    """The name of the page that defines an experiment, or of its class in a notebook."""
+    path = file_of(experiment)
+    return experiment.__name__ if path is None else path.name
 
 
 def is_shipped(experiment: type[PolicySettings]) -> bool:
@@ -82,15 +92,30 @@ def is_shipped(experiment: type[PolicySettings]) -> bool:
 
     The parts of such a run can be built again without the page.
     """
-    if experiment.algorithm not in SHIPPED:
-        return False
     own, ours = file_of(experiment), shipped(f"{experiment.algorithm}.py")
+    if own is None or experiment.algorithm not in SHIPPED:
+        return False
     return own.samefile(ours) or read_regular_text(str(own)) == read_regular_text(str(ours))
 
 
 def command_of(experiment: type[PolicySettings]) -> str:
     """The command that runs the page of an experiment, such as `eqgrid-ippo`."""
     path = file_of(experiment)
+    if path is None:
+        return f"run_experiment({experiment.__name__})"
     if path.parent.name == "pages" and is_shipped(experiment):
         return f"eqgrid-{experiment.algorithm}"
-    return f"python {min(os.path.relpath(path), str(path), key=len)}"
+    return program(min(os.path.relpath(path), str(path), key=len))
+
+
+def program(page: str) -> str:
+    """The command that runs a page: the installed command if it was called, such as
+    `eqgrid-human-games`, or else `python experiments/human_games.py`.
+
+    **Arguments:**
+
+    - `page`: the path of the page.
+    """
+    installed = f"eqgrid-{Path(page).stem.replace('_', '-')}"
+    called = {Path(word).stem for word in sys.orig_argv[:2]}
+    return installed if installed in called else f"python {page}"

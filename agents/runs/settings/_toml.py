@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from agents import Hyperparameter
+from agents.files._files import expand_home
 from agents.runs.display._errors import UsageError, reason
 from eqgrid import MAX_TEXT_BYTES, read_regular_text
 
@@ -23,7 +24,7 @@ NOT_IN_FILE += ("sweep", "sweep_index", "distributed")
 
 
 def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
-    """Reads a TOML file of limited size.
+    """Reads a TOML file of limited size. In texts that begin with `~`, it is the home folder.
 
     **Arguments:**
 
@@ -32,7 +33,7 @@ def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
     **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file.
     """
     try:
-        return tomllib.loads(read_regular_text(path, max_bytes))
+        return _at_home(tomllib.loads(read_regular_text(path, max_bytes)))
     except OSError as error:
         raise UsageError(f"cannot be read: {reason(error)}.") from error
     except RecursionError as error:
@@ -40,6 +41,15 @@ def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
     except ValueError as error:
         digits = "a number has too many digits" if "digits" in str(error) else str(error)
         raise UsageError(f"is no TOML: {digits:.200}.") from error
+
+
+def _at_home(value: Any) -> Any:
+    """A value of TOML with `expand_home` for every text in it."""
+    if isinstance(value, dict):
+        return {key: _at_home(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_at_home(inner) for inner in value]
+    return expand_home(value) if isinstance(value, str) else value
 
 
 def wrong(key: str, value: object, what: str) -> UsageError:

@@ -10,10 +10,10 @@ from jaxtyping import Array, Float
 from msgspec import Meta
 
 from agents import find_policy, load_policy
+from agents.files._shipped import BUNDLED, shipped
 from agents.runs._metadata import read_metadata
 from agents.runs._named import Named, check_named, is_own
 from agents.runs._run_files import seed_folders
-from agents.runs._shipped import shipped
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.worlds._world_config import Share
 from eqgrid import (
@@ -52,7 +52,8 @@ class PartnerSettings:
     share_steps: Annotated[int, Meta(ge=0, le=10**15)] = 0
     """Environment steps over which the share changes from --partners.share-from; 0 for none."""
     policies: tuple[str, ...] = ()
-    """Policy files, runs with all their checkpoints, or clones; if none, the agents' own policy."""
+    """Policy files, runs with all their checkpoints, shipped:NAME, or clones; if none, the agents'
+    own policy."""
     networks: tuple[str, ...] = ()
     """Your own classes of networks in these policies, if any, as MODULE:NAME."""
     least_noise: Share = 0.0
@@ -147,14 +148,14 @@ class PartnerSettings:
     def found(self) -> "PartnerSettings":
         """The same settings with folders replaced by the absolute paths of their policy files.
 
-        A resumed run thus has the same partners. The names of models of people, which are others in
-        every kitchen, stay.
+        A resumed run thus has the same partners. The names of bundled policies, and of models of
+        people, which differ between kitchens, stay.
 
         **Raises:** `CheckpointError` when a folder has no policy.
         """
         found: list[str] = []
         for name in self.policies:
-            ours = _of_people(name)
+            ours = _of_people(name) or name.startswith(BUNDLED)
             found += [name] if ours else [str(x.resolve()) for x in _files_of(Path(name))]
         return dataclasses.replace(self, policies=tuple(found))
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from collections.abc import Iterable
 from typing import Protocol, final
 
 from rich.console import Console
@@ -9,10 +10,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 
 from agents import TrainProgress
+from agents.runs.display._returns import return_text
 from agents.runs.settings._config import changed_by_world
 from agents.runs.settings._experiment import Experiment
 
 from ._hooks import speed
+from ._run import Plan
 
 
 class Display(Protocol):
@@ -29,15 +32,32 @@ def open_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 200, emoji=False)
 
 
-def print_preparations(console: Console, config: Experiment, programs: str) -> None:
-    """Prints the settings file and the world's defaults that a run uses, and further remarks.
+def print_preparations(
+    console: Console,
+    config: Experiment,
+    programs: str,
+    lengths: Iterable[tuple[int, Plan]],
+    whose: str = "",
+) -> None:
+    """Prints the settings file and the world's defaults that a run uses, its length if that is
+    rounded, and further remarks.
 
     **Arguments:**
 
     - `console`: the console.
     - `config`: the settings of the run.
     - `programs`: the message of `keep_compiled_programs`.
+    - `lengths`: the `total_steps` and the plan of each of several runs.
+    - `whose`: what they are, such as ` of each seed`.
     """
+    planned = [(total, plan.num_updates, plan.steps_per_update) for total, plan in lengths]
+    for total, updates, steps in dict.fromkeys(planned):
+        if updates * steps != total:
+            console.print(
+                f"training {updates * steps:,} steps{whose}: --total-steps {total} is rounded up "
+                f"to whole updates of {steps:,} steps",
+                highlight=False,
+            )
     if config.config is not None:
         console.print(f"settings: {escape(str(config.config))}", highlight=False)
     if changed := changed_by_world(config):
@@ -92,7 +112,7 @@ class LiveBar(Display):
     def __call__(self, progress: TrainProgress) -> None:
         numbers = (
             f"{speed(progress):,.0f} steps/s  return "
-            f"[bold]{progress.measured['eval_return_mean']:.0f}[/]"
+            f"[bold]{return_text(progress.measured['eval_return_mean'])}[/]"
         )
         self.bar.update(
             self.task, completed=progress.env_steps, description="training ", numbers=numbers
@@ -126,7 +146,7 @@ class LogDisplay(Display):
         left = (progress.num_env_steps - progress.env_steps) / speed(progress)
         self.console.print(
             f"{done:4.0%}  {progress.env_steps:>10,} steps  {speed(progress):>8,.0f} steps/s  "
-            f"return {progress.measured['eval_return_mean']:6.1f}  {left:5.0f} s left",
+            f"return {return_text(progress.measured['eval_return_mean']):>6}  {left:5.0f} s left",
             highlight=False,
         )
 

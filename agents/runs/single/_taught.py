@@ -20,6 +20,7 @@ from agents import (
     write_whole,
 )
 from agents.exact._distil import Played
+from agents.runs.display._film import running_return, with_last
 from agents.runs.folders._results import write_json
 from agents.runs.settings._file import dump
 from agents.runs.settings._page import page
@@ -78,6 +79,6 @@ def _save(
 
 
 def _draw(kitchen: Kitchen, world: GridWorld, played: Played) -> bytes:
-    states = jax.tree.map(lambda x: np.asarray(x)[0], played.worlds)
-    rewards = np.asarray(played.rewards)[0]
-    return kitchen.draw(world, states, np.concatenate([[0.0], np.cumsum(rewards)[:-1]]).tolist())
+    states, last = jax.tree.map(lambda x: x[0], (played.worlds, played.last))
+    scores = running_return(np.asarray(played.rewards)[0])
+    return kitchen.draw(world, with_last(states, last), scores)

@@ -4,13 +4,13 @@ import dataclasses
 import importlib
 import importlib.util
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from agents import PPO
 from agents.runs.display._errors import UsageError
 from eqgrid import AbstractEnv, PyTree, TimeLimit, unwrap
 
-from ._world_config import AbstractWorldConfig, Horizon, RunSettings
+from ._world_config import NAME_OF_WORLD, AbstractWorldConfig, Horizon, RunSettings
 
 _TASKS = {"cartpole": ("balance", "swing_up"), "biped": ("balance", "walk", "reach")}
 
@@ -19,8 +19,7 @@ _TASKS = {"cartpole": ("balance", "swing_up"), "biped": ("balance", "walk", "rea
 class BodyWorld(AbstractWorldConfig):
     """Settings of a MuJoCo body and its task."""
 
-    name: Literal["body"] = "body"
-    """Name of the world; each world has settings of its own."""
+    name: Annotated[Literal["body"], NAME_OF_WORLD] = "body"
     model: Literal["cartpole", "biped"] = "cartpole"
     """The body to control."""
     task: Literal["balance", "swing_up", "walk", "reach"] = "balance"

@@ -10,7 +10,14 @@ from eqgrid import AbstractEnv
 from eqgrid.envs.commons import MEASURES, ORCHARDS, RIVERS, Cleanup, Harvest
 from eqgrid.grid import GridWorld
 
-from ._world_config import AbstractWorldConfig, Horizon, RunSettings, Share, files_among
+from ._world_config import (
+    NAME_OF_WORLD,
+    AbstractWorldConfig,
+    Horizon,
+    RunSettings,
+    Share,
+    files_among,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,8 +72,7 @@ class AbstractCommonsWorld(AbstractWorldConfig):
 class HarvestWorld(AbstractCommonsWorld):
     """Settings of Harvest."""
 
-    name: Literal["harvest"] = "harvest"
-    """Name of the world; each world has settings of its own."""
+    name: Annotated[Literal["harvest"], NAME_OF_WORLD] = "harvest"
     layout: str = "open"
     """open, small, or a file."""
     known = tuple(ORCHARDS)
@@ -96,8 +102,7 @@ class HarvestWorld(AbstractCommonsWorld):
 class CleanupWorld(AbstractCommonsWorld):
     """Settings of Cleanup."""
 
-    name: Literal["cleanup"] = "cleanup"
-    """Name of the world; each world has settings of its own."""
+    name: Annotated[Literal["cleanup"], NAME_OF_WORLD] = "cleanup"
     layout: str = "river"
     """river, small, or a file."""
     pollution: Share = 0.5

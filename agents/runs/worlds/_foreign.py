@@ -8,7 +8,7 @@ import functools
 import importlib
 import tomllib
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, final
 
 import equinox as eqx
 import jax
@@ -20,7 +20,7 @@ from agents.runs.display._errors import UsageError
 from eqgrid import AbstractEnv, TimeLimit, first_timestep, interop
 from eqgrid.grid import did_you_mean
 
-from ._world_config import AbstractWorldConfig, Horizon, RunSettings
+from ._world_config import NAME_OF_WORLD, AbstractWorldConfig, Horizon, RunSettings
 
 
 @final
@@ -107,8 +107,7 @@ LIBRARIES = {
 class ForeignWorld(AbstractWorldConfig):
     """Settings of an environment of another library."""
 
-    name: str
-    """Name of the environment, as LIBRARY:NAME."""
+    name: Annotated[str, NAME_OF_WORLD]
     options: tuple[str, ...] = ()
     """Keyword arguments of the library's own constructor, such as num_agents=5."""
     horizon: Horizon | None = None

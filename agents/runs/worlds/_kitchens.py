@@ -30,15 +30,21 @@ from eqgrid.envs.overcooked_v2 import KITCHENS as KITCHENS_V2, OvercookedV2
 from eqgrid.grid import GridWorld, Layout, LayoutPool, RandomLayouts, stack_layouts
 
 from ._generated import GENERATED, AbstractDrawnWorld, KitchenSettings
-from ._world_config import AbstractWorldConfig, Horizon, RunSettings, Share, files_among
+from ._world_config import (
+    NAME_OF_WORLD,
+    AbstractWorldConfig,
+    Horizon,
+    RunSettings,
+    Share,
+    files_among,
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Kitchen(AbstractDrawnWorld):
     """Settings of Overcooked."""
 
-    name: Literal["overcooked"] = "overcooked"
-    """Or overcooked_v2, foraging, warehouse, rescue, goals, body or LIBRARY:NAME."""
+    name: Annotated[Literal["overcooked"], NAME_OF_WORLD] = "overcooked"
     layout: str = "cramped"
     """cramped, asymmetric, ring, forced, circuit, a file, generated, or several: cramped,ring."""
     practice: tuple[str, ...] = ()
@@ -268,8 +274,7 @@ def _equally_large(names: tuple[str, ...]) -> list[Layout]:
 class KitchenV2(AbstractWorldConfig):
     """Settings of OvercookedV2."""
 
-    name: Literal["overcooked_v2"] = "overcooked_v2"
-    """Name of the world; each world has settings of its own."""
+    name: Annotated[Literal["overcooked_v2"], NAME_OF_WORLD] = "overcooked_v2"
     layout: str = "cramped_room_v2"
     """Name of one of the 23 layouts."""
     view_radius: Annotated[int, Meta(ge=0, le=127)] = 0

@@ -9,7 +9,7 @@ from eqgrid import AbstractEnv
 from eqgrid.envs.minigrid import ROOMS, MiniGrid
 from eqgrid.grid import GridWorld
 
-from ._world_config import AbstractWorldConfig, Horizon, RunSettings
+from ._world_config import NAME_OF_WORLD, AbstractWorldConfig, Horizon, RunSettings
 
 _Option = Annotated[int, Meta(ge=0, le=127)]
 _MISSIONS = {
@@ -26,8 +26,7 @@ _MISSIONS = {
 class MiniGridWorld(AbstractWorldConfig):
     """Settings of the rooms of MiniGrid."""
 
-    name: Literal["minigrid"] = "minigrid"
-    """Name of the world; each world has settings of its own."""
+    name: Annotated[Literal["minigrid"], NAME_OF_WORLD] = "minigrid"
     layout: Literal[
         "empty",
         "fourrooms",

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias, TypedDict
 
 import equinox as eqx
 import jax
+import tyro
 from msgspec import Meta
 
 from agents import PPO
@@ -19,6 +20,19 @@ Horizon: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 """Length of an episode, in steps."""
 NumAgents: TypeAlias = Annotated[int, Meta(ge=1, le=35)]
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+
+
+NAMES_OF_WORLDS = (
+    *("overcooked", "overcooked_v2", "foraging", "warehouse", "rescue", "minigrid", "goals"),
+    *("harvest", "cleanup", "body"),
+)
+"""The names of all worlds of eqgrid, in the order of `WORLDS`."""
+NAME_OF_WORLD: Any = tyro.conf.arg(
+    metavar="NAME",
+    help=f"World: {', '.join(NAMES_OF_WORLDS)}, LIBRARY:NAME for one of another library, or "
+    "MODULE:NAME for your own. Each has settings of its own: see --env.name NAME --help.",
+)
+"""The help of `--env.name`."""
 
 
 class RunSettings(TypedDict, total=False):
@@ -137,7 +151,7 @@ class AbstractWorldConfig(abc.ABC):
 
         - `world`: a world that `build` has returned.
         - `states`: its states, with a leading time axis.
-        - `scores`: the return before each state.
+        - `scores`: the return so far in each state.
         """
         grid = unwrap(world)
         assert isinstance(grid, GridWorld | RandomLayouts)

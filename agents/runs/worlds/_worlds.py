@@ -32,15 +32,22 @@ from ._generated import GENERATED, AbstractDrawnWorld, MazeSettings, SiteSetting
 from ._kitchens import Kitchen, KitchenV2
 from ._minigrid import MiniGridWorld
 from ._own import own_world
-from ._world_config import AbstractWorldConfig, Horizon, NumAgents, RunSettings, Share, files_among
+from ._world_config import (
+    NAME_OF_WORLD,
+    AbstractWorldConfig,
+    Horizon,
+    NumAgents,
+    RunSettings,
+    Share,
+    files_among,
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class GoalsWorld(AbstractDrawnWorld):
     """Settings of the world with flags as goals."""
 
-    name: Literal["goals"] = "goals"
-    """Name of the world; each world has settings of its own."""
+    name: Annotated[Literal["goals"], NAME_OF_WORLD] = "goals"
     layout: str = "room"
     """room, rooms, a file, or generated."""
     generated: MazeSettings = dataclasses.field(default_factory=MazeSettings)
@@ -89,8 +96,7 @@ class GoalsWorld(AbstractDrawnWorld):
 class ForagingWorld(AbstractWorldConfig):
     """Settings of level-based foraging."""
 
-    name: Literal["foraging"] = "foraging"
-    """Name of the world; each world has settings of its own."""
+    name: Annotated[Literal["foraging"], NAME_OF_WORLD] = "foraging"
     size: Annotated[int, Meta(ge=1, le=125)] = 8
     """Number of rows and of columns of the field."""
     num_agents: NumAgents = 2
@@ -150,8 +156,7 @@ class ForagingWorld(AbstractWorldConfig):
 class WarehouseWorld(AbstractWorldConfig):
     """Settings of the multi-robot warehouse."""
 
-    name: Literal["warehouse"] = "warehouse"
-    """Name of the world; each world has settings of its own."""
+    name: Annotated[Literal["warehouse"], NAME_OF_WORLD] = "warehouse"
     size: Literal["tiny", "small", "medium", "large"] = "tiny"
     """Size of the warehouse."""
     num_agents: NumAgents = 2
@@ -203,8 +208,7 @@ class WarehouseWorld(AbstractWorldConfig):
 class RescueWorld(AbstractDrawnWorld):
     """Settings of search and rescue."""
 
-    name: Literal["rescue"] = "rescue"
-    """Name of the world; each world has settings of its own."""
+    name: Annotated[Literal["rescue"], NAME_OF_WORLD] = "rescue"
     layout: Literal["small", "large", "generated"] = "small"
     """Site."""
     generated: SiteSettings = dataclasses.field(default_factory=SiteSettings)

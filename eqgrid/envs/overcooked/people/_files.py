@@ -71,7 +71,7 @@ def _read(suffix: str, content: bytes) -> Table:
     if suffix in (".pickle", ".pkl"):
         return read_pickled_table(content)
     try:
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError("It is no UTF-8.") from error
     return _from_csv(text) if suffix == ".csv" else _from_json(text)

@@ -132,7 +132,11 @@ def read_games(
     **Raises:** `ValueError` when the file cannot be read, a column is missing, a row is invalid, a
     kitchen is unknown, or there is no game; `ImportError` for a Parquet file without pyarrow.
     """
-    return games_from_table(read_file(path), kitchen=kitchen, layouts=layouts)
+    table = read_file(path)
+    try:
+        return games_from_table(table, kitchen=kitchen, layouts=layouts)
+    except ValueError as error:
+        raise ValueError(f"The file {str(path)!r} cannot be used: {error}") from error
 
 
 def games_from_table(

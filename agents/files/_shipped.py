@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from ._checkpoint import CheckpointError
+
 _INSTALLED = Path(__file__).parents[1] / "pages"
 _CHECKED_OUT = Path(__file__).parents[2] / "experiments"
 
@@ -24,3 +26,24 @@ def shipped_policies() -> dict[str, Path]:
     For example, `load_policy(shipped_policies()["ring"])` is a policy for the kitchen `ring`.
     """
     return {x.stem: x for x in sorted(shipped("policies").glob("*.safetensors"))}
+
+
+BUNDLED = "shipped:"
+"""The beginning of the name of a bundled policy, such as `shipped:cramped`."""
+
+
+def shipped_policy(name: str) -> Path:
+    """The file of a bundled policy.
+
+    **Arguments:**
+
+    - `name`: its name, such as `cramped`.
+
+    **Raises:** `CheckpointError` when there is no such policy.
+    """
+    known = shipped_policies()
+    if name not in known:
+        raise CheckpointError(
+            f"There is no bundled policy {name!r:.60}: use one of {', '.join(known)}."
+        )
+    return known[name]

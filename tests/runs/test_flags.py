@@ -1,0 +1,244 @@
+"""Command lines: flags that are repeated, switches, settings files, and the command of a resume."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import tyro
+
+from agents.commands._policies import PolicyFlags
+from agents.files._files import expand_home
+from agents.files._shipped import shipped_policies
+from agents.runs.display._errors import UsageError
+from agents.runs.many._sweep_file import read_sweep
+from agents.runs.settings._config import changed_by_world, parse
+from agents.runs.settings._file import dump
+from agents.runs.settings._flags import cli, read_flags
+from agents.runs.settings._limits import as_given, flags
+from agents.runs.settings._page import page
+from agents.runs.worlds._commons import HarvestWorld
+from agents.runs.worlds._worlds import WORLDS, default_world
+
+PAGES = ("ippo", "mappo", "e3t", "body")
+
+
+def settings(*args: str):
+    return parse(page("ippo"), args)
+
+
+def write(path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--log", "jsonl", "--log", "tensorboard"],
+        ["--log", "jsonl", "tensorboard"],
+        ["--log=jsonl", "--seed", "1", "--log=tensorboard"],
+        ["--log", "jsonl", "--log", "--log", "tensorboard"],
+    ],
+)
+def test_all_values_of_a_repeated_flag_count(given):
+    assert settings(*given).log == ("jsonl", "tensorboard")
+
+
+@pytest.mark.parametrize("flag", ["--log-info", "--env.practice", "--partners.policies"])
+def test_each_flag_with_several_values_can_be_repeated(flag):
+    given = [flag, "ring", "--width", "8", flag.replace("-", "_").replace("__", "--"), "forced"]
+    given += ["--partners.share", "0.5"] if flag.startswith("--partners") else []
+    assert dict(flags(settings(*given)))[flag] == ("ring", "forced")
+
+
+def test_repeated_flags_keep_the_values_around_them():
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        """A command."""
+
+        levels: tuple[float, ...] = ()
+        name: str = ""
+        film: bool = True
+
+    args = ["--levels", "-1", "2", "--no-film", "--name=-x", "--levels", "-3.5"]
+    assert read_flags(Config(), args, "page.py") == Config((-1.0, 2.0, -3.5), "-x", film=False)
+
+
+def test_the_last_of_two_single_values_counts():
+    assert settings("--seed", "1", "--seed=2").seed == 2
+
+
+def test_a_value_that_is_given_twice_is_a_mistake():
+    with pytest.raises(UsageError, match=r"^--log has 'jsonl' twice: give each value once\.$"):
+        settings("--log", "jsonl", "--log", "jsonl")
+
+
+def test_the_last_of_two_settings_files_counts(tmp_path):
+    first = write(tmp_path / "first.toml", "seed = 1\nwidth = 32\n")
+    second = write(tmp_path / "second.toml", "seed = 2\n")
+    config = settings("--config", first, "--config", second)
+    assert (config.seed, config.width) == (2, settings().width)
+
+
+def switches(config) -> list[str]:
+    return [flag for flag, value in flags(config) if isinstance(value, bool)]
+
+
+@pytest.mark.parametrize("world", [None, *WORLDS])
+@pytest.mark.parametrize("value", [True, False])
+def test_every_switch_can_be_turned_on_and_off(world, value):
+    named = [] if world is None else ["--env.name", world]
+    default = settings(*named)
+    given = [as_given(flag, value) for flag in switches(default)]
+    config = cli(default, given, "", "")  # some cannot be combined, which `settings` would check
+    assert all(dict(flags(config))[flag] is value for flag in switches(default))
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_names_of_switches_do_not_depend_on_the_settings_file(tmp_path, stored, asked):
+    text = f'[env]\nname = "harvest"\nshared = {str(stored).lower()}\n'
+    config = settings("--config", write(tmp_path / "a.toml", text), as_given("--env.shared", asked))
+    assert isinstance(config.env, HarvestWorld)
+    assert config.env.shared is asked
+
+
+def test_help_describes_what_a_switch_turns_on(capsys):
+    with pytest.raises(SystemExit):
+        settings("--help")
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    words = "--ppo.normalize-values, --ppo.no-normalize-values Critics predict standardised returns"
+    assert words in said
+
+
+def test_changed_defaults_are_printed_as_they_are_given():
+    words = changed_by_world(settings()).split(", ")
+    assert "--ppo.normalize-values" in words
+    given = [word for flag in words for word in flag.split()]
+    assert settings(*given) == settings()
+
+
+@pytest.fixture
+def resume(tmp_path):
+    """A function that starts a run with some flags, and gives more flags to resume it with."""
+
+    def resume(started: list[str], *more: str):
+        folder = tmp_path / "run"
+        folder.mkdir()
+        write(folder / "config.toml", dump(settings(*started)))
+        return settings(*more, "--resume", str(folder))
+
+    return resume
+
+
+def test_the_command_that_started_a_run_resumes_it(resume, tmp_path):
+    file = write(tmp_path / "mine.toml", 'width = 32\n[env]\nname = "harvest"\nshared = true\n')
+    command = ["--config", file, "--env.shared", "--overwrite", "--log", "jsonl"]
+    command += ["--out", str(tmp_path / "run")]
+    config = resume(command, *command)
+    assert (config.width, config.env.shared, config.log) == (32, True, ("jsonl",))
+    assert (config.out, config.overwrite, config.resume) == (None, False, tmp_path / "run")
+    assert dump(config) == (tmp_path / "run" / "config.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "flag"),
+    [
+        (["--env.no-shared"], "--env.shared"),
+        (["--env.name", "goals"], "--env.name"),
+        (["--out", "elsewhere"], "--out"),
+        (["--config", "wide.toml"], "--width"),
+    ],
+)
+def test_a_resumed_run_keeps_its_settings(resume, tmp_path, monkeypatch, more, flag):
+    monkeypatch.chdir(tmp_path)
+    started = ["--env.name", "harvest", "--env.shared"]
+    write(tmp_path / "wide.toml", 'width = 32\n[env]\nname = "harvest"\nshared = true\n')
+    with pytest.raises(UsageError, match=f"^{flag} cannot change with --resume"):
+        resume(started, *more)
+
+
+def test_the_world_of_the_command_line_replaces_that_of_the_file(tmp_path, capsys):
+    text = 'width = 32\n[env]\nname = "goals"\nhorizon = 7\n'
+    config = settings("--config", write(tmp_path / "a.toml", text), "--env.name", "foraging")
+    assert config.width == 32
+    assert config.env == default_world("foraging")
+    said = capsys.readouterr().err
+    assert "has settings of the world 'goals', which are left out" in said
+    assert said.count("\n") == 1
+
+
+def test_a_file_without_a_world_is_for_any_world(tmp_path, capsys):
+    config = settings("--config", write(tmp_path / "a.toml", "width = 32\n"), "--env.name", "goals")
+    assert (config.width, config.env.name) == (32, "goals")
+    assert not capsys.readouterr().err
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    return tmp_path
+
+
+def test_flags_with_paths_may_begin_with_the_home_folder(home):
+    write(home / "mine.toml", "seed = 3\n")
+    config = settings("--config=~/mine.toml", "--out=~/run", "--env.layout=~/a.txt,~/b.txt,ring")
+    assert config.seed == 3
+    assert config.out == home / "run"
+    assert config.env.layout == f"{home}/a.txt,{home}/b.txt,ring"
+    (home / "run").mkdir()
+    write(home / "run" / "config.toml", dump(settings("--seed", "7")))
+    assert settings("--resume=~/run", "--out=~/run").seed == 7
+
+
+def test_files_with_paths_may_begin_with_the_home_folder(home):
+    text = '[env]\nlayout = "~/a.txt"\n[partners]\nshare = 0.5\npolicies = ["~/run", "./~", "~x"]\n'
+    config = settings("--config", write(home / "mine.toml", text))
+    assert config.env.layout == f"{home}/a.txt"
+    assert config.partners.policies == (f"{home}/run", "./~", "~x")
+    sweep = read_sweep(home / write(home / "sweep.toml", '[grid.env]\nlayout = ["~/a.txt"]\n'))
+    assert sweep.points == ({"env.layout": f"{home}/a.txt"},)
+
+
+def test_a_layout_of_several_lines_is_no_path(home):
+    assert expand_home("~/a\n~/b") == "~/a\n~/b"
+
+
+def test_commands_find_the_home_folder(home):
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        """A command."""
+
+        runs: tyro.conf.Positional[tuple[Path, ...]] = ()
+        out: Path | None = None
+
+    config = read_flags(Config(), ["~/a", "~/b", "--out=~/c"], "page.py")
+    assert config == Config((home / "a", home / "b"), home / "c")
+
+
+def test_settings_files_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "mine.toml").write_bytes(b"\xef\xbb\xbfseed = 3\n")
+    assert settings("--config", str(tmp_path / "mine.toml")).seed == 3
+
+
+@pytest.mark.parametrize("world", ["overcooked", "goals", "harvest"])
+def test_the_help_of_a_world_lists_all_worlds(capsys, world):
+    with pytest.raises(SystemExit):
+        settings("--env.name", world, "--help")
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert f"--env.name NAME World: {', '.join(WORLDS)}, LIBRARY:NAME" in said
+    assert "MODULE:NAME for your own" in said
+
+
+def test_bundled_policies_are_partners_by_name():
+    partners = ["--partners.policies", "shipped:ring", "--partners.share", "0.5"]
+    config = settings("--env.layout", "ring", *partners).partners
+    assert config.found().policies == ("shipped:ring",)
+    assert config.files("ring") == [shipped_policies()["ring"]]
+
+
+def test_flags_that_are_given_again_for_each_value_stay(tmp_path):
+    networks = ["--network", "a:B", "--network", "c:D"]
+    config = read_flags(PolicyFlags(), ["run", *networks], "page.py")
+    assert (config.policies, config.network) == ((Path("run"),), ("a:B", "c:D"))

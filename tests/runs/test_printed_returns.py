@@ -1,0 +1,70 @@
+"""Returns are printed with as many digits as their scale needs."""
+
+import io
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from agents.runs.display._report import print_result
+from agents.runs.display._returns import return_text, return_texts, with_deviation, with_interval
+from agents.runs.many._report import _of_one, _with_interval
+from agents.runs.single._display import LogDisplay
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.9637, "0.964"),
+        (0.0, "0.000"),
+        (-0.0, "0.000"),
+        (-0.0004, "0.000"),
+        (-0.0006, "-0.001"),
+        (4.567, "4.57"),
+        (-0.25, "-0.250"),
+        (213.44, "213.4"),
+        (-1234.56, "-1234.6"),
+        (np.float32(0.5), "0.500"),
+        (float("nan"), "nan"),
+    ],
+)
+def test_a_return_has_about_four_digits(value, text):
+    assert return_text(value) == text
+
+
+def test_returns_next_to_each_other_have_equally_many_decimal_places():
+    assert return_texts((213.44, -0.04, 0.5)) == ["213.4", "0.0", "0.5"]
+    assert with_deviation(0.9637, 0.0123) == "0.964 ± 0.012"
+    assert with_deviation(212.0, 3.25, bold=True) == "[bold]212.0[/] ± 3.2"
+    assert with_interval(0.9637, 0.95, 0.98) == ("0.964", "0.950 to 0.980")
+
+
+RESULT = {
+    **{"eval_return_mean": 0.9637, "eval_return_std": 0.0123, "eval_episodes": 4},
+    **{"best_return_mean": 0.9712, "best_return_std": -0.0, "best_env_steps": 256},
+    **{"layouts": {"room": 0.4567}, "zero_shot": {"hall": 0.1234}, "env_steps": 512},
+    **{"train_seconds": 1.0, "steps_per_second": 512.0, "env_steps_of_others": 0},
+    **{"wall_seconds": 2.0, "compile_seconds": 1.0, "eval_fraction_of_optimum": None},
+}
+
+
+def test_the_result_of_a_run_in_a_world_of_small_returns(tmp_path):
+    console = Console(file=io.StringIO(), width=200)
+    print_result(console, RESULT, tmp_path)
+    said = console.file.getvalue()
+    for words in ("0.964 ± 0.012", "0.971 ± 0.000", "0.457", "hall 0.123"):
+        assert words in said
+    assert "-0.0" not in said
+    assert _of_one(RESULT) == "0.964 ± 0.012, best 0.971"
+    assert _with_interval(np.asarray([0.9637, 0.9637])) == "0.964 (0.964 to 0.964)"
+
+
+def test_the_progress_of_a_run_in_a_world_of_small_returns():
+    steps = {"env_steps": 256, "num_env_steps": 512, "env_steps_before": 0, "train_seconds": 1.0}
+    measured = {"eval_return_mean": 0.9637}
+    progress: Any = SimpleNamespace(**steps, updates=1, num_updates=2, measured=measured)
+    console = Console(file=io.StringIO(), width=200)
+    LogDisplay(console)(progress)
+    assert "return  0.964 " in console.file.getvalue()
