@@ -191,7 +191,8 @@ def test_the_hatch_shows_the_soup_that_was_served_and_not_the_new_order():
     after = advance_often(env, face(env.layout.start, HATCH, RIGHT), jnp.asarray(INTERACT))
     orders = np.asarray(after.extra.recipe).tolist()
     for order in (RIGHT, WRONG):
-        world = jax.tree.map(lambda x, i=orders.index(order): x[i], after)
+        first = orders.index(order)
+        world = jax.tree.map(lambda x, first=first: x[first], after)
         look = looks(env.layout, world)[HATCH[1]]
         assert look.lying == RIGHT
         picture = env.render(world, cell_pixels=size)[:size, HATCH[1] * size :][:, :size]
