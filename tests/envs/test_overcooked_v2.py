@@ -190,8 +190,9 @@ def test_the_hatch_shows_the_soup_that_was_served_and_not_the_new_order():
     env, size = kitchen(sample_recipe_on_delivery=True), 32
     after = advance_often(env, face(env.layout.start, HATCH, RIGHT), jnp.asarray(INTERACT))
     orders = np.asarray(after.extra.recipe).tolist()
-    for game in (orders.index(RIGHT), orders.index(WRONG)):
-        world = jax.tree.map(lambda x, game=game: x[game], after)
+    for order in (RIGHT, WRONG):
+        first = orders.index(order)
+        world = jax.tree.map(lambda x, first=first: x[first], after)
         look = looks(env.layout, world)[HATCH[1]]
         assert look.lying == RIGHT
         picture = env.render(world, cell_pixels=size)[:size, HATCH[1] * size :][:, :size]

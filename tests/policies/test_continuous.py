@@ -122,14 +122,18 @@ def test_deviations_have_limits():
     np.testing.assert_allclose(std, [[np.exp(-5.0), np.exp(2.0)]], rtol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "chunk", "shared", "view"),
     [
-        (loud_mlp, 1, True, LocalObservation()),
         (loud_mlp, 1, False, JointObservation()),
-        (GRU, 4, True, JointObservation()),
-        (GRU, 12, False, LocalObservation()),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (loud_mlp, 1, True, LocalObservation()),
+                (GRU, 4, True, JointObservation()),
+                (GRU, 12, False, LocalObservation()),
+            )
+        ),
     ],
 )
 def test_the_first_ratio_is_one(key, network, chunk, shared, view):

@@ -132,10 +132,18 @@ def test_the_carry_is_none_unless_something_remembers(key):
     assert carry[1].shape == (2, 8)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("critic", [MLP, GRU])
-@pytest.mark.parametrize("actor", [GRU, functools.partial(agents.GRU, width=8)])
+NETWORKS = [
+    (actor, critic, shared)
+    for actor in (GRU, functools.partial(agents.GRU, width=8))
+    for critic in (MLP, GRU)
+    for shared in (True, False)
+]
+
+
+@pytest.mark.parametrize(
+    ("actor", "critic", "shared"),
+    [NETWORKS[0], *(pytest.param(*x, marks=pytest.mark.slow) for x in NETWORKS[1:])],
+)
 def test_unrolling_is_one_step_after_the_other(key, actor, critic, shared):
     env, length = clocks(1), 6
     one, other = (build(env, key, network=n, shared=shared) for n in (actor, critic))

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cart_pole import CartPole
+from drift import Drift
 from jaxtyping import Array, Int, PyTree
 from race import Race
 from wrapper_checks import assert_close, rollout, sample_actions
@@ -33,10 +34,18 @@ from eqgrid.interop import to_gymnasium, to_gymnasium_vector
 either = pytest.mark.parametrize("lazy", [False, True])
 
 
-@pytest.mark.parametrize("lazy", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_equals_a_loop_that_resets_by_hand(key, lazy):
+@pytest.mark.parametrize(
+    ("core", "lazy"),
+    [
+        (Race(), False),
+        (Drift(), False),
+        pytest.param(Race(), True, marks=pytest.mark.slow),
+        pytest.param(Drift(), True, marks=pytest.mark.slow),
+    ],
+)
+def test_equals_a_loop_that_resets_by_hand(key, core, lazy):
     """With the same keys: the step's key is split into one for the step and one for the reset."""
-    inner = TimeLimit(Race(), 4)
+    inner = TimeLimit(core, 4)
     env = AutoReset(inner, lazy=lazy)
     actions = sample_actions(env, key, 15)
     first, timesteps, states = rollout(env, key, actions)

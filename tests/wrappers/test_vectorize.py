@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cart_pole import CartPole
+from drift import Drift
 from race import Race
 from wrapper_checks import assert_close, assert_same, rollout, sample_actions
 
@@ -18,8 +19,9 @@ from eqgrid import (
 )
 
 
-def test_equals_a_python_loop(key):
-    one = AutoReset(TimeLimit(Race(), 3))
+@pytest.mark.parametrize("core", [Drift(), pytest.param(Race(), marks=pytest.mark.slow)])
+def test_equals_a_python_loop(key, core):
+    one = AutoReset(TimeLimit(core, 3))
     env = Vectorize(one, 4)
     actions = sample_actions(env, key, 1)[0]
     first = env.reset(key)
