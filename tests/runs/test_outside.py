@@ -89,7 +89,7 @@ class Race(AbstractEnv):
 
     def render_episode(self, states, *, captions=()):
         assert states.shape == (len(captions),)
-        return f"{len(captions)} steps, {captions[0]}".encode()
+        return f"{len(captions)} states, {captions[0]}".encode()
 
 
 class Plain(AbstractWrapper):
@@ -336,7 +336,7 @@ steps = 64
 @pytest.mark.slow
 def test_it_trains_resumes_and_is_judged(capsys, monkeypatch):
     assert call(*RACE, *SMALL, "--out", "a") == 0
-    assert Path("a/episode.gif").read_bytes() == b"4 steps, 0"
+    assert Path("a/episode.gif").read_bytes() == b"5 states, 0"
     with Path("a/metrics.csv").open(newline="") as file:
         assert [row["event_judging"] for row in csv.DictReader(file)][-1] == "8.0", "of both agents"
     result = json.loads(Path("a/result.json").read_text())
@@ -368,7 +368,7 @@ def test_it_trains_resumes_and_is_judged(capsys, monkeypatch):
     Path("set.toml").write_text(HELD_OUT)
     shutil.copytree("b", "set/Race/trained")
     assert judge(_evaluation, "a", "b", *RACE, "--episodes", "4", "--out", "e")[0] == 0
-    assert Path("e/episode.gif").read_bytes() == b"4 steps, 0"
+    assert Path("e/episode.gif").read_bytes() == b"5 states, 0"
     assert judge(_crossplay, "a", "b", *RACE, "--episodes", "4", "--out", "x")[0] == 0
     args = ("a", *RACE, "--episodes", "4", "--partners", "set.toml", "--out", "p")
     assert judge(_partners, *args)[0] == 0
