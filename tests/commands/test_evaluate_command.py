@@ -291,7 +291,7 @@ def test_numbers_that_cannot_be_written_are_said(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert exit_code(_evaluation) == 1
     said = capsys.readouterr()
-    assert re.search(r"drawn .* \d+\.\d\d ± ", said.out)
+    assert re.search(r"drawn .* \d+\.\d+ ± ", said.out)
     assert said.err == "error: 'out/evaluation.json': No space left on device.\n"
     assert not (tmp_path / "out").exists()
 

@@ -84,7 +84,7 @@ def test_policies_are_shown_beside_people(call, table, tmp_path):
     assert code == 0
     kitchens = json.loads((tmp_path / "seen" / "human_games.json").read_text())["kitchens"]
     people, policy = kitchens["cramped"]
-    assert (policy["who"], policy["games"], policy["steps"]) == ("own.safetensors", 2, 60)
+    assert (policy["who"], policy["games"], policy["steps"]) == ("own", 2, 60)
     assert people["return"]["mean"] > policy["return"]["mean"] == 0
     assert "return" in said
     assert "*" in said  # an untrained policy is not like the scripted cooks

@@ -19,6 +19,7 @@ from agents import StopTraining, evaluate, restore, train
 from agents.runs._command import Process
 from agents.runs._run_files import CANDIDATES_FILE
 from agents.runs.display._errors import Failures, UsageError
+from agents.runs.display._returns import return_texts
 from agents.runs.many import _candidates, _seeds
 from agents.runs.settings._config import parse
 from agents.runs.settings._page import page
@@ -66,7 +67,7 @@ def test_the_best_one_goes_on_as_if_it_had_been_alone(tmp_path, capsys):
         key = jax.random.split(jax.random.fold_in(eval_key, UPDATES), 1)[0]
         returns.append(float(evaluate(state.policy, judge, key).episode_return.mean()))
         states.append(state)
-    said = ", ".join(f"{x:.1f}" for x in sorted(returns, reverse=True))
+    said = ", ".join(return_texts(sorted(returns, reverse=True)))
     assert f"seed 5: {said}\n" in capsys.readouterr().out
     best = states[int(np.argmax(returns))]
     alone = train(config.ppo, env, best, num_updates=ALL_UPDATES).state

@@ -35,7 +35,7 @@ def test_seeds_are_one_row(rows):
     assert "seed" not in lines[0]
     assert [line.split()[:3] for line in lines[1:]] == [
         ["1", "0.2", "3.25"],
-        ["2", "0.1", "2.5"],
+        ["2", "0.1", "2.50"],
         ["3", "0.3", "not"],
     ]
     assert lines[1].rstrip().endswith("2, 3")
