@@ -20,7 +20,7 @@ from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
 from agents.runs.display._errors import UsageError
 from agents.runs.display._film import running_return, with_last
-from agents.runs.display._returns import return_text
+from agents.runs.display._returns import caption, return_text
 from agents.runs.display._table import print_paths, print_table
 from agents.runs.folders._folder import short_name
 from agents.runs.folders._results import open_results, write_csv, write_json
@@ -285,7 +285,7 @@ def film_of(game: HumanGame) -> bytes:
     speed = (len(game.time) - 1) / seconds if seconds > 0 else 1.0
     return Overcooked(game.layout).render_episode(
         states,
-        captions=[f"{score:g}" for score in scores[: len(states.time)]],
+        captions=[caption(score) for score in scores[: len(states.time)]],
         cell_pixels=48,
         frames_per_second=min(speed, 50) if speed > 1 else 8,
     )

@@ -9,7 +9,13 @@ import pytest
 from rich.console import Console
 
 from agents.runs.display._report import print_result
-from agents.runs.display._returns import return_text, return_texts, with_deviation, with_interval
+from agents.runs.display._returns import (
+    caption,
+    return_text,
+    return_texts,
+    with_deviation,
+    with_interval,
+)
 from agents.runs.many._report import _of_one, _with_interval
 from agents.runs.single._display import LogDisplay
 
@@ -68,3 +74,10 @@ def test_the_progress_of_a_run_in_a_world_of_small_returns():
     console = Console(file=io.StringIO(), width=200)
     LogDisplay(console)(progress)
     assert "return  0.964 " in console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("score", "text"), [(120.0, "120"), (1.43875, "1.44"), (-0.001, "0"), (1234.5, "1234.5")]
+)
+def test_a_score_on_a_picture_has_no_needless_digits(score, text):
+    assert caption(score) == text

@@ -41,3 +41,8 @@ def with_interval(mean: float, low: float, high: float) -> tuple[str, str]:
     """A mean return, and its 95 % interval, such as `0.964` and `0.951 to 0.977`."""
     first, *ends = return_texts((mean, low, high))
     return first, " to ".join(ends)
+
+
+def caption(score: float) -> str:
+    """The return so far, as on a picture: with at most two decimal places."""
+    return f"{round(score, 2) + 0.0:g}"  # the sum of -0.0 and 0.0 is 0.0

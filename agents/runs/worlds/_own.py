@@ -15,6 +15,7 @@ import tyro
 from agents import PPO
 from agents.runs._named import Setting, check_storable, import_named, said, settings_of
 from agents.runs.display._errors import PictureError, UsageError
+from agents.runs.display._returns import caption
 from eqgrid import (
     AbstractAutoReset,
     AbstractEnv,
@@ -90,7 +91,7 @@ class OwnWorld(AbstractWorldConfig):
         if isinstance(inner, GridWorld | RandomLayouts):
             return super().draw(world, states, scores)
         try:
-            drawn = inner.render_episode(states, captions=[f"{score:g}" for score in scores])
+            drawn = inner.render_episode(states, captions=[caption(score) for score in scores])
         except (Exception, SystemExit) as error:  # it is code of the user
             raise PictureError(f"{self.name} cannot be drawn: {said(error)}") from error
         if not isinstance(drawn, bytes):

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from agents import PPO
 from agents.runs.display._errors import UsageError
+from agents.runs.display._returns import caption
 from eqgrid import AbstractEnv, PyTree, first_timestep, unwrap
 from eqgrid.grid import GridWorld, RandomLayouts
 
@@ -157,7 +158,7 @@ class AbstractWorldConfig(abc.ABC):
         assert isinstance(grid, GridWorld | RandomLayouts)
         return grid.render_episode(
             states,
-            captions=[f"{score:g}" for score in scores],
+            captions=[caption(score) for score in scores],
             cell_pixels=min(64, max(16, 1024 // max(grid.shape))),  # 16 is the smallest
         )
 
