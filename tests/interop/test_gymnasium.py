@@ -189,7 +189,9 @@ def test_pictures_are_those_of_the_environment():
     for action in actions:
         env.step(action)
     *_, state = episode(COOK, 0, [np.asarray(a)[None] for a in actions])
-    np.testing.assert_array_equal(env.render(), COOK.render(state))
+    picture = COOK.render(state)
+    shown = env.render()[: len(picture), : picture.shape[1]]  # without a row that makes it even
+    np.testing.assert_array_equal(shown, picture)
     envs = to_gymnasium_vector(COOK, 2, render_mode="rgb_array")
     envs.reset(seed=0)
     for action in actions:

@@ -178,7 +178,9 @@ def test_a_picture_is_that_of_the_environment():
     for action in actions:
         env.step(action)
     *_, state = episode(COOKS, 7, [np.stack([*a.values()]) for a in actions])
-    np.testing.assert_array_equal(env.render(), COOKS.render(state))
+    picture = COOKS.render(state)
+    shown = env.render()[: len(picture), : picture.shape[1]]  # without a row that makes it even
+    np.testing.assert_array_equal(shown, picture)
     assert env.metadata["render_fps"] == 8
     env.close()
 
