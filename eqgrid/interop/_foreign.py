@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
-from .._env import AbstractEnv, AbstractWrapper, AbstractWrapperState, TimeStep
+from .._env import AbstractEnv, AbstractWrapper, AbstractWrapperState, TimeStep, unwrap
 from .._info import first_timestep
 from .._observed import split_mask
 from .._spaces import AbstractSpace, Box, Discrete
@@ -184,7 +184,8 @@ def entries_by_agent(env: AbstractEnv, by_agent: Sequence[str]) -> frozenset[str
                 f"`by_agent` names {name!r:.60}, but no entry of info with {env.num_agents} rows "
                 f"has this name: the entries with so many rows are {known}."
             )
-    named = {"shaped_reward", "events", REPLACED, TAKEN, *by_agent}
+    own: tuple[str, ...] = getattr(unwrap(env), "by_agent", ())  # of an `MjxEnv`
+    named = {"shaped_reward", "events", REPLACED, TAKEN, *own, *by_agent}
     return frozenset({*named, "episode_return", *(f"episode_{name}" for name in named)})
 
 
