@@ -163,13 +163,13 @@ def sight(env: AbstractEnv, library: str, *, masks: bool = False) -> Sight:
 def entries_by_agent(env: AbstractEnv, by_agent: Sequence[str]) -> frozenset[str]:
     """The names of the entries of `info` that have a row for each agent.
 
-    They are declared, since a shape does not tell: a number for each of two rooms has the shape of
-    a number for each of two agents.
+    They are declared, since shapes are ambiguous: a number for each of two rooms has the same shape
+    as a number for each of two agents.
 
     **Arguments:**
 
     - `env`: a single environment.
-    - `by_agent`: the names of such entries beside those that eqgrid writes.
+    - `by_agent`: the names of such entries, in addition to those that eqgrid writes.
 
     **Returns:** all such names, also of the sums over an episode that `LogEpisodes` writes.
 
