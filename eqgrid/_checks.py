@@ -127,9 +127,9 @@ def check_leading(leading: tuple[int, ...], **arrays: PyTree) -> None:
 
 def check_timestep(leading: tuple[int, ...], timestep: Any) -> None:
     """Checks that everything in a timestep that belongs to agents leads with them, as in
-    `check_leading`.
+    `check_leading`, and that `truncated` does not.
 
-    **Raises:** `ValueError` with the name and the shape of the first array that does not.
+    **Raises:** `ValueError` with the name and the shape of the first array that does not fit.
     """
     check_leading(
         leading,
@@ -138,6 +138,9 @@ def check_timestep(leading: tuple[int, ...], timestep: Any) -> None:
         reward=timestep.reward,
         terminated=timestep.terminated,
     )
+    shape = tuple(getattr(timestep.truncated, "shape", ()))
+    if shape != leading[:-1]:
+        raise ValueError(f"`truncated` must have the shape {leading[:-1]}, but has {shape}.")
 
 
 def check_state(env: object, state: PyTree) -> None:

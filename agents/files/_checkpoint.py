@@ -128,9 +128,9 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
 
 
 def checksum(path: str | Path) -> str:
-    """The checksum (SHA-256) of the content of a checkpoint: its metadata and arrays, in an order
-    of their own. It identifies a policy in journals, studies and held-out sets: it does not change
-    if another program writes the same entries in another order.
+    """The checksum (SHA-256) of the content of a checkpoint: its metadata and arrays, sorted by
+    name. It identifies a policy in journals, studies and held-out sets, and does not depend on the
+    order in which a program writes the entries.
 
     **Arguments:**
 

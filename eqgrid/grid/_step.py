@@ -32,6 +32,8 @@ class Step(eqx.Module):
     - `turns`: the world before each agent's turn in `Interact`, in the order of the agents.
     - `rules`, `fired`: the types of the rules so far, and for which agents each has fired.
     - `happened`: for which agents each event of the game has happened, once all phases are done.
+    - `present`: which agents were active before this phase or an earlier one; `None` in games in
+        which all agents always are.
     """
 
     layout: Layout
@@ -44,6 +46,7 @@ class Step(eqx.Module):
     fired: tuple[tuple[Bool[Array, ""], ...], ...] = ()
     rules: tuple[type, ...] = eqx.field(static=True, default=())
     happened: tuple[Bool[Array, " agents"], ...] = ()
+    present: Bool[Array, " agents"] | None = None
 
     def chose(self, *actions: Action | type[Action]) -> Bool[Array, " agents"]:
         """Which agents have chosen one of these actions, or an action of one of these types, as in
@@ -79,11 +82,14 @@ class Step(eqx.Module):
 
     @property
     def took_part(self) -> Bool[Array, " agents"] | None:
-        """Which agents take part in this step: those that were active before it, or are active now
-        because they have come back. `None` in games in which all agents always do.
+        """Which agents take part in this step: those that were active before it, and those that
+        have come back in it, even if they have left again. `None` in games in which all agents
+        always do.
         """
         before, now = self.before.bodies.active, self.world.bodies.active
-        return before if before is None or now is None else before | now
+        if before is None or now is None:
+            return before
+        return before | now if self.present is None else before | now | self.present
 
     def by(self, *rules: type) -> Bool[Array, " agents"]:
         """For which agents a rule of one of these types has fired.
@@ -147,7 +153,8 @@ def run_phases(phases: tuple[AbstractPhase, ...], step: Step) -> Step:
     """Applies all phases in order, each with its own key."""
     key = step.key
     for number, phase in enumerate(phases):
-        after = phase(dataclasses.replace(step, key=jax.random.fold_in(key, number)))
+        key_here = jax.random.fold_in(key, number)
+        after = phase(dataclasses.replace(step, key=key_here, present=step.took_part))
         if not isinstance(after, Step):
             raise ValueError(
                 f"The phase {type(phase).__name__} must return a Step, as step.then(world) does, "

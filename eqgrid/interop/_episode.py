@@ -61,8 +61,8 @@ def _join(parts: tuple[Arrays, Form]) -> PyTree:
 
 @functools.cache
 def _first_process() -> int:
-    """The number of the process that asked first; a process that is forked from it inherits the
-    answer.
+    """The number of the process that called this function first. A process that is forked from it
+    inherits the cached number.
     """
     return os.getpid()
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
-from .._env import AbstractEnv, AbstractWrapper, AbstractWrapperState, TimeStep
+from .._env import AbstractEnv, AbstractWrapper, AbstractWrapperState, TimeStep, unwrap
 from .._info import first_timestep
 from .._observed import split_mask
 from .._spaces import AbstractSpace, Box, Discrete
@@ -163,13 +163,13 @@ def sight(env: AbstractEnv, library: str, *, masks: bool = False) -> Sight:
 def entries_by_agent(env: AbstractEnv, by_agent: Sequence[str]) -> frozenset[str]:
     """The names of the entries of `info` that have a row for each agent.
 
-    They are declared, since a shape does not tell: a number for each of two rooms has the shape of
-    a number for each of two agents.
+    They are declared, since shapes are ambiguous: a number for each of two rooms has the same shape
+    as a number for each of two agents.
 
     **Arguments:**
 
     - `env`: a single environment.
-    - `by_agent`: the names of such entries beside those that eqgrid writes.
+    - `by_agent`: the names of such entries, in addition to those that eqgrid writes.
 
     **Returns:** all such names, also of the sums over an episode that `LogEpisodes` writes.
 
@@ -184,7 +184,8 @@ def entries_by_agent(env: AbstractEnv, by_agent: Sequence[str]) -> frozenset[str
                 f"`by_agent` names {name!r:.60}, but no entry of info with {env.num_agents} rows "
                 f"has this name: the entries with so many rows are {known}."
             )
-    named = {"shaped_reward", "events", REPLACED, TAKEN, *by_agent}
+    own: tuple[str, ...] = getattr(unwrap(env), "by_agent", ())  # of an `MjxEnv`
+    named = {"shaped_reward", "events", REPLACED, TAKEN, *own, *by_agent}
     return frozenset({*named, "episode_return", *(f"episode_{name}" for name in named)})
 
 

@@ -243,8 +243,7 @@ def to_gymnasium_vector(
 
     **Raises:** `ValueError` when there are several agents, when `num_envs` is below 1, when
     Gymnasium does not support the environment's spaces or `render_mode`, or for a wrong name in
-    `by_agent`; `TypeError` when `env` is
-    not an environment.
+    `by_agent`; `TypeError` when `env` is not an environment.
     """
     one = _alone(check_single_env(env, "to_gymnasium_vector(env)"))
     one = one if contains_wrapper(one, AbstractAutoReset) else AutoReset(one)

@@ -82,12 +82,13 @@ class AutoReset(AbstractAutoReset):
     ) -> tuple[TimeStep, PyTree]:
         step_key, reset_key = jax.random.split(key)
         timestep, stepped = self.env.step(step_key, state, action)
+        check_timestep((self.num_agents,), timestep)
         choose = batched_cond if self.lazy else select
         arrays = choose(timestep.done, _restart, _go_on, self.env, reset_key, stepped)
         state = eqx.combine(arrays, stepped)  # leaves that are not arrays, such as functions, stay
-        timestep = dataclasses.replace(timestep, observation=self.env.observe(state))
-        check_timestep((self.num_agents,), timestep)
-        return timestep, state
+        observation = self.env.observe(state)
+        check_leading((self.num_agents,), observation=observation)
+        return dataclasses.replace(timestep, observation=observation), state
 
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
         return self.env.observe(state)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
+from .._checks import check_timestep
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from .._info import info_entry
 from .._types import PyTree
@@ -96,6 +97,7 @@ class LogEpisodes(AbstractWrapper):
         self, key: PRNGKeyArray, state: LogEpisodesState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, LogEpisodesState]:
         timestep, env_state = self.env.step(key, state.env_state, action)
+        check_timestep((self.num_agents,), timestep)
         if taken := [name for name in timestep.info if name.startswith("episode_")]:
             raise ValueError(
                 f"LogEpisodes writes the entries 'episode_...' of info, but the environment has an "

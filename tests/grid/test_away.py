@@ -57,6 +57,14 @@ class TeamReward(AbstractReward):
 
 
 @final
+class Hits(AbstractReward):
+    """Every agent gets the number of agents that are hit."""
+
+    def __call__(self, step):
+        return jnp.full(step.world.num_agents, step.by(Zap).sum(dtype=jnp.float32))
+
+
+@final
 class EndsAtFive(AbstractEnding):
     """Everyone terminates in the fifth step."""
 
@@ -99,6 +107,24 @@ def test_who_leaves_does_nothing_for_some_steps_and_comes_back(last):
     for timestep in timesteps[1:]:
         assert not timestep.terminated.any()
     assert [t.info["events"][:, 0].tolist() for t in timesteps[1:]] == [[0, 1], *[[0, 0]] * 4]
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_an_agent_that_is_back_and_leaves_again_in_the_same_step_is_counted(last):
+    """As a naive loop that notes each hit and each return."""
+    world = world_of(last=last)
+    events = RuleEvents(hit=Zap, back=ComeBack)
+    env = eqx.tree_at(lambda x: (x.events, x.reward), world, (events, Hits()))
+    _, timesteps = play(env, [[ZAP, STAY]] * 2 * STEPS)
+    away, expected = 0, []
+    for _ in timesteps[1:]:
+        comes, away = away == 1, max(away - 1, 0)
+        hit = not (comes and last) and away == 0
+        away = STEPS if hit else away
+        expected.append([int(hit), int(comes)])
+    assert [t.info["events"][1].tolist() for t in timesteps[1:]] == expected
+    assert [t.reward.tolist() for t in timesteps[1:]] == [[hit, hit] for hit, _ in expected]
+    assert sum(hit for hit, _ in expected) == 2
 
 
 def test_nobody_bumps_into_an_agent_that_is_away_or_sees_it():

@@ -21,6 +21,7 @@ from agents.runs.settings import _config
 from agents.runs.settings._page import page
 from eqgrid import AutoReset, LogEpisodes, NormalizeObservation, TimeLimit, Vectorize, check_env
 from eqgrid.envs.bodies import Biped, CartPole
+from eqgrid.interop import to_gymnasium
 from eqgrid.interop.mjx import (
     AbstractBodyMeasure,
     Effort,
@@ -60,6 +61,14 @@ class Place(AbstractBodyMeasure):
 def point(**options) -> MjxEnv:
     """A mass of 2 kg that is pushed along a line by up to 12 N."""
     return MjxEnv(POINT, rewards={"place": Place()}, **options)
+
+
+def test_gymnasium_gets_the_terms_of_the_reward_as_numbers():
+    env = LogEpisodes(TimeLimit(point(measures={"effort": Effort(1.0)}), 5), ("place", "effort"))
+    adapted = to_gymnasium(env)
+    adapted.reset(seed=0)
+    info = adapted.step(np.ones(1, np.float32))[-1]
+    assert {np.shape(info[name]) for name in ("place", "effort", "episode_place")} == {()}
 
 
 @pytest.fixture(scope="module")

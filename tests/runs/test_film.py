@@ -1,18 +1,38 @@
 """Films: they show an episode from its first state to the one after its last step."""
 
+import dataclasses
+from typing import final
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array, Int
 
 from agents import PartnerTeam
 from agents.runs.display._film import film_episode
-from eqgrid import AutoReset, LogEpisodes, RecordedPartner, Vectorize, make
+from eqgrid import (
+    AbstractAutoReset,
+    AbstractEnv,
+    AbstractWrapper,
+    AbstractWrapperState,
+    AutoReset,
+    LogEpisodes,
+    PyTree,
+    RecordedPartner,
+    Vectorize,
+    make,
+)
 
 FORWARD, RIGHT = 2, 1
 
 
-def filmed(world, actions, horizon):
+def lazily(env):
+    return AutoReset(env, lazy=True)
+
+
+def filmed(world, actions, horizon, reset=lazily):
     """The states and the scores of the film of a game in which the agent takes these actions."""
     shown = []
 
@@ -21,7 +41,7 @@ def filmed(world, actions, horizon):
         return b"GIF"
 
     team = PartnerTeam([RecordedPartner(jnp.asarray(actions)[:, None], RIGHT)])
-    envs = Vectorize(AutoReset(LogEpisodes(world), lazy=True), 1)
+    envs = Vectorize(reset(LogEpisodes(world)), 1)
     assert film_episode(team, envs, draw, jax.random.key(0), horizon) == b"GIF"
     return shown[0]
 
@@ -46,3 +66,64 @@ def test_a_film_of_an_episode_that_is_cut_ends_with_the_last_state():
     states, scores = filmed(make("minigrid", layout="empty"), [RIGHT] * 4, 3)
     assert states.time.tolist() == [0, 1, 2, 3]
     assert scores == [0.0] * 4
+
+
+@final
+class CountedState(AbstractWrapperState):
+    env_state: PyTree
+    episode: Int[Array, ""]
+
+
+@final
+class Counted(AbstractAutoReset):
+    """A reset of one's own, with the number of the episode in its state and a start of its own:
+    the agent is not in the corner.
+    """
+
+    env: AbstractEnv
+
+    def reset(self, key):
+        state = CountedState(self._start(key), jnp.asarray(0))
+        return self.observe(state), state
+
+    def step(self, key, state, action):
+        timestep, stepped = self.env.step(key, state.env_state, action)
+        start = self._start(key)
+        after = jax.tree.map(lambda new, old: jnp.where(timestep.done, new, old), start, stepped)
+        state = CountedState(after, state.episode + timestep.done.astype(int))
+        return dataclasses.replace(timestep, observation=self.observe(state)), state
+
+    def observe(self, state):
+        return self.env.observe(state.env_state)
+
+    def _start(self, key):
+        _, state = self.env.reset(key)
+        place = jnp.asarray([[6, 3]], jnp.int8)
+        return eqx.tree_at(lambda x: x.env_state.bodies.position, state, place)
+
+
+@final
+class ShowsEpisode(AbstractWrapper):
+    """Reads the state of `Counted`."""
+
+    env: AbstractEnv
+
+    def reset(self, key):
+        return self.env.reset(key)
+
+    def step(self, key, state, action):
+        timestep, state = self.env.step(key, state, action)
+        info = timestep.info | {"number": state.episode}
+        return dataclasses.replace(timestep, info=info), state
+
+    def observe(self, state):
+        return self.env.observe(state)
+
+
+def test_a_film_starts_as_a_reset_of_ones_own_does():
+    """Its last state is not shown, since the reset replaces it."""
+    world = make("minigrid", layout="empty")
+    actions = [FORWARD] * 3
+    states, scores = filmed(world, actions, 30, lambda x: ShowsEpisode(Counted(x)))
+    assert states.bodies.position[:, 0].tolist() == [[6, 3], [6, 4], [6, 5]]
+    assert scores == [0.0] * 3

@@ -11,11 +11,14 @@ from wrapper_checks import assert_close, assert_same, rollout, sample_actions
 from eqgrid import (
     AbstractEnv,
     AbstractSpace,
+    AbstractWrapper,
     AutoReset,
     Discrete,
+    LogEpisodes,
     TimeLimit,
     TimeStep,
     Vectorize,
+    make,
 )
 
 
@@ -131,7 +134,7 @@ class OneRowTooMany(AbstractEnv):
     ("part", "name"),
     [
         ("first", "observation"),
-        ("observation", "final_observation"),
+        ("observation", "observation"),
         ("observe", "observation"),
         ("reward", "reward"),
     ],
@@ -145,6 +148,33 @@ def test_what_has_another_number_of_agents_is_named(part, name, key):
     if part == "observe":  # `step` of an environment without AutoReset does not use it
         envs.step(key, envs.reset(key)[1], actions)
         return
-    name = "observation" if part == "observation" else name
     with pytest.raises(ValueError, match=f"`{name}` must lead with 4 envs, 2 agents, but has the"):
         envs.step(key, envs.reset(key)[1], actions)
+
+
+class Miscounts(AbstractWrapper):
+    """Changes one part of every timestep to a number for all agents, or the other way round."""
+
+    env: AbstractEnv
+    part: str = eqx.field(static=True)
+
+    def reset(self, key):
+        return self.env.reset(key)
+
+    def step(self, key, state, action):
+        timestep, state = self.env.step(key, state, action)
+        shape = (2,) if self.part == "truncated" else ()
+        wrong = jnp.zeros(shape, getattr(timestep, self.part).dtype)
+        return eqx.tree_at(lambda x: getattr(x, self.part), timestep, wrong), state
+
+    def observe(self, state):
+        return self.env.observe(state)
+
+
+@pytest.mark.parametrize("part", ["reward", "terminated", "truncated"])
+@pytest.mark.parametrize("wrap", [LogEpisodes, AutoReset, lambda x: Vectorize(x, 4)])
+def test_a_part_of_the_timestep_with_another_shape_is_named(part, wrap, key):
+    env = wrap(Miscounts(make("overcooked"), part))
+    actions = jnp.zeros((4, 2) if isinstance(env, Vectorize) else 2, int)
+    with pytest.raises(ValueError, match=f"`{part}` must (lead with|have the shape)"):
+        env.step(key, env.reset(key)[1], actions)

@@ -17,9 +17,11 @@ from eqgrid import (
     AbstractVectorEnv,
     AbstractVectorWrapper,
     AbstractWrapper,
+    AutoReset,
     PyTree,
     TimeStep,
     Vectorize,
+    contains_wrapper,
     unwrap,
 )
 
@@ -50,8 +52,7 @@ def film_episode(
     steps = min(horizon or _LONGEST, _LONGEST)
     states, rewards, done = record(policy, _without_resets(env), key, steps + 1)
     length = int(np.append(np.flatnonzero(done[:steps]) + 1, steps)[0])
-    # A vector environment of one's own resets itself, and has replaced the last state.
-    shown = length + isinstance(unwrap(env), Vectorize)
+    shown = length + _keeps_last(unwrap(env))
     states = jax.tree.map(lambda x: x[:shown], states)
     return draw(states, running_return(np.asarray(rewards[:length]))[:shown])
 
@@ -107,9 +108,18 @@ class _Lasting(AbstractAutoReset):
         return self.env.observe(state)
 
 
+def _keeps_last(core: PyTree) -> bool:
+    """Whether the state after the last step is known. A vector environment or a reset of one's own
+    has replaced it by the start of the next episode.
+    """
+    return isinstance(core, Vectorize) and contains_wrapper(core.env, AutoReset)
+
+
 def _without_resets(env: PyTree) -> PyTree:
-    """The same stack of wrappers with `_Lasting` in place of its `AutoReset`."""
-    if isinstance(env, AbstractAutoReset):
+    """The same stack of wrappers with `_Lasting` in place of its `AutoReset`. A reset of one's own
+    stays: it may start episodes in another way, and wrappers around it may read its state.
+    """
+    if isinstance(env, AutoReset):
         return _Lasting(env.env)
     if isinstance(env, AbstractWrapper | AbstractVectorWrapper | Vectorize):
         return eqx.tree_at(lambda stack: stack.env, env, _without_resets(env.env))

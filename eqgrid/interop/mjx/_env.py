@@ -94,6 +94,11 @@ class MjxEnv(AbstractEnv):
         """The simulated duration of one environment step, in seconds."""
         return jnp.asarray(self.model.opt.timestep, float) * self.substeps
 
+    @property
+    def by_agent(self) -> tuple[str, ...]:
+        """The names of the entries of `info`, all of which have one number per agent."""
+        return (*self.rewards, *self.measures)
+
     def reset(self, key: PRNGKeyArray) -> tuple[Float[Array, "agents numbers"], BodyState]:
         state = read_state(self.data)
         for i, start in enumerate(self.starts):
