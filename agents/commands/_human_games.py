@@ -279,8 +279,7 @@ def film_of(game: HumanGame) -> bytes:
     of the game. Games of agents, whose times are steps, have 8 steps a second.
     """
     scores = running_return(np.asarray(game.reward.mean(axis=1)))
-    last = game.final_state
-    states = game.state if last is None else with_last(game.state, last)
+    states = with_last(game.state, game.final_state)
     seconds = float(game.time[-1] - game.time[0])
     speed = (len(game.time) - 1) / seconds if seconds > 0 else 1.0
     return Overcooked(game.layout).render_episode(

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int
 from agents import GlobalState, PolicyPartner
 from agents.runs._named import NOTHING_NAMED, Named
 from agents.runs.display._errors import UsageError
+from agents.runs.display._film import with_last
 from agents.runs.settings._page import page
 from agents.runs.settings._policy_settings import default_settings
 from agents.runs.settings._stored import world_from
@@ -151,14 +152,8 @@ def recorded(name: str, place: Place, recording: Recording) -> Recorded:
     """
     episode, last = replay(place, recording)
     seats = tuple(seat.name for seat in recording.header.seats)
-    states = _with_last(episode.state, last)
+    states = jax.tree.map(np.asarray, with_last(episode.state, last))
     return Recorded(name, place, seats, states, recording.action, recording.reward)
-
-
-def _with_last(states: PyTree, last: PyTree | None) -> PyTree:
-    if last is None:
-        return jax.tree.map(np.asarray, states)
-    return jax.tree.map(lambda x, end: np.concatenate([x, np.asarray(end)[None]]), states, last)
 
 
 def _tables(source: Path | str, kitchen: str) -> Sequence[HumanGame]:
@@ -173,7 +168,7 @@ def _of_people(game: HumanGame) -> Recorded:
     env = dataclasses.replace(settings.env, layout=game.kitchen)
     world = env.build_in(game.layout, train=False)
     place = Place(dataclasses.replace(settings, env=env), world, settings.observe(world))
-    states = _with_last(game.state, game.final_state)
+    states = jax.tree.map(np.asarray, with_last(game.state, game.final_state))
     action, reward = np.asarray(game.action), np.asarray(game.reward)
     return Recorded(game.trial, place, game.players, states, action, reward)
 

@@ -163,8 +163,9 @@ def sight(env: AbstractEnv, library: str, *, masks: bool = False) -> Sight:
 def entries_by_agent(env: AbstractEnv, by_agent: Sequence[str]) -> frozenset[str]:
     """The names of the entries of `info` that have a row for each agent.
 
-    They are declared, since shapes are ambiguous: a number for each of two rooms has the same shape
-    as a number for each of two agents.
+    They are declared, by the argument of an adapter or by a property `by_agent` of the innermost
+    environment, since shapes are ambiguous: a number for each of two rooms has the same shape as a
+    number for each of two agents.
 
     **Arguments:**
 
@@ -184,7 +185,7 @@ def entries_by_agent(env: AbstractEnv, by_agent: Sequence[str]) -> frozenset[str
                 f"`by_agent` names {name!r:.60}, but no entry of info with {env.num_agents} rows "
                 f"has this name: the entries with so many rows are {known}."
             )
-    own: tuple[str, ...] = getattr(unwrap(env), "by_agent", ())  # of an `MjxEnv`
+    own: tuple[str, ...] = getattr(unwrap(env), "by_agent", ())  # as of an `MjxEnv`
     named = {"shaped_reward", "events", REPLACED, TAKEN, *own, *by_agent}
     return frozenset({*named, "episode_return", *(f"episode_{name}" for name in named)})
 

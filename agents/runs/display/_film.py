@@ -62,8 +62,10 @@ def running_return(rewards: Float[np.ndarray, " steps"]) -> list[float]:
     return np.concatenate([[0.0], np.cumsum(rewards)]).tolist()
 
 
-def with_last(states: PyTree, last: PyTree) -> PyTree:
-    """The states before each step of an episode, and the one after its last step."""
+def with_last(states: PyTree, last: PyTree | None) -> PyTree:
+    """The states before each step of an episode, with the one after its last step if it is known."""
+    if last is None:
+        return states
     return jax.tree.map(lambda x, y: jnp.concatenate([x, jnp.asarray(y)[None]]), states, last)
 
 
