@@ -63,7 +63,7 @@ def running_return(rewards: Float[np.ndarray, " steps"]) -> list[float]:
 
 
 def with_last(states: PyTree, last: PyTree | None) -> PyTree:
-    """The states before each step of an episode, with the one after its last step if it is known."""
+    """The states before each step of an episode, and the one after its last step if it is known."""
     if last is None:
         return states
     return jax.tree.map(lambda x, y: jnp.concatenate([x, jnp.asarray(y)[None]]), states, last)
