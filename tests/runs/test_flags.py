@@ -158,6 +158,12 @@ def test_a_resumed_run_keeps_its_settings(resume, tmp_path, monkeypatch, more, f
         resume(started, *more)
 
 
+def test_an_unknown_world_is_no_fault_of_the_settings_file(tmp_path):
+    file = write(tmp_path / "a.toml", '[env]\nname = "goals"\n')
+    with pytest.raises(UsageError, match=r"^There is no world 'gaols' .* did you mean goals\?"):
+        settings("--config", file, "--env.name", "gaols")
+
+
 def test_the_world_of_the_command_line_replaces_that_of_the_file(tmp_path, capsys):
     text = 'width = 32\n[env]\nname = "goals"\nhorizon = 7\n'
     config = settings("--config", write(tmp_path / "a.toml", text), "--env.name", "foraging")
