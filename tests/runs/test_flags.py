@@ -73,6 +73,16 @@ def test_a_value_that_is_given_twice_is_a_mistake():
         settings("--log", "jsonl", "--log", "jsonl")
 
 
+def test_a_list_of_a_page_may_have_a_value_twice():
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        """A command."""
+
+        layers: tuple[int, ...] = (64, 64)
+
+    assert read_flags(Config(), [], "page.py") == Config()
+
+
 def test_the_last_of_two_settings_files_counts(tmp_path):
     first = write(tmp_path / "first.toml", "seed = 1\nwidth = 32\n")
     second = write(tmp_path / "second.toml", "seed = 2\n")
