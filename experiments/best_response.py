@@ -34,6 +34,7 @@ from agents.exact._responses import (
 )
 from agents.runs._cache import keep_compiled_programs
 from agents.runs._command import run_command
+from agents.runs._named import DIFFERENT
 from agents.runs.display._errors import RunError, UsageError, as_usage_error
 from agents.runs.display._figure import new_figure, plain_axes, write_figure
 from agents.runs.display._progress import progress
@@ -58,7 +59,7 @@ class Config:
 
     layout: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="LAYOUT")]] = "cramped"
     """cramped, asymmetric, ring, forced, circuit, the name of another layout, or a file."""
-    policies: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")] = ()
+    policies: Annotated[tuple[Path, ...], DIFFERENT, tyro.conf.arg(metavar="RUN|FILE ...")] = ()
     """Partners: folders of runs, or policy files."""
     partners: Annotated[Path | None, tyro.conf.arg(metavar="FILE|people")] = None
     """Partners: a file that describes held-out ones, or people: the proxies of the kitchen."""
@@ -66,9 +67,9 @@ class Config:
     """Names of the partners in that file to respond to; all of them unless given."""
     agent: Annotated[Path | None, tyro.conf.arg(metavar="RUN|FILE")] = None
     """A policy whose exact return with the partners is compared with best responses."""
-    levels: tuple[Annotated[float, Meta(ge=0, le=1)], ...] = (0.0,)
+    levels: Annotated[tuple[Annotated[float, Meta(ge=0, le=1)], ...], DIFFERENT] = (0.0,)
     """With --agent: probabilities that an action of a partner is replaced by a random one."""
-    seats: tuple[Literal[0, 1], ...] = (0, 1)
+    seats: Annotated[tuple[Literal[0, 1], ...], DIFFERENT] = (0, 1)
     """Seats of the response, or of the agent."""
     dynamics: Literal["classic", "interactive"] = "classic"
     """A full pot starts by itself (classic), or a cook starts it (interactive)."""

@@ -1,5 +1,6 @@
 """Files that come with eqgrid besides its modules: pages, settings, curricula and policies."""
 
+import difflib
 from pathlib import Path
 
 from ._checkpoint import CheckpointError
@@ -43,7 +44,9 @@ def shipped_policy(name: str) -> Path:
     """
     known = shipped_policies()
     if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f"; did you mean {' or '.join(BUNDLED + x for x in near)}?" if near else "."
         raise CheckpointError(
-            f"There is no bundled policy {name!r:.60}: use one of {', '.join(known)}."
+            f"There is no bundled policy {name!r:.60}{hint} Known are {', '.join(known)}."
         )
     return known[name]

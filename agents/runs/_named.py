@@ -23,6 +23,8 @@ from eqgrid.grid import did_you_mean
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _SCALARS = (bool, int, float, str)
+DIFFERENT = "different"
+"""Annotation of a field with several values, such as names, none of which may be given twice."""
 
 
 class NotNamed(UsageError):

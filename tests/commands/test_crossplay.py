@@ -112,7 +112,7 @@ def test_bundled_policies_are_named_and_have_short_labels(call, tmp_path, monkey
     assert said.count("0.964") == 6, "two digits would be 1.0"
     code, said = call("shipped:cramped", "shipped:plan", "--out", "other")
     assert code == 1
-    assert said.startswith("error: There is no bundled policy 'plan': use one of asymmetric, ")
+    assert said.startswith("error: There is no bundled policy 'plan'; did you mean shipped:plan-")
 
 
 @pytest.mark.slow

@@ -73,6 +73,16 @@ def test_a_value_that_is_given_twice_is_a_mistake():
         settings("--log", "jsonl", "--log", "jsonl")
 
 
+def test_a_list_of_a_page_may_have_a_value_twice():
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        """A command."""
+
+        layers: tuple[int, ...] = (64, 64)
+
+    assert read_flags(Config(), [], "page.py") == Config()
+
+
 def test_the_last_of_two_settings_files_counts(tmp_path):
     first = write(tmp_path / "first.toml", "seed = 1\nwidth = 32\n")
     second = write(tmp_path / "second.toml", "seed = 2\n")
@@ -156,6 +166,12 @@ def test_a_resumed_run_keeps_its_settings(resume, tmp_path, monkeypatch, more, f
     write(tmp_path / "wide.toml", 'width = 32\n[env]\nname = "harvest"\nshared = true\n')
     with pytest.raises(UsageError, match=f"^{flag} cannot change with --resume"):
         resume(started, *more)
+
+
+def test_an_unknown_world_is_no_fault_of_the_settings_file(tmp_path):
+    file = write(tmp_path / "a.toml", '[env]\nname = "goals"\n')
+    with pytest.raises(UsageError, match=r"^There is no world 'gaols' .* did you mean goals\?"):
+        settings("--config", file, "--env.name", "gaols")
 
 
 def test_the_world_of_the_command_line_replaces_that_of_the_file(tmp_path, capsys):

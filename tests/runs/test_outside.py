@@ -184,6 +184,12 @@ def folder(tmp_path, monkeypatch):
         yield tmp_path
 
 
+def test_a_list_of_ones_own_may_have_a_value_twice(folder):
+    assert parse(*RACE, "--env.legs", "2", "2", "--env.legs", "3").env.legs == (2, 2, 3)
+    (folder / "equal.toml").write_text('[env]\nname = "toy_race:Race"\nlegs = [2, 2]\n')
+    assert parse(*RACE, "--config", "equal.toml").env.legs == (2, 2)
+
+
 def test_settings_are_the_parameters_of_the_factory(capsys):
     env = parse(*RACE, "--env.length", "6", "--env.pay", "0.5", "--env.legs", "3").env
     assert (env.name, env.title, env.horizon) == ("toy_race:Race", "Race", None)

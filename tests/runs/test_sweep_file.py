@@ -77,6 +77,7 @@ BAD_FILES = {
     "[grid]\nseed = [0, 0]": "has 0 twice for 'seed' in 'grid': name each value once.",
     "[grid.ppo]\ngamma = [1, 0.5, 1.0]": "has 1.0 twice for 'ppo.gamma' in 'grid'",
     "num_points = 3\n[random]\na = {choice = [1, 2]}": "samples 2 different points, but has 3",
+    "num_points = 2\n[random]\na = {choice = [1, 1.0]}": "samples 1 different points, but has 2",
     "[grid]\nseed = [1]\n'seed.x' = [2]": "has 'seed' and 'seed.x'",
     f"[grid]\na = {list(range(200))}\nb = {list(range(200))}": (
         "has 40,000 points, but may have at most 10,000"

@@ -141,13 +141,18 @@ def _draw(random: dict[str, Any], count: int, seed: int) -> list[dict[str, Any]]
         point = {
             key: _value(generator, name, values) for key, (name, values) in distributions.items()
         }
-        points.setdefault(repr(point), point)
+        points.setdefault(repr([_plain(value) for value in point.values()]), point)
         if len(points) == count:
             return list(points.values())
     raise UsageError(
         f"samples {len(points)} different points, but has {count} for 'num_points': lower it, or "
         "give wider distributions."
     )
+
+
+def _plain(value: Any) -> Any:
+    """The same value for equal numbers, such as 1 and 1.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _distribution(key: str, table: Any) -> tuple[str, list[Any]]:

@@ -19,6 +19,7 @@ from agents import (
     AbstractNetwork,
     ActorCritic,
 )
+from agents.runs._named import DIFFERENT
 from agents.runs.display._loggers import LoggerName
 from agents.runs.worlds._world_config import columns_of
 from eqgrid import AbstractEnv, AbstractVectorEnv
@@ -74,9 +75,9 @@ class Experiment(PolicySettings):
     """Stop when the mean KL divergence of a block exceeds this, in nats."""
     checkpoint_every: _Steps | None = None
     """Environment steps between two checkpoints that are kept."""
-    log: tuple[LoggerName, ...] = ()
+    log: Annotated[tuple[LoggerName, ...], DIFFERENT] = ()
     """Further loggers, besides metrics.csv."""
-    log_info: tuple[str, ...] = ()
+    log_info: Annotated[tuple[str, ...], DIFFERENT] = ()
     """Entries of info to sum over the episodes of training and of evaluations, and to draw."""
     max_hours: _Positive | None = None
     """Save and stop after this many hours; --resume continues."""

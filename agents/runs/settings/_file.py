@@ -10,6 +10,7 @@ import tomli_w
 from agents.runs._named import NOTHING_NAMED, Named, check_named, is_own
 from agents.runs.display._errors import UsageError, warn
 from agents.runs.worlds._foreign import LIBRARIES
+from agents.runs.worlds._worlds import default_world
 from eqgrid import MAX_TEXT_BYTES
 
 from ._experiment import Experiment
@@ -46,9 +47,11 @@ def load(
     **Returns:** the settings of the file, with defaults for all others.
 
     **Raises:** `UsageError` when the file is missing, malformed or of another algorithm, or has an
-    unknown key or a value of a wrong type.
+    unknown key or a value of a wrong type, and when there is no such world.
     """
     own = experiment.algorithm
+    if world is not None and ":" not in world:
+        default_world(world)  # the file is not to blame for an unknown name
     try:
         table = read_toml(path, _MAX_SETTINGS_BYTES)
         written_by = table.get("algorithm", own)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import tyro
 from msgspec import Meta
 
+from agents.runs._named import DIFFERENT
 from agents.runs.display._errors import UsageError
 
 LARGEST_SEED = 2**32 - 1
@@ -23,7 +24,7 @@ _WORDS = {"gt": "above", "ge": "at least", "le": "at most"}
 
 def check_limits(config: Any, prefix: str = "--") -> None:
     """Checks the ranges of all settings, that lists with a minimum length are not empty, and that
-    flags with several values have no value twice.
+    lists of `DIFFERENT` values have no value twice.
 
     **Arguments:**
 
@@ -36,7 +37,7 @@ def check_limits(config: Any, prefix: str = "--") -> None:
         ranges = list(_ranges(hint))
         if value == () and any(x.min_length for x in ranges):
             raise UsageError(f"{flag} must not be empty.")
-        if isinstance(value, tuple) and tyro.conf.Positional not in typing.get_args(hint):
+        if DIFFERENT in typing.get_args(hint):
             _check_different(flag, value)
         for number in value if isinstance(value, tuple) else (value,):
             if type(number) is float:
@@ -47,7 +48,7 @@ def check_limits(config: Any, prefix: str = "--") -> None:
 
 def _check_different(flag: str, values: tuple[Any, ...]) -> None:
     for i, value in enumerate(values):
-        if value in values[:i] and not isinstance(value, dict):  # tables of files may be equal
+        if value in values[:i]:
             raise UsageError(f"{flag} has {reprlib.repr(value)} twice: give each value once.")
 
 

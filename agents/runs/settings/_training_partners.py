@@ -12,7 +12,7 @@ from msgspec import Meta
 from agents import find_policy, load_policy
 from agents.files._shipped import BUNDLED, shipped
 from agents.runs._metadata import read_metadata
-from agents.runs._named import Named, check_named, is_own
+from agents.runs._named import DIFFERENT, Named, check_named, is_own
 from agents.runs._run_files import seed_folders
 from agents.runs.display._errors import UsageError, as_usage_error
 from agents.runs.worlds._world_config import Share
@@ -51,10 +51,10 @@ class PartnerSettings:
     """That share at the beginning, with --partners.share-steps."""
     share_steps: Annotated[int, Meta(ge=0, le=10**15)] = 0
     """Environment steps over which the share changes from --partners.share-from; 0 for none."""
-    policies: tuple[str, ...] = ()
+    policies: Annotated[tuple[str, ...], DIFFERENT] = ()
     """Policy files, runs with all their checkpoints, shipped:NAME, or clones; if none, the agents'
     own policy."""
-    networks: tuple[str, ...] = ()
+    networks: Annotated[tuple[str, ...], DIFFERENT] = ()
     """Your own classes of networks in these policies, if any, as MODULE:NAME."""
     least_noise: Share = 0.0
     """Smallest probability that an action of a partner is random."""

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from agents import PPO
-from agents.runs._named import said
+from agents.runs._named import DIFFERENT, said
 from agents.runs.display._errors import UsageError
 from eqgrid import AbstractEnv, TimeLimit, first_timestep, interop
 from eqgrid.grid import did_you_mean
@@ -108,7 +108,7 @@ class ForeignWorld(AbstractWorldConfig):
     """Settings of an environment of another library."""
 
     name: Annotated[str, NAME_OF_WORLD]
-    options: tuple[str, ...] = ()
+    options: Annotated[tuple[str, ...], DIFFERENT] = ()
     """Keyword arguments of the library's own constructor, such as num_agents=5."""
     horizon: Horizon | None = None
     """Truncate episodes after this many steps; by default, as the library does (Brax: 1000)."""

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Meta
 
 from agents import PPO
+from agents.runs._named import DIFFERENT
 from agents.runs.display._errors import UsageError, as_usage_error
 from eqgrid import AbstractEnv, unwrap
 from eqgrid.envs.overcooked import (
@@ -47,7 +48,7 @@ class Kitchen(AbstractDrawnWorld):
     name: Annotated[Literal["overcooked"], NAME_OF_WORLD] = "overcooked"
     layout: str = "cramped"
     """cramped, asymmetric, ring, forced, circuit, a file, generated, or several: cramped,ring."""
-    practice: tuple[str, ...] = ()
+    practice: Annotated[tuple[str, ...], DIFFERENT] = ()
     """Additional training layouts, which are not used in evaluations."""
     generated: KitchenSettings = dataclasses.field(default_factory=KitchenSettings)
     dynamics: Literal["classic", "interactive"] = "classic"
@@ -285,7 +286,7 @@ class KitchenV2(AbstractWorldConfig):
     """Sample a new recipe after every correct delivery."""
     indicate_successful_delivery: bool = False
     """Show at the hatch that the right soup has just been delivered."""
-    permuted_ingredients: tuple[str, ...] = ()
+    permuted_ingredients: Annotated[tuple[str, ...], DIFFERENT] = ()
     """Ingredients that each cook mistakes for one another, in its own way in every episode."""
     random_positions: bool = False
     """Sample the initial positions of cooks."""
