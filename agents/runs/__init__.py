@@ -1,7 +1,6 @@
 """Runs: the command-line layer around a learner: settings, folders, logs, checkpoints and plots."""
 
-from agents.files._shipped import shipped_policies as shipped_policies
-
+from ..files._shipped import shipped_policies as shipped_policies
 from ._program import run_experiment as run_experiment
 from .cloning._program import run_cloning as run_cloning
 from .cloning._settings import Cloning as Cloning
