@@ -72,8 +72,10 @@ class Module:
 
     @property
     def page(self) -> str:
-        """The page of the reference on which the names are: one for each folder."""
-        folder = self.name.rpartition(".")[0].lstrip(".")
+        """The page of the reference on which the names are: one for each folder of the package, and
+        that of the package for names from elsewhere.
+        """
+        folder = "" if self.name.startswith(".") else self.name.rpartition(".")[0]
         return ".".join(filter(None, (self.package, folder)))
 
 

@@ -1,5 +1,6 @@
 """A recording is accepted only if all rewards are those of the game, of every agent and step."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -30,7 +31,16 @@ def recording():
     assert len(np.unique(reward[:, 1])) == steps
     seats = (SeatRecord("one", True), SeatRecord("other", False))
     header = Header({"name": "clock"}, "clock", SEED, seats, 6.0, "2026-01-01T00:00:00")
-    return Recording(header, action[:steps], reward, np.arange(steps, dtype=np.float32), None)
+    return Recording(
+        path=Path("game.jsonl"),
+        header=header,
+        action=action[:steps],
+        reward=reward,
+        time=np.arange(steps, dtype=np.float32),
+        events=(),
+        end=None,
+        left=(),
+    )
 
 
 def with_changes(reward, *changes):
