@@ -148,7 +148,11 @@ from .observations._planes import (
     Layer as Layer,
     Planes as Planes,
     Views as Views,
+    faces as faces,
+    other_cell as other_cell,
+    own_cell as own_cell,
     plane_names as plane_names,
+    tile_cell as tile_cell,
 )
 from .observations._sight import (
     DISTANCE_UNIT as DISTANCE_UNIT,

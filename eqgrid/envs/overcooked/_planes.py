@@ -3,26 +3,10 @@
 import numpy as np
 
 from ..._partial import Partial
-from ...grid import Column, Direction, Planes, Views
+from ...grid import Column, Direction, Planes, Views, faces, other_cell, own_cell, tile_cell
 
 LAST_STEPS = 40
 """The last plane is 1 when fewer steps than this are left."""
-
-
-def _own(views: Views) -> np.ndarray:
-    return views.own
-
-
-def _other(views: Views) -> np.ndarray:
-    return views.other
-
-
-def _faces(body: Column, direction: Direction, views: Views) -> np.ndarray:
-    return body(views) & (views.direction == direction)
-
-
-def _tile(name: str, views: Views) -> np.ndarray:
-    return views.is_tile(name)
 
 
 def _object(name: str, views: Views) -> np.ndarray:
@@ -71,11 +55,11 @@ _DISPENSERS = ("onion_dispenser", "tomato_dispenser", "dish_dispenser")
 
 
 LOSSLESS_COLUMNS: tuple[Column, ...] = (
-    _own,
-    _other,
-    *(Partial(_faces, _own, direction) for direction in Direction),
-    *(Partial(_faces, _other, direction) for direction in Direction),
-    *(Partial(_tile, name) for name in ("pot", "counter", *_DISPENSERS, "serving")),
+    own_cell,
+    other_cell,
+    *(Partial(faces, own_cell, direction) for direction in Direction),
+    *(Partial(faces, other_cell, direction) for direction in Direction),
+    *(Partial(tile_cell, name) for name in ("pot", "counter", *_DISPENSERS, "serving")),
     Partial(_in_waiting_pots, _onions),
     Partial(_in_waiting_pots, _tomatoes),
     Partial(_elsewhere, _onions),

@@ -8,7 +8,20 @@ import numpy as np
 from jaxtyping import Array, Int32, UInt8
 
 from ..._partial import Partial
-from ...grid import NOTHING, AbstractObservation, Column, Direction, Layout, Planes, Views, World
+from ...grid import (
+    NOTHING,
+    AbstractObservation,
+    Column,
+    Direction,
+    Layout,
+    Planes,
+    Views,
+    World,
+    faces,
+    other_cell,
+    own_cell,
+    tile_cell,
+)
 from ._contents import FIRST_INGREDIENT, INGREDIENTS, PLATE, contents_of
 
 _Codes: TypeAlias = Callable[[Views], np.ndarray]
@@ -16,22 +29,6 @@ _Codes: TypeAlias = Callable[[Views], np.ndarray]
 
 _BODY = 1 + len(Direction) + 2
 _SIGNS = ("counter", "serving", "pot", "indicator", "button", "plate_pile")
-
-
-def _own(views: Views) -> np.ndarray:
-    return views.own
-
-
-def _other(views: Views) -> np.ndarray:
-    return views.other
-
-
-def _tile(name: str, views: Views) -> np.ndarray:
-    return views.is_tile(name)
-
-
-def _faces(column: Column, direction: Direction, views: Views) -> np.ndarray:
-    return column(views) & (views.direction == direction)
 
 
 def _held(column: Column, views: Views) -> np.ndarray:
@@ -75,7 +72,7 @@ def _body_columns(column: Column, num_ingredients: int) -> tuple[Column, ...]:
     held = Partial(_held, column)
     return (
         column,
-        *(Partial(_faces, column, direction) for direction in Direction),
+        *(Partial(faces, column, direction) for direction in Direction),
         Partial(_plates, held),
         Partial(_ready, held),
         *(Partial(_amount, held, i) for i in range(num_ingredients)),
@@ -87,10 +84,10 @@ def recipe_columns(num_ingredients: int, served: bool = False) -> tuple[Column, 
     things = Partial(_lying, ("counter", "pot"))
     shown = Partial(_lying, ("indicator", "button"))
     return (
-        *_body_columns(_own, num_ingredients),
-        *_body_columns(_other, num_ingredients),
-        *(Partial(_tile, name) for name in _SIGNS),
-        *(Partial(_tile, f"{name}_pile") for name in list(INGREDIENTS)[:num_ingredients]),
+        *_body_columns(own_cell, num_ingredients),
+        *_body_columns(other_cell, num_ingredients),
+        *(Partial(tile_cell, name) for name in _SIGNS),
+        *(Partial(tile_cell, f"{name}_pile") for name in list(INGREDIENTS)[:num_ingredients]),
         *(Partial(_plates, things), Partial(_ready, things)),
         *(Partial(_amount, things, i) for i in range(num_ingredients)),
         *(

@@ -17,7 +17,11 @@ from ...grid import (
     Planes,
     Views,
     World,
+    faces,
+    other_cell,
+    own_cell,
     plane_names,
+    tile_cell,
 )
 from ._contents import Role
 from ._kinds import KINDS
@@ -30,22 +34,6 @@ PLANE_NAMES = (*plane_names(KINDS), *(role.name.lower() for role in Role))
 _CODES = KINDS.num_codes
 _AS_ENGINEER = Kind("as_engineer", variants=_CODES)
 _KINDS_AND_ROLES = dataclasses.replace(KINDS, objects=(*KINDS.objects, _AS_ENGINEER))
-
-
-def _own(views: Views) -> np.ndarray:
-    return views.own
-
-
-def _other(views: Views) -> np.ndarray:
-    return views.other
-
-
-def _faces(body: Column, direction: Direction, views: Views) -> np.ndarray:
-    return body(views) & (views.direction == direction)
-
-
-def _tile(name: str, views: Views) -> np.ndarray:
-    return views.is_tile(name)
 
 
 def _lying(name: str, views: Views) -> np.ndarray:
@@ -61,11 +49,11 @@ def _role(role: Role, views: Views) -> np.ndarray:
 
 
 _COLUMNS: tuple[Column, ...] = (
-    _own,
-    *(Partial(_faces, _own, direction) for direction in Direction),
-    _other,
-    *(Partial(_faces, _other, direction) for direction in Direction),
-    *(Partial(_tile, kind.name) for kind in KINDS.tiles[1:]),
+    own_cell,
+    *(Partial(faces, own_cell, direction) for direction in Direction),
+    other_cell,
+    *(Partial(faces, other_cell, direction) for direction in Direction),
+    *(Partial(tile_cell, kind.name) for kind in KINDS.tiles[1:]),
     *(Partial(_lying, kind.name) for kind in KINDS.objects),
     *(Partial(_held, kind.name) for kind in KINDS.objects if kind.carryable),
     *(Partial(_role, role) for role in Role),

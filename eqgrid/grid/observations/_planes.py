@@ -73,6 +73,30 @@ uint8 for each cell of the grid, or one number for all cells.
 """
 
 
+def own_cell(views: Views) -> np.ndarray:
+    """A `Column`: whether the agent itself is in the cell."""
+    return views.own
+
+
+def other_cell(views: Views) -> np.ndarray:
+    """A `Column`: whether another agent is in the cell."""
+    return views.other
+
+
+def faces(body: Column, direction: Direction, views: Views) -> np.ndarray:
+    """Whether the agent that `body` marks, such as `own_cell`, faces a direction. It is a `Column`
+    with its first arguments: `Partial(faces, own_cell, Direction.NORTH)`.
+    """
+    return body(views) & (views.direction == direction)
+
+
+def tile_cell(name: str, views: Views) -> np.ndarray:
+    """Whether the cell has the kind of tile with this name. It is a `Column` with its first
+    argument: `Partial(tile_cell, "exit")`.
+    """
+    return views.is_tile(name)
+
+
 @final
 class Planes(AbstractObservation):
     """Image-like observations for every agent: `agents rows cols planes`, as uint8.
