@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import functools
 import json
+import shutil
 
 import pytest
 from command_lines import exit_code, listening
@@ -157,8 +158,9 @@ def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, monkeypatch, capsys, c
     )
     assert exit_code(_evaluation) == 0
     assert len(json.loads((tmp_path / "e" / "evaluation.json").read_text())["results"]) == 2
+    shutil.copytree("run", "other")
     monkeypatch.setattr(
-        "sys.argv", ["crossplay.py", "run", "run", "--episodes", "2", "--page", "mine.py"]
+        "sys.argv", ["crossplay.py", "run", "other", "--episodes", "2", "--page", "mine.py"]
     )
     assert exit_code(_crossplay) == 0
     if change in ("another world", "another network", "another critic input"):
