@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import sys
 
 import jax
@@ -128,7 +129,8 @@ def test_policies_that_observe_differently_play_as_among_themselves(tmp_path, ca
         matrices[names] = np.asarray(found["matrix"])
     np.testing.assert_allclose(matrices["planes a b"][1:, 1:], matrices["a b"], rtol=1e-6)
     assert (matrices["a b"] > 0).all()
-    code, _ = call("planes", "planes", "--episodes", 40, "--out", "alone")
+    shutil.copyfile(tmp_path / "planes", tmp_path / "copy")
+    code, _ = call("planes", "copy", "--episodes", 40, "--out", "alone")
     assert code == 0
     alone = json.loads((tmp_path / "alone" / "crossplay.json").read_text())["matrix"]
     assert matrices["planes a b"][0, 0] == pytest.approx(alone[0][0])
