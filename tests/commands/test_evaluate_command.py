@@ -337,7 +337,7 @@ def check_card(text, result):
     (entry,) = front["model-index"]
     (of_entry,) = entry["results"]
     drawn = result["results"][0]
-    value = f"{drawn['return_mean']:.2f} +/- {drawn['return_std']:.2f}"
+    value = f"{drawn['return_mean']:.3f} +/- {drawn['return_std']:.3f}"
     assert of_entry["metrics"][0]["value"] == value
     assert "![One episode, with drawn actions](episode.gif)" in body
     assert "curve.png" not in body
