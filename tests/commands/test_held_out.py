@@ -82,7 +82,7 @@ def test_scores_and_proximities(tmp_path, call, monkeypatch):
     flags = ("--partners", "set.toml", "--episodes", 4, "--train-best-responses")
     code, said = call("mine", *flags, "--out", "out")
     assert code == 0, said
-    assert "best response to random: 1.0, 3.0" in said
+    assert "best response to random: 1.00, 3.00" in said
     stored = json.loads((tmp_path / "set.best-responses.json").read_text())
     ((world, found),) = stored.items()
     assert world.startswith("goals, room, 12 steps, ")
