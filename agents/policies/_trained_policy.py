@@ -109,7 +109,7 @@ class TrainedPolicy(AbstractActor):
     actor_critic: ActorCritic
     action_space: AbstractSpace
     normalization: Normalization | None
-    _expected: "_Shapes" = eqx.field(static=True)
+    _expected: _Shapes = eqx.field(static=True)
 
     def __init__(
         self,
