@@ -65,6 +65,12 @@ def commands() -> list[str]:
     return sorted({part for part in parts if part.startswith("python experiments/")})
 
 
+def split(flags: list[str]) -> list[list[str]]:
+    """Flags, each with its values."""
+    starts = [i for i, word in enumerate(flags) if i == 0 or word.startswith("--")]
+    return [flags[i:j] for i, j in zip(starts, [*starts[1:], len(flags)], strict=False)]
+
+
 def run(arguments: list, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Runs Python in a folder, and says where it was if it takes too long."""
     process = subprocess.Popen(
@@ -144,8 +150,8 @@ def test_commands_run(command, tmp_path, own_caches, as_people_do):
     small = [] if "--help" in flags else shlex.split(SMALLER.get(Path(script).name, SMALL))
     if "gru" in flags:
         small += ["--ppo.num-minibatches", "4"]  # of whole rollouts, of which there are four
-    for flag in set(flags) & set(PEERS):
-        del flags[flags.index(flag) : flags.index(flag) + 2]
+    flags = [part for part in split(flags) if part[0] not in {*PEERS, *small}]  # lists are joined
+    flags = [word for part in flags for word in part]
     flags = [str(ROOT / flag) if flag.startswith("experiments/") else flag for flag in flags]
     out = run([ROOT / script, *flags, *small], tmp_path, env)
     assert out.returncode == 0, out.stderr
