@@ -15,4 +15,4 @@ class PagesHook(BuildHookInterface):
         if version == "editable":  # which reads them where they are
             return
         for name in (*PAGES, *DATA):
-            build_data["force_include"][f"experiments/{name}"] = f"agents/pages/{name}"
+            build_data["force_include"][f"experiments/{name}"] = f"agents/shipped/{name}"

@@ -1,117 +1,115 @@
-from .cloning._behavior_cloning import BehaviorCloning as BehaviorCloning
-from .cloning._demonstrations import (
+"""Agents that learn: policies, PPO, cloning, training, evaluation, and their files."""
+
+from .cloning import (
+    BehaviorCloning as BehaviorCloning,
     Demonstrations as Demonstrations,
     demonstrations as demonstrations,
 )
-from .evaluation._evaluate import Evaluation as Evaluation, evaluate as evaluate
-from .evaluation._record import record_episodes as record_episodes
-from .files._checkpoint import (
+from .evaluation import (
+    Evaluation as Evaluation,
+    evaluate as evaluate,
+    record_episodes as record_episodes,
+)
+from .files import (
     CheckpointError as CheckpointError,
     checksum as checksum,
-    read_metadata as read_metadata,
-    restore as restore,
-    save as save,
-)
-from .files._files import write_whole as write_whole
-from .files._policy_file import (
     describe_policy as describe_policy,
     find_policy as find_policy,
     load_policy as load_policy,
-    save_policy as save_policy,
-)
-from .files._trajectory_files import (
     load_trajectories as load_trajectories,
+    read_metadata as read_metadata,
     read_table as read_table,
+    restore as restore,
+    save as save,
+    save_policy as save_policy,
     save_trajectories as save_trajectories,
+    shipped_policies as shipped_policies,
     write_table as write_table,
+    write_whole as write_whole,
 )
-from .policies._actor import AbstractActor as AbstractActor
-from .policies._heads import (
-    AbstractActionHead as AbstractActionHead,
-    ActionDistribution as ActionDistribution,
-    CategoricalHead as CategoricalHead,
-    ClippedNormalHead as ClippedNormalHead,
-    DiagonalNormal as DiagonalNormal,
-    MultiCategorical as MultiCategorical,
-    MultiCategoricalHead as MultiCategoricalHead,
-    entropy as entropy,
-    head_for as head_for,
-    mask_logits as mask_logits,
-    sample_action as sample_action,
-)
-from .policies._mixed_team import mixed_team as mixed_team
-from .policies._networks import (
+from .policies import (
     CNN as CNN,
     GRU as GRU,
     MLP as MLP,
-    AbstractNetwork as AbstractNetwork,
-    Activation as Activation,
-    Dense as Dense,
-    Precision as Precision,
-)
-from .policies._partner_team import PartnerTeam as PartnerTeam
-from .policies._policy import ActorCritic as ActorCritic, actor_critic as actor_critic
-from .policies._policy_partner import PolicyPartner as PolicyPartner
-from .policies._predicting_gru import PredictingGRU as PredictingGRU
-from .policies._stuck_rule import StuckMemory as StuckMemory, StuckRule as StuckRule
-from .policies._team import (
-    AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,
-    IndependentParameters as IndependentParameters,
-    SharedParameters as SharedParameters,
-)
-from .policies._trained_policy import (
-    Normalization as Normalization,
-    TrainedPolicy as TrainedPolicy,
-    trained_policy as trained_policy,
-)
-from .policies._views import (
+    AbstractActionHead as AbstractActionHead,
+    AbstractActor as AbstractActor,
     AbstractCriticInput as AbstractCriticInput,
+    AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,
+    AbstractNetwork as AbstractNetwork,
+    ActionDistribution as ActionDistribution,
+    Activation as Activation,
+    ActorCritic as ActorCritic,
+    CategoricalHead as CategoricalHead,
+    ClippedNormalHead as ClippedNormalHead,
+    Dense as Dense,
+    DiagonalNormal as DiagonalNormal,
     GlobalState as GlobalState,
+    IndependentParameters as IndependentParameters,
     JointObservation as JointObservation,
     LocalObservation as LocalObservation,
+    MultiCategorical as MultiCategorical,
+    MultiCategoricalHead as MultiCategoricalHead,
+    Normalization as Normalization,
+    PartnerTeam as PartnerTeam,
+    PolicyPartner as PolicyPartner,
+    Precision as Precision,
+    PredictingGRU as PredictingGRU,
+    SharedParameters as SharedParameters,
+    StuckMemory as StuckMemory,
+    StuckRule as StuckRule,
+    TrainedPolicy as TrainedPolicy,
+    actor_critic as actor_critic,
+    entropy as entropy,
+    head_for as head_for,
+    mask_logits as mask_logits,
+    mixed_team as mixed_team,
+    sample_action as sample_action,
+    trained_policy as trained_policy,
 )
-from .ppo._algorithm import (
+from .ppo import (
+    PPO as PPO,
     AbstractAlgorithm as AbstractAlgorithm,
     AbstractTrainState as AbstractTrainState,
-    Metrics as Metrics,
-    mean_over as mean_over,
-)
-from .ppo._batch import Minibatch as Minibatch, of_agent as of_agent
-from .ppo._gae import AdvantageEstimator as AdvantageEstimator, gae as gae
-from .ppo._ppo import (
-    PPO as PPO,
+    AdvantageEstimator as AdvantageEstimator,
+    Decision as Decision,
     Hyperparameter as Hyperparameter,
     Loss as Loss,
+    Metrics as Metrics,
+    Minibatch as Minibatch,
+    Rollout as Rollout,
+    RunnerState as RunnerState,
     TrainState as TrainState,
+    act as act,
+    collect_rollout as collect_rollout,
+    gae as gae,
+    init_runner as init_runner,
     loss_of_choices as loss_of_choices,
+    mean_over as mean_over,
+    of_agent as of_agent,
     ppo_loss as ppo_loss,
     replay as replay,
-)
-from .ppo._rollout import Rollout as Rollout, collect_rollout as collect_rollout
-from .ppo._runner import (
-    Decision as Decision,
-    RunnerState as RunnerState,
-    act as act,
-    init_runner as init_runner,
     step_runner as step_runner,
 )
-from .training._memory import OutOfMemory as OutOfMemory, check_memory as check_memory
-from .training._processes import (
+from .training import (
+    PARTS as PARTS,
+    Hook as Hook,
+    NonFiniteLoss as NonFiniteLoss,
+    OutOfMemory as OutOfMemory,
+    Part as Part,
     ProcessFailed as ProcessFailed,
+    StopTraining as StopTraining,
+    TrainProgress as TrainProgress,
+    check_even as check_even,
+    check_memory as check_memory,
+    device_mesh as device_mesh,
     fail as fail,
     from_first as from_first,
     gather as gather,
-    is_first as is_first,
-)
-from .training._runs import num_runs as num_runs, pick_run as pick_run
-from .training._sharding import check_even as check_even, device_mesh as device_mesh
-from .training._train import (
-    Hook as Hook,
-    NonFiniteLoss as NonFiniteLoss,
-    StopTraining as StopTraining,
-    TrainProgress as TrainProgress,
     init_train_state as init_train_state,
+    is_first as is_first,
+    num_runs as num_runs,
+    pick_run as pick_run,
     scan_updates as scan_updates,
     train as train,
+    transfer as transfer,
 )
-from .training._transfer import PARTS as PARTS, Part as Part, transfer as transfer

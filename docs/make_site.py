@@ -40,7 +40,7 @@ PACKAGES = (
     "eqgrid.interop",
     *(f"eqgrid.envs.{world}" for world in WORLDS),
     "agents",
-    "agents.runs",
+    "eqgrid_lab",
 )
 """The packages whose public names are in the reference."""
 
@@ -90,7 +90,14 @@ def modules(package: str) -> Iterator[Module]:
         home = folder.parents[node.level - 2] if node.level > 1 else folder
         parts = (node.module or "").split(".")
         file = home.joinpath(*parts)
-        file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+        if file.is_dir():  # a package, whose own modules define the names
+            passed_on = {x.asname for x in node.names}
+            inner = ".".join(file.relative_to(ROOT).parts)
+            for module in modules(inner):
+                names = tuple(name for name in module.names if name in passed_on)
+                yield Module(package, f"{'.'.join(parts)}.{module.name}", module.purpose, names)
+            continue
+        file = file.with_suffix(".py")
         tree = ast.parse(file.read_text(encoding="utf-8"))
         text = ast.get_docstring(tree) or ""
         imports = [x for x in tree.body if isinstance(x, ast.ImportFrom) and x.level == 0]

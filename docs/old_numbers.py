@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from agents.runs.worlds._worlds import WORLDS
+from eqgrid_lab.worlds import WORLDS
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = {"ippo": "IPPO", "mappo": "MAPPO", "e3t": "E3T", "body": "Body", "pqn_vdn": "PQNVDN"}

@@ -1,3 +1,5 @@
+"""Cooperative grid worlds and wrappers, as Equinox modules."""
+
 from ._check_env import check_env as check_env
 from ._cond import batched_cond as batched_cond
 from ._env import (
@@ -57,44 +59,33 @@ from ._spaces import (
 from ._trajectories import Trajectories as Trajectories
 from ._types import PyTree as PyTree
 from .envs import ENVIRONMENTS as ENVIRONMENTS, Overcooked as Overcooked, make as make
-from .wrappers._append_agent_id import AppendAgentId as AppendAgentId
-from .wrappers._append_time_left import (
+from .wrappers import (
+    REPLACED as REPLACED,
+    TAKEN as TAKEN,
+    AbstractAutoReset as AbstractAutoReset,
+    AppendAgentId as AppendAgentId,
     AppendTimeLeft as AppendTimeLeft,
     AppendTimeLeftState as AppendTimeLeftState,
-)
-from .wrappers._auto_reset import (
-    AbstractAutoReset as AbstractAutoReset,
     AutoReset as AutoReset,
-)
-from .wrappers._design_partners import (
     DesignPartners as DesignPartners,
     DesignPartnersState as DesignPartnersState,
-)
-from .wrappers._log_episodes import LogEpisodes as LogEpisodes, LogEpisodesState as LogEpisodesState
-from .wrappers._nesting import (
+    LogEpisodes as LogEpisodes,
+    LogEpisodesState as LogEpisodesState,
+    NormalizeObservation as NormalizeObservation,
+    NormalizeObservationState as NormalizeObservationState,
+    NormalizeReward as NormalizeReward,
+    NormalizeRewardState as NormalizeRewardState,
+    Scheduled as Scheduled,
+    ScheduledState as ScheduledState,
+    ShapedReward as ShapedReward,
+    ShapedRewardState as ShapedRewardState,
+    TimeLimit as TimeLimit,
+    TimeLimitState as TimeLimitState,
+    Vectorize as Vectorize,
+    WithPartner as WithPartner,
+    WithPartnerState as WithPartnerState,
     check_single_env as check_single_env,
     check_vector_env as check_vector_env,
     contains_wrapper as contains_wrapper,
     iter_wrappers as iter_wrappers,
-)
-from .wrappers._normalize_observation import (
-    NormalizeObservation as NormalizeObservation,
-    NormalizeObservationState as NormalizeObservationState,
-)
-from .wrappers._normalize_reward import (
-    NormalizeReward as NormalizeReward,
-    NormalizeRewardState as NormalizeRewardState,
-)
-from .wrappers._scheduled import Scheduled as Scheduled, ScheduledState as ScheduledState
-from .wrappers._shaped_reward import (
-    ShapedReward as ShapedReward,
-    ShapedRewardState as ShapedRewardState,
-)
-from .wrappers._time_limit import TimeLimit as TimeLimit, TimeLimitState as TimeLimitState
-from .wrappers._vectorize import Vectorize as Vectorize
-from .wrappers._with_partner import (
-    REPLACED as REPLACED,
-    TAKEN as TAKEN,
-    WithPartner as WithPartner,
-    WithPartnerState as WithPartnerState,
 )

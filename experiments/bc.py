@@ -15,15 +15,8 @@ from typing import Annotated
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
+from eqgrid_lab import AbstractWorldConfig, Cloning, Kitchen, NetworkName, OwnNetwork, run_cloning
 from agents import CNN, GRU, MLP, ActorCritic, BehaviorCloning, actor_critic
-from agents.runs import (
-    AbstractWorldConfig,
-    Cloning,
-    Kitchen,
-    NetworkName,
-    OwnNetwork,
-    run_cloning,
-)
 from eqgrid import AbstractEnv, AbstractVectorEnv
 
 

@@ -19,36 +19,43 @@ from msgspec import Meta
 from rich.console import Console
 from rich.text import Text
 
+from eqgrid_lab import Kitchen
 from agents import write_whole
-from agents.commands._best_responses import BestResponses
-from agents.commands._heldout import HELD_OUT, PEOPLE, HeldOut, build_partners, read_held_out
-from agents.commands._policies import PolicyFlags
-from agents.evaluation._statistics import mean_with_interval
-from agents.exact._chances import Chances
-from agents.exact._responses import (
-    Found,
-    Kept,
-    Progress,
-    respond,
-    without_stuck_rule,
-)
-from agents.runs._cache import keep_compiled_programs
-from agents.runs._command import run_command
-from agents.runs._named import DIFFERENT
-from agents.runs.display._errors import RunError, UsageError, as_usage_error
-from agents.runs.display._figure import new_figure, plain_axes, write_figure
-from agents.runs.display._progress import progress
-from agents.runs.display._returns import return_texts, with_interval
-from agents.runs.display._table import print_paths, print_table
-from agents.runs.folders._results import open_results, write_json
-from agents.runs.settings._flags import read_flags
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import PolicySettings, default_settings
-from agents.runs.worlds._kitchens import build_one_kitchen, read_counters
-from agents.runs.worlds._worlds import Kitchen
+from agents.exact import Chances, Found, Kept, Progress, respond, without_stuck_rule
 from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner
 from eqgrid.envs.overcooked import REFERENCE_NAMES, BestResponse, JointModel
 from eqgrid.grid import GridWorld
+from eqgrid_lab.base import (
+    DIFFERENT,
+    RunError,
+    UsageError,
+    as_usage_error,
+    keep_compiled_programs,
+    run_command,
+)
+from eqgrid_lab.commands import (
+    HELD_OUT,
+    PEOPLE,
+    BestResponses,
+    HeldOut,
+    PolicyFlags,
+    build_partners,
+    read_held_out,
+)
+from eqgrid_lab.folders import open_results, write_json
+from eqgrid_lab.settings import PolicySettings, default_settings, page, read_flags
+from eqgrid_lab.show import (
+    mean_with_interval,
+    new_figure,
+    plain_axes,
+    print_paths,
+    print_table,
+    progress,
+    return_texts,
+    with_interval,
+    write_figure,
+)
+from eqgrid_lab.worlds import build_one_kitchen, read_counters
 
 _GIB = 2**30
 

@@ -15,8 +15,8 @@ from typing import Annotated
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
+from eqgrid_lab import AbstractWorldConfig, BodyWorld, Experiment, run_experiment
 from agents import MLP, PPO, ActorCritic, LocalObservation, Precision, actor_critic, gae
-from agents.runs import AbstractWorldConfig, BodyWorld, Experiment, run_experiment
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
@@ -81,5 +81,6 @@ class Body(Experiment):
 
 if __name__ == "__main__":
     # Repeats `PPO.update` (agents/ppo/_ppo.py) in compiled blocks of --eval-every steps
-    # (agents/training/_train.py), and evaluates and saves after each (agents/runs/single/_hooks.py)
+    # (agents/training/_train.py), and evaluates and saves after each
+    # (eqgrid_lab/runs/single/_hooks.py).
     run_experiment(Body)

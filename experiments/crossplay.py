@@ -3,7 +3,7 @@
 python experiments/crossplay.py runs/ippo-cramped-0-20260101-120000
 """
 
-from agents.commands import crossplay_command
+from eqgrid_lab.commands import crossplay_command
 
 if __name__ == "__main__":
     crossplay_command()

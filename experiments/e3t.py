@@ -18,6 +18,7 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 from msgspec import Meta
 
+from eqgrid_lab import Experiment, PartnerSettings, check_shaping, run_experiment
 from agents import (
     MLP,
     PPO,
@@ -31,7 +32,6 @@ from agents import (
     mean_over,
     of_agent,
 )
-from agents.runs import Experiment, PartnerSettings, check_shaping, run_experiment
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,

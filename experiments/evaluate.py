@@ -3,7 +3,7 @@
 python experiments/evaluate.py runs/ippo-cramped-0-20260101-120000
 """
 
-from agents.commands import evaluate_command
+from eqgrid_lab.commands import evaluate_command
 
 if __name__ == "__main__":
     evaluate_command()

@@ -4,7 +4,7 @@ python experiments/export_page.py experiments/policies/cramped.safetensors --out
     --runtime node_modules/onnxruntime-web/dist
 """
 
-from agents.commands.export import export_page_command
+from eqgrid_lab.static import export_page_command
 
 if __name__ == "__main__":
     export_page_command()

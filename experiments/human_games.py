@@ -3,7 +3,7 @@
 python experiments/human_games.py --kitchen ring experiments/people/ring/clone-2.safetensors
 """
 
-from agents.commands import human_games_command
+from eqgrid_lab.commands import human_games_command
 
 if __name__ == "__main__":
     human_games_command()

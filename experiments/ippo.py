@@ -15,18 +15,8 @@ from typing import Annotated, Literal
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
-from agents import (
-    CNN,
-    GRU,
-    MLP,
-    PPO,
-    ActorCritic,
-    LocalObservation,
-    Precision,
-    actor_critic,
-    gae,
-)
-from agents.runs import Experiment, NetworkName, OwnNetwork, check_shaping, run_experiment
+from eqgrid_lab import Experiment, NetworkName, OwnNetwork, check_shaping, run_experiment
+from agents import CNN, GRU, MLP, PPO, ActorCritic, LocalObservation, Precision, actor_critic, gae
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
@@ -128,5 +118,6 @@ class IPPO(Experiment):
 
 if __name__ == "__main__":
     # Repeats `PPO.update` (agents/ppo/_ppo.py) in compiled blocks of --eval-every steps
-    # (agents/training/_train.py), and evaluates and saves after each (agents/runs/single/_hooks.py)
+    # (agents/training/_train.py), and evaluates and saves after each
+    # (eqgrid_lab/runs/single/_hooks.py).
     run_experiment(IPPO)

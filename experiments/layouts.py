@@ -15,15 +15,12 @@ from msgspec import Meta
 from PIL import Image
 from rich.markup import escape
 
-from agents.runs._command import run_command
-from agents.runs._named import Named
-from agents.runs.display._errors import UsageError, as_usage_error
-from agents.runs.folders._results import open_results
-from agents.runs.settings._flags import read_flags, value_after
-from agents.runs.settings._limits import Seed
-from agents.runs.worlds._generated import GENERATED, AbstractDrawnWorld
-from agents.runs.worlds._worlds import Kitchen, default_world
+from eqgrid_lab import Kitchen
 from eqgrid.grid import Layout, draw_layouts, render
+from eqgrid_lab.base import Named, UsageError, as_usage_error, run_command
+from eqgrid_lab.folders import open_results
+from eqgrid_lab.settings import Seed, read_flags, value_after
+from eqgrid_lab.worlds import GENERATED, AbstractDrawnWorld, default_world
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
+from eqgrid_lab import Experiment, NetworkName, OwnNetwork, check_shaping, run_experiment
 from agents import (
     CNN,
     GRU,
@@ -28,7 +29,6 @@ from agents import (
     actor_critic,
     gae,
 )
-from agents.runs import Experiment, NetworkName, OwnNetwork, check_shaping, run_experiment
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
@@ -146,5 +146,6 @@ class MAPPO(Experiment):
 
 if __name__ == "__main__":
     # Repeats `PPO.update` (agents/ppo/_ppo.py) in compiled blocks of --eval-every steps
-    # (agents/training/_train.py), and evaluates and saves after each (agents/runs/single/_hooks.py)
+    # (agents/training/_train.py), and evaluates and saves after each
+    # (eqgrid_lab/runs/single/_hooks.py).
     run_experiment(MAPPO)

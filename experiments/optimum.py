@@ -19,16 +19,8 @@ import tyro
 from msgspec import Meta
 from rich.console import Console
 
+from eqgrid_lab import Kitchen
 from agents import write_whole
-from agents.runs._cache import keep_compiled_programs
-from agents.runs._command import run_command
-from agents.runs.display._errors import RunError, UsageError, as_usage_error
-from agents.runs.display._film import running_return
-from agents.runs.display._progress import progress
-from agents.runs.folders._results import open_results, write_json
-from agents.runs.settings._flags import read_flags
-from agents.runs.worlds._kitchens import build_one_kitchen, read_counters
-from agents.runs.worlds._worlds import Kitchen
 from eqgrid.envs.overcooked import (
     KITCHENS,
     PLANS_FILE,
@@ -45,6 +37,17 @@ from eqgrid.envs.overcooked import (
     trace,
 )
 from eqgrid.grid import GridWorld
+from eqgrid_lab.base import (
+    RunError,
+    UsageError,
+    as_usage_error,
+    keep_compiled_programs,
+    run_command,
+)
+from eqgrid_lab.folders import open_results, write_json
+from eqgrid_lab.settings import read_flags
+from eqgrid_lab.show import progress, running_return
+from eqgrid_lab.worlds import build_one_kitchen, read_counters
 
 _GIB = 2**30
 

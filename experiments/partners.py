@@ -3,7 +3,7 @@
 python experiments/partners.py runs/ippo-cramped-0-20260101-120000 --scripts-only
 """
 
-from agents.commands import partners_command
+from eqgrid_lab.commands import partners_command
 
 if __name__ == "__main__":
     partners_command()

@@ -3,7 +3,7 @@
 python experiments/play.py --env.layout ring
 """
 
-from agents.commands import play_command
+from eqgrid_lab.web import play_command
 
 if __name__ == "__main__":
     play_command()

@@ -3,7 +3,7 @@
 python experiments/report.py runs/results
 """
 
-from agents.commands import report_command
+from eqgrid_lab.commands import report_command
 
 if __name__ == "__main__":
     report_command()

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from agents.runs import Experiment, _program
-from agents.runs._command import Process, exit_code_of
-from agents.runs.many import _seeds, _sweep
-from agents.runs.settings._page import page
+from eqgrid_lab import Experiment
+from eqgrid_lab.base import Process, exit_code_of
+from eqgrid_lab.runs import _program
+from eqgrid_lab.runs.many import _seeds, _sweep
+from eqgrid_lab.settings import page
 
 
 @contextlib.contextmanager
@@ -55,7 +56,7 @@ def call_and_hear(
 
 
 def exit_code(command: types.ModuleType) -> int:
-    """Calls a program of `agents.commands` with the arguments in `sys.argv`.
+    """Calls a program of `eqgrid_lab.commands` with the arguments in `sys.argv`.
 
     **Returns:** the exit code.
     """

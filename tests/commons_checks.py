@@ -6,13 +6,7 @@ import jax.numpy as jnp
 import naive_commons as naive
 import numpy as np
 
-from eqgrid.envs.commons import (
-    CLEANING_BEAM,
-    KINDS,
-    ORCHARD_PLANES,
-    RIVER_PLANES,
-    ZAP_BEAM,
-)
+from eqgrid.envs.commons import CLEANING_BEAM, KINDS, ORCHARD_PLANES, RIVER_PLANES, ZAP_BEAM
 from eqgrid.grid import ComeBack, Direction
 
 NAMES = {1: "apple", 2: "pollution"}

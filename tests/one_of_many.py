@@ -7,16 +7,16 @@ import itertools
 import os
 import signal
 
-from agents.runs._command import Process
-from agents.runs.settings._page import page
+from eqgrid_lab.base import Process
+from eqgrid_lab.settings import page
 
 process = Process.listen()
 
 import jax  # noqa: E402
 
-from agents.runs import _distributed  # noqa: E402
-from agents.runs._program import run_command_line  # noqa: E402
-from agents.runs.single import _training  # noqa: E402
+from eqgrid_lab.base import _distributed  # noqa: E402
+from eqgrid_lab.runs._program import run_command_line  # noqa: E402
+from eqgrid_lab.runs.single import _training  # noqa: E402
 
 _distributed._HEARTBEAT = 20
 who, block, name = os.environ.get("ACCIDENT", "- 0 SIGTERM").split()

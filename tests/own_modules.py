@@ -4,8 +4,7 @@ import contextlib
 import sys
 from pathlib import Path
 
-from agents.runs.settings import _config
-from agents.runs.settings._page import page
+from eqgrid_lab.settings import _config, page
 
 
 @contextlib.contextmanager

@@ -6,9 +6,7 @@ import equinox as eqx
 import jax
 
 from agents import MLP, actor_critic, save_policy, trained_policy
-from agents.runs.settings._config import parse
-from agents.runs.settings._file import dump
-from agents.runs.settings._page import page
+from eqgrid_lab.settings import dump, page, parse
 
 
 def loud(*args, final_scale, **options):

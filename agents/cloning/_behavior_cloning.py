@@ -9,9 +9,9 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 from msgspec import Meta
 
-from agents.policies._networks import AbstractNetwork
 from eqgrid import PyTree
 
+from ..policies import AbstractNetwork
 from ._demonstrations import Demonstrations
 
 _WITH_MEMORY = 100

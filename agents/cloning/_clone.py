@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from agents.policies._networks import AbstractNetwork
-
+from ..policies import AbstractNetwork
 from ._behavior_cloning import BehaviorCloning, CloningScore, CloningState, score
 from ._demonstrations import Demonstrations
 

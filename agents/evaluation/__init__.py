@@ -1,1 +1,4 @@
-"""Playing episodes with a policy, and statistics of their returns."""
+"""Episodes of a policy: evaluation and recording."""
+
+from ._evaluate import Evaluation as Evaluation, Players as Players, evaluate as evaluate
+from ._record import record_episodes as record_episodes, record_steps as record_steps

@@ -9,11 +9,6 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from agents.policies._actor import AbstractActor
-from agents.policies._networks import reset_carry
-from agents.policies._partner_team import PartnerTeam
-from agents.policies._policy import ActorCritic
-from agents.ppo._runner import RunnerState, init_runner, step_runner
 from eqgrid import (
     AbstractVectorEnv,
     LogEpisodes,
@@ -24,6 +19,9 @@ from eqgrid import (
     unwrap,
     unwrap_state,
 )
+
+from ..policies import AbstractActor, ActorCritic, PartnerTeam, reset_carry
+from ..ppo import RunnerState, init_runner, step_runner
 
 Players: TypeAlias = ActorCritic | AbstractActor | PartnerTeam
 """Whatever can act for all agents of an environment."""

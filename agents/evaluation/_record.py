@@ -6,10 +6,10 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
-from agents.ppo._runner import RunnerState, init_runner
-from agents.training._memory import check_memory
 from eqgrid import AbstractVectorEnv, PyTree, Trajectories, unwrap_state
 
+from ..ppo import RunnerState, init_runner
+from ..training import check_memory
 from ._evaluate import Players, check_playable, step_episodes
 
 

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from agents.policies._policy_partner import PolicyPartner
 from eqgrid import (
     AbstractEnv,
     AbstractPartner,
@@ -19,6 +18,8 @@ from eqgrid import (
     Seen,
     StayPartner,
 )
+
+from ..policies import PolicyPartner
 
 
 @final

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from agents.cloning._behavior_cloning import BehaviorCloning
-from agents.cloning._demonstrations import Demonstrations
-from agents.policies._networks import AbstractNetwork, Dense
 from eqgrid import AbstractEnv, Discrete
 from eqgrid.envs.overcooked import PlanTable
 from eqgrid.grid import GridWorld, World
+
+from ..cloning import BehaviorCloning, Demonstrations
+from ..policies import AbstractNetwork, Dense
 
 Teacher: TypeAlias = Callable[[World], Int[np.ndarray, "*states agents"]]
 """The actions to learn in states."""

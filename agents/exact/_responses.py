@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from agents.policies._stuck_rule import StuckRule
 from eqgrid import (
     AbstractEnv,
     AbstractPartner,
@@ -35,6 +34,7 @@ from eqgrid.envs.overcooked import (
     tabulate,
 )
 
+from ..policies import StuckRule
 from ._chances import Chances
 
 Progress = Callable[[str, int], contextlib.AbstractContextManager[Callable[[int], None]]]

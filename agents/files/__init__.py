@@ -1,1 +1,33 @@
 """Checkpoints, policies and trajectories on disk."""
+
+from ._checkpoint import (
+    NEWER as NEWER,
+    CheckpointError as CheckpointError,
+    checksum as checksum,
+    is_key as is_key,
+    pack as pack,
+    read_metadata as read_metadata,
+    restore as restore,
+    save as save,
+    unpack as unpack,
+)
+from ._files import expand_home as expand_home, write_whole as write_whole
+from ._policy_file import (
+    POLICY_FILE as POLICY_FILE,
+    describe_policy as describe_policy,
+    find_policy as find_policy,
+    load_policy as load_policy,
+    save_policy as save_policy,
+)
+from ._shipped import (
+    BUNDLED as BUNDLED,
+    shipped as shipped,
+    shipped_policies as shipped_policies,
+    shipped_policy as shipped_policy,
+)
+from ._trajectory_files import (
+    load_trajectories as load_trajectories,
+    read_table as read_table,
+    save_trajectories as save_trajectories,
+    write_table as write_table,
+)

@@ -13,26 +13,6 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
-from agents.policies._heads import (
-    AbstractActionHead,
-    CategoricalHead,
-    ClippedNormalHead,
-    MultiCategoricalHead,
-    check_mask,
-    head_for,
-)
-from agents.policies._networks import CNN, GRU, MLP, AbstractNetwork, Activation
-from agents.policies._policy import ActorCritic
-from agents.policies._predicting_gru import PredictingGRU
-from agents.policies._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
-from agents.policies._trained_policy import TrainedPolicy
-from agents.policies._types import AgentArrays, Shapes
-from agents.policies._views import (
-    AbstractCriticInput,
-    GlobalState,
-    JointObservation,
-    LocalObservation,
-)
 from eqgrid import (
     AbstractSpace,
     Box,
@@ -45,6 +25,31 @@ from eqgrid import (
     split_mask,
 )
 
+from ..policies import (
+    CNN,
+    GRU,
+    MLP,
+    AbstractActionHead,
+    AbstractCriticInput,
+    AbstractMultiAgentNetwork,
+    AbstractNetwork,
+    Activation,
+    ActorCritic,
+    AgentArrays,
+    CategoricalHead,
+    ClippedNormalHead,
+    GlobalState,
+    IndependentParameters,
+    JointObservation,
+    LocalObservation,
+    MultiCategoricalHead,
+    PredictingGRU,
+    Shapes,
+    SharedParameters,
+    TrainedPolicy,
+    check_mask,
+    head_for,
+)
 from ._checkpoint import check_schema
 from ._policy_schema import (
     CNNTable,

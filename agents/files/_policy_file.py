@@ -10,12 +10,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from agents.policies._heads import AbstractActionHead
-from agents.policies._networks import AbstractNetwork
-from agents.policies._policy import ActorCritic
-from agents.policies._trained_policy import Normalization, TrainedPolicy, assemble
-from agents.policies._views import AbstractCriticInput
-from agents.ppo._algorithm import AbstractTrainState
 from eqgrid import (
     AbstractVectorEnv,
     AbstractWrapperState,
@@ -24,6 +18,16 @@ from eqgrid import (
     RunningMoments,
 )
 
+from ..policies import (
+    AbstractActionHead,
+    AbstractCriticInput,
+    AbstractNetwork,
+    ActorCritic,
+    Normalization,
+    TrainedPolicy,
+    assemble,
+)
+from ..ppo import AbstractTrainState
 from ._checkpoint import (
     NEWER,
     CheckpointError,
@@ -100,7 +104,7 @@ def load_policy(
     import jax
 
     from agents import load_policy
-    from agents.runs import shipped_policies
+    from agents import shipped_policies
     from eqgrid import make
 
     policy = load_policy(shipped_policies()["ring"])

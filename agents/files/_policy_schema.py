@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-from agents.policies._networks import Activation, Precision
+from ..policies import Activation, Precision
 
 TeamName: TypeAlias = Literal["SharedParameters", "IndependentParameters"]
 FloatName: TypeAlias = Literal["float32", "float16", "bfloat16"]

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from ._checkpoint import CheckpointError
 
-_INSTALLED = Path(__file__).parents[1] / "pages"
+_INSTALLED = Path(__file__).parents[1] / "shipped"
 _CHECKED_OUT = Path(__file__).parents[2] / "experiments"
 
 
 def shipped(name: str) -> Path:
-    """The path of a file in the folder `experiments/`, which is `agents/pages/` in a wheel.
+    """The path of a file in the folder `experiments/`, which is `agents/shipped/` in a wheel.
 
     **Arguments:**
 

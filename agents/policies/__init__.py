@@ -1,1 +1,51 @@
 """Policies: networks, action distributions, critic inputs, and networks of several agents."""
+
+from ._actor import AbstractActor as AbstractActor
+from ._heads import (
+    AbstractActionHead as AbstractActionHead,
+    ActionDistribution as ActionDistribution,
+    CategoricalHead as CategoricalHead,
+    ClippedNormalHead as ClippedNormalHead,
+    DiagonalNormal as DiagonalNormal,
+    MultiCategorical as MultiCategorical,
+    MultiCategoricalHead as MultiCategoricalHead,
+    check_mask as check_mask,
+    entropy as entropy,
+    head_for as head_for,
+    mask_logits as mask_logits,
+    sample_action as sample_action,
+)
+from ._mixed_team import mixed_team as mixed_team
+from ._networks import (
+    CNN as CNN,
+    GRU as GRU,
+    MLP as MLP,
+    AbstractNetwork as AbstractNetwork,
+    Activation as Activation,
+    Dense as Dense,
+    Precision as Precision,
+    reset_carry as reset_carry,
+)
+from ._partner_team import PartnerTeam as PartnerTeam
+from ._policy import ActorCritic as ActorCritic, actor_critic as actor_critic
+from ._policy_partner import PolicyPartner as PolicyPartner
+from ._predicting_gru import PredictingGRU as PredictingGRU
+from ._stuck_rule import StuckMemory as StuckMemory, StuckRule as StuckRule
+from ._team import (
+    AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,
+    IndependentParameters as IndependentParameters,
+    SharedParameters as SharedParameters,
+)
+from ._trained_policy import (
+    Normalization as Normalization,
+    TrainedPolicy as TrainedPolicy,
+    assemble as assemble,
+    trained_policy as trained_policy,
+)
+from ._types import AgentArrays as AgentArrays, EnvArrays as EnvArrays, Shapes as Shapes
+from ._views import (
+    AbstractCriticInput as AbstractCriticInput,
+    GlobalState as GlobalState,
+    JointObservation as JointObservation,
+    LocalObservation as LocalObservation,
+)

@@ -20,7 +20,7 @@ class PolicyPartner(AbstractPartner):
     import jax
 
     from agents import PolicyPartner, load_policy
-    from agents.runs import shipped_policies
+    from agents import shipped_policies
     from eqgrid import make, play
     from eqgrid.envs.overcooked import ScriptedCook
 

@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from agents.policies._actor import AbstractActor
-from agents.policies._policy import ActorCritic
 from eqgrid import AbstractVectorEnv
 
+from ..policies import AbstractActor, ActorCritic
 from ._runner import RunnerState
 
 P = TypeVar("P", bound=ActorCritic | AbstractActor)

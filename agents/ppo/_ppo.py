@@ -24,10 +24,9 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from msgspec import Meta
 
-from agents.policies._heads import ActionDistribution
-from agents.policies._policy import ActorCritic
 from eqgrid import AbstractVectorEnv, PyTree, RunningMoments
 
+from ..policies import ActionDistribution, ActorCritic
 from ._algorithm import AbstractAlgorithm, AbstractTrainState, Metrics, mean_over
 from ._batch import Minibatch, cut_rollout, minibatch, nearest_divisors, shuffle
 from ._gae import AdvantageEstimator, gae

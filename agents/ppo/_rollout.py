@@ -8,11 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from agents.policies._networks import reset_carry
-from agents.policies._policy import ActorCritic
-from agents.policies._types import EnvArrays
 from eqgrid import REPLACED, TAKEN, AbstractVectorEnv, PyTree, TimeStep, batched_cond
 
+from ..policies import ActorCritic, EnvArrays, reset_carry
 from ._runner import Decision, RunnerState, step_runner
 
 

@@ -7,12 +7,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from agents.policies._actor import AbstractActor
-from agents.policies._heads import ActionDistribution
-from agents.policies._networks import reset_carry
-from agents.policies._partner_team import PartnerTeam
-from agents.policies._policy import ActorCritic
-from agents.policies._types import EnvArrays
 from eqgrid import (
     AbstractAutoReset,
     AbstractSpace,
@@ -22,6 +16,15 @@ from eqgrid import (
     Vectorize,
     contains_wrapper,
     unwrap,
+)
+
+from ..policies import (
+    AbstractActor,
+    ActionDistribution,
+    ActorCritic,
+    EnvArrays,
+    PartnerTeam,
+    reset_carry,
 )
 
 

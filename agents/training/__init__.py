@@ -1,1 +1,22 @@
 """The training loop: compiled blocks of updates, hooks, devices and processes."""
+
+from ._memory import OutOfMemory as OutOfMemory, check_memory as check_memory
+from ._processes import (
+    ProcessFailed as ProcessFailed,
+    fail as fail,
+    from_first as from_first,
+    gather as gather,
+    is_first as is_first,
+)
+from ._runs import num_runs as num_runs, pick_run as pick_run, stack_runs as stack_runs
+from ._sharding import check_even as check_even, device_mesh as device_mesh
+from ._train import (
+    Hook as Hook,
+    NonFiniteLoss as NonFiniteLoss,
+    StopTraining as StopTraining,
+    TrainProgress as TrainProgress,
+    init_train_state as init_train_state,
+    scan_updates as scan_updates,
+    train as train,
+)
+from ._transfer import PARTS as PARTS, Part as Part, transfer as transfer

@@ -15,8 +15,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 from jaxtyping import Array
 
-from agents.files._checkpoint import pack, unpack
-
+from ..files import pack, unpack
 from ._sharding import replicate
 
 _T = TypeVar("_T")

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Int
 
-from agents.ppo._algorithm import AbstractTrainState, S
+from ..ppo import AbstractTrainState, S
 
 T = TypeVar("T")
 

@@ -12,8 +12,9 @@ from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
-from agents.ppo._batch import nearest_divisors
 from eqgrid import PyTree
+
+from ..ppo import nearest_divisors
 
 _T = TypeVar("_T")
 _AXIS = "envs"

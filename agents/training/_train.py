@@ -12,13 +12,17 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from agents.policies._heads import AbstractActionHead, head_for
-from agents.policies._networks import MLP, AbstractNetwork
-from agents.policies._policy import actor_critic
-from agents.policies._views import AbstractCriticInput
-from agents.ppo._algorithm import AbstractAlgorithm, AbstractTrainState, Metrics, S
 from eqgrid import AbstractVectorEnv, PyTree
 
+from ..policies import (
+    MLP,
+    AbstractActionHead,
+    AbstractCriticInput,
+    AbstractNetwork,
+    actor_critic,
+    head_for,
+)
+from ..ppo import AbstractAlgorithm, AbstractTrainState, Metrics, S
 from ._memory import check_memory
 from ._processes import from_first, gather, spans_processes, whole
 from ._runs import num_runs

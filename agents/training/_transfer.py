@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias, get_args
 import equinox as eqx
 from jaxtyping import Array, Shaped
 
-from agents.ppo._algorithm import S
 from eqgrid import (
     AbstractVectorEnv,
     AbstractWrapperState,
@@ -16,6 +15,8 @@ from eqgrid import (
     PyTree,
     ShapedRewardState,
 )
+
+from ..ppo import S
 
 Part: TypeAlias = Literal["parameters", "optimizer", "moments", "shaping"]
 """A part of the state of a run that `transfer` can keep."""

@@ -37,7 +37,7 @@ if importlib.util.find_spec("eqgrid") is None or importlib.util.find_spec("mujoc
 import jax
 import matplotlib.pyplot as plt
 
-from agents.runs import BodyWorld
+from eqgrid_lab import BodyWorld
 from eqgrid import unwrap, unwrap_state
 
 world = BodyWorld(model="biped", task="balance").build(train=False)
@@ -81,7 +81,7 @@ display(Image("runs/stand/episode.gif"))
 # is a few lines:
 
 # %%
-from agents.runs import shipped_policies
+from agents import shipped_policies
 
 curriculum = shipped_policies()["biped"].parents[1] / "curricula" / "biped.toml"
 print(curriculum.read_text())

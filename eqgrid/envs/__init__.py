@@ -1,3 +1,5 @@
+"""The worlds, by name."""
+
 from ._make import ENVIRONMENTS as ENVIRONMENTS, make as make
 from .commons import Cleanup as Cleanup, Harvest as Harvest
 from .foraging import Foraging as Foraging

@@ -1,3 +1,5 @@
+"""The engine of grid worlds: kinds of cells, actions, motion, the phases of a step, and views."""
+
 from .._checks import (
     as_number as as_number,
     as_probability as as_probability,
@@ -42,6 +44,13 @@ from ._kinds import (
     Kinds as Kinds,
     Overlay as Overlay,
 )
+from ._layout import (
+    Layout as Layout,
+    check_named as check_named,
+    choose_text as choose_text,
+    did_you_mean as did_you_mean,
+    empty_world as empty_world,
+)
 from ._masks import AbstractActionMask as AbstractActionMask, OwnActions as OwnActions
 from ._motion import (
     AbstractCollision as AbstractCollision,
@@ -65,6 +74,7 @@ from ._starts import (
     apply_starts as apply_starts,
 )
 from ._step import AbstractPhase as AbstractPhase, Step as Step
+from ._texts import LayoutError as LayoutError
 from ._tick import AbstractTick as AbstractTick, Spot as Spot, Tick as Tick
 from ._world import (
     IDLE as IDLE,
@@ -78,34 +88,28 @@ from ._world import (
     poses as poses,
     set_cell as set_cell,
 )
-from .drawing._codes import LookCodes as LookCodes, look_codes as look_codes
-from .drawing._film import Film as Film
-from .drawing._looks import (
+from .drawing import (
     AgentLook as AgentLook,
+    Colour as Colour,
+    Film as Film,
     Look as Look,
+    LookCodes as LookCodes,
+    Number as Number,
+    Pen as Pen,
+    Point as Point,
     agent_colours as agent_colours,
-    top_of as top_of,
-)
-from .drawing._pen import Colour as Colour, Number as Number, Pen as Pen, Point as Point
-from .drawing._render import (
     bare_looks as bare_looks,
     draw_look as draw_look,
     draw_over_look as draw_over_look,
     film as film,
+    look_codes as look_codes,
     look_png as look_png,
     looks as looks,
     render as render,
     render_episode as render_episode,
+    top_of as top_of,
 )
-from .layouts._layout import (
-    Layout as Layout,
-    check_named as check_named,
-    choose_text as choose_text,
-    did_you_mean as did_you_mean,
-    empty_world as empty_world,
-)
-from .layouts._mazes import draw_maze as draw_maze
-from .layouts._random_layouts import (
+from .layouts import (
     AbstractGenerator as AbstractGenerator,
     AbstractLayouts as AbstractLayouts,
     LayoutPool as LayoutPool,
@@ -114,20 +118,27 @@ from .layouts._random_layouts import (
     SplitLayouts as SplitLayouts,
     check_generator as check_generator,
     check_ranges as check_ranges,
+    count_next_to as count_next_to,
     draw_layouts as draw_layouts,
+    draw_maze as draw_maze,
+    next_to as next_to,
+    reach as reach,
     stack_layouts as stack_layouts,
 )
-from .layouts._search import count_next_to as count_next_to, next_to as next_to, reach as reach
-from .layouts._texts import LayoutError as LayoutError
-from .observations._egocentric import Egocentric as Egocentric, visible_cells as visible_cells
-from .observations._features import (
+from .observations import (
+    DISTANCE_UNIT as DISTANCE_UNIT,
+    STEPS_UNIT as STEPS_UNIT,
     AbstractFeature as AbstractFeature,
+    AbstractObservation as AbstractObservation,
     Around as Around,
+    Column as Column,
+    Egocentric as Egocentric,
     FacedAgent as FacedAgent,
     FacedObject as FacedObject,
     FacedTile as FacedTile,
     Features as Features,
     Heard as Heard,
+    Layer as Layer,
     NearestObjects as NearestObjects,
     NearestTiles as NearestTiles,
     Others as Others,
@@ -135,32 +146,20 @@ from .observations._features import (
     OwnDirection as OwnDirection,
     OwnHeld as OwnHeld,
     OwnPosition as OwnPosition,
-    one_hot as one_hot,
-    prefixed as prefixed,
-)
-from .observations._observation import (
-    AbstractObservation as AbstractObservation,
-    choose_observation as choose_observation,
-)
-from .observations._per_agent import PerAgent as PerAgent
-from .observations._planes import (
-    Column as Column,
-    Layer as Layer,
+    PerAgent as PerAgent,
     Planes as Planes,
+    Sight as Sight,
+    StatePlanes as StatePlanes,
     Views as Views,
+    WithState as WithState,
+    choose_observation as choose_observation,
     faces as faces,
+    in_cells as in_cells,
+    one_hot as one_hot,
     other_cell as other_cell,
     own_cell as own_cell,
     plane_names as plane_names,
+    prefixed as prefixed,
     tile_cell as tile_cell,
-)
-from .observations._sight import (
-    DISTANCE_UNIT as DISTANCE_UNIT,
-    Sight as Sight,
-    in_cells as in_cells,
-)
-from .observations._state_planes import (
-    STEPS_UNIT as STEPS_UNIT,
-    StatePlanes as StatePlanes,
-    WithState as WithState,
+    visible_cells as visible_cells,
 )

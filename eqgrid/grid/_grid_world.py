@@ -17,6 +17,7 @@ from .._spaces import Discrete, MultiDiscrete
 from .._types import PyTree
 from ._actions import Action, Actions, by_choice, words_of
 from ._away import ComeBack
+from ._layout import Layout, check_layout
 from ._masks import AbstractActionMask, allowed_only
 from ._rewards import (
     AbstractEnding,
@@ -27,12 +28,10 @@ from ._rewards import (
 )
 from ._starts import AbstractStart, apply_starts
 from ._step import AbstractPhase, Step, run_phases
+from ._texts import LayoutError
 from ._world import World
-from .drawing._film import Film
-from .drawing._render import film, render, render_episode
-from .layouts._layout import Layout, LayoutError, check_layout
-from .observations._observation import AbstractObservation
-from .observations._planes import Planes
+from .drawing import Film, film, render, render_episode
+from .observations import AbstractObservation, Planes
 
 InfoEntry: TypeAlias = Callable[[Step], Shaped[Array, "..."]]
 """A function that computes an entry of `info` from the finished step."""

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped, UInt8
 
 from ._actions import Use
+from ._layout import Layout
 from ._step import AbstractPhase, Step
 from ._world import Bodies, Cell, World, direction_delta, get_cell, set_cell
-from .layouts._layout import Layout
 
 _T = TypeVar("_T")
 

@@ -10,8 +10,8 @@ from jaxtyping import Array, Bool, Int
 
 from .._spaces import Discrete, MultiDiscrete
 from ._actions import Action, Actions, by_choice
+from ._layout import Layout
 from ._world import World
-from .layouts._layout import Layout
 
 
 class AbstractActionMask(eqx.Module):

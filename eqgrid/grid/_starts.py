@@ -11,8 +11,8 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, Real
 
 from .._checks import as_probability
 from ._cells import bare_floor, check_room, draw_cells
+from ._layout import Layout
 from ._world import Direction, World
-from .layouts._layout import Layout
 
 
 class AbstractStart(eqx.Module):

@@ -14,8 +14,8 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray
 from ._actions import Action, Actions, Use, by_choice, chosen
 from ._cells import is_free, stands_at
 from ._kinds import NOTHING
+from ._layout import Layout
 from ._world import World, cells_at
-from .layouts._layout import Layout
 
 
 @final

@@ -14,7 +14,7 @@ from jaxtyping import Array, Shaped, UInt8
 
 from .._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
 from .._types import PyTree
-from ..wrappers._time_limit import TimeLimit
+from ..wrappers import TimeLimit
 from ._foreign import check_episodes
 from ._spaces import to_numpy
 from ._window import Window

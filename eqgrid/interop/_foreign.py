@@ -16,9 +16,7 @@ from .._info import first_timestep
 from .._observed import split_mask
 from .._spaces import AbstractSpace, Box, Discrete
 from .._types import PyTree
-from ..wrappers._auto_reset import AbstractAutoReset
-from ..wrappers._nesting import check_single_env, contains_wrapper
-from ..wrappers._with_partner import REPLACED, TAKEN
+from ..wrappers import REPLACED, TAKEN, AbstractAutoReset, check_single_env, contains_wrapper
 
 
 @contextlib.contextmanager

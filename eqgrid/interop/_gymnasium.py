@@ -12,9 +12,7 @@ from gymnasium.vector.utils import batch_space
 from jaxtyping import Bool, Shaped, UInt8
 
 from .._env import AbstractEnv, AbstractVectorEnv, unwrap
-from ..wrappers._auto_reset import AbstractAutoReset, AutoReset
-from ..wrappers._nesting import check_single_env, contains_wrapper
-from ..wrappers._vectorize import Vectorize
+from ..wrappers import AbstractAutoReset, AutoReset, Vectorize, check_single_env, contains_wrapper
 from ._episode import Episode, Screen, prepare, read_timestep
 from ._foreign import entries_by_agent
 from ._spaces import action_space, observation_space, read_action, to_numpy

@@ -29,18 +29,18 @@ import numpy as np
 import tyro
 from jaxtyping import Float
 
-from agents.commands._heldout import HELD_OUT, read_held_out
-from agents.evaluation._statistics import (
+from eqgrid_lab import models_of_people
+from eqgrid.envs.overcooked import KITCHENS
+from eqgrid_lab.base import run_command
+from eqgrid_lab.commands import HELD_OUT, read_held_out
+from eqgrid_lab.folders import write_csv
+from eqgrid_lab.settings import read_flags
+from eqgrid_lab.show import (
     bootstrap_crossplay,
     bootstrap_interval,
     interquartile_mean,
     stratified_interval,
 )
-from agents.runs import models_of_people
-from agents.runs._command import run_command
-from agents.runs.folders._results import write_csv
-from agents.runs.settings._flags import read_flags
-from eqgrid.envs.overcooked import KITCHENS
 
 Row: TypeAlias = Mapping[str, str]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from agents import checksum
-from agents.runs.display._report import median_seed
 from eqgrid.envs.overcooked import KITCHENS
+from eqgrid_lab.show import median_seed
 
 HERE = Path(__file__).parent
 KINDS = {"clone": "train", "proxy": "test"}

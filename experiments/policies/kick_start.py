@@ -19,6 +19,7 @@ import tyro
 from jaxtyping import Array, Float, PRNGKeyArray
 from msgspec import Meta
 
+from eqgrid_lab import AbstractWorldConfig, Experiment, Kitchen, run_experiment
 from agents import (
     MLP,
     PPO,
@@ -32,14 +33,7 @@ from agents import (
     mean_over,
     replay,
 )
-from agents.runs import AbstractWorldConfig, Experiment, Kitchen, run_experiment
-from eqgrid import (
-    AbstractEnv,
-    AbstractVectorEnv,
-    AutoReset,
-    LogEpisodes,
-    Vectorize,
-)
+from eqgrid import AbstractEnv, AbstractVectorEnv, AutoReset, LogEpisodes, Vectorize
 
 
 @dataclasses.dataclass(frozen=True)

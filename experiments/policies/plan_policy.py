@@ -15,21 +15,23 @@ import tyro
 from msgspec import Meta
 from rich.console import Console
 
+from eqgrid_lab import Kitchen
 from agents import MLP, AbstractNetwork
-from agents.evaluation._statistics import mean_with_interval
-from agents.exact._distil import Distillation, Judged, Played, follows, judge, sharpened
-from agents.runs._cache import keep_compiled_programs
-from agents.runs._command import run_command
-from agents.runs.display._errors import RunError, UsageError, as_usage_error
-from agents.runs.display._progress import progress
-from agents.runs.display._table import print_paths, print_table
-from agents.runs.folders._results import open_results
-from agents.runs.settings._flags import read_flags
-from agents.runs.single._taught import write_taught
-from agents.runs.worlds._kitchens import build_one_kitchen, read_counters
-from agents.runs.worlds._worlds import Kitchen
+from agents.exact import Distillation, Judged, Played, follows, judge, sharpened
 from eqgrid.envs.overcooked import REFERENCE_NAMES, JointModel, PlanTable
 from eqgrid.grid import GridWorld
+from eqgrid_lab.base import (
+    RunError,
+    UsageError,
+    as_usage_error,
+    keep_compiled_programs,
+    run_command,
+)
+from eqgrid_lab.folders import open_results
+from eqgrid_lab.runs.single import write_taught
+from eqgrid_lab.settings import read_flags
+from eqgrid_lab.show import mean_with_interval, print_paths, print_table, progress
+from eqgrid_lab.worlds import build_one_kitchen, read_counters
 
 PAGE = "experiments/policies/plan_policy.py"
 _GIB = 2**30

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 from msgspec import Meta
 
+from eqgrid_lab import Experiment, check_shaping, run_experiment
 from agents import (
     PPO,
     AbstractActionHead,
@@ -34,7 +35,6 @@ from agents import (
     actor_critic,
     mean_over,
 )
-from agents.runs import Experiment, check_shaping, run_experiment
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,

@@ -20,23 +20,16 @@ import tyro
 from msgspec import Meta
 from rich.console import Console
 
+from eqgrid_lab import Kitchen
 from agents import MLP, AbstractNetwork, PolicyPartner, StuckRule
-from agents.evaluation._statistics import mean_with_interval
-from agents.exact._distil import Distillation, Played, Teacher, play_from, recite, repeat, sharpened
-from agents.exact._search import Search
-from agents.runs._cache import keep_compiled_programs
-from agents.runs._command import run_command
-from agents.runs._metadata import PARTNERS
-from agents.runs.display._errors import UsageError
-from agents.runs.display._progress import progress
-from agents.runs.display._table import print_paths, print_table
-from agents.runs.folders._results import open_results
-from agents.runs.settings._flags import read_flags
-from agents.runs.single._policies import SavedPolicy, read_policy
-from agents.runs.single._taught import write_taught
-from agents.runs.worlds._kitchens import build_one_kitchen
-from agents.runs.worlds._worlds import Kitchen
+from agents.exact import Distillation, Played, Search, Teacher, play_from, recite, repeat, sharpened
 from eqgrid.grid import GridWorld, World
+from eqgrid_lab.base import PARTNERS, UsageError, keep_compiled_programs, run_command
+from eqgrid_lab.folders import open_results
+from eqgrid_lab.runs.single import SavedPolicy, read_policy, write_taught
+from eqgrid_lab.settings import read_flags
+from eqgrid_lab.show import mean_with_interval, print_paths, print_table, progress
+from eqgrid_lab.worlds import build_one_kitchen
 
 PAGE = "experiments/policies/search_policy.py"
 _GAMES, _NOISE = 256, 0.1

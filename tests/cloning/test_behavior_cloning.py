@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 from kitchen_checks import unchecked
 
 from agents import GRU, MLP, BehaviorCloning, demonstrations
-from agents.cloning._behavior_cloning import cross_entropy, logits, score
-from agents.cloning._clone import clone
+from agents.cloning import clone, score
+from agents.cloning._behavior_cloning import cross_entropy, logits
 
 ACTIONS = 3
 REMEMBERS = functools.partial(GRU, encoder=MLP)

@@ -15,10 +15,10 @@ import pytest
 import throughput as throughput_script
 from rich.console import Console
 
-from agents.runs import _command
 from eqgrid import AutoReset
 from eqgrid.envs import make
 from eqgrid.envs.overcooked import KITCHENS
+from eqgrid_lab.base import _command
 
 BENCHMARKS = Path(__file__).parents[2] / "experiments" / "benchmarks"
 OPTIONS = {"layout": "cramped", "observation": "planes", "random_starts": 0.0}

@@ -14,21 +14,17 @@ import pytest
 from kitchen_checks import unchecked
 from rich.console import Console
 
+from eqgrid_lab import Kitchen
 from agents import GRU, PolicyPartner, StuckRule, actor_critic, trained_policy
-from agents.commands import _partners
-from agents.commands._best_responses import BestResponses
-from agents.commands._heldout import PEOPLE
-from agents.exact._chances import Chances
-from agents.exact._responses import Kept
-from agents.runs.display._errors import UsageError
-from agents.runs.display._progress import progress
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
-from agents.runs.single._policies import read_policy
-from agents.runs.worlds._worlds import Kitchen
+from agents.exact import Chances, Kept
 from eqgrid import NoisyPartner, OneOf, RandomPartner, Seen, StayPartner, Vectorize, make, play
 from eqgrid.envs.overcooked import BestResponse, HandsOff, JointModel, ScriptedCook, Tile
 from eqgrid.grid import poses
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.commands import PEOPLE, BestResponses, _partners
+from eqgrid_lab.runs.single import read_policy
+from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.show import progress
 
 
 @pytest.fixture(autouse=True)

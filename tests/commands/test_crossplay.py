@@ -12,20 +12,14 @@ from command_lines import exit_code
 from PIL import Image
 from saved_policies import write_policy
 
-from agents import (
-    evaluate,
-    load_policy,
-    mixed_team,
-)
-from agents.commands import _crossplay
-from agents.commands._crossplay import summary
-from agents.commands._games import play_all
-from agents.commands._policies import short_names
-from agents.evaluation._statistics import bootstrap_crossplay, interval_of_mean
-from agents.files._shipped import shipped_policies
-from agents.runs.settings._config import parse
-from agents.runs.settings._page import page
+from agents import evaluate, load_policy, mixed_team, shipped_policies
 from eqgrid import RandomPartner, StayPartner, make
+from eqgrid_lab.commands import _crossplay
+from eqgrid_lab.commands._crossplay import summary
+from eqgrid_lab.commands._games import play_all
+from eqgrid_lab.commands._policies import short_names
+from eqgrid_lab.settings import page, parse
+from eqgrid_lab.show import bootstrap_crossplay, interval_of_mean
 
 GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
 

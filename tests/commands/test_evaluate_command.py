@@ -21,6 +21,7 @@ from command_lines import exit_code
 from PIL import Image
 from safetensors.numpy import load_file, save as save_arrays
 
+from eqgrid_lab import models_of_people
 from agents import (
     MLP,
     GlobalState,
@@ -37,24 +38,18 @@ from agents import (
     save_policy,
     trained_policy,
 )
-from agents.commands import _evaluation, _hub
-from agents.commands._policies import judging_env, lineups
-from agents.commands._trajectories import check_file, write_episodes
-from agents.files import _checkpoint, _files
-from agents.files._shipped import shipped
-from agents.runs.display._errors import RunError, UsageError
-from agents.runs.folders import _results
-from agents.runs.folders._handed_on import shown_path, without_folders
-from agents.runs.settings._config import parse
-from agents.runs.settings._file import dump
-from agents.runs.settings._page import page
-from agents.runs.settings._training_partners import models_of_people
-from agents.runs.single import _policies
-from agents.runs.single._policies import portable, read_policy
+from agents.files import _checkpoint, _files, shipped
 from eqgrid import Trajectories, make, unwrap_state
 from eqgrid.envs.overcooked import KITCHENS, replay, stored_plans, trajectories_from_reference
 from eqgrid.envs.overcooked.layouts import _layouts
 from eqgrid.grid.layouts import _layout
+from eqgrid_lab.base import RunError, UsageError
+from eqgrid_lab.commands import _evaluation, _hub
+from eqgrid_lab.commands._policies import judging_env, lineups
+from eqgrid_lab.commands._trajectories import check_file, write_episodes
+from eqgrid_lab.folders import _results, shown_path, without_folders
+from eqgrid_lab.runs.single import _policies, portable, read_policy
+from eqgrid_lab.settings import dump, page, parse
 
 ROOT = Path(__file__).parents[2]
 GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")

@@ -11,33 +11,27 @@ import pytest
 from command_lines import exit_code
 from test_crossplay import GOALS, write_policy
 
-from agents import (
-    PolicyPartner,
-    StuckRule,
-    checksum,
-    load_policy,
-    read_metadata,
-    save_policy,
-)
-from agents.commands import _best_responses, _partners
-from agents.commands._best_responses import BestResponses, training_settings
-from agents.commands._heldout import (
+from eqgrid_lab import Kitchen, models_of_people
+from agents import PolicyPartner, StuckRule, checksum, load_policy, read_metadata, save_policy
+from eqgrid import NoisyPartner, RandomPartner, StayPartner, make, play
+from eqgrid.envs.overcooked import KITCHENS
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.commands import (
     HELD_OUT,
     PEOPLE,
+    BestResponses,
     HeldOut,
+    PolicyFlags,
+    _best_responses,
+    _partners,
     build_partners,
     read_held_out,
 )
-from agents.commands._partners import summary
-from agents.commands._policies import PolicyFlags
-from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import parse
-from agents.runs.settings._page import page
-from agents.runs.settings._training_partners import models_of_people
-from agents.runs.single._identity import run_digest
-from agents.runs.worlds._worlds import WORLDS, Kitchen, default_world
-from eqgrid import NoisyPartner, RandomPartner, StayPartner, make, play
-from eqgrid.envs.overcooked import KITCHENS
+from eqgrid_lab.commands._best_responses import training_settings
+from eqgrid_lab.commands._partners import summary
+from eqgrid_lab.runs.single._identity import run_digest
+from eqgrid_lab.settings import page, parse
+from eqgrid_lab.worlds import WORLDS, default_world
 
 KITCHEN = ("--env.horizon", "12")
 STAY = '[[partner]]\nname = "stay"\nkind = "stay"\n'

@@ -11,8 +11,7 @@ import optimum
 import pytest
 from kitchen_checks import Blind
 
-from agents.runs import _command
-from agents.runs.worlds._worlds import Kitchen
+from eqgrid_lab import Kitchen
 from eqgrid.envs.overcooked import (
     KITCHENS,
     Overcooked,
@@ -22,6 +21,7 @@ from eqgrid.envs.overcooked import (
     replay,
     stored_plans,
 )
+from eqgrid_lab.base import _command
 
 
 def run(monkeypatch, *args):

@@ -11,14 +11,14 @@ import pytest
 from command_lines import exit_code
 from policies import plan_policy
 
+from eqgrid_lab import Kitchen
 from agents import MLP, read_metadata
-from agents.exact._distil import Distillation, follows, judge, label, play_from, repeat, sharpened
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
-from agents.runs.single._policies import read_policy
-from agents.runs.worlds._worlds import Kitchen
+from agents.exact import Distillation, follows, judge, play_from, repeat, sharpened
+from agents.exact._distil import label
 from eqgrid import StayPartner, play
 from eqgrid.envs.overcooked import JointModel, Overcooked, PlanTable
+from eqgrid_lab.runs.single import read_policy
+from eqgrid_lab.settings import default_settings, page
 
 pytestmark = [pytest.mark.slow]
 HORIZON = 60

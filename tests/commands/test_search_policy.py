@@ -14,11 +14,10 @@ from policies import search_policy
 from saved_policies import write_policy
 
 from agents import actor_critic, read_metadata, trained_policy
-from agents.exact._distil import recite, repeat
-from agents.exact._search import Search
-from agents.runs.single._policies import read_policy
+from agents.exact import Search, recite, repeat
 from eqgrid import AutoReset, Vectorize
 from eqgrid.envs.overcooked import JointModel, reachable_counters, solve
+from eqgrid_lab.runs.single import read_policy
 
 pytestmark = [pytest.mark.slow]
 POLICIES = Path(search_policy.__file__).parents[1] / "heldout/policies"

@@ -12,7 +12,7 @@ from cart_pole import CartPole
 from kitchen_checks import unchecked
 from race import Race
 
-from agents.policies._heads import head_for
+from agents import head_for
 from eqgrid import (
     AbstractEnv,
     AbstractSpace,

@@ -22,9 +22,9 @@ from agents import (
     init_train_state,
     load_policy,
     save_policy,
+    shipped_policies,
     trained_policy,
 )
-from agents.runs import shipped_policies
 from eqgrid import (
     AppendAgentId,
     AppendTimeLeft,

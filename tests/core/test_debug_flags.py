@@ -6,7 +6,6 @@ from learners import Clock
 from race import Race
 
 from agents import actor_critic, evaluate, record_episodes
-from agents.runs.display._film import record
 from eqgrid import (
     AutoReset,
     LogEpisodes,
@@ -25,6 +24,7 @@ from eqgrid import (
 from eqgrid.envs.goals import GeneratedMazes, Goals
 from eqgrid.envs.overcooked import Overcooked, random_starts
 from eqgrid.grid import RandomLayouts
+from eqgrid_lab.show._film import record
 
 KITCHEN = make("overcooked", horizon=6, observation="features")
 MAZES = GeneratedMazes()

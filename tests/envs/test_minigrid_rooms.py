@@ -11,14 +11,7 @@ from kitchen_checks import unchecked
 from naive_minigrid import COMPASS, look, step
 
 from eqgrid import check_env, make
-from eqgrid.envs.minigrid import (
-    COLOURS,
-    KINDS,
-    PLANE_NAMES,
-    ROOMS,
-    DoorKeyRoom,
-    MiniGrid,
-)
+from eqgrid.envs.minigrid import COLOURS, KINDS, PLANE_NAMES, ROOMS, DoorKeyRoom, MiniGrid
 from eqgrid.grid import Direction, LayoutError
 
 STEPS, GAMES = 60, 12

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from learners import Clock
 
-from agents.play._journal import Header, Recording, SeatRecord
-from agents.play._recordings import replay
-from agents.runs.display._errors import UsageError
 from eqgrid import RecordedPartner, record_play
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.play import replay
+from eqgrid_lab.play._journal import Header, Recording, SeatRecord
 
 PLACE, SEED = SimpleNamespace(env=Clock()), 3
 

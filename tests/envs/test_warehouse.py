@@ -27,16 +27,7 @@ from eqgrid.envs.warehouse import (
     parse_warehouse,
     shelf_rows,
 )
-from eqgrid.grid import (
-    Direction,
-    Forward,
-    LayoutError,
-    Planes,
-    Rotate,
-    Stay,
-    Use,
-    direction_delta,
-)
+from eqgrid.grid import Direction, Forward, LayoutError, Planes, Rotate, Stay, Use, direction_delta
 
 STAY, FORWARD, LEFT, RIGHT, TOGGLE = range(5)
 N, S, E, W = Direction

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.evaluation._statistics import (
+from eqgrid_lab.show import (
     align_curves,
     bootstrap_interval,
     interquartile_mean,

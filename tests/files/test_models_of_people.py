@@ -10,11 +10,11 @@ import pytest
 from heldout import strangers
 
 from agents import checksum
-from agents.commands._games import play_all
-from agents.files._shipped import shipped
-from agents.runs.display._report import median_seed
-from agents.runs.single._policies import read_policy
+from agents.files import shipped
 from eqgrid.envs.overcooked import KITCHENS
+from eqgrid_lab.commands._games import play_all
+from eqgrid_lab.runs.single import read_policy
+from eqgrid_lab.show import median_seed
 
 MODELS = json.loads(shipped("people/models.json").read_text())
 PROXIES = "89c00b117f7b48e5ef906c0e02ad981ad5e2e613d6888954c4ccdec531815440"

@@ -6,10 +6,10 @@ from pathlib import Path
 import equinox as eqx
 import pytest
 
-from agents import CheckpointError, evaluate, find_policy, load_policy
-from agents.runs import BodyWorld, shipped_policies
-from agents.runs.single._policies import read_policy
+from eqgrid_lab import BodyWorld
+from agents import CheckpointError, evaluate, find_policy, load_policy, shipped_policies
 from eqgrid import AutoReset, LogEpisodes, Vectorize, make
+from eqgrid_lab.runs.single import read_policy
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")

@@ -12,11 +12,11 @@ import pytest
 from heldout import strangers
 
 from agents import checksum, read_metadata
-from agents.commands._heldout import HELD_OUT, read_held_out
-from agents.evaluation._statistics import bootstrap_crossplay
-from agents.files._shipped import shipped
-from agents.runs.settings._flags import read_flags
+from agents.files import shipped
 from eqgrid.envs.overcooked import KITCHENS
+from eqgrid_lab.commands import HELD_OUT, read_held_out
+from eqgrid_lab.settings import read_flags
+from eqgrid_lab.show import bootstrap_crossplay
 
 PAGE = (Path(__file__).parents[2] / "docs" / "partners.md").read_text(encoding="utf-8")
 POLICIES = json.loads(shipped("heldout/policies/policies.json").read_text())

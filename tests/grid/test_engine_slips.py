@@ -8,10 +8,6 @@ import jax.numpy as jnp
 import pytest
 
 from agents import actor_critic, evaluate
-from agents.runs.display._errors import UsageError
-from agents.runs.settings._limits import check_limits
-from agents.runs.single._evaluator import Evaluator, mean_totals
-from agents.runs.worlds._worlds import GoalsWorld
 from eqgrid import AutoReset, LogEpisodes, Vectorize
 from eqgrid.grid import (
     AbstractPhase,
@@ -29,6 +25,10 @@ from eqgrid.grid import (
     Stay,
     WeightedEventReward,
 )
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.runs.single import Evaluator, mean_totals
+from eqgrid_lab.settings import check_limits
+from eqgrid_lab.worlds._worlds import GoalsWorld
 
 KINDS = Kinds((Kind("floor", " "), Kind("wall", "#", solid=True)))
 ROOM = Layout.parse("#####\n#1  #\n#####", KINDS)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from kitchen_checks import unchecked
 
-from agents.play._controls import controls_of
 from eqgrid import LogEpisodes
 from eqgrid.grid import (
     Direction,
@@ -23,6 +22,7 @@ from eqgrid.grid import (
     Strafe,
     WeightedEventReward,
 )
+from eqgrid_lab.play._controls import controls_of
 
 KINDS = Kinds((Kind("floor", " "), Kind("wall", "#", solid=True)))
 ROOM = Layout.parse("#######\n#     #\n#  1  #\n#    2#\n#######", KINDS)

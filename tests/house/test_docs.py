@@ -26,12 +26,12 @@ from policies import kick_start, plan_policy, pqn_vdn, search_policy
 
 import agents
 import eqgrid.grid
-from agents.commands import _crossplay, _evaluation, _human_games, _partners, _play, _report
-from agents.commands.export import _export_page
-from agents.runs._command import Process
-from agents.runs.settings._config import parse
-from agents.runs.settings._page import page
-from agents.runs.worlds._worlds import WORLDS
+from eqgrid_lab.base import Process
+from eqgrid_lab.commands import _crossplay, _evaluation, _human_games, _partners, _report
+from eqgrid_lab.settings import page, parse
+from eqgrid_lab.static import _export_page
+from eqgrid_lab.web import _play_command as _play
+from eqgrid_lab.worlds import WORLDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

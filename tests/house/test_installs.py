@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.runs._pages import PAGES
+from eqgrid_lab._pages import PAGES
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
@@ -130,7 +130,7 @@ def test_every_command_of_a_wheel_explains_itself(command, wheel, tmp_path):
 def test_a_wheel_has_all_pages_and_is_small(wheel):
     (built,) = wheel.parents[1].glob("*.whl")
     names = zipfile.ZipFile(built).namelist()
-    assert {f"agents/pages/{page}.py" for page in PAGES} <= {*names}
+    assert {f"agents/shipped/{page}.py" for page in PAGES} <= {*names}
     assert built.stat().st_size < 12 * 2**20
 
 

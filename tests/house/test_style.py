@@ -12,7 +12,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
-    path for folder in ("eqgrid", "agents", "experiments") for path in (ROOT / folder).rglob("*.py")
+    path
+    for folder in ("eqgrid", "agents", "eqgrid_lab", "experiments", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
 )
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
 MODULE_ROOT = "eqx.Module"
@@ -168,16 +170,16 @@ LATE = {
     "eqgrid/grid/drawing/_render.py": ("_pictures", "'._pictures'"),
     "eqgrid/interop/_adapters.py": ("__getattr__", "_ADAPTERS[name]"),
     "eqgrid/interop/_window.py": ("_pyplot", "'matplotlib.pyplot'"),
-    "agents/runs/_named.py": ("import_named", "module_name"),
-    "agents/runs/worlds/_bodies.py": ("_bodies", "'eqgrid.envs.bodies'"),
-    "agents/runs/display/_figure.py": ("_matplotlib", "f'matplotlib.{name}'"),
-    "agents/runs/worlds/_foreign.py": ("load", "self.module"),
-    "agents/commands/_hub.py": ("_client", "'huggingface_hub'"),
-    "agents/commands/_play.py": ("_server", "'agents.play._serve'"),
-    "agents/commands/export/_export_page.py": ("_tools", "'agents.play.static._export'"),
-    "agents/runs/display/_loggers.py": ("_import", "_EXTRAS[name]"),
-    "agents/evaluation/_statistics.py": ("_scipy_stats", "'scipy.stats'"),
-    "experiments/benchmarks/baselines/worker.py": ("serve", "f'with_{library}'"),
+    "eqgrid_lab/base/_named.py": ("import_named", "module_name"),
+    "eqgrid_lab/worlds/_bodies.py": ("_bodies", "'eqgrid.envs.bodies'"),
+    "eqgrid_lab/show/_figure.py": ("_matplotlib", "f'matplotlib.{name}'"),
+    "eqgrid_lab/worlds/_foreign.py": ("load", "self.module"),
+    "eqgrid_lab/commands/_hub.py": ("_client", "'huggingface_hub'"),
+    "eqgrid_lab/web/_play_command.py": ("_server", "'eqgrid_lab.web._serve'"),
+    "eqgrid_lab/static/_export_page.py": ("_tools", "'eqgrid_lab.static._export'"),
+    "eqgrid_lab/show/_loggers.py": ("_import", "_EXTRAS[name]"),
+    "eqgrid_lab/show/_statistics.py": ("_scipy_stats", "'scipy.stats'"),
+    "benchmarks/baselines/worker.py": ("serve", "f'with_{library}'"),
 }
 """Files in which one function imports one thing late: the function, and what it imports."""
 

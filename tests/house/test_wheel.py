@@ -50,7 +50,7 @@ def test_a_wheel_has_all_data_of_experiments(wheel):
     missing = set()
     for name in data:
         path = name.removeprefix("experiments/")
-        if wheel.get(f"agents/pages/{path}") != (ROOT / name).read_bytes():
+        if wheel.get(f"agents/shipped/{path}") != (ROOT / name).read_bytes():
             missing.add(path)
     assert missing == set(CLONES_ONLY)
 

@@ -16,9 +16,6 @@ import pytest
 from jaxtyping import Array, Float
 from PIL import Image
 
-from agents.runs.display._errors import UsageError
-from agents.runs.settings import _config
-from agents.runs.settings._page import page
 from eqgrid import AutoReset, LogEpisodes, NormalizeObservation, TimeLimit, Vectorize, check_env
 from eqgrid.envs.bodies import Biped, CartPole
 from eqgrid.interop import to_gymnasium
@@ -34,6 +31,8 @@ from eqgrid.interop.mjx import (
 )
 from eqgrid.interop.mjx._env import load_model
 from eqgrid.interop.mjx._library import mujoco
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.settings import _config, page
 
 SHAPES = ("sphere", "capsule", "box", "cylinder", "ellipsoid")
 ZOO = f"""<mujoco>

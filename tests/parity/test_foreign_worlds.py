@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from command_lines import call
 
-from agents.runs.worlds._foreign import LIBRARIES
-from agents.runs.worlds._worlds import default_world
 from eqgrid import TimeLimit
+from eqgrid_lab.worlds import LIBRARIES, default_world
 
 WORLDS = {
     "gymnax": "gymnax:CartPole-v1",

@@ -13,8 +13,6 @@ from command_lines import call, call_and_hear
 from rooms import WithRooms
 
 from agents import PPO, init_train_state, train
-from agents.runs.display._errors import UsageError
-from agents.runs.worlds._worlds import default_world
 from eqgrid import (
     AutoReset,
     Box,
@@ -27,6 +25,8 @@ from eqgrid import (
     split_mask,
     unwrap_state,
 )
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.worlds import default_world
 
 with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
     jaxmarl = pytest.importorskip(

@@ -21,13 +21,7 @@ from comparing import differences
 from jaxtyping import Array, Int32
 from scripted_explorer import Explorer
 
-from eqgrid.envs.minigrid import (
-    COLOURS,
-    KINDS,
-    AbstractObstacleDraw,
-    CrossingRoom,
-    MiniGrid,
-)
+from eqgrid.envs.minigrid import COLOURS, KINDS, AbstractObstacleDraw, CrossingRoom, MiniGrid
 from eqgrid.grid import Direction, GridWorld, World
 
 envs = pytest.importorskip(

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from agents.play._app import build_app
-from agents.play._hall import Hall
-from agents.play.study._course import Course
+from eqgrid_lab.play import Hall
+from eqgrid_lab.study import Course
+from eqgrid_lab.web._app import build_app
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 NEEDS = "needs a browser: apt-get install chromium && pip install -e '.[play-test]'"

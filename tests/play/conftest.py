@@ -1,10 +1,9 @@
 import pytest
 from studies import OPEN
 
-from agents.play._menu import Menu
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
-from agents.runs.worlds._worlds import Kitchen
+from eqgrid_lab import Kitchen
+from eqgrid_lab.play import Menu
+from eqgrid_lab.settings import default_settings, page
 
 
 @pytest.fixture(scope="module")

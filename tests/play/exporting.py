@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agents.play._menu import Menu
-from agents.play.static._world import PageWorld
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
+from eqgrid_lab.play import Menu
+from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.static._world import PageWorld
 
 ROOT = Path(__file__).parents[2]
 POLICIES = ROOT / "experiments" / "policies"

@@ -6,11 +6,10 @@ import time
 
 from starlette.testclient import TestClient
 
-from agents.play._app import build_app
-from agents.play._hall import Hall
-from agents.play.study._course import Course
-from agents.play.study._people import People
-from agents.play.study._plan import check_plan, read_plan
+from eqgrid_lab.play import Hall
+from eqgrid_lab.study import Course, check_plan, read_plan
+from eqgrid_lab.study._people import People
+from eqgrid_lab.web._app import build_app
 
 NOBODY = "nobody: it stays where it is"
 SMALL = f"""

@@ -6,16 +6,12 @@ import re
 import pytest
 from browser import chromium as chromium, running, screenshot
 
-from agents.play._hall import Hall
-from agents.play._journal import read_journal
-from agents.play._menu import Menu
-from agents.play.study import _course
-from agents.play.study._course import Course
-from agents.play.study._people import People
-from agents.play.study._plan import read_plan
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
-from agents.runs.worlds._worlds import GoalsWorld, Kitchen, RescueWorld
+from eqgrid_lab import Kitchen
+from eqgrid_lab.play import Hall, Menu, read_journal
+from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.study import Course, _course, read_plan
+from eqgrid_lab.study._people import People
+from eqgrid_lab.worlds._worlds import GoalsWorld, RescueWorld
 
 pytestmark = [pytest.mark.slow]
 NOBODY = "nobody: it stays where it is"

@@ -11,26 +11,27 @@ import pytest
 from exporting import POLICIES, page_world
 from hypothesis import given, settings, strategies as st
 
+from eqgrid_lab import Kitchen
 from agents import GRU, PolicyPartner, actor_critic, trained_policy
-from agents.commands.export import _export_page
-from agents.play._menu import Menu
-from agents.play.static._random import as_data, on_key_data, threefry
-from agents.play.static._sheet import draw_sheet
-from agents.play.static._world import PageWorld
-from agents.runs.display._errors import UsageError
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
-from agents.runs.worlds._worlds import Kitchen, KitchenV2, RescueWorld
 from eqgrid import DelayedPartner, NoisyPartner, Vectorize, unwrap_state
 from eqgrid.grid import draw_look, looks
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.play import Menu
+from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.static import _export_page
+from eqgrid_lab.static._random import as_data, on_key_data, threefry
+from eqgrid_lab.static._sheet import draw_sheet
+from eqgrid_lab.static._world import PageWorld
+from eqgrid_lab.worlds._kitchens import KitchenV2
+from eqgrid_lab.worlds._worlds import RescueWorld
 
 onnx = pytest.importorskip("onnx", reason="needs the extra [onnx]")
 pytest.importorskip("jax2onnx", reason="needs the extra [onnx]")
 pytest.importorskip("onnxruntime", reason="needs the extra [onnx]")
 
-from agents.play.static import _export, _models  # noqa: E402
-from agents.play.static._kernels import add_casts  # noqa: E402
-from agents.play.static._onnx import Model, to_model  # noqa: E402
+from eqgrid_lab.static import _export, _models  # noqa: E402
+from eqgrid_lab.static._kernels import add_casts  # noqa: E402
+from eqgrid_lab.static._onnx import Model, to_model  # noqa: E402
 
 WORDS = st.integers(0, 2**32 - 1)
 

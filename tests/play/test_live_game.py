@@ -10,26 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from eqgrid_lab import Kitchen
 from agents import read_table
-from agents.play._controls import controls_of, idle_action
-from agents.play._journal import Header, Journal, SeatRecord, StepLine, read_journal
-from agents.play._live_game import Hands, LiveGame, Program
-from agents.play._menu import Menu
-from agents.play._recordings import replay, write_recording
-from agents.runs.display._errors import UsageError
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
-from agents.runs.worlds._worlds import (
-    ForagingWorld,
-    GoalsWorld,
-    Kitchen,
-    KitchenV2,
-    RescueWorld,
-    WarehouseWorld,
-)
 from eqgrid import RecordedPartner, record_play
 from eqgrid.envs import overcooked, rescue, warehouse
 from eqgrid.envs.overcooked import games_from_table
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.play import Menu, read_journal, replay, write_recording
+from eqgrid_lab.play._controls import controls_of, idle_action
+from eqgrid_lab.play._journal import Header, Journal, SeatRecord, StepLine
+from eqgrid_lab.play._live_game import Hands, LiveGame, Program
+from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.worlds._kitchens import KitchenV2
+from eqgrid_lab.worlds._worlds import ForagingWorld, GoalsWorld, RescueWorld, WarehouseWorld
 
 
 def menu_of(env, **flags):

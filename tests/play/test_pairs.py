@@ -7,14 +7,12 @@ import time
 import pytest
 from studies import NOBODY, PAIRS, Participant, client_of, course_of, join, rows_of, until
 
-from agents.play._journal import read_journal
-from agents.play._menu import Menu
-from agents.play.study import _course
-from agents.play.study._waiting_room import WaitingRoom
-from agents.runs.display._errors import UsageError
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
-from agents.runs.worlds._worlds import Kitchen
+from eqgrid_lab import Kitchen
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.play import Menu, read_journal
+from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.study import _course
+from eqgrid_lab.study._waiting_room import WaitingRoom
 
 LONG = Kitchen(layout="ring", horizon=400)
 

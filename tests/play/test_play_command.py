@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from agents import read_table
-from agents.commands import _play
-from agents.play._journal import Header, Journal, SeatRecord, StepLine
-from agents.runs._command import Process
-from agents.runs.display._errors import RunError, UsageError
+from eqgrid_lab.base import Process, RunError, UsageError
+from eqgrid_lab.play._journal import Header, Journal, SeatRecord, StepLine
+from eqgrid_lab.web import _play_command as _play
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,19 +11,15 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from agents.play import _session
-from agents.play._app import build_app
-from agents.play._hall import Hall
-from agents.play._journal import read_journal
-from agents.play._live_game import LiveGame
-from agents.play._menu import Menu
-from agents.play._messages import Hold, Leave, Press
-from agents.play._recordings import replay
-from agents.play._session import FREE, Terms
-from agents.runs.display._errors import UsageError
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
-from agents.runs.worlds._worlds import GoalsWorld, Kitchen
+from eqgrid_lab import Kitchen
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.play import Hall, Menu, Terms, _session, read_journal, replay
+from eqgrid_lab.play._live_game import LiveGame
+from eqgrid_lab.play._messages import Hold, Leave, Press
+from eqgrid_lab.play._session import FREE
+from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.web._app import build_app
+from eqgrid_lab.worlds._worlds import GoalsWorld
 
 NOBODY = "nobody: it stays where it is"
 
@@ -361,7 +357,7 @@ def test_a_disk_without_room_ends_the_game_in_a_sentence(serve, monkeypatch):
         made = open_game(client)
         with Player(client, made["game"], made["tokens"][0]) as player:
             player.until(status="waiting")
-            monkeypatch.setattr("agents.play._journal.os.write", full)
+            monkeypatch.setattr("eqgrid_lab.play._journal.os.write", full)
             player.send(type="press", choice=0, action=0)
             over, _ = player.until(status="over")
             monkeypatch.undo()

@@ -9,12 +9,10 @@ import pytest
 from browser import NEEDS, chromium as chromium, screenshot
 from exporting import POLICIES, page_world, runtime as runtime
 
-from agents.commands.export import _export_page
-from agents.play._journal import read_journal
-from agents.play._recordings import replay
-from agents.play._watch import place_of
-from agents.runs._named import NOTHING_NAMED
-from agents.runs.worlds._worlds import Kitchen
+from eqgrid_lab import Kitchen
+from eqgrid_lab.base import NOTHING_NAMED
+from eqgrid_lab.play import place_of, read_journal, replay
+from eqgrid_lab.static import _export_page
 
 for name in ("onnx", "jax2onnx", "onnxruntime"):
     pytest.importorskip(name, reason="needs the extra [onnx]")
@@ -154,7 +152,7 @@ RANDOM_STEPS = """async ([seed, actions, names]) => {
 def test_random_steps_in_the_browser_are_those_of_python(visit, address):
     opened = visit(address)
     wait_for_world(opened)
-    leaves_of = importlib.import_module("agents.play.static._onnx").leaves_of
+    leaves_of = importlib.import_module("eqgrid_lab.static._onnx").leaves_of
     world = page_world(Kitchen(layout="cramped", horizon=120), "a trained agent")
     step, chooser = jax.jit(world.step), np.random.default_rng(3)
     names = [f"state_{i}" for i in range(world.size)] + ["reward", "observation_0"]

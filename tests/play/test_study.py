@@ -27,20 +27,15 @@ from studies import (
     until,
 )
 
+from eqgrid_lab import Kitchen
 from agents import read_table
-from agents.play._hall import Hall
-from agents.play._menu import Menu
-from agents.play.study import _course
-from agents.play.study._course import Course
-from agents.play.study._export import export, forget, report
-from agents.play.study._folder import open_people
-from agents.play.study._people import DATA, DICTIONARY
-from agents.play.study._plan import Question, read_plan
-from agents.runs.display._errors import UsageError
-from agents.runs.folders._folder import locked
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
-from agents.runs.worlds._worlds import Kitchen
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.folders import locked
+from eqgrid_lab.play import Hall, Menu
+from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.study import Course, _course, export, forget, open_people, read_plan, report
+from eqgrid_lab.study._people import DATA, DICTIONARY
+from eqgrid_lab.study._plan import Question
 
 EXAMPLE = Path(__file__).parents[2] / "experiments" / "studies" / "example.toml"
 

@@ -8,22 +8,20 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from eqgrid_lab import Kitchen
 from agents import PolicyPartner, write_table
-from agents.files._shipped import shipped
-from agents.play._app import build_app
-from agents.play._frames import TileSheet
-from agents.play._hall import Hall
-from agents.play._journal import Header, Journal, SeatRecord, read_journal
-from agents.play._live_game import LiveGame, Program
-from agents.play._menu import Menu
-from agents.play._watch import place_of, read_recorded, scenes, think
-from agents.runs.display._errors import UsageError
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
-from agents.runs.single._policies import read_policy
-from agents.runs.worlds._worlds import Kitchen, RescueWorld
+from agents.files import shipped
 from eqgrid import RandomPartner, record_play
 from eqgrid.envs.overcooked import ScriptedCook, trajectories_to_reference
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.play import Hall, Menu, place_of, read_journal, read_recorded, scenes, think
+from eqgrid_lab.play._frames import TileSheet
+from eqgrid_lab.play._journal import Header, Journal, SeatRecord
+from eqgrid_lab.play._live_game import LiveGame, Program
+from eqgrid_lab.runs.single import read_policy
+from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.web._app import build_app
+from eqgrid_lab.worlds._worlds import RescueWorld
 
 WORLD = {"name": "overcooked", "layout": "ring", "horizon": 40}
 

@@ -16,6 +16,7 @@ from agents import (
     JointObservation,
     LocalObservation,
     evaluate,
+    head_for,
     init_train_state,
     load_policy,
     mixed_team,
@@ -24,9 +25,7 @@ from agents import (
     train,
     trained_policy,
 )
-from agents.policies._heads import head_for
 from agents.ppo._batch import minibatch, shuffle
-from agents.runs.display._film import record
 from eqgrid import (
     AbstractEnv,
     AbstractSpace,
@@ -44,6 +43,7 @@ from eqgrid import (
     check_env,
     unwrap_state,
 )
+from eqgrid_lab.show._film import record
 
 HEAD = ClippedNormalHead()
 

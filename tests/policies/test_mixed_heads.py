@@ -20,15 +20,7 @@ from agents import (
     trained_policy,
 )
 from agents.policies._mixed_head import MixedHead
-from eqgrid import (
-    AbstractEnv,
-    AutoReset,
-    Box,
-    LogEpisodes,
-    MultiDiscrete,
-    TimeStep,
-    Vectorize,
-)
+from eqgrid import AbstractEnv, AutoReset, Box, LogEpisodes, MultiDiscrete, TimeStep, Vectorize
 
 SPACE = Box(-1.0, 1.0, (3,))
 

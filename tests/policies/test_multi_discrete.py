@@ -17,12 +17,12 @@ from agents import (
     init_train_state,
     load_policy,
     mask_logits,
+    replay,
     save_policy,
     train,
     trained_policy,
 )
 from agents.ppo._batch import minibatch
-from agents.ppo._ppo import replay
 from eqgrid import (
     AbstractEnv,
     AutoReset,

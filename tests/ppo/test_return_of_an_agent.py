@@ -8,7 +8,6 @@ import pytest
 from learners import Clock, build, loud_mlp
 
 from agents import collect_rollout, evaluate, init_runner, record_episodes
-from agents.runs.display._film import record
 from eqgrid import (
     AbstractEnv,
     AutoReset,
@@ -21,6 +20,7 @@ from eqgrid import (
     interop,
     play,
 )
+from eqgrid_lab.show._film import record
 
 RETURNS = [3.0, 6.0]
 """Of an episode of `Pensions`."""

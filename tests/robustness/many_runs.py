@@ -12,9 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from agents.runs._command import Process
-from agents.runs._program import run_command_line
-from agents.runs.settings._page import page
+from eqgrid_lab.base import Process
+from eqgrid_lab.runs._program import run_command_line
+from eqgrid_lab.settings import page
 
 
 def run(folder: str, args: list[str]) -> dict[str, int | str]:

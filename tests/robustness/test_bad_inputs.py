@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from bad_inputs import LAYOUTS, SETTINGS, flags, places
 
-from agents.runs import _program
-from agents.runs.settings._page import page
+from eqgrid_lab.runs import _program
+from eqgrid_lab.settings import page
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.robustness

@@ -16,16 +16,14 @@ from msgspec import inspect
 from safetensors.numpy import save as save_arrays
 
 from agents import MLP, CheckpointError, actor_critic, load_policy, save_policy, trained_policy
-from agents.commands._card import _body, _front_matter
-from agents.commands._policies import common_world
 from agents.files import _checkpoint
 from agents.files._policy_schema import PolicyTable
-from agents.runs._metadata import _Metadata
-from agents.runs.settings._config import parse
-from agents.runs.settings._file import dump
-from agents.runs.settings._page import page
-from agents.runs.single._policies import read_policy
 from eqgrid import Masked, ObservationAndState
+from eqgrid_lab.base._metadata import _Metadata
+from eqgrid_lab.commands._card import _body, _front_matter
+from eqgrid_lab.commands._policies import common_world
+from eqgrid_lab.runs.single import read_policy
+from eqgrid_lab.settings import dump, page, parse
 
 pytestmark = pytest.mark.robustness
 CASES = 500

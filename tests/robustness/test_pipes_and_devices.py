@@ -7,16 +7,14 @@ import sys
 import pytest
 from command_lines import exit_code
 
+from eqgrid_lab import Kitchen
 from agents import CheckpointError, load_policy, load_trajectories, read_metadata, read_table
-from agents.commands import _crossplay, _evaluation, _partners
-from agents.commands._best_responses import BestResponses
-from agents.commands._results_table import find_runs
-from agents.runs import _program
-from agents.runs.display._errors import UsageError
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
-from agents.runs.worlds._worlds import Kitchen
 from eqgrid import make, read_regular_file
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.commands import BestResponses, _crossplay, _evaluation, _partners
+from eqgrid_lab.commands._results_table import find_runs
+from eqgrid_lab.runs import _program
+from eqgrid_lab.settings import default_settings, page
 
 pytestmark = pytest.mark.robustness
 SECONDS = 60

@@ -8,14 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from eqgrid_lab import Kitchen
 from agents import IndependentParameters, SharedParameters
-from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import parse
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
-from agents.runs.single._build import stack_envs
-from agents.runs.worlds._worlds import Kitchen
 from eqgrid import ShapedReward, iter_wrappers
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.runs.single import stack_envs
+from eqgrid_lab.settings import default_settings, page, parse
 
 
 def weight_after(env, steps):

@@ -16,17 +16,11 @@ from rich.console import Console
 from test_seeds import SEEDS, SMALL, files, result, rows
 
 from agents import StopTraining, evaluate, restore, train
-from agents.runs._command import Process
-from agents.runs._run_files import CANDIDATES_FILE
-from agents.runs.display._errors import Failures, UsageError
-from agents.runs.display._returns import return_texts
-from agents.runs.many import _candidates, _seeds
-from agents.runs.settings._config import parse
-from agents.runs.settings._page import page
-from agents.runs.single import _evaluator
-from agents.runs.single._build import draw
-from agents.runs.single._curriculum import stages
-from agents.runs.single._run import Run, plan_stages
+from eqgrid_lab.base import CANDIDATES_FILE, Failures, Process, UsageError
+from eqgrid_lab.runs.many import _candidates, _seeds
+from eqgrid_lab.runs.single import Run, _evaluator, draw, plan_stages, stages
+from eqgrid_lab.settings import page, parse
+from eqgrid_lab.show import return_texts
 
 CANDIDATES = ("--candidates", "3", "--candidate-steps", "300")
 STEPS = 256

@@ -14,16 +14,14 @@ from hypothesis import given, strategies as st
 from kitchen_checks import unchecked
 
 from agents import PolicyPartner, StuckRule, load_policy, read_metadata, write_table
-from agents.runs._command import exit_code_of
-from agents.runs.cloning import _program
-from agents.runs.cloning._games import choose_held_out, read_recorded
-from agents.runs.display._errors import UsageError
-from agents.runs.display._report import median_seed
-from agents.runs.settings._config import parse
-from agents.runs.settings._page import page
-from agents.runs.single._policies import read_policy
 from eqgrid import make, record_play
 from eqgrid.envs.overcooked import ScriptedCook, trajectories_to_reference
+from eqgrid_lab.base import UsageError, exit_code_of
+from eqgrid_lab.runs.cloning import _program
+from eqgrid_lab.runs.cloning._games import choose_held_out, read_recorded
+from eqgrid_lab.runs.single import read_policy
+from eqgrid_lab.settings import page, parse
+from eqgrid_lab.show import median_seed
 
 QUICK = ("--cloning.num-epochs", 2, "--episodes", 2, "--env.horizon", 20)
 

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from agents.runs import _program
-from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import CONFIGS, parse
-from agents.runs.settings._file import dump, load
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
-from agents.runs.worlds._worlds import GoalsWorld, Kitchen
+from eqgrid_lab import Kitchen
 from eqgrid.envs.overcooked import KITCHENS
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.runs import _program
+from eqgrid_lab.settings import default_settings, dump, load, page, parse
+from eqgrid_lab.settings._config import CONFIGS
+from eqgrid_lab.worlds._worlds import GoalsWorld
 
 TUNED = {path.stem: path for path in CONFIGS.glob("*-*.toml")}
 

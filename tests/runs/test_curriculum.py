@@ -11,32 +11,18 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from eqgrid_lab import Experiment, Kitchen, PartnerSettings
 from agents import Evaluation, StopTraining
-from agents.runs import _program
-from agents.runs._command import Process
-from agents.runs.display._errors import Failures, UsageError
-from agents.runs.folders._history import History
-from agents.runs.settings._config import parse
-from agents.runs.settings._experiment import Experiment
-from agents.runs.settings._file import dump, load
-from agents.runs.settings._page import page
-from agents.runs.settings._policy_settings import default_settings
-from agents.runs.settings._training_partners import PartnerSettings
-from agents.runs.single import _training
-from agents.runs.single._curriculum import (
-    Gate,
-    Stage,
-    StageEvaluator,
-    stages,
-    summary,
-    with_curriculum,
-)
-from agents.runs.single._evaluator import Evaluator, evaluated_metrics
-from agents.runs.single._hooks import EarlyStop
-from agents.runs.single._run import Run
-from agents.runs.worlds._worlds import Kitchen
 from eqgrid import NormalizeObservation
 from eqgrid.grid import GridWorld, Stay
+from eqgrid_lab.base import Failures, Process, UsageError
+from eqgrid_lab.folders import History
+from eqgrid_lab.runs import _program
+from eqgrid_lab.runs.single import Evaluator, Run, Stage, _training, stages, with_curriculum
+from eqgrid_lab.runs.single._curriculum import Gate, StageEvaluator, summary
+from eqgrid_lab.runs.single._evaluator import evaluated_metrics
+from eqgrid_lab.runs.single._hooks import EarlyStop
+from eqgrid_lab.settings import default_settings, dump, load, page, parse
 
 TABLES = """
 [[stage]]

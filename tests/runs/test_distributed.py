@@ -17,11 +17,9 @@ from command_lines import call
 from safetensors.numpy import load_file
 
 from agents import ProcessFailed, TrainState, device_mesh, fail, from_first, gather, is_first
-from agents.files._checkpoint import pack, unpack
-from agents.runs import _distributed
-from agents.runs._command import Process
-from agents.runs.display._errors import UsageError
+from agents.files import pack, unpack
 from agents.training import _processes, _train
+from eqgrid_lab.base import Process, UsageError, _distributed
 
 FLAGS = "--env.name goals --env.horizon 10 --env.normalize-observation --num-envs 8 --width 8"
 FLAGS += " --ppo.rollout-length 8 --total-steps 768 --eval-every 128 --eval-episodes 2"

@@ -12,10 +12,8 @@ import pytest
 from command_lines import call, call_and_hear
 
 from agents import collect_rollout, load_policy, ppo_loss, train
-from agents.runs.settings._config import parse
-from agents.runs.settings._page import page
-from agents.runs.settings._training_partners import GivenPartners
 from eqgrid import OneOf, StayPartner
+from eqgrid_lab.settings import GivenPartners, page, parse
 
 SMALL = ["--num-envs", "8", "--width", "8", "--env.horizon", "6", "--ppo.rollout-length", "12"]
 SMALL += ["--ppo.chunk-length", "6", "--ppo.num-minibatches", "2"]

@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 from drift import Drift
 
-from agents.runs._command import Process
-from agents.runs.display._errors import Failures
-from agents.runs.settings._config import parse
-from agents.runs.settings._page import page
-from agents.runs.single import _evaluator
-from agents.runs.single._conclusion import Conclusion
-from agents.runs.single._curriculum import stages
-from agents.runs.single._evaluator import Evaluator, EvaluatorOfMany
-from agents.runs.single._run import Run
-from agents.runs.single._training import run_evaluator
 from eqgrid import Vectorize
+from eqgrid_lab.base import Failures, Process
+from eqgrid_lab.runs.single import (
+    Conclusion,
+    Evaluator,
+    EvaluatorOfMany,
+    Run,
+    _evaluator,
+    run_evaluator,
+    stages,
+)
+from eqgrid_lab.settings import page, parse
 
 
 @pytest.fixture(autouse=True)

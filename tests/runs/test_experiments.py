@@ -19,13 +19,12 @@ from PIL import Image
 from rich.console import Console
 
 from agents import OutOfMemory, read_metadata
-from agents.runs import _cache, _program
-from agents.runs.display._report import what_is_kept
-from agents.runs.many import _seeds, _sweep
-from agents.runs.settings._page import page
-from agents.runs.single import _build
-from agents.runs.single._display import print_preparations
-from agents.runs.single._evaluator import Evaluator
+from eqgrid_lab.base import _cache
+from eqgrid_lab.runs import _program
+from eqgrid_lab.runs.many import _seeds, _sweep
+from eqgrid_lab.runs.single import Evaluator, _build, print_preparations
+from eqgrid_lab.settings import page
+from eqgrid_lab.show import what_is_kept
 
 ROOT = Path(__file__).parents[2]
 SMALL = {
@@ -129,7 +128,7 @@ def test_the_clock_of_a_run_counts_its_imports():
     code = """
 import time
 before = time.perf_counter()
-from agents.runs._command import Process
+from eqgrid_lab.base import Process
 imports = time.perf_counter() - before
 print(imports, Process.listen().seconds())
 """

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from agents.runs.display import _figure
-from agents.runs.display._errors import Failures, PictureError
+from eqgrid_lab.base import Failures, PictureError
+from eqgrid_lab.show import _figure
 
 ROOT = Path(__file__).parents[2]
 OF_PICTURES = ("matplotlib", "mpl_toolkits", "PIL", "imageio")
 
 
 def test_the_command_lines_start_without_what_draws():
-    code = "import sys, agents.runs._program, agents.commands._evaluation; "
+    code = "import sys, eqgrid_lab.runs._program, eqgrid_lab.commands._evaluation; "
     code += f"print([name for name in {OF_PICTURES!r} if name in sys.modules])"
     out = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT

@@ -11,7 +11,6 @@ import pytest
 from jaxtyping import Array, Int
 
 from agents import PartnerTeam
-from agents.runs.display._film import film_episode
 from eqgrid import (
     AbstractAutoReset,
     AbstractEnv,
@@ -24,6 +23,7 @@ from eqgrid import (
     Vectorize,
     make,
 )
+from eqgrid_lab.show import film_episode
 
 FORWARD, RIGHT = 2, 1
 

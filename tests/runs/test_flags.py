@@ -6,18 +6,15 @@ from pathlib import Path
 import pytest
 import tyro
 
-from agents.commands._policies import PolicyFlags
-from agents.files._files import expand_home
-from agents.files._shipped import shipped_policies
-from agents.runs.display._errors import UsageError
-from agents.runs.many._sweep_file import read_sweep
-from agents.runs.settings._config import changed_by_world, parse
-from agents.runs.settings._file import dump
-from agents.runs.settings._flags import cli, read_flags
-from agents.runs.settings._limits import as_given, flags
-from agents.runs.settings._page import page
-from agents.runs.worlds._commons import HarvestWorld
-from agents.runs.worlds._worlds import WORLDS, default_world
+from agents import shipped_policies
+from agents.files import expand_home
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.commands import PolicyFlags
+from eqgrid_lab.runs.many._sweep_file import read_sweep
+from eqgrid_lab.settings import changed_by_world, cli, dump, page, parse, read_flags
+from eqgrid_lab.settings._limits import as_given, flags
+from eqgrid_lab.worlds import WORLDS, default_world
+from eqgrid_lab.worlds._commons import HarvestWorld
 
 PAGES = ("ippo", "mappo", "e3t", "body")
 

@@ -11,13 +11,12 @@ import pytest
 from command_lines import call, call_and_hear
 from learners import Clock
 
-from agents.commands import _evaluation
-from agents.runs.display._errors import UsageError
-from agents.runs.settings import _config, _file
-from agents.runs.settings._experiment import Experiment
-from agents.runs.settings._page import page
-from agents.runs.worlds import _foreign, _worlds
+from eqgrid_lab import Experiment
 from eqgrid import TimeLimit, interop, make
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.commands import _evaluation
+from eqgrid_lab.settings import _config, _file, page
+from eqgrid_lab.worlds import _foreign, _worlds
 
 NAMES = ["Clock-v0", "Race-v0", "broken", "absent"]
 SMALL = ("--env.name", "toys:Clock-v0", "--num-envs", "4", "--width", "8", "--total-steps", "256")

@@ -10,9 +10,8 @@ import pytest
 from command_lines import call, call_and_hear
 from policies import kick_start
 
-from agents import collect_rollout, load_policy, ppo_loss
-from agents.runs import shipped_policies
-from agents.runs.settings._config import parse
+from agents import collect_rollout, load_policy, ppo_loss, shipped_policies
+from eqgrid_lab.settings import parse
 
 PLAN = str(shipped_policies()["ring"].with_name("plan-ring.safetensors"))
 SMALL = ["--env.layout", "ring", "--num-envs", "4", "--ppo.rollout-length", "8"]

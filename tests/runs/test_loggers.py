@@ -19,13 +19,11 @@ from command_lines import call_and_hear
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from agents import Metrics, StopTraining, read_metadata
-from agents.runs._metadata import IDENTITY
-from agents.runs._run_files import WANDB_ID, own_files
-from agents.runs.display import _loggers
-from agents.runs.display._errors import Failures, UsageError
-from agents.runs.folders._history import History, read_history
-from agents.runs.settings._page import command_of, page
-from agents.runs.single import _hooks
+from eqgrid_lab.base import IDENTITY, WANDB_ID, Failures, UsageError, own_files
+from eqgrid_lab.folders import History, read_history
+from eqgrid_lab.runs.single import _hooks
+from eqgrid_lab.settings import command_of, page
+from eqgrid_lab.show import _loggers
 
 NAMES = ("jsonl", "tensorboard")
 RUN = [

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.runs import _program, run_experiment
-from agents.runs._command import Process, _Output, run_process
-from agents.runs.settings._file import dump
-from agents.runs.settings._page import command_of, is_shipped, page
+from eqgrid_lab import run_experiment
+from eqgrid_lab.base import Process, run_process
+from eqgrid_lab.base._command import _Output
+from eqgrid_lab.runs import _program
+from eqgrid_lab.settings import command_of, dump, page
+from eqgrid_lab.settings._page import is_shipped
 
 TINY = [
     *("--env.name", "goals", "--num-envs", "8", "--ppo.rollout-length", "32", "--width", "8"),

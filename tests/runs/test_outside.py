@@ -15,13 +15,12 @@ from own_modules import in_folder_of, parse
 from PIL import Image
 from saved_policies import write_policy
 
-from agents.commands import _best_responses, _crossplay, _evaluation, _partners
-from agents.runs._named import Named
-from agents.runs.display._errors import UsageError
-from agents.runs.settings import _file
-from agents.runs.worlds import _worlds
 from eqgrid import ObservationAndState, TimeLimit, unwrap
 from eqgrid.grid import GridWorld
+from eqgrid_lab.base import Named, UsageError
+from eqgrid_lab.commands import _best_responses, _crossplay, _evaluation, _partners
+from eqgrid_lab.settings import _file
+from eqgrid_lab.worlds import _worlds
 
 MODULE = '''
 import pathlib

@@ -11,9 +11,9 @@ from command_lines import call, call_and_hear, exit_code
 from own_modules import in_folder_of, parse
 
 from agents import read_metadata
-from agents.commands import _crossplay, _evaluation
-from agents.runs.display._errors import UsageError
-from agents.runs.settings import _file
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.commands import _crossplay, _evaluation
+from eqgrid_lab.settings import _file
 
 MODULE = '''
 import pathlib

@@ -9,13 +9,13 @@ import shutil
 import pytest
 from command_lines import exit_code, listening
 
-from agents.commands import _crossplay, _evaluation
-from agents.files._shipped import shipped
-from agents.runs import _pages, _program
-from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import parse
-from agents.runs.settings._flags import read_flags
-from agents.runs.settings._page import SHIPPED, command_of, is_shipped, load_page, page
+from eqgrid_lab import _pages
+from agents.files import shipped
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.commands import _crossplay, _evaluation
+from eqgrid_lab.runs import _program
+from eqgrid_lab.settings import SHIPPED, command_of, load_page, page, parse, read_flags
+from eqgrid_lab.settings._page import is_shipped
 
 TEXT = shipped("ippo.py").read_text(encoding="utf-8")
 SMALL = "--num-envs 4 --ppo.rollout-length 16 --ppo.num-minibatches 2 --eval-episodes 4"
@@ -26,7 +26,7 @@ from typing import Annotated, Any, Literal, final
 import jax
 import jax.numpy as jnp
 from agents import AbstractCriticInput, AbstractNetwork, Dense
-from agents.runs import AbstractWorldConfig
+from eqgrid_lab import AbstractWorldConfig
 from eqgrid import AbstractWrapper
 from eqgrid.envs.goals import Goals
 """

@@ -14,8 +14,8 @@ from learners import Clock, clocks
 from policies import pqn_vdn
 
 from agents import PPO, actor_critic, collect_rollout, load_policy
-from agents.runs.settings._config import parse
 from eqgrid import Box, Discrete
+from eqgrid_lab.settings import parse
 
 SMALL = ["--num-envs", "4", "--width", "8", "--env.horizon", "6", "--ppo.rollout-length", "16"]
 SMALL += ["--ppo.num-minibatches", "2"]

@@ -5,13 +5,11 @@ import jax
 import numpy as np
 import pytest
 
-from agents.runs.display._errors import UsageError
-from agents.runs.settings._config import parse
-from agents.runs.settings._file import dump, load
-from agents.runs.settings._page import page
-from agents.runs.worlds._worlds import Kitchen
+from eqgrid_lab import Kitchen
 from eqgrid.envs.overcooked import load_layout
 from eqgrid.grid import LayoutError, RandomLayouts
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.settings import dump, load, page, parse
 
 HAND_OVER = """
 XXXPPXXX

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from agents.runs.display._report import print_result
-from agents.runs.display._returns import (
+from eqgrid_lab.runs.many._report import _of_one, _with_interval
+from eqgrid_lab.runs.single._display import LogDisplay
+from eqgrid_lab.show import (
     caption,
+    print_result,
     return_text,
     return_texts,
     with_deviation,
     with_interval,
 )
-from agents.runs.many._report import _of_one, _with_interval
-from agents.runs.single._display import LogDisplay
 
 
 @pytest.mark.parametrize(

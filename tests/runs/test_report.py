@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from agents.commands import _report
-from agents.evaluation._statistics import bootstrap_interval
-from agents.runs.display._errors import UsageError
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.commands import _report
+from eqgrid_lab.show import bootstrap_interval
 
 SCORES = {"ippo": [200.0, 240.0, 180.0, 260.0], "mappo": [100.0, 120.0, 90.0, 0.0]}
 

@@ -15,10 +15,10 @@ from safetensors.numpy import load_file, save as save_arrays
 
 from agents import read_metadata, save
 from agents.files import _checkpoint
-from agents.runs.folders._history import read_history
-from agents.runs.settings._page import command_of, page
-from agents.runs.single._evaluator import Evaluator
 from agents.training import _train
+from eqgrid_lab.folders import read_history
+from eqgrid_lab.runs.single import Evaluator
+from eqgrid_lab.settings import command_of, page
 
 ROOT = Path(__file__).parents[2]
 FLAGS = (

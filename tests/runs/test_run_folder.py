@@ -13,12 +13,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from agents.runs.display import _loggers, _report
-from agents.runs.display._errors import RunError, UsageError
-from agents.runs.folders import _folder, _older_run, _results
-from agents.runs.settings._file import dump
-from agents.runs.settings._page import page
-from agents.runs.single import _hooks
+from eqgrid_lab.base import RunError, UsageError
+from eqgrid_lab.folders import _folder, _older_run, _results
+from eqgrid_lab.runs.single import _hooks
+from eqgrid_lab.settings import dump, page
+from eqgrid_lab.show import _loggers, _report
 
 ROOT = Path(__file__).parents[2]
 
@@ -99,8 +98,8 @@ def test_of_processes_that_start_at_once_each_has_a_folder_or_none(tmp_path, ope
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from agents.runs.display._errors import RunError, UsageError
-from agents.runs.folders import _folder, _results
+from eqgrid_lab.base import RunError, UsageError
+from eqgrid_lab.folders import _folder, _results
 print("ready", flush=True)
 sys.stdin.readline()
 for i in range(25):

@@ -14,12 +14,11 @@ from command_lines import call
 from safetensors.numpy import load_file
 
 from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, load_policy
-from agents.evaluation._statistics import bootstrap_interval
-from agents.runs.folders import _folder
-from agents.runs.many import _group, _hooks
-from agents.runs.settings._file import dump
-from agents.runs.settings._page import page
-from agents.runs.single import _evaluator
+from eqgrid_lab.folders import _folder
+from eqgrid_lab.runs.many import _group, _hooks
+from eqgrid_lab.runs.single import _evaluator
+from eqgrid_lab.settings import dump, page
+from eqgrid_lab.show import bootstrap_interval
 
 SMALL = (
     *("--env.name", "goals", "--env.horizon", "20", "--num-envs", "4", "--width", "8"),

@@ -13,11 +13,11 @@ import pytest
 from command_lines import call_and_hear
 
 from agents import NonFiniteLoss, OutOfMemory
-from agents.runs.folders._folder import locked
-from agents.runs.many import _group, _sweep
-from agents.runs.many._points import Point, groups_of, settings_of
-from agents.runs.settings._page import page
-from agents.runs.single import _evaluator
+from eqgrid_lab.folders import locked
+from eqgrid_lab.runs.many import _group, _sweep
+from eqgrid_lab.runs.many._points import Point, groups_of, settings_of
+from eqgrid_lab.runs.single import _evaluator
+from eqgrid_lab.settings import page
 
 SMALL = (
     *("--env.name", "goals", "--env.horizon", "20", "--num-envs", "4", "--width", "8"),

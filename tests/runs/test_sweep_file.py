@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from agents.runs.display._errors import UsageError
-from agents.runs.many._points import settings_of
-from agents.runs.many._sweep_file import read_sweep
-from agents.runs.settings._page import page
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.runs.many._points import settings_of
+from eqgrid_lab.runs.many._sweep_file import read_sweep
+from eqgrid_lab.settings import page
 
 
 @pytest.fixture

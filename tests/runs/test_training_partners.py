@@ -10,24 +10,13 @@ import pytest
 from command_lines import call, call_and_hear
 from saved_policies import write_policy
 
-from agents import (
-    PolicyPartner,
-    StuckRule,
-    checksum,
-    find_policy,
-    load_policy,
-    read_metadata,
-)
-from agents.files._shipped import shipped
-from agents.runs._command import Process
-from agents.runs.display._errors import UsageError
-from agents.runs.settings import _config, _file, _policy_settings
-from agents.runs.settings._page import load_page, page
-from agents.runs.single import _identity, _run
-from agents.runs.single._curriculum import Stage
-from agents.runs.single._policies import read_policy
+from agents import PolicyPartner, StuckRule, checksum, find_policy, load_policy, read_metadata
+from agents.files import shipped
 from eqgrid import DesignPartners, Scheduled, Seen, WithPartner, iter_wrappers
 from eqgrid.grid import poses
+from eqgrid_lab.base import Process, UsageError
+from eqgrid_lab.runs.single import Stage, _identity, _run, read_policy
+from eqgrid_lab.settings import _config, _file, _policy_settings, load_page, page
 
 SMALL = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--env.horizon", 8]
 SMALL += ["--eval-every", "64", "--eval-episodes", "2", "--final-episodes", "2", "--width", "4"]

@@ -8,11 +8,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from agents.runs.display._errors import UsageError
-from agents.runs.settings import _config, _file, _policy_settings
-from agents.runs.settings._page import page
-from agents.runs.worlds import _worlds
 from eqgrid import unwrap
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.settings import _config, _file, _policy_settings, page
+from eqgrid_lab.worlds import _worlds
 
 
 def fields(config) -> dict:

@@ -16,9 +16,9 @@ from kitchen_checks import unchecked
 from PIL import Image
 
 import eqgrid
-from agents.runs.worlds import _worlds
 from eqgrid import ENVIRONMENTS, check_env, make
 from eqgrid.grid import GridWorld, Stay
+from eqgrid_lab.worlds import _worlds
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 

@@ -39,10 +39,15 @@ from ._obstacles import (
     UniformObstacleDraw as UniformObstacleDraw,
 )
 from ._rooms import ROOMS as ROOMS, build_room as build_room
-from .rooms._crossing import CrossingRoom as CrossingRoom
-from .rooms._door_key import DoorKeyRoom as DoorKeyRoom
-from .rooms._empty import DynamicObstaclesRoom as DynamicObstaclesRoom, EmptyRoom as EmptyRoom
-from .rooms._four_rooms import FourRooms as FourRooms
-from .rooms._multi_room import MultiRoom as MultiRoom
-from .rooms._room import AbstractRoom as AbstractRoom, Drawn as Drawn
-from .rooms._room_grid import KeyCorridorRoom as KeyCorridorRoom, UnlockRoom as UnlockRoom
+from .rooms import (
+    AbstractRoom as AbstractRoom,
+    CrossingRoom as CrossingRoom,
+    DoorKeyRoom as DoorKeyRoom,
+    Drawn as Drawn,
+    DynamicObstaclesRoom as DynamicObstaclesRoom,
+    EmptyRoom as EmptyRoom,
+    FourRooms as FourRooms,
+    KeyCorridorRoom as KeyCorridorRoom,
+    MultiRoom as MultiRoom,
+    UnlockRoom as UnlockRoom,
+)

@@ -30,8 +30,7 @@ from ._missions import Arrive, Burn, Collide, FetchBall, MissionOver, PromptRewa
 from ._observations import Symbolic, minigrid_planes
 from ._obstacles import AbstractObstacleDraw, MoveObstacles, UniformObstacleDraw
 from ._rooms import build_room
-from .rooms._room import AbstractRoom
-from .rooms._room_grid import KeyCorridorRoom, UnlockRoom
+from .rooms import AbstractRoom, KeyCorridorRoom, UnlockRoom
 
 ACTIONS: tuple[Action, ...] = (
     Rotate("left"),

@@ -7,15 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32, UInt8
 
-from ...grid import (
-    AbstractObservation,
-    Direction,
-    Egocentric,
-    Layout,
-    Planes,
-    Views,
-    World,
-)
+from ...grid import AbstractObservation, Direction, Egocentric, Layout, Planes, Views, World
 from ._kinds import AGENT, COLOURS, DIRECTION_SYMBOLS, SYMBOLS, UNSEEN, WALL_SYMBOL
 
 _NAMES = {2: "wall", 8: "goal", 9: "lava", 4: "door", 5: "key", 6: "ball", 7: "box"}

@@ -4,13 +4,17 @@ import inspect
 from collections.abc import Callable, Mapping
 
 from ...grid import LayoutError, check_named, check_whole, did_you_mean
-from .rooms._crossing import CrossingRoom
-from .rooms._door_key import DoorKeyRoom
-from .rooms._empty import DynamicObstaclesRoom, EmptyRoom
-from .rooms._four_rooms import FourRooms
-from .rooms._multi_room import MultiRoom
-from .rooms._room import AbstractRoom
-from .rooms._room_grid import KeyCorridorRoom, UnlockRoom
+from .rooms import (
+    AbstractRoom,
+    CrossingRoom,
+    DoorKeyRoom,
+    DynamicObstaclesRoom,
+    EmptyRoom,
+    FourRooms,
+    KeyCorridorRoom,
+    MultiRoom,
+    UnlockRoom,
+)
 
 ROOMS: dict[str, Callable[..., AbstractRoom]] = {
     "empty": EmptyRoom,

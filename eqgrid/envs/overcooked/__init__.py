@@ -1,8 +1,4 @@
-from ._behaviour import (
-    STUCK_STEPS as STUCK_STEPS,
-    Behaviour as Behaviour,
-    behaviour as behaviour,
-)
+from ._behaviour import STUCK_STEPS as STUCK_STEPS, Behaviour as Behaviour, behaviour as behaviour
 from ._contents import (
     MAX_INGREDIENTS as MAX_INGREDIENTS,
     Ingredient as Ingredient,
@@ -13,11 +9,7 @@ from ._contents import (
     item_of as item_of,
     soup_contents as soup_contents,
 )
-from ._cooks import (
-    CookMemory as CookMemory,
-    CookRole as CookRole,
-    ScriptedCook as ScriptedCook,
-)
+from ._cooks import CookMemory as CookMemory, CookRole as CookRole, ScriptedCook as ScriptedCook
 from ._events import (
     EVENT_NAMES as EVENT_NAMES,
     KitchenEvents as KitchenEvents,
@@ -58,52 +50,48 @@ from ._starts import (
     random_starts as random_starts,
 )
 from ._ticks import Cook as Cook, StartWhenFull as StartWhenFull
-from .layouts._deliverable import can_deliver as can_deliver, can_deliver_alone as can_deliver_alone
-from .layouts._generated import GeneratedKitchens as GeneratedKitchens
-from .layouts._layouts import (
+from .layouts import (
     KITCHENS as KITCHENS,
     REFERENCE_NAMES as REFERENCE_NAMES,
+    GeneratedKitchens as GeneratedKitchens,
+    can_deliver as can_deliver,
+    can_deliver_alone as can_deliver_alone,
+    find_obstacle as find_obstacle,
     load_layout as load_layout,
     parse_kitchen as parse_kitchen,
     parse_reference as parse_reference,
     reference_layouts as reference_layouts,
 )
-from .layouts._solvable import find_obstacle as find_obstacle
-from .people._games import (
+from .people import (
     HumanGame as HumanGame,
     games_from_table as games_from_table,
     human_games as human_games,
     read_games as read_games,
     trajectories_from_games as trajectories_from_games,
 )
-from .plans._best_plan import (
-    Layers as Layers,
-    choose_spacing as choose_spacing,
-    solve as solve,
-    trace as trace,
-)
-from .plans._best_response import (
+from .plans import (
+    PLANS_FILE as PLANS_FILE,
     BestResponse as BestResponse,
     ChanceTable as ChanceTable,
-    tabulate as tabulate,
-)
-from .plans._joint_model import JointModel as JointModel, reachable_counters as reachable_counters
-from .plans._plan_table import PlanTable as PlanTable
-from .plans._plans import (
-    PLANS_FILE as PLANS_FILE,
+    JointModel as JointModel,
+    Layers as Layers,
     Plan as Plan,
+    PlanTable as PlanTable,
     best_known_return as best_known_return,
+    choose_spacing as choose_spacing,
+    reachable_counters as reachable_counters,
     replay as replay,
+    solve as solve,
     stored_plans as stored_plans,
+    tabulate as tabulate,
+    trace as trace,
 )
-from .reference._features import ReferenceFeatures as ReferenceFeatures
-from .reference._state import (
+from .reference import (
+    ReferenceFeatures as ReferenceFeatures,
+    trajectories_from_reference as trajectories_from_reference,
+    trajectories_to_reference as trajectories_to_reference,
     world_from_reference as world_from_reference,
     world_to_reference as world_to_reference,
     worlds_from_reference as worlds_from_reference,
     worlds_to_reference as worlds_to_reference,
-)
-from .reference._table import (
-    trajectories_from_reference as trajectories_from_reference,
-    trajectories_to_reference as trajectories_to_reference,
 )

@@ -14,7 +14,7 @@ from ...grid import IDLE, Bodies, Layout, World, next_to
 from ._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_size
 from ._overcooked import INTERACT, STAY
 from ._ways import FAR, around, count_steps, label_regions
-from .layouts._layouts import load_layout
+from .layouts import load_layout
 
 CookRole: TypeAlias = Literal["greedy", "onion", "dish"]
 """What a `ScriptedCook` does: what is needed most, fill pots, or serve soups."""

@@ -30,8 +30,8 @@ from ._features import kitchen_features, timed_features
 from ._interactions import AddIngredient, Deliver, PickUp, Plate, PutDown, StartCooking, Take
 from ._planes import lossless_planes
 from ._ticks import Cook, StartWhenFull
-from .layouts._layouts import load_layout
-from .reference._features import ReferenceFeatures
+from .layouts import load_layout
+from .reference import ReferenceFeatures
 
 REFERENCE_SHAPING = {
     "onion_potting": 3.0,

@@ -9,10 +9,7 @@ from ._contents import (
     contents_of as contents_of,
 )
 from ._events import EVENT_NAMES as EVENT_NAMES, KitchenEvents as KitchenEvents
-from ._features import (
-    PermutedFeatures as PermutedFeatures,
-    recipe_features as recipe_features,
-)
+from ._features import PermutedFeatures as PermutedFeatures, recipe_features as recipe_features
 from ._interactions import (
     AddIngredient as AddIngredient,
     Deliver as Deliver,

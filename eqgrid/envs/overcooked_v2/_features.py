@@ -25,14 +25,7 @@ from ...grid import (
     World,
     prefixed,
 )
-from ._contents import (
-    FIRST_INGREDIENT,
-    INGREDIENTS,
-    MAX_INGREDIENTS,
-    PLATE,
-    Tile,
-    contents_of,
-)
+from ._contents import FIRST_INGREDIENT, INGREDIENTS, MAX_INGREDIENTS, PLATE, Tile, contents_of
 
 TIME_UNIT = 20
 """Steps per unit of a pot's remaining time: the default cook time."""

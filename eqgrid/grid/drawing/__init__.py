@@ -1,0 +1,21 @@
+"""Pictures and videos of grid worlds."""
+
+from ._codes import LookCodes as LookCodes, look_codes as look_codes
+from ._film import Film as Film
+from ._looks import (
+    AgentLook as AgentLook,
+    Look as Look,
+    agent_colours as agent_colours,
+    top_of as top_of,
+)
+from ._pen import Colour as Colour, Number as Number, Pen as Pen, Point as Point
+from ._render import (
+    bare_looks as bare_looks,
+    draw_look as draw_look,
+    draw_over_look as draw_over_look,
+    film as film,
+    look_png as look_png,
+    looks as looks,
+    render as render,
+    render_episode as render_episode,
+)

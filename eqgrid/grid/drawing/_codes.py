@@ -6,8 +6,8 @@ import jax
 import numpy as np
 from jaxtyping import Int, Shaped
 
+from .._layout import Layout
 from .._world import IDLE, World
-from ..layouts._layout import Layout
 
 
 class LookCodes(NamedTuple):

@@ -16,8 +16,8 @@ from jaxtyping import UInt8
 from PIL import Image, ImageDraw, ImageFont
 
 from .._kinds import NOTHING, Kinds
+from .._layout import Layout
 from .._world import IDLE, World
-from ..layouts._layout import Layout
 from ._codes import LookCodes, look_codes
 from ._looks import AgentLook, Look, draw_cell, draw_over_tile, top_of
 from ._pen import Number, Pen

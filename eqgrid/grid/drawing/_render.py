@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import UInt8
 
 from .._kinds import Kinds
+from .._layout import Layout
 from .._world import World
-from ..layouts._layout import Layout
 from ._film import Film
 from ._looks import Look
 from ._pen import Number

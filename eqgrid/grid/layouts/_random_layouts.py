@@ -16,10 +16,11 @@ from ..._env import AbstractEnv, TimeStep
 from ..._spaces import AbstractSpace
 from ..._types import PyTree
 from .._grid_world import GridWorld
+from .._layout import Layout
+from .._texts import LayoutError
 from .._world import World
-from ..drawing._film import Film
-from ..observations._observation import AbstractObservation
-from ._layout import Layout, LayoutError
+from ..drawing import Film
+from ..observations import AbstractObservation
 
 _ATTEMPTS = 1024
 """The number of layouts that are sampled at once."""

@@ -1,0 +1,43 @@
+"""What agents observe: planes, features, and egocentric views."""
+
+from ._egocentric import Egocentric as Egocentric, visible_cells as visible_cells
+from ._features import (
+    AbstractFeature as AbstractFeature,
+    Around as Around,
+    FacedAgent as FacedAgent,
+    FacedObject as FacedObject,
+    FacedTile as FacedTile,
+    Features as Features,
+    Heard as Heard,
+    NearestObjects as NearestObjects,
+    NearestTiles as NearestTiles,
+    Others as Others,
+    OwnAway as OwnAway,
+    OwnDirection as OwnDirection,
+    OwnHeld as OwnHeld,
+    OwnPosition as OwnPosition,
+    one_hot as one_hot,
+    prefixed as prefixed,
+)
+from ._observation import (
+    AbstractObservation as AbstractObservation,
+    choose_observation as choose_observation,
+)
+from ._per_agent import PerAgent as PerAgent
+from ._planes import (
+    Column as Column,
+    Layer as Layer,
+    Planes as Planes,
+    Views as Views,
+    faces as faces,
+    other_cell as other_cell,
+    own_cell as own_cell,
+    plane_names as plane_names,
+    tile_cell as tile_cell,
+)
+from ._sight import DISTANCE_UNIT as DISTANCE_UNIT, Sight as Sight, in_cells as in_cells
+from ._state_planes import (
+    STEPS_UNIT as STEPS_UNIT,
+    StatePlanes as StatePlanes,
+    WithState as WithState,
+)

@@ -11,8 +11,8 @@ from jaxtyping import Array, Bool, Int8, Int32, Integer, Shaped, UInt8
 
 from ..._checks import check_whole
 from .._kinds import Kinds
+from .._layout import Layout
 from .._world import Bodies, Direction, World, direction_delta
-from ..layouts._layout import Layout
 from ._observation import AbstractObservation
 from ._planes import Planes, look_up, opaque_rows, table_rows, with_layers
 

@@ -12,8 +12,8 @@ from jaxtyping import Array, Float32, Int32, Integer
 
 from .._cells import is_free
 from .._kinds import NOTHING, Kinds
+from .._layout import Layout
 from .._world import Direction, World, direction_delta
-from ..layouts._layout import Layout
 from ._observation import AbstractObservation
 from ._sight import Sight, check_radius, for_each_agent, in_cells
 from ._state_planes import STEPS_UNIT

@@ -7,8 +7,8 @@ import equinox as eqx
 from jaxtyping import Array, Int32, Shaped
 
 from ..._types import PyTree
+from .._layout import Layout
 from .._world import World
-from ..layouts._layout import Layout
 
 
 class AbstractObservation(eqx.Module):

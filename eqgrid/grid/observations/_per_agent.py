@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32, Shaped
 
+from .._layout import Layout
 from .._world import World
-from ..layouts._layout import Layout
 from ._observation import AbstractObservation
 
 

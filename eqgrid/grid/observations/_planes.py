@@ -12,8 +12,8 @@ from jaxtyping import Array, Bool, Int8, Int32, Integer, UInt8
 
 from ..._checks import check_whole
 from .._kinds import NOTHING, Kinds
+from .._layout import Layout
 from .._world import IDLE, Bodies, Cell, Direction, World, get_cell
-from ..layouts._layout import Layout
 from ._observation import AbstractObservation
 from ._sight import Sight, check_radius, for_each_agent
 

@@ -12,8 +12,8 @@ from jaxtyping import Array, Bool, Float32, Int32, Shaped
 
 from ..._checks import check_whole
 from .._kinds import NOTHING
+from .._layout import Layout
 from .._world import IDLE, Bodies, Cell, World, cells_at, direction_delta
-from ..layouts._layout import Layout
 
 DISTANCE_UNIT = 5
 """Cells per unit of distance or position. It is the same in every layout, so that features keep

@@ -9,8 +9,8 @@ from jaxtyping import Array, Float32, Int32, Shaped
 
 from ..._observed import ObservationAndState
 from ..._types import PyTree
+from .._layout import Layout
 from .._world import World
-from ..layouts._layout import Layout
 from ._observation import AbstractObservation
 from ._planes import Planes
 

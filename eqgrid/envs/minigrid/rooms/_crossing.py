@@ -10,14 +10,7 @@ from jaxtyping import Array, Bool, Int32, PRNGKeyArray
 
 from ....grid import NOTHING, Direction, LayoutError
 from .._kinds import LAVA, WALL
-from ._room import (
-    AbstractSquareRoom,
-    Drawn,
-    check_side,
-    draw_number,
-    nearest_to_corner,
-    with_goal,
-)
+from ._room import AbstractSquareRoom, Drawn, check_side, draw_number, nearest_to_corner, with_goal
 
 _FAR = 2**20
 

@@ -10,16 +10,7 @@ from jaxtyping import Array, Int32, PRNGKeyArray
 
 from ....grid import NOTHING, Direction
 from .._kinds import GOAL, WALL
-from ._room import (
-    AbstractSquareRoom,
-    Drawn,
-    check_side,
-    join_others,
-    pick,
-    pick_two,
-    put,
-    walled,
-)
+from ._room import AbstractSquareRoom, Drawn, check_side, join_others, pick, pick_two, put, walled
 
 
 @final

@@ -13,14 +13,8 @@ from jaxtyping import Array, Float, Int
 from .... import Trajectories
 from ....grid import Layout, World
 from .._recipes import Recipe, Recipes
-from ..layouts._layouts import (
-    KITCHENS,
-    REFERENCE_NAMES,
-    load_layout,
-    parse_kitchen,
-    reference_layouts,
-)
-from ..reference._rows import (
+from ..layouts import KITCHENS, REFERENCE_NAMES, load_layout, parse_kitchen, reference_layouts
+from ..reference import (
     Steps,
     count_steps,
     is_of_kitchen,

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float32, Int, Int32, Shaped
 
 from ...._types import PyTree
 from ....grid import GridWorld, World
-from ..layouts._layouts import REFERENCE_NAMES
+from ..layouts import REFERENCE_NAMES
 
 PLANS_FILE = Path(__file__).parent / "plans.json"
 """The path of the plans that are stored with the package."""

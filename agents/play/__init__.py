@@ -1,1 +1,0 @@
-"""People play: live games in the browser, their recordings, and the server (extra `[play]`)."""

@@ -1,1 +1,0 @@
-"""Studies with people: consent, games, questions, and the data of them."""

@@ -1,1 +1,0 @@
-"""The output of a run: messages, logs, plots and films."""

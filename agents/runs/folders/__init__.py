@@ -1,1 +1,0 @@
-"""The folders of runs and of results: creation, locking, and reading back."""

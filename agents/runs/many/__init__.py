@@ -1,1 +1,0 @@
-"""Several runs trained together: seeds, sweeps, and candidates."""

@@ -1,1 +1,0 @@
-"""Settings: flags and settings files, and their checks."""

@@ -1,1 +1,0 @@
-"""Single runs: building, training, evaluation and results."""

@@ -1,1 +1,0 @@
-"""The worlds that the command lines offer, and their settings."""

@@ -1,0 +1,353 @@
+"""Layouts: everything that is constant during an episode, and the initial state."""
+
+import dataclasses
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Shaped, UInt8
+
+from .._checks import is_known
+from .._files import read_regular_text
+from .._types import PyTree
+from ._kinds import AGENT_CHARACTERS, NOTHING, Kinds
+from ._texts import MAX_SIDE, TOO_LARGE, LayoutError, read_rows
+from ._world import IDLE, Bodies, Cell, Direction, World
+
+
+@final
+class Layout(eqx.Module):
+    """A grid as arrays. A batch of layouts of one size is a `Layout` with a leading axis.
+
+    - `tiles`: the kind of tile of every cell, as indices into `kinds.tiles`.
+    - `start`: the default initial state of an episode.
+    - `params`: other parameters that may differ between layouts, such as prices, as arrays.
+    - `kinds`: the kinds of tiles and objects.
+    """
+
+    tiles: UInt8[Array, "*batch height width"]
+    start: World
+    params: PyTree
+    kinds: Kinds = eqx.field(static=True)
+
+    @classmethod
+    def parse(
+        cls,
+        text: str,
+        kinds: Kinds,
+        params: PyTree = None,
+        starts: Sequence[tuple[int, int]] | None = None,
+        legend: Mapping[str, str] | None = None,
+    ) -> "Layout":
+        """Builds a layout from its text.
+
+        **Arguments:**
+
+        - `text`: one row per line and one character of `kinds` per cell; objects lie on the floor.
+            `1` to `9`, and then `a` to `z`, mark the cells in which the agents start. Leading and
+            trailing white space of a row is dropped.
+        - `kinds`: the kinds of tiles and objects of the game.
+        - `params`: the parameters of the game.
+        - `starts`: `(row, col)` of every agent, instead of the marks in the text.
+        - `legend`: further characters of this text, each with the characters of all that is in its
+            cell: at most one tile, one object and one mark. `{"A": "1K", "B": "XK"}` says that A is
+            the start of the first agent, on an object K, and that B is a tile X with such an
+            object.
+
+        **Raises:** `LayoutError` when the text has no border, no start, rows of different lengths,
+        an unknown character, or a mark that occurs twice; when `starts` are not distinct floor
+        cells; or when the `legend` has a character of a kind or an agent, or several things of one
+        sort in a cell.
+        """
+        rows = [row.strip() for row in text.strip().splitlines()]
+        tiles, objects, marks = read_rows(rows, kinds, legend or {})
+        positions = _check_marks(marks) if starts is None else _check_starts(starts, tiles)
+        start = empty_world(kinds, tiles.shape, positions)
+        cells = dataclasses.replace(start.cells, object=jnp.asarray(objects))
+        start = dataclasses.replace(start, cells=cells)
+        return cls(jnp.asarray(tiles), start, params, kinds)
+
+    @property
+    def num_agents(self) -> int:
+        return self.start.num_agents
+
+    def with_start(
+        self,
+        *,
+        objects: Mapping[tuple[int, int], int] | None = None,
+        timers: Mapping[tuple[int, int], int] | None = None,
+        directions: Sequence[int] | None = None,
+        held: Sequence[int] | None = None,
+        cell_extra: PyTree = None,
+        body_extra: PyTree = None,
+        extra: PyTree = None,
+    ) -> "Layout":
+        """This layout with another initial state. What is not given stays as it is.
+
+        **Arguments:**
+
+        - `objects`: the code of the object in some cells, by `(row, col)`; also under an agent.
+        - `timers`: the timer of some cells, by `(row, col)`, in a game that has timers.
+        - `directions`, `held`: the direction of every agent, and the code of the object it holds.
+        - `cell_extra`: further arrays of the game that lead with the rows and columns of the grid.
+        - `body_extra`: further arrays of the game that lead with the agents.
+        - `extra`: further arrays of the game, of any shape.
+
+        **Raises:** `LayoutError` when a cell, a code, a direction or a shape is not one of this
+        layout.
+        """
+        cells, bodies = self.start.cells, self.start.bodies
+        if self.tiles.ndim != 2:
+            raise LayoutError("with_start changes one layout: call it before they are stacked.")
+        if timers is not None and cells.timer is None:
+            raise LayoutError("The layout has no timers: give a kind of tile a `duration`.")
+        codes = range(self.kinds.num_codes)
+        changed = {
+            "object": _place(cells.object, objects, codes, "object codes"),
+            "extra": _leading(cell_extra, cells.extra, self.tiles.shape, "cell_extra"),
+        }
+        if timers is not None:
+            changed["timer"] = _place(cells.clock, timers, range(-1, 2**15), "timers")
+        new_cells = dataclasses.replace(cells, **changed)
+        agents = (self.num_agents,)
+        new_bodies = dataclasses.replace(
+            bodies,
+            direction=_each(bodies.direction, directions, range(len(Direction)), "directions"),
+            held=_each(bodies.held, held, codes, "held objects"),
+            extra=_leading(body_extra, bodies.extra, agents, "body_extra"),
+        )
+        start = dataclasses.replace(
+            self.start,
+            cells=new_cells,
+            bodies=new_bodies,
+            extra=_leading(extra, self.start.extra, (), "extra"),
+        )
+        return dataclasses.replace(self, start=start)
+
+    def pad(self, height: int, width: int) -> "Layout":
+        """The same layout in a grid of `height` rows and `width` columns, with solid tiles added at
+        the bottom and on the right, so that it can be batched with others.
+
+        **Raises:** `LayoutError` when the layout does not fit, or the new size is too large.
+        """
+        if max(height, width) > MAX_SIDE:
+            raise LayoutError(TOO_LARGE)
+        rows, cols = height - self.tiles.shape[0], width - self.tiles.shape[1]
+        if rows < 0 or cols < 0:
+            raise LayoutError(
+                f"A layout of {self.tiles.shape} cells does not fit into {(height, width)}."
+            )
+        cells = self.start.cells
+
+        def widen(x: Shaped[Array, "height width ..."], fill: int = 0) -> Array:
+            edges = ((0, rows), (0, cols), *[(0, 0)] * (x.ndim - 2))
+            return jnp.pad(x, edges, constant_values=fill)
+
+        padded = Cell(
+            widen(cells.object, NOTHING),
+            None if cells.timer is None else widen(cells.timer, IDLE),
+            jax.tree.map(widen, cells.extra),
+        )
+        start = dataclasses.replace(self.start, cells=padded)
+        return Layout(widen(self.tiles, self.kinds.wall), start, self.params, self.kinds)
+
+    def __str__(self) -> str:
+        codes = np.asarray(self.start.cells.object)
+        rows = [
+            [str(self.kinds.tiles[number].char) for number in row] for row in self.tiles.tolist()
+        ]
+        for row, col in np.argwhere((codes != NOTHING) & (np.asarray(self.tiles) == 0)):
+            found = self.kinds.read(int(codes[row, col]))
+            rows[row][col] = (found and found[0].chars[found[1]]) or rows[row][col]
+        for number, (row, col) in enumerate(np.asarray(self.start.bodies.position)):
+            rows[row][col] = (AGENT_CHARACTERS + "+" * len(rows) * len(rows[0]))[number]
+        return "\n".join("".join(row) for row in rows)
+
+
+def empty_world(
+    kinds: Kinds,
+    shape: tuple[int, ...],
+    positions: Int[np.ndarray, "agents 2"],
+    directions: Sequence[int] | None = None,
+) -> World:
+    """A world without objects, with agents that hold nothing.
+
+    **Arguments:**
+
+    - `kinds`: the kinds of the game; cells have timers if a kind of tile has a `duration`.
+    - `shape`: the number of rows and columns.
+    - `positions`: `(row, col)` of every agent.
+    - `directions`: the direction of every agent; north by default.
+    """
+    agents = len(positions)
+    directions = [Direction.NORTH] * agents if directions is None else directions
+    timed = any(kind.duration is not None for kind in kinds.tiles)
+    return World(
+        cells=Cell(
+            object=jnp.full(shape, NOTHING, jnp.uint8),
+            timer=jnp.full(shape, IDLE, jnp.int16) if timed else None,
+        ),
+        bodies=Bodies(
+            position=jnp.asarray(positions, jnp.int8),
+            direction=jnp.asarray(directions, jnp.int8),
+            held=jnp.full(agents, NOTHING, jnp.uint8),
+        ),
+        time=jnp.zeros((), jnp.int32),
+    )
+
+
+def _place(
+    grid: Shaped[Array, "height width"],
+    values: Mapping[tuple[int, int], int] | None,
+    known: range,
+    what: str,
+) -> Shaped[Array, "height width"]:
+    """The grid with other values in some cells."""
+    for (row, col), value in (values or {}).items():
+        if not (0 <= row < grid.shape[0] and 0 <= col < grid.shape[1]):
+            raise LayoutError(f"The cell {(row, col)} is not in the layout's {grid.shape}.")
+        _check_in(int(value), known, what)
+        grid = grid.at[row, col].set(value)
+    return grid
+
+
+def _each(
+    old: Shaped[Array, " agents"], values: Sequence[int] | None, known: range, what: str
+) -> Shaped[Array, " agents"]:
+    """A value for each agent."""
+    if values is None:
+        return old
+    if len(values) != len(old):
+        raise LayoutError(f"The layout has {len(old)} agents, but {len(values)} {what} were given.")
+    for value in values:
+        _check_in(int(value), known, what)
+    return jnp.asarray([int(value) for value in values], old.dtype)
+
+
+def _leading(
+    new: PyTree, old: PyTree, leading: tuple[int, ...], what: str
+) -> PyTree[Shaped[Array, "..."]]:
+    """The arrays of a game, which lead with some axes."""
+    if new is None:
+        return old
+    new = jax.tree.map(jnp.asarray, new)
+    for leaf in jax.tree.leaves(new):
+        if leaf.shape[: len(leading)] != leading:
+            raise LayoutError(
+                f"Each array of `{what}` must lead with {leading}, but one has the shape "
+                f"{leaf.shape}."
+            )
+    return new
+
+
+def _check_in(value: int, known: range, what: str) -> None:
+    if value not in known:
+        raise LayoutError(
+            f"The {what} of this layout are from {known[0]} to {known[-1]}, but one is {value}."
+        )
+
+
+def check_named(layout: object, *types: type) -> None:
+    """Checks the type of a `layout` argument.
+
+    **Arguments:**
+
+    - `layout`: the argument.
+    - `types`: the types that are accepted besides a string.
+
+    **Raises:** `LayoutError` when it is anything else.
+    """
+    if not isinstance(layout, (str, *types)):
+        others = {Path: "the path of a file", Layout: "a Layout"}
+        known = " or ".join(["a name", "a text", *(others[kind] for kind in types)])
+        raise LayoutError(f"A layout is given as {known}, but this one is {layout!r:.60}.")
+
+
+def choose_text(layout: str | Path, texts: Mapping[str, str]) -> str:
+    """The text of a layout that is given by name, text or path.
+
+    **Arguments:**
+
+    - `layout`: a name in `texts`, a text of more than one line, or the path of a text file.
+    - `texts`: the texts of the named layouts.
+
+    **Raises:** `LayoutError` when there is no such name and no readable file with this path.
+    """
+    check_named(layout, Path, Layout)
+    if isinstance(layout, str) and "\n" in layout.strip():
+        return layout
+    if str(layout) in texts:
+        return texts[str(layout)]
+    try:
+        return read_regular_text(layout)
+    except FileNotFoundError:
+        pass
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no UTF-8"
+        raise LayoutError(f"The layout file {str(layout)!r:.200} cannot be read: {why}.") from error
+    raise LayoutError(
+        f"There is no layout {str(layout)!r:.200}{did_you_mean(str(layout), texts)} Known are "
+        f"{', '.join(texts)}, and the path of a layout file."
+    )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the most similar known names, or a full stop."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(near)}?" if near else "."
+
+
+def check_layout(layout: Layout) -> None:
+    """Checks that the tiles and objects of a layout are numbers of its kinds.
+
+    **Raises:** `LayoutError` if not. Traced arrays are not checked.
+    """
+    kinds, cells, bodies = layout.kinds, layout.start.cells, layout.start.bodies
+    for values, count, what in (
+        (layout.tiles, kinds.num_tiles, "tile"),
+        (cells.object, kinds.num_codes, "object"),
+        (bodies.held, kinds.num_codes, "held object"),
+    ):
+        if not is_known(values):
+            continue
+        if (wrong := np.asarray(values)[np.asarray(values) >= count]).size:
+            raise LayoutError(
+                f"The layout has a {what} with the number {wrong[0]}, but the largest number of "
+                f"its kinds is {count - 1}."
+            )
+
+
+def _check_marks(marks: list[tuple[str, tuple[int, int]]]) -> np.ndarray:
+    if not marks:
+        raise LayoutError(
+            "The layout has no start: put the digit 1 on the floor for the first agent."
+        )
+    for mark, count in Counter(mark for mark, _ in marks).items():
+        if count > 1:
+            what = "digit" if mark.isdigit() else "letter"
+            raise LayoutError(
+                f"The layout has {count} starts with the {what} {mark}: each must be unique."
+            )
+    ordered = sorted(marks, key=lambda x: AGENT_CHARACTERS.index(x[0]))
+    for expected, (mark, _) in zip(AGENT_CHARACTERS, ordered, strict=False):
+        if mark != expected:
+            raise LayoutError(f"The layout has a start {mark} but no start {expected}.")
+    return np.asarray([position for _, position in ordered], np.int8)
+
+
+def _check_starts(starts: Sequence[tuple[int, int]], tiles: np.ndarray) -> np.ndarray:
+    height, width = tiles.shape
+    if not starts:
+        raise LayoutError("The layout has no start: give at least one `(row, col)`.")
+    for row, col in starts:
+        if not (0 <= row < height and 0 <= col < width and tiles[row, col] == 0):
+            raise LayoutError(f"The start {(row, col)} is not a floor cell of the layout.")
+    if len(set(starts)) < len(starts):
+        raise LayoutError("Two agents cannot start in one cell: each start must be unique.")
+    return np.asarray(starts, np.int8)

@@ -1,0 +1,24 @@
+"""The program around worlds and learners: settings, runs, commands, and play in a browser.
+
+These names are for scripts that define an experiment, such as `experiments/ippo.py`.
+"""
+
+from ._own_agents import check_agents as check_agents
+from .runs import (
+    Cloning as Cloning,
+    run_cloning as run_cloning,
+    run_experiment as run_experiment,
+)
+from .settings import (
+    Experiment as Experiment,
+    NetworkName as NetworkName,
+    OwnNetwork as OwnNetwork,
+    PartnerSettings as PartnerSettings,
+    check_shaping as check_shaping,
+    models_of_people as models_of_people,
+)
+from .worlds import (
+    AbstractWorldConfig as AbstractWorldConfig,
+    BodyWorld as BodyWorld,
+    Kitchen as Kitchen,
+)

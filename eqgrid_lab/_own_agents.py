@@ -1,0 +1,21 @@
+"""Finds out first whether the package `agents` is ours, since others install one of that name."""
+
+import importlib.util
+from pathlib import Path
+
+_OURS = '"""Agents that learn:'  # how `agents/__init__.py` begins
+
+
+def check_agents() -> None:
+    """**Raises:** `SystemExit` with one sentence when the package `agents` is not eqgrid's."""
+    found = importlib.util.find_spec("agents")
+    if found is None or found.origin is None:
+        raise SystemExit("The package 'agents' of eqgrid is not installed: pip install eqgrid.")
+    if not Path(found.origin).read_text(encoding="utf-8").startswith(_OURS):
+        raise SystemExit(
+            f"{found.origin} belongs to another package (openai-agents installs a folder of that "
+            f"name, too): install eqgrid into an environment of its own, or use eqgrid-core here."
+        )
+
+
+check_agents()  # before anything imports `agents`

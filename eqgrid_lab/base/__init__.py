@@ -1,0 +1,50 @@
+"""What every part of the program needs: errors, processes, names of files, classes by name."""
+
+from ._cache import keep_compiled_programs as keep_compiled_programs
+from ._command import (
+    NOTHING_LEARNED as NOTHING_LEARNED,
+    Process as Process,
+    Stopped as Stopped,
+    exit_code_of as exit_code_of,
+    run_command as run_command,
+    run_process as run_process,
+)
+from ._distributed import together as together
+from ._errors import (
+    Failures as Failures,
+    PictureError as PictureError,
+    RunError as RunError,
+    UsageError as UsageError,
+    as_usage_error as as_usage_error,
+    print_error as print_error,
+    reason as reason,
+    warn as warn,
+)
+from ._metadata import IDENTITY as IDENTITY, PARTNERS as PARTNERS, read_metadata as read_metadata
+from ._named import (
+    DIFFERENT as DIFFERENT,
+    NOTHING_NAMED as NOTHING_NAMED,
+    Named as Named,
+    NotNamed as NotNamed,
+    Setting as Setting,
+    check_named as check_named,
+    check_storable as check_storable,
+    folder_first as folder_first,
+    import_named as import_named,
+    is_own as is_own,
+    said as said,
+    settings_of as settings_of,
+)
+from ._run_files import (
+    ABANDONED as ABANDONED,
+    CANDIDATES_FILE as CANDIDATES_FILE,
+    FILM_FILE as FILM_FILE,
+    OLDER as OLDER,
+    SETTINGS_FILE as SETTINGS_FILE,
+    WANDB_ID as WANDB_ID,
+    has_learned as has_learned,
+    is_complete as is_complete,
+    links as links,
+    own_files as own_files,
+    seed_folders as seed_folders,
+)

@@ -1,0 +1,325 @@
+"""What all command lines share: the clock, output streams, signals, errors and exit codes."""
+
+import contextlib
+import gc
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, final
+
+import jax
+import psutil
+
+from agents import CheckpointError, NonFiniteLoss, OutOfMemory
+
+from ._errors import RunError, UsageError, print_error, system_error
+
+NOTHING_LEARNED = "interrupted before anything was learned, so nothing was written."
+_REASONS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
+_STOP_SIGNALS = tuple(getattr(signal, name) for name in _REASONS if hasattr(signal, name))
+
+
+class Stopped(Exception):
+    """Raised after a signal, where the program can safely end; the message is the signal's name."""
+
+
+@final
+class Process:
+    """The running process: its clock, and the stop signals that it has received.
+
+    Signal handlers never raise: an exception between two arbitrary instructions could be swallowed
+    by a callback of the garbage collector, print a traceback, or leave a library in an inconsistent
+    state. Until `begin` is called, the first signal ends the process at once; afterwards signals
+    are recorded, and the program checks for them where it can safely end.
+
+    In a notebook, an interactive interpreter or a thread, the process is shared with other code.
+    Signal handlers and output streams are then restored by `close`, a signal before `begin` raises
+    `KeyboardInterrupt`, and a thread receives no signals.
+    """
+
+    def __init__(self, message: str = "nothing was started") -> None:
+        """**Arguments:**
+
+        - `message`: printed when a signal ends the process before `begin`.
+        """
+        self.message = message
+        self.is_shared = _is_shared()
+        self.started = time.perf_counter()
+        self.first: int | None = None
+        self.count, self._count_at_end = 0, 0
+        self._before: dict[int, Any] = {}
+        self._streams: tuple[Any, Any] | None = None
+        self._begun = False
+
+    @classmethod
+    def listen(cls, message: str = "nothing was started") -> "Process":
+        """Prepares the output streams, and handles the stop signals that are not ignored.
+
+        **Arguments:**
+
+        - `message`: printed when a signal ends the process before `begin`.
+        """
+        process = cls(message)
+        if not process.is_shared:  # the clock counts the imports, too, which came before this line
+            process.started -= max(0.0, time.time() - psutil.Process().create_time())
+        # Silences the log messages of matplotlib and XLA.
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)
+        if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in (None, "1"):  # jax itself sets "1"
+            os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+        if not process.is_shared:
+            os.environ["MPLBACKEND"] = "agg"  # figures are only written to files
+            if not os.environ.get("EQGRID_TRACEBACK"):
+                sys.excepthook = _say_in_one_sentence
+            gc.freeze()  # imported modules live until the end: spare the collector
+        _open_missing_streams()
+        process._streams = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
+        for number in _STOP_SIGNALS if _in_main_thread() else ():
+            before = signal.getsignal(number)
+            if before is not signal.SIG_IGN:
+                signal.signal(number, process._receive)
+                process._before[number] = before
+        return process
+
+    def close(self) -> None:
+        """Restores signal handlers and output streams where the process is shared."""
+        if not self.is_shared:
+            return
+        for number, before in self._before.items():
+            signal.signal(number, before or signal.SIG_DFL)  # `None` for a handler in C
+        if self._streams is not None:
+            sys.stdout, sys.stderr = self._streams
+
+    def seconds(self) -> float:
+        """Seconds since the operating system started the process, imports included, or since the
+        program started if the process is shared.
+        """
+        return time.perf_counter() - self.started
+
+    def begin(self) -> None:
+        """Records signals from now on, instead of ending the process at once."""
+        self._begun = True
+
+    @contextlib.contextmanager
+    def with_default_signals(self) -> Iterator[None]:
+        """Restores the default signal handlers inside the context.
+
+        It is for calls that block and cannot be interrupted: a signal then ends the process at
+        once.
+        """
+        for number in self._before:
+            signal.signal(number, signal.SIG_DFL)
+        try:
+            yield
+        finally:
+            for number in self._before:
+                signal.signal(number, self._receive)
+
+    def check(self) -> None:
+        """**Raises:** `Stopped` when a signal has arrived."""
+        if self.first is not None:
+            raise Stopped(signal.Signals(self.first).name)
+
+    def stop_reason(self) -> str | None:
+        """The reason for which to stop, such as `interrupted`; `None` if no signal has arrived."""
+        first = self.first  # a handler can change it at any time, so it is read only once
+        return None if first is None else _REASONS[signal.Signals(first).name]
+
+    def training_ended(self) -> None:
+        """Marks the end of training: later signals set `interrupted_again`."""
+        self._count_at_end = self.count
+
+    @property
+    def interrupted_again(self) -> bool:
+        """Whether a signal arrived after `training_ended`, so that remaining work is skipped."""
+        return self.count > self._count_at_end
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code for a program that a signal ended: 128 plus the signal's number."""
+        return 128 + (self.first or signal.SIGINT)
+
+    def finish(self, code: int) -> None:
+        """Ends the process with an exit code; signals that arrive from now on are ignored.
+
+        Where the process is shared, it calls `close` instead, and returns if the code is 0.
+        """
+        self.close()
+        if self.is_shared and code == 0:
+            return
+        for number in () if self.is_shared else self._before:
+            signal.signal(number, signal.SIG_IGN)
+        sys.exit(code)
+
+    def _receive(self, number: int, _: object) -> None:
+        self.first = self.first or number
+        self.count += 1
+        if not self._begun and self.is_shared:
+            raise KeyboardInterrupt
+        if not self._begun:
+            os.write(2, f"error: interrupted; {self.message}.\n".encode())
+            os._exit(self.exit_code)
+
+
+FORESEEN = (UsageError, RunError, Stopped, OutOfMemory, NonFiniteLoss, CheckpointError, OSError)
+"""Expected errors, each of which is printed as one line instead of a traceback."""
+
+
+def run_command(
+    run: Callable[[Sequence[str]], None],
+    message: str = "what was measured before is kept",
+    memory: str = "--episodes",
+) -> None:
+    """Runs the program of a command line, prints an expected error as one line, and exits.
+
+    A signal ends the process at once.
+
+    **Arguments:**
+
+    - `run`: the program, called with the arguments of the command line.
+    - `message`: printed when a signal ends it.
+    - `memory`: as in `exit_code_of`.
+    """
+    run_process(lambda _: run(sys.argv[1:]), memory, message)
+
+
+def run_process(
+    work: Callable[[Process], int | None], memory: str, message: str = "nothing was started"
+) -> None:
+    """Runs a program, prints an expected error as one line, and ends the process.
+
+    In a notebook or a thread, the function returns if the program succeeds, and otherwise raises
+    `SystemExit` with the exit code.
+
+    **Arguments:**
+
+    - `work`: the program, a function of the process with its clock and signals.
+    - `memory`: as in `exit_code_of`.
+    - `message`: printed when a signal ends the process before `Process.begin`.
+    """
+    process = Process.listen(message)
+    try:
+        process.finish(exit_code_of(lambda: work(process), process, memory))
+    finally:
+        process.close()
+
+
+def exit_code_of(run: Callable[[], int | None], process: Process, memory: str) -> int:
+    """Runs a program, and prints an expected error as one line.
+
+    **Arguments:**
+
+    - `run`: the program.
+    - `process`: the process, with the signals it has received.
+    - `memory`: the flags that decide how much memory the program needs, for an error message.
+
+    **Returns:** the exit code: what the program returns, or 0 if it returns `None`; 1 if it failed,
+    2 for wrong arguments, 130 after a Ctrl-C, and 128 plus its number after another signal.
+    """
+    try:
+        return run() or 0
+    except (*FORESEEN, MemoryError, jax.errors.JaxRuntimeError) as error:
+        return print_error(*explain(error, process, memory))
+
+
+def explain(error: Exception, process: Process, memory: str) -> tuple[str, int]:
+    """Describes an expected error; any other error is raised again.
+
+    **Arguments:**
+
+    - `error`: the error.
+    - `process`, `memory`: as in `exit_code_of`.
+
+    **Returns:** the message and the exit code.
+    """
+    if isinstance(error, UsageError):
+        return str(error), 2
+    if isinstance(error, Stopped):
+        return NOTHING_LEARNED, process.exit_code
+    if isinstance(error, OutOfMemory):
+        return f"{error}: lower {memory}.", 1
+    if isinstance(error, OSError):
+        return system_error(error), 1
+    if isinstance(error, (RunError, NonFiniteLoss, CheckpointError)):
+        return str(error), 1
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+        return f"There is not enough memory: lower {memory}.", 1
+    raise error
+
+
+def unforeseen(error: BaseException) -> str:
+    """The one-line message for an unexpected error, such as one about an environment variable."""
+    line = next(iter(str(error).splitlines()), "")
+    return f"{type(error).__name__}: {line:.300} (EQGRID_TRACEBACK=1 shows where it comes from)"
+
+
+def _in_main_thread() -> bool:
+    """Whether signals can be handled here."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def _is_shared() -> bool:
+    """Whether other code of the process continues: in notebooks and other interactive
+    interpreters, which have a prompt, and in threads.
+    """
+    return hasattr(sys, "ps1") or bool(sys.flags.interactive) or not _in_main_thread()
+
+
+def _say_in_one_sentence(_: type[BaseException], error: BaseException, __: object) -> None:
+    print(f"error: {unforeseen(error)}", file=sys.stderr)
+
+
+def _open_missing_streams() -> None:
+    """Opens the standard streams that were closed when the program started.
+
+    Otherwise the next opened file would get the number of such a stream, and output would go to it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+@final
+class _Output:
+    """A stream that discards output which cannot be written.
+
+    A run thus continues when its terminal is closed or the disk of its log is full.
+    """
+
+    def __init__(self, stream: Any):
+        if hasattr(stream, "reconfigure"):  # a notebook's streams have no encoding to change
+            stream.reconfigure(errors="backslashreplace")  # so that any path can be printed
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError:
+            self._silence()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            getattr(self._stream, "flush", int)()
+        except OSError:
+            self._silence()
+
+    def isatty(self) -> bool:
+        return bool(getattr(self._stream, "isatty", bool)())
+
+    def __getattr__(self, name: str):
+        return getattr(self._stream, name)
+
+    def _silence(self) -> None:
+        """Redirects a stream of the operating system; others discard each output alone."""
+        with contextlib.suppress(OSError, AttributeError):
+            number = self._stream.fileno()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)

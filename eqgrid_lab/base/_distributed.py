@@ -1,0 +1,202 @@
+"""Training one run with several processes, on one host or on many.
+
+All of them run the same program. Process 0 also evaluates, writes all files and prints; the others
+only train, and end with its exit code.
+"""
+
+import contextlib
+import os
+import socket
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import jax
+
+from agents import ProcessFailed, fail, gather, is_first
+
+from ._command import FORESEEN, Process, explain, unforeseen
+from ._errors import RunError, UsageError, print_error, reason
+
+BY_HAND = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
+"""The environment variables that identify the processes where no job scheduler does."""
+
+_WAIT = 300
+"""How long processes wait for the others to start, in seconds."""
+
+_HEARTBEAT = 60
+"""The time without a heartbeat after which a process counts as lost, in seconds."""
+
+
+def together(process: Process, settings: str, work: Callable[[], int], memory: str) -> int:
+    """Connects to the other processes of a run, and runs a program in step with them.
+
+    If another process is lost, this one exits at once.
+
+    **Arguments:**
+
+    - `process`: this process, with the signals it has received.
+    - `settings`: a text that must be the same in all processes.
+    - `work`: the program. If it raises one of the `FORESEEN` errors, it ends in all processes.
+    - `memory`: the flags that decide how much memory it needs, for an error message.
+
+    **Returns:** the exit code of process 0, or that of the first process that failed.
+
+    **Raises:** `UsageError` when the processes cannot be identified, `RunError` when they cannot
+    connect.
+    """
+    _join(process)
+    if not is_first():
+        _be_silent()
+    try:
+        code = _end_alike(process, settings, work, memory)
+    except BaseException as error:  # the other processes may be waiting for this one
+        _leave(error)
+    jax.distributed.shutdown()
+    return code
+
+
+def _end_alike(process: Process, settings: str, work: Callable[[], int], memory: str) -> int:
+    try:
+        try:
+            _check_same(gather(settings))
+            return gather(work())[0]
+        except FORESEEN as error:
+            fail(explain(error, process, memory))
+    except ProcessFailed as failed:
+        sentence, code = failed.about
+        if is_first():
+            others = f"process {failed.number} of {jax.process_count()}: " if failed.number else ""
+            print_error(others + sentence, code)
+        return code
+
+
+def _be_silent() -> None:
+    """Discards standard output, including that of libraries that print their connections."""
+    sys.stdout.flush()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _check_same(settings: Sequence[str]) -> None:
+    """**Raises:** `UsageError` when the settings of a process differ from those of the first."""
+    for number, other in enumerate(settings):
+        if other != settings[0]:
+            raise UsageError(
+                f"Process {number} of {len(settings)} has other settings than process 0: start all "
+                "of them with the same command line."
+            )
+
+
+def _leave(error: BaseException) -> NoReturn:
+    """Ends this process at once; the others detect that by its missing heartbeat."""
+    who = f"process {jax.process_index()} of {jax.process_count()}"
+    line = next(iter(str(error).splitlines()), "")
+    if os.environ.get("EQGRID_TRACEBACK"):
+        sys.excepthook(type(error), error, error.__traceback__)
+    elif isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in line:
+        print_error(f"{who}: There is not enough memory: lower --num-envs.", 1)
+    elif isinstance(error, jax.errors.JaxRuntimeError):
+        print_error(
+            f"{who}: another process was lost, or cannot be reached: --resume goes on from the "
+            f"last checkpoint ({line:.200}).",
+            1,
+        )
+    else:
+        print_error(f"{who}: {unforeseen(error)}", 1)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)  # a normal exit would wait for the others
+
+
+def _join(process: Process) -> None:
+    """Connects to the other processes.
+
+    **Raises:** `UsageError` when they cannot be identified, `RunError` when it cannot connect.
+    """
+    # jax's own SIGTERM handler would replace ours.
+    jax.config.update("jax_enable_preemption_service", False)
+    known = _known_by_hand()
+    try:
+        with process.with_default_signals(), _patience(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # jax warns if the library for Kubernetes is missing
+            jax.distributed.initialize(
+                **known,
+                initialization_timeout=2 * _WAIT,  # jax's own timeout prints many lines
+                heartbeat_timeout_seconds=_HEARTBEAT,
+            )
+    except ValueError as error:
+        raise UsageError(
+            "--distributed finds no job of Slurm, Open MPI or Kubernetes (which needs pip install "
+            f"'jax[k8s]'): set {BY_HAND[0]} (host and port of process 0), {BY_HAND[1]} and "
+            f"{BY_HAND[2]}."
+        ) from error
+    except (RuntimeError, OSError) as error:
+        line = " ".join(str(error).split())
+        raise RunError(f"--distributed cannot join the other processes: {line:.300}.") from error
+
+
+def _known_by_hand() -> dict[str, Any]:
+    """The arguments of `jax.distributed.initialize` that environment variables set.
+
+    **Raises:** `UsageError` when the variables are incomplete or invalid.
+    """
+    address, *numbers = (os.environ.get(name) for name in BY_HAND)
+    host, _, port = (address or "").rpartition(":")
+    if address is not None and not (host and port.isdecimal() and 0 < int(port) < 2**16):
+        raise UsageError(f"{BY_HAND[0]} must be a host and a port, such as node1:12345.")
+    if all(number is None for number in numbers):
+        return {}
+    if address is None or None in numbers:
+        raise UsageError(f"--distributed needs all of {', '.join(BY_HAND)}, or none of them.")
+    if not all(number and number.isdecimal() for number in numbers):
+        raise UsageError(f"{BY_HAND[1]} and {BY_HAND[2]} must be whole numbers.")
+    count, number = (int(number or 0) for number in numbers)
+    if number >= count:
+        raise UsageError(f"{BY_HAND[2]} must be below {BY_HAND[1]}, but is {number}.")
+    if number == 0:
+        _check_free(int(port))
+    return {
+        "coordinator_address": address,
+        "num_processes": count,
+        "process_id": number,
+        "cluster_detection_method": "deactivate",
+    }
+
+
+def _check_free(port: int) -> None:
+    """Checks that a port is free, since jax would end the process without a readable error.
+
+    **Raises:** `UsageError` when the port is taken.
+    """
+    try:
+        socket.create_server(("", port)).close()
+    except OSError as error:
+        raise UsageError(
+            f"Process 0 cannot use port {port} ({reason(error)}): choose another one for "
+            f"{BY_HAND[0]}."
+        ) from error
+
+
+@contextlib.contextmanager
+def _patience() -> Iterator[None]:
+    """Ends the process if the others do not connect in time: jax cannot be interrupted while it
+    waits for them.
+    """
+
+    def give_up() -> None:
+        print_error(
+            f"the processes of --distributed have not found each other within {_WAIT} seconds: "
+            "start all of them at the same time, and let them reach the port of process 0.",
+            1,
+        )
+        os._exit(1)
+
+    timer = threading.Timer(_WAIT, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

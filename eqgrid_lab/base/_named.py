@@ -1,0 +1,263 @@
+"""Code of the user that a command line names as MODULE:NAME, and settings from its signature.
+
+A module is imported only if the command line itself names it. A settings file, a policy or a folder
+that names it is not enough, since these may come from someone else.
+"""
+
+import contextlib
+import importlib
+import inspect
+import os
+import re
+import sys
+import typing
+from collections.abc import Callable, Collection, Iterator, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, Union, final
+
+import msgspec
+import tyro
+
+from eqgrid.grid import did_you_mean
+
+from ._errors import UsageError
+
+_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_SCALARS = (bool, int, float, str)
+DIFFERENT = "different"
+"""Annotation of a field with several values, such as names, none of which may be given twice."""
+
+
+class NotNamed(UsageError):
+    """A file names code of the user that the command line does not name."""
+
+
+@final
+class Named(NamedTuple):
+    """The code of the user that a command line names, each as `MODULE:NAME`.
+
+    **Arguments:**
+
+    - `worlds`: functions or classes that build worlds, from `--env.name`.
+    - `networks`: classes of networks, from `--network`.
+    """
+
+    worlds: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+
+
+NOTHING_NAMED = Named()
+
+
+def is_own(name: object) -> TypeGuard[str]:
+    """Whether a name has the form `MODULE:NAME`."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+def check_named(name: str, known: Collection[str], what: str, flag: str) -> None:
+    """Checks that the command line names code of the user.
+
+    **Arguments:**
+
+    - `name`: the name in a file.
+    - `known`: the names on the command line.
+    - `what`: what it is, such as `"world"`.
+    - `flag`: the flag with which the command line names it.
+
+    **Raises:** `NotNamed` with a predicate, to which the caller prepends the name of the file.
+    """
+    if name not in known:
+        raise NotNamed(
+            f"names the {what} {name!r:.200}, which is imported only if the command names it, "
+            f"too: add {flag} {name:.200}."
+        )
+
+
+def import_named(name: str, flag: str) -> Callable[..., Any]:
+    """Imports a function or a class from an installed package or from the current folder.
+
+    **Arguments:**
+
+    - `name`: its name on the command line, as `MODULE:NAME`.
+    - `flag`: the flag, for messages.
+
+    **Raises:** `UsageError` when there is no such module, or nothing in it that can be called.
+    """
+    module_name, _, attribute = name.partition(":")
+    try:
+        with folder_first(os.getcwd()):
+            module = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:  # the module may raise any exception
+        missing = isinstance(error, ModuleNotFoundError) and error.name
+        if missing and f"{module_name}.".startswith(f"{missing}."):
+            raise UsageError(
+                f"{flag} {name}: there is no module {missing!r} in the current folder, and no "
+                "installed package of this name."
+            ) from error
+        raise UsageError(f"{flag} {name}: its module cannot be imported: {said(error)}") from error
+    found = getattr(module, attribute, None)
+    if found is None:
+        own = [x for x in vars(module) if not x.startswith("_") and callable(vars(module)[x])]
+        hint = did_you_mean(attribute, own)
+        place = getattr(module, "__file__", None) or "which is built in"
+        raise UsageError(f"{flag} {name}: its module ({place}) has no {attribute!r}{hint}")
+    if not callable(found):
+        raise UsageError(
+            f"{flag} {name} is a {type(found).__name__}, and nothing that can be called: name a "
+            "function or a class."
+        )
+    return found
+
+
+@contextlib.contextmanager
+def folder_first(folder: str) -> Iterator[None]:
+    """Context manager in which modules of a folder are found before installed ones.
+
+    Afterwards they are found after installed ones, so that no library imports them by mistake.
+
+    **Arguments:**
+
+    - `folder`: the folder.
+    """
+    sys.path.insert(0, folder)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+        if folder not in sys.path:
+            sys.path.append(folder)
+
+
+def said(error: BaseException) -> str:
+    """What an exception says that code of the user or of another library raised, as the end of a
+    sentence.
+    """
+    words = str(error).strip().partition("\n")[0]
+    plain = isinstance(error, ValueError | ImportError | TypeError) and words
+    return (words if plain else f"{type(error).__name__} {words}".strip()).rstrip(".") + "."
+
+
+@final
+class Setting(NamedTuple):
+    """A parameter that becomes a flag: its name, its type with the help text, and its default."""
+
+    name: str
+    hint: Any
+    default: Any
+
+
+def settings_of(
+    function: Callable[..., Any],
+    what: str,
+    *,
+    given: Collection[str] = (),
+    taken: Collection[str] = (),
+) -> list[Setting]:
+    """The parameters of a function or a class that become flags.
+
+    They are those of simple types: `int`, `float`, `bool`, `str`, a `Literal` of these, tuples of
+    these, any of these or `None`, and numbers whose hint is an array's. Other parameters are left
+    out, and keep their defaults.
+
+    **Arguments:**
+
+    - `function`: the function or the class.
+    - `what`: its name in messages.
+    - `given`: the parameters that the caller gives, which are left out.
+    - `taken`: the names that no setting can have.
+
+    **Raises:** `UsageError` when a parameter has no default or a name that is taken, or the hints
+    cannot be evaluated.
+    """
+    try:
+        inspect.signature(function)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{what} is not written in Python, so it has no flags.") from error
+    try:
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+    except Exception as error:  # hints may be any expressions
+        raise UsageError(f"The type hints of {what} cannot be read: {said(error)}") from error
+    words, found = _arguments_in_docstring(function), []
+    for parameter in parameters:
+        name, default = parameter.name, parameter.default
+        if name in given or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if default is parameter.empty or parameter.kind is parameter.POSITIONAL_ONLY:
+            raise UsageError(
+                f"The parameter {name!r} of {what} has no default that a flag could replace: "
+                "give it one, and let it be given by name."
+            )
+        hint = _hint_of(parameter.annotation, default)
+        if hint is None:
+            continue
+        try:
+            default = msgspec.convert(default, hint)
+        except (msgspec.ValidationError, TypeError):
+            continue  # the default is of another type than the hint, or the hint is too complex
+        if name in taken:
+            raise UsageError(
+                f"The parameter {name!r} of {what} cannot be a flag, since another setting has "
+                "this name: choose another."
+            )
+        hint = Annotated[hint, tyro.conf.arg(help=words.get(name, ""))]
+        found.append(Setting(name, hint, default))
+    return found
+
+
+def _hint_of(hint: Any, default: Any) -> Any:
+    """The type of the flag of a parameter; `None` if it is none that a flag can have."""
+    if _is_simple(hint):
+        return hint | None if default is None else hint
+    if type(default) in (bool, int, float):  # no hint, or that of an array
+        return float if type(default) is int and _has_floats(hint) else type(default)
+    return str if type(default) is str and hint is inspect.Parameter.empty else None
+
+
+def _is_simple(hint: Any) -> bool:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return _is_simple(args[0])
+    if origin is Literal:
+        return all(type(arg) in _SCALARS for arg in args)
+    if origin is tuple:
+        return bool(args) and all(_is_simple(arg) for arg in args if arg is not ...)
+    if origin in (Union, UnionType):
+        return len(args) == 2 and NoneType in args and any(map(_is_simple, args))
+    return hint in _SCALARS
+
+
+def _has_floats(hint: Any) -> bool:
+    """Whether a hint is of an array of real numbers, or of several types with such an array."""
+    dtypes = getattr(hint, "dtypes", ())
+    return any("float" in str(x) for x in dtypes) or any(map(_has_floats, typing.get_args(hint)))
+
+
+def _arguments_in_docstring(function: Callable[..., Any]) -> dict[str, str]:
+    """The description of each parameter in the list `**Arguments:**` of a docstring."""
+    texts = [inspect.getdoc(x) or "" for x in (function, getattr(function, "__init__", None))]
+    entry = re.compile(r"^- ((?:`\w+`(?:, )?)+): (.+?)(?=^- |^$|\Z)", re.M | re.S)
+    return {
+        name: " ".join(words.split())
+        for names, words in entry.findall("\n\n".join(texts))
+        for name in re.findall(r"\w+", names)
+    }
+
+
+def check_storable(config: Any, settings: Sequence[Setting], flag: str) -> None:
+    """Checks that a settings file can hold the values, since TOML has no `None`.
+
+    **Arguments:**
+
+    - `config`: the dataclass with the values.
+    - `settings`: its settings.
+    - `flag`: what precedes their names in the names of flags, such as `"--env."`.
+
+    **Raises:** `UsageError` when a value is `None` and the default is not.
+    """
+    for name, _, default in settings:
+        if getattr(config, name) is None and default is not None:
+            raise UsageError(
+                f"{flag}{name.replace('_', '-')} cannot be None, since a settings file has no "
+                "such value: let None be the default."
+            )

@@ -1,0 +1,120 @@
+"""Model cards: pages that describe a policy, in the format of the Hugging Face hub."""
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+from agents import save_policy, write_whole
+
+from ..folders import escape_markdown, short_name, without_folders
+from ..runs.single import SavedPolicy
+from ..settings import own_flags
+from ..show import return_texts, with_deviation
+
+_PICTURES = {
+    "episode.gif": "One episode, with drawn actions",
+    "curve.png": "The evaluation return in training",
+}
+
+
+def write_card(folder: Path, saved: SavedPolicy, evaluation: dict[str, Any], results: Path) -> None:
+    """Writes a folder for sharing a policy: its file, the model card `README.md`, and results.
+
+    **Arguments:**
+
+    - `folder`: the folder, which is made if needed.
+    - `saved`: the policy.
+    - `evaluation`: the contents of `evaluation.json`.
+    - `results`: the folder with that file and the film.
+
+    **Raises:** `OSError` or `CheckpointError` when the folder cannot be written.
+    """
+    folder_of_policy = saved.path.parent
+    is_checkpoint = folder_of_policy.name == "checkpoints"
+    run = folder_of_policy.parent if is_checkpoint else folder_of_policy
+    sources = {"episode.gif": results / "episode.gif", "curve.png": run / "curve.png"}
+    shown = {name: what for name, what in _PICTURES.items() if sources[name].is_file()}
+    text = _front_matter(saved, evaluation) + _body(saved, evaluation, shown)
+    content = text.encode(errors="backslashreplace")
+    metadata = {name: value for name, value in saved.metadata.items() if name != "policy"}
+    folder.mkdir(parents=True, exist_ok=True)
+    save_policy(folder / "policy.safetensors", saved.policy, without_folders(metadata))
+    shutil.copyfile(results / "evaluation.json", folder / "evaluation.json")
+    for name in shown:
+        shutil.copyfile(sources[name], folder / name)
+    write_whole(folder / "README.md", content)
+
+
+def _front_matter(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
+    """The metadata for the hub, in YAML. Values are written as JSON, which is YAML, too."""
+    env, layout = saved.config.env, short_name(evaluation["layout"])
+    metrics = [
+        {
+            "type": "mean_reward",
+            "name": f"return, actions {result['actions']}",
+            "value": " +/- ".join(return_texts((result["return_mean"], result["return_std"]))),
+            "verified": False,
+        }
+        for result in evaluation["results"]
+    ]
+    task = {"type": "reinforcement-learning", "name": "reinforcement-learning"}
+    dataset = {"name": f"{env.name}, {layout}", "type": f"{env.name}-{layout}"}
+    scores = {"task": task, "dataset": dataset, "metrics": metrics}
+    algorithm = saved.config.algorithm
+    entries = {
+        "library_name": "eqgrid",
+        "pipeline_tag": "reinforcement-learning",
+        "tags": [task["type"], "multi-agent", "jax", "equinox", env.name, algorithm],
+        "metrics": ["mean_reward"],
+        "model-index": [{"name": _title(saved, evaluation), "results": [scores]}],
+    }
+    lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in entries.items()]
+    return "---\n" + "\n".join(lines) + "\n---\n\n"
+
+
+def _title(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
+    layout = short_name(evaluation["layout"])
+    return f"{saved.config.algorithm.upper()} in {saved.config.env.name}, {layout}"
+
+
+def _body(saved: SavedPolicy, evaluation: dict[str, Any], shown: dict[str, str]) -> str:
+    steps, policy = saved.metadata.get("env_steps"), saved.metadata["policy"]
+    trained = f"It was trained for {steps:,} environment steps" if steps else "It was trained"
+    versions = ", ".join(f"{name} {number}" for name, number in policy["versions"].items())
+    parts = [
+        f"# {escape_markdown(_title(saved, evaluation))}",
+        f"A policy for {policy['num_agents']} agents. {trained} with eqgrid "
+        f"({escape_markdown(versions)}).",
+        *(f"![{what}]({name})" for name, what in shown.items()),
+        f"## Scores\n\n{_scores(evaluation)}",
+        f"{evaluation['episodes']} episodes each; the return of an episode is the mean over the "
+        "agents. All numbers are in [evaluation.json](evaluation.json). This reproduces them:",
+        f"```text\n{_command(saved, evaluation)}\n```",
+        "## Use\n\n```python\nimport jax\nfrom agents import load_policy\n\n"
+        'policy = load_policy("policy.safetensors")\ncarry = policy.initial_carry()\n'
+        "# In every step of an episode, with the observations of all agents:\n"
+        "# action, carry = policy.act(observation, carry, jax.random.key(0))\n```",
+        "[policy.safetensors](policy.safetensors) holds the settings of the run as metadata. "
+        "Loading it runs no code of the file.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _command(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
+    """The command that repeats the evaluation, to be run in the folder of the card."""
+    flags = ["--episodes", str(evaluation["episodes"]), "--seed", str(evaluation["seed"])]
+    if saved.config.env.title != saved.trained_in().title:
+        flags += ["--layout", evaluation["layout"]]
+    flags += own_flags(saved.config).split()
+    return shlex.join(["python", "experiments/evaluate.py", "policy.safetensors", *flags])
+
+
+def _scores(evaluation: dict[str, Any]) -> str:
+    rows = [
+        f"| {x['team']} | {x['actions']} | "
+        f"{with_deviation(x['return_mean'], x['return_std'])} | {x['length_mean']:.1f} |"
+        for x in evaluation["results"]
+    ]
+    return "\n".join(["| team | actions | return | steps |", "|---|---|---|---|", *rows])

@@ -1,0 +1,173 @@
+"""The command `crossplay.py`: the returns of every pair of policies, as a matrix."""
+
+import dataclasses
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+from msgspec import Meta
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from ..base import UsageError, keep_compiled_programs, run_command
+from ..folders import open_results, short_name, write_csv, write_json
+from ..settings import Seed, program, read_flags
+from ..show import (
+    bootstrap_crossplay,
+    new_figure,
+    print_paths,
+    print_table,
+    return_text,
+    return_texts,
+    with_interval,
+    write_figure,
+)
+from ._games import play_all, score_rows
+from ._policies import PolicyFlags, common_world, different_names, short_names
+
+_LARGEST_TABLE = 12
+
+PAGE = "experiments/crossplay.py"
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(PolicyFlags):
+    """Plays every pair of trained policies, in both orders, and writes the matrix of returns. The
+    folder of a run with many seeds is read as all of its seeds.
+    """
+
+    layout: str | None = None
+    """Layout to play in, if not the one of training."""
+    episodes: Annotated[int, Meta(ge=2, le=2**14)] = 128
+    """Episodes of every pair, in each order."""
+    greedy: bool = False
+    """Take the most probable actions instead of sampling them."""
+    seed: Seed = 0
+    """Seed of all randomness."""
+
+
+def crossplay_command() -> None:
+    """Runs the command line, and ends the process."""
+    run_command(run, "nothing was written")
+
+
+def run(args: Sequence[str]) -> None:
+    """Runs the command with these arguments.
+
+    **Raises:** the errors that `run_command` prints as one sentence.
+    """
+    started = time.perf_counter()
+    config = read_flags(Config(), args, PAGE)
+    policies = config.read_all_seeds(config.layout)
+    if len(policies) < 2:
+        raise UsageError("Cross-play needs at least two policies: name more runs or files.")
+    settings, world = common_world(policies, config.layout)
+    title = short_name(settings.env.title)
+    with open_results(f"crossplay-{title}", config.out) as (folder, console):
+        console.print(
+            f"{len(policies)} policies in [bold]{escape(title)}[/], {config.episodes} "
+            "episodes of every pair, in each order",
+            highlight=False,
+        )
+        keep_compiled_programs()
+        shown = settings.observe(world)
+        partners = [saved.partner(settings, shown, greedy=config.greedy) for saved in policies]
+        keys = jax.random.split(jax.random.key(config.seed), config.episodes)
+        returns = play_all(shown, partners, keys)
+        matrix = returns.mean(axis=-1)
+        result = {
+            "command": f"{program(PAGE)} {shlex.join(args)}",
+            "world": settings.env.name,
+            "layout": settings.env.title,
+            "policies": [str(saved.path) for saved in policies],
+            "actions": "greedy" if config.greedy else "drawn",
+            "episodes": config.episodes,
+            "seed": config.seed,
+            **summary(matrix),
+            "wall_seconds": round(time.perf_counter() - started, 2),
+        }
+        names = different_names([saved.name for saved in policies])
+        _print(console, names, matrix, result)
+        write_csv(folder / "crossplay.csv", score_rows(returns, first=names, second=names))
+        write_json(folder / "crossplay.json", result)
+        draw_matrix(folder / "matrix.png", names, matrix, title)
+        files = ("crossplay.json", "crossplay.csv", "matrix.png")
+        print_paths(console, [folder / name for name in files])
+
+
+def summary(matrix: Float[np.ndarray, "first second"]) -> dict[str, Any]:
+    """The means of self-play and of cross-play.
+
+    **Arguments:**
+
+    - `matrix`: the mean return of every pair.
+
+    **Returns:** the means of self-play (the diagonal), of cross-play (all the rest), and their
+    difference, each with its interval; and the matrix.
+    """
+    self_play = float(np.diag(matrix).mean())
+    cross_play = float(matrix[~np.eye(len(matrix), dtype=bool)].mean())
+    ends = bootstrap_crossplay(matrix)
+    intervals = {f"{name}_interval": x and list(x) for name, x in ends.items()}
+    means = {"self_play": self_play, "cross_play": cross_play, "gap": self_play - cross_play}
+    return {**means, **intervals, "matrix": matrix.tolist()}
+
+
+def draw_matrix(
+    path: Path, names: Sequence[str], matrix: Float[np.ndarray, "first second"], title: str
+) -> None:
+    """Draws the matrix of mean returns as a PNG file, with the numbers in its cells.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `names`: the names of the policies.
+    - `matrix`: the mean return of every pair.
+    - `title`: the name of the layout.
+    """
+    number = len(matrix)
+    side = min(24.0, 2.5 + 0.55 * number)
+    figure = new_figure(side + 1, side)
+    axes = figure.add_subplot()
+    lowest, highest = float(matrix.min(initial=0)), float(matrix.max())
+    image = axes.imshow(matrix, cmap="viridis", vmin=lowest, vmax=highest)
+    middle = (lowest + highest) / 2
+    texts = return_texts(matrix.ravel().tolist())
+    for ((i, j), mean), text in zip(np.ndenumerate(matrix), texts, strict=True):
+        colour = "white" if mean < middle else "black"
+        axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=8)
+    labels = short_names(names)
+    axes.set_xticks(range(number), labels, rotation=90)
+    axes.set_yticks(range(number), labels)
+    axes.set_xlabel("in the other seats")
+    axes.set_ylabel("in the first seat")
+    axes.set_title(f"cross-play in {title}: mean return")
+    figure.colorbar(image, ax=axes, shrink=0.8)
+    write_figure(path, figure)
+
+
+def _print(
+    console: Console,
+    names: Sequence[str],
+    matrix: Float[np.ndarray, "first second"],
+    result: dict[str, Any],
+) -> None:
+    if len(names) <= _LARGEST_TABLE:
+        labels = [Text(name) for name in short_names(names)]
+        rows = zip(labels, matrix, strict=True)
+        among = matrix.ravel().tolist()
+        cells = [[label, *(return_text(mean, among) for mean in row)] for label, row in rows]
+        print_table(console, ("first seat", *labels), cells)
+    for name in ("self_play", "cross_play", "gap"):
+        ends = result[f"{name}_interval"]
+        what, mean, interval = name.replace("_", "-"), return_text(result[name]), ""
+        if ends is not None:
+            mean, words = with_interval(result[name], *ends)
+            interval = f" (95 % interval {words})"
+        console.print(f"{what:10} [bold]{mean}[/]{interval}", highlight=False)

@@ -1,0 +1,227 @@
+"""Held-out partners, described in a TOML file so that others can use the same ones."""
+
+import dataclasses
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, final, get_args
+
+from msgspec import Meta
+
+from agents import find_policy
+from agents.files import BUNDLED, shipped
+from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner, RandomPartner, StayPartner
+from eqgrid.envs.overcooked import STAY, ScriptedCook
+
+from ..base import UsageError, as_usage_error, read_metadata
+from ..folders import short_name
+from ..runs.single import SavedPolicy, marks, read_policy
+from ..settings import PolicySettings, Seed, check_limits, fill, read_toml
+from ..worlds import AbstractWorldConfig, Kitchen, Share, check_same_game, kitchen_layout
+from ._policies import PolicyFlags
+
+T = TypeVar("T")
+
+HELD_OUT = shipped("heldout/kitchens.toml")
+"""The file of partners that comes with eqgrid."""
+PEOPLE = shipped("heldout/people.toml")
+"""That of the proxies of people, which is named `people` on command lines."""
+
+Kind: TypeAlias = Literal["stay", "random", "greedy", "onion", "dish", "policy"]
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class HeldOut:
+    """The description of a partner in a file.
+
+    **Arguments:**
+
+    - `name`: the name of the partner, which is also that of the folder of its policy.
+    - `kind`: a script, or `"policy"`.
+    - `noise`: the probability that an action is replaced by a random one.
+    - `algorithm`, `seed`, `steps`: the settings with which a policy is trained.
+    - `file`: the file of a policy that is not trained by these settings, as a path from the folder
+        of the file of partners, in which `{layout}` stands for the layout.
+    """
+
+    name: str
+    kind: Kind
+    noise: Share = 0.0
+    algorithm: Literal["ippo", "mappo"] = "ippo"
+    seed: Seed = 0
+    steps: Annotated[int, Meta(ge=0, le=10**15)] = 0
+    # Without it, since stored best responses know partners by their `repr`.
+    file: str = dataclasses.field(default="", repr=False)
+
+    def place(self, file: Path, layout: str) -> Path:
+        """The file of the policy, or its folder: `FILE/LAYOUT/NAME`, where `FILE` is the path of
+        the file of partners without suffix.
+        """
+        if self.file.startswith(BUNDLED):
+            return find_policy(self.file.replace("{layout}", layout))
+        if self.file:
+            return file.parent / self.file.replace("{layout}", layout)
+        return file.with_suffix("") / layout / self.name
+
+    def command(self, file: Path, world: AbstractWorldConfig) -> str:
+        """The command that trains the policy."""
+        layout = short_name(world.title)
+        flags = [] if world.name == Kitchen.name else ["--env.name", world.name]
+        flags += ["--env.layout", layout] if hasattr(world, "layout") else []
+        flags += ["--env.dynamics", world.rules] if world.rules else []
+        # The partners must stay the same when defaults change.
+        flags += ["--ppo.entropy-coefficient", "0.01"]
+        flags += ["--seed", str(self.seed), "--total-steps", str(self.steps)]
+        flags += ["--out", str(self.place(file, layout))]
+        return shlex.join(["python", f"experiments/{self.algorithm}.py", *flags])
+
+
+@dataclasses.dataclass(frozen=True)
+class _File:
+    """The contents of a file of partners."""
+
+    seed: Seed = 0
+    partner: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1)] = ()
+
+
+def read_held_out(file: Path) -> tuple[list[HeldOut], int]:
+    """Reads a file of partners.
+
+    **Returns:** the partners, and the seed of the episodes with them.
+
+    **Raises:** `UsageError` with one sentence when the file cannot be used.
+    """
+    where = f"The file of partners {str(file)!r}"
+    with as_usage_error(f"{where} ", UsageError):
+        table = read_toml(file)
+    contents = _fill(_File(), table, where)
+    partners = [_read_entry(file, entry) for entry in contents.partner]
+    names = [partner.name for partner in partners]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{where} has two partners {name!r}.")
+    return partners, contents.seed
+
+
+def _read_entry(file: Path, entry: dict[str, Any]) -> HeldOut:
+    where = f"In the file of partners {str(file)!r}, the partner {entry.get('name')!r:.60}"
+    partner = _fill(HeldOut("", "stay"), entry, where)
+    if "/" in partner.name or partner.name in ("", ".", ".."):
+        raise UsageError(f"{where} needs a `name` that can be the name of a folder.")
+    if "kind" not in entry:
+        raise UsageError(f"{where} needs a `kind`: one of {', '.join(get_args(Kind))}.")
+    if partner.kind == "policy" and partner.steps < 1 and not partner.file:
+        raise UsageError(
+            f"{where} needs `steps`, for how long its policy is trained, or the `file` of a policy."
+        )
+    return partner
+
+
+def _fill(default: T, table: dict[str, Any], where: str) -> T:
+    """Replaces fields of a dataclass by the entries of a table.
+
+    **Raises:** `UsageError`, in which `where` names the table, for an unknown key, and for a value
+    of a wrong type or out of range.
+    """
+    with as_usage_error(f"{where} ", UsageError):
+        filled = fill(default, table, "")
+    with as_usage_error(f"{where} cannot be used: ", UsageError):
+        check_limits(filled, "")
+    return filled
+
+
+def build_partners(
+    partners: Sequence[HeldOut],
+    file: Path,
+    among: PolicySettings,
+    env: AbstractEnv,
+    flags: PolicyFlags,
+) -> list[AbstractPartner]:
+    """Builds partners for a world.
+
+    **Arguments:**
+
+    - `partners`: the descriptions of the partners.
+    - `file`: the file of the partners, beside which their policies are.
+    - `among`: the settings of the policies that are judged.
+    - `env`: their environment, with their observations.
+    - `flags`: the command line, which may name code of the user that the policies need.
+
+    **Returns:** the partners, each in a `NoisyPartner`, so that fewer of them differ in structure.
+
+    **Raises:** `UsageError` when a policy is missing, does not fit or was trained in another game,
+    or when a scripted cook is used outside of Overcooked; `CheckpointError` when a policy is
+    damaged.
+    """
+    return [
+        NoisyPartner(_build(partner, file, among, env, flags), partner.noise, env.action_space)
+        for partner in partners
+    ]
+
+
+def _build(
+    partner: HeldOut, file: Path, among: PolicySettings, env: AbstractEnv, flags: PolicyFlags
+) -> AbstractPartner:
+    if partner.kind == "random":
+        return RandomPartner(env.action_space)
+    if partner.kind == "policy":
+        return _read(partner, file, among, env, flags)
+    kitchen = kitchen_layout(env)
+    if kitchen is None:
+        raise UsageError(
+            f"The partner {partner.name!r} is a cook, for one kitchen of the world overcooked: "
+            "choose a kitchen with --layout, or name other runs or other --partners."
+        )
+    return StayPartner(STAY) if partner.kind == "stay" else ScriptedCook(kitchen, partner.kind)
+
+
+def _read(
+    partner: HeldOut, file: Path, among: PolicySettings, env: AbstractEnv, flags: PolicyFlags
+) -> AbstractPartner:
+    layout = short_name(among.env.title)
+    place = partner.place(file, layout)
+    if partner.file and not place.exists():
+        raise UsageError(
+            f"The partner {partner.name!r} is not there for the layout {layout!r}: {str(place)!r} "
+            "is missing, so choose other --partners, or leave policies out with --scripts-only."
+        )
+    if not place.exists():
+        raise UsageError(
+            f"The partner {partner.name!r} is not trained yet: run `"
+            f"{partner.command(file, among.env)}`, or leave policies out with --scripts-only."
+        )
+    saved = read_policy(place, None, None, flags.own_page(), flags.named)
+    name = f"The partner {partner.name!r}"
+    try:
+        check_same_game(name, saved.config.env, "the policies that are judged", among.env)
+    except UsageError as error:
+        raise UsageError(f"{error} Leave policies out with --scripts-only.") from error
+    try:
+        return saved.partner(among, env)
+    except ValueError as error:
+        raise UsageError(f"{name} cannot play here: {error}") from error
+
+
+def known_before(
+    policies: Sequence[SavedPolicy], partners: Sequence[HeldOut], file: Path, layout: str
+) -> dict[str, list[str]]:
+    """The partners that policies know: with which they were trained, or which they are themselves.
+
+    **Arguments:**
+
+    - `policies`: the policies that are judged.
+    - `partners`, `file`: as in `build_partners`, which has found their policies.
+    - `layout`: the title of the world.
+
+    **Returns:** the names of such partners, by the name of each policy that has any.
+    """
+    places = {x.name: x.place(file, short_name(layout)) for x in partners if x.kind == "policy"}
+    files = {name: find_policy(place) for name, place in places.items()}
+    theirs = {name: marks(path, read_metadata(path)) for name, path in files.items()}
+    mine = {saved.name: saved.known() for saved in policies}
+    found = {
+        policy: [name for name, own in theirs.items() if own & known]
+        for policy, known in mine.items()
+    }
+    return {policy: names for policy, names in found.items() if names}

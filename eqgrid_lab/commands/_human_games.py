@@ -1,0 +1,289 @@
+"""The command `human_games.py`: what is in recorded games, and how policies play beside people."""
+
+import dataclasses
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, final
+
+import jax
+import numpy as np
+import tyro
+from jaxtyping import Float
+from msgspec import Meta
+from rich.console import Console
+from rich.text import Text
+
+from agents import write_whole
+from eqgrid import AbstractEnv, Trajectories, record_play
+from eqgrid.envs.overcooked import (
+    Behaviour,
+    HumanGame,
+    Overcooked,
+    behaviour,
+    human_games,
+    read_games,
+    trajectories_from_games,
+)
+from eqgrid.grid import Layout
+
+from ..base import UsageError, keep_compiled_programs, run_command
+from ..folders import open_results, short_name, write_csv, write_json
+from ..runs.single import SavedPolicy
+from ..settings import PolicySettings, Seed, program, read_flags
+from ..show import (
+    caption,
+    interval_of_mean,
+    print_paths,
+    print_table,
+    return_text,
+    running_return,
+    with_last,
+)
+from ..worlds import kitchen_layout
+from ._heat_maps import draw_heat_maps
+from ._policies import PolicyFlags, common_world, short_names
+
+_STEPS = 400
+"""The length of the episodes of policies, and the unit of returns, in steps."""
+
+PAGE = "experiments/human_games.py"
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(PolicyFlags):
+    """Shows what is in recorded games of people: returns, actions, and where people stand. With
+    policies, it plays them with themselves, and shows the same of them.
+    """
+
+    kitchen: str | None = None
+    """One kitchen; all of them, or those of the policies, unless given."""
+    split: Literal["train", "test"] | None = None
+    """One half of the games of 2019; both unless given."""
+    games: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Table of recorded games, instead of those of Overcooked-AI."""
+    film: Annotated[int, Meta(ge=0)] | None = None
+    """Number of a game in games.csv to draw as a film."""
+    episodes: Annotated[int, Meta(ge=2, le=2**12)] = 32
+    """Episodes of each policy with itself."""
+    seed: Seed = 0
+    """Seed of these episodes."""
+
+
+@final
+class Group(NamedTuple):
+    """Games of one kitchen by one kind of player.
+
+    - `name`: who played, such as `people, train half`, or the name of a policy.
+    - `layout`: the kitchen.
+    - `games`: the games.
+    - `found`: what the players did in them.
+    - `recorded`: the games, if people played them.
+    """
+
+    name: str
+    layout: Layout
+    games: Trajectories
+    found: Behaviour
+    recorded: tuple[HumanGame, ...] = ()
+
+
+def human_games_command() -> None:
+    """Runs the command line, and ends the process."""
+    run_command(run, "nothing was written")
+
+
+def run(args: Sequence[str]) -> None:
+    """Runs the command with these arguments.
+
+    **Raises:** the errors that `run_command` prints as one sentence.
+    """
+    config = read_flags(Config(), args, PAGE)
+    policies = config.read_all_seeds() if config.policies else []
+    kitchen = config.kitchen
+    judged = common_world(policies) if policies else None
+    if judged is not None:
+        kitchen = kitchen or judged[0].env.title
+    games = _read(config, kitchen)
+    if config.film is not None and config.film >= len(games):
+        raise UsageError(f"--film must be below {len(games)}, the number of these games.")
+    with open_results(f"human-games-{kitchen or 'all'}", config.out) as (folder, console):
+        keep_compiled_programs()
+        groups = _people(games)
+        _print_people(console, groups)
+        for own in groups.values():
+            if judged is not None:
+                own += _policies(config, policies, judged, own[0].layout)
+        paths = []
+        for name, own in groups.items():
+            if policies:
+                _print_behaviour(console, name, own)
+            paths.append(folder / f"where-{short_name(name)}.png")
+            draw_heat_maps(paths[-1], own[0].layout, [(x.name, x.games) for x in own], name)
+        if config.film is not None:
+            paths.append(folder / f"game-{config.film}.gif")
+            write_whole(paths[-1], film_of(games[config.film]))
+        summary = {name: [_numbers(group) for group in own] for name, own in groups.items()}
+        about = {"command": f"{program(PAGE)} {shlex.join(args)}"}
+        write_json(folder / "human_games.json", about | {"kitchens": summary})
+        write_csv(folder / "games.csv", _rows(games, groups))
+        print_paths(console, [folder / "human_games.json", folder / "games.csv", *paths])
+
+
+def _read(config: Config, kitchen: str | None) -> tuple[HumanGame, ...]:
+    try:
+        if config.games is None:
+            return human_games(config.split, kitchen=kitchen)
+        return read_games(config.games, kitchen=kitchen)
+    except (ImportError, ValueError) as error:
+        raise UsageError(str(error)) from error
+
+
+def _people(games: Sequence[HumanGame]) -> dict[str, list[Group]]:
+    """The games of people by kitchen, in turn by the half of the data."""
+    parts: dict[tuple[str, str | None], list[HumanGame]] = {}
+    for game in games:
+        parts.setdefault((game.kitchen, game.split), []).append(game)
+    groups: dict[str, list[Group]] = {}
+    for (kitchen, split), own in parts.items():
+        name = "people" if split is None else f"people, {split} half"
+        joined, layout = trajectories_from_games(own), own[0].layout
+        group = Group(name, layout, joined, behaviour(joined, Overcooked(layout)), tuple(own))
+        groups.setdefault(kitchen, []).append(group)
+    return groups
+
+
+def _policies(
+    config: Config,
+    policies: Sequence[SavedPolicy],
+    judged: tuple[PolicySettings, AbstractEnv],
+    layout: Layout,
+) -> list[Group]:
+    """Games of each policy with itself, in the world that `common_world` returned.
+
+    **Raises:** `UsageError` when the kitchen of the policies is another one.
+    """
+    settings, world = judged
+    own = kitchen_layout(world)
+    if own is None or not np.array_equal(np.asarray(own.tiles), np.asarray(layout.tiles)):
+        raise UsageError(
+            f"The policies were trained in {short_name(settings.env.title)}: leave out --kitchen."
+        )
+    shown = settings.observe(world)
+    keys = jax.random.split(jax.random.key(config.seed), config.episodes)
+    groups = []
+    names = short_names([saved.name for saved in policies])
+    for name, saved in zip(names, policies, strict=True):
+        team = [saved.partner(settings, shown)] * shown.num_agents
+        games = record_play(shown, team, keys, max_steps=settings.env.horizon or _STEPS)
+        groups.append(Group(name, own, games, behaviour(games, shown)))
+    return groups
+
+
+def _numbers(group: Group) -> dict[str, Any]:
+    """The means over the games of a group, with 95 % intervals."""
+    numbers = {}
+    for name, each in group.found.numbers().items():
+        known = each[~np.isnan(each)]
+        low, high = interval_of_mean(known[None]) if len(known) > 1 else (known, known)
+        numbers[name] = {
+            "mean": float(known.mean()) if len(known) else None,
+            "interval": [float(low[0]), float(high[0])] if len(known) else None,
+            "std": float(known.std()) if len(known) else None,
+        }
+    steps = group.found.steps
+    return {"who": group.name, "games": len(steps), "steps": int(steps.sum()), **numbers}
+
+
+_COLUMNS = ("return", "stay", "interact", "walks", "collisions", "bumps", "stuck")
+
+
+def _print_people(console: Console, groups: dict[str, list[Group]]) -> None:
+    rows = []
+    for kitchen, own in groups.items():
+        for group in own:
+            means = {x: _mean(y) for x, y in group.found.numbers().items()}
+            first, *shares = [means[name] for name in _COLUMNS]
+            counts = [
+                f"{len(group.found.steps)}",
+                f"{group.found.steps.sum():,}",
+                return_text(first),
+            ]
+            rows.append([Text(kitchen), Text(group.name), *counts, *(f"{x:.1%}" for x in shares)])
+    header = ("kitchen", "who", "games", "steps", "return in 400 steps", *_COLUMNS[1:])
+    print_table(console, header, rows, words=2)
+
+
+def _print_behaviour(console: Console, kitchen: str, groups: Sequence[Group]) -> None:
+    """Prints every statistic of people and policies.
+
+    A policy is marked where its mean is further from that of people than twice the deviation
+    between the games of people.
+    """
+    people = [group for group in groups if group.recorded]
+    spread = {
+        name: (_mean(each), _mean((each - _mean(each)) ** 2) ** 0.5)
+        for name, each in _all_numbers(people).items()
+    }
+    rows = []
+    for name, (mean, deviation) in spread.items():
+        cells = []
+        for group in groups:
+            value = _mean(group.found.numbers()[name])
+            far = not group.recorded and abs(value - mean) > 2 * deviation
+            cells.append(Text("none" if np.isnan(value) else f"{value:.3g}{' *' if far else ''}"))
+        rows.append([Text(name), *cells])
+    names = [Text(group.name) for group in groups]
+    print_table(console, ("statistic", *names), rows, title=f"how they play in {kitchen}")
+    console.print("* further from people than two standard deviations between games of people")
+
+
+def _mean(numbers: Float[np.ndarray, " games"]) -> float:
+    """The mean over the games that have this number; NaN if none has."""
+    known = numbers[~np.isnan(numbers)]
+    return float(known.mean()) if len(known) else np.nan
+
+
+def _all_numbers(groups: Sequence[Group]) -> dict[str, Float[np.ndarray, " games"]]:
+    each = [group.found.numbers() for group in groups]
+    return {name: np.concatenate([numbers[name] for numbers in each]) for name in each[0]}
+
+
+def _rows(
+    games: Sequence[HumanGame], groups: Mapping[str, Sequence[Group]]
+) -> list[dict[str, Any]]:
+    """A row for each game of people, in the order in which `--film` counts them."""
+    found = {}
+    for group in (group for own in groups.values() for group in own):
+        numbers = group.found.numbers()
+        for i, game in enumerate(group.recorded):
+            found[id(game)] = {name: float(each[i]) for name, each in numbers.items()}
+    return [
+        {
+            "number": number,
+            "kitchen": game.kitchen,
+            "split": game.split or "",
+            "trial": game.trial,
+            "players": ", ".join(game.players),
+            "steps": len(game.action),
+            "seconds": float(game.time[-1]),
+            **found[id(game)],
+        }
+        for number, game in enumerate(games)
+    ]
+
+
+def film_of(game: HumanGame) -> bytes:
+    """A GIF of a recorded game, as fast as it was played, with what was earned so far in the units
+    of the game. Games of agents, whose times are steps, have 8 steps a second.
+    """
+    scores = running_return(np.asarray(game.reward.mean(axis=1)))
+    states = with_last(game.state, game.final_state)
+    seconds = float(game.time[-1] - game.time[0])
+    speed = (len(game.time) - 1) / seconds if seconds > 0 else 1.0
+    return Overcooked(game.layout).render_episode(
+        states,
+        captions=[caption(score) for score in scores[: len(states.time)]],
+        cell_pixels=48,
+        frames_per_second=min(speed, 50) if speed > 1 else 8,
+    )

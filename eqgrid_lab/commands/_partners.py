@@ -1,0 +1,226 @@
+"""The command `partners.py`: the returns of policies with held-out partners."""
+
+import dataclasses
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import numpy as np
+import tyro
+from jaxtyping import Float
+from msgspec import Meta
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from eqgrid import AbstractPartner
+
+from ..base import UsageError, keep_compiled_programs, run_command
+from ..folders import open_results, short_name, write_csv, write_json
+from ..settings import PolicySettings, program, read_flags
+from ..show import (
+    bootstrap_interval,
+    interquartile_mean,
+    print_paths,
+    print_table,
+    return_text,
+    return_texts,
+    with_interval,
+)
+from ._best_responses import BestResponses, train_best_response
+from ._games import play_with, score_rows
+from ._heldout import HELD_OUT, PEOPLE, HeldOut, build_partners, known_before, read_held_out
+from ._policies import PolicyFlags, common_world, different_names
+
+PAGE = "experiments/partners.py"
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(PolicyFlags):
+    """Plays trained policies with held-out partners, in every seat, and writes their returns. The
+    folder of a run with many seeds is read as all of its seeds.
+    """
+
+    partners: Annotated[Path, tyro.conf.arg(metavar="FILE|people")] = HELD_OUT
+    """The file that describes the partners, or people: the proxies of people of the kitchen."""
+    layout: str | None = None
+    """Layout to play in, if not the one of training."""
+    allow_trained_with: bool = False
+    """Also play with held-out partners with which a policy was trained."""
+    scripts_only: bool = False
+    """Leave out the partners that are trained policies."""
+    episodes: Annotated[int, Meta(ge=2, le=2**14)] = 64
+    """Episodes with every partner, in each seat."""
+    train_best_responses: bool = False
+    """First train the best responses that are missing, which takes minutes for each."""
+    best_response_steps: Annotated[int, Meta(ge=1, le=10**9)] = 1_000_000
+    """Environment steps for which a best response is trained."""
+    greedy: bool = False
+    """Take the most probable actions instead of sampling them."""
+
+
+def partners_command() -> None:
+    """Runs the command line, and ends the process."""
+    run_command(run, "nothing was written")
+
+
+def run(args: Sequence[str]) -> None:
+    """Runs the command with these arguments.
+
+    **Raises:** the errors that `run_command` prints as one sentence.
+    """
+    config = read_flags(Config(), args, PAGE)
+    if str(config.partners) == "people" and not config.partners.exists():
+        config = dataclasses.replace(config, partners=PEOPLE)
+    held_out, seed = read_held_out(config.partners)
+    held_out = [x for x in held_out if x.kind != "policy" or not config.scripts_only]
+    if not held_out:
+        raise UsageError("No partner is left: all of them are policies, so omit --scripts-only.")
+    policies = config.read_all_seeds(config.layout)
+    settings, world = common_world(policies, config.layout)
+    title, env = short_name(settings.env.title), settings.observe(world)
+    partners = build_partners(held_out, config.partners, settings, env, config)
+    known = known_before(policies, held_out, config.partners, settings.env.title)
+    _check_held_out(known, config.allow_trained_with)
+    best = BestResponses(config.partners, settings)
+    if config.train_best_responses and env.num_agents != 2:
+        raise UsageError(
+            "Best responses are for worlds of two agents: omit --train-best-responses."
+        )
+    with open_results(f"partners-{title}", config.out) as (folder, console):
+        console.print(
+            f"{len(partners)} held-out partners in [bold]{escape(title)}[/], "
+            f"{config.episodes} episodes with each in every seat",
+            highlight=False,
+        )
+        keep_compiled_programs()
+        if config.train_best_responses:
+            alone = settings.observe(settings.env.build(train=False))  # not padded
+            others = build_partners(held_out, config.partners, settings, alone, config)
+            for one, partner in zip(held_out, others, strict=True):
+                _train(console, config, settings, best, one, partner, seed)
+        keys = jax.random.split(jax.random.key(seed), config.episodes)
+        judged = [saved.partner(settings, env, greedy=config.greedy) for saved in policies]
+        returns = np.stack([play_with(env, [own, *partners], keys) for own in judged])
+        scores = returns.mean(axis=(0, 3))
+        result = {
+            "command": f"{program(PAGE)} {shlex.join(args)}",
+            "world": settings.env.name,
+            "layout": settings.env.title,
+            "policies": [str(saved.path) for saved in policies],
+            "partners_file": str(config.partners),
+            "actions": "greedy" if config.greedy else "drawn",
+            "episodes": config.episodes,
+            "seed": seed,
+            "trained_with": known,
+            **summary(held_out, scores, best),
+        }
+        _print(console, scores, result)
+        names = different_names([saved.name for saved in policies])
+        seats = {"partner": [x.name for x in held_out], "seat": range(env.num_agents)}
+        write_csv(folder / "partners.csv", score_rows(returns, policy=names, **seats))
+        write_json(folder / "partners.json", result)
+        print_paths(console, [folder / "partners.json", folder / "partners.csv"])
+
+
+def _check_held_out(known: Mapping[str, Sequence[str]], allowed: bool) -> None:
+    """**Raises:** `UsageError` when a policy knows a partner, unless it is allowed."""
+    if known and not allowed:
+        name, partners = next(iter(known.items()))
+        raise UsageError(
+            f"{name!r} was trained with the held-out partner {partners[0]!r}, or is that partner, "
+            "and would be judged too well: choose other --partners, or add --allow-trained-with."
+        )
+
+
+def _train(
+    console: Console,
+    config: Config,
+    settings: PolicySettings,
+    best: BestResponses,
+    held_out: HeldOut,
+    partner: AbstractPartner,
+    seed: int,
+) -> None:
+    """Trains the best response to one partner, unless it is known, and stores its returns."""
+    if best.returns(held_out) is not None:
+        return
+    returns = train_best_response(settings, partner, config.best_response_steps, seed)
+    best.keep(held_out, returns, config.best_response_steps, seed)
+    means = ", ".join(return_texts(returns))
+    console.print(f"best response to {escape(held_out.name)}: {means}", highlight=False)
+
+
+def summary(
+    partners: Sequence[HeldOut],
+    scores: Float[np.ndarray, "partners seats"],
+    best: BestResponses,
+) -> Mapping[str, Any]:
+    """The returns with all partners, and their proximities to the returns of best responses.
+
+    **Arguments:**
+
+    - `partners`: the partners.
+    - `scores`: the mean return with each partner in every seat, over runs and episodes.
+    - `best`: the returns of best responses.
+
+    **Returns:** the return with each partner, as the mean over the seats; the proximity, which is
+    the sum of the returns over the seats, divided by the same sum for the best response to this
+    partner; the regret, which is how much more the best response earns in the mean over the seats;
+    and the interquartile means of returns and proximities over the partners, with their 95 %
+    intervals. Without a known best response, proximity and regret are `None`, and so is the
+    proximity if the best response earns nothing.
+    """
+    shares: dict[str, float | None] = {}
+    regrets: dict[str, float | None] = {}
+    for partner, own in zip(partners, scores, strict=True):
+        known = best.returns(partner)
+        total = sum(known or ())
+        shares[partner.name] = float(own.sum() / total) if total > 0 else None
+        regrets[partner.name] = None if known is None else float((known - own).mean())
+    found = np.asarray([share for share in shares.values() if share is not None])
+    return {
+        **_middle("return", scores.mean(axis=1)),
+        **_middle("proximity", found),
+        "returns": {x.name: float(own.mean()) for x, own in zip(partners, scores, strict=True)},
+        "proximities": shares,
+        "regrets": regrets,
+        "exact": [partner.name for partner in partners if best.is_exact(partner)],
+    }
+
+
+def _middle(name: str, scores: Float[np.ndarray, " partners"]) -> dict[str, Any]:
+    if len(scores) == 0:
+        return {f"{name}_iqm": None, f"{name}_interval": None}
+    low, high = (float(end) for end in bootstrap_interval(scores))
+    return {f"{name}_iqm": float(interquartile_mean(scores)), f"{name}_interval": [low, high]}
+
+
+def _print(
+    console: Console, scores: Float[np.ndarray, "partners seats"], result: Mapping[str, Any]
+) -> None:
+    rows, all_scores = [], scores.ravel().tolist()
+    for (name, share), own in zip(result["proximities"].items(), scores, strict=True):
+        regret, known = result["regrets"][name], "exact" if name in result["exact"] else "trained"
+        rows.append(
+            [
+                Text(name),
+                *(return_text(mean, all_scores) for mean in own),
+                "not known" if share is None else f"{share:.2f}",
+                "" if regret is None else return_text(regret, all_scores),
+                "" if regret is None else known,
+            ]
+        )
+    seats = [f"return in seat {seat}" for seat in range(scores.shape[1])]
+    titles = ("partner", *seats, "of best response", "regret", "best response")
+    print_table(console, titles, rows)
+    for name in ("return", "proximity"):
+        if result[f"{name}_iqm"] is not None:
+            mean, interval = with_interval(result[f"{name}_iqm"], *result[f"{name}_interval"])
+            console.print(
+                f"{name}: interquartile mean over partners [bold]{mean}[/] (95 % interval "
+                f"{interval})",
+                highlight=False,
+            )

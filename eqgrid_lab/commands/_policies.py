@@ -1,0 +1,293 @@
+"""The saved policies that a command names, the teams that they form, and the world they share."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, final
+
+import tyro
+
+from agents import (
+    ActorCritic,
+    CheckpointError,
+    IndependentParameters,
+    PartnerTeam,
+    PolicyPartner,
+    mixed_team,
+)
+from agents.files import POLICY_FILE
+from eqgrid import AbstractEnv, AbstractVectorEnv, AutoReset, LogEpisodes, Vectorize
+
+from ..base import Named, UsageError, is_own, seed_folders
+from ..folders import short_name
+from ..runs.single import SavedPolicy, read_policy
+from ..settings import PolicySettings, at_home, default_settings, load_page, page, value_after
+from ..worlds import AbstractWorldConfig, Kitchen, check_same_game, default_world
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicyFlags:
+    """The flags that name the policies and the folder of the results."""
+
+    policies: tyro.conf.Positional[
+        Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
+    ] = ()
+    """Folders of runs, policy files, checkpoints, or shipped:NAME for a bundled policy."""
+    which: Literal["policy", "best", "last"] = "policy"
+    """File to read from a folder: policy.safetensors, or a checkpoint."""
+    page: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
+    """Your own experiment page that trained them, if any; its code is run."""
+    env_name: Annotated[str | None, tyro.conf.arg(name="env.name", metavar="MODULE:NAME")] = None
+    """Your own world that they were trained in, if any; its module is imported."""
+    network: tyro.conf.UseAppendAction[
+        Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
+    ] = ()
+    """Your own class of networks in them, if any; give the flag again for another."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the results; a new one in runs/ unless given."""
+
+    @property
+    def named(self) -> Named:
+        """What the command line names, of the code of the user.
+
+        **Raises:** `UsageError` when a name is not `MODULE:NAME`.
+        """
+        if self.env_name is not None and not is_own(self.env_name):
+            raise UsageError(
+                f"--env.name {self.env_name!r:.60} is no MODULE:NAME of a world of yours: leave it "
+                "out, since policies say which of the other worlds they were trained in."
+            )
+        worlds = () if self.env_name is None else (self.env_name,)
+        return Named(worlds=worlds, networks=self.network)
+
+    def own_page(self) -> type[PolicySettings] | None:
+        """The custom page that the command line names, if any. **Raises:** as `load_page`."""
+        return None if self.page is None else load_page(self.page)
+
+    def read(self, layout: str | None = None) -> list[SavedPolicy]:
+        """Reads the policies.
+
+        **Arguments:**
+
+        - `layout`: the layout to play in, if not the one of training.
+
+        **Returns:** the policies, with the settings of their runs.
+
+        **Raises:** `UsageError` when no policy is named, and as `read_policy`.
+        """
+        if not self.policies:
+            raise UsageError("Name the folder of a run, or a policy file; see --help.")
+        checkpoint = None if self.which == "policy" else self.which
+        page, named = self.own_page(), self.named
+        return [read_policy(path, checkpoint, layout, page, named) for path in self.policies]
+
+    def read_all_seeds(self, layout: str | None = None) -> list[SavedPolicy]:
+        """As `read`, but the folder of a run with many seeds is replaced by those of its seeds.
+
+        **Raises:** also `UsageError` when a policy is named twice.
+        """
+        runs = tuple(run for path in self.policies for run in seed_folders(path) or [path])
+        found = dataclasses.replace(self, policies=runs).read(layout)
+        files = [saved.path.resolve() for saved in found]
+        for i, saved in enumerate(found):
+            if files[i] in files[:i]:
+                raise UsageError(f"The policy {saved.name!r} is named twice: name each one once.")
+        return found
+
+
+def first_world(args: Sequence[str]) -> AbstractWorldConfig:
+    """The world that `--env.name` names on a command line, or that of its first policy.
+
+    **Raises:** as `default_world` and `read_policy`.
+    """
+    args = at_home(args)
+    name = value_after("--env.name", args)
+    first = next(iter(args), "-")
+    if name is not None or first.startswith("-"):
+        return default_world(name, Named(worlds=(name or "",)))
+    which = value_after("--which", args)
+    checkpoint: Any = which if which in ("best", "last") else None
+    return read_policy(Path(first), checkpoint, named=Named(worlds=(Kitchen.name,))).config.env
+
+
+def settings_to_play(env: AbstractWorldConfig) -> PolicySettings:
+    """The settings of a world in which people and policies play: the whole game, as it is shown."""
+    shown: Any = env
+    shown = dataclasses.replace(shown.as_judged(), normalize_observation=False)
+    return default_settings(page("ippo"), shown)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Lineup:
+    """The policies of one team.
+
+    **Arguments:**
+
+    - `seats`: the name of the policy of every agent.
+    - `policies`: the policy of every agent.
+    """
+
+    seats: tuple[str, ...]
+    policies: tuple[SavedPolicy, ...]
+
+    def players(
+        self, settings: PolicySettings, shown: AbstractEnv, *, greedy: bool
+    ) -> ActorCritic | PartnerTeam:
+        """The team, for `evaluate`.
+
+        **Arguments:**
+
+        - `settings`: the settings that `common_world` returned.
+        - `shown`: the world with their observations.
+        - `greedy`: take the most probable actions instead of sampling them.
+        """
+        partners = [saved.partner(settings, shown, greedy=greedy) for saved in self.policies]
+        plain = [x.policy for x in partners if isinstance(x, PolicyPartner) and x.env is None]
+        # All policies in one pass is faster, where all of them observe what the world shows.
+        return mixed_team(plain) if len(plain) == len(partners) else PartnerTeam(partners)
+
+
+def lineups(policies: Sequence[SavedPolicy]) -> list[Lineup]:
+    """The teams to evaluate, with every policy in every seat.
+
+    A single policy plays with itself; if its agents have independent parameters, these are rotated
+    through the seats. Several policies play together, and are rotated through the seats.
+
+    **Arguments:**
+
+    - `policies`: one policy, or one for each agent.
+
+    **Returns:** the teams, one for each rotation.
+
+    **Raises:** `UsageError` when the number of policies is another one.
+    """
+    num_agents = policies[0].policy.num_agents
+    turns = [[(i + shift) % num_agents for i in range(num_agents)] for shift in range(num_agents)]
+    if len(policies) == 1:
+        return _own_lineups(policies[0], turns)
+    if len(policies) != num_agents:
+        raise UsageError(
+            f"A team has {num_agents} agents: give one policy, which then plays with itself, or "
+            f"{num_agents} of them, but not {len(policies)}."
+        )
+    names = different_names([saved.name for saved in policies])
+    return [
+        Lineup(tuple(names[i] for i in turn), tuple(policies[i] for i in turn)) for turn in turns
+    ]
+
+
+def _own_lineups(saved: SavedPolicy, turns: list[list[int]]) -> list[Lineup]:
+    policy, num_agents = saved.policy, saved.policy.num_agents
+    if not isinstance(policy.actor_critic.actor, IndependentParameters):
+        return [Lineup((saved.name,) * num_agents, (saved,) * num_agents)]
+    return [
+        Lineup(
+            tuple(f"{saved.name} (agent {i})" for i in turn),
+            (dataclasses.replace(saved, policy=policy.reorder(turn)),) * num_agents,
+        )
+        for turn in turns
+    ]
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Short labels of policies for tables and plots: the shortest endings of their paths that
+    differ. Names of files are without `policy.safetensors` and `.safetensors`, and a number is
+    appended to each label that still occurs more than once.
+    """
+    parts = []
+    for name in names:
+        own = Path(name).parts
+        own = own[:-1] if len(own) > 1 and own[-1] == POLICY_FILE else own
+        parts.append((*own[:-1], *(x.removesuffix(".safetensors") for x in own[-1:])))
+    labels = []
+    for own in parts:
+        others = [other for other in parts if other != own]
+        sizes = range(1, len(own) + 1)
+        size = next((n for n in sizes if all(x[-n:] != own[-n:] for x in others)), len(own))
+        labels.append(str(Path(*own[-size:])))
+    return different_names(labels)
+
+
+def different_names(names: list[str]) -> list[str]:
+    """The names, with a number appended to each that occurs more than once."""
+    return [f"{name} ({i + 1})" if names.count(name) > 1 else name for i, name in enumerate(names)]
+
+
+def common_world(
+    policies: Sequence[SavedPolicy], layout: str | None = None
+) -> tuple[PolicySettings, AbstractEnv]:
+    """Builds the world that all policies were trained in, to play in it.
+
+    **Arguments:**
+
+    - `policies`: at least one. They normalise observations themselves, and act without the global
+        state that may be an input of critics.
+    - `layout`: the layout that the policies were read with, if not the one of training.
+
+    **Returns:** the settings of the first policy, and the world before features are appended to its
+    observations.
+
+    **Raises:** `UsageError` when the worlds differ, when there is no such layout, or when a policy
+    does not fit the world; `CheckpointError` when no world can be built from the settings in the
+    file of the first policy, or that policy does not fit it.
+    """
+    _check_same_world(policies)
+    first: Any = policies[0].config.env
+    env: Any = dataclasses.replace(first, normalize_observation=False)
+    settings = dataclasses.replace(policies[0].config, env=env)
+    try:
+        env.check()
+        world = _in_layout(policies[0], settings.env.build(train=False), layout)
+        shown = settings.observe(world)
+    except (ValueError, UsageError) as error:
+        if layout is None:
+            where = f"The world of the policy {str(policies[0].path)!r} cannot be built"
+            raise CheckpointError(f"{where}: {error}") from error
+        raise UsageError(str(error)) from error
+    for saved in policies:
+        try:
+            saved.partner(settings, shown)
+        except ValueError as error:
+            own = layout is None and saved is policies[0]
+            raise (CheckpointError if own else UsageError)(
+                f"{saved.name!r} cannot act in {env.name}, {short_name(env.title)}: {error}"
+            ) from error
+    return settings, world
+
+
+def judging_env(
+    settings: PolicySettings, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
+) -> AbstractVectorEnv:
+    """Many environments for evaluation, without normalisation: policies do it themselves.
+
+    **Arguments:**
+
+    - `settings`, `world`: the settings and the world that `common_world` returned.
+    - `num_envs`: the number of environments.
+    - `totals`: the entries of `info` that are summed over each episode.
+
+    **Returns:** environments that reset themselves, and log their episodes.
+    """
+    return Vectorize(AutoReset(LogEpisodes(settings.observe(world), totals)), num_envs)
+
+
+def _check_same_world(policies: Sequence[SavedPolicy]) -> None:
+    first = policies[0].config.env
+    for other in policies[1:]:
+        check_same_game(repr(policies[0].name), first, repr(other.name), other.config.env)
+        if other.config.env.title != first.title:
+            raise UsageError(
+                f"{policies[0].name!r} was trained in {short_name(first.title)}, but "
+                f"{other.name!r} in {short_name(other.config.env.title)}: choose with --layout."
+            )
+
+
+def _in_layout(saved: SavedPolicy, world: AbstractEnv, layout: str | None) -> AbstractEnv:
+    """The world of a policy in one layout. If the policy was trained in many layouts, and this is
+    one of them, the layout is padded to the size of the largest.
+    """
+    if layout is None or (trained := saved.trained_in()).layout_files:
+        return world
+    padded = (trained.parts() | trained.zero_shot()).get(layout)
+    return world if padded is None else padded.env  # a pool of this layout alone

@@ -1,0 +1,217 @@
+"""Folders of runs and of results, locked so that only one process writes at a time."""
+
+import contextlib
+import itertools
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from agents import write_whole
+
+from ..base import SETTINGS_FILE, RunError, UsageError, has_learned, reason
+from ._older_run import bring_back, check_replaceable, discard, forget_older, set_aside
+
+_LOCK = "run.lock"
+
+
+@contextlib.contextmanager
+def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> Iterator[Path]:
+    """Context manager that makes and locks the folder of a new run, and writes its `config.toml`.
+
+    An older run in the folder is kept aside until the new run has learned something. If the new run
+    learned nothing, its files are removed, and the older run is restored.
+
+    **Arguments:**
+
+    - `name`: the name of a new folder in `runs/`; a number is appended if it exists.
+    - `out`: the folder to use instead, if any.
+    - `overwrite`: whether to replace the files of an older run in `out`; other files stay.
+    - `settings`: the text of `config.toml`.
+
+    **Returns:** the folder, inside the context.
+
+    **Raises:** `UsageError` when the folder is in use or may not be replaced, and `RunError` when
+    it cannot be written.
+    """
+    with made_folder(name, out) as folder, locked(folder):
+        with writing_into(folder):
+            if names_in(folder) and not overwrite:
+                raise UsageError(
+                    f"The folder {str(folder)!r} exists and is not empty: choose another --out, or "
+                    "add --overwrite to replace the run in it."
+                )
+            check_replaceable(folder)
+            known = _of_wandb(folder)
+            set_aside(folder)
+        try:
+            with writing_into(folder):
+                (folder / "checkpoints").mkdir(exist_ok=True)
+                write_whole(folder / SETTINGS_FILE, settings.encode())
+            yield folder
+        finally:
+            _tidy(folder, known)
+
+
+@contextlib.contextmanager
+def made_folder(name: str, out: Path | None) -> Iterator[Path]:
+    """Context manager that makes a folder, and removes it at the end if it is new and empty.
+
+    **Arguments:**
+
+    - `name`: the name of a new folder in `runs/`; a number is appended if it exists.
+    - `out`: the folder to use instead, if any.
+
+    **Returns:** the folder, inside the context.
+
+    **Raises:** `UsageError` when `out` is not a folder, `RunError` when it cannot be written.
+    """
+    missing = [path for path in (out, *out.parents) if not os.path.lexists(path)] if out else []
+    folder = out or _new_folder(name)
+    with writing_into(folder):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise UsageError(f"{str(out)!r} is no folder: choose another --out.") from None
+    try:
+        yield folder
+    finally:
+        with contextlib.suppress(OSError):
+            for path in missing or ([] if out else [folder]):
+                path.rmdir()
+
+
+def _new_folder(name: str) -> Path:
+    """Makes a new folder in `runs/`."""
+    runs = Path("runs")
+    with writing_into(runs):
+        runs.mkdir(exist_ok=True)
+        for number in itertools.count(1):
+            folder = runs / (name if number == 1 else f"{name}-{number}")
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir()
+                return folder
+    raise AssertionError("numbers do not end")
+
+
+@contextlib.contextmanager
+def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
+    """Context manager that locks a folder against other processes.
+
+    On a file system that cannot be written or has no locks, it does nothing.
+
+    **Arguments:**
+
+    - `folder`: the folder.
+    - `seconds`: how long to wait for another process to unlock it.
+
+    **Raises:** `UsageError` when it is still locked, or its lock file is not that of a run.
+    """
+    lock = FileLock(folder / _LOCK, timeout=seconds)
+    if not _may_be_locked(folder / _LOCK):
+        raise UsageError(
+            f"The folder {str(folder)!r} has a {_LOCK!r} that no run has made: move it away, or "
+            "choose another folder."
+        )
+    try:
+        lock.acquire()
+    except Timeout:
+        raise UsageError(
+            f"Another process is writing into the folder {str(folder)!r}: choose another one."
+        ) from None
+    except (OSError, NotImplementedError):
+        pass  # the file system has no locks, or is read-only
+    try:
+        yield
+    finally:
+        if lock.is_locked:
+            lock.release()
+            with contextlib.suppress(OSError):
+                (folder / _LOCK).unlink()
+
+
+def _may_be_locked(path: Path) -> bool:
+    """Whether the lock file is missing, or an empty regular file, as a killed run may leave it."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return True
+    return stat.S_ISREG(status.st_mode) and status.st_size == 0
+
+
+def folder_name(algorithm: str, layout: str, seed: int) -> str:
+    """The name of a run's folder: the algorithm, the layout's short name, the seed and the time.
+
+    **Arguments:**
+
+    - `algorithm`, `seed`: the algorithm and the seed of the run.
+    - `layout`: the name, the file or the text of the layout.
+    """
+    return f"{algorithm}-{short_name(layout)}-{seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def short_name(layout: str) -> str:
+    """The name of a layout, the stem of a layout file's name, or `custom` for the text of a layout.
+
+    It has at most 100 bytes, and only characters that are safe in names of files.
+    """
+    if "\n" in layout.strip():
+        return "custom"
+    name = re.sub(r"[^\w.+-]+", "_", Path(layout).stem)
+    return name.encode()[:100].decode(errors="ignore") or "custom"
+
+
+@contextlib.contextmanager
+def writing_into(folder: Path) -> Iterator[None]:
+    """Context manager that turns an `OSError` into a `RunError` about the folder.
+
+    **Raises:** `RunError` when the code inside raises an `OSError`.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise cannot_be_written(folder, error) from error
+
+
+def cannot_be_written(folder: Path, error: OSError) -> RunError:
+    """The error to raise when a folder cannot be written."""
+    return RunError(f"The folder {str(folder)!r} cannot be written: {reason(error)}.")
+
+
+def names_in(folder: Path) -> set[str]:
+    """The names of the files in a folder, without the lock file.
+
+    **Raises:** `RunError` when it cannot be read.
+    """
+    with writing_into(folder):
+        return {path.name for path in folder.iterdir()} - {_LOCK}
+
+
+def _of_wandb(folder: Path) -> set[Path]:
+    """The files of Weights & Biases in the folder of a run; their names are not fixed."""
+    there = folder / "wandb"
+    return set() if there.is_symlink() or not there.is_dir() else {there, *there.rglob("*")}
+
+
+def _tidy(folder: Path, known: set[Path]) -> None:
+    """Keeps the new run if it has learned something, and restores the older one, if any, otherwise.
+
+    **Arguments:**
+
+    - `folder`: the folder of the run.
+    - `known`: the files of Weights & Biases that were there before the new run, and are kept.
+    """
+    with contextlib.suppress(OSError):
+        if has_learned(folder):
+            forget_older(folder)
+        else:
+            discard(folder)
+            for path in sorted(_of_wandb(folder) - known, reverse=True):  # files before folders
+                (path.rmdir if path.is_dir() and not path.is_symlink() else path.unlink)()
+            bring_back(folder)
+    with contextlib.suppress(OSError):
+        (folder / "checkpoints").rmdir()

@@ -1,0 +1,27 @@
+"""Games between people and policies: seats, clocks, journals and recordings."""
+
+from ._frames import Screen as Screen, whole_frame as whole_frame
+from ._hall import Hall as Hall
+from ._journal import SUFFIX as SUFFIX, read_journal as read_journal
+from ._menu import PERSON as PERSON, Menu as Menu, Offer as Offer, Place as Place
+from ._messages import (
+    Join as Join,
+    Ping as Ping,
+    Pong as Pong,
+    Refusal as Refusal,
+    read_body as read_body,
+    read_json as read_json,
+    read_message as read_message,
+    to_text as to_text,
+)
+from ._recordings import replay as replay, write_recording as write_recording
+from ._session import WATCHER as WATCHER, Page as Page, Session as Session, Terms as Terms
+from ._watch import (
+    Recorded as Recorded,
+    find_recorded as find_recorded,
+    place_of as place_of,
+    read_recorded as read_recorded,
+    recorded as recorded,
+    scenes as scenes,
+    think as think,
+)

@@ -1,0 +1,177 @@
+"""The hall: all games of a server, from their start to their files."""
+
+import asyncio
+import datetime
+import secrets
+import sys
+import tomllib
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import final
+
+from ..base import UsageError
+from ..runs.single import digest
+from ..settings import dump
+from ._clock import Clock
+from ._frames import TileSheet
+from ._journal import SUFFIX, Header, Journal, SeatRecord, read_journal
+from ._live_game import LiveGame, Program
+from ._menu import PERSON, Menu, Offer, Place
+from ._recordings import write_recording
+from ._session import FREE, Session, Terms
+from ._watch import Recorded
+
+_KEPT = 256
+"""How many games that are over can still be looked at."""
+
+
+@final
+class Hall:
+    """All games of a server.
+
+    **Arguments:**
+
+    - `menu`: the worlds and partners.
+    - `folder`: where games are written.
+    - `ticks_per_second`: the rate of their clocks.
+    - `most_games`: how many games go on at the same time.
+    - `recorded`: games to watch.
+    """
+
+    def __init__(
+        self,
+        menu: Menu,
+        folder: Path,
+        *,
+        ticks_per_second: float,
+        most_games: int,
+        recorded: Sequence[Recorded] = (),
+    ):
+        self.menu, self.folder, self.recorded = menu, folder, tuple(recorded)
+        self.sessions: dict[str, Session] = {}
+        self.tiles = TileSheet()
+        self._rate, self.most_games = ticks_per_second, most_games
+        self._opening = 0
+        self._programs: dict[tuple[Place, tuple[str, ...]], Program] = {}
+        self._policies: dict[Place, list[Offer]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(
+        self,
+        layout: str,
+        seats: Sequence[str],
+        people: Sequence[str] = (),
+        terms: Terms = FREE,
+    ) -> str:
+        """Opens a game.
+
+        **Arguments:**
+
+        - `layout`: one of the layouts of the menu.
+        - `seats`: who has each seat: `"person"`, or the key of an offer of the menu.
+        - `people`: the names under which people are recorded, in the order of their seats.
+        - `terms`: what people may do, and how long the game waits for them.
+
+        **Returns:** the name of the game in `sessions`.
+
+        **Raises:** `UsageError` with a sentence for people when this cannot be, and `OSError` when
+        the game cannot be recorded.
+        """
+        going_on = sum(not session.over.is_set() for session in self.sessions.values())
+        if going_on + self._opening >= self.most_games:
+            raise UsageError("All places are taken at the moment. Please try again in a minute.")
+        self._opening += 1
+        try:
+            return await self._open(layout, seats, people, terms)
+        finally:
+            self._opening -= 1
+
+    async def _open(
+        self, layout: str, seats: Sequence[str], people: Sequence[str], terms: Terms
+    ) -> str:
+        if layout not in self.menu.layouts:
+            raise UsageError("There is no such layout.")
+        place = await asyncio.to_thread(self.menu.place, layout)
+        offers = await asyncio.to_thread(self.menu.offers, layout)
+        if len(seats) != place.env.num_agents or any(x not in {PERSON, *offers} for x in seats):
+            raise UsageError("There is no such partner, or not one for each seat.")
+        found = [None if seat == PERSON else offers[seat] for seat in seats]
+        name = f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+        seed = secrets.randbelow(2**31)
+        waiting = iter(people)
+        names = [next(waiting, "person") if x is None else x.name for x in found]
+        program = await asyncio.to_thread(self._program, place, tuple(seats), found)
+        header = self._header(place, found, names, seed)
+        journal = Journal(self.folder / f"{name}{SUFFIX}", header)
+        game = LiveGame(program, seed, journal)
+        session = Session(place, names, game, self.tiles, Clock(self._rate), terms)
+        self.sessions[name] = session
+        self._forget()
+        task = asyncio.create_task(self._play(name, session))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return name
+
+    def _program(
+        self, place: Place, seats: tuple[str, ...], offers: Sequence[Offer | None]
+    ) -> Program:
+        """The program of a world and a team, which is compiled once."""
+        if (place, seats) not in self._programs:
+            partners = [None if offer is None else offer.partner for offer in offers]
+            self._programs[place, seats] = Program(place.env, partners, place.idle)
+        return self._programs[place, seats]
+
+    def policies(self, place: Place) -> list[Offer]:
+        """The policies that can say what they think in a world."""
+        if place not in self._policies:
+            self._policies[place] = self.menu.policies(place)
+        return self._policies[place]
+
+    async def close(self) -> None:
+        """Ends all games that go on, and waits until their files are written."""
+        for session in self.sessions.values():
+            session.leave()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _play(self, name: str, session: Session) -> None:
+        """Plays a game and writes its table. What cannot be written is said on standard error."""
+        try:
+            await session.run()
+            if session.game.steps:
+                await asyncio.to_thread(self._write, name, session.place)
+        except (OSError, UsageError, ImportError) as error:
+            says = error.strerror if isinstance(error, OSError) else error
+            print(f"error: the game {name} cannot be written: {says}", file=sys.stderr)
+
+    def _write(self, name: str, place: Place) -> Path:
+        recording = read_journal(self.folder / f"{name}{SUFFIX}")
+        return write_recording(place, recording, name, self.folder)
+
+    def _header(
+        self, place: Place, offers: Sequence[Offer | None], names: Sequence[str], seed: int
+    ) -> Header:
+        seats = tuple(
+            SeatRecord(name, offer is None, None if offer is None else offer.sha256)
+            for name, offer in zip(names, offers, strict=True)
+        )
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        world = tomllib.loads(dump(place.settings))["env"]
+        files = {path: digest(Path(path)) for path in place.settings.env.layout_files}
+        return Header(
+            world=world,
+            layout=place.title,
+            seed=seed,
+            seats=seats,
+            ticks_per_second=self._rate,
+            started=now,
+            eqgrid=version("eqgrid"),
+            delay=self.menu.delay,
+            noise=self.menu.noise,
+            files=files,
+        )
+
+    def _forget(self) -> None:
+        over = [name for name, session in self.sessions.items() if session.over.is_set()]
+        for name in over[: max(0, len(over) - _KEPT)]:
+            del self.sessions[name]

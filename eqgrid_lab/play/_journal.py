@@ -1,0 +1,253 @@
+"""Journals: live games on disk, a line for every step, written as it is played.
+
+The first line has the world, the people and partners in its seats, and the seed of all randomness.
+Every further line has the actions of one step, or an event between two steps. The seed and the
+actions determine the game: `replay` plays it again, bit for bit, with the program that trains.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, final
+
+import msgspec
+import numpy as np
+from jaxtyping import Float, Int
+
+from agents.files import NEWER
+from eqgrid import read_regular_file
+
+from ..base import UsageError
+
+SUFFIX = ".jsonl"
+_LARGEST = 2**28
+_FORMAT = 2
+_BEGINNING = re.compile(rb'(?=\{"(?:action|event|end)":)')
+"""Where a line after the first one begins."""
+_IN_A_NUMBER = (b".", b"-", b"+", b"e", b"E")
+"""Ends of lines that are cut in a number, which a decoder does not call truncated."""
+
+
+@final
+class SeatRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who had a seat.
+
+    - `name`: the name of the partner, or of the person.
+    - `human`: whether it was a person.
+    - `sha256`: the hash of the policy's file, if it came from one.
+    """
+
+    name: str
+    human: bool
+    sha256: str | None = None
+
+
+class _Version(msgspec.Struct, frozen=True):
+    format: int = 1
+
+
+@final
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The first line of a journal.
+
+    - `world`: the settings of the world, as a settings file has them.
+    - `layout`: the name of its layout.
+    - `seed`: the seed of the game.
+    - `seats`: who had each seat.
+    - `ticks_per_second`: the rate of the clock.
+    - `started`: when the game began, in UTC and ISO 8601.
+    - `eqgrid`: the version of eqgrid.
+    - `delay`, `noise`: how late partners reacted, and how often they acted at random.
+    - `files`: the hashes of the layout files that `world` names.
+    - `format`: the version of the format of journals.
+    """
+
+    world: dict[str, Any]
+    layout: str
+    seed: int
+    seats: tuple[SeatRecord, ...]
+    ticks_per_second: float
+    started: str
+    eqgrid: str = ""
+    delay: int = 0
+    noise: float = 0.0
+    files: dict[str, str] = {}
+    format: int = _FORMAT
+
+
+@final
+class StepLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A step: the action and the reward of each agent, and the seconds since the game began."""
+
+    action: list[Any]
+    reward: list[float]
+    time: float
+
+
+@final
+class EventLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A person stopped the clock of a game that had begun, or let it continue.
+
+    - `event`: `paused` or `resumed`.
+    - `seat`: the seat of the person.
+    - `why`: `pause`, if the person asked for it; `away`, if the page was disconnected; `silent`, if
+        nothing was heard of it.
+    - `time`: the seconds since the game began.
+    """
+
+    event: str
+    seat: int
+    why: str
+    time: float
+
+
+@final
+class EndLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The last line of a journal.
+
+    - `end`: why the game ended, `finished` or `left`.
+    - `left`: the seats of the people who left it.
+    """
+
+    end: str
+    left: tuple[int, ...] = ()
+
+
+_Line: TypeAlias = StepLine | EventLine | EndLine
+
+
+@final
+class Journal:
+    """The journal of a game that is being played.
+
+    Each line is handed to the operating system before the next step, so that a process that dies
+    loses no step.
+    """
+
+    def __init__(self, path: Path, header: Header):
+        """**Arguments:**
+
+        - `path`: a new file.
+        - `header`: the first line.
+
+        **Raises:** `OSError` when it cannot be written, or exists.
+        """
+        self.path = path
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        self._file, self._size = os.open(path, flags, 0o644), 0
+        try:
+            self._write(header)
+        except OSError:
+            os.close(self._file)
+            path.unlink()  # without a first line, it is no journal
+            raise
+
+    def step(self, line: StepLine) -> None:
+        """Appends a step. **Raises:** `OSError` when it cannot be written."""
+        self._write(line)
+
+    def note(self, line: EventLine) -> None:
+        """Appends an event. **Raises:** `OSError` when it cannot be written."""
+        self._write(line)
+
+    def close(self, end: str, left: Sequence[int] = ()) -> None:
+        """Appends the last line, see `EndLine`, and closes the file."""
+        try:
+            self._write(EndLine(end, tuple(left)))
+            os.fsync(self._file)
+        finally:
+            os.close(self._file)
+
+    def _write(self, line: msgspec.Struct) -> None:
+        """Appends a line. If it cannot be written, as on a full disk, no part of it stays."""
+        content = msgspec.json.encode(line) + b"\n"
+        written = 0
+        try:
+            while written < len(content):
+                written += os.write(self._file, content[written:])
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, self._size)
+            raise
+        self._size += len(content)
+
+
+@final
+class Recording(msgspec.Struct, frozen=True):
+    """A game that was read from its journal.
+
+    - `path`: its file.
+    - `header`: the first line.
+    - `action`: the actions of all agents in every step.
+    - `reward`: their rewards.
+    - `time`: the seconds since the game began.
+    - `events`: the pauses between the steps.
+    - `end`: why it ended; `None` if the program ended before the game, or the last steps are lost.
+    - `left`: the seats of the people who left it before its end.
+    """
+
+    path: Path
+    header: Header
+    action: Int[np.ndarray, "steps agents ..."]
+    reward: Float[np.ndarray, "steps agents"]
+    time: Float[np.ndarray, " steps"]
+    events: tuple[EventLine, ...]
+    end: str | None
+    left: tuple[int, ...]
+
+
+def read_journal(path: Path) -> Recording:
+    """Reads a journal up to its last complete step, as before a line that a full disk has cut.
+
+    **Raises:** `UsageError` when it is damaged, and `OSError` when it cannot be read.
+    """
+    first, *lines = read_regular_file(path, _LARGEST).split(b"\n")
+    try:
+        if msgspec.json.decode(first, type=_Version).format > _FORMAT:
+            raise UsageError(f"The journal {str(path)!r} {NEWER}.")
+        header = msgspec.json.decode(first, type=Header)
+        found = _read_lines(lines[:-1])  # what follows the last line break is no complete line
+        last = [line for line in found[-1:] if isinstance(line, EndLine)]
+        steps = [line for line in found if isinstance(line, StepLine)]
+        events = tuple(line for line in found if isinstance(line, EventLine))
+        if len(steps) + len(events) + len(last) < len(found):
+            raise ValueError("there are lines after its end")
+        action = np.asarray([step.action for step in steps], np.int32)
+        reward = np.asarray([step.reward for step in steps], np.float32)
+        agents = len(header.seats)
+        if steps and not action.shape[:2] == reward.shape == (len(steps), agents):
+            raise ValueError(f"a step is not of {agents} agents")
+    except (msgspec.MsgspecError, ValueError, OverflowError) as error:
+        raise UsageError(f"The journal {str(path)!r} is damaged: {error}.") from error
+    time = np.asarray([step.time for step in steps], np.float32)
+    end, left = (last[0].end, last[0].left) if last else (None, ())
+    return Recording(path, header, action, reward, time, events, end, left)
+
+
+def _read_lines(lines: Sequence[bytes]) -> list[_Line]:
+    """The lines up to the first one that was cut, and the last one if it is the end of a game that
+    was left. A line that was cut may be joined to the line after it.
+
+    **Raises:** `msgspec.MsgspecError` and `ValueError` when a line is damaged otherwise.
+    """
+    parts = [part for line in lines for part in _BEGINNING.split(line) if part]
+    found: list[_Line] = []
+    for part in parts:
+        try:
+            found.append(_read_line(part))
+        except msgspec.DecodeError as error:
+            if "truncated" not in str(error) and part[-1:] not in _IN_A_NUMBER:
+                raise
+            with contextlib.suppress(msgspec.DecodeError):
+                last = _read_line(parts[-1])
+                if isinstance(last, EndLine) and last.end != "finished":
+                    found.append(last)
+            break
+    return found
+
+
+def _read_line(line: bytes) -> _Line:
+    types = {b'{"ev': EventLine, b'{"en': EndLine}
+    return msgspec.json.decode(line, type=types.get(line[:4], StepLine))

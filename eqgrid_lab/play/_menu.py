@@ -1,0 +1,245 @@
+"""The menu: the worlds in which people can play, and the partners with whom."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int32
+
+from agents import checksum
+from agents.files import shipped
+from eqgrid import (
+    AbstractEnv,
+    AbstractPartner,
+    DelayedPartner,
+    MultiDiscrete,
+    NoisyPartner,
+    RandomPartner,
+    StayPartner,
+    unwrap,
+)
+from eqgrid.envs.overcooked import KITCHENS, CookRole, ScriptedCook
+from eqgrid.grid import GridWorld, Layout, RandomLayouts, agent_colours
+
+from ..base import UsageError
+from ..folders import short_name
+from ..runs.single import SavedPolicy, read_policy
+from ..settings import PolicySettings, default_model_of_people
+from ..worlds import check_same_game, kitchen_layout
+from ._controls import Control, controls_of, idle_action
+
+PERSON = "person"
+"""The name of a seat for a person."""
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Place:
+    """A world in which people can play.
+
+    **Arguments:**
+
+    - `settings`: the settings of the world, and of what policies observe in it.
+    - `world`: the world as `settings.env.build` returns it.
+    - `env`: the world with these observations.
+    """
+
+    settings: PolicySettings
+    world: AbstractEnv
+    env: AbstractEnv
+
+    @property
+    def title(self) -> str:
+        """The name of the layout."""
+        return short_name(self.settings.env.title)
+
+    @property
+    def grid(self) -> GridWorld:
+        """The grid world, of which a layout may be drawn."""
+        grid = unwrap(self.world)
+        if isinstance(grid, RandomLayouts):
+            grid = grid.env
+        assert isinstance(grid, GridWorld)
+        return grid
+
+    @functools.cached_property
+    def controls(self) -> tuple[Control, ...]:
+        """What people can do in it."""
+        return controls_of(self.grid.actions)
+
+    @functools.cached_property
+    def drawn_layout(self) -> Layout:
+        """The layout in NumPy arrays."""
+        return jax.tree.map(np.asarray, self.grid.layout)
+
+    @functools.cached_property
+    def colours(self) -> list[str]:
+        """The colour of each seat."""
+        return [agent_colours(seat + 1)[0] for seat in range(self.env.num_agents)]
+
+    @functools.cached_property
+    def idle(self) -> Int32[Array, "*choices"]:
+        """The action of somebody who presses nothing, as the world takes it."""
+        idle = idle_action(self.grid.actions)
+        several = isinstance(self.env.action_space, MultiDiscrete)
+        return jnp.asarray(idle if several else idle[0], jnp.int32)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Offer:
+    """A partner that people can choose.
+
+    **Arguments:**
+
+    - `name`: its name for people.
+    - `partner`: the partner.
+    - `sha256`: the hash of its policy's file, if it came from one.
+    """
+
+    name: str
+    partner: AbstractPartner
+    sha256: str | None = None
+
+
+@final
+class Menu:
+    """What people can choose.
+
+    Worlds and partners are built when somebody first asks for them, and then kept.
+    """
+
+    def __init__(
+        self,
+        settings: PolicySettings,
+        policies: Sequence[SavedPolicy] = (),
+        *,
+        delay: int = 0,
+        noise: float = 0.0,
+    ):
+        """**Arguments:**
+
+        - `settings`: the settings of the world, whose layout is the first choice.
+        - `policies`: policies to offer as partners, besides those that come with eqgrid.
+        - `delay`: how many steps late partners react.
+        - `noise`: the probability that an action of a partner is replaced by a random one.
+        """
+        self._settings, self._policies = settings, tuple(policies)
+        self.delay, self.noise = delay, noise
+        env = settings.env
+        self.layouts = tuple(dict.fromkeys((env.title, *env.known_layouts)))
+        self._places: dict[str, Place] = {}
+        self._offers: dict[str, Mapping[str, Offer]] = {}
+
+    def place(self, layout: str) -> Place:
+        """The world with one of `layouts`. **Raises:** `UsageError` when it cannot be built."""
+        if layout not in self._places:
+            env: Any = self._settings.env
+            if layout != env.title:
+                env = dataclasses.replace(env, layout=layout)
+            self._places[layout] = place_in(dataclasses.replace(self._settings, env=env))
+        return self._places[layout]
+
+    def offers(self, layout: str) -> Mapping[str, Offer]:
+        """The partners for one of `layouts`, by the keys with which pages name them.
+
+        **Raises:** `UsageError` and `CheckpointError` when a policy that was given cannot be used
+        in the layout of the settings; in other layouts it is left out.
+        """
+        if layout not in self._offers:
+            place = self.place(layout)
+            strict = layout == self._settings.env.title
+            found = [*self.policies(place, strict=strict), *_programs(place)]
+            slow = [dataclasses.replace(x, partner=self._paced(x.partner, place)) for x in found]
+            self._offers[layout] = {f"partner-{i}": offer for i, offer in enumerate(slow)}
+        return self._offers[layout]
+
+    def policies(self, place: Place, *, strict: bool = False) -> list[Offer]:
+        """The policies that can act in a world: those of the command line, and those that come with
+        eqgrid.
+
+        **Arguments:**
+
+        - `place`: the world.
+        - `strict`: refuse a policy of the command line that cannot, instead of leaving it out.
+
+        **Raises:** `UsageError` if `strict`.
+        """
+        found = []
+        for saved in self._policies:
+            try:
+                check_same_game(saved.name, saved.config.env, "the game", place.settings.env)
+                found.append(_offer(saved, saved.name, place))
+            except (UsageError, ValueError) as error:
+                if strict:
+                    says = f"{saved.name!r} cannot act in {place.title}: {error}"
+                    raise UsageError(says) from error
+        return [*found, *_shipped_policies(place)]
+
+    def _paced(self, partner: AbstractPartner, place: Place) -> AbstractPartner:
+        if self.noise:
+            partner = NoisyPartner(partner, self.noise, place.env.action_space)
+        if self.delay:
+            partner = DelayedPartner(partner, self.delay, place.idle)
+        return partner
+
+
+def place_in(settings: PolicySettings) -> Place:
+    """The world of some settings.
+
+    **Raises:** `UsageError` when it cannot be built, or is no grid world.
+    """
+    env: Any = settings.env
+    try:
+        world = env.build(train=False)
+        place = Place(settings, world, settings.observe(world))
+    except ValueError as error:
+        raise UsageError(f"The layout {env.title!r:.60} cannot be built: {error}") from error
+    if not isinstance(unwrap(world), GridWorld | RandomLayouts):
+        raise UsageError(
+            f"People cannot play in the world {env.name!r:.60}, which is no grid world."
+        )
+    return place
+
+
+def _offer(saved: SavedPolicy, name: str, place: Place) -> Offer:
+    return Offer(name, saved.partner(place.settings, place.env), checksum(saved.path))
+
+
+def _shipped_policies(place: Place) -> list[Offer]:
+    """The policies and models of people that come with eqgrid for a kitchen."""
+    env: Any = place.settings.env
+    if kitchen_layout(place.world) is None or env.rules != "classic" or env.title not in KITCHENS:
+        return []
+    files = {
+        "a trained agent": shipped(f"policies/{env.title}.safetensors"),
+        "a model of people": default_model_of_people("clones", env.title),
+        "an optimal plan": shipped(f"policies/plan-{env.title}.safetensors"),
+    }
+    return [
+        _offer(read_policy(file, None), name, place)
+        for name, file in files.items()
+        if file.exists()
+    ]
+
+
+def _programs(place: Place) -> list[Offer]:
+    """Partners that are programs."""
+    space = place.env.action_space
+    found = [
+        Offer("somebody who acts at random", RandomPartner(space)),
+        Offer("nobody: it stays where it is", StayPartner(place.idle)),
+    ]
+    kitchen = kitchen_layout(place.world)
+    if kitchen is not None:
+        roles: dict[CookRole, str] = {"greedy": "all tasks", "onion": "onions", "dish": "dishes"}
+        scripts = [
+            Offer(f"a program for {task}", ScriptedCook(kitchen, role))
+            for role, task in roles.items()
+        ]
+        found = scripts + found
+    return found

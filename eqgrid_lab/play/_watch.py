@@ -1,0 +1,271 @@
+"""Watching: recorded games of people and agents, and what a policy thinks in them."""
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import msgspec
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from agents import GlobalState, PolicyPartner
+from eqgrid import AbstractEnv, AbstractPartner, Discrete, PyTree
+from eqgrid.envs.overcooked import HumanGame, human_games, read_games
+from eqgrid.grid import by_choice
+
+from ..base import NOTHING_NAMED, Named, UsageError
+from ..runs.single import digest
+from ..settings import default_settings, page, world_from
+from ..show import with_last
+from ._frames import Screen, TileSheet, whole_frame
+from ._journal import SUFFIX, Recording, read_journal
+from ._menu import Menu, Place, place_in
+from ._messages import Frame
+from ._recordings import replay
+
+PEOPLE = "people"
+"""The name of the games of people in an installed Overcooked-AI."""
+_MOST_NAMES = 5
+"""How many games without a step are named."""
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Recorded:
+    """A game to watch.
+
+    **Arguments:**
+
+    - `name`: its name.
+    - `place`: the world in which it was played.
+    - `seats`: who had each seat.
+    - `states`: the state before each step, and after the last one where it is known, in NumPy
+        arrays with a leading time axis.
+    - `action`: the action of each agent in each step.
+    - `reward`: the reward of each agent for it.
+    """
+
+    name: str
+    place: Place
+    seats: tuple[str, ...]
+    states: PyTree
+    action: Int[np.ndarray, "steps agents ..."]
+    reward: Float[np.ndarray, "steps agents"]
+
+    @property
+    def scores(self) -> list[float]:
+        """The return of each agent."""
+        return [round(x, 4) for x in self.reward.sum(axis=0).tolist()]
+
+
+def find_recorded(sources: Sequence[str]) -> list[Path | str]:
+    """The files that sources name: files themselves, all journals of a folder, or `people`.
+
+    **Raises:** `UsageError` when a folder has no journal.
+    """
+    found: list[Path | str] = []
+    for source in sources:
+        path = Path(source)
+        if source == PEOPLE and not path.exists():
+            found.append(PEOPLE)
+        elif path.is_dir():
+            journals = sorted(path.glob(f"*{SUFFIX}"))
+            if not journals:
+                raise UsageError(f"The folder {source!r} has no game: name another, or a file.")
+            found += journals
+        else:
+            found.append(path)
+    return found
+
+
+def read_recorded(
+    sources: Sequence[str], menu: Menu, named: Named = NOTHING_NAMED
+) -> list[Recorded]:
+    """Reads games to watch.
+
+    **Arguments:**
+
+    - `sources`: as for `find_recorded`. Files are journals (`.jsonl`) or tables of games in
+        kitchens, as `human_games` reads them.
+    - `menu`: the menu, in whose first kitchen the games of `people` are.
+    - `named`: what the command line names, of the code of the user.
+
+    **Returns:** the games that have a step; how many have none is printed on standard error.
+
+    **Raises:** `UsageError` when a file cannot be read, or no game has a step, and `OSError`.
+    """
+    found: list[Recorded] = []
+    empty: list[Path] = []
+    for source in find_recorded(sources):
+        if isinstance(source, str) or source.suffix != SUFFIX:
+            found += [_of_people(game) for game in _tables(source, menu.layouts[0])]
+            continue
+        recording = read_journal(source)
+        if len(recording.action):
+            found.append(recorded(source.stem, place_of(recording, named), recording))
+        else:
+            empty.append(source)
+    if empty:
+        names = ", ".join(path.name for path in empty[:_MOST_NAMES])
+        more = ", ..." if len(empty) > _MOST_NAMES else ""
+        says = f"games without a step, which are skipped: {len(empty)} ({names}{more})"
+        if not found:
+            raise UsageError(f"There is nothing to watch but {says}.")
+        print(says, file=sys.stderr)
+    return found
+
+
+def place_of(recording: Recording, named: Named = NOTHING_NAMED) -> Place:
+    """The world of a recorded game.
+
+    **Raises:** `UsageError` when it cannot be built.
+    """
+    experiment, where = page("ippo"), f"The journal {str(recording.path)!r}"
+    for file, expected in recording.header.files.items():
+        if not Path(file).is_file() or digest(Path(file)) != expected:
+            raise UsageError(
+                f"{where} needs the layout file {file!r}, which is not here, or was changed: start "
+                "in the folder where the game was played."
+            )
+    try:
+        env = world_from({"env": recording.header.world}, experiment, named)
+    except UsageError as error:
+        raise UsageError(f"{where} {error}") from error
+    try:
+        return place_in(default_settings(experiment, env))
+    except UsageError as error:
+        raise UsageError(f"{where} cannot be used: {error}") from error
+
+
+def recorded(name: str, place: Place, recording: Recording) -> Recorded:
+    """A game to watch from its journal, which is played again.
+
+    **Raises:** `UsageError` as `replay`.
+    """
+    episode, last = replay(place, recording)
+    seats = tuple(seat.name for seat in recording.header.seats)
+    states = jax.tree.map(np.asarray, with_last(episode.state, last))
+    return Recorded(name, place, seats, states, recording.action, recording.reward)
+
+
+def _tables(source: Path | str, kitchen: str) -> Sequence[HumanGame]:
+    try:
+        return human_games(kitchen=kitchen) if isinstance(source, str) else read_games(source)
+    except (ValueError, ImportError) as error:
+        raise UsageError(str(error)) from error
+
+
+def _of_people(game: HumanGame) -> Recorded:
+    settings: Any = default_settings(page("ippo"))
+    env = dataclasses.replace(settings.env, layout=game.kitchen)
+    world = env.build_in(game.layout, train=False)
+    place = Place(dataclasses.replace(settings, env=env), world, settings.observe(world))
+    states = jax.tree.map(np.asarray, with_last(game.state, game.final_state))
+    action, reward = np.asarray(game.action), np.asarray(game.reward)
+    return Recorded(game.trial, place, game.players, states, action, reward)
+
+
+def scenes(game: Recorded, tiles: TileSheet) -> dict[str, Any]:
+    """Everything that a page needs to show a game, for a JSON answer.
+
+    **Returns:** what stays the same, and for every step a frame (of which the first is whole, and
+    each other one has what changed since the one before), and what each agent did.
+    """
+    place, screen = game.place, Screen()
+    scores = np.cumsum([np.zeros_like(game.reward[0]), *game.reward], axis=0).tolist()
+    frames: list[Frame] = []
+    for step in range(len(jax.tree.leaves(game.states)[0])):
+        state = jax.tree.map(lambda x, step=step: x[step], game.states)
+        whole = whole_frame(place, state, step, scores[step], tiles)
+        frames.append(screen.update(whole, tiles))
+    height, width = place.grid.shape
+    return {
+        "name": game.name,
+        "title": place.title,
+        "height": height,
+        "width": width,
+        "seats": game.seats,
+        "colours": place.colours,
+        "scores": game.scores,
+        "actions": action_names(place),
+        "action": game.action.tolist(),
+        "frames": frames,
+    }
+
+
+def action_names(place: Place) -> list[list[str]]:
+    """The names of all actions, for each choice."""
+    names = [["stay"] * len(choice) for choice in by_choice(place.grid.actions)]
+    for control in place.controls:
+        names[control.choice][control.action] = control.name
+    return names
+
+
+@final
+class Thoughts(msgspec.Struct, frozen=True):
+    """What a policy thinks at each step of a game.
+
+    - `probabilities`: of every action, for each step and agent.
+    - `values`: the value that its critic gives the situation of each agent, in the units in which
+        the critic was trained; `None` if the critic reads more than agents see, or was not trained,
+        as that of a model of people.
+    """
+
+    probabilities: list[list[list[float]]]
+    values: list[list[float]] | None
+
+
+def think(game: Recorded, partner: AbstractPartner) -> Thoughts:
+    """Asks a policy at each step of a game what it would do, and what it expects.
+
+    **Arguments:**
+
+    - `game`: the game.
+    - `partner`: a partner with a policy, possibly inside of others that change its actions.
+
+    **Raises:** `UsageError` when there is no policy in the partner, or agents make several choices
+    in a step.
+    """
+    acting = _policy_in(partner)
+    if acting is None or not isinstance(acting.policy.action_space, Discrete):
+        raise UsageError("Only a policy with one choice in each step can say what it thinks.")
+    reads_more = isinstance(acting.policy.actor_critic.critic_input, GlobalState)
+    probabilities, values = _think(game.place.env, acting, game.states, not reads_more)
+    rounded = np.asarray(values, float).round(3)
+    says_nothing = reads_more or not np.ptp(rounded)
+    return Thoughts(
+        np.asarray(probabilities, float).round(4).tolist(),
+        None if says_nothing else rounded.tolist(),
+    )
+
+
+@eqx.filter_jit
+def _think(
+    env: AbstractEnv, acting: PolicyPartner, states: PyTree, with_values: bool
+) -> tuple[Float[Array, "steps agents actions"], Float[Array, "steps agents"]]:
+    policy = acting.policy
+    shown = env if acting.env is None else acting.env
+
+    def step(carry: Any, state: PyTree) -> tuple[Any, Any]:
+        observation = shown.observe(state)
+        output, actor = policy.outputs(observation, carry[0])
+        value, critic = jnp.zeros(policy.num_agents), carry[1]
+        if with_values:
+            value, critic = policy.values(observation, carry[1])
+        return (actor, critic), (jax.nn.softmax(output), value)
+
+    start = (policy.initial_carry(), policy.actor_critic.critic.initial_carry())
+    return jax.lax.scan(step, start, states)[1]
+
+
+def _policy_in(partner: AbstractPartner) -> PolicyPartner | None:
+    """The partner with a policy among partners that wrap one another."""
+    inner: Any = partner
+    while inner is not None and not isinstance(inner, PolicyPartner):
+        inner = getattr(inner, "partner", None)
+    return inner

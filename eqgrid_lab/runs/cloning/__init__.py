@@ -1,0 +1,4 @@
+"""The command line of behaviour cloning: games of people, a model of them, and its results."""
+
+from ._program import run_cloning as run_cloning
+from ._settings import Cloning as Cloning

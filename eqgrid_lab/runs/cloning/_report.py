@@ -1,0 +1,207 @@
+"""The progress, the pictures and the results of behaviour cloning."""
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Int
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from agents.cloning import Epoch
+
+from ...folders import short_name
+from ...show import (
+    files_in,
+    new_figure,
+    path_text,
+    plain_axes,
+    print_facts,
+    return_text,
+    with_deviation,
+    write_figure,
+)
+from ..single import is_live, progress_bar
+from ._games import Recorded
+from ._settings import Cloning
+
+ACTIONS = ("up", "down", "right", "left", "stay", "interact")
+_LINES = 5
+"""The number of lines in which progress is printed where there is no terminal."""
+_TRAIN, _HELD_OUT = "#888888", "#4477aa"
+
+
+def greet(
+    console: Console, config: Cloning, recorded: Recorded, folder: Path, programs: str
+) -> None:
+    """Prints what is cloned, and where the results will be."""
+    seeds = f"seed {config.seed}"
+    if config.num_seeds > 1:
+        seeds = f"seeds {config.seed} to {config.seed + config.num_seeds - 1} at once"
+    source = "Overcooked-AI" if config.games is None else config.games
+    console.print(
+        f"[bold]{config.algorithm}[/] in [bold]{escape(short_name(config.env.title))}[/], {seeds}: "
+        f"writing to {escape(str(folder))}",
+        highlight=False,
+    )
+    mean = return_text(float(recorded.returns.mean()))
+    console.print(
+        f"{len(recorded.games)} games of people from {escape(source)}, "
+        f"{len(recorded.held_out)} of them held out; their mean return is {mean} in 400 steps",
+        highlight=False,
+    )
+    console.print(escape(programs), style="dim", highlight=False)
+
+
+@final
+class EpochDisplay(contextlib.AbstractContextManager["EpochDisplay"]):
+    """Shows the progress of training: a bar in a terminal, lines elsewhere."""
+
+    def __init__(self, console: Console, num_epochs: int):
+        self.console, self.num_epochs = console, num_epochs
+        self.live = is_live(console)
+        self.bar = progress_bar(console, disable=not self.live)
+
+    def __enter__(self) -> "EpochDisplay":
+        self.task = self.bar.add_task("compiling", total=self.num_epochs, numbers="an epoch")
+        self.bar.start()
+        if not self.live:
+            self.console.print("compiling an epoch")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def show(self, epoch: Epoch) -> None:
+        """Shows the means over the runs after an epoch."""
+        held_out = epoch.held_out
+        numbers = (
+            f"held-out cross-entropy {float(held_out.cross_entropy.mean()):.3f}  "
+            f"accuracy {float(held_out.accuracy.mean()):.1%}"
+        )
+        self.bar.update(self.task, completed=epoch.number, description="training ", numbers=numbers)
+        if not self.live and epoch.number % max(1, self.num_epochs // _LINES) == 0:
+            self.console.print(f"epoch {epoch.number:>4}  {numbers}", highlight=False)
+
+
+def draw_scores(
+    path: Path,
+    rows: Sequence[Sequence[dict[str, float]]],
+    most_frequent: dict[str, float],
+    title: str,
+) -> None:
+    """Plots the cross-entropy and the accuracy of each seed against epochs.
+
+    **Arguments:**
+
+    - `path`: the PNG file.
+    - `rows`: for each seed, a row for each epoch.
+    - `most_frequent`: the scores of predicting from the frequencies of actions alone.
+    - `title`: the title of the plot.
+
+    **Raises:** `PictureError` and `OSError`.
+    """
+    figure = new_figure(7, 5.4)
+    upper, lower = figure.subplots(2, sharex=True)
+    for number, own in enumerate(rows):
+        epochs = [row["epoch"] for row in own]
+        for name, label, color in (
+            ("cross_entropy", "games to learn from", _TRAIN),
+            ("held_out_cross_entropy", "held-out games", _HELD_OUT),
+        ):
+            line = label if number == 0 else None
+            upper.plot(epochs, [row[name] for row in own], color=color, linewidth=1.2, label=line)
+        lower.plot(
+            epochs, [row["held_out_accuracy"] for row in own], color=_HELD_OUT, linewidth=1.2
+        )
+    for axes, name in ((upper, "cross_entropy"), (lower, "accuracy")):
+        axes.axhline(
+            most_frequent[name],
+            color="#aa3377",
+            linestyle="--",
+            linewidth=1.2,
+            label="frequencies of actions alone" if axes is upper else "most frequent action",
+        )
+        axes.legend(frameon=False)
+        plain_axes(axes)
+    upper.set_title(title, loc="left")
+    upper.set_ylabel("cross-entropy (nats)")
+    lower.set_ylabel("accuracy")
+    lower.set_xlabel("epoch")
+    write_figure(path, figure)
+
+
+def draw_confusion(path: Path, confusion: Int[np.ndarray, "actions actions"], title: str) -> None:
+    """Draws the most probable actions of a model beside those that people took.
+
+    **Arguments:**
+
+    - `path`: the PNG file.
+    - `confusion`: the number of held-out steps, by the action taken and the most probable one.
+    - `title`: the title of the plot.
+
+    **Raises:** `PictureError` and `OSError`.
+    """
+    shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)
+    figure = new_figure(5.4, 4.8)
+    axes = figure.add_subplot()
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    for (row, column), share in np.ndenumerate(shares):
+        color = "white" if share > 0.6 else "black"
+        axes.text(column, row, f"{share:.0%}", ha="center", va="center", color=color)
+    names = [f"{name} ({total:,})" for name, total in zip(ACTIONS, confusion.sum(1), strict=True)]
+    axes.set_xticks(range(len(ACTIONS)), ACTIONS)
+    axes.set_yticks(range(len(ACTIONS)), names)
+    axes.set_xlabel("most probable action of the model")
+    axes.set_ylabel("action of the person")
+    axes.set_title(title, loc="left")
+    write_figure(path, figure)
+
+
+def print_models(
+    console: Console, results: Sequence[dict[str, Any]], folder: Path, seconds: float
+) -> None:
+    """Prints the results of all seeds, and the paths of their files.
+
+    **Arguments:**
+
+    - `console`: the console.
+    - `results`: the content of the `result.json` of each seed.
+    - `folder`: the folder of all seeds.
+    - `seconds`: the time since the process started.
+    """
+    first = results[0]
+    frequent = first["most_frequent_action"]
+    facts: dict[str, str | None] = {
+        "people": f"return {return_text(first['people_return_mean'])} in 400 steps",
+        "frequencies of actions alone": _score(frequent),
+    }
+    for result in results:
+        for kind in ("last", "best"):
+            found = result[kind]
+            kept = "[bold]kept[/] " if kind == first["kept"] else ""
+            own = with_deviation(found["return_mean"], found["return_std"])
+            facts[f"seed {result['seeds'][0]}, {kind} epoch ({found['epoch']})"] = (
+                f"{kept}return {own} with itself, {_score(found)}"
+            )
+    facts["wall clock"] = f"{seconds:.1f} s, {first['train_seconds']:.1f} s of it training"
+    files = {
+        "curve.png": "scores by epoch",
+        "confusion.png": "confusion of actions",
+        "episode.gif": "film of a game",
+        "result.json": "numbers",
+        "metrics.csv": "training log",
+        "config.toml": "settings",
+        "policy.safetensors": "policy",
+    }
+    each: list[tuple[str, Text]] = []
+    if len(results) > 1:
+        each = [("the model of each seed", path_text(folder / "seed-*"))]
+    print_facts(console, facts, [*files_in(folder, files), *each])
+
+
+def _score(found: dict[str, float]) -> str:
+    return f"accuracy {found['accuracy']:.1%}, cross-entropy {found['cross_entropy']:.3f} held out"

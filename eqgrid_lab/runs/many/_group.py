@@ -1,0 +1,236 @@
+"""Groups of runs that one compiled program trains together.
+
+The runs of a group differ only in their seeds, the real-valued settings of `PPO` and the shaped
+reward. Each has a folder of its own, with the same files as a run that is trained alone, except for
+the film.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+
+from agents import AbstractTrainState, Hook, TrainProgress, restore, train, write_whole
+
+from ...base import IDENTITY, Failures
+from ...folders import read_history, writing_into
+from ...settings import dump
+from ...show import Labelled, Logger
+from ..single import (
+    Conclusion,
+    Evaluator,
+    EvaluatorOfMany,
+    Forget,
+    OutOfTime,
+    Run,
+    Summed,
+    check_updates,
+    open_display,
+    profiled,
+    recording_hooks,
+    run_evaluator,
+    run_loggers,
+    shapes_together,
+    stack_envs,
+    stack_learners,
+    start_together,
+)
+from ._hooks import ALL_HAVE_ENDED, EndTogether, KeepState, OfOneRun, progress_of
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Runs that are trained together.
+
+    **Arguments:**
+
+    - `whole`: what the runs share: the plan, the process, and the folder for common files.
+    - `runs`: the runs, each with its settings, its folder and its history.
+    - `checkpoint`: the path of the checkpoint of all runs.
+    - `state`: the state to start from, with a leading axis of runs; `None` for a new one.
+    - `about`: further entries of the checkpoint's metadata.
+    """
+
+    whole: Run
+    runs: tuple[Run, ...]
+    checkpoint: Path
+    state: AbstractTrainState[Any] | None = None
+    about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the runs' folders."""
+        return [run.folder.name for run in self.runs]
+
+    def restored(self, position: Mapping[str, Any]) -> "Group":
+        """The same group with the state of its checkpoint.
+
+        **Arguments:**
+
+        - `position`: the metadata of the checkpoint.
+
+        **Raises:** `CheckpointError` when the checkpoint is damaged or does not fit.
+        """
+        state = restore(self.checkpoint, shapes_together(self.runs, len(self.runs)))
+        check_updates(self.whole.folder, position, int(state.updates[0]))
+        return dataclasses.replace(self, state=state)
+
+    def resumed(self, position: Mapping[str, Any]) -> "Group":
+        """The group with the state of its checkpoint, and with the history of each run.
+
+        **Arguments:**
+
+        - `position`: the metadata of the checkpoint.
+
+        **Raises:** `CheckpointError`, and the errors of `read_history`.
+        """
+        group = self.restored(position)
+        runs = tuple(
+            dataclasses.replace(run, history=read_history(run.folder, position, run.identity))
+            for run in self.runs
+        )
+        return dataclasses.replace(group, runs=runs)
+
+    def open_folders(self, console: Console, whose: str) -> None:
+        """Makes the folder of each run, with its settings and its logs so far.
+
+        For resumed runs, it also prints the number of steps so far.
+
+        **Arguments:**
+
+        - `console`: where it prints.
+        - `whose`: the unit of the runs for that message, such as `each seed`.
+
+        **Raises:** `RunError` when a folder cannot be written.
+        """
+        if self.state is not None:
+            steps = int(self.state.updates[0]) * self.whole.plan.steps_per_update
+            console.print(f"going on after {steps:,} steps of {whose}", highlight=False)
+        for run in self.runs:
+            with writing_into(run.folder):
+                run.folder.mkdir(exist_ok=True)
+                write_whole(run.folder / "config.toml", dump(run.config).encode())
+                if self.state is not None:
+                    run.history.write_into(run.folder)
+            run.history.print_abandoned(console)
+
+    def train(self, console: Console, failures: Failures, log: Logger | None = None) -> "Trained":
+        """Trains all runs to their end, or until they are stopped.
+
+        **Arguments:**
+
+        - `console`: where the summed progress of all runs is shown.
+        - `failures`: collects the files that cannot be written.
+        - `log`: a logger for the rows of all runs, besides those in the folders of the runs.
+
+        **Returns:** the runs after training.
+
+        **Raises:** the errors of `train_blocks`, and `RunError` when a log cannot be opened.
+        """
+        config, plan = self.whole.config, self.whole.plan
+        evaluators = [run_evaluator(run) for run in self.runs]
+        with contextlib.ExitStack() as stack:
+            hooks: list[Hook] = [Forget(self.whole.folder, failures)]
+            for i, run in enumerate(self.runs):
+                loggers = stack.enter_context(run_loggers(run))
+                if log is not None:
+                    loggers = [*loggers, Labelled(log, {"seed": run.config.seed})]
+                # `KeepState` saves the latest state of all runs in one checkpoint.
+                own = recording_hooks(run, loggers, failures, save_seconds=np.inf)
+                hooks.append(OfOneRun(i, evaluators[i], own))
+            target, patience = config.stop_at_return, config.patience
+            hooks.append(EndTogether(evaluators, target=target, patience=patience))
+            hooks += stack.enter_context(profiled(self.whole.folder, config.profile))
+            judge = EvaluatorOfMany(evaluators)
+            lengths = plan.num_updates, plan.updates_per_block
+            progress = self.train_blocks(console, failures, judge, hooks, *lengths)
+        return Trained(self, progress, evaluators, failures)
+
+    def train_blocks(
+        self,
+        console: Console,
+        failures: Failures,
+        evaluator: EvaluatorOfMany,
+        hooks: Sequence[Hook],
+        num_updates: int,
+        updates_per_block: int,
+    ) -> TrainProgress:
+        """Trains all runs in one compiled program, and saves their latest state.
+
+        **Arguments:**
+
+        - `console`, `failures`: as in `train`.
+        - `evaluator`: evaluates all runs after every block of updates.
+        - `hooks`: called after every block, before the hooks that all groups have.
+        - `num_updates`: the number of updates that the display counts towards.
+        - `updates_per_block`: the number of updates between two evaluations.
+
+        **Returns:** the progress of all runs.
+
+        **Raises:** `NonFiniteLoss`, `OutOfMemory`, and `Stopped` when a signal arrives before
+        training starts.
+        """
+        plan, process = self.whole.plan, self.whole.process
+        configs, display = [run.config for run in self.runs], open_display(console)
+        about = {"runs": self.names, IDENTITY: self.whole.identity, **self.about}
+        keep = KeepState(self.checkpoint, about, failures)
+        shown = Summed(display, len(configs), num_updates)
+        limit = OutOfTime(process, self.whole.config.max_hours)
+        display.start(num_updates * plan.steps_per_update * len(configs))
+        try:
+            state = self.state
+            if state is None:
+                state = start_together(self.runs, jnp.stack([run.keys[0] for run in self.runs]))
+            process.check()
+            env, env_axes = stack_envs(plan.train_env, configs)
+            progress = train(
+                stack_learners(configs),
+                env,
+                state,
+                env_axes=env_axes,
+                num_updates=plan.num_updates,
+                updates_per_block=updates_per_block,
+                measure=evaluator,
+                hooks=[*hooks, keep, shown, limit],
+                should_stop=process.stop_reason,
+                donate=True,
+            )
+            process.training_ended()
+        finally:
+            display.stop()
+        if progress.metrics is not None:
+            keep.save(progress)
+        return progress
+
+
+@final
+class Trained(NamedTuple):
+    """The runs of a group after training.
+
+    - `group`: the group.
+    - `progress`: the progress of all runs.
+    - `evaluators`: the evaluator of each run, with the results of its evaluations.
+    - `failures`: collects the files that cannot be written.
+    """
+
+    group: Group
+    progress: TrainProgress
+    evaluators: Sequence[Evaluator]
+    failures: Failures
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the runs have ended, rather than being stopped by a signal or a time limit."""
+        return self.progress.stopped in (None, ALL_HAVE_ENDED)
+
+    def conclusion(self, run: int) -> Conclusion:
+        """The `Conclusion` of the run at an index."""
+        evaluator = self.evaluators[run]
+        progress = progress_of(self.progress, run, evaluator)
+        return Conclusion(self.group.runs[run], progress, evaluator, self.failures, film=False)

@@ -1,0 +1,230 @@
+"""The end of a run: final evaluations, results, plots and the last checkpoint."""
+
+import dataclasses
+import functools
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import numpy as np
+from rich.console import Console
+
+from agents import (
+    AbstractTrainState,
+    TrainProgress,
+    find_policy,
+    load_policy,
+    restore,
+    save,
+    save_policy,
+    trained_policy,
+    write_whole,
+)
+from eqgrid.grid import RandomLayouts
+
+from ...base import FILM_FILE, IDENTITY, Failures, read_metadata
+from ...folders import short_name, write_json
+from ...settings import command_of, dump, own_flags
+from ...show import draw_curve, film_episode, print_how_to_go_on, reached
+from ._curriculum import summary
+from ._evaluator import Evaluator, frozen, team_returns
+from ._hooks import speed
+from ._run import STOP_CODES, Run
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Conclusion:
+    """Evaluates a run after training, and writes its results.
+
+    The last checkpoint is written first, then the results, then the plots. If one file cannot be
+    written, the others still are. After a signal, the remaining evaluations, plots and films are
+    skipped.
+
+    **Arguments:**
+
+    - `run`: the run.
+    - `progress`: its progress, with the last state.
+    - `evaluator`: its evaluator, with at least one evaluation.
+    - `failures`: collects the files that cannot be written.
+    - `film`: whether to write a film, if the world can be drawn.
+    """
+
+    run: Run
+    progress: TrainProgress
+    evaluator: Evaluator
+    failures: Failures
+    film: bool = True
+
+    def conclude(self) -> dict[str, Any]:
+        """Evaluates the run, and writes its results.
+
+        **Returns:** the content of `result.json`.
+        """
+        folder, state = self.run.folder, self.progress.state
+        last = {"update": self.progress.updates, **self.evaluator.rows[-1]}
+        last |= self.run.describe(state)
+        self._save("last", state, last)
+        settings = folder / "config.toml"
+        if not os.path.exists(settings):  # it was removed during training
+            with self.failures.writing(settings):
+                write_whole(settings, dump(self.run.settings).encode())
+        result = self._result()
+        with self.failures.writing(folder / "result.json"):
+            write_json(folder / "result.json", result)
+        last |= {name: result[name] for name in ("eval_return_mean", "eval_return_std")}
+        self._save("last", state, last)
+        with self.failures.writing(folder / "policy.safetensors"):
+            self._save_policy(result["policy"], last)
+        if not self.run.process.interrupted_again:
+            self._draw(result["optimum"])
+        return result
+
+    def _save_policy(self, which: str, metadata: dict[str, Any]) -> None:
+        """Writes `policy.safetensors`, with the policy of the last state or of the best checkpoint.
+
+        **Raises:** `CheckpointError` when the checkpoint cannot be read or the policy not written.
+        """
+        run, state = self.run, self.progress.state
+        if which == "best":
+            checkpoint = find_policy(run.folder, "best")
+            like = eqx.filter_eval_shape(run.config.policy, run.plan.train_env, jax.random.key(0))
+            policy, metadata = load_policy(checkpoint, like=like), read_metadata(checkpoint)
+        else:
+            policy = trained_policy(state.policy, run.plan.train_env, state.runner.env_state)
+        about = {name: value for name, value in metadata.items() if name != IDENTITY}
+        save_policy(run.folder / "policy.safetensors", policy, {**about, "checkpoint": which})
+
+    def _result(self) -> dict[str, Any]:
+        config, progress = self.run.config, self.progress
+        returns = self._play(progress.state, 1)
+        row = self.evaluator.rows[-1]
+        mean = row["eval_return_mean"] if returns is None else float(returns.mean())
+        std = row["eval_return_std"] if returns is None else float(returns.std())
+        optimum, best = config.env.optimum, self._best()
+        best_mean = best["best_return_mean"]
+        return {
+            "algorithm": self.run.algorithm,
+            "world": config.env.name,
+            "layout": config.env.title,
+            "dynamics": config.env.rules,
+            "seeds": [config.seed],
+            "env_steps": progress.env_steps,
+            "env_steps_of_others": self.run.steps_of_others,
+            "wall_seconds": round(self.run.seconds(), 2),
+            "compile_seconds": round(progress.compile_seconds, 2),
+            "train_seconds": round(self.run.history.train_seconds + progress.train_seconds, 2),
+            "steps_per_second": round(speed(progress), 1),
+            "eval_return_mean": mean,
+            "eval_return_std": std,
+            "eval_episodes": config.eval_episodes if returns is None else len(returns),
+            **best,
+            "policy": "best" if best_mean is not None and best_mean >= mean else "last",
+            "optimum": optimum,
+            "eval_fraction_of_optimum": mean / optimum if optimum else None,
+            "reached": reached(self.evaluator.rows, config.env.threshold),
+            "layouts": self._returns_in(self.run.plan.parts),
+            "zero_shot": self._returns_in(config.env.zero_shot()),
+            "stages": summary(self.run.stages, self.evaluator.rows),
+        }
+
+    def _best(self) -> dict[str, Any]:
+        """The results of the best checkpoint, which is evaluated again: the maximum of many noisy
+        evaluations is biased upwards.
+        """
+        path = self.run.folder / "checkpoints" / "best.safetensors"
+        best = {"best_return_mean": None, "best_return_std": None, "best_env_steps": None}
+        if self.run.process.interrupted_again or not os.path.exists(path):
+            return best
+        with self.failures.writing(path):
+            state, metadata = restore(path, self.progress.state), read_metadata(path)
+            returns = self._play(state, 2)
+            if returns is not None:
+                mean, std = float(returns.mean()), float(returns.std())
+                best |= {"best_return_mean": mean, "best_return_std": std}
+                best["best_env_steps"] = metadata["env_steps"]
+                chosen_by = metadata.get("chosen_by", metadata["eval_return_mean"])
+                again = {"eval_return_mean": mean, "eval_return_std": std, "chosen_by": chosen_by}
+                save(path, state, {**metadata, **again})
+        return best
+
+    def _play(self, state: AbstractTrainState[Any], number: int) -> np.ndarray | None:
+        """The returns of the final episodes; `None` if a signal arrived before the first batch."""
+        config, process = self.run.config, self.run.process
+        number += self.progress.num_updates  # a number that no earlier evaluation has used
+        repeats = math.ceil(config.final_episodes / config.eval_episodes)
+        batches = self.evaluator.play(state, number, repeats)
+        returns = []
+        while not process.interrupted_again and (episodes := next(batches, None)) is not None:
+            returns.append(team_returns(episodes))
+        return np.concatenate(returns) if returns else None
+
+    def _returns_in(self, worlds: Mapping[str, RandomLayouts]) -> dict[str, float]:
+        """The mean return of the final policy in each of several worlds, by name."""
+        means = {}
+        for name, world in worlds.items():
+            if self.run.process.interrupted_again:
+                break
+            env = self.run.config.eval_env(world, self.run.config.eval_episodes)
+            evaluator = dataclasses.replace(self.evaluator, env=env)
+            episodes = next(evaluator.play(self.progress.state, self.progress.num_updates))
+            means[name] = float(team_returns(episodes).mean())
+        return means
+
+    def _draw(self, optimum: float | None) -> None:
+        config = self.run.config
+        title = (
+            f"{self.run.algorithm.upper()} in {short_name(config.env.title)}, seed {config.seed}"
+        )
+        with self.failures.writing(self.run.folder / "curve.png"):
+            totals = self.run.plan.totals
+            drawn = [column for name in config.log_info for column in totals[name]]
+            draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum, drawn)
+        if self.film and config.env.has_film and not self.run.process.interrupted_again:
+            self.draw_film(self.run.folder / FILM_FILE)
+
+    def draw_film(self, path: Path) -> None:
+        """Writes a film of one episode of the last policy, as a GIF.
+
+        **Arguments:**
+
+        - `path`: the file.
+        """
+        config, state, world = self.run.config, self.progress.state, self.run.plan.world
+        env = frozen(config.eval_env(world, 1), state.runner.env_state)
+        draw = functools.partial(config.env.draw, world)
+        with self.failures.writing(path):
+            film = film_episode(state.policy, env, draw, self.run.keys[2], config.env.horizon)
+            write_whole(path, film)
+
+    def _save(self, name: str, state: AbstractTrainState[Any], metadata: dict[str, Any]) -> None:
+        path = self.run.folder / "checkpoints" / f"{name}.safetensors"
+        with self.failures.writing(path):
+            save(path, state, metadata)
+
+
+def finish(run: Run, stopped: str | None, console: Console, failures: Failures) -> int:
+    """Prints how to resume a run that was stopped, and the files that could not be written.
+
+    **Arguments:**
+
+    - `run`: the run.
+    - `stopped`: the reason for which it was stopped, if any.
+    - `console`: where the command that resumes it is printed.
+    - `failures`: the files that could not be written.
+
+    **Returns:** the exit code.
+    """
+    if stopped:
+        command = command_of(type(run.settings)) + own_flags(run.settings)
+        if run.settings.partners.networks:
+            command += f" --partners.networks {' '.join(run.settings.partners.networks)}"
+        print_how_to_go_on(console, command, run.folder)
+    if failures.report():
+        return 1
+    by_signal = run.process.exit_code if run.process.first else 0
+    return STOP_CODES.get(stopped or "", by_signal)

@@ -1,0 +1,251 @@
+"""Curricula: stages of a run, each of which ends at a gate or after a number of steps."""
+
+import dataclasses
+import math
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+from beartype.door import is_bearable
+
+from agents import PARTS, Part, StopTraining, TrainProgress
+from eqgrid.grid import did_you_mean
+
+from ...base import UsageError, as_usage_error
+from ...settings import Experiment, check, fill, read_toml
+from ._evaluator import Evaluator
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Gate:
+    """The condition that ends a stage: a bound on a metric of evaluations.
+
+    **Arguments:**
+
+    - `metric`: a metric of whole evaluated episodes: a column of `metrics.csv` whose name begins
+        with `eval_` or `event_`.
+    - `at_least`, `at_most`: the bound; exactly one of them is given.
+    - `evaluations`: the number of consecutive evaluations that must meet the bound.
+    """
+
+    metric: str = ""
+    at_least: float | None = None
+    at_most: float | None = None
+    evaluations: int = 1
+
+    def __str__(self) -> str:
+        bounds = (("at least", self.at_least), ("at most", self.at_most))
+        bound = " and ".join(f"{words} {x:g}" for words, x in bounds if x is not None)
+        times = f" in {self.evaluations} evaluations in a row" if self.evaluations > 1 else ""
+        return f"{self.metric} is {bound}{times}"
+
+    def check(self, known: Sequence[str]) -> None:
+        """**Raises:** `UsageError` when the metric is not one of the `known` ones."""
+        if self.metric not in known:
+            raise UsageError(
+                f"its gate asks for {self.metric!r}{did_you_mean(self.metric, known)} Measured are "
+                f"{', '.join(known)}."
+            )
+
+    def holds(self, measured: Mapping[str, float | int]) -> bool:
+        """Whether the row of an evaluation meets the bound; NaN does not."""
+        low = -math.inf if self.at_least is None else self.at_least
+        high = math.inf if self.at_most is None else self.at_most
+        return low <= measured[self.metric] <= high
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """One stage of a run.
+
+    **Arguments:**
+
+    - `name`: its name, in messages and in `result.json`.
+    - `config`: the settings of the run, replaced by those of the stage.
+    - `gate`: the condition that ends it, if any.
+    - `steps`: the maximum number of its environment steps, if limited.
+    - `keep`: the parts of the training state that are kept from the previous stage.
+    """
+
+    name: str
+    config: Experiment
+    gate: Gate | None = None
+    steps: int | None = None
+    keep: tuple[Part, ...] = PARTS
+
+    @property
+    def end(self) -> str:
+        """The description of when it ends, for messages."""
+        ends = [] if self.gate is None else [f"until {self.gate}"]
+        if self.steps is not None:
+            ends.append(f"{'at most' if ends else 'for'} {self.steps:,} steps")
+        return ", ".join(ends) or "to the end of the run"
+
+    def ended(self, measured: Mapping[str, float | int]) -> str | None:
+        """The reason for which the stage has ended, or `None` while it has not.
+
+        **Arguments:**
+
+        - `measured`: the row of the last evaluation. Before the first one of the stage, it has no
+            `gate_passes` and `stage_steps`.
+        """
+        if self.gate is not None and measured.get("gate_passes", 0) >= self.gate.evaluations:
+            return "its gate is passed"
+        if self.steps is not None and measured.get("stage_steps", 0) >= self.steps:
+            unless = ", without passing its gate" if self.gate is not None else ""
+            return f"its {self.steps:,} steps are spent{unless}"
+        return None
+
+
+@final
+class StageEvaluator:
+    """An `Evaluator` for a curriculum, which adds the stage and its progress to each row."""
+
+    def __init__(
+        self, evaluator: Evaluator, stage: Stage, number: int, begin: int, gate_passes: int = 0
+    ):
+        """**Arguments:**
+
+        - `evaluator`: plays the episodes.
+        - `stage`, `number`: the stage, and its number from 1.
+        - `begin`: the number of environment steps before the stage.
+        - `gate_passes`: the number of consecutive evaluations that have met its gate so far.
+        """
+        self.evaluator, self.stage, self.number = evaluator, stage, number
+        self.begin, self.gate_passes = begin, gate_passes
+
+    def __call__(self, progress: TrainProgress) -> dict[str, float]:
+        row = self.evaluator(progress)
+        if self.stage.gate is not None:
+            self.gate_passes = self.gate_passes + 1 if self.stage.gate.holds(row) else 0
+        row["stage"] = self.number
+        row["stage_steps"] = progress.env_steps - self.begin
+        row["gate_passes"] = self.gate_passes
+        return row
+
+
+@final
+class EndOfStage:
+    """A hook that stops training at the end of a stage."""
+
+    def __init__(self, stage: Stage):
+        self.stage = stage
+
+    def __call__(self, progress: TrainProgress) -> None:
+        if (reason := self.stage.ended(progress.measured)) is not None:
+            raise StopTraining(reason)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Table:
+    """The entries of a table `[[stage]]` in a file, besides those that `in_one_program` names."""
+
+    name: str = ""
+    env: dict[str, Any] = dataclasses.field(default_factory=dict)
+    ppo: dict[str, Any] = dataclasses.field(default_factory=dict)
+    gate: Gate = dataclasses.field(default_factory=Gate)
+    steps: int | None = None
+    reset: tuple[Part, ...] = ()
+
+
+_FIXED = {"env": ("name", "normalize_observation"), "ppo": ("rollout_length", "normalize_values")}
+"""The settings that are the same in all stages of a run."""
+
+
+def with_curriculum(config: Experiment) -> Experiment:
+    """Reads the stages from the file of `--curriculum` into the settings.
+
+    **Raises:** `UsageError` when the file cannot be read or has no stages.
+    """
+    if config.curriculum is None:
+        return config
+    with as_usage_error(f"The curriculum {str(config.curriculum)!r} ", UsageError):
+        file = read_toml(config.curriculum)
+        tables = file.pop("stage", None)
+        if not tables or not is_bearable(tables, list[dict[str, Any]]):
+            raise UsageError("has no stages: write a table [[stage]] for each.")
+        if file:
+            raise UsageError(
+                f"has {next(iter(file))!r} beside its stages: a curriculum has tables [[stage]] "
+                "only. A file with other settings is given to --config, and may have stages, too."
+            )
+    return dataclasses.replace(config, stage=tuple(tables))
+
+
+def stages(config: Experiment) -> tuple[Stage, ...]:
+    """The stages of a run; a single one if it has no curriculum.
+
+    **Raises:** `UsageError` when a stage has an unknown or fixed setting, or no end.
+    """
+    plain = dataclasses.replace(config, stage=())
+    if not config.stage:
+        return (Stage("", plain),)
+    found = []
+    for number, table in enumerate(config.stage, start=1):
+        with as_usage_error(f"Stage {number} of the curriculum: ", UsageError):
+            found.append(_stage(plain, table, number, last=number == len(config.stage)))
+    return tuple(found)
+
+
+def _table_of(config: Experiment) -> type[_Table]:
+    """`_Table` with an entry for each setting that a page allows stages to set."""
+    hints = typing.get_type_hints(type(config))
+    fields = [(name, hints[name] | None, None) for name in config.in_one_program]
+    return dataclasses.make_dataclass("_Table", fields, bases=(_Table,), frozen=True)
+
+
+def _stage(config: Experiment, entries: dict[str, Any], number: int, *, last: bool) -> Stage:
+    table: Any = fill(_table_of(config)(), entries, "")
+    for name, fixed in _FIXED.items():
+        for key in fixed:
+            if key in getattr(table, name):
+                raise UsageError(f"{name}.{key} is the same in all stages; leave it out.")
+    names = ("env", "ppo", *config.in_one_program)
+    config = fill(config, {name: entries[name] for name in names if name in entries}, "")
+    check(config)
+    gate = _gate(table) if "gate" in entries else None
+    if table.steps is not None and table.steps < 1:
+        raise UsageError(f"steps must be at least 1, but is {table.steps}.")
+    if not last and gate is None and table.steps is None:
+        raise UsageError("it has no end: give it a gate, or steps.")
+    # If the stage sets the shaped reward, its schedule starts with the stage.
+    own = {"shaping"} if {*config.in_one_program} & entries.keys() else set()
+    keep: tuple[Part, ...] = tuple(part for part in PARTS if part not in {*table.reset, *own})
+    return Stage(table.name or str(number), config, gate, table.steps, keep)
+
+
+def _gate(table: _Table) -> Gate:
+    gate = table.gate
+    if (gate.at_least is None) == (gate.at_most is None):
+        raise UsageError("its gate needs one bound: at_least or at_most.")
+    bound = gate.at_least if gate.at_most is None else gate.at_most
+    if bound is None or not math.isfinite(bound):
+        raise UsageError(f"its gate needs a finite bound, but has {bound}.")
+    if gate.evaluations < 1:
+        raise UsageError(f"its gate needs at least 1 evaluation, but has {gate.evaluations}.")
+    return gate
+
+
+def summary(
+    stages: Sequence[Stage], rows: Sequence[Mapping[str, float | int]]
+) -> list[dict[str, Any]]:
+    """The result of each stage that has begun, for `result.json`; empty without a curriculum.
+
+    **Arguments:**
+
+    - `stages`: the stages of the run.
+    - `rows`: the rows of its evaluations.
+    """
+    last = {int(row["stage"]) - 1: row for row in rows if "stage" in row}
+    return [
+        {
+            "name": stages[i].name,
+            "env_steps": int(row["env_steps"]),
+            "stage_steps": int(row["stage_steps"]),
+            "eval_return_mean": row["eval_return_mean"],
+            "ended": stages[i].ended(row) or "with the run",
+        }
+        for i, row in last.items()
+    ]

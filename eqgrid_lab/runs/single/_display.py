@@ -1,0 +1,176 @@
+"""The progress display of a run: a bar in a terminal, lines elsewhere."""
+
+import dataclasses
+import sys
+from collections.abc import Iterable
+from typing import Protocol, final
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+
+from agents import TrainProgress
+
+from ...settings import Experiment, changed_by_world
+from ...show import return_text
+from ._hooks import speed
+from ._run import Plan
+
+
+class Display(Protocol):
+    """The interface of progress displays, which are hooks of `train`."""
+
+    def start(self, total_steps: int) -> None: ...
+    def __call__(self, progress: TrainProgress) -> None: ...
+    def stop(self) -> None:
+        """Ends the display; does nothing by default."""
+
+
+def open_console() -> Console:
+    """The console for standard output, 200 characters wide where that is not a terminal."""
+    return Console(width=None if sys.stdout.isatty() else 200, emoji=False)
+
+
+def print_preparations(
+    console: Console,
+    config: Experiment,
+    programs: str,
+    lengths: Iterable[tuple[int, Plan]],
+    whose: str = "",
+) -> None:
+    """Prints the settings file and the world's defaults that a run uses, its length if that is
+    rounded, and further remarks.
+
+    **Arguments:**
+
+    - `console`: the console.
+    - `config`: the settings of the run.
+    - `programs`: the message of `keep_compiled_programs`.
+    - `lengths`: the `total_steps` and the plan of each of several runs.
+    - `whose`: what they are, such as ` of each seed`.
+    """
+    planned = [(total, plan.num_updates, plan.steps_per_update) for total, plan in lengths]
+    for total, updates, steps in dict.fromkeys(planned):
+        if updates * steps != total:
+            console.print(
+                f"training {updates * steps:,} steps{whose}: --total-steps {total} is rounded up "
+                f"to whole updates of {steps:,} steps",
+                highlight=False,
+            )
+    if config.config is not None:
+        console.print(f"settings: {escape(str(config.config))}", highlight=False)
+    if changed := changed_by_world(config):
+        console.print(f"defaults of {config.env.name}: {escape(changed)}", highlight=False)
+    for sentence in config.env.remarks():
+        console.print(escape(sentence), highlight=False)
+    console.print(escape(programs), style="dim", highlight=False)
+
+
+def open_display(console: Console) -> Display:
+    """A `LiveBar` in a terminal, and a `LogDisplay` elsewhere."""
+    return (LiveBar if is_live(console) else LogDisplay)(console)
+
+
+def progress_bar(console: Console, *, disable: bool = False) -> Bar:
+    """A bar with a description, the share that is done, the field `numbers`, and the time left.
+
+    **Arguments:**
+
+    - `console`: the console.
+    - `disable`: show nothing.
+    """
+    return Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("{task.fields[numbers]}"),
+        TextColumn("left"),
+        TimeRemainingColumn(compact=True),
+        console=console,
+        redirect_stderr=False,  # standard error may go elsewhere than the bar
+        disable=disable,
+    )
+
+
+def is_live(console: Console) -> bool:
+    """Whether it can show a bar: whether it is a terminal."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+@final
+class LiveBar(Display):
+    """A progress bar, for a terminal."""
+
+    def __init__(self, console: Console):
+        self.bar = progress_bar(console)
+
+    def start(self, total_steps: int) -> None:
+        self.task = self.bar.add_task("compiling", total=total_steps, numbers="the training loop")
+        self.bar.start()
+
+    def __call__(self, progress: TrainProgress) -> None:
+        numbers = (
+            f"{speed(progress):,.0f} steps/s  return "
+            f"[bold]{return_text(progress.measured['eval_return_mean'])}[/]"
+        )
+        self.bar.update(
+            self.task, completed=progress.env_steps, description="training ", numbers=numbers
+        )
+
+    def stop(self) -> None:
+        self.bar.stop()
+
+
+@final
+class LogDisplay(Display):
+    """Prints a line at regular intervals of progress, for a file or a pipe."""
+
+    def __init__(self, console: Console, every: float = 0.05):
+        """**Arguments:**
+
+        - `console`: the console.
+        - `every`: the share of training between two lines.
+        """
+        self.console, self.every = console, every
+        self.next = 0.0
+
+    def start(self, total_steps: int) -> None:
+        self.console.print("compiling the training loop")
+
+    def __call__(self, progress: TrainProgress) -> None:
+        done = progress.env_steps / progress.num_env_steps
+        if done < self.next and progress.updates < progress.num_updates:
+            return
+        self.next = done + self.every
+        left = (progress.num_env_steps - progress.env_steps) / speed(progress)
+        self.console.print(
+            f"{done:4.0%}  {progress.env_steps:>10,} steps  {speed(progress):>8,.0f} steps/s  "
+            f"return {return_text(progress.measured['eval_return_mean']):>6}  {left:5.0f} s left",
+            highlight=False,
+        )
+
+
+@final
+class Summed:
+    """A hook that shows the summed steps of runs that are trained together."""
+
+    def __init__(self, display: Display, number: int, num_updates: int | None = None):
+        """**Arguments:**
+
+        - `display`: the display to call.
+        - `number`: the number of runs.
+        - `num_updates`: the number of updates to count towards, if not all of them.
+        """
+        self.display, self.number, self.num_updates = display, number, num_updates
+
+    def __call__(self, progress: TrainProgress) -> None:
+        num_updates = self.num_updates or progress.num_updates
+        steps_per_update = self.number * (progress.env_steps // progress.updates)
+        summed = dataclasses.replace(
+            progress,
+            num_updates=num_updates,
+            env_steps=self.number * progress.env_steps,
+            num_env_steps=steps_per_update * num_updates,
+            env_steps_before=self.number * progress.env_steps_before,
+        )
+        self.display(summed)

@@ -1,0 +1,272 @@
+"""Hooks: callables that `train` calls with the progress after every block of updates.
+
+Hooks are independent of one another, so their order matters only if a run is killed between two of
+them. A resumed run continues from its latest checkpoint, and what was not written before that
+checkpoint is lost. Therefore `Log` comes before `Checkpoints`, which writes that checkpoint last.
+"""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import jax
+import numpy as np
+import psutil
+
+from agents import AbstractTrainState, Metrics, StopTraining, TrainProgress, save
+
+from ...base import Failures, Process, RunError
+from ...folders import History, forget_older
+from ...show import Logger
+
+SAVE_SECONDS = 5.0
+"""The minimum time between two checkpoints of the latest state, in seconds."""
+
+
+@final
+class Log:
+    """Writes a row of metrics for every block to the loggers.
+
+    A logger that fails stops neither the run nor the other loggers.
+    """
+
+    def __init__(
+        self,
+        loggers: Sequence[Logger],
+        failures: Failures,
+        train_seconds: float,
+        totals: Mapping[str, Sequence[str]] | None = None,
+    ):
+        """**Arguments:**
+
+        - `loggers`: the loggers.
+        - `failures`: collects the files that cannot be written.
+        - `train_seconds`: the training time of the run before this process, in seconds.
+        - `totals`: the columns for the totals of training episodes, as in
+            `AbstractWorldConfig.totals`.
+        """
+        self.loggers, self.failures, self.train_seconds = loggers, failures, train_seconds
+        self.totals = totals or {}
+
+    def __call__(self, progress: TrainProgress) -> None:
+        row = {
+            "update": progress.updates,
+            **progress.measured,
+            "train_seconds": round(self.train_seconds + progress.train_seconds, 3),
+            "steps_per_second": round(speed(progress), 1),
+            "memory_bytes": _memory_in_use(),
+            **block_means(progress.metrics),
+            **_mean_totals(progress.metrics, self.totals),
+        }
+        for logger in self.loggers:
+            with self.failures.writing(logger.path):
+                logger.write(row)
+
+
+def block_means(metrics: Metrics | None) -> dict[str, Any]:
+    """The metrics of a block: means over its updates, and over the episodes that ended in it.
+
+    The learning rate is that of the last update, and the number of episodes is a sum.
+    """
+    if metrics is None:
+        return {}
+    means = {name: float(np.mean(values)) for name, values in metrics.scalars.items()}
+    if "learning_rate" in means:
+        means["learning_rate"] = float(metrics.scalars["learning_rate"][-1])
+    episodes = np.asarray(metrics.episodes)
+    ended = episodes > 0
+    for name in ("episode_return", "episode_length"):
+        values = np.asarray(getattr(metrics, name))[ended]
+        means[name] = float(np.average(values, weights=episodes[ended])) if ended.any() else np.nan
+    return {**means, "episodes": int(episodes.sum())}
+
+
+def _mean_totals(metrics: Metrics | None, totals: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """The mean totals of the training episodes that ended in a block, summed over the agents."""
+    means = {}
+    for name, values in (metrics.totals if metrics is not None else {}).items():
+        columns = totals.get(name, ())
+        if not columns or metrics is None:
+            continue
+        episodes = np.asarray(metrics.episodes)
+        weights = episodes / max(1, episodes.sum())
+        mean = np.tensordot(weights, values, 1).reshape(-1, len(columns)).sum(axis=0)
+        known = episodes.any()
+        means |= {
+            f"episode_{column}": float(x) if known else np.nan
+            for column, x in zip(columns, mean, strict=True)
+        }
+    return means
+
+
+@final
+class Forget:
+    """Removes outdated files after the first block: an older run in the folder, and the result and
+    the policy that a resumed run had written.
+    """
+
+    def __init__(self, folder: Path, failures: Failures):
+        self.folder, self.failures = folder, failures
+
+    def __call__(self, _: TrainProgress) -> None:
+        with self.failures.writing(self.folder):
+            (self.folder / "result.json").unlink(missing_ok=True)
+            (self.folder / "policy.safetensors").unlink(missing_ok=True)
+            forget_older(self.folder)
+
+
+@final
+@dataclasses.dataclass
+class EarlyStop:
+    """Stops a run that has reached its target, has stopped improving, or changes too fast.
+
+    **Arguments:**
+
+    - `returns`: the mean returns of earlier evaluations; new ones are appended.
+    - `target`: the mean return of an evaluation at which to stop.
+    - `patience`: the number of consecutive evaluations without a new best return at which to stop.
+    - `max_kl`: the maximum of the mean `approx_kl` of a block, in nats.
+
+    With `None`, a criterion is not used.
+    """
+
+    returns: list[float]
+    target: float | None
+    patience: int | None
+    max_kl: float | None
+
+    def __call__(self, progress: TrainProgress) -> None:
+        self.returns.append(progress.measured["eval_return_mean"])
+        if self.target is not None and self.returns[-1] >= self.target:
+            raise StopTraining(f"reached a return of {self.target:g}")
+        since_best = len(self.returns) - 1 - int(np.argmax(self.returns))
+        if self.patience is not None and since_best >= self.patience:
+            raise StopTraining(f"no better for {since_best} evaluations")
+        if self.max_kl is None:
+            return
+        kl = block_means(progress.metrics).get("approx_kl")
+        if kl is None:
+            raise RunError("--max-kl needs a learner that reports 'approx_kl': leave it out.")
+        if kl > self.max_kl:
+            raise StopTraining(f"moved too far (a KL divergence of {kl:.3g} nats)")
+
+
+@final
+class OutOfTime:
+    """Stops a run after `max_hours` hours in this process, such as the time limit of a job."""
+
+    def __init__(self, process: Process, max_hours: float | None):
+        self.process, self.max_hours = process, max_hours
+
+    def __call__(self, _: TrainProgress | None = None) -> None:
+        if self.max_hours is not None and self.process.seconds() >= 3600 * self.max_hours:
+            raise StopTraining(f"stopped after {self.max_hours:g} hours")
+
+
+@final
+class Profile:
+    """Records a Perfetto trace of the second block of updates, since the first is a warm-up."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.blocks = folder, 0
+
+    def __call__(self, _: TrainProgress) -> None:
+        self.blocks += 1
+        if self.blocks == 1:
+            jax.profiler.start_trace(str(self.folder), create_perfetto_trace=True)
+        if self.blocks == 2:
+            jax.profiler.stop_trace()
+
+    def close(self) -> None:
+        """Ends the recording if the run ends before its second block does."""
+        if self.blocks == 1:
+            jax.profiler.stop_trace()
+
+
+@contextlib.contextmanager
+def profiled(folder: Path, wanted: bool) -> Iterator[list[Profile]]:
+    """Context manager that provides the `Profile` hook of a run, if wanted.
+
+    **Arguments:**
+
+    - `folder`: the folder of the run.
+    - `wanted`: whether to record a trace.
+
+    **Returns:** a list with the hook, or an empty one, inside the context.
+    """
+    hooks = [Profile(folder / "trace")] if wanted else []
+    try:
+        yield hooks
+    finally:
+        for hook in hooks:
+            hook.close()
+
+
+@final
+class Checkpoints:
+    """Saves checkpoints: the latest state, the best state, and optionally one at every interval."""
+
+    def __init__(
+        self,
+        folder: Path,
+        failures: Failures,
+        history: History,
+        describe: Callable[[AbstractTrainState[Any]], dict[str, Any]],
+        *,
+        keep_every: int | None = None,
+        seconds: float = SAVE_SECONDS,
+    ):
+        """**Arguments:**
+
+        - `folder`: the folder for `last.safetensors`, `best.safetensors` and `step-*.safetensors`.
+        - `failures`: collects the files that cannot be written.
+        - `history`: the history of the run, with its best return and its number of steps.
+        - `describe`: returns metadata about the run and its policy, equal for all its states.
+        - `keep_every`: the environment steps between two checkpoints that are kept, if any.
+        - `seconds`: the minimum time between two checkpoints of the latest state; `inf` for none.
+        """
+        self.folder, self.failures, self.describe = folder, failures, describe
+        self.keep_every, self.env_steps = keep_every, history.env_steps
+        self.seconds, self.due = seconds, 0.0 if np.isfinite(seconds) else np.inf
+        self.best_return = history.best_return
+        self.description: dict[str, Any] | None = None
+
+    def __call__(self, progress: TrainProgress) -> None:
+        mean = progress.measured["eval_return_mean"]
+        if mean > self.best_return and self._save("best", progress):
+            self.best_return = mean
+        if self.keep_every and progress.env_steps // self.keep_every > (
+            self.env_steps // self.keep_every
+        ):
+            self._save(f"step-{progress.env_steps:012}", progress)
+        self.env_steps = progress.env_steps
+        # If a run is killed before this checkpoint, it resumes from the previous one, and writes
+        # the checkpoints above again.
+        if time.perf_counter() >= self.due and self._save("last", progress):
+            self.due = time.perf_counter() + self.seconds
+
+    def _save(self, name: str, progress: TrainProgress) -> bool:
+        """Writes a checkpoint. **Returns:** whether it was written."""
+        path = self.folder / f"{name}.safetensors"
+        with self.failures.writing(path):
+            if self.description is None:
+                self.description = self.describe(progress.state)
+            metadata = {"update": progress.updates, **progress.measured}
+            save(path, progress.state, metadata | self.description)
+            return True
+        return False
+
+
+def speed(progress: TrainProgress) -> float:
+    """The environment steps per second of training time in this process."""
+    steps = progress.env_steps - progress.env_steps_before
+    return steps / max(progress.train_seconds, 1e-9)
+
+
+def _memory_in_use() -> int:
+    """The memory in use, in bytes: that of the first device, or that of the process on a CPU."""
+    statistics = jax.local_devices()[0].memory_stats()
+    return statistics["bytes_in_use"] if statistics else psutil.Process().memory_info().rss

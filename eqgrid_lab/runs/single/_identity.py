@@ -1,0 +1,184 @@
+"""The identity of a run: its settings, and checksums of the files that they name.
+
+Every checkpoint stores it. Since `config.toml` and layout files can be edited between two commands,
+the identity of a resumed run is compared with that in its checkpoint.
+"""
+
+import hashlib
+import json
+import os
+import reprlib
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from beartype.door import is_bearable
+
+from agents import CheckpointError, checksum
+
+from ...base import IDENTITY, UsageError
+from ...settings import OF_THE_PROCESS, Experiment, dump
+
+_NAME_FILES = ("env.layout", "env.practice", "partners.policies")
+_MOST_NAMES, _LARGEST_FILE = 8, 2**30
+
+
+def identity(config: Experiment, files: Mapping[str, str]) -> dict[str, Any]:
+    """The entry of a checkpoint that identifies its run.
+
+    **Arguments:**
+
+    - `config`: the settings of the whole run.
+    - `files`: the `digests` of the settings, taken before anything was built.
+    """
+    fixed = dict(_settings(config))
+    for flag in OF_THE_PROCESS:
+        fixed.pop(flag, None)
+    return {"settings": fixed, "files": dict(files)}
+
+
+def digests(config: Experiment) -> dict[str, str]:
+    """The checksums (SHA-256) of the files that the settings name, by flag.
+
+    **Raises:** `OSError` or `CheckpointError` when one cannot be read, and as
+    `PartnerSettings.files`.
+    """
+    found = {}
+    for flag, value in _settings(config):
+        if flag.endswith(_NAME_FILES):
+            named = [value] if isinstance(value, str) else value
+            mark = digest
+            if flag == "--partners.policies":  # which may be names of models of people
+                mark = checksum
+                named = [str(path) for path in config.partners.files(config.env.title)]
+            parts = [
+                part.strip()
+                for text in named
+                for part in ([text] if os.path.exists(text) else text.split(","))
+            ]
+            contents = [mark(Path(part)) for part in parts if _is_read(part)]
+            if contents:
+                found[flag] = hashlib.sha256("".join(contents).encode()).hexdigest()
+    return found
+
+
+def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Checks that a resumed run has the identity that its checkpoint stores.
+
+    **Arguments:**
+
+    - `folder`: the folder of the run.
+    - `metadata`: the metadata of its checkpoint.
+    - `now`: its current `identity`.
+
+    **Raises:** `UsageError` with the settings and files that differ, and `CheckpointError` when the
+    checkpoint stores no identity.
+    """
+    before = metadata.get(IDENTITY)
+    if (
+        not is_bearable(before, dict[str, dict[str, Any]])
+        or before.keys() != now.keys()
+        or "update" not in metadata
+    ):
+        raise CheckpointError(
+            f"The checkpoint of the run {str(folder)!r} does not say how far it was trained, "
+            "or with which settings: begin a new run."
+        )
+    names = [
+        f"{flag} (was {_said(was)}, is {_said(there)})"
+        for flag, was, there in _differences(before["settings"], now["settings"])
+    ]
+    names += [f"the file of {flag}" for flag, *_ in _differences(before["files"], now["files"])]
+    if names:
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        raise UsageError(
+            f"The run {str(folder)!r} was trained with something other than its config.toml says "
+            f"now: {', '.join(names[:_MOST_NAMES])}{more}. Put back what was there, or begin a new "
+            "run."
+        )
+
+
+def check_updates(folder: Path, metadata: Mapping[str, Any], updates: int) -> None:
+    """Checks that the metadata and the state of a checkpoint are of the same update.
+
+    **Arguments:**
+
+    - `folder`: the folder of the run.
+    - `metadata`: the metadata of its checkpoint.
+    - `updates`: the number of updates in the state of its checkpoint.
+
+    **Raises:** `CheckpointError` when the numbers differ.
+    """
+    if metadata["update"] != updates:
+        raise CheckpointError(
+            f"The metadata in the checkpoint of the run {str(folder)!r} are of update "
+            f"{metadata['update']}, but its state is of update {updates}: begin a new run."
+        )
+
+
+def _differences(
+    before: Mapping[str, Any], now: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    for name in dict.fromkeys([*before, *now]):
+        if before.get(name) != now.get(name):
+            yield name, before.get(name), now.get(name)
+
+
+def _said(value: Any) -> str:
+    return "not given" if value is None else reprlib.repr(value)
+
+
+def _settings(config: Experiment) -> Iterator[tuple[str, Any]]:
+    """All settings, by flag; the names of those of a stage begin with its number."""
+    table = tomllib.loads(dump(config))
+    for number, stage in enumerate(table.pop("stage", []), start=1):
+        yield from _flat(stage, f"stage {number}: ")
+    yield from _flat(table, "--")
+
+
+def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        flag = prefix + name.replace("_", "-")
+        if isinstance(value, dict):
+            yield from _flat(value, f"{flag}.")
+        else:
+            yield flag, value
+
+
+def _is_read(path: str) -> bool:
+    """Whether a path is a file that is not too large for a checksum."""
+    return os.path.isfile(path) and os.path.getsize(path) <= _LARGEST_FILE
+
+
+def run_digest(metadata: Mapping[str, Any]) -> str | None:
+    """A checksum of the settings of the run that trained a policy, the same for all checkpoints of
+    the run; `None` if its file has none.
+
+    **Arguments:**
+
+    - `metadata`: the metadata of the policy's file.
+    """
+    settings = metadata.get("run")
+    if settings is None:
+        return None
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def marks(path: Path, metadata: Mapping[str, Any]) -> set[str]:
+    """The checksums by which a policy is known: that of its content, and that of its run.
+
+    **Arguments:**
+
+    - `path`, `metadata`: the file and its metadata.
+
+    **Raises:** `CheckpointError` when the file cannot be read.
+    """
+    run = run_digest(metadata)
+    return {checksum(path)} if run is None else {checksum(path), run}
+
+
+def digest(path: Path) -> str:
+    """The checksum (SHA-256) of a file. **Raises:** `OSError` when it cannot be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

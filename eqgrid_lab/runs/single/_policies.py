@@ -1,0 +1,257 @@
+"""Reading trained policies from files, with the settings with which they were trained."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, final
+
+import equinox as eqx
+import jax
+
+from agents import ActorCritic, CheckpointError, TrainedPolicy, find_policy, load_policy
+from eqgrid import AbstractEnv, AbstractPartner, read_regular_text
+
+from ...base import (
+    NOTHING_NAMED,
+    PARTNERS,
+    Named,
+    NotNamed,
+    UsageError,
+    as_usage_error,
+    is_own,
+    read_metadata,
+)
+from ...settings import (
+    SHIPPED,
+    Experiment,
+    OwnNetwork,
+    PolicySettings,
+    check_limits,
+    config_from,
+    page,
+    page_of,
+    world_from,
+    world_name_in,
+)
+from ...worlds import AbstractWorldConfig, Kitchen, check_same_game, check_same_world
+from ._identity import marks
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class SavedPolicy:
+    """A policy from a file.
+
+    **Arguments:**
+
+    - `name`: its name on the command line.
+    - `path`: the file.
+    - `policy`: the policy, with its observation statistics.
+    - `metadata`: the metadata of the file.
+    - `config`: the settings with which it was trained, possibly with another layout.
+    - `named`: what the command line names, of the code of the user.
+    """
+
+    name: str
+    path: Path
+    policy: TrainedPolicy
+    metadata: dict[str, Any]
+    config: PolicySettings
+    named: Named
+
+    def trained_in(self) -> AbstractWorldConfig:
+        """The settings of the world in which it was trained, always with the original layout."""
+        return config_from(self.metadata["run"], type(self.config), self.named).env
+
+    def known(self) -> set[str]:
+        """The `marks` of the policy itself, and of its partners in training.
+
+        **Raises:** `CheckpointError` when its file cannot be read.
+        """
+        partners = self.metadata.get(PARTNERS, [])
+        theirs = {partner.get(key) for partner in partners for key in ("sha256", "run")} - {None}
+        return marks(self.path, self.metadata) | theirs
+
+    def partner(
+        self, among: PolicySettings, shown: AbstractEnv, *, greedy: bool = False
+    ) -> AbstractPartner:
+        """The policy as a partner among agents with other settings.
+
+        **Arguments:** those of `PolicySettings.partner`.
+
+        **Raises:** `ValueError` when the policy cannot act there.
+        """
+        own = dataclasses.replace(self.config, env=self.trained_in())
+        return own.partner(self.policy, among, shown, greedy=greedy)
+
+
+def read_policy(
+    name: Path,
+    which: Literal["best", "last"] | None,
+    layout: str | None = None,
+    own_page: type[PolicySettings] | None = None,
+    named: Named = NOTHING_NAMED,
+) -> SavedPolicy:
+    """Reads the policy of a run.
+
+    **Arguments:**
+
+    - `name`: the folder of a run, a policy file or a checkpoint.
+    - `which`: the checkpoint to read from a folder, as in `find_policy`.
+    - `layout`: a layout to use instead of the one in which it was trained.
+    - `own_page`: the custom page that trained it, if it was not one of eqgrid's.
+    - `named`: what the command line names, of the code of the user.
+
+    **Returns:** the policy.
+
+    **Raises:** `CheckpointError` when the policy is missing or damaged, or its layout is a file;
+    `UsageError` when its file has no settings, its world has no layouts, or its custom page or
+    other code of the user is not named.
+    """
+    path = find_policy(name, which)
+    metadata = read_metadata(path)
+    settings = metadata.get("run")
+    if settings is None:
+        load_policy(path)  # raises an error if the file is damaged
+        raise UsageError(
+            f"The policy {str(path)!r} does not say what it was trained in, since no command line "
+            "saved it: evaluate it in Python, with agents.evaluate."
+        )
+    experiment = _experiment_of(path, settings, own_page)
+    with _settings_of(path):
+        config = config_from(settings, experiment, named)
+        with as_usage_error("cannot be used: ", UsageError):
+            check_limits(config)
+    own, files = page_of(settings) is not None, config.env.layout_files
+    networks = getattr(config, "network_settings", OwnNetwork()).parts
+    policy = None if own else load_policy(path, networks=networks)
+    if layout is None and files:
+        raise CheckpointError(
+            f"The policy {str(path)!r} was trained in the layout {files[0]!r:.200}, which is no "
+            "known name, and a file that a policy names is not opened: choose a layout with "
+            "--layout."
+        )
+    judged = config
+    if layout is not None:
+        settings = _in_layout(settings, layout)
+        with as_usage_error("--layout cannot be used: the world ", UsageError):
+            judged = config_from(settings, experiment, named)
+    if policy is None:  # its file does not describe the networks
+        policy = load_policy(path, like=_untrained(judged if files else config))
+    return SavedPolicy(str(name), path, policy, metadata, judged, named)
+
+
+def _untrained(config: PolicySettings) -> ActorCritic:
+    """The shapes of the policy that a custom page builds.
+
+    **Raises:** `UsageError` when its world cannot be built.
+    """
+    assert isinstance(config, Experiment)
+    with as_usage_error():
+        env = config.eval_env(config.env.build(train=False), 1)
+    return eqx.filter_eval_shape(config.policy, env, jax.random.key(0))
+
+
+def _experiment_of(
+    path: Path, settings: dict[str, Any], own_page: type[PolicySettings] | None
+) -> type[PolicySettings]:
+    """The page that trained a policy.
+
+    **Raises:** `UsageError` when it is a custom page that is not given, and `CheckpointError` when
+    the algorithm is unknown.
+    """
+    named = page_of(settings)
+    if named is not None and own_page is None:
+        raise UsageError(
+            f"The policy {str(path)!r} was trained by a custom page, {named!r:.100}: add "
+            "--page and that file."
+        )
+    if named is not None and own_page is not None:
+        return own_page
+    if settings.get("algorithm") not in SHIPPED:
+        raise CheckpointError(
+            f"The settings in the policy {str(path)!r} are of no known algorithm, but of "
+            f"{settings.get('algorithm')!r:.100}."
+        )
+    return page(settings["algorithm"])
+
+
+def check_trained_here(path: Path, config: Experiment) -> None:
+    """Checks that a policy was trained in the world of a run and by its rules; layouts may differ.
+
+    **Arguments:**
+
+    - `path`: the policy file. It is not checked if it has no settings.
+    - `config`: the settings of the run.
+
+    **Raises:** `UsageError` when the worlds or their rules differ, and `CheckpointError` when the
+    file or its settings are damaged.
+    """
+    settings = read_metadata(path).get("run")
+    if settings is None:
+        return
+    name, named = world_name_in(settings), Named(worlds=(config.env.name,))
+    partner = f"The partner {str(path)!r}"
+    if name is not None and is_own(name):  # it is not imported if it is another one
+        check_same_world(partner, name, "this run", config.env.name)
+    with _settings_of(path):
+        env = world_from(settings, type(config), named)
+        check_limits(env, "--env.")
+    check_same_game(partner, env, "this run", config.env)
+
+
+@contextlib.contextmanager
+def _settings_of(path: Path) -> Iterator[None]:
+    """Context manager for reading the settings in a policy file.
+
+    **Raises:** `CheckpointError` when the settings are invalid, and `UsageError` when they name
+    code of the user that the command line does not name.
+    """
+    try:
+        yield
+    except NotNamed as error:
+        raise UsageError(f"The policy {str(path)!r} {error}") from error
+    except UsageError as error:
+        raise CheckpointError(f"The settings in the policy {str(path)!r} {error}") from error
+
+
+def portable(env: AbstractWorldConfig) -> AbstractWorldConfig:
+    """The settings of a world as a policy file stores them.
+
+    A layout file is replaced by its text, and `Kitchen.practice` is omitted.
+    """
+    if isinstance(env, Kitchen) and env.practice:
+        env = dataclasses.replace(env, practice=())
+    return written_out(env)
+
+
+def written_out(env: AbstractWorldConfig) -> AbstractWorldConfig:
+    """The settings of a world with the path of a layout file replaced by the text of the file.
+
+    They are returned unchanged if the layout is not a file or the text gives another world.
+    """
+    layout = getattr(env, "layout", None)
+    if not isinstance(layout, str) or "\n" in layout:
+        return env
+    try:
+        text = read_regular_text(layout)
+        with_text: Any = dataclasses.replace(env, layout=text)  # pyright: ignore[reportArgumentType]
+        same = eqx.tree_equal(*(x.build(train=False) for x in (env, with_text)))
+    except (OSError, ValueError, UsageError):  # the layout is a name, or its file is not a text
+        return env
+    return with_text if same is True or bool(same) else env
+
+
+def _in_layout(settings: dict[str, Any], layout: str) -> dict[str, Any]:
+    """The settings with another layout, and default settings for generated layouts.
+
+    **Raises:** `UsageError` when their world has no layouts.
+    """
+    env = settings.get("env", {})
+    if "layout" not in env:
+        raise UsageError("The world of this policy has no layouts: leave out --layout.")
+    if layout == env["layout"]:
+        return settings
+    drawn = {name: value for name, value in env.items() if name not in ("generated", "practice")}
+    return {**settings, "env": {**drawn, "layout": layout}}

@@ -1,0 +1,314 @@
+"""A run: its settings, what is built from them, and its position."""
+
+import dataclasses
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import equinox as eqx
+import jax
+from jax.sharding import Mesh
+from jaxtyping import PRNGKeyArray
+
+from agents import AbstractTrainState, check_even, checksum, describe_policy, device_mesh, is_first
+from eqgrid import (
+    AbstractEnv,
+    AbstractVectorEnv,
+    AbstractWrapper,
+    DesignPartners,
+    Scheduled,
+    Vectorize,
+    WithPartner,
+    contains_wrapper,
+    unwrap,
+)
+from eqgrid.grid import RandomLayouts
+
+from ...base import IDENTITY, PARTNERS, Process, UsageError, as_usage_error, read_metadata, warn
+from ...folders import History
+from ...settings import Experiment, PartnerSettings, dump
+from ...worlds import AbstractWorldConfig
+from ._curriculum import Stage
+from ._evaluator import evaluated_metrics
+from ._identity import identity, run_digest
+from ._policies import check_trained_here, portable, written_out
+
+STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
+"""The exit codes of runs that were stopped by a signal, by the reason."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is built from the settings of a stage: environments, and the length of training.
+
+    **Arguments:**
+
+    - `settings`: the settings of the world, with layout files replaced by their text.
+    - `world`: the world of evaluations and films.
+    - `parts`: the worlds of a mixture of layouts, by name; empty for a single layout.
+    - `totals`: the entries of `info` that are summed over episodes; see `Experiment.totals`.
+    - `train_env`, `eval_env`: the training environments and the evaluation environments.
+    - `num_updates`: the number of updates of the run.
+    - `updates_per_block`: the number of updates between two evaluations.
+    - `steps_per_update`: the environment steps of one update, over all environments.
+    - `mesh`: the devices to train on, if there are several.
+    - `partners`: the names and checksums (SHA-256) of the policy files of partners.
+    """
+
+    settings: AbstractWorldConfig
+    world: AbstractEnv
+    parts: Mapping[str, RandomLayouts]
+    totals: Mapping[str, tuple[str, ...]]
+    train_env: AbstractVectorEnv
+    eval_env: AbstractVectorEnv
+    num_updates: int
+    updates_per_block: int
+    steps_per_update: int
+    mesh: Mesh | None
+    partners: tuple[dict[str, str | None], ...]
+
+
+def plan_stages(stages: Sequence[Stage]) -> tuple[Plan, ...]:
+    """The plan of each stage.
+
+    **Raises:** `UsageError` when a stage cannot be built, or has observations or actions of other
+    shapes than the first.
+    """
+    if len(stages) == 1 and stages[0].gate is None:
+        return (_plan(stages[0]),)
+    plans = []
+    for number, stage in enumerate(stages, start=1):
+        with as_usage_error(f"Stage {number} of the curriculum: ", UsageError):
+            plans.append(_plan(stage))
+            _check_shapes(plans[0], plans[-1])
+    return tuple(plans)
+
+
+def _check_shapes(first: Plan, plan: Plan) -> None:
+    """**Raises:** `UsageError` when the policy of the first stage does not fit into another one."""
+    seen = [eqx.filter_eval_shape(x.eval_env.reset, jax.random.key(0))[0] for x in (first, plan)]
+    spaces = [x.eval_env.action_space for x in (first, plan)]
+    if not eqx.tree_equal(*seen) or not eqx.tree_equal(*spaces):
+        raise UsageError(
+            "its agents see or do other things than those of the first stage: a policy can only go "
+            "on where the shapes of observations and the actions are the same."
+        )
+
+
+def _plan(stage: Stage) -> Plan:
+    """**Raises:** `UsageError` when the settings cannot be built."""
+    config = stage.config
+    with as_usage_error():
+        # Layout files are read only once, so that the stored layout is the one used in training.
+        config = dataclasses.replace(config, env=written_out(config.env))
+        world, parts = config.env.build(train=False), stage.config.env.parts()
+        partners = check_partners(config)
+        totals = config.totals(world)
+        train_env = config.train_env()
+        _check_partners_change(config, train_env)
+        eval_env = config.eval_env(world, config.eval_episodes, tuple(totals))
+        policy = eqx.filter_eval_shape(config.policy, train_env, jax.random.key(0))
+        learner = config.learner()
+        learner.check(train_env, policy)
+        mesh = _mesh(config)
+    if stage.gate is not None:
+        stage.gate.check(evaluated_metrics(totals))
+    if (obstacle := config.env.obstacle()) is not None and is_first():
+        warn(f"{obstacle} Training will end at a return of 0.")
+    steps_per_update = learner.steps_per_update(train_env)
+    return Plan(
+        config.env,
+        world,
+        parts,
+        totals,
+        train_env,
+        eval_env,
+        num_updates=math.ceil(config.total_steps / steps_per_update),
+        updates_per_block=max(1, config.eval_every // steps_per_update),
+        steps_per_update=steps_per_update,
+        mesh=mesh,
+        partners=partners,
+    )
+
+
+def check_partners(config: Experiment) -> tuple[dict[str, str | None], ...]:
+    """Checks that the partners were trained in the world of a run and by its rules.
+
+    **Returns:** of each the name and the `checksum` of the policy file, and the `run_digest`.
+
+    **Raises:** `UsageError` when one was trained in another world or by other rules.
+    """
+    files = config.partners.files(config.env.title)
+    for path in files:
+        check_trained_here(path, config)
+    return tuple(
+        {
+            "name": "/".join(path.parts[-2:]),
+            "sha256": checksum(path),
+            "run": run_digest(read_metadata(path)),
+        }
+        for path in files
+    )
+
+
+def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> None:
+    """**Raises:** `UsageError` when partners shall take part or change in training, and a page
+    forgets it, or when designs would replace noise that was asked for.
+    """
+    one = unwrap(train_env)
+
+    def has(wrapper: type[AbstractWrapper]) -> bool:
+        return isinstance(one, Vectorize) and contains_wrapper(one.env, wrapper)
+
+    if config.partners.share_steps > 0 and not has(Scheduled):
+        raise UsageError(
+            "--partners.share-steps changes nothing on this page: let its train_env pass AutoReset "
+            "through self.anneal_partners, or leave it out."
+        )
+    if config.partners.designs > 0 and not contains_wrapper(train_env, DesignPartners):
+        raise UsageError(
+            "--partners.designs changes nothing on this page: use e3t.py, let its train_env pass "
+            "Vectorize through self.design_partners, or leave it out."
+        )
+    own, usual = config.partners, type(config)().partners
+    noise = (own.least_noise, own.most_noise)
+    if own.designs > 0 and noise != (usual.least_noise, usual.most_noise):
+        raise UsageError(
+            "--partners.designs say how noisy partners are: leave out --partners.least-noise and "
+            "--partners.most-noise."
+        )
+    if config.partners != PartnerSettings() and not has(WithPartner):
+        raise UsageError(
+            "--partners.share changes nothing on this page, which learns without partners: let its "
+            "train_env pass the world through self.with_partners, or leave out --partners and "
+            "settings files with partners."
+        )
+
+
+def _mesh(config: Experiment) -> Mesh | None:
+    """The devices to train on; `None` for a single one.
+
+    **Raises:** `ValueError` when there are too few devices, or the environments cannot be spread
+    evenly over them.
+    """
+    if config.devices == 1 and not config.distributed:
+        return None
+    everywhere = config.distributed or config.devices == "all"
+    mesh = device_mesh(None if everywhere else int(config.devices))
+    check_even(config.num_envs, mesh)
+    return mesh
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run, in one process.
+
+    **Arguments:**
+
+    - `settings`: the settings of the whole run.
+    - `stages`, `plans`: its stages, at least one, and the plan of each.
+    - `process`: the process, with its clock and signals.
+    - `folder`: the folder of the run.
+    - `files`: the `digests` of its settings.
+    - `state`: the training state to start from; `None` for a new one.
+    - `history`: what the run did before this process.
+    - `number`: the index of its current stage, from 0.
+    """
+
+    settings: Experiment
+    stages: tuple[Stage, ...]
+    plans: tuple[Plan, ...]
+    process: Process
+    folder: Path
+    files: Mapping[str, str]
+    state: AbstractTrainState[Any] | None = None
+    history: History = dataclasses.field(default_factory=History)
+    number: int = 0
+
+    @property
+    def algorithm(self) -> str:
+        """The name of the algorithm, in messages and names of files."""
+        return self.settings.algorithm
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The `identity` of the run, which its checkpoints store."""
+        return identity(self.settings, self.files)
+
+    def describe(self, state: AbstractTrainState[Any]) -> dict[str, Any]:
+        """Metadata with which a policy can be loaded from a checkpoint alone: its description and
+        the settings; and with whom it was trained. It is the same for all states of a stage.
+        """
+        config = dataclasses.replace(self.config, env=portable(self.plan.settings))
+        plans = self.plans[: self.number + 1]
+        partners = list({x["sha256"]: x for plan in plans for x in plan.partners}.values())
+        return {
+            **describe_policy(state, self.plan.train_env),
+            "run": tomllib.loads(dump(config)),
+            **({PARTNERS: partners} if partners else {}),
+            IDENTITY: self.identity,
+        }
+
+    @property
+    def stage(self) -> Stage:
+        """The current stage."""
+        return self.stages[self.number]
+
+    @property
+    def config(self) -> Experiment:
+        """The settings of the current stage."""
+        return self.stage.config
+
+    @property
+    def in_curriculum(self) -> bool:
+        """Whether it has a curriculum."""
+        return bool(self.settings.stage)
+
+    @property
+    def is_last_stage(self) -> bool:
+        return self.number == len(self.stages) - 1
+
+    @property
+    def keys(self) -> PRNGKeyArray:
+        """Three random keys: for training, for evaluations, and for the film."""
+        return jax.random.split(jax.random.key(self.settings.seed), 3)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the current stage."""
+        return self.plans[self.number]
+
+    @property
+    def candidate_updates(self) -> int:
+        """The number of updates of each candidate, in whole blocks; 0 without candidates."""
+        block = self.candidate_block
+        return self._most_of_candidates // block * block if block else 0
+
+    @property
+    def candidate_block(self) -> int:
+        """The number of updates between two evaluations of candidates: close to that of the run,
+        but such that few updates are lost by training whole blocks only.
+        """
+        blocks = math.ceil(self._most_of_candidates / self.plan.updates_per_block)
+        return self._most_of_candidates // max(1, blocks)
+
+    @property
+    def _most_of_candidates(self) -> int:
+        if self.config.candidates == 1:
+            return 0
+        updates = self.config.candidate_steps // self.plan.steps_per_update
+        return min(updates, self.plan.num_updates // 2)
+
+    @property
+    def steps_of_others(self) -> int:
+        """The environment steps of all candidates except for the one that continues."""
+        own = self.candidate_updates * self.plan.steps_per_update
+        return (self.config.candidates - 1) * own
+
+    def seconds(self) -> float:
+        """The wall-clock time of the run so far, in seconds, including earlier processes."""
+        return self.history.wall_seconds + self.process.seconds()

@@ -1,0 +1,50 @@
+"""Settings: flags and settings files, and their checks."""
+
+from ._config import (
+    OF_THE_PROCESS as OF_THE_PROCESS,
+    changed_by_world as changed_by_world,
+    check as check,
+    parse as parse,
+)
+from ._experiment import Experiment as Experiment
+from ._file import (
+    dump as dump,
+    is_written_by_a_run as is_written_by_a_run,
+    load as load,
+    own_flags as own_flags,
+)
+from ._flags import (
+    at_home as at_home,
+    cli as cli,
+    read_flags as read_flags,
+    value_after as value_after,
+)
+from ._limits import LARGEST_SEED as LARGEST_SEED, Seed as Seed, check_limits as check_limits
+from ._network import (
+    check_network as check_network,
+    with_network as with_network,
+    without_unused as without_unused,
+)
+from ._own_network import NetworkName as NetworkName, OwnNetwork as OwnNetwork
+from ._page import (
+    SHIPPED as SHIPPED,
+    command_of as command_of,
+    load_page as load_page,
+    page as page,
+    program as program,
+)
+from ._policy_settings import PolicySettings as PolicySettings, default_settings as default_settings
+from ._shaping import check_shaping as check_shaping
+from ._stored import (
+    config_from as config_from,
+    page_of as page_of,
+    world_from as world_from,
+    world_name_in as world_name_in,
+)
+from ._toml import fill as fill, read_toml as read_toml
+from ._training_partners import (
+    GivenPartners as GivenPartners,
+    PartnerSettings as PartnerSettings,
+    default_model_of_people as default_model_of_people,
+    models_of_people as models_of_people,
+)

@@ -1,0 +1,198 @@
+"""`Experiment`: the settings of a run, and methods that build its parts from them."""
+
+import abc
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import tyro
+from jaxtyping import PRNGKeyArray
+from msgspec import Meta
+
+from agents import (
+    PPO,
+    AbstractActionHead,
+    AbstractAlgorithm,
+    AbstractCriticInput,
+    AbstractNetwork,
+    ActorCritic,
+)
+from eqgrid import AbstractEnv, AbstractVectorEnv
+
+from ..base import DIFFERENT
+from ..show import LoggerName
+from ..worlds import columns_of
+from ._policy_settings import PolicySettings
+from ._training_partners import PartnerSettings
+
+_Steps: TypeAlias = Annotated[int, Meta(ge=1, le=10**15)]
+_Episodes: TypeAlias = Annotated[int, Meta(ge=1, le=2**20)]
+_Positive: TypeAlias = Annotated[float, Meta(gt=0)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment(PolicySettings):
+    """The settings of a run, and the methods that build its environments, networks and learner.
+
+    Every field is a flag. A page such as `experiments/ippo.py` defines a subclass with further
+    fields and with these methods, and passes it to `run_experiment`.
+    """
+
+    in_one_program: ClassVar[tuple[str, ...]] = ()
+    """The names of settings that are array leaves of the training environments. One compiled
+    program can train runs that differ in these, and stages of a curriculum may set them."""
+
+    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml|tuned|people")] = None
+    """Settings file, or the tuned settings of the kitchen, or those for people."""
+    ppo: PPO = dataclasses.field(default_factory=PPO)
+    partners: PartnerSettings = dataclasses.field(default_factory=PartnerSettings)
+    candidates: Annotated[int, Meta(ge=1, le=1024)] = 1
+    """Number of policies trained at first; only the best one continues."""
+    candidate_steps: _Steps = 600_000
+    """Environment steps of each candidate, at most half of the run."""
+    total_steps: _Steps = 4_000_000
+    """Environment steps of training, of each seed; rounded up to whole updates, which have
+    --num-envs times --ppo.rollout-length steps."""
+    num_envs: Annotated[int, Meta(ge=1, le=2**24)] = 64
+    """Number of parallel environments."""
+    devices: Annotated[int, Meta(ge=1, le=2**20)] | Literal["all"] = 1
+    """Number of devices to spread environments over, or all."""
+    distributed: bool = False
+    """Train on all devices of several processes or hosts."""
+    eval_every: _Steps = 100_000
+    """Environment steps between two evaluations."""
+    eval_episodes: _Episodes = 64
+    """Episodes of each evaluation during training."""
+    final_episodes: _Episodes = 256
+    """Episodes of the final evaluation."""
+    stop_at_return: float | None = None
+    """Stop when an evaluation reaches this mean return."""
+    patience: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    """Stop after this many evaluations in a row without a new best return."""
+    max_kl: _Positive | None = None
+    """Stop when the mean KL divergence of a block exceeds this, in nats."""
+    checkpoint_every: _Steps | None = None
+    """Environment steps between two checkpoints that are kept."""
+    log: Annotated[tuple[LoggerName, ...], DIFFERENT] = ()
+    """Further loggers, besides metrics.csv."""
+    log_info: Annotated[tuple[str, ...], DIFFERENT] = ()
+    """Entries of info to sum over the episodes of training and of evaluations, and to draw."""
+    max_hours: _Positive | None = None
+    """Save and stop after this many hours; --resume continues."""
+    profile: bool = False
+    """Write a Perfetto trace of one block of updates."""
+    curriculum: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """File with the stages of a curriculum."""
+    stage: Annotated[tuple[dict[str, Any], ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
+    """Tables of the stages of a curriculum, in settings files."""
+    resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
+    """Folder of a run to resume."""
+    sweep: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """Sweep file; trains all points in it."""
+    sweep_index: Annotated[
+        Annotated[int, Meta(ge=0, le=10**6)] | None, tyro.conf.arg(name="sweep.index")
+    ] = None
+    """Train only the point of the sweep with this index, from 0."""
+
+    @abc.abstractmethod
+    def train_env(self) -> AbstractVectorEnv:
+        """The training environments: `num_envs` of them, which reset themselves.
+
+        **Raises:** `ValueError` when the settings of the world are invalid.
+        """
+
+    @abc.abstractmethod
+    def eval_env(
+        self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
+    ) -> AbstractVectorEnv:
+        """The evaluation environments, whose reward is neither shaped nor normalised.
+
+        **Arguments:**
+
+        - `world`: the world that `env.build(train=False)` returned, or the same in another layout.
+        - `num_envs`: the number of environments, each of which plays one episode at a time.
+        - `totals`: the entries of `info` that are summed over each episode.
+        """
+
+    @abc.abstractmethod
+    def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
+        """Initialises a policy: the networks of actor and critic, and the critic's input.
+
+        **Arguments:**
+
+        - `env`: the environments, which determine the shapes of observations and actions.
+        - `key`: the source of randomness.
+        """
+
+    def with_partners(self, world: AbstractEnv) -> AbstractEnv:
+        """Wraps a world in `WithPartner`, if the settings have partners.
+
+        Their policies may have networks, action heads and critic inputs that the module of the page
+        defines or imports.
+
+        **Arguments:**
+
+        - `world`: one environment with the observations of the agents, before they are normalised.
+
+        **Raises:** `UsageError` when the world has only one agent or a policy does not fit into it,
+        and `CheckpointError` when a policy cannot be read.
+        """
+        own = vars(sys.modules[type(self).__module__]).values()
+        classes = [x for x in own if isinstance(x, type)]
+        parts = {
+            what: {x.__name__: x for x in classes if issubclass(x, kind)}
+            for what, kind in _PARTS.items()
+        }
+        # Only the name of a network that the command line names is imported.
+        network = getattr(getattr(self, "network_settings", None), "_name", "")
+        return self.partners.around(world, self, parts, network)
+
+    def anneal_partners(self, env: AbstractEnv) -> AbstractEnv:
+        """Lets the share of episodes with partners change over the steps of training, if the
+        settings say so (`--partners.share-steps`).
+
+        **Arguments:**
+
+        - `env`: one environment that resets itself, around what `with_partners` returned.
+        """
+        return self.partners.anneal(env, self.num_envs)
+
+    def design_partners(self, envs: AbstractVectorEnv) -> AbstractVectorEnv:
+        """Lets the partners be designed by what is learned with them, if the settings say so
+        (`--partners.designs`).
+
+        **Arguments:**
+
+        - `envs`: a batch of environments, around what `with_partners` returned.
+        """
+        return self.partners.design(envs)
+
+    def learner(self) -> AbstractAlgorithm[Any]:
+        """The learner of the policy: by default, PPO with the settings of the run."""
+        return self.ppo
+
+    def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
+        """The entries of `info` that are summed over evaluation episodes: those of the world, and
+        those of `--log-info`, which are summed over training episodes, too.
+
+        **Arguments:**
+
+        - `world`: as `env.build` returns it.
+
+        **Returns:** for each entry, the columns of the log for its numbers, which are summed over
+        the agents.
+
+        **Raises:** `ValueError` when the world has no such entry.
+        """
+        known = self.env.totals(world)
+        return known | {x: columns_of(world, x) for x in self.log_info if x not in known}
+
+
+_PARTS = {
+    "networks": AbstractNetwork,
+    "heads": AbstractActionHead,
+    "critic_inputs": AbstractCriticInput,
+}
+"""The kinds of classes that `load_policy` takes, by its arguments."""

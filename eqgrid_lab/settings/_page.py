@@ -1,0 +1,120 @@
+"""Pages: Python files such as `experiments/ippo.py`, each of which defines one `Experiment`."""
+
+import functools
+import hashlib
+import importlib.util
+import inspect
+import os
+import sys
+from pathlib import Path
+
+from agents.files import shipped
+from eqgrid import read_regular_text
+
+from ..base import UsageError, folder_first
+from ._policy_settings import PolicySettings
+
+SHIPPED = ("ippo", "mappo", "e3t", "body", "bc")
+"""The pages that come with eqgrid, by the names of their algorithms."""
+
+
+@functools.cache
+def page(algorithm: str) -> type[PolicySettings]:
+    """Loads a page that comes with eqgrid.
+
+    **Arguments:**
+
+    - `algorithm`: one of `SHIPPED`.
+
+    **Returns:** its subclass of `Experiment`.
+    """
+    return _experiment_in(shipped(f"{algorithm}.py"))
+
+
+def load_page(path: Path) -> type[PolicySettings]:
+    """Loads a custom page.
+
+    This executes its code, so the path must come from the user, never from a file.
+
+    **Arguments:**
+
+    - `path`: the Python file.
+
+    **Returns:** its subclass of `Experiment`.
+
+    **Raises:** `UsageError` when it is not a Python file, or does not define exactly one subclass.
+    """
+    if path.suffix != ".py" or not path.is_file():
+        raise UsageError(f"--page {str(path)!r} is no Python file.")
+    with folder_first(str(path.parent.resolve())):  # as if it were run
+        return _experiment_in(path)
+
+
+def _experiment_in(path: Path) -> type[PolicySettings]:
+    name = f"eqgrid_page_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses resolve annotations there
+    spec.loader.exec_module(module)
+    found = [
+        kind
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, PolicySettings) and kind.__module__ == name
+    ]
+    if len(found) != 1:
+        raise UsageError(
+            f"The page {str(path)!r} must define one class that is an Experiment, but defines "
+            f"{len(found)}."
+        )
+    return found[0]
+
+
+def file_of(experiment: type[PolicySettings]) -> Path | None:
+    """The path of the page that defines an experiment; `None` if a cell of a notebook does."""
+    try:
+        path = Path(inspect.getfile(experiment))
+    except (OSError, TypeError):
+        return None
+    return path if path.is_file() else None
+
+
+def name_of(experiment: type[PolicySettings]) -> str:
+    """The name of the page that defines an experiment, or of its class in a notebook."""
+    path = file_of(experiment)
+    return experiment.__name__ if path is None else path.name
+
+
+def is_shipped(experiment: type[PolicySettings]) -> bool:
+    """Whether the page of an experiment is one of eqgrid's or an exact copy.
+
+    The parts of such a run can be built again without the page.
+    """
+    own, ours = file_of(experiment), shipped(f"{experiment.algorithm}.py")
+    if own is None or experiment.algorithm not in SHIPPED:
+        return False
+    return own.samefile(ours) or read_regular_text(str(own)) == read_regular_text(str(ours))
+
+
+def command_of(experiment: type[PolicySettings]) -> str:
+    """The command that runs the page of an experiment, such as `eqgrid-ippo`."""
+    path = file_of(experiment)
+    if path is None:
+        return f"run_experiment({experiment.__name__})"
+    if path.parent.name == "pages" and is_shipped(experiment):
+        return f"eqgrid-{experiment.algorithm}"
+    return program(min(os.path.relpath(path), str(path), key=len))
+
+
+def program(page: str) -> str:
+    """The command that runs a page: the installed command if it was called, such as
+    `eqgrid-human-games`, or else `python experiments/human_games.py`.
+
+    **Arguments:**
+
+    - `page`: the path of the page.
+    """
+    installed = f"eqgrid-{Path(page).stem.replace('_', '-')}"
+    called = {Path(word).stem for word in sys.orig_argv[:2]}
+    return installed if installed in called else f"python {page}"

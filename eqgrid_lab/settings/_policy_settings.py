@@ -1,0 +1,139 @@
+"""`PolicySettings`: what all pages have in common, and what a policy needs in order to be used."""
+
+import abc
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypeVar
+
+import tyro
+from msgspec import Meta
+
+from agents import PPO, PolicyPartner, TrainedPolicy
+from eqgrid import AbstractEnv, AbstractPartner, unwrap
+from eqgrid.grid import GridWorld, RandomLayouts
+
+from ..worlds import AbstractWorldConfig, Kitchen
+from ._limits import Seed
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicySettings(abc.ABC):
+    """The settings of a command that makes policies: their world, what they observe, and seeds.
+
+    A policy file stores them, so that the policy can be played without further flags.
+    """
+
+    algorithm: ClassVar[str]
+    """The name of the algorithm, in messages and names of files."""
+    of_one_layout: ClassVar[bool] = False
+    """Whether a policy knows no other layout than its own, as a clone of people's games does."""
+
+    env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
+    seed: Seed = 0
+    """Random seed of the run."""
+    num_seeds: Annotated[int, Meta(ge=1, le=1024)] = 1
+    """Number of runs, with consecutive seeds, that are trained together."""
+    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """Settings file; flags override it."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the run; by default, a new one in runs/."""
+    overwrite: bool = False
+    """Replace an older run in the folder of --out."""
+
+    @abc.abstractmethod
+    def observe(self, world: AbstractEnv) -> AbstractEnv:
+        """Wraps a world so that it returns the observations of actors, without those of critics.
+
+        **Arguments:**
+
+        - `world`: as `env.build` returns it.
+        """
+
+    def partner(
+        self,
+        policy: TrainedPolicy,
+        among: "PolicySettings",
+        shown: AbstractEnv,
+        *,
+        greedy: bool = False,
+    ) -> AbstractPartner:
+        """A partner that acts by a policy with these settings, among agents with other settings.
+
+        In a grid world, the others may observe something else.
+
+        **Arguments:**
+
+        - `policy`: the policy.
+        - `among`: the settings of the others.
+        - `shown`: their environment, with their observations.
+        - `greedy`: take the most probable actions instead of sampling them.
+
+        **Raises:** `ValueError` when the policy cannot act there.
+        """
+        if self.of_one_layout and self.env.title != among.env.title:
+            raise ValueError(
+                f"it was trained in {self.env.title!r:.60}, and knows no other layout: choose one "
+                f"that was trained in {among.env.title!r:.60}."
+            )
+        env = self._own_view(among, shown)
+        policy.check(shown if env is None else env)
+        return self.as_played(PolicyPartner(policy, greedy, env))
+
+    def as_played(self, partner: PolicyPartner) -> AbstractPartner:
+        """The partner with the rules by which policies of these settings are played, if any."""
+        return partner
+
+    def _own_view(self, among: "PolicySettings", shown: AbstractEnv) -> AbstractEnv | None:
+        """The environment with the observations of these settings; `None` if they are the same."""
+        world = unwrap(shown)
+        if self.observed == among.observed or not isinstance(world, GridWorld | RandomLayouts):
+            return None
+        theirs: Any = among.env
+        own = self.observed["observation"]
+        same_game = theirs if own is None else dataclasses.replace(theirs, observation=own)
+        grid: Any = unwrap(same_game.build(train=False))
+        grid = grid.env if isinstance(grid, RandomLayouts) else grid
+        return self.observe(world.with_observation(grid.observation))
+
+    @property
+    def observed(self) -> dict[str, Any]:
+        """The settings of what agents observe, besides those that only the page itself knows."""
+        return {"observation": getattr(self.env, "observation", None), **self.appended}
+
+    @property
+    def appended(self) -> dict[str, bool]:
+        """The settings that append features to the observations of the world."""
+        return {name: getattr(self, name, False) for name in ("agent_id", "time_left")}
+
+    def check(self) -> None:  # noqa: B027 (most pages need none)
+        """Checks the settings that a page adds; does nothing by default.
+
+        **Raises:** `ValueError` with one sentence when settings contradict one another.
+        """
+
+
+E = TypeVar("E", bound=PolicySettings)
+
+
+def default_settings(experiment: type[E], env: AbstractWorldConfig | None = None) -> E:
+    """The default settings of a run in a world.
+
+    **Arguments:**
+
+    - `experiment`: the class that a page defines.
+    - `env`: the settings of the world, by default those of the experiment's default world. Their
+        `run_settings` replace the experiment's defaults, if it has such a setting. Of PPO, they
+        replace the numbers alone that differ from its own defaults.
+    """
+    plain: Any = experiment()
+    world: Any = plain.env if env is None else env
+    names = {field.name for field in dataclasses.fields(experiment)}
+    own = {name: value for name, value in world.run_settings.items() if name in names}
+    if "ppo" in own:
+        changed = {
+            field.name: value
+            for field in dataclasses.fields(PPO)
+            if (value := getattr(own["ppo"], field.name)) != field.default
+        }
+        own["ppo"] = dataclasses.replace(plain.ppo, **changed)
+    return experiment(env=world, **own)

@@ -1,0 +1,289 @@
+"""Training partners: their settings, as flags, and loading their policies."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from jaxtyping import Array, Float
+from msgspec import Meta
+
+from agents import find_policy, load_policy
+from agents.files import BUNDLED, shipped
+from eqgrid import (
+    AbstractEnv,
+    AbstractPartner,
+    AbstractVectorEnv,
+    DesignPartners,
+    LinearSchedule,
+    OneOf,
+    Scheduled,
+    WithPartner,
+    iter_wrappers,
+)
+
+from ..base import (
+    DIFFERENT,
+    Named,
+    UsageError,
+    as_usage_error,
+    check_named,
+    is_own,
+    read_metadata,
+    seed_folders,
+)
+from ..worlds import Share
+from ._own_network import own_network
+from ._page import SHIPPED, page
+from ._policy_settings import PolicySettings
+from ._stored import config_from, page_of
+from ._toml import fill
+
+Parts: TypeAlias = Mapping[str, Mapping[str, Callable[..., Any]]]
+"""Parts of policies by the names of their classes, in turn by the arguments of `load_policy`."""
+
+_PEOPLE = {"clones": "clone", "proxies": "proxy"}
+"""The names of the models of people that come with eqgrid, with the beginnings of their files."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PartnerSettings:
+    """The settings of partners that replace one agent in a share of the training episodes."""
+
+    share: Share = 0.0
+    """Share of training episodes in which a partner replaces one agent."""
+    share_from: Share = 0.0
+    """That share at the beginning, with --partners.share-steps."""
+    share_steps: Annotated[int, Meta(ge=0, le=10**15)] = 0
+    """Environment steps over which the share changes from --partners.share-from; 0 for none."""
+    policies: Annotated[tuple[str, ...], DIFFERENT] = ()
+    """Policy files, runs with all their checkpoints, shipped:NAME, or clones; if none, the agents'
+    own policy."""
+    networks: Annotated[tuple[str, ...], DIFFERENT] = ()
+    """Your own classes of networks in these policies, if any, as MODULE:NAME."""
+    least_noise: Share = 0.0
+    """Smallest probability that an action of a partner is random."""
+    most_noise: Share = 0.0
+    """Largest such probability; every episode samples one in this range."""
+    designs: Annotated[int, Meta(ge=0, le=2**16)] = 0
+    """Number of mixtures of policy and random actions, of which those remain from which most is
+    learned; 0 for none. They replace the noise (Ruhdorfer et al. 2025)."""
+
+    def check(self) -> None:
+        """**Raises:** `UsageError` for settings that contradict one another or have no effect."""
+        if self.least_noise > self.most_noise:
+            raise UsageError(
+                f"--partners.least-noise {self.least_noise:g} is more than --partners.most-noise "
+                f"{self.most_noise:g}."
+            )
+        if self._nobody and self != PartnerSettings():
+            raise UsageError("Partners take part in no episode: add --partners.share, such as 0.5.")
+        if self.share_from > 0 and self.share_steps == 0:
+            raise UsageError(
+                "--partners.share-from is where the share begins to change: add "
+                "--partners.share-steps, or leave it out."
+            )
+        if self.designs and self.policies:
+            raise UsageError(
+                "--partners.designs are mixtures of the agents' own policy: leave out "
+                "--partners.policies."
+            )
+        if not self._nobody and not self.policies and not self.designs and self.most_noise == 0:
+            raise UsageError(
+                "--partners.share alone changes nothing: add --partners.policies, or "
+                "--partners.most-noise."
+            )
+
+    def around(
+        self, world: AbstractEnv, run: PolicySettings, parts: Parts, network: str = ""
+    ) -> AbstractEnv:
+        """Wraps a world in `WithPartner`, unless the share is 0.
+
+        **Arguments:**
+
+        - `world`: one environment with the observations of the agents, before they are normalised.
+        - `run`: the settings of the run.
+        - `parts`: the user's own parts of policies, as the arguments of `load_policy`.
+        - `network`: the network of the run, which policies may have, too.
+
+        **Raises:** `UsageError` when the world has only one agent or a policy does not fit into it,
+        and `CheckpointError` when a policy cannot be read.
+        """
+        if self._nobody:
+            return world
+        if world.num_agents < 2:
+            raise UsageError(
+                "--partners.share needs a world with at least two agents: leave it out."
+            )
+        noise = (self.least_noise, self.most_noise)
+        named = (network, *self.networks)
+        partners = [_read(path, world, run, parts, named) for path in self.files(run.env.title)]
+        among = OneOf(partners) if partners else None
+        return WithPartner(world, among, share=self.share, noise=noise, biased=self.designs > 0)
+
+    def anneal(self, env: AbstractEnv, num_envs: int) -> AbstractEnv:
+        """Lets the share of episodes with partners change over the steps, if the settings say so.
+
+        **Arguments:**
+
+        - `env`: one environment that resets itself, around what `around` returned.
+        - `num_envs`: the number of environments, which count `share_steps` together.
+        """
+        if self.share_steps == 0:
+            return env
+        steps = max(1, self.share_steps // num_envs)
+        return Scheduled(env, share_of_partners, LinearSchedule(self.share_from, self.share, steps))
+
+    def design(self, envs: AbstractVectorEnv) -> AbstractVectorEnv:
+        """Lets partners be designed by what is learned with them, if the settings say so.
+
+        **Arguments:**
+
+        - `envs`: a batch of environments, around what `around` returned.
+
+        **Raises:** `ValueError` when the designs do not divide the environments.
+        """
+        return DesignPartners(envs, self.designs) if self.designs else envs
+
+    @property
+    def _nobody(self) -> bool:
+        """Whether no episode has a partner."""
+        return max(self.share, self.share_from) == 0
+
+    def found(self) -> "PartnerSettings":
+        """The same settings with folders replaced by the absolute paths of their policy files.
+
+        A resumed run thus has the same partners. The names of bundled policies, and of models of
+        people, which differ between kitchens, stay.
+
+        **Raises:** `CheckpointError` when a folder has no policy.
+        """
+        found: list[str] = []
+        for name in self.policies:
+            ours = _of_people(name) or name.startswith(BUNDLED)
+            found += [name] if ours else [str(x.resolve()) for x in _files_of(Path(name))]
+        return dataclasses.replace(self, policies=tuple(found))
+
+    def files(self, layout: str) -> list[Path]:
+        """The policy files of the partners.
+
+        **Arguments:**
+
+        - `layout`: the layout of the run, of which models of people are used.
+
+        **Raises:** `CheckpointError` when a folder has no policy, and `UsageError` when there are
+        no models of people for the layout.
+        """
+        return [
+            path
+            for name in self.policies
+            for path in (
+                models_of_people(name, layout) if _of_people(name) else _files_of(Path(name))
+            )
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class GivenPartners(PartnerSettings):
+    """Partners that are given as Python objects, one of which acts in every episode."""
+
+    given: OneOf | None = None
+
+    def around(
+        self, world: AbstractEnv, run: PolicySettings, parts: Parts, network: str = ""
+    ) -> AbstractEnv:
+        return WithPartner(world, self.given)
+
+
+def share_of_partners(env: AbstractEnv) -> Float[Array, ""]:
+    """The share of the `WithPartner` in a stack of wrappers."""
+    return next(x for x in iter_wrappers(env) if isinstance(x, WithPartner)).share
+
+
+def _read(
+    path: Path, world: AbstractEnv, run: PolicySettings, parts: Parts, named: Sequence[str]
+) -> AbstractPartner:
+    """Reads a partner.
+
+    **Arguments:**
+
+    - `path`: the policy file.
+    - `world`, `run`, `parts`: as in `PartnerSettings.around`.
+    - `named`: the networks of the user that the command line names.
+    """
+    networks: dict[str, Any] = {**parts.get("networks", {})}
+    for name in filter(is_own, named):
+        networks |= own_network(name).parts
+    settings: dict[str, Any] = read_metadata(path).get("run") or {}
+    name, values = settings.get("network"), settings.get("network_settings")
+    if is_own(name):
+        with as_usage_error(f"The partner {str(path)!r} ", UsageError):
+            check_named(name, named, "network", "--partners.networks")
+            table = values if isinstance(values, dict) else {}
+            networks |= fill(own_network(name), table, "network_settings.").parts
+    policy = load_policy(path, **{**parts, "networks": networks})
+    own = run  # what a page of the user shows to agents is only known in runs of this page
+    if page_of(settings) is None and settings.get("algorithm") in SHIPPED:
+        known = Named(worlds=(run.env.name,), networks=tuple(named))
+        with as_usage_error(f"The partner {str(path)!r} ", UsageError):
+            own = config_from(settings, page(settings["algorithm"]), known)
+    try:
+        return own.partner(policy, run, world)
+    except ValueError as error:
+        raise UsageError(f"The partner {str(path)!r} does not fit: {error}") from error
+
+
+def _of_people(name: str) -> bool:
+    """Whether it is the name of models of people, and no file or folder of the user has it."""
+    return name in _PEOPLE and not Path(name).exists()
+
+
+def models_of_people(name: str, layout: str) -> list[Path]:
+    """The files of the models of people that come with eqgrid for one kitchen, by their seeds.
+
+    ```python
+    from agents import PolicyPartner, load_policy
+    from eqgrid_lab.settings import models_of_people
+
+    people = [PolicyPartner(load_policy(file)) for file in models_of_people("proxies", "ring")]
+    ```
+
+    **Arguments:**
+
+    - `name`: `"clones"`, from one half of the people, or `"proxies"`, from the other half.
+    - `layout`: the kitchen.
+
+    **Raises:** `UsageError` when there are none for this layout.
+    """
+    kitchens = sorted(path.name for path in shipped("people").iterdir() if path.is_dir())
+    if layout not in kitchens:
+        raise UsageError(
+            f"There are no {name} of people for the layout {layout!r:.60}: choose one of "
+            f"{', '.join(kitchens)}."
+        )
+    return sorted(shipped(f"people/{layout}").glob(f"{_PEOPLE[name]}-*.safetensors"))
+
+
+def default_model_of_people(name: str, layout: str) -> Path:
+    """The file of the model of people with the median return in a kitchen.
+
+    **Arguments** and **Raises:** as `models_of_people`.
+    """
+    files = models_of_people(name, layout)
+    models = json.loads(shipped("people/models.json").read_text(encoding="utf-8"))
+    return files[0].parent / models[layout][_PEOPLE[name]]["default"]
+
+
+def _files_of(path: Path) -> list[Path]:
+    """The policy files at a path: the file itself, or all checkpoints of a run or of its seeds.
+
+    Of checkpoints after the same number of steps, such as the best and the last, only one is used.
+    """
+    if not path.is_dir():
+        return [find_policy(path)]
+    found: list[Path] = []
+    for run in seed_folders(path) or [path]:
+        files = sorted(run.glob("checkpoints/*.safetensors"))
+        found += {read_metadata(file).get("env_steps", file): file for file in files}.values()
+    return found or [find_policy(path)]

@@ -1,0 +1,57 @@
+"""What a run shows: progress, tables, plots, videos, loggers, and statistics of returns."""
+
+from ._figure import (
+    label_thousands as label_thousands,
+    new_figure as new_figure,
+    plain_axes as plain_axes,
+    write_figure as write_figure,
+)
+from ._film import (
+    film_episode as film_episode,
+    running_return as running_return,
+    with_last as with_last,
+)
+from ._loggers import (
+    Csv as Csv,
+    Labelled as Labelled,
+    Logger as Logger,
+    LoggerName as LoggerName,
+    check_installed as check_installed,
+    csv_text as csv_text,
+    open_loggers as open_loggers,
+)
+from ._progress import progress as progress
+from ._report import (
+    draw_curve as draw_curve,
+    facts_of_time as facts_of_time,
+    finish_curve as finish_curve,
+    median_seed as median_seed,
+    print_how_to_go_on as print_how_to_go_on,
+    print_result as print_result,
+    reached as reached,
+    share_of_optimum as share_of_optimum,
+    what_is_kept as what_is_kept,
+)
+from ._returns import (
+    caption as caption,
+    return_text as return_text,
+    return_texts as return_texts,
+    with_deviation as with_deviation,
+    with_interval as with_interval,
+)
+from ._statistics import (
+    align_curves as align_curves,
+    bootstrap_crossplay as bootstrap_crossplay,
+    bootstrap_interval as bootstrap_interval,
+    interquartile_mean as interquartile_mean,
+    interval_of_mean as interval_of_mean,
+    mean_with_interval as mean_with_interval,
+    stratified_interval as stratified_interval,
+)
+from ._table import (
+    files_in as files_in,
+    path_text as path_text,
+    print_facts as print_facts,
+    print_paths as print_paths,
+    print_table as print_table,
+)

@@ -1,0 +1,127 @@
+"""Films (GIF) of one episode."""
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
+
+from agents.evaluation import Players, record_steps
+from eqgrid import (
+    AbstractAutoReset,
+    AbstractEnv,
+    AbstractVectorEnv,
+    AbstractVectorWrapper,
+    AbstractWrapper,
+    AutoReset,
+    PyTree,
+    TimeStep,
+    Vectorize,
+    contains_wrapper,
+    unwrap,
+)
+
+_LONGEST = 1000
+"""The maximum length of a film, in steps; of a longer episode, only the beginning is shown."""
+
+
+def film_episode(
+    policy: Players,
+    env: AbstractVectorEnv,
+    draw: Callable[[PyTree, Sequence[float]], bytes],
+    key: PRNGKeyArray,
+    horizon: int | None,
+) -> bytes:
+    """Plays one episode and draws it as a GIF, from the first state to the one after the last step.
+
+    **Arguments:**
+
+    - `policy`: the policy, whose actions are sampled.
+    - `env`: one environment (`num_envs=1`), with the wrappers that the policy needs.
+    - `draw`: draws a film from states with a leading time axis, and the return so far in each
+        state.
+    - `key`: the source of randomness.
+    - `horizon`: the maximum length of an episode, in steps; `None` if it is not known.
+
+    **Returns:** the content of a GIF, as `draw` returns it.
+    """
+    steps = min(horizon or _LONGEST, _LONGEST)
+    states, rewards, done = record(policy, _without_resets(env), key, steps + 1)
+    length = int(np.append(np.flatnonzero(done[:steps]) + 1, steps)[0])
+    shown = length + _keeps_last(unwrap(env))
+    states = jax.tree.map(lambda x: x[:shown], states)
+    return draw(states, running_return(np.asarray(rewards[:length]))[:shown])
+
+
+def running_return(rewards: Float[np.ndarray, " steps"]) -> list[float]:
+    """The return so far in each state of an episode: before its first step, and after each step."""
+    return np.concatenate([[0.0], np.cumsum(rewards)]).tolist()
+
+
+def with_last(states: PyTree, last: PyTree | None) -> PyTree:
+    """The states before each step of an episode, and the one after its last step if it is known."""
+    if last is None:
+        return states
+    return jax.tree.map(lambda x, y: jnp.concatenate([x, jnp.asarray(y)[None]]), states, last)
+
+
+def record(
+    policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray, steps: int
+) -> tuple[PyTree, Float[Array, " steps"], Bool[Array, " steps"]]:
+    """Plays a number of steps in one environment, from the start of an episode.
+
+    **Arguments:**
+
+    - `policy`, `env`, `key`: as in `film_episode`.
+    - `steps`: the number of steps.
+
+    **Returns:** the states before each step, the reward of each step (the mean over agents), and
+    whether an episode ended with it. All of them have a leading axis of steps.
+    """
+    key, init_key = jax.random.split(key)
+    keys = jax.random.split(key, (steps, 2))
+    rows, done, _ = record_steps(policy, env, init_key, keys, False)
+    states = jax.tree.map(lambda x: x[:, 0], rows["state"])
+    return states, jnp.mean(rows["reward"][:, 0], axis=-1), done[:, 0]
+
+
+@final
+class _Lasting(AbstractAutoReset):
+    """Stands for an `AutoReset` whose first episode is filmed: it keeps the state after the last
+    step of the episode, which a reset would replace.
+    """
+
+    env: AbstractEnv
+
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
+        return self.env.reset(key)
+
+    def step(
+        self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, PyTree]:
+        step_key, _ = jax.random.split(key)  # as in `AutoReset`, so that the episode is the same
+        return self.env.step(step_key, state, action)
+
+    def observe(self, state: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
+        return self.env.observe(state)
+
+
+def _keeps_last(core: PyTree) -> bool:
+    """Whether the state after the last step is known. A vector environment or a reset of one's own
+    has replaced it by the start of the next episode.
+    """
+    return isinstance(core, Vectorize) and contains_wrapper(core.env, AutoReset)
+
+
+def _without_resets(env: PyTree) -> PyTree:
+    """The same stack of wrappers with `_Lasting` in place of its `AutoReset`. A reset of one's own
+    stays: it may start episodes in another way, and wrappers around it may read its state.
+    """
+    if isinstance(env, AutoReset):
+        return _Lasting(env.env)
+    if isinstance(env, AbstractWrapper | AbstractVectorWrapper | Vectorize):
+        return eqx.tree_at(lambda stack: stack.env, env, _without_resets(env.env))
+    return env

@@ -1,0 +1,222 @@
+"""Writes a world as a page: its models, its pictures, and the files of the page around them."""
+
+import base64
+import gzip
+import io
+import json
+import re
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import msgspec
+import numpy as np
+from PIL import Image
+
+from agents import PolicyPartner, TrainedPolicy, write_whole
+from eqgrid import AbstractEnv, unwrap_state
+
+from ..base import UsageError
+from ..play import Menu, Offer, Place
+from ..runs.single import digest
+from ..settings import dump
+from ._models import check_models, policy_model, start_model, step_model
+from ._sheet import Sheet, draw_sheet
+from ._world import PagePolicy, PageWorld
+
+_PAGE = Path(__file__).parents[1] / "page"
+_MODULE, _BINARY = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"
+_SCRIPTS = ("board.js", "gamepad.js", "game.js", "local.js", "static.js")
+_COLOURS = 256
+_CHECKED_STEPS = 300
+
+
+def check_runtime(folder: Path | None) -> None:
+    """Checks that a folder has the runtime for browsers.
+
+    **Raises:** `UsageError` when it has not, or there is no folder.
+    """
+    how = (
+        "run npm install onnxruntime-web in a folder of its own, and add "
+        "--runtime node_modules/onnxruntime-web/dist from there."
+    )
+    if folder is None:
+        raise UsageError(f"A page needs ONNX Runtime for browsers: {how}")
+    for name in (_MODULE, _BINARY):
+        if not (folder / name).is_file():
+            raise UsageError(f"There is no {name} in {str(folder)!r}: {how}")
+
+
+def page_files(
+    place: Place,
+    offer: Offer,
+    policy: TrainedPolicy,
+    menu: Menu,
+    *,
+    ticks_per_second: float,
+    seat: int,
+) -> dict[str, bytes]:
+    """The files of a page besides the runtime, by their names.
+
+    **Arguments:**
+
+    - `place`: the world.
+    - `offer`: the partner.
+    - `policy`: the policy of the partner.
+    - `menu`: the menu that they come from.
+    - `ticks_per_second`: the rate of the clock.
+    - `seat`: the place that a person has at first.
+
+    **Raises:** `UsageError` when the world or the policy has no form in ONNX or in pictures, and
+    `RunError` when the models do not play as Python does.
+    """
+    world = PageWorld(place, offer.partner, _observed(offer, place))
+    state: Any = unwrap_state(place.env.reset(jax.random.key(0))[1])
+    sheet, image = draw_sheet(place.drawn_layout, state.bodies.extra)
+    start, step = start_model(world), step_model(world)
+    check_models(world, start, step, steps=_CHECKED_STEPS)
+    facts = _facts(world, offer, menu, sheet, ticks_per_second)
+    page = (_PAGE / "static.html").read_text(encoding="utf-8")
+    data = json.dumps({**facts, "seat": seat}, separators=(",", ":")).replace("<", "\\u003c")
+    content = f'<script type="application/json" id="facts">{data}</script>\n<!-- scripts -->'
+    return {
+        "index.html": page.replace("<!-- content -->", content).encode(),
+        "style.css": (_PAGE / "style.css").read_bytes(),
+        **{name: (_PAGE / name).read_bytes() for name in _SCRIPTS},
+        "sheet.png": _png(image),
+        "start.onnx.gz": gzip.compress(start, mtime=0),
+        "step.onnx.gz": gzip.compress(step, mtime=0),
+        "policy.onnx": policy_model(PagePolicy(policy)),
+    }
+
+
+def write_page(
+    files: Mapping[str, bytes], runtime: Path, out: Path, single_file: bool
+) -> list[tuple[Path, int]]:
+    """Writes a page with its runtime, completely or not at all.
+
+    **Arguments:**
+
+    - `files`: what `page_files` returned.
+    - `runtime`: a folder that `check_runtime` accepts.
+    - `out`: the folder, or the file with `single_file`; it must not exist.
+    - `single_file`: write one HTML file that has all others in it, and `policy.onnx` beside it.
+
+    **Returns:** the files, and their sizes in bytes.
+
+    **Raises:** `OSError` when they cannot be written.
+    """
+    binary = gzip.compress((runtime / _BINARY).read_bytes(), mtime=0)
+    whole = {**files, _MODULE: (runtime / _MODULE).read_bytes(), f"{_BINARY}.gz": binary}
+    if single_file:
+        write_whole(out, _in_one_file(whole))
+        policy = out.with_suffix(".policy.onnx")
+        write_whole(policy, files["policy.onnx"])
+        return [(path, path.stat().st_size) for path in (out, policy)]
+    page = whole["index.html"].decode()
+    page = page.replace("<!-- style -->", '<link rel="stylesheet" href="style.css">')
+    scripts = '<script type="module" src="static.js"></script>'
+    whole["index.html"] = page.replace("<!-- scripts -->", scripts).encode()
+    with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}-") as folder:
+        inside = Path(folder) / "page"
+        inside.mkdir()
+        for name, content in whole.items():
+            (inside / name).write_bytes(content)
+        shutil.move(inside, out)
+    return [(out / name, len(content)) for name, content in sorted(whole.items())]
+
+
+def _in_one_file(files: Mapping[str, bytes]) -> bytes:
+    """The page with all its files in it, packed with gzip and written in base64."""
+    style = f"<style>\n{files['style.css'].decode()}</style>"
+    links = {f"eqgrid/{name}": _as_data(_without_folders(files[name])) for name in _SCRIPTS}
+    named = json.dumps({"imports": links})
+    packed = ("sheet.png", "start.onnx.gz", "step.onnx.gz", _MODULE, f"{_BINARY}.gz")
+    scripts = [
+        f'<script type="importmap">{named}</script>',
+        *(_inside(name, files[name]) for name in packed),
+        '<script type="module">import "eqgrid/static.js";</script>',
+    ]
+    page = files["index.html"].decode().replace("<!-- style -->", style)
+    return page.replace("<!-- scripts -->", "\n".join(scripts)).encode()
+
+
+def _inside(name: str, content: bytes) -> str:
+    packed = content if name.endswith((".gz", ".png")) else gzip.compress(content, mtime=0)
+    text = base64.b64encode(packed).decode()
+    return f'<script type="text/plain" id="file-{name}">{text}</script>'
+
+
+def _without_folders(script: bytes) -> bytes:
+    """A script that imports the others by names, since a file in a file has no folder."""
+    return re.sub(rb'from "\./(\w+\.js)"', rb'from "eqgrid/\1"', script)
+
+
+def _as_data(script: bytes) -> str:
+    return f"data:text/javascript;base64,{base64.b64encode(script).decode()}"
+
+
+def _observed(offer: Offer, place: Place) -> AbstractEnv:
+    """The world with the observations of the policy."""
+    partner = offer.partner
+    own = partner.env if isinstance(partner, PolicyPartner) else None
+    return place.env if own is None else own
+
+
+def _facts(
+    world: PageWorld, offer: Offer, menu: Menu, sheet: Sheet, ticks_per_second: float
+) -> dict[str, Any]:
+    """What the page knows of its world, besides the models."""
+    place = world.place
+    kinds, env = place.grid.layout.kinds, place.settings.env
+    height, width = place.grid.shape
+    reader: Any = env
+    held = [kinds.read(code) for code in range(kinds.num_codes)]
+    first = world.start(jax.random.key(0)).shown
+    idle = np.atleast_1d(np.asarray(place.idle)).tolist()
+    opening = {
+        "title": place.title,
+        "height": height,
+        "width": width,
+        "colours": place.colours,
+        "controls": msgspec.to_builtins(place.controls),
+        "horizon": reader.horizon,
+        "ticks_per_second": ticks_per_second,
+        "notes": list(reader.how_to_play(place.world)),
+        "holds": any(kind.carryable for kind in kinds.objects),
+    }
+    header = {
+        "world": tomllib.loads(dump(place.settings))["env"],
+        "layout": place.title,
+        "ticks_per_second": ticks_per_second,
+        "delay": menu.delay,
+        "noise": menu.noise,
+        "files": {path: digest(Path(path)) for path in env.layout_files},
+    }
+    return {
+        "opening": opening,
+        "header": header,
+        "first": {name: np.asarray(x).tolist() for name, x in first._asdict().items()},
+        "seats": place.env.num_agents,
+        "partner": Path(offer.name).stem if offer.sha256 else offer.name,
+        "sha256": offer.sha256,
+        "version": version("eqgrid"),
+        "idle": idle,
+        "choices": len(idle) if place.idle.ndim else None,
+        "names": ["" if x is None else x[0].name.replace("_", " ") for x in held],
+        "sheet": msgspec.to_builtins(sheet, str_keys=True),
+        "runtime": {"module": _MODULE, "binary": _BINARY},
+    }
+
+
+def _png(image: np.ndarray) -> bytes:
+    """An image as a PNG file with a palette."""
+    file = io.BytesIO()
+    reduced = Image.fromarray(image).quantize(_COLOURS, method=Image.Quantize.FASTOCTREE)
+    reduced.save(file, "PNG", optimize=True)
+    return file.getvalue()

@@ -1,0 +1,121 @@
+"""The command `export_page.py`: a whole world as a page that needs no server."""
+
+import dataclasses
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Literal
+
+import tyro
+from msgspec import Meta
+from rich.console import Console
+
+from eqgrid import unwrap
+from eqgrid.grid import RandomLayouts
+
+from ..base import Named, UsageError, as_usage_error, run_command
+from ..commands import first_world, settings_to_play
+from ..play import Menu
+from ..runs.single import SavedPolicy, read_policy
+from ..settings import read_flags
+from ..worlds import AbstractWorldConfig, Kitchen
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Writes a world and a policy as a page in which people play without a server, and the policy
+    alone as policy.onnx.
+    """
+
+    policy: tyro.conf.Positional[Annotated[Path | None, tyro.conf.arg(metavar="RUN|FILE")]] = None
+    """Folder of a run, policy file or checkpoint: the partner."""
+    env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
+    which: Literal["policy", "best", "last"] = "policy"
+    """File to read from a folder: policy.safetensors, or a checkpoint."""
+    network: tyro.conf.UseAppendAction[
+        Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
+    ] = ()
+    """Your own class of networks in it, if any; give the flag again for another."""
+    seat: Annotated[int, Meta(ge=0)] = 0
+    """Place of the person, counted from 0, which the page can change."""
+    ticks_per_second: Annotated[float, Meta(gt=0, le=60)] = 6.0
+    """Steps per second."""
+    delay: Annotated[int, Meta(ge=0, le=60)] = 0
+    """Number of steps after which the partner reacts."""
+    noise: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Probability that an action of the partner is replaced by a random one."""
+    runtime: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder dist of the npm package onnxruntime-web, which computes in the page."""
+    single_file: bool = False
+    """Write one HTML file that can be opened without any host."""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR|FILE")] = Path("page")
+    """Folder of the page, or its file with --single-file; it must not exist."""
+
+
+def export_page_command() -> None:
+    """Runs the command line, and ends the process."""
+    run_command(run, "nothing was written")
+
+
+def run(args: Sequence[str]) -> None:
+    """Runs the command with these arguments.
+
+    **Raises:** `UsageError` when a flag is wrong, something is not installed, or the world or the
+    policy cannot be exported; `CheckpointError` when the policy is damaged; `RunError` when the
+    page would not play as Python does; `OSError` when it cannot be written.
+    """
+    config = read_flags(Config(env=first_world(args)), args, "experiments/export_page.py")
+    if config.policy is None:
+        raise UsageError("Name a policy, which is the partner in the page; see --help.")
+    if config.out.exists():
+        raise UsageError(f"{str(config.out)!r} exists: choose another --out, or delete it.")
+    if not config.out.absolute().parent.is_dir():
+        raise UsageError(f"There is no folder for {str(config.out)!r}: make it first.")
+    tools = _tools()
+    tools.check_runtime(config.runtime)
+    saved = _read(config)
+    menu = _menu(config, saved)
+    place = menu.place(menu.layouts[0])
+    if isinstance(unwrap(place.world), RandomLayouts):
+        raise UsageError("A page without a server has one layout: choose one with --env.layout.")
+    if config.seat >= place.env.num_agents:
+        raise UsageError(f"--seat must be below {place.env.num_agents}, the number of places.")
+    offer = next(iter(menu.offers(menu.layouts[0]).values()))
+    files = tools.page_files(
+        place, offer, saved.policy, menu, ticks_per_second=config.ticks_per_second, seat=config.seat
+    )
+    console = Console()
+    for path, size in tools.write_page(files, config.runtime, config.out, config.single_file):
+        console.print(
+            f"{size / 1000:9.1f} kB  {path}", highlight=False, markup=False, soft_wrap=True
+        )
+
+
+def _tools() -> ModuleType:
+    """The module that exports. **Raises:** `UsageError` when its extra is missing."""
+    try:
+        return importlib.import_module("eqgrid_lab.static._export")
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"export_page.py needs {error.name!r}, which is not installed: "
+            "pip install 'eqgrid[onnx]'."
+        ) from error
+
+
+def _read(config: Config) -> SavedPolicy:
+    """The policy of the command line. **Raises:** as `read_policy`."""
+    assert config.policy is not None
+    checkpoint = None if config.which == "policy" else config.which
+    named = Named(worlds=(config.env.name,), networks=config.network)
+    return read_policy(config.policy, checkpoint, named=named)
+
+
+def _menu(config: Config, saved: SavedPolicy) -> Menu:
+    """The world and the partner.
+
+    **Raises:** `UsageError` when the world cannot be built, or the policy cannot act in it.
+    """
+    with as_usage_error():
+        config.env.check()
+    return Menu(settings_to_play(config.env), [saved], delay=config.delay, noise=config.noise)

@@ -1,0 +1,222 @@
+"""The functions of a world that run in a page: its start, its step, and a policy alone."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from agents import TrainedPolicy
+from eqgrid import (
+    AbstractEnv,
+    AbstractPartner,
+    PlayState,
+    PyTree,
+    Seen,
+    play_step,
+    start_play,
+    unwrap_state,
+)
+from eqgrid.grid import look_codes
+
+from ..play import Place
+
+
+@final
+class PersonOrPartner(AbstractPartner):
+    """Acts for a person, or as a partner does, as an array says.
+
+    **Arguments:**
+
+    - `partner`: the partner.
+    - `pressed`: the action of the person.
+    - `person`: whether a person acts. The partner's memory goes on even then.
+    """
+
+    partner: AbstractPartner
+    pressed: Shaped[Array, "..."]
+    person: Bool[Array, ""]
+
+    def initial_carry(self) -> PyTree[Shaped[Array, "..."]]:
+        return self.partner.initial_carry()
+
+    def __call__(
+        self, seen: Seen, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
+    ) -> tuple[Shaped[Array, "..."], PyTree[Shaped[Array, "..."]]]:
+        action, carry = self.partner(seen, carry, key)
+        return jnp.where(self.person, self.pressed, action.astype(self.pressed.dtype)), carry
+
+
+class Shown(NamedTuple):
+    """What a page draws of a state: `LookCodes`, without what no page draws."""
+
+    lying: Int[Array, " cells"]
+    timer: Int[Array, " cells"]
+    place: Int[Array, " agents"]
+    direction: Int[Array, " agents"]
+    held: Int[Array, " agents"]
+    extra: Int[Array, " agents"]
+
+
+class Started(NamedTuple):
+    """What `PageWorld.start` returns.
+
+    - `state`: the leaves of the `PlayState`.
+    - `shown`: what a page draws.
+    """
+
+    state: list[Array]
+    shown: Shown
+
+
+class Stepped(NamedTuple):
+    """What `PageWorld.step` returns.
+
+    - `state`: the leaves of the `PlayState` after the step.
+    - `action`, `reward`: the action and the reward of each agent.
+    - `returns`: the return of each agent so far.
+    - `finished`: whether the episode has ended.
+    - `observation`: the leaves of what the agents observed before the step.
+    - `shown`: what a page draws of the state after it.
+    """
+
+    state: list[Array]
+    action: Int[Array, "agents *choices"]
+    reward: Float[Array, " agents"]
+    returns: Float[Array, " agents"]
+    finished: Bool[Array, ""]
+    observation: list[Array]
+    shown: Shown
+
+
+@final
+class PageWorld:
+    """A world with a partner for every seat, in which people can take any of the seats.
+
+    Its functions take and return lists of arrays, as programs in other formats do.
+    """
+
+    def __init__(self, place: Place, partner: AbstractPartner, observed: AbstractEnv):
+        """**Arguments:**
+
+        - `place`: the world.
+        - `partner`: the partner that acts where no person does.
+        - `observed`: the same game with the observations that `step` returns.
+        """
+        self.place, self._partner, self._observed = place, partner, observed
+        self._agents = place.env.num_agents
+        first = start_play(place.env, self._team(*map(jnp.asarray, self.nobody)), jax.random.key(0))
+        arrays, self._rest = eqx.partition(first, eqx.is_array)
+        self._form = jax.tree.structure(arrays)
+        self.size = self._form.num_leaves
+        remembered = jax.tree.leaves(eqx.filter(first.carries, eqx.is_inexact_array))
+        leaves, known = jax.tree.leaves(arrays), {id(leaf) for leaf in remembered}
+        self.memory = frozenset(i for i, leaf in enumerate(leaves) if id(leaf) in known)
+        """The numbers of the leaves of a state in which a policy remembers fractions."""
+        seen = eqx.filter_eval_shape(observed.observe, first.env_state)
+        self.observed_arrays = len(jax.tree.leaves(seen))
+
+    @functools.cached_property
+    def nobody(self) -> tuple[Int[np.ndarray, "agents *choices"], Bool[np.ndarray, " agents"]]:
+        """The further arguments of `step` if there are no people."""
+        pressed = np.stack([np.asarray(self.place.idle)] * self._agents)
+        return pressed, np.zeros(self._agents, bool)
+
+    def start(self, key: PRNGKeyArray) -> Started:
+        """The game before its first step.
+
+        **Arguments:**
+
+        - `key`: the source of its randomness: `jax.random.key(seed)`.
+        """
+        state = start_play(self.place.env, self._team(*map(jnp.asarray, self.nobody)), key)
+        return Started(self._leaves(state), self._shown(state))
+
+    def step(
+        self,
+        state: Sequence[Array],
+        pressed: Int[Array, "agents *choices"],
+        person: Bool[Array, " agents"],
+    ) -> Stepped:
+        """Plays a step as `play_step` does.
+
+        **Arguments:**
+
+        - `state`: the leaves of the game before it.
+        - `pressed`: the actions of people; those of other seats do not count.
+        - `person`: in which seats there are people.
+        """
+        before = self.play_state(state)
+        seen = self._observed.observe(before.env_state)
+        after, row = play_step(self.place.env, self._team(pressed, person), before)
+        return Stepped(
+            self._leaves(after),
+            row["action"],
+            row["reward"],
+            after.game.episode_return,
+            after.game.finished,
+            jax.tree.leaves(seen),
+            self._shown(after),
+        )
+
+    def play_state(self, state: Sequence[Array]) -> PlayState:
+        """The game with these leaves."""
+        return eqx.combine(jax.tree.unflatten(self._form, list(state)), self._rest)
+
+    def _team(
+        self, pressed: Int[Array, "agents *choices"], person: Bool[Array, " agents"]
+    ) -> tuple[AbstractPartner, ...]:
+        return tuple(
+            PersonOrPartner(self._partner, pressed[seat], person[seat])
+            for seat in range(self._agents)
+        )
+
+    @staticmethod
+    def _leaves(state: PlayState) -> list[Array]:
+        return jax.tree.leaves(eqx.filter(state, eqx.is_array))
+
+    def _shown(self, state: PlayState) -> Shown:
+        codes = look_codes(self.place.grid.layout, unwrap_state(state.env_state))
+        flags = [leaf for leaf in codes.extra if leaf.dtype == bool]
+        index: Any = jnp.zeros(self._agents, jnp.int32)
+        if len(flags) == len(codes.extra):
+            for column in jnp.concatenate([*flags, jnp.zeros((self._agents, 0), bool)], -1).T:
+                index = 2 * index + column.astype(jnp.int32)
+        codes = (codes.lying, codes.timer, codes.place, codes.direction, codes.held, index)
+        return Shown(*(jnp.asarray(x).astype(jnp.int32) for x in codes))
+
+
+@final
+class PagePolicy:
+    """A policy alone, for programs that bring their own world.
+
+    **Arguments:**
+
+    - `policy`: the policy.
+    """
+
+    def __init__(self, policy: TrainedPolicy):
+        self._policy = policy
+        arrays, self._rest = eqx.partition(policy.initial_carry(), eqx.is_array)
+        self.carry, self._carry_form = jax.tree.flatten(arrays)
+        shapes, self._form = jax.tree.flatten(policy.observation)
+        self.observation = [jnp.zeros(x.shape, x.dtype) for x in shapes]
+
+    def __call__(
+        self, observation: Sequence[Array], carry: Sequence[Array]
+    ) -> tuple[Float[Array, "agents out"], list[Array]]:
+        """The outputs of the actor, such as logits, and the leaves of the next memory.
+
+        **Arguments:**
+
+        - `observation`: the leaves of the observations of all agents, before normalisation.
+        - `carry`: the leaves of the memory: `self.carry` at the start of an episode.
+        """
+        memory = eqx.combine(jax.tree.unflatten(self._carry_form, list(carry)), self._rest)
+        seen = jax.tree.unflatten(self._form, list(observation))
+        output, memory = self._policy.outputs(seen, memory)
+        return output, jax.tree.leaves(eqx.filter(memory, eqx.is_array))

@@ -1,0 +1,442 @@
+"""The course of a study: what each person sees next, and what becomes of it."""
+
+import asyncio
+import random
+import sqlite3
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+from urllib.parse import quote
+
+from ..base import UsageError
+from ..play import PERSON, Hall, Session, Terms
+from ._people import People, Person
+from ._plan import (
+    Consent,
+    Games,
+    Plan,
+    PlannedGame,
+    Question,
+    Questions,
+    Reading,
+    Tutorial,
+    is_blank,
+)
+from ._waiting_room import WaitingRoom
+
+FULL = "All places are taken at the moment. Please come back in some minutes."
+STOPPED = "The study has been stopped. Thank you for your interest."
+_ABSENT = 90.0
+"""After how many seconds without a word a person gives up the place in the study."""
+_ALONE = (60.0, 60.0, 600.0)
+"""`Terms.patience` of a game with one person."""
+_TOGETHER = (30.0, 20.0, 60.0)
+"""`Terms.patience` of a game of two people, of whom one waits for the other."""
+_NOTE_AGAIN, _NOTE_AT_MOST = 1.0, 5.0
+"""After how many seconds a result is noted again that could not be, and how long while closing."""
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.3, 5.0
+"""For how many seconds an answer to somebody who waits is held back."""
+
+
+@final
+class Course:
+    """A study that goes on.
+
+    It knows who plays which game and who waits; all else is in the data, so that people come back
+    after a restart of the server to where they were.
+
+    **Arguments:**
+
+    - `plan`: the plan, which `check_plan` has accepted.
+    - `people`: the data.
+    - `hall`: the games.
+    """
+
+    def __init__(self, plan: Plan, people: People, hall: Hall):
+        self.plan, self.people, self.hall = plan, people, hall
+        self._room = WaitingRoom()
+        self._closing = False
+        self._playing: dict[int, tuple[str, str]] = {}
+        self._opening: set[int] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nobody can join, and no new game begins."""
+        return self.people.fact("stopped") is not None
+
+    def stop(self, on: bool) -> None:
+        """Stops the study, or lets it go on."""
+        if on != self.stopped:
+            with self.people.together():
+                self.people.set_fact("stopped", "yes" if on else None)
+                self.people.note(None, "stopped" if on else "goes on")
+
+    def join(self, id: str | None, token: str) -> Person:
+        """Adds a person, unless one with this token is there already.
+
+        **Raises:** `UsageError` when there is no place.
+        """
+        if (known := self.people.find(token)) is not None:
+            return known
+        if self.stopped:
+            raise UsageError(STOPPED)
+        present = self.people.present(_ABSENT) | self._playing.keys()
+        if len(present) >= self.plan.most_people:
+            raise UsageError(FULL)
+        id = (id or "").strip() or None
+        before = id is not None and self.people.known(id)
+        with self.people.together():
+            person = self.people.join(id, token)
+            self.people.note(person.person, "joined", "an id that came before" if before else "")
+            self.people.seen(person.person)
+        return person
+
+    def place(self, person: Person) -> str:
+        """Where a person is; answers name it, so that none counts for another place."""
+        return f"{person.stage}.{person.game}.{int(person.asked)}"
+
+    async def wait(self, person: Person) -> None:
+        """Returns when somebody who waits has a game, or after some seconds."""
+        if person.person in self._opening:
+            await asyncio.sleep(_SHORTEST_WAIT)
+        else:
+            await self._room.wait(person.person, _LONGEST_WAIT)
+
+    async def show(self, person: Person) -> dict[str, Any]:
+        """What the page of a person shows: a text, questions, a game, a wait, or the end.
+
+        **Raises:** `UsageError` and `OSError` when a game cannot be opened.
+        """
+        if person.outcome is not None or person.stage >= len(self.plan.stage):
+            return self._end(person)
+        self.people.seen(person.person)
+        stage = self.plan.stage[person.stage]
+        at = {"at": self.place(person), "progress": person.stage / len(self.plan.stage)}
+        if isinstance(stage, Consent):
+            return {**at, "kind": "consent", **_texts(stage), "agree": stage.agree}
+        if isinstance(stage, Reading):
+            return {**at, "kind": "text", **_texts(stage)}
+        if isinstance(stage, Questions):
+            return {**at, "kind": "questions", "title": stage.title, **_asked(stage.question)}
+        if isinstance(stage, Games) and person.asked:
+            return {**at, "kind": "questions", "title": "", **_asked(stage.after)}
+        if self.stopped and person.person not in self._playing:
+            raise UsageError(STOPPED)
+        return {**at, **await self._game(person, stage)}
+
+    def answer(self, person: Person, answers: Mapping[str, str | int | None]) -> str | None:
+        """Takes the answers of a person, or the word that a text was read, and goes on.
+
+        **Returns:** why they cannot be accepted, in a sentence; `None` if they can.
+        """
+        if person.outcome is not None or person.stage >= len(self.plan.stage):
+            return None
+        stage = self.plan.stage[person.stage]
+        asked: Sequence[Question] = ()
+        if isinstance(stage, Questions):
+            asked = stage.question
+        elif isinstance(stage, Games) and person.asked:
+            asked = stage.after
+        elif isinstance(stage, Games | Tutorial):
+            return "The game comes first."
+        if set(answers) - {question.name for question in asked} - {"agree"}:
+            return "There is no such question."
+        for question in asked:
+            if (problem := question.problem(answers.get(question.name))) is not None:
+                return problem
+        with self.people.together():
+            if isinstance(stage, Consent) and answers.get("agree") != "yes":
+                self._finish(person, "declined")
+                return None
+            if isinstance(stage, Consent):
+                self.people.note(person.person, "agreed")
+            self._note_answers(person, asked, answers)
+            if person.asked:
+                self._next_game(person)
+            else:
+                self._next_stage(person)
+        return None
+
+    def order(self, person: int, stage: int) -> list[int]:
+        """The order in which a person plays the games of a stage.
+
+        People who decline or fail a tutorial have no order, so that those who play are spread over
+        all of them. Where people play with each other, two who come together have the same order.
+        Still, a person may play a game earlier that another one waits for.
+        """
+        games = self.plan.stage[stage]
+        if isinstance(games, Tutorial):
+            return [0]
+        assert isinstance(games, Games)
+        numbers = list(range(len(games.game)))
+        pairs = any(game.partner == PERSON for game in games.game)
+        present = self.people.present(_ABSENT) | self._playing.keys() if pairs else ()
+        if games.order == "counterbalanced":
+            first = self.people.turn(person, stage, present) % len(numbers)
+            return numbers[first:] + numbers[:first]
+        if games.order == "drawn":
+            drawn = self.people.turn(person, stage, present) if pairs else person
+            random.Random(f"{self.plan.seed}/{drawn}/{stage}").shuffle(numbers)
+        return numbers
+
+    def players(self, file: str) -> list[int]:
+        """The people in a game."""
+        return [person for person, (name, _) in self._playing.items() if name == file]
+
+    async def close(self) -> None:
+        """Ends the games that go on, which their people play anew when the server is back, and
+        waits until everything is noted.
+        """
+        self._closing = True
+        await self.hall.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # ---- Games ------------------------------------------------------------------------------
+
+    async def _game(self, person: Person, stage: Tutorial | Games) -> dict[str, Any]:
+        """The game of a person, which goes on, or is opened now, or waits for another person."""
+        me = person.person
+        opening = me in self._opening  # by another window, or by who came second
+        if opening or not (me in self._playing or await self._begin(person)):
+            return {"kind": "waiting", "text": self.plan.waiting}
+        file, token = self._playing[me]
+        tutorial = isinstance(stage, Tutorial)
+        note = stage.text if tutorial else ""
+        again = tutorial and self.people.num_played(me, person.stage, 0) > 0
+        return {"kind": "game", "game": file, "token": token, "note": note, "again": again}
+
+    async def _begin(self, person: Person) -> bool:
+        """Opens the next game of a person: that for which another person waits, if it is left to
+        both. **Returns:** whether there is one; otherwise, wait.
+        """
+        me, number = person.person, self._to_play(person)[0]
+        planned = self._planned(person.stage, number)
+        waits = planned.partner == PERSON
+        if waits and self._room.enter(me, person.stage):
+            self.people.note(me, "waits")
+        for who in self._room.others(person.stage, {me, *self._playing, *self._opening}):
+            other = self.people.get(who)
+            shared = None if other is None else self._shared(other, person)
+            if other is not None and shared is not None:
+                await self._open([other, person], shared, PERSON)
+                return True
+        if not waits:
+            await self._open([person], number, planned.partner)
+            return True
+        if self._room.waited(me) < self.plan.patience:
+            return False
+        await self._open([person], number, planned.fallback)
+        self.people.note(me, "nobody came")
+        return True
+
+    def _planned(self, stage: int, number: int) -> PlannedGame:
+        games = self.plan.stage[stage]
+        assert isinstance(games, Games | Tutorial)
+        return games.game[number] if isinstance(games, Games) else games.game
+
+    def _to_play(self, person: Person) -> list[int]:
+        """The games of a stage that are left to a person, in order."""
+        stage = self.plan.stage[person.stage]
+        played = self.people.played(person.person, person.stage)
+        order = self.order(person.person, person.stage)
+        left = [number for number in order if number not in played]
+        return left if isinstance(stage, Games) else order
+
+    def _shared(self, first: Person, second: Person) -> int | None:
+        """A game with another person that comes next for one of two people at the same stage, and
+        is left to both; that of the first one if there are two. Nobody plays with themselves, in
+        two browsers.
+        """
+        if first.id is not None and first.id == second.id:
+            return None
+        stage = self.plan.stage[first.stage]
+        own, others = self._to_play(first), self._to_play(second)
+        if isinstance(stage, Games) and stage.order == "fixed":
+            own, others = own[:1], others[:1]
+        for number in (own[0], others[0]):
+            with_person = self._planned(first.stage, number).partner == PERSON
+            if with_person and number in own and number in others:
+                return number
+        return None
+
+    async def _open(self, people: Sequence[Person], number: int, partner: str) -> None:
+        """Opens a game for one person, or for two."""
+        stage = people[0].stage
+        planned, numbers = self._planned(stage, number), {x.person for x in people}
+        own, seats = self._seats(people, planned, number, partner)
+        names = [f"person {who}" for _, who in sorted(zip(own, _numbers(people), strict=True))]
+        self._opening |= numbers
+        try:
+            file = await self.hall.open(planned.layout, seats, names, self._terms(people))
+        finally:
+            self._opening -= numbers
+        session = self.hall.sessions[file]
+        try:
+            self._seat(people, own, session, file, number, partner)
+        except sqlite3.Error:
+            session.leave()  # nobody knows of it
+            raise
+        own_seats = dict(zip(_numbers(people), own, strict=True))
+        task = asyncio.create_task(self._follow(file, session, own_seats))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _seat(
+        self,
+        people: Sequence[Person],
+        own: Sequence[int],
+        session: Session,
+        file: str,
+        number: int,
+        partner: str,
+    ) -> None:
+        """Notes that a game begins, and who has which seat."""
+        stage = people[0].stage
+        planned = self._planned(stage, number)
+        game = {"number": number, "name": planned.name or planned.partner, "partner": partner}
+        with self.people.together():
+            for seat, person in zip(own, people, strict=True):
+                attempt = self.people.num_played(person.person, stage, number)
+                who = {"person": person.person, "stage": stage, "game": person.game, "seat": seat}
+                where = {"layout": planned.layout, "file": file, "attempt": attempt}
+                self.people.begin_game(who | game | where)
+        for seat, person in zip(own, people, strict=True):
+            token = session.tokens[seat]
+            assert token is not None
+            self._playing[person.person] = (file, token)
+            self._room.leave(person.person)
+
+    def _terms(self, people: Sequence[Person]) -> Terms:
+        stage = self.plan.stage[people[0].stage]
+        goal = stage.score if isinstance(stage, Tutorial) and stage.score > 0 else None
+        return Terms(free=False, patience=_ALONE if len(people) == 1 else _TOGETHER, goal=goal)
+
+    def _seats(
+        self, people: Sequence[Person], planned: PlannedGame, number: int, partner: str
+    ) -> tuple[list[int], list[str]]:
+        """The seat of each person, and who has each seat."""
+        offers = self.hall.menu.offers(planned.layout)
+        keys = {offer.name: key for key, offer in offers.items()}
+        agents = self.hall.menu.place(planned.layout).env.num_agents
+        seats = [keys[planned.fallback if partner == PERSON else partner]] * agents
+        if planned.seat == "drawn":
+            who = "/".join(str(x) for x in (*_numbers(people), people[0].stage, number))
+            own = random.Random(f"{self.plan.seed}/{who}").sample(range(agents), len(people))
+        else:
+            own = [planned.seat]
+        for seat in own:
+            seats[seat] = PERSON
+        return own, seats
+
+    async def _follow(self, file: str, session: Session, seats: Mapping[int, int]) -> None:
+        """Waits for the end of a game, and notes it. A game of which no step was played, or that
+        the end of the server cut, does not count, and begins anew.
+        """
+        await session.over.wait()
+        if session.finished and not session.broken:
+            outcome = "finished"
+        elif self._closing or session.broken:
+            outcome = "cut"
+        else:
+            outcome = "left" if session.game.steps else "not begun"
+        waited = 0.0
+        while not self._note_end(file, session, seats, outcome, again=waited > 0):
+            if self._closing and waited >= _NOTE_AT_MOST:
+                break
+            await asyncio.sleep(_NOTE_AGAIN)
+            waited += _NOTE_AGAIN
+        for number in seats:
+            self._playing.pop(number, None)
+
+    def _note_end(
+        self, file: str, session: Session, seats: Mapping[int, int], outcome: str, *, again: bool
+    ) -> bool:
+        """Notes the end of a game, and what it means for its people. **Returns:** whether the data
+        could be written; the first time that they cannot, it says so.
+        """
+        scores, steps = session.game.scores, session.game.steps
+        latencies, left = session.latencies(), session.left
+        try:
+            with self.people.together():
+                self.people.end_game(file, scores, steps, outcome, latencies, left)
+                for number, seat in seats.items():
+                    person = self.people.get(number)
+                    if person is not None and outcome in ("finished", "left"):
+                        self._after_game(person, scores[seat], outcome)
+        except sqlite3.Error as error:
+            if not again:
+                print(f"error: the end of {file} cannot be noted yet: {error}", file=sys.stderr)
+            return False
+        return True
+
+    def _after_game(self, person: Person, score: float, outcome: str) -> None:
+        stage = self.plan.stage[person.stage]
+        if isinstance(stage, Games):
+            if stage.after:
+                self.people.move(person.person, person.stage, person.game, asked=True)
+            else:
+                self._next_game(person)
+        elif isinstance(stage, Tutorial):
+            if outcome == "finished" and (stage.score <= 0 or score >= stage.score):
+                self._next_stage(person)
+            elif self.people.num_played(person.person, person.stage, 0) >= stage.attempts:
+                self._finish(person, "failed")
+
+    # ---- From place to place ----------------------------------------------------------------
+
+    def _note_answers(
+        self,
+        person: Person,
+        asked: Sequence[Question],
+        answers: Mapping[str, str | int | None],
+    ) -> None:
+        game = person.game if person.asked else -1
+        found = {question.name: answers.get(question.name) for question in asked}
+        given = {name: None if is_blank(x) else x for name, x in found.items()}
+        self.people.answer(person.person, person.stage, game, given)
+        for question in asked:
+            if question.right is not None and given[question.name] != question.right:
+                self.people.note(person.person, "missed a check", question.name)
+
+    def _next_game(self, person: Person) -> None:
+        stage = self.plan.stage[person.stage]
+        assert isinstance(stage, Games)
+        if person.game + 1 < len(stage.game):
+            self.people.move(person.person, person.stage, person.game + 1)
+        else:
+            self._next_stage(person)
+
+    def _next_stage(self, person: Person) -> None:
+        self.people.move(person.person, person.stage + 1)
+        if person.stage + 1 >= len(self.plan.stage):
+            self._finish(person, "finished")
+
+    def _finish(self, person: Person, outcome: str) -> None:
+        self.people.end(person.person, outcome)
+        self.people.note(person.person, outcome)
+
+    def _end(self, person: Person) -> dict[str, Any]:
+        outcome = person.outcome or "finished"
+        found: dict[str, Any] = {"kind": "end", "outcome": outcome}
+        if outcome == "finished":
+            address = self.plan.redirect.replace("{id}", quote(person.id or "", safe=""))
+            found |= {
+                "code": self.plan.code,
+                "redirect": address.replace("{code}", quote(self.plan.code, safe="")),
+            }
+        return found
+
+
+def _numbers(people: Sequence[Person]) -> list[int]:
+    return [x.person for x in people]
+
+
+def _texts(stage: Consent | Reading) -> dict[str, Any]:
+    return {"title": stage.title, "text": stage.text}
+
+
+def _asked(questions: Sequence[Question]) -> dict[str, Any]:
+    """The questions, without the right answers to checks."""
+    fields = ("name", "text", "kind", "points", "low", "high", "options", "optional")
+    return {"questions": [{name: getattr(x, name) for name in fields} for x in questions]}

@@ -1,0 +1,218 @@
+"""The data of a study as tables, and a report about them."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from agents import write_table, write_whole
+
+from ..base import UsageError
+from ..folders import locked, write_json
+from ..play import PERSON, SUFFIX
+from ..show import bootstrap_interval, print_table
+from ._people import DICTIONARY, People
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Spreadsheets take a text that begins so for a formula."""
+_TYPES = {"INTEGER": "int64", "REAL": "float64", "TEXT": "string"}
+"""The types of Parquet for those of SQLite."""
+_UNFINISHED = "not finished"
+_OUTCOMES = ("finished", "failed", _UNFINISHED, "declined")
+
+
+def export(people: People, folder: Path) -> list[Path]:
+    """Writes every table as CSV and Parquet, and a dictionary of their columns.
+
+    In CSV, a text that a spreadsheet would take for a formula has an apostrophe before it.
+
+    **Arguments:**
+
+    - `people`: the data.
+    - `folder`: the folder of the files.
+
+    **Returns:** the files.
+    """
+    written = []
+    for name in DICTIONARY:
+        columns, rows = people.table(name)
+        types = {column: _TYPES[x] for column, x in people.types(name).items()}
+        write_whole(folder / f"{name}.csv", _csv(columns, rows).encode())
+        write_table(folder / f"{name}.parquet", _by_column(columns, rows), types)
+        written += [folder / f"{name}.csv", folder / f"{name}.parquet"]
+    write_json(folder / "dictionary.json", DICTIONARY)
+    return [*written, folder / "dictionary.json"]
+
+
+def _csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow(
+            f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+            for cell in row
+        )
+    return text.getvalue()
+
+
+def _by_column(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    return {name: [row[i] for row in rows] for i, name in enumerate(columns)}
+
+
+def forget(people: People, folder: Path, id: str) -> int:
+    """Deletes everything about a person: rows, and the files of the person's games.
+
+    **Arguments:**
+
+    - `people`: the data.
+    - `folder`: the folder of the games.
+    - `id`: the id with which the person came, or the number of the person.
+
+    **Returns:** the number of files that were deleted.
+
+    **Raises:** `UsageError` when there is no such person, or the study goes on.
+    """
+    is_number = id.isascii() and id.isdecimal() and len(id) < 19 and str(int(id)) == id
+    number = int(id) if is_number else 0
+    if not people.known(id) and people.get(number) is None:
+        raise UsageError(f"There is nobody with the id or number {id!r:.100} in the study.")
+    with locked(folder):
+        names = [folder / file for file in people.files(id)]
+        paths = [Path(f"{x}{suffix}") for x in names for suffix in (SUFFIX, ".parquet", ".npz")]
+        there = [path for path in paths if path.exists()]
+        for path in there:  # files first: whoever is cut off here can do it again
+            path.unlink()
+        people.forget(id)
+    return len(there)
+
+
+def report(people: People, console: Console) -> None:
+    """Prints returns by partner with intervals, orders, answers, drop-outs and latencies. People
+    who came with the same id, in two browsers, are one person.
+    """
+    everybody = _rows(people, "people")
+    first = {row["person"]: row["same_as"] or row["person"] for row in everybody}
+    games = [row | {"who": first[row["person"]]} for row in _rows(people, "games")]
+    answers = [row | {"who": first[row["person"]]} for row in _rows(people, "answers")]
+    ends = outcomes(everybody)
+    counts = ", ".join(f"{number} {end}" for end, number in ends.items())
+    console.print(f"{sum(ends.values())} people: {counts or 'nobody yet'}")
+    if len(everybody) > sum(ends.values()):
+        again = len(everybody) - sum(ends.values())
+        console.print(f"browsers with an id that came before: {again}; see `same_as` in `people`")
+    _print_games(console, [x for x in games if x["outcome"] == "finished"])
+    _print_orders(console, games)
+    waits = [x["latency_ms"] for x in games if x["latency_ms"] is not None]
+    if waits:
+        low, high = np.percentile(waits, [50, 95])
+        console.print(f"latency: median {low:.0f} ms, 95% of games below {high:.0f} ms")
+    left = {x["file"] for x in games if x["outcome"] == "left"}
+    files = {x["file"] for x in games}
+    console.print(f"{len(left)} of {len(files)} games were left before their end")
+    _print_answers(console, answers, games)
+
+
+def outcomes(everybody: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many people came to which end.
+
+    **Arguments:**
+
+    - `everybody`: the rows of the table `people`. Of people with the same id, the outcome that
+        comes first in `_OUTCOMES` counts.
+    """
+    ends: dict[int, list[str]] = {}
+    for row in everybody:
+        who = row["same_as"] or row["person"]
+        ends.setdefault(who, []).append(row["outcome"] or _UNFINISHED)
+    found = [min(own, key=_OUTCOMES.index) for own in ends.values()]
+    return {end: found.count(end) for end in _OUTCOMES if end in found}
+
+
+def _rows(people: People, name: str) -> list[dict[str, Any]]:
+    columns, rows = people.table(name)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _with_whom(game: dict[str, Any]) -> tuple[int, str, str, str]:
+    """What tells games apart: a fallback is another partner in the same game."""
+    return game["stage"], game["layout"], game["name"], game["partner"]
+
+
+def _print_games(console: Console, games: Sequence[dict[str, Any]]) -> None:
+    """Returns by stage, layout, game and partner: the mean over people of their mean, with its
+    interval; of two people who play together, the mean over pairs, whose scores go together.
+    """
+    rows = []
+    apart = any(x["mean_score"] not in (None, x["score"]) for x in games)
+    for game in sorted(set(map(_with_whom, games))):
+        own, partner = [x for x in games if _with_whom(x) == game], game[-1]
+        scores: dict[Any, list[float]] = {}
+        for x in own:
+            scores.setdefault(x["file" if partner == PERSON else "who"], []).append(x["score"])
+        means = np.asarray([np.mean(x) for x in scores.values()])
+        low, high = bootstrap_interval(means, np.mean)
+        interval = f"{low:.1f} to {high:.1f}" if len(means) > 1 else ""
+        people = len({x["who"] for x in own})
+        row = [str(game[0]), *map(Text, game[1:]), str(people), f"{means.mean():.1f}", interval]
+        everyone = [x["mean_score"] for x in own if x["mean_score"] is not None]
+        rows.append([*row, f"{np.mean(everyone):.1f}" if everyone else ""] if apart else row)
+    titles = ("stage", "layout", "game", "partner", "people", "mean return", "95% interval")
+    if rows:
+        print_table(console, (*titles, "of all agents") if apart else titles, rows)
+
+
+def _print_orders(console: Console, games: Sequence[dict[str, Any]]) -> None:
+    """With which game people began, at each stage with several games."""
+    played = [x for x in games if x["outcome"] in ("finished", "left")]
+    several = {x["stage"] for x in played if x["number"] > 0}
+    first = {(x["stage"], x["number"], x["name"], x["who"]) for x in played if x["game"] == 0}
+    began = [key[:3] for key in sorted(first) if key[0] in several]
+    rows = [
+        [str(stage), Text(name), str(began.count((stage, number, name)))]
+        for stage, number, name in dict.fromkeys(began)
+    ]
+    if rows:
+        print_table(console, ("stage", "first game", "people"), rows)
+
+
+def _print_answers(
+    console: Console, answers: Sequence[dict[str, Any]], games: Sequence[dict[str, Any]]
+) -> None:
+    """The answers to each question of each stage, after each game. Of a person who answered in two
+    browsers, the first answer counts.
+    """
+    played = {(x["person"], x["stage"], x["game"]): f"{x['name']} ({x['partner']})" for x in games}
+    told: dict[tuple[int, str, str], dict[tuple[int, int], str]] = {}
+    for row in answers:
+        after = played.get((row["person"], row["stage"], row["game"]), "")
+        if row["answer"] is not None:
+            given = told.setdefault((row["stage"], row["question"], after), {})
+            given.setdefault((row["who"], row["game"]), str(row["answer"]))
+    table = [
+        [
+            str(stage),
+            Text(question),
+            Text(after),
+            str(len(given)),
+            Text(_summary([*given.values()])),
+        ]
+        for (stage, question, after), given in sorted(told.items(), key=lambda x: x[0][0])
+    ]
+    if table:
+        print_table(console, ("stage", "question", "after", "answers", "what they say"), table)
+
+
+def _summary(given: Sequence[str]) -> str:
+    if all(x.isdecimal() for x in given):
+        return f"mean {np.mean([float(x) for x in given]):.2f}"
+    if len(set(given)) <= 8:
+        kinds = sorted(set(given))
+        return ", ".join(f"{given.count(x)} {json.dumps(x, ensure_ascii=False)}" for x in kinds)
+    return "texts"

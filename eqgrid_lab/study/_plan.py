@@ -1,0 +1,281 @@
+"""The plan of a study: a TOML file with its stages, from the consent to the last question."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias, final
+
+import msgspec
+from msgspec import Meta
+
+from ..base import UsageError
+from ..play import PERSON, Menu
+from ..runs.single import SavedPolicy, read_policy
+from ..settings import read_toml
+
+_Name = Annotated[str, Meta(pattern=r"^[A-Za-z][\w-]{0,39}$")]
+_Text = Annotated[str, Meta(min_length=1, max_length=20_000)]
+_Line = Annotated[str, Meta(min_length=1, max_length=500)]
+_LARGEST_PLAN = 2**20
+
+
+def is_blank(answer: str | int | None) -> bool:
+    """Whether an answer has no visible letter, such as spaces alone."""
+    if isinstance(answer, str):
+        return not any(letter.isprintable() and not letter.isspace() for letter in answer)
+    return answer is None
+
+
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of the file."""
+
+
+@final
+class Question(_Part, frozen=True):
+    """A question.
+
+    - `name`: its name in the data.
+    - `text`: the question.
+    - `kind`: `"scale"` of `points` from `low` to `high`, `"choice"` of `options`, or `"text"`.
+    - `right`: the right answer, for an attention check; a number for a scale.
+    - `optional`: whether it may be left out.
+    """
+
+    name: _Name
+    text: _Line
+    kind: Literal["scale", "choice", "text"] = "scale"
+    points: Annotated[int, Meta(ge=2, le=11)] = 7
+    low: str = "strongly disagree"
+    high: str = "strongly agree"
+    options: tuple[_Line, ...] = ()
+    right: str | int | None = None
+    optional: bool = False
+
+    def problem(self, answer: str | int | None) -> str | None:
+        """Why an answer cannot be accepted, in a sentence; `None` if it can."""
+        if is_blank(answer):
+            return None if self.optional else "Please answer all questions."
+        if self.kind == "scale":
+            fits = isinstance(answer, int) and 1 <= answer <= self.points
+        elif self.kind == "choice":
+            fits = answer in self.options
+        else:
+            fits = isinstance(answer, str) and len(answer) <= 5000
+        return None if fits else f"The answer to {self.name!r} is none of those that are offered."
+
+
+@final
+class PlannedGame(_Part, frozen=True):
+    """A game of a person.
+
+    - `layout`: the layout.
+    - `partner`: a policy file, beside the plan; the name of an offer of the menu, such as `"a model
+        of people"`; or `"person"` for another participant.
+    - `name`: its name in the data; by default that of the partner.
+    - `seat`: the place of the person, or `"drawn"`; for two people, places are always drawn.
+    - `fallback`: the partner if no other participant comes in time.
+    """
+
+    layout: _Line
+    partner: _Line
+    name: str = ""
+    seat: Annotated[int, Meta(ge=0, le=63)] | Literal["drawn"] = "drawn"
+    fallback: str = ""
+
+
+@final
+class Consent(_Part, frozen=True, tag="consent", tag_field="kind"):
+    """A text that a person agrees to, or leaves."""
+
+    text: _Text
+    title: str = "Consent"
+    agree: str = "I agree"
+
+
+@final
+class Reading(_Part, frozen=True, tag="text", tag_field="kind"):
+    """A text to read, with a line for each paragraph."""
+
+    text: _Text
+    title: str = ""
+
+
+@final
+class Questions(_Part, frozen=True, tag="questions", tag_field="kind"):
+    """Questions to answer."""
+
+    question: Annotated[tuple[Question, ...], Meta(min_length=1, max_length=200)]
+    title: str = ""
+
+
+@final
+class Tutorial(_Part, frozen=True, tag="tutorial", tag_field="kind"):
+    """A game that is over when a score is reached, and is played at most so many times until it is.
+    With a score of 0, the whole game is played once.
+    """
+
+    game: PlannedGame
+    score: float = 0.0
+    attempts: Annotated[int, Meta(ge=1, le=20)] = 3
+    text: str = ""
+
+
+@final
+class Games(_Part, frozen=True, tag="games", tag_field="kind"):
+    """Games, in an order of their own for each person.
+
+    - `order`: `"counterbalanced"`: each person who begins the stage begins one game later than the
+        one before (a cyclic Latin square); `"drawn"`: by the seed of the study and the person;
+        `"fixed"`: as listed. Where people play with each other, two who come together have the same
+        order.
+    - `after`: questions after each game.
+    """
+
+    game: Annotated[tuple[PlannedGame, ...], Meta(min_length=1)]
+    order: Literal["counterbalanced", "drawn", "fixed"] = "counterbalanced"
+    after: Annotated[tuple[Question, ...], Meta(max_length=200)] = ()
+
+
+Stage: TypeAlias = Consent | Reading | Questions | Tutorial | Games
+
+
+@final
+class Plan(_Part, frozen=True):
+    """A study.
+
+    - `title`: its title.
+    - `stage`: its stages, in order.
+    - `seed`: the seed of drawn orders and seats.
+    - `code`: the code that a person gets at the end.
+    - `redirect`: an address that a person is led to at the end, in which `{id}` stands for the id
+        and `{code}` for the code.
+    - `id_parameter`: the parameter of the address that has the person's id, such as `PROLIFIC_PID`.
+    - `patience`: for how many seconds a person waits for another one.
+    - `waiting`: what is said to those who wait.
+    - `most_people`: how many may take part at the same time.
+    """
+
+    title: _Line
+    stage: Annotated[tuple[Stage, ...], Meta(min_length=1)]
+    seed: int = 0
+    code: str = ""
+    redirect: str = ""
+    id_parameter: str = "id"
+    patience: Annotated[float, Meta(ge=1, le=3600)] = 60.0
+    waiting: _Text = "Your partner is on the way. Please keep this page open."
+    most_people: Annotated[int, Meta(ge=1, le=10_000)] = 100
+
+    def games(self) -> Iterator[PlannedGame]:
+        """All games of the plan."""
+        for stage in self.stage:
+            if isinstance(stage, Tutorial):
+                yield stage.game
+            elif isinstance(stage, Games):
+                yield from stage.game
+
+    def questions(self) -> Iterator[tuple[Question, ...]]:
+        """The questions that are asked together."""
+        for stage in self.stage:
+            if isinstance(stage, Questions):
+                yield stage.question
+            elif isinstance(stage, Games):
+                yield stage.after
+
+
+def read_plan(path: Path) -> Plan:
+    """Reads the plan of a study.
+
+    **Raises:** `UsageError` with one sentence when it cannot be used.
+    """
+    where = f"The plan {str(path)!r}"
+    try:
+        plan = msgspec.convert(read_toml(path, _LARGEST_PLAN), Plan)
+    except UsageError as error:
+        raise UsageError(f"{where} {error}") from error
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{where} cannot be used: {error}.") from error
+    for questions in plan.questions():
+        _check_questions(where, questions)
+    for game in plan.games():
+        if game.partner == PERSON and game.fallback in ("", PERSON):
+            raise UsageError(
+                f"{where} pairs people in {game.layout!r}, and needs a `fallback`: the partner of "
+                "somebody for whom nobody comes."
+            )
+        if game.partner == PERSON and game.seat != "drawn":
+            raise UsageError(
+                f"{where} pairs people in {game.layout!r}, where the seats are drawn: leave out "
+                "`seat`."
+            )
+    if plan.redirect and not plan.redirect.startswith(("https://", "http://")):
+        raise UsageError(f"{where} needs a `redirect` that begins with https://.")
+    return plan
+
+
+def plan_policies(plan: Plan, folder: Path) -> list[SavedPolicy]:
+    """The policies that a plan names by files, under these names.
+
+    **Arguments:**
+
+    - `plan`: the plan.
+    - `folder`: the folder of the plan, where relative paths begin.
+
+    **Raises:** `CheckpointError` and `UsageError` as `read_policy`.
+    """
+    partners = (x for game in plan.games() for x in (game.partner, game.fallback))
+    files = dict.fromkeys(x for x in partners if x.endswith(".safetensors"))
+    found = [read_policy(folder / name, None) for name in files]
+    return [dataclasses.replace(x, name=name) for x, name in zip(found, files, strict=True)]
+
+
+def check_plan(plan: Plan, menu: Menu, most_games: int) -> None:
+    """Checks that the games of a plan can be played.
+
+    **Arguments:**
+
+    - `plan`: the plan.
+    - `menu`: the worlds and partners.
+    - `most_games`: how many games the server lets go on at the same time.
+
+    **Raises:** `UsageError` when there is no such layout, partner or seat, or not a game for each
+    person who may take part.
+    """
+    if most_games < plan.most_people:
+        raise UsageError(
+            f"The plan lets {plan.most_people} people take part at the same time: add "
+            f"--most-games {plan.most_people}, or set a lower `most_people` in it."
+        )
+    for game in plan.games():
+        _check_game(game, menu)
+
+
+def _check_game(game: PlannedGame, menu: Menu) -> None:
+    if game.layout not in menu.layouts:
+        known = ", ".join(menu.layouts)
+        raise UsageError(f"The plan has the layout {game.layout!r}; known are {known}.")
+    names = {offer.name for offer in menu.offers(game.layout).values()}
+    agents = menu.place(game.layout).env.num_agents
+    for partner in filter(None, (game.partner, game.fallback)):
+        if partner != PERSON and partner not in names:
+            raise UsageError(
+                f"The plan has the partner {partner!r} in {game.layout!r}, where there are "
+                f"{', '.join(repr(name) for name in sorted(names))} and 'person'."
+            )
+    if game.partner == PERSON and agents < 2:
+        raise UsageError(f"The plan pairs people in {game.layout!r}, which is for one agent.")
+    if game.seat != "drawn" and game.seat >= agents:
+        seats = f"{game.layout!r} has {agents} seats, from 0"
+        raise UsageError(f"The plan has the seat {game.seat}, but {seats}.")
+
+
+def _check_questions(where: str, questions: Sequence[Question]) -> None:
+    names = [question.name for question in questions]
+    for question in questions:
+        if names.count(question.name) > 1:
+            raise UsageError(f"{where} asks {question.name!r} twice at the same stage.")
+        if question.kind == "choice" and len(question.options) < 2:
+            raise UsageError(f"{where} needs two `options` at least for {question.name!r}.")
+        if question.kind != "choice" and question.options:
+            raise UsageError(f"{where} has `options` for {question.name!r}, which is no choice.")
+        if question.right is not None and question.problem(question.right) is not None:
+            raise UsageError(f"{where} has a `right` for {question.name!r} that nobody can answer.")

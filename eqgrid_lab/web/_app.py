@@ -1,0 +1,403 @@
+"""The server: pages, games and their connections, with Starlette."""
+
+import asyncio
+import contextlib
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, final
+from urllib.parse import urlsplit
+
+import jax
+import msgspec
+from msgspec import Meta
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from agents import CheckpointError
+from eqgrid import PyTree, unwrap, unwrap_state
+from eqgrid.grid import RandomLayouts
+
+from ..base import UsageError
+from ..folders import short_name
+from ..play import (
+    SUFFIX,
+    WATCHER,
+    Hall,
+    Join,
+    Page,
+    Ping,
+    Place,
+    Pong,
+    Recorded,
+    Refusal,
+    Screen,
+    Session,
+    read_body,
+    read_journal,
+    read_json,
+    read_message,
+    recorded,
+    replay,
+    scenes,
+    think,
+    to_text,
+    whole_frame,
+)
+from ..show import running_return, with_last
+from ..study import Course
+from ._study_routes import study_routes
+
+PAGE = Path(__file__).with_name("page")
+_LARGEST_BODY = 4096
+_MESSAGES_PER_SECOND = 60.0
+_MOST_REFUSALS = 50
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+@final
+class _NewGame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a page sends to open a game; see `Hall.open`."""
+
+    layout: Annotated[int, Meta(ge=0, le=10_000)]
+    seats: Annotated[list[Annotated[str, Meta(max_length=40)]], Meta(max_length=64)]
+
+
+def build_app(
+    hall: Hall, hosts: Sequence[str], course: Course | None = None, admin: str = ""
+) -> Starlette:
+    """The application.
+
+    **Arguments:**
+
+    - `hall`: its games.
+    - `hosts`: the names under which browsers may reach it, which keeps pages of others out.
+    - `course`: a study, whose people play the games of its plan and no others.
+    - `admin`: the token of who runs it.
+    """
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await (hall if course is None else course).close()
+
+    routes = [
+        Mount("/page", StaticFiles(directory=PAGE)),
+        WebSocketRoute("/api/games/{game}", _socket),
+        *(_free_play() if course is None else study_routes(course, admin, _in_words, _page)),
+    ]
+    guard = Middleware(_Guard, hosts=frozenset(hosts))
+    app = Starlette(routes=routes, middleware=[guard], lifespan=lifespan)
+    app.state.hall = hall
+    return app
+
+
+def _free_play() -> list[Route]:
+    """The routes of a server where everybody chooses games."""
+    return [
+        Route("/", _page("index.html")),
+        Route("/api/menu", _in_words(_menu)),
+        Route("/api/layouts/{number:int}", _in_words(_layout)),
+        Route("/api/games", _in_words(_open), methods=["POST"]),
+        Route("/api/games/{game}/film.gif", _in_words(_film)),
+        Route("/api/games/{game}/scenes", _in_words(_scenes)),
+        Route("/api/games/{game}/thoughts/{policy:int}", _in_words(_thoughts)),
+        Route("/api/games/{game}/record", _in_words(_record)),
+        Route("/api/recordings", _in_words(_recordings)),
+        Route("/api/recordings/{number:int}/scenes", _in_words(_scenes)),
+        Route("/api/recordings/{number:int}/thoughts/{policy:int}", _in_words(_thoughts)),
+    ]
+
+
+@final
+class _Guard:
+    """Keeps pages of others out: a request must name one of the hosts, and come from a page of the
+    same host if it comes from a page. Answers have the headers that keep foreign code out.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str]):
+        self._app, self._hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        if scope["type"] == "lifespan" or self._is_ours(Headers(scope=scope)):
+            await self._app(scope, receive, send_with_headers)
+        elif scope["type"] == "websocket":
+            await WebSocket(scope, receive, send).close(1008)
+        else:
+            text = "The server is not reached under this name: see --hosts in its --help."
+            await _sorry(text, 400)(scope, receive, send_with_headers)
+
+    def _is_ours(self, headers: Headers) -> bool:
+        host, origin = headers.get("host", ""), headers.get("origin")
+        try:
+            name = urlsplit(f"//{host}").hostname
+            same = origin is None or urlsplit(origin).netloc == host
+        except ValueError:
+            return False
+        return name in self._hosts and same
+
+
+def _in_words(
+    answer: Callable[[Hall, Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """Answers foreseen errors with one sentence."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await answer(request.app.state.hall, request)
+        except (UsageError, CheckpointError, msgspec.MsgspecError) as error:
+            return _sorry(str(error), 400)
+        except ClientDisconnect:
+            return Response(status_code=400)  # which nobody reads
+        except OSError as error:
+            return _sorry(f"The disk of the server has a problem: {error.strerror}.", 503)
+        except sqlite3.Error as error:
+            return _sorry(f"The data of the study have a problem: {error}.", 503)
+
+    return endpoint
+
+
+def _sorry(text: str, status: int) -> Response:
+    return JSONResponse({"text": text}, status)
+
+
+def _page(name: str) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint of a file of the page."""
+
+    async def endpoint(_: Request) -> Response:
+        return FileResponse(PAGE / name)
+
+    return endpoint
+
+
+async def _menu(hall: Hall, _: Request) -> Response:
+    return JSONResponse({"layouts": [short_name(layout) for layout in hall.menu.layouts]})
+
+
+async def _layout(hall: Hall, request: Request) -> Response:
+    """A layout with its first picture and its partners."""
+    layout = _layout_of(hall, request.path_params["number"])
+    place = await asyncio.to_thread(hall.menu.place, layout)
+    offers = await asyncio.to_thread(hall.menu.offers, layout)
+    env: Any = place.settings.env
+    notes = list(env.how_to_play(place.world))
+    if isinstance(unwrap(place.world), RandomLayouts):
+        notes.append("Each game has another layout; this picture is an example.")
+    state = await asyncio.to_thread(_first_state, place)
+    nothing = [0.0] * place.env.num_agents
+    frame = Screen().update(whole_frame(place, state, 0, nothing, hall.tiles), hall.tiles)
+    height, width = place.grid.shape
+    shown = {
+        "title": place.title,
+        "height": height,
+        "width": width,
+        "seats": place.env.num_agents,
+        "offers": [{"key": key, "name": offer.name} for key, offer in offers.items()],
+        "notes": notes,
+        "colours": place.colours,
+        "controls": msgspec.to_builtins(place.controls),
+        "frame": msgspec.to_builtins(frame),
+    }
+    return JSONResponse(shown)
+
+
+def _first_state(place: Place) -> PyTree:
+    return unwrap_state(place.env.reset(jax.random.key(0))[1])
+
+
+async def _open(hall: Hall, request: Request) -> Response:
+    """Opens a game, and returns the tokens of its seats: one for the page itself, the others for
+    the people who are invited.
+    """
+    content = await read_body(request.stream(), _LARGEST_BODY)
+    if content is None:
+        return _sorry("This is too much for a new game.", 413)
+    wish: _NewGame = read_json(content, _NewGame)
+    name = await hall.open(_layout_of(hall, wish.layout), wish.seats)
+    session = hall.sessions[name]
+    tokens = {"tokens": session.tokens, "watch": session.watch_token}
+    return JSONResponse({"game": name, **tokens}, 201)
+
+
+async def _film(hall: Hall, request: Request) -> Response:
+    """The film of a game that is over, with the score of the person who asks for it."""
+    session, path = _finished(hall, request)
+    seat = session.seat_of(request.query_params["token"])
+
+    def film() -> bytes:
+        recording = read_journal(path)
+        episode, last = replay(session.place, recording)
+        reward = recording.reward
+        own = reward.mean(axis=1) if seat is None or seat == WATCHER else reward[:, seat]
+        states = with_last(episode.state, last)
+        draw = session.place.settings.env.draw
+        return draw(session.place.world, states, running_return(own))
+
+    return Response(await asyncio.to_thread(film), media_type="image/gif")
+
+
+async def _record(hall: Hall, request: Request) -> Response:
+    """The journal of a game that is over, which replays it."""
+    _, path = _finished(hall, request)
+    return FileResponse(path, filename=path.name, media_type="application/jsonl")
+
+
+async def _recordings(hall: Hall, _: Request) -> Response:
+    """The games to watch."""
+    games = [
+        {"name": x.name, "title": x.place.title, "seats": x.seats, "scores": x.scores}
+        for x in hall.recorded
+    ]
+    return JSONResponse({"games": games})
+
+
+async def _scenes(hall: Hall, request: Request) -> Response:
+    """All that is to be seen of a game, and the policies that can be asked about it."""
+
+    def answer() -> bytes:
+        game = _recorded(hall, request)
+        policies = [offer.name for offer in hall.policies(game.place)]
+        return msgspec.json.encode({**scenes(game, hall.tiles), "policies": policies})
+
+    return Response(await asyncio.to_thread(answer), media_type="application/json")
+
+
+async def _thoughts(hall: Hall, request: Request) -> Response:
+    """What a policy thinks at each step of a game."""
+
+    def answer() -> bytes:
+        game = _recorded(hall, request)
+        offers = hall.policies(game.place)
+        number = request.path_params["policy"]
+        if number >= len(offers):
+            raise UsageError("There is no such policy.")
+        return msgspec.json.encode(think(game, offers[number].partner))
+
+    return Response(await asyncio.to_thread(answer), media_type="application/json")
+
+
+def _recorded(hall: Hall, request: Request) -> Recorded:
+    """The game of a request: one that was to be watched, or one that is over.
+
+    **Raises:** `UsageError` when there is none.
+    """
+    number = request.path_params.get("number")
+    if number is None:
+        session, path = _finished(hall, request)
+        return recorded(path.stem, session.place, read_journal(path))
+    if number >= len(hall.recorded):
+        raise UsageError("There is no such game.")
+    return hall.recorded[number]
+
+
+def _finished(hall: Hall, request: Request) -> tuple[Session, Path]:
+    """A game that is over, and its journal.
+
+    **Raises:** `UsageError` when there is no such game for this token, or it goes on.
+    """
+    name = request.path_params["game"]
+    session = hall.sessions.get(name)
+    if session is None or session.seat_of(request.query_params.get("token", "")) is None:
+        raise UsageError("There is no such game, or it is not yours.")
+    if not session.over.is_set():
+        raise UsageError("The game is not over yet.")
+    if not session.game.steps:
+        raise UsageError("Nothing was played in this game.")
+    return session, hall.folder / f"{name}{SUFFIX}"
+
+
+def _layout_of(hall: Hall, number: int) -> str:
+    if number >= len(hall.menu.layouts):
+        raise UsageError("There is no such layout.")
+    return hall.menu.layouts[number]
+
+
+async def _socket(socket: WebSocket) -> None:
+    """The connection of a page to its game."""
+    hall: Hall = socket.app.state.hall
+    await socket.accept()
+    session, page = await _join(hall, socket)
+    if session is None or page is None:
+        return
+    writer = asyncio.create_task(_write(socket, page))
+    try:
+        await _read(socket, session, page)
+    except (WebSocketDisconnect, RuntimeError):
+        pass
+    finally:
+        session.disconnect(page)
+        await writer
+
+
+async def _join(hall: Hall, socket: WebSocket) -> tuple[Session | None, Page | None]:
+    """Reads the first message, and connects the page to its game."""
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+        session = hall.sessions.get(socket.path_params["game"])
+        try:
+            first = read_message(await asyncio.wait_for(socket.receive_text(), 10))
+            seat = session.seat_of(first.token) if session and isinstance(first, Join) else None
+        except (msgspec.MsgspecError, TimeoutError, KeyError):
+            seat = None
+        if session is not None and seat is not None:
+            return session, session.connect(seat)
+        await socket.send_text(to_text(Refusal("There is no such game, or it is not yours.")))
+        await socket.close(1008)
+    return None, None
+
+
+async def _write(socket: WebSocket, page: Page) -> None:
+    """Sends what waits, until the page is closed."""
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError, OSError):
+        while (text := await page.waiting.get()) is not None:
+            await socket.send_text(text)
+        await socket.close()
+
+
+async def _read(socket: WebSocket, session: Session, page: Page) -> None:
+    """Reads messages until the connection ends. What is no message is refused in a sentence, and
+    whoever sends too much or too much nonsense is disconnected.
+    """
+    refusals, allowance, before = 0, _MESSAGES_PER_SECOND, time.monotonic()
+    while refusals < _MOST_REFUSALS:
+        message = await socket.receive()
+        if message["type"] == "websocket.disconnect":
+            return
+        session.hear(page)
+        now = time.monotonic()
+        allowance = min(_MESSAGES_PER_SECOND, allowance + (now - before) * _MESSAGES_PER_SECOND) - 1
+        before = now
+        try:
+            if allowance < 0:
+                raise UsageError("These are too many messages.")
+            found = read_message(message.get("text") or message.get("bytes") or b"")
+        except (msgspec.MsgspecError, UsageError) as error:
+            refusals += 1
+            page.post(Refusal(f"This message has no effect: {error}"))
+            continue
+        if isinstance(found, Ping):
+            page.post(Pong(found.sent))
+            if found.latency is not None:
+                session.measured(page, found.latency)
+        else:
+            session.receive(page, found)

@@ -1,0 +1,305 @@
+"""The command `play.py`: people play with policies, in the browser."""
+
+import contextlib
+import dataclasses
+import importlib
+import re
+import secrets
+import socket
+import sys
+import threading
+import tomllib
+import webbrowser
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from msgspec import Meta
+from rich.console import Console
+
+from agents import checksum
+
+from ..base import (
+    Named,
+    Process,
+    RunError,
+    UsageError,
+    as_usage_error,
+    keep_compiled_programs,
+    run_process,
+)
+from ..commands import first_world, settings_to_play
+from ..folders import locked, open_results, short_name
+from ..play import (
+    SUFFIX,
+    Hall,
+    Menu,
+    find_recorded,
+    place_of,
+    read_journal,
+    read_recorded,
+    write_recording,
+)
+from ..runs.single import SavedPolicy, digest, read_policy
+from ..settings import dump, read_flags
+from ..show import print_paths
+from ..study import (
+    Course,
+    check_plan,
+    export,
+    forget,
+    open_people,
+    open_study,
+    people_in,
+    plan_policies,
+    read_plan,
+    report,
+)
+from ..worlds import AbstractWorldConfig, Kitchen
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Lets people play with policies, scripted partners or one another, in the browser. Every game
+    is written into a folder as it is played.
+    """
+
+    policies: tyro.conf.Positional[
+        Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
+    ] = ()
+    """Folders of runs, policy files, checkpoints or shipped:NAME to offer as partners."""
+    env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
+    which: Literal["policy", "best", "last"] = "policy"
+    """File to read from a folder: policy.safetensors, or a checkpoint."""
+    network: tyro.conf.UseAppendAction[
+        Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
+    ] = ()
+    """Your own class of networks in them, if any; give the flag again for another."""
+    watch: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FILE|DIR|people ...")] = ()
+    """Recorded games to look at: journals, tables, or those of people in an overcooked-ai."""
+    ticks_per_second: Annotated[float, Meta(gt=0, le=60)] = 6.0
+    """Steps per second."""
+    delay: Annotated[int, Meta(ge=0, le=60)] = 0
+    """Number of steps after which partners react."""
+    noise: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Probability that an action of a partner is replaced by a random one."""
+    host: str = "127.0.0.1"
+    """Address to listen at; by default, only this machine can connect."""
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8000
+    """Port to listen at; 0 for any that is free."""
+    hosts: tuple[str, ...] = ()
+    """Further names under which browsers reach the server, such as that of a reverse proxy."""
+    browser: bool = True
+    """Open the page in a browser."""
+    most_games: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    """Number of games that can go on at the same time."""
+    study: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """Run the study that this file plans, instead of letting everybody choose games. With the --out
+    of a study that was begun, it goes on."""
+    report: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Only print the returns, answers, drop-outs and latencies of the study in this folder."""
+    export: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Only write the data of the study in this folder as CSV and Parquet, with a dictionary."""
+    forget: Annotated[str | None, tyro.conf.arg(metavar="ID")] = None
+    """Only delete everything about a person of the study in --out, by the id or the number."""
+    finish: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Only write the tables of games in this folder whose server was ended before they were."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the games; a new one in runs/ unless given."""
+
+
+def play_command() -> None:
+    """Runs the command line, and ends the process."""
+    run_process(lambda process: run(sys.argv[1:], process), "--most-games")
+
+
+def run(args: Sequence[str], process: Process) -> None:
+    """Runs the command with these arguments, until a Ctrl-C ends the server.
+
+    **Arguments:**
+
+    - `args`: the command line.
+    - `process`: the process, with its signals.
+
+    **Raises:** the errors that `exit_code_of` prints as one sentence.
+    """
+    config = read_flags(Config(env=first_world(args)), args, "experiments/play.py")
+    if _only_data(config):
+        return
+    _check_hosts(config.hosts)
+    serve = _server()
+    plan = None if config.study is None else read_plan(config.study)
+    policies = _read(config)
+    if plan is not None and config.study is not None:
+        policies += plan_policies(plan, config.study.parent)
+    with as_usage_error():
+        config.env.check()
+    menu = Menu(settings_to_play(config.env), policies, delay=config.delay, noise=config.noise)
+    menu.offers(menu.layouts[0])  # what cannot be played is refused before anything is started
+    if plan is not None:
+        check_plan(plan, menu, config.most_games)
+    recorded = read_recorded(config.watch, menu, Named(worlds=(config.env.name,)))
+    with (
+        contextlib.closing(_listen(config.host, config.port)) as listening,
+        _open_folder(config, policies) as (folder, console),
+        contextlib.ExitStack() as data,
+    ):
+        keep_compiled_programs()
+        hall = Hall(
+            menu,
+            folder,
+            ticks_per_second=config.ticks_per_second,
+            most_games=config.most_games,
+            recorded=recorded,
+        )
+        people = None if plan is None else data.enter_context(people_in(folder))
+        course = None if plan is None or people is None else Course(plan, people, hall)
+        admin = secrets.token_urlsafe(16)
+        names = {config.host.strip("[]"), "127.0.0.1", "localhost", *config.hosts}
+        address = f"http://{_host_to_open(config.host)}:{listening.getsockname()[1]}/"
+        overview = f"{address}admin#{admin}"
+        _greet(console, config, policies, address, folder)
+        if course is not None:
+            console.print(f"overview of the study: {overview}", highlight=False, soft_wrap=True)
+        if config.browser:
+            opened = address if course is None else overview
+            threading.Timer(0.5, webbrowser.open, [opened]).start()
+        process.begin()  # from now on, a Ctrl-C ends the games, and then the server
+        serve(hall, listening, sorted(names), course, admin)
+        console.print(f"games: {len(list(folder.glob(f'*{SUFFIX}')))} in {folder}", markup=False)
+
+
+def _only_data(config: Config) -> bool:
+    """Does what the flags about data ask for. **Returns:** whether there was one.
+
+    **Raises:** `UsageError` when there is no such data.
+    """
+    if config.finish is not None:
+        _finish(config.finish, Named(worlds=(config.env.name,)))
+    elif config.report is not None:
+        with open_people(config.report) as people:
+            report(people, Console())
+    elif config.export is not None:
+        with open_people(config.export) as people:
+            print_paths(Console(), export(people, config.export))
+    elif config.forget is not None:
+        if config.out is None:
+            raise UsageError("--forget needs the folder of the study: add --out DIR.")
+        with open_people(config.out) as people:
+            deleted = forget(people, config.out, config.forget)
+        Console().print(f"forgotten, with {deleted} files of games; exported tables still have it")
+    else:
+        return False
+    return True
+
+
+def _open_folder(
+    config: Config, policies: Sequence[SavedPolicy]
+) -> contextlib.AbstractContextManager[tuple[Path, Console]]:
+    """The folder of the games: a new one, or that of a study that goes on.
+
+    **Raises:** `UsageError` as `open_results` and `open_study`.
+    """
+    if config.study is None:
+        return open_results(f"play-{short_name(config.env.title)}", config.out)
+    settings = {
+        "world": tomllib.loads(dump(settings_to_play(config.env)))["env"],
+        "layout files": {path: digest(Path(path)) for path in config.env.layout_files},
+        "policies": {saved.name: checksum(saved.path) for saved in policies},
+        "ticks_per_second": config.ticks_per_second,
+        "delay": config.delay,
+        "noise": config.noise,
+    }
+    return open_study(config.study, settings, config.out)
+
+
+def _finish(folder: Path, named: Named) -> None:
+    """Writes the tables that are missing in a folder of games.
+
+    **Raises:** `UsageError` when it has no game, and `RunError` when one cannot be played again,
+    after all others are written.
+    """
+    console = Console()
+    journals = [Path(path) for path in find_recorded([str(folder)])]
+    problems: list[str] = []
+    written: list[Path] = []
+    with locked(folder):
+        for journal in journals:
+            if any(journal.with_suffix(x).exists() for x in (".parquet", ".npz")):
+                continue
+            try:
+                recording = read_journal(journal)
+                if len(recording.action):
+                    place = place_of(recording, named)
+                    written.append(write_recording(place, recording, journal.stem, folder))
+            except UsageError as error:
+                problems.append(f"{journal.name}: {error}")
+    print_paths(console, written)
+    console.print(f"tables that were missing and are there now: {len(written)}")
+    if problems:
+        raise RunError(f"{len(problems)} games cannot be read: {'; '.join(problems)}")
+
+
+def _server() -> Callable[..., None]:
+    """The function that serves games. **Raises:** `UsageError` when its extra is missing."""
+    try:
+        return importlib.import_module("eqgrid_lab.web._serve").serve
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"play.py needs {error.name!r}, which is not installed: pip install 'eqgrid[play]'."
+        ) from error
+
+
+def _read(config: Config) -> list[SavedPolicy]:
+    """The policies of the command line. **Raises:** as `read_policy`."""
+    checkpoint = None if config.which == "policy" else config.which
+    named = Named(worlds=(config.env.name,), networks=config.network)
+    return [read_policy(path, checkpoint, named=named) for path in config.policies]
+
+
+def _host_to_open(host: str) -> str:
+    """The host in the address that this machine opens: 0.0.0.0 and :: stand for all of its own."""
+    if host in ("0.0.0.0", "::", ""):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def _check_hosts(hosts: Sequence[str]) -> None:
+    """**Raises:** `UsageError` unless all are names of hosts."""
+    for host in hosts:
+        if not re.fullmatch(r"[A-Za-z0-9.:-]+", host) or "://" in host:
+            raise UsageError(
+                f"--hosts {host!r:.100} is no name of a host, such as play.example.org."
+            )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that listens. **Raises:** `UsageError` when it cannot."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen()  # so that a browser can connect as soon as the address is shown
+    except OSError as error:
+        listening.close()
+        raise UsageError(
+            f"Nothing can listen at {host}:{port} ({error.strerror}): choose another --port, or "
+            "--port 0 for any that is free."
+        ) from error
+    return listening
+
+
+def _greet(
+    console: Console,
+    config: Config,
+    policies: Sequence[SavedPolicy],
+    address: str,
+    folder: Path,
+) -> None:
+    offered = ", ".join(saved.name for saved in policies) or "those that come with eqgrid"
+    console.print(f"Play at [bold]{address}[/]", highlight=False)
+    console.print(f"partners: {offered}", highlight=False, markup=False)
+    console.print(f"games are written into {folder}", highlight=False, markup=False)
+    console.print("Ctrl-C ends the server.")

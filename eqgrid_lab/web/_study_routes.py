@@ -1,0 +1,180 @@
+"""The routes of a study: for the pages of people, and for the page of who runs it."""
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, final
+
+import msgspec
+from msgspec import Meta
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ..base import UsageError
+from ..play import read_body, read_json
+from ..study import Course, Person, outcomes
+
+_LARGEST_BODY = 2**22  # as many long answers as a stage may have
+_LONGEST_ID = 200
+_UNKNOWN = "The study does not know this page: open its address again."
+_Name = Annotated[str, Meta(max_length=40)]
+_Text = Annotated[str, Meta(max_length=5000)]
+
+
+@final
+class _Join(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Somebody comes, with the id in the address, if any, and the token of the page, by which it
+    comes back: a page that never got the answer asks again, and is the same person.
+    """
+
+    token: Annotated[str, Meta(min_length=32, max_length=64)]
+    id: str | None = None
+
+
+@final
+class _Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The answers at a place, which is named so that no answer counts twice; see `Course.place`."""
+
+    at: _Name
+    answers: Annotated[dict[_Name, _Text | int | None], Meta(max_length=200)]
+
+
+@final
+class _Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether the study stops, or goes on."""
+
+    on: bool
+
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+def study_routes(
+    course: Course, admin: str, in_words: Callable[[Any], Answer], page: Callable[[str], Answer]
+) -> list[Route]:
+    """The routes.
+
+    **Arguments:**
+
+    - `course`: the study.
+    - `admin`: the token of who runs it.
+    - `in_words`: answers foreseen errors with a sentence.
+    - `page`: the endpoint of a file of the page.
+    """
+
+    async def join(_: Any, request: Request) -> Response:
+        given: _Join = read_json(await _body(request), _Join)
+        if len(given.id or "") > _LONGEST_ID:
+            raise UsageError(
+                f"The id in the address is longer than {_LONGEST_ID} characters: open the address "
+                "that was given to you."
+            )
+        return JSONResponse({"person": course.join(given.id, given.token).person}, 201)
+
+    async def now(person: Person, request: Request) -> Response:
+        """What the page of a person shows; somebody who waits is told later, with `?wait`."""
+        if "wait" in request.query_params:
+            await course.wait(person)
+        found = await course.show(course.people.get(person.person) or person)
+        return JSONResponse({"study": course.plan.title, **found})
+
+    async def answer(person: Person, request: Request) -> Response:
+        given: _Answers = read_json(await _body(request), _Answers)
+        person = course.people.get(person.person) or person  # reading the body may take long
+        if given.at == course.place(person):  # otherwise it was taken already
+            problem = course.answer(person, given.answers)
+            if problem is not None:
+                raise UsageError(problem)
+        return JSONResponse({})
+
+    async def here(person: Person, _: Request) -> Response:
+        if person.outcome is None:
+            course.people.seen(person.person)
+        return JSONResponse({})
+
+    async def overview(_: Any, request: Request) -> Response:
+        _check_admin(request, admin)
+        return JSONResponse(_overview(course))
+
+    async def stop(_: Any, request: Request) -> Response:
+        _check_admin(request, admin)
+        course.stop(read_json(await _body(request), _Stop).on)
+        return JSONResponse({})
+
+    return [
+        Route("/", page("study.html")),
+        Route("/admin", page("admin.html")),
+        Route("/api/study", in_words(_facts(course))),
+        Route("/api/study/join", in_words(join), methods=["POST"]),
+        Route("/api/study/now", in_words(_for_person(course, now))),
+        Route("/api/study/answer", in_words(_for_person(course, answer)), methods=["POST"]),
+        Route("/api/study/here", in_words(_for_person(course, here)), methods=["POST"]),
+        Route("/api/admin", in_words(overview)),
+        Route("/api/admin/stop", in_words(stop), methods=["POST"]),
+    ]
+
+
+def _facts(course: Course) -> Callable[[Any, Request], Awaitable[Response]]:
+    async def facts(_: Any, __: Request) -> Response:
+        plan = course.plan
+        study = course.people.fact("study")
+        return JSONResponse(
+            {"title": plan.title, "study": study, "id_parameter": plan.id_parameter}
+        )
+
+    return facts
+
+
+def _for_person(
+    course: Course, answer: Callable[[Person, Request], Awaitable[Response]]
+) -> Callable[[Any, Request], Awaitable[Response]]:
+    """Finds the person by the token of a request; the page of an unknown one joins anew."""
+
+    async def endpoint(_: Any, request: Request) -> Response:
+        person = course.people.find(request.headers.get("x-token", ""))
+        if person is None:
+            return JSONResponse({"text": _UNKNOWN}, 401)
+        return await answer(person, request)
+
+    return endpoint
+
+
+def _check_admin(request: Request, admin: str) -> None:
+    given = request.headers.get("x-token", "")
+    if not admin or not secrets.compare_digest(given.encode(), admin.encode()):
+        raise UsageError(
+            "This page is for those who run the study: open the address with its token."
+        )
+
+
+async def _body(request: Request) -> bytes:
+    content = await read_body(request.stream(), _LARGEST_BODY)
+    if content is None:
+        raise UsageError("This is too much for an answer.")
+    return content
+
+
+def _overview(course: Course) -> Mapping[str, Any]:
+    """Who is where, and which games go on."""
+    columns, rows = course.people.table("people")
+    people = [dict(zip(columns, row, strict=True)) for row in rows]
+    games = [
+        {
+            "game": name,
+            "layout": session.place.title,
+            "people": course.players(name),
+            "step": session.game.steps,
+            "scores": [round(x, 2) for x in session.game.scores],
+            "watch": session.watch_token,
+        }
+        for name, session in course.hall.sessions.items()
+        if not session.over.is_set()
+    ]
+    return {
+        "title": course.plan.title,
+        "stages": len(course.plan.stage),
+        "stopped": course.stopped,
+        "outcomes": outcomes(people),
+        "people": people,
+        "games": games,
+    }

@@ -1,0 +1,325 @@
+"""The settings of Overcooked and OvercookedV2."""
+
+import dataclasses
+import os
+import re
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from msgspec import Meta
+
+from agents import PPO
+from eqgrid import AbstractEnv, unwrap
+from eqgrid.envs.overcooked import (
+    KINDS,
+    KITCHENS,
+    REFERENCE_NAMES,
+    TRAINING_SHAPING,
+    Overcooked,
+    Tile,
+    best_known_return,
+    find_obstacle,
+    load_layout,
+    random_starts,
+    reachable_counters,
+    reference_layouts,
+)
+from eqgrid.envs.overcooked_v2 import KITCHENS as KITCHENS_V2, OvercookedV2
+from eqgrid.grid import GridWorld, Layout, LayoutPool, RandomLayouts, stack_layouts
+
+from ..base import DIFFERENT, UsageError, as_usage_error
+from ._generated import GENERATED, AbstractDrawnWorld, KitchenSettings
+from ._world_config import (
+    NAME_OF_WORLD,
+    AbstractWorldConfig,
+    Horizon,
+    RunSettings,
+    Share,
+    files_among,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Kitchen(AbstractDrawnWorld):
+    """Settings of Overcooked."""
+
+    name: Annotated[Literal["overcooked"], NAME_OF_WORLD] = "overcooked"
+    layout: str = "cramped"
+    """cramped, asymmetric, ring, forced, circuit, a file, generated, or several: cramped,ring."""
+    practice: Annotated[tuple[str, ...], DIFFERENT] = ()
+    """Additional training layouts, which are not used in evaluations."""
+    generated: KitchenSettings = dataclasses.field(default_factory=KitchenSettings)
+    dynamics: Literal["classic", "interactive"] = "classic"
+    """A full pot starts by itself (classic), or a cook starts it (interactive)."""
+    horizon: Horizon = 400
+    """Length of an episode, in steps."""
+    observation: Literal["features", "timed_features", "planes", "features96"] = "features"
+    """Named features, also with the time left; the reference's 26 planes, or its 96 features."""
+    random_starts: Share = 0.5
+    """Share of training episodes with a random initial state."""
+    random_counters: Share = 0.0
+    """Probability of an item on a counter between two floor cells, at a random start."""
+    normalize_observation: bool = False
+    """Normalise observations to mean 0 and variance 1."""
+    only_in_training = ("practice", "random_starts", "random_counters")
+    run_settings: ClassVar[RunSettings] = {
+        "ppo": PPO(normalize_values=True, advantage_std_offset=1.0, entropy_coefficient=0.05)
+    }
+    threshold = 20  # the default reward for a soup
+
+    @property
+    def rules(self) -> str | None:
+        return self.dynamics
+
+    @property
+    def mixture(self) -> tuple[str, ...]:
+        """The layouts of a mixture, such as `cramped,ring`; empty for a single layout."""
+        if "," not in self.layout or "\n" in self.layout or os.path.exists(self.layout):
+            return ()
+        return tuple(name.strip() for name in self.layout.split(","))
+
+    @property
+    def layouts(self) -> tuple[str, ...]:
+        """The layouts of training and evaluation, without those of `practice`."""
+        return self.mixture or (self.layout,)
+
+    @property
+    def layout_files(self) -> tuple[str, ...]:
+        names = {GENERATED, *KITCHENS, *REFERENCE_NAMES, *reference_layouts()}
+        return files_among(self.layouts + self.practice, names)
+
+    @property
+    def known_layouts(self) -> tuple[str, ...]:
+        return tuple(KITCHENS)
+
+    def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
+        grid = unwrap(world)
+        start = "start cooking with empty hands, " if self.dynamics == "interactive" else ""
+        task = (
+            f"Put ingredients into a pot, {start}wait until the soup is done, fill it into a dish, "
+            "and bring it to the serving hatch."
+        )
+        if not isinstance(grid, GridWorld):
+            return (task,)
+        return (task, *_prices(grid.layout, 1 if self.dynamics == "interactive" else 3))
+
+    @property
+    def optimum(self) -> float | None:
+        """The best known return; for a mixture of layouts, the mean over them."""
+        known = [best_known_return(name, self.dynamics, self.horizon) for name in self.layouts]
+        found = [optimum for optimum in known if optimum is not None]
+        return sum(found) / len(found) if len(found) == len(known) else None
+
+    def build_in(self, layout: str | Layout, *, train: bool) -> GridWorld:
+        """The kitchen in one layout; evaluations start in the layout's own initial state."""
+        share = self.random_starts if train else 0
+        return Overcooked(
+            layout,
+            dynamics=self.dynamics,
+            horizon=self.horizon,
+            observation=self.observation,
+            starts=random_starts(
+                share, full_only=self.dynamics == "classic", counters=self.random_counters
+            ),
+            shaping=TRAINING_SHAPING,
+        )
+
+    def build_named(self, *, train: bool) -> GridWorld | RandomLayouts:
+        layouts = _equally_large(self.layouts + (self.practice if train else ()))
+        if len(layouts) == 1:
+            return self.build_in(layouts[0], train=train)
+        return self._build_in_all(layouts, train=train)
+
+    def _build_in_all(self, layouts: list[Layout], *, train: bool = False) -> RandomLayouts:
+        world = self.build_in(layouts[0], train=train)
+        return RandomLayouts(world, LayoutPool(stack_layouts(layouts)))
+
+    def remarks(self) -> tuple[str, ...]:
+        if not self.practice:
+            return ()
+        number = f"{len(self.practice)} kitchen{'s' * (len(self.practice) > 1)}"
+        verb = "are" if len(self.practice) > 1 else "is"
+        return (f"also trained in {number}, which {verb} not used in evaluations",)
+
+    def obstacle(self) -> str | None:
+        names = () if self.layout == GENERATED else self.layouts + self.practice
+        for name in names:
+            if (obstacle := find_obstacle(load_layout(name), self.dynamics)) is not None:
+                return obstacle
+        return None
+
+    def parts(self) -> dict[str, RandomLayouts]:
+        """The world in each layout of a mixture. Each is a pool of one layout, so that one compiled
+        program runs all of them.
+        """
+        layouts = zip(self.mixture, _equally_large(self.mixture), strict=True)
+        return {name: self._build_in_all([layout]) for name, layout in layouts}
+
+    def zero_shot(self) -> dict[str, RandomLayouts]:
+        """With generated kitchens for two cooks: the named kitchens that fit into their grid."""
+        if self.layout != GENERATED or self.generated.num_agents != 2:
+            return {}
+        size = (self.generated.height, self.generated.width)
+        layouts = {name: load_layout(name) for name in KITCHENS}
+        return {
+            name: self._build_in_all([layout.pad(*size)])
+            for name, layout in layouts.items()
+            if layout.tiles.shape[0] <= size[0] and layout.tiles.shape[1] <= size[1]
+        }
+
+    def check(self) -> None:
+        super().check()
+        if self.practice and GENERATED in (self.layout, *self.practice):
+            raise UsageError(
+                "--env.practice names further layouts for training: leave it out, or name no "
+                f"{GENERATED} layouts in it and in --env.layout."
+            )
+        if self.practice and self.has_images:
+            sizes = [_equally_large(x)[0].tiles.shape for x in (self.layouts, self.practice)]
+            if any(more > one for one, more in zip(*sizes, strict=True)):
+                raise UsageError(
+                    "Images of the kitchens of --env.practice are larger than those of "
+                    "--env.layout: choose smaller kitchens, or --env.observation features."
+                )
+
+
+def kitchen_layout(env: AbstractEnv) -> Layout | None:
+    """The layout of a world that is one kitchen of Overcooked; `None` for all others."""
+    world = unwrap(env)
+    if isinstance(world, GridWorld) and world.layout.kinds == KINDS:
+        return world.layout
+    return None
+
+
+def reference_name(title: str) -> str:
+    """The name of a kitchen in Overcooked-AI, or the same name where that has no other."""
+    return {short: name for name, short in REFERENCE_NAMES.items()}.get(title, title)
+
+
+def build_one_kitchen(kitchen: Kitchen, what: str) -> GridWorld:
+    """Builds the world of a command that searches all states of one kitchen.
+
+    **Arguments:**
+
+    - `kitchen`: the settings.
+    - `what`: what the command does there, as the beginning of a sentence.
+
+    **Raises:** `UsageError` when it cannot be built, or there are several layouts.
+    """
+    with as_usage_error():
+        world = kitchen.build(train=False)
+    if not isinstance(world, GridWorld):
+        raise UsageError(f"{what} in one kitchen: name one layout.")
+    return world
+
+
+def read_counters(texts: Sequence[str], env: GridWorld) -> tuple[tuple[int, int], ...]:
+    """The counters that a command line names, as rows and columns.
+
+    **Arguments:**
+
+    - `texts`: each as `row,column`; or the word `all` alone.
+    - `env`: the kitchen.
+
+    **Raises:** `UsageError` when one of them is not written as `row,column`.
+    """
+    if tuple(texts) == ("all",):
+        return reachable_counters(env.layout)
+    cells = []
+    for text in texts:
+        if not re.fullmatch(r"\d{1,3},\d{1,3}", text, re.ASCII):
+            raise UsageError(
+                f"--counters takes cells as row,column, such as 1,2, or the word all, and not "
+                f"{text!r:.60}."
+            )
+        row, _, col = text.partition(",")
+        cells.append((int(row), int(col)))
+    return tuple(sorted(set(cells)))
+
+
+def _prices(layout: Layout, fewest: int) -> tuple[str, ...]:
+    """Sentences that say what soups of at least some ingredients pay."""
+    recipes = layout.params
+    there = [
+        tile in np.asarray(layout.tiles) for tile in (Tile.ONION_DISPENSER, Tile.TOMATO_DISPENSER)
+    ]
+    soups: dict[float, list[str]] = {}
+    for numbers in np.argwhere(np.asarray(recipes.ordered)).tolist():
+        missing = any(x and not has for x, has in zip(numbers, there, strict=True))
+        if missing or sum(numbers) < fewest:
+            continue
+        factor = recipes.bonus_factor if recipes.bonus[tuple(numbers)] else 1
+        price = float(recipes.value[tuple(numbers)] * factor)
+        words = [_count(x, *names) for x, names in zip(numbers, _INGREDIENTS, strict=True) if x]
+        soups.setdefault(price, []).append(" and ".join(words))
+    return tuple(f"A soup of {', or of '.join(x)} pays {price:g}." for price, x in soups.items())
+
+
+_INGREDIENTS = (("onion", "onions"), ("tomato", "tomatoes"))
+
+
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"
+
+
+def _equally_large(names: tuple[str, ...]) -> list[Layout]:
+    """Loads layouts, and pads them to the size of the largest."""
+    layouts = [load_layout(name) for name in names]
+    height, width = (max((x.tiles.shape[i] for x in layouts), default=0) for i in (0, 1))
+    return [layout.pad(height, width) for layout in layouts]
+
+
+@dataclasses.dataclass(frozen=True)
+class KitchenV2(AbstractWorldConfig):
+    """Settings of OvercookedV2."""
+
+    name: Annotated[Literal["overcooked_v2"], NAME_OF_WORLD] = "overcooked_v2"
+    layout: str = "cramped_room_v2"
+    """Name of one of the 23 layouts."""
+    view_radius: Annotated[int, Meta(ge=0, le=127)] = 0
+    """View radius of cooks, in cells; 0 for the whole kitchen."""
+    negative_rewards: bool = False
+    """Penalise wrong deliveries as much as correct ones are rewarded."""
+    sample_recipe_on_delivery: bool = False
+    """Sample a new recipe after every correct delivery."""
+    indicate_successful_delivery: bool = False
+    """Show at the hatch that the right soup has just been delivered."""
+    permuted_ingredients: Annotated[tuple[str, ...], DIFFERENT] = ()
+    """Ingredients that each cook mistakes for one another, in its own way in every episode."""
+    random_positions: bool = False
+    """Sample the initial positions of cooks."""
+    horizon: Horizon = 400
+    """Length of an episode, in steps."""
+    observation: Literal["planes", "features"] = "planes"
+    """The planes of OvercookedV2, or named features, with which training is faster."""
+    normalize_observation: bool = False
+    """Normalise observations to mean 0 and variance 1."""
+    run_settings: ClassVar[RunSettings] = {"ppo": PPO(advantage_std_offset=1.0)}
+    threshold = 20
+
+    @property
+    def known_layouts(self) -> tuple[str, ...]:
+        return tuple(KITCHENS_V2)
+
+    def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
+        return (
+            "Cook the soup that the recipe indicator shows: put three ingredients into a pot, "
+            "wait until it is done, fill it into a dish, and bring it to the serving hatch.",
+            "The right soup pays 20; another one pays nothing"
+            + (", and costs as much." if self.negative_rewards else "."),
+            "Where there is a button, pressing it costs 5 and shows the recipe for some steps.",
+        )
+
+    def build(self, *, train: bool) -> GridWorld:
+        return OvercookedV2(
+            self.layout,
+            view_radius=self.view_radius or None,
+            negative_rewards=self.negative_rewards,
+            sample_recipe_on_delivery=self.sample_recipe_on_delivery,
+            indicate_successful_delivery=self.indicate_successful_delivery,
+            permuted_ingredients=self.permuted_ingredients,
+            random_positions=self.random_positions,
+            horizon=self.horizon,
+            observation=self.observation,
+        )
