@@ -20,7 +20,6 @@ from ._actions import (
     Use as Use,
     by_choice as by_choice,
 )
-from ._away import ComeBack as ComeBack, send_away as send_away
 from ._cells import (
     bare_floor as bare_floor,
     check_room as check_room,
@@ -46,6 +45,7 @@ from ._kinds import (
 )
 from ._layout import (
     Layout as Layout,
+    LayoutError as LayoutError,
     check_named as check_named,
     choose_text as choose_text,
     did_you_mean as did_you_mean,
@@ -58,6 +58,14 @@ from ._motion import (
     JointCollision as JointCollision,
     LocalCollision as LocalCollision,
 )
+from ._phases import (
+    AbstractTick as AbstractTick,
+    ComeBack as ComeBack,
+    Speak as Speak,
+    Spot as Spot,
+    Tick as Tick,
+    send_away as send_away,
+)
 from ._rewards import (
     AbstractEnding as AbstractEnding,
     AbstractEvents as AbstractEvents,
@@ -65,7 +73,6 @@ from ._rewards import (
     RuleEvents as RuleEvents,
     WeightedEventReward as WeightedEventReward,
 )
-from ._speech import Speak as Speak
 from ._starts import (
     AbstractStart as AbstractStart,
     RandomDirections as RandomDirections,
@@ -74,8 +81,6 @@ from ._starts import (
     apply_starts as apply_starts,
 )
 from ._step import AbstractPhase as AbstractPhase, Step as Step
-from ._texts import LayoutError as LayoutError
-from ._tick import AbstractTick as AbstractTick, Spot as Spot, Tick as Tick
 from ._world import (
     IDLE as IDLE,
     Bodies as Bodies,

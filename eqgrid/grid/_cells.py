@@ -7,8 +7,7 @@ from jaxtyping import Array, Bool, Int, Int8, PRNGKeyArray, UInt8
 
 from .._checks import is_known
 from ._kinds import NOTHING, Kinds
-from ._layout import Layout
-from ._texts import LayoutError
+from ._layout import Layout, LayoutError
 from ._world import Bodies, World
 
 

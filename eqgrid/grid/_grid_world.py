@@ -16,9 +16,9 @@ from .._observed import Masked
 from .._spaces import Discrete, MultiDiscrete
 from .._types import PyTree
 from ._actions import Action, Actions, by_choice, words_of
-from ._away import ComeBack
-from ._layout import Layout, check_layout
+from ._layout import Layout, LayoutError, check_layout
 from ._masks import AbstractActionMask, allowed_only
+from ._phases import ComeBack
 from ._rewards import (
     AbstractEnding,
     AbstractEvents,
@@ -28,7 +28,6 @@ from ._rewards import (
 )
 from ._starts import AbstractStart, apply_starts
 from ._step import AbstractPhase, Step, run_phases
-from ._texts import LayoutError
 from ._world import World
 from .drawing import Film, film, render, render_episode
 from .observations import AbstractObservation, Planes

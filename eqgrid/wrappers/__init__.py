@@ -1,15 +1,11 @@
 """Wrappers: environments that change the behaviour of another environment."""
 
-from ._append_agent_id import AppendAgentId as AppendAgentId
-from ._append_time_left import (
+from ._append import (
+    AppendAgentId as AppendAgentId,
     AppendTimeLeft as AppendTimeLeft,
     AppendTimeLeftState as AppendTimeLeftState,
 )
 from ._auto_reset import AbstractAutoReset as AbstractAutoReset, AutoReset as AutoReset
-from ._design_partners import (
-    DesignPartners as DesignPartners,
-    DesignPartnersState as DesignPartnersState,
-)
 from ._log_episodes import LogEpisodes as LogEpisodes, LogEpisodesState as LogEpisodesState
 from ._nesting import (
     check_single_env as check_single_env,
@@ -25,13 +21,19 @@ from ._normalize_reward import (
     NormalizeReward as NormalizeReward,
     NormalizeRewardState as NormalizeRewardState,
 )
-from ._scheduled import Scheduled as Scheduled, ScheduledState as ScheduledState
-from ._shaped_reward import ShapedReward as ShapedReward, ShapedRewardState as ShapedRewardState
+from ._shaped_reward import (
+    Scheduled as Scheduled,
+    ScheduledState as ScheduledState,
+    ShapedReward as ShapedReward,
+    ShapedRewardState as ShapedRewardState,
+)
 from ._time_limit import TimeLimit as TimeLimit, TimeLimitState as TimeLimitState
 from ._vectorize import Vectorize as Vectorize
 from ._with_partner import (
     REPLACED as REPLACED,
     TAKEN as TAKEN,
+    DesignPartners as DesignPartners,
+    DesignPartnersState as DesignPartnersState,
     WithPartner as WithPartner,
     WithPartnerState as WithPartnerState,
 )

@@ -12,8 +12,7 @@ from .._cond import batched_cond, select
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, TimeStep, unwrap, unwrap_state
 from .._types import PyTree
 from ._nesting import check_single_env, contains_wrapper
-from ._scheduled import Scheduled
-from ._shaped_reward import ShapedReward
+from ._shaped_reward import Scheduled, ShapedReward
 
 
 class AbstractAutoReset(AbstractWrapper):

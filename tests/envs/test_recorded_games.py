@@ -24,7 +24,7 @@ from eqgrid.envs.overcooked import (
     trajectories_from_reference,
 )
 from eqgrid.envs.overcooked.people import _files
-from eqgrid.envs.overcooked.people._pickle import NotATable, read_pickled_table
+from eqgrid.envs.overcooked.people._files import NotATable, read_pickled_table
 
 LENGTH = (60, 45)
 GAMES = episodes(CRAMPED, LENGTH)

@@ -1,20 +1,3 @@
-from ._apples import (
-    Eat as Eat,
-    GrowByCleanWater as GrowByCleanWater,
-    Regrow as Regrow,
-    count_near as count_near,
-    polluted_share as polluted_share,
-)
-from ._beams import (
-    CLEAN as CLEAN,
-    ZAP as ZAP,
-    BeamSize as BeamSize,
-    Clean as Clean,
-    Hit as Hit,
-    Shots as Shots,
-    Zap as Zap,
-    cast as cast,
-)
 from ._cleanup import CLEANUP_ACTIONS as CLEANUP_ACTIONS, Cleanup as Cleanup
 from ._harvest import HARVEST_ACTIONS as HARVEST_ACTIONS, REGROWTH as REGROWTH, Harvest as Harvest
 from ._kinds import (
@@ -24,15 +7,30 @@ from ._kinds import (
     ZAP_BEAM as ZAP_BEAM,
 )
 from ._layouts import NUM_AGENTS as NUM_AGENTS, ORCHARDS as ORCHARDS, RIVERS as RIVERS
-from ._measures import (
+from ._rules import (
+    CLEAN as CLEAN,
+    ZAP as ZAP,
+    BeamSize as BeamSize,
+    Clean as Clean,
+    Eat as Eat,
+    GrowByCleanWater as GrowByCleanWater,
+    Hit as Hit,
+    Pollute as Pollute,
+    Regrow as Regrow,
+    Shots as Shots,
+    Zap as Zap,
+    cast as cast,
+    count_near as count_near,
+    polluted_share as polluted_share,
+)
+from ._state import (
     MEASURES as MEASURES,
+    Tally as Tally,
     efficiency as efficiency,
     equality as equality,
     peace as peace,
     sustainability as sustainability,
 )
-from ._pollution import Pollute as Pollute
-from ._state import Tally as Tally
 from ._views import (
     ORCHARD_PLANES as ORCHARD_PLANES,
     RIVER_PLANES as RIVER_PLANES,

@@ -19,13 +19,10 @@ from ...grid import (
     WeightedEventReward,
     choose_observation,
 )
-from ._apples import Eat, GrowByCleanWater
-from ._beams import CLEAN, BeamSize, Clean, Hit, Zap
 from ._harvest import HARVEST_ACTIONS
 from ._layouts import RIVERS, check_river, load_layout
-from ._measures import CHANGES
-from ._options import as_cost, as_steps
-from ._pollution import Pollute
+from ._rules import CLEAN, BeamSize, Clean, Eat, GrowByCleanWater, Hit, Pollute, Zap
+from ._state import CHANGES, as_cost, as_steps
 from ._views import river_view
 
 CLEANUP_ACTIONS: tuple[Action, ...] = (*HARVEST_ACTIONS, CLEAN)

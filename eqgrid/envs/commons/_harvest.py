@@ -24,11 +24,9 @@ from ...grid import (
     WeightedEventReward,
     choose_observation,
 )
-from ._apples import Eat, Regrow
-from ._beams import ZAP, BeamSize, Hit, Zap
 from ._layouts import ORCHARDS, check_orchard, load_layout
-from ._measures import CHANGES
-from ._options import as_cost, as_steps
+from ._rules import ZAP, BeamSize, Eat, Hit, Regrow, Zap
+from ._state import CHANGES, as_cost, as_steps
 from ._views import orchard_view
 
 HARVEST_ACTIONS: tuple[Action, ...] = (

@@ -24,8 +24,7 @@ from ...grid import (
     empty_world,
 )
 from ._kinds import FLOOR, KINDS, MAX_LEVEL, WALL
-from ._loading import LOAD, Load, LoadEvents, LoadReward, NothingLeft
-from ._motion import LoneClaim
+from ._rules import LOAD, Load, LoadEvents, LoadReward, LoneClaim, NothingLeft
 from ._spawn import Levels, Spawn, lowest_of
 from ._views import GridView, VectorView
 

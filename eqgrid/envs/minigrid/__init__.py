@@ -1,17 +1,3 @@
-from ._interactions import (
-    DROP as DROP,
-    PICKUP as PICKUP,
-    RULES as RULES,
-    TOGGLE as TOGGLE,
-    Drop as Drop,
-    OpenBox as OpenBox,
-    PickUp as PickUp,
-    Swing as Swing,
-    Unlock as Unlock,
-    is_ball as is_ball,
-    is_door as is_door,
-    is_thing as is_thing,
-)
 from ._kinds import (
     COLOURS as COLOURS,
     DIRECTION_SYMBOLS as DIRECTION_SYMBOLS,
@@ -33,12 +19,24 @@ from ._observations import (
     Symbolic as Symbolic,
     minigrid_planes as minigrid_planes,
 )
-from ._obstacles import (
-    AbstractObstacleDraw as AbstractObstacleDraw,
-    MoveObstacles as MoveObstacles,
-    UniformObstacleDraw as UniformObstacleDraw,
-)
 from ._rooms import ROOMS as ROOMS, build_room as build_room
+from ._rules import (
+    DROP as DROP,
+    PICKUP as PICKUP,
+    RULES as RULES,
+    TOGGLE as TOGGLE,
+    AbstractObstacleDraw as AbstractObstacleDraw,
+    Drop as Drop,
+    MoveObstacles as MoveObstacles,
+    OpenBox as OpenBox,
+    PickUp as PickUp,
+    Swing as Swing,
+    UniformObstacleDraw as UniformObstacleDraw,
+    Unlock as Unlock,
+    is_ball as is_ball,
+    is_door as is_door,
+    is_thing as is_thing,
+)
 from .rooms import (
     AbstractRoom as AbstractRoom,
     CrossingRoom as CrossingRoom,

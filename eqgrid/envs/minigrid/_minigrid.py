@@ -24,12 +24,22 @@ from ...grid import (
     choose_observation,
     empty_world,
 )
-from ._interactions import DROP, PICKUP, RULES, TOGGLE, PickUp, Swing, Unlock
 from ._kinds import KINDS
 from ._missions import Arrive, Burn, Collide, FetchBall, MissionOver, PromptReward
 from ._observations import Symbolic, minigrid_planes
-from ._obstacles import AbstractObstacleDraw, MoveObstacles, UniformObstacleDraw
 from ._rooms import build_room
+from ._rules import (
+    DROP,
+    PICKUP,
+    RULES,
+    TOGGLE,
+    AbstractObstacleDraw,
+    MoveObstacles,
+    PickUp,
+    Swing,
+    UniformObstacleDraw,
+    Unlock,
+)
 from .rooms import AbstractRoom, KeyCorridorRoom, UnlockRoom
 
 ACTIONS: tuple[Action, ...] = (

@@ -16,8 +16,8 @@ from ...grid import (
     cells_at,
     direction_delta,
 )
-from ._interactions import PICKUP, is_ball
 from ._kinds import GOAL, LAVA, WALL
+from ._rules import PICKUP, is_ball
 
 
 @final

@@ -1,32 +1,31 @@
 from ._behaviour import STUCK_STEPS as STUCK_STEPS, Behaviour as Behaviour, behaviour as behaviour
 from ._contents import (
+    ALL_RECIPES as ALL_RECIPES,
     MAX_INGREDIENTS as MAX_INGREDIENTS,
     Ingredient as Ingredient,
     Item as Item,
+    Recipe as Recipe,
+    Recipes as Recipes,
     Tile as Tile,
     encode as encode,
     is_soup as is_soup,
     item_of as item_of,
     soup_contents as soup_contents,
 )
-from ._cooks import CookMemory as CookMemory, CookRole as CookRole, ScriptedCook as ScriptedCook
-from ._events import (
-    EVENT_NAMES as EVENT_NAMES,
-    KitchenEvents as KitchenEvents,
-    SharedDeliveryReward as SharedDeliveryReward,
-)
-from ._features import kitchen_features as kitchen_features, timed_features as timed_features
-from ._hands_off import HandsOff as HandsOff
-from ._interactions import (
-    AddIngredient as AddIngredient,
-    Deliver as Deliver,
-    PickUp as PickUp,
-    Plate as Plate,
-    PutDown as PutDown,
-    StartCooking as StartCooking,
-    Take as Take,
+from ._cooks import (
+    CookMemory as CookMemory,
+    CookRole as CookRole,
+    HandsOff as HandsOff,
+    ScriptedCook as ScriptedCook,
 )
 from ._kinds import KINDS as KINDS
+from ._observations import (
+    LAST_STEPS as LAST_STEPS,
+    LOSSLESS_COLUMNS as LOSSLESS_COLUMNS,
+    kitchen_features as kitchen_features,
+    lossless_planes as lossless_planes,
+    timed_features as timed_features,
+)
 from ._overcooked import (
     ACTIONS as ACTIONS,
     DYNAMICS as DYNAMICS,
@@ -37,19 +36,26 @@ from ._overcooked import (
     TRAINING_SHAPING as TRAINING_SHAPING,
     Overcooked as Overcooked,
 )
-from ._planes import (
-    LAST_STEPS as LAST_STEPS,
-    LOSSLESS_COLUMNS as LOSSLESS_COLUMNS,
-    lossless_planes as lossless_planes,
+from ._rules import (
+    EVENT_NAMES as EVENT_NAMES,
+    AddIngredient as AddIngredient,
+    Cook as Cook,
+    Deliver as Deliver,
+    KitchenEvents as KitchenEvents,
+    PickUp as PickUp,
+    Plate as Plate,
+    PutDown as PutDown,
+    SharedDeliveryReward as SharedDeliveryReward,
+    StartCooking as StartCooking,
+    StartWhenFull as StartWhenFull,
+    Take as Take,
 )
-from ._recipes import ALL_RECIPES as ALL_RECIPES, Recipe as Recipe, Recipes as Recipes
 from ._starts import (
     RandomCounters as RandomCounters,
     RandomHeld as RandomHeld,
     RandomPots as RandomPots,
     random_starts as random_starts,
 )
-from ._ticks import Cook as Cook, StartWhenFull as StartWhenFull
 from .layouts import (
     KITCHENS as KITCHENS,
     REFERENCE_NAMES as REFERENCE_NAMES,

@@ -7,14 +7,43 @@ from typing import Literal, TypeAlias, final, get_args
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Int32, PRNGKeyArray, UInt8
+from jaxtyping import Array, Bool, Int, Int32, PRNGKeyArray, Shaped, UInt8
 
-from ... import AbstractPartner, Seen
+from ..._partner import AbstractPartner, Seen
+from ..._types import PyTree
 from ...grid import IDLE, Bodies, Layout, World, next_to
 from ._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_size
 from ._overcooked import INTERACT, STAY
-from ._ways import FAR, around, count_steps, label_regions
+from ._ways import FAR, STEPS, around, count_steps, label_regions
 from .layouts import load_layout
+
+
+@final
+class HandsOff(AbstractPartner):
+    """Another partner that stays where it is instead of using some cells.
+
+    **Arguments:**
+
+    - `partner`: the other partner, in a kitchen.
+    - `cells`: the cells that it does not use.
+    """
+
+    partner: AbstractPartner
+    cells: Bool[Array, "height width"]
+
+    def initial_carry(self) -> PyTree[Shaped[Array, "..."]]:
+        return self.partner.initial_carry()
+
+    def __call__(
+        self, seen: Seen, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
+    ) -> tuple[Shaped[Array, "..."], PyTree[Shaped[Array, "..."]]]:
+        action, carry = self.partner(seen, carry, key)
+        bodies = seen.state.bodies
+        direction = bodies.direction[seen.seat].astype(jnp.int32)
+        row, col = bodies.position[seen.seat].astype(jnp.int32) + jnp.asarray(STEPS)[direction]
+        stays = (action == INTERACT) & self.cells[row, col]
+        return jnp.where(stays, STAY, action).astype(action.dtype), carry
+
 
 CookRole: TypeAlias = Literal["greedy", "onion", "dish"]
 """What a `ScriptedCook` does: what is needed most, fill pots, or serve soups."""

@@ -2,8 +2,7 @@
 
 from ...grid import Kind, Kinds
 from . import _sprites as sprites
-from ._contents import RADIX, contents_of
-from ._recipes import Recipes
+from ._contents import RADIX, Recipes, contents_of
 
 
 def _cook_time(recipes: Recipes, code: int) -> int:

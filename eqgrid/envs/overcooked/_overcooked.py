@@ -25,11 +25,21 @@ from ...grid import (
     choose_observation,
 )
 from ._contents import Ingredient, Item, Tile
-from ._events import EVENT_NAMES, KitchenEvents, SharedDeliveryReward
-from ._features import kitchen_features, timed_features
-from ._interactions import AddIngredient, Deliver, PickUp, Plate, PutDown, StartCooking, Take
-from ._planes import lossless_planes
-from ._ticks import Cook, StartWhenFull
+from ._observations import kitchen_features, lossless_planes, timed_features
+from ._rules import (
+    EVENT_NAMES,
+    AddIngredient,
+    Cook,
+    Deliver,
+    KitchenEvents,
+    PickUp,
+    Plate,
+    PutDown,
+    SharedDeliveryReward,
+    StartCooking,
+    StartWhenFull,
+    Take,
+)
 from .layouts import load_layout
 from .reference import ReferenceFeatures
 

@@ -18,8 +18,7 @@ from ...grid import (
     World,
     as_probability,
 )
-from ._contents import MAX_INGREDIENTS, Item, Tile, encode, soup_size
-from ._recipes import look_up
+from ._contents import MAX_INGREDIENTS, Item, Tile, encode, look_up, soup_size
 
 _INGREDIENTS = 0.75  # the share of ingredients among items that are not soups; the rest are dishes
 _HELD_SOUPS = 0.5

@@ -8,19 +8,6 @@ from ._contents import (
     contents as contents,
     contents_of as contents_of,
 )
-from ._events import EVENT_NAMES as EVENT_NAMES, KitchenEvents as KitchenEvents
-from ._features import PermutedFeatures as PermutedFeatures, recipe_features as recipe_features
-from ._interactions import (
-    AddIngredient as AddIngredient,
-    Deliver as Deliver,
-    FillPlate as FillPlate,
-    PickUp as PickUp,
-    PressButton as PressButton,
-    PutDown as PutDown,
-    StartByHand as StartByHand,
-    StartFull as StartFull,
-    Take as Take,
-)
 from ._kinds import kitchen_kinds as kitchen_kinds
 from ._layouts import (
     KITCHENS as KITCHENS,
@@ -28,14 +15,11 @@ from ._layouts import (
     load_layout as load_layout,
     parse_kitchen as parse_kitchen,
 )
-from ._orders import (
-    DrawRecipe as DrawRecipe,
-    Menu as Menu,
-    Order as Order,
-    Recipe as Recipe,
-    TakeOrder as TakeOrder,
-    all_recipes as all_recipes,
-    place_order as place_order,
+from ._observations import (
+    PermutedFeatures as PermutedFeatures,
+    PermutedPlanes as PermutedPlanes,
+    recipe_features as recipe_features,
+    recipe_planes as recipe_planes,
 )
 from ._overcooked_v2 import (
     ACTIONS as ACTIONS,
@@ -44,7 +28,27 @@ from ._overcooked_v2 import (
     REFERENCE_SHAPING as REFERENCE_SHAPING,
     OvercookedV2 as OvercookedV2,
 )
-from ._planes import PermutedPlanes as PermutedPlanes, recipe_planes as recipe_planes
+from ._rules import (
+    EVENT_NAMES as EVENT_NAMES,
+    AddIngredient as AddIngredient,
+    Deliver as Deliver,
+    DrawRecipe as DrawRecipe,
+    FillPlate as FillPlate,
+    KitchenEvents as KitchenEvents,
+    Menu as Menu,
+    Order as Order,
+    PickUp as PickUp,
+    PressButton as PressButton,
+    PutDown as PutDown,
+    Recipe as Recipe,
+    RunClocks as RunClocks,
+    StartByHand as StartByHand,
+    StartFull as StartFull,
+    Take as Take,
+    TakeOrder as TakeOrder,
+    all_recipes as all_recipes,
+    place_order as place_order,
+)
 from ._starts import (
     PermuteIngredients as PermuteIngredients,
     RandomKitchen as RandomKitchen,
@@ -52,4 +56,3 @@ from ._starts import (
     StartFrom as StartFrom,
     find_rooms as find_rooms,
 )
-from ._ticks import RunClocks as RunClocks

@@ -5,7 +5,7 @@ import functools
 from ...grid import Kind, Kinds
 from . import _sprites as sprites
 from ._contents import INGREDIENTS, contents
-from ._orders import Menu
+from ._rules import Menu
 
 
 def _cook_time(menu: Menu, code: int) -> int:

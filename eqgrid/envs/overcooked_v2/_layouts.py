@@ -7,7 +7,7 @@ from typing import Any
 from ...grid import Layout, LayoutError, check_named, did_you_mean
 from ._contents import INGREDIENTS
 from ._kinds import kitchen_kinds
-from ._orders import Menu, Recipe, all_recipes, place_order
+from ._rules import Menu, Recipe, all_recipes, place_order
 
 _ONIONS: Recipe = ("onion", "onion", "onion")
 _TOMATOES: Recipe = ("tomato", "tomato", "tomato")

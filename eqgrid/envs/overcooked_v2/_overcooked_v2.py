@@ -27,24 +27,26 @@ from ...grid import (
     choose_observation,
 )
 from ._contents import FIRST_INGREDIENT, INGREDIENTS, contents_of
-from ._events import EVENT_NAMES, KitchenEvents
-from ._features import PermutedFeatures, recipe_features
-from ._interactions import (
+from ._layouts import load_layout
+from ._observations import PermutedFeatures, PermutedPlanes, recipe_features, recipe_planes
+from ._rules import (
+    EVENT_NAMES,
     AddIngredient,
     Deliver,
+    DrawRecipe,
     FillPlate,
+    KitchenEvents,
     PickUp,
     PressButton,
     PutDown,
+    Recipe,
+    RunClocks,
     StartByHand,
     StartFull,
     Take,
+    TakeOrder,
 )
-from ._layouts import load_layout
-from ._orders import DrawRecipe, Recipe, TakeOrder
-from ._planes import PermutedPlanes, recipe_planes
 from ._starts import PermuteIngredients, RandomKitchen, RandomPlaces
-from ._ticks import RunClocks
 
 ACTIONS: tuple[Action, ...] = (
     Move(Direction.EAST),

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float32, Int32, PRNGKeyArray, UInt8
 
 from ...grid import IDLE, NOTHING, AbstractStart, Direction, Layout, World
 from ._contents import FIRST_INGREDIENT, MAX_INGREDIENTS, PLATE, Tile, contents_of
-from ._orders import Menu, place_order, whole_number
+from ._rules import Menu, place_order, whole_number
 
 _IN_HANDS = (0.5, 0.1, 0.25, 0.15)
 _ON_COUNTERS = (0.5, 0.1, 0.3, 0.1)

@@ -22,11 +22,22 @@ from ...grid import (
     WeightedEventReward,
     choose_observation,
 )
-from ._events import EVENT_NAMES, AllRescued, RescueEvents, SharedRescueReward
-from ._features import rescue_features
-from ._interactions import PICKUP, TOGGLE, CarryOut, Clear, Heal, Open, PickUp, PutDown
-from ._lift import Lift
-from ._planes import RolePlanes
+from ._observations import RolePlanes, rescue_features
+from ._rules import (
+    EVENT_NAMES,
+    PICKUP,
+    TOGGLE,
+    AllRescued,
+    CarryOut,
+    Clear,
+    Heal,
+    Lift,
+    Open,
+    PickUp,
+    PutDown,
+    RescueEvents,
+    SharedRescueReward,
+)
 from ._sites import RoleName, check_site, load_site, with_roles
 
 SHAPING = {

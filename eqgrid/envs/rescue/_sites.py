@@ -2,15 +2,33 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, final
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, UInt8
 
-from ...grid import Layout, LayoutError, check_named, did_you_mean
-from ._contents import VICTIMS, Role
+from ...grid import (
+    AbstractGenerator,
+    Layout,
+    LayoutError,
+    as_probability,
+    check_generator,
+    check_named,
+    check_ranges,
+    check_whole,
+    count_next_to,
+    did_you_mean,
+    draw_maze,
+    empty_world,
+    next_to,
+)
+from ._contents import DOORS, KEYS, VICTIMS, Role, Thing, Tile, is_victim
 from ._kinds import KINDS
+from ._solvable import can_rescue
 
 RoleName: TypeAlias = Literal["medic", "engineer"]
 
@@ -132,3 +150,226 @@ def check_site(layout: Layout) -> None:
             raise LayoutError(
                 f"A rescuer cannot start in row {row + 1}, column {col + 1}, where something lies."
             )
+
+
+_THINGS = (
+    Thing.RED_VICTIM,
+    Thing.GREEN_VICTIM,
+    Thing.YELLOW_VICTIM,
+    Thing.RUBBLE,
+    Thing.HIGH_RUBBLE,
+)
+_RANGES = ("red", "green", "yellow", "rubble", "high_rubble", "doors")
+
+
+@final
+class GeneratedSites(AbstractGenerator):
+    """Generates sites of fixed size.
+
+    A site is a maze with one exit in its border and a hall next to the exit, in which the rescuers
+    start and no objects lie. Doors are in corridors, each of another colour; their keys and all
+    other objects are anywhere outside the hall, and red victims only where at least two cells next
+    to them are floor. A site is kept if `can_rescue` finds a plan for it.
+    """
+
+    height: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+    num_agents: int = eqx.field(static=True)
+    hall: Int32[Array, ""]
+    loops: Float[Array, ""]
+    fewest: Int32[Array, " ranges"]
+    most: Int32[Array, " ranges"]
+    example: Layout
+
+    def __init__(
+        self,
+        height: int = 9,
+        width: int = 9,
+        *,
+        num_agents: int = 2,
+        roles: Sequence[RoleName] | None = None,
+        hall: int = 1,
+        loops: float | int = 0.3,
+        green: tuple[int, int] = (1, 2),
+        yellow: tuple[int, int] = (0, 1),
+        red: tuple[int, int] = (0, 1),
+        rubble: tuple[int, int] = (0, 2),
+        high_rubble: tuple[int, int] = (0, 1),
+        doors: tuple[int, int] = (0, 1),
+    ):
+        """**Arguments:**
+
+        - `height`, `width`: rows and columns of the grid, walls included; preferably odd.
+        - `num_agents`: the number of rescuers.
+        - `roles`: `"medic"` or `"engineer"` for every rescuer; by default medic and engineer in
+            turn.
+        - `hall`: the range of the hall from the cell next to the exit, in cells. With 1 it has 6
+            cells or, in a corner, 4.
+        - `loops`: the probability that each further door of the maze is open; with 0 there is one
+            path between any two rooms.
+        - `green`, `yellow`, `red`: the smallest and the largest number of victims of each colour.
+        - `rubble`, `high_rubble`: the smallest and the largest number of each. Without an engineer
+            they cannot be cleared.
+        - `doors`: the smallest and the largest number of doors, each with its key; at most one of
+            each colour.
+
+        **Raises:** `ValueError` (its subclass `LayoutError` for most arguments) when an argument is
+        invalid, when the arguments contradict each other, or when no usable site is found.
+        """
+        ranges = (red, green, yellow, rubble, high_rubble, doors)
+        check_whole(height=height, width=width, num_agents=num_agents, hall=hall)
+        check_whole(**dict(zip(_RANGES, ranges, strict=True)))
+        _check_ranges(ranges)
+        _check_size(height, width, num_agents, hall, (*ranges, doors))
+        self.height, self.width, self.num_agents = height, width, num_agents
+        self.hall, self.loops = jnp.asarray(hall, jnp.int32), as_probability(loops)
+        self.fewest, self.most = jnp.asarray(np.asarray(ranges, np.int32).T)
+        start = empty_world(KINDS, (height, width), np.zeros((num_agents, 2), np.int8))
+        walls = jnp.full((height, width), Tile.WALL, jnp.uint8)
+        self.example = with_roles(Layout(walls, start, None, KINDS), roles)
+        _check_roles(self.example, yellow, red)
+        self.example = check_generator(
+            self, "ask for larger sites, a larger hall, more loops, or fewer things"
+        )
+
+    def attempt(self, key: PRNGKeyArray) -> tuple[Layout, Bool[Array, ""]]:
+        maze_key, chance_key = jax.random.split(key)
+        # All random numbers at once, since each further call would add a second of compile time.
+        cells, ranges = self.height * self.width, len(_RANGES)
+        chance = jax.random.uniform(chance_key, (3 * cells + ranges + len(DOORS),))
+        grids = chance[: 3 * cells].reshape(3, self.height, self.width)
+        of_counts, of_colours = jnp.split(chance[3 * cells :], [ranges])
+        floor = draw_maze(maze_key, self.height, self.width, self.loops)
+        row, col = _draw_exit(floor, grids[0])
+        hall, gate = self._hall(row, col)
+        floor |= hall
+        tiles = jnp.where(floor, jnp.uint8(Tile.FLOOR), jnp.uint8(Tile.WALL))
+        tiles = tiles.at[row, col].set(jnp.uint8(Tile.EXIT))
+        several = (self.most - self.fewest + 1).astype(jnp.float32)
+        counts = self.fewest + jnp.floor(of_counts * several).astype(jnp.int32)
+        colours = jnp.argsort(of_colours)
+        objects = _put_things(floor, floor & ~hall, counts, colours, grids[1])
+        score = jnp.where(hall & ~gate, grids[2], -1.0)
+        _, homes = jax.lax.top_k(score.reshape(-1), self.num_agents)
+        position = jnp.stack(jnp.divmod(homes, self.width), axis=-1).astype(jnp.int8)
+        start = self.example.start
+        start = dataclasses.replace(
+            start,
+            cells=dataclasses.replace(start.cells, object=objects),
+            bodies=dataclasses.replace(start.bodies, position=position),
+        )
+        layout = Layout(tiles, start, None, KINDS)
+        return layout, self._is_usable(layout)
+
+    def _hall(
+        self, row: Int32[Array, ""], col: Int32[Array, ""]
+    ) -> tuple[Bool[Array, "height width"], Bool[Array, "height width"]]:
+        """The cells of the hall at an exit, and the one of them that is next to the exit."""
+        rows, cols = jnp.arange(self.height)[:, None], jnp.arange(self.width)[None, :]
+        gate_row, gate_col = jnp.clip(row, 1, self.height - 2), jnp.clip(col, 1, self.width - 2)
+        away = jnp.maximum(jnp.abs(rows - gate_row), jnp.abs(cols - gate_col))
+        inner = (rows > 0) & (rows < self.height - 1) & (cols > 0) & (cols < self.width - 1)
+        return (away <= self.hall) & inner, away == 0
+
+    def _is_usable(self, layout: Layout) -> Bool[Array, ""]:
+        position, objects = layout.start.bodies.position, layout.start.cells.object
+        # If the hall has too few cells, a rescuer is placed in the first corner of the border.
+        stands = (layout.tiles[position[:, 0], position[:, 1]] == Tile.FLOOR).all()
+        things, doors, keys = (_count(objects, kinds) for kinds in (_THINGS, DOORS, KEYS))
+        enough = (jnp.append(things, doors.sum()) >= self.fewest).all() & (doors == keys).all()
+        return stands & enough & is_victim(objects).any() & can_rescue(layout)
+
+
+def _draw_exit(
+    floor: Bool[Array, "height width"], score: Float[Array, "height width"]
+) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
+    """The row and the column of the border cell with the best score among those next to floor."""
+    border = jnp.ones_like(floor).at[1:-1, 1:-1].set(False)
+    best = jnp.argmax(jnp.where(border & next_to(floor), score, -1.0))
+    row, col = jnp.unravel_index(best, floor.shape)
+    return row, col
+
+
+def _put_things(
+    floor: Bool[Array, "height width"],
+    places: Bool[Array, "height width"],
+    counts: Int32[Array, " ranges"],
+    colours: Int32[Array, "3"],
+    score: Float[Array, "height width"],
+) -> UInt8[Array, "height width"]:
+    """Places doors in corridors, red victims where two rescuers can stand next to them, and all
+    other objects anywhere.
+
+    `counts` is in the order of `_RANGES`. The doors have the first of the `colours`.
+    """
+    reds, others, pairs = jnp.split(counts, [1, len(_THINGS)])
+    pairs = (jnp.arange(len(DOORS)) < pairs).astype(jnp.int32)
+    doors, keys = (jnp.asarray(kinds, jnp.uint8)[colours] for kinds in (DOORS, KEYS))
+    red, *rest = (jnp.full(1, thing, jnp.uint8) for thing in _THINGS)
+    order = jnp.argsort(score.reshape(-1))
+    free, beside = places.reshape(-1)[order], count_next_to(floor).reshape(-1)[order]
+    objects = _fill(free & (beside == 2), doors, pairs)
+    free &= objects == Thing.NOTHING
+    objects |= _fill(free & (beside > 1), red, reds)
+    free &= objects == Thing.NOTHING
+    objects |= _fill(free, jnp.concatenate([keys, *rest]), jnp.concatenate([pairs, others]))
+    return jnp.zeros_like(objects).at[order].set(objects).reshape(floor.shape)
+
+
+def _fill(
+    places: Bool[Array, " cells"],
+    numbers: UInt8[Array, " kinds"],
+    counts: Int32[Array, " kinds"],
+) -> UInt8[Array, " cells"]:
+    """Puts `counts` objects of each kind into the first places, one kind after the other."""
+    rank = jnp.cumsum(places, dtype=jnp.int32) - 1
+    which = (rank[:, None] >= jnp.cumsum(counts)[None, :]).sum(axis=1)
+    numbers = jnp.append(numbers, jnp.uint8(Thing.NOTHING))
+    return jnp.where(places, numbers[which], jnp.uint8(Thing.NOTHING))
+
+
+def _count(objects: UInt8[Array, "height width"], kinds: Sequence[Thing]) -> Int32[Array, " kinds"]:
+    numbers = jnp.asarray(kinds, jnp.uint8)
+    return (objects[None] == numbers[:, None, None]).sum(axis=(-2, -1), dtype=jnp.int32)
+
+
+def _check_ranges(ranges: tuple[tuple[int, int], ...]) -> None:
+    check_ranges(dict(zip(_RANGES, ranges, strict=True)))
+    if not any(most for _, most in ranges[:3]):
+        raise LayoutError("A site needs a victim: let green, yellow or red be (1, 1) or more.")
+    if ranges[-1][1] > len(DOORS):
+        raise LayoutError(
+            f"There are doors of {len(DOORS)} colours, one of each: ask for {len(DOORS)} at most, "
+            f"not {ranges[-1][1]}."
+        )
+
+
+def _check_size(
+    height: int,
+    width: int,
+    num_agents: int,
+    hall: int,
+    ranges: tuple[tuple[int, int], ...],
+) -> None:
+    if not (5 <= height <= 127 and 5 <= width <= 127):
+        raise LayoutError(f"A site has 5 to 127 rows and columns, not {height} and {width}.")
+    if num_agents < 1:
+        raise LayoutError(f"A site needs at least 1 rescuer, not {num_agents}.")
+    if hall < 1:
+        raise LayoutError(f"A hall reaches at least 1 cell from the exit, not {hall}.")
+    room = (height - 2) * (width - 2) - 1  # without the cell next to the exit
+    if (needed := num_agents + sum(fewest for fewest, _ in ranges)) > room:
+        raise LayoutError(
+            f"A site of {height} by {width} cells has room for {room} rescuers and things at most, "
+            f"not for {needed}: ask for fewer, or for a larger site."
+        )
+
+
+def _check_roles(layout: Layout, yellow: tuple[int, int], red: tuple[int, int]) -> None:
+    """Checks that the rescuers' roles and number suffice for yellow and red victims."""
+    if yellow[1] and not (np.asarray(layout.start.bodies.extra) == Role.MEDIC).any():
+        raise LayoutError(
+            "Only a medic heals yellow victims: add one to the roles, or let yellow be (0, 0)."
+        )
+    if red[1] and layout.num_agents < 2:
+        raise LayoutError("Only two rescuers lift a red victim: ask for two, or let red be (0, 0).")

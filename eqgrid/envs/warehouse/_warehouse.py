@@ -24,13 +24,20 @@ from ...grid import (
     WeightedEventReward,
     check_whole,
 )
-from ._deliveries import AbstractRequestDraw, Deliver, UniformRequestDraw
-from ._driving import ChainCollision, YieldToShelves
-from ._events import EVENT_NAMES, CountQuietSteps, NoDelivery, WarehouseEvents
-from ._layouts import load_warehouse
-from ._loading import ToggleLoad
+from ._layouts import RandomCells, RandomRequests, load_warehouse
+from ._rules import (
+    EVENT_NAMES,
+    AbstractRequestDraw,
+    ChainCollision,
+    CountQuietSteps,
+    Deliver,
+    NoDelivery,
+    ToggleLoad,
+    UniformRequestDraw,
+    WarehouseEvents,
+    YieldToShelves,
+)
 from ._sensors import Sensors
-from ._starts import RandomCells, RandomRequests
 
 ACTIONS: tuple[Action, ...] = (
     Stay(),

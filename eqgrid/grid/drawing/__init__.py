@@ -1,7 +1,6 @@
 """Pictures and videos of grid worlds."""
 
 from ._codes import LookCodes as LookCodes, look_codes as look_codes
-from ._film import Film as Film
 from ._looks import (
     AgentLook as AgentLook,
     Look as Look,
@@ -10,6 +9,7 @@ from ._looks import (
 )
 from ._pen import Colour as Colour, Number as Number, Pen as Pen, Point as Point
 from ._render import (
+    Film as Film,
     bare_looks as bare_looks,
     draw_look as draw_look,
     draw_over_look as draw_over_look,

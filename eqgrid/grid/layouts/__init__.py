@@ -1,6 +1,11 @@
 """Random layouts, mazes, and searches in layouts."""
 
-from ._mazes import draw_maze as draw_maze
+from ._mazes import (
+    count_next_to as count_next_to,
+    draw_maze as draw_maze,
+    next_to as next_to,
+    reach as reach,
+)
 from ._random_layouts import (
     AbstractGenerator as AbstractGenerator,
     AbstractLayouts as AbstractLayouts,
@@ -13,4 +18,3 @@ from ._random_layouts import (
     draw_layouts as draw_layouts,
     stack_layouts as stack_layouts,
 )
-from ._search import count_next_to as count_next_to, next_to as next_to, reach as reach

@@ -16,8 +16,7 @@ from ..._env import AbstractEnv, TimeStep
 from ..._spaces import AbstractSpace
 from ..._types import PyTree
 from .._grid_world import GridWorld
-from .._layout import Layout
-from .._texts import LayoutError
+from .._layout import Layout, LayoutError
 from .._world import World
 from ..drawing import Film
 from ..observations import AbstractObservation

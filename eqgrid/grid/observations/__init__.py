@@ -21,9 +21,9 @@ from ._features import (
 )
 from ._observation import (
     AbstractObservation as AbstractObservation,
+    PerAgent as PerAgent,
     choose_observation as choose_observation,
 )
-from ._per_agent import PerAgent as PerAgent
 from ._planes import (
     Column as Column,
     Layer as Layer,

@@ -1,6 +1,5 @@
 """Kitchens: the layouts of the reference, files, and generated ones."""
 
-from ._deliverable import can_deliver as can_deliver, can_deliver_alone as can_deliver_alone
 from ._generated import GeneratedKitchens as GeneratedKitchens
 from ._layouts import (
     KITCHENS as KITCHENS,
@@ -10,4 +9,8 @@ from ._layouts import (
     parse_reference as parse_reference,
     reference_layouts as reference_layouts,
 )
-from ._solvable import find_obstacle as find_obstacle
+from ._solvable import (
+    can_deliver as can_deliver,
+    can_deliver_alone as can_deliver_alone,
+    find_obstacle as find_obstacle,
+)

@@ -21,10 +21,9 @@ from ....grid import (
     next_to,
     reach,
 )
-from .._contents import Tile
+from .._contents import Recipes, Tile
 from .._kinds import KINDS
-from .._recipes import Recipes
-from ._deliverable import can_deliver, can_deliver_alone
+from ._solvable import can_deliver, can_deliver_alone
 
 _NAMES = ("onions", "tomatoes", "dishes", "pots", "servings")
 _STATIONS = (

@@ -25,9 +25,8 @@ from ....grid import (
     did_you_mean,
     empty_world,
 )
-from .._contents import MAX_INGREDIENTS, Item, Tile, encode
+from .._contents import ALL_RECIPES, MAX_INGREDIENTS, Item, Recipe, Recipes, Tile, encode
 from .._kinds import KINDS
-from .._recipes import ALL_RECIPES, Recipe, Recipes
 
 _ONION_SOUP: Recipe = ("onion", "onion", "onion")
 

@@ -3,13 +3,207 @@
 import csv
 import importlib.util
 import io
+import itertools
 import json
-from collections.abc import Mapping
+import pickle
+import pickletools
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, final
+
+import numpy as np
+from jaxtyping import Shaped
 
 from .... import interop, read_regular_file
-from ._pickle import NotATable, read_pickled_table
+
+_NAMES = {
+    "builtins": ("bytearray", "slice"),
+    "numpy": ("dtype", "ndarray"),
+    "numpy.core.multiarray": ("_reconstruct",),
+    "numpy._core.multiarray": ("_reconstruct",),
+    "numpy._core.numeric": ("_frombuffer",),
+    "pandas": ("DataFrame", "Index", "RangeIndex", "StringDtype"),
+    "pandas.arrays": ("ArrowStringArray", "StringArray"),
+    "pandas.core.frame": ("DataFrame",),
+    "pandas.core.indexes.base": ("Index", "_new_Index"),
+    "pandas.core.indexes.numeric": ("Int64Index",),
+    "pandas.core.indexes.range": ("RangeIndex",),
+    "pandas.core.internals.managers": ("BlockManager",),
+    "pandas._libs.arrays": ("__pyx_unpickle_NDArrayBacked",),
+    "pandas._libs.internals": ("_unpickle_block",),
+    "pyarrow.lib": ("_restore_array", "chunked_array", "py_buffer", "type_for_alias"),
+}
+_DAMAGED = (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError)
+_DAMAGED += (LookupError, OverflowError, MemoryError)
+
+Column = list[Any]
+
+
+class NotATable(ValueError):
+    """A file is no pickled table of pandas, and not merely damaged."""
+
+
+def read_pickled_table(content: bytes) -> dict[str, Column]:
+    """The columns of a `DataFrame` that was written with `to_pickle`, in protocol 4 or 5.
+
+    **Arguments:**
+
+    - `content`: the content of the file.
+
+    **Returns:** a list of texts, numbers or booleans for each column; columns of dates and of other
+    types are left out.
+
+    **Raises:** `ValueError` when it is damaged, and its subclass `NotATable` when it names anything
+    that no such table needs.
+    """
+    try:
+        _check_places(content)
+        frame = _Notes(io.BytesIO(content)).load()
+        if not (isinstance(frame, _Note) and frame.name == "DataFrame"):
+            raise NotATable("It has no table of pandas.")
+        manager = frame.state.get("_mgr") or frame.state["_data"]  # the name of older versions
+        return dict(_columns(manager))
+    except NotATable:
+        raise
+    except _DAMAGED as error:
+        raise ValueError("It is damaged, or of an unknown version of pandas.") from error
+
+
+def _check_places(content: bytes) -> None:
+    """Checks where a pickle keeps what it uses again. The unpickler makes room for all places below
+    the largest one, so a few damaged bytes could take all memory of the machine.
+
+    **Raises:** `ValueError` for a place that no pickle of this size needs, and for other damage.
+    """
+    with warnings.catch_warnings():  # of texts with damaged escapes
+        warnings.simplefilter("ignore", DeprecationWarning)
+        for opcode, place, _ in pickletools.genops(content):
+            is_place = opcode.name in ("PUT", "BINPUT", "LONG_BINPUT")
+            if is_place and isinstance(place, int) and place > len(content):
+                raise ValueError(f"There is no place {place} in {len(content)} bytes.")
+
+
+class _Note:
+    """A name in a pickle, with what it was called with. It does nothing."""
+
+    name = ""
+    arguments: tuple[Any, ...] = ()
+    state: Any = None
+
+    def __new__(cls, *arguments: Any) -> "_Note":
+        note = object.__new__(cls)
+        note.arguments = arguments
+        return note
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+@final
+class _Notes(pickle.Unpickler):
+    """An unpickler that takes notes, and calls nothing."""
+
+    def find_class(self, module: str, name: str, /) -> type[_Note]:
+        if name not in _NAMES.get(module, ()):
+            raise NotATable(f"It asks for {module}.{name}, which no table of pandas needs.")
+        return type(name, (_Note,), {"name": name})
+
+
+def _columns(manager: _Note) -> Iterator[tuple[str, Column]]:
+    """The columns of the blocks of a table. The older form has a state, the newer one arguments."""
+    if manager.state is not None:
+        _, blocks, names, *_ = manager.state
+        for block, own in zip(blocks, names, strict=True):
+            yield from _named(map(str, _values(own)), block)
+        return
+    blocks, (axis, _) = manager.arguments
+    names = [str(name) for name in _values(axis)]
+    for block in blocks:
+        values, place, _ = block.arguments
+        yield from _named(_chosen(names, place), values)
+
+
+def _chosen(names: list[str], place: Any) -> list[str]:
+    """The names at places that are given as a slice, or as an array."""
+    if isinstance(place, _Note) and place.name == "slice":
+        return names[slice(*place.arguments)]
+    return [names[number] for number in _values(place)]
+
+
+def _named(names: Iterable[str], block: _Note) -> Iterator[tuple[str, Column]]:
+    """The columns of a block: a table that has them as rows, or an array of texts."""
+    table = _read(block)
+    if table is not None:
+        yield from zip(names, (row.tolist() for row in np.atleast_2d(table)), strict=True)
+
+
+def _values(note: _Note) -> Column:
+    """The elements of an index or an array with one axis."""
+    values = _read(note)
+    if values is None or values.ndim != 1:
+        raise ValueError("an index has no elements")
+    return values.tolist()
+
+
+def _read(note: _Note) -> Shaped[np.ndarray, "..."] | None:
+    """The array of a note, or `None` if its elements are neither texts, numbers nor booleans."""
+    match note.name:
+        case "_new_Index":
+            return _read(note.arguments[1]["data"])
+        case "ArrowStringArray":
+            return _read_texts(note.state["_pa_array"])
+        case "__pyx_unpickle_NDArrayBacked":
+            return next(_read(x) for x in note.state if x.name in ("_reconstruct", "_frombuffer"))
+        case "_frombuffer":
+            content, dtype, shape, order = note.arguments
+            return _array(content, dtype, shape, order)
+        case "_reconstruct":
+            _, shape, dtype, is_fortran, content = note.state
+            return _array(content, dtype, shape, "F" if is_fortran else "C")
+    raise ValueError(f"{note.name} is no array")
+
+
+def _array(
+    content: Any, dtype: _Note, shape: tuple[int, ...], order: Any
+) -> Shaped[np.ndarray, "..."] | None:
+    code = str(dtype.arguments[0])
+    if code in ("O", "O8"):
+        array = np.empty(len(content), object)
+        array[:] = content
+        return array.reshape(shape, order=order)
+    if not re.fullmatch("[biuf][1248]", code):
+        return None
+    sign = ">" if dtype.state[1] == ">" else "<"
+    return np.frombuffer(_bytes(content), sign + code).reshape(shape, order=order)
+
+
+def _bytes(content: Any) -> bytes:
+    if isinstance(content, _Note) and content.name in ("bytearray", "py_buffer"):
+        return _bytes(content.arguments[0]) if content.arguments else b""
+    return bytes(content) if isinstance(content, bytes | bytearray) else b""
+
+
+def _read_texts(note: _Note) -> Shaped[np.ndarray, " rows"]:
+    """The texts of an array of Arrow, in chunks or whole: a buffer that marks what is there, one
+    with the end of each text, and one with all texts. Source: the Arrow columnar format.
+    """
+    if note.name == "chunked_array":
+        return np.concatenate([_read_texts(chunk) for chunk in note.arguments[0]])
+    kind, length, _, offset, buffers, *_ = note.arguments[0]
+    if kind.arguments[0] not in ("string", "large_string"):
+        raise ValueError("an array of Arrow has no texts")
+    there, ends, letters = (None if x is None else _bytes(x) for x in buffers)
+    bounds = np.frombuffer(ends or b"", "<i8" if kind.arguments[0] == "large_string" else "<i4")
+    bounds = bounds[offset : offset + length + 1].tolist()
+    texts = np.empty(length, object)
+    texts[:] = [(letters or b"")[start:end].decode() for start, end in itertools.pairwise(bounds)]
+    if there is not None:
+        marks = np.unpackbits(np.frombuffer(there, np.uint8), bitorder="little")
+        texts[marks[offset : offset + length] == 0] = None
+    return texts
+
 
 Split = Literal["train", "test"]
 Table = Mapping[str, list[Any]]
@@ -58,14 +252,14 @@ def read_file(path: str | Path) -> Table:
             f"The file {str(path)!r:.200} cannot be read: {error.strerror}."
         ) from error
     try:
-        return _read(path.suffix, content)
+        return _read_table(path.suffix, content)
     except NotATable as error:
         raise ValueError(f"The file {str(path)!r:.200} is refused: {error}") from error
     except ValueError as error:
         raise ValueError(f"The file {str(path)!r:.200} cannot be read: {error}") from error
 
 
-def _read(suffix: str, content: bytes) -> Table:
+def _read_table(suffix: str, content: bytes) -> Table:
     if suffix == ".parquet":
         return interop.from_parquet(content)
     if suffix in (".pickle", ".pkl"):

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from .... import Trajectories
 from ....grid import Layout, World
-from .._recipes import Recipe, Recipes
+from .._contents import Recipe, Recipes
 from ..layouts import KITCHENS, REFERENCE_NAMES, load_layout, parse_kitchen, reference_layouts
 from ..reference import (
     Steps,

@@ -12,10 +12,10 @@ from ._best_response import (
     tabulate as tabulate,
 )
 from ._joint_model import JointModel as JointModel, reachable_counters as reachable_counters
-from ._plan_table import PlanTable as PlanTable
 from ._plans import (
     PLANS_FILE as PLANS_FILE,
     Plan as Plan,
+    PlanTable as PlanTable,
     best_known_return as best_known_return,
     replay as replay,
     stored_plans as stored_plans,

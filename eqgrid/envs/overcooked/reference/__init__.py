@@ -1,7 +1,13 @@
 """Conversion of states and trajectories from and to Overcooked-AI."""
 
 from ._features import ReferenceFeatures as ReferenceFeatures
-from ._rows import (
+from ._state import (
+    world_from_reference as world_from_reference,
+    world_to_reference as world_to_reference,
+    worlds_from_reference as worlds_from_reference,
+    worlds_to_reference as worlds_to_reference,
+)
+from ._table import (
     Steps as Steps,
     count_steps as count_steps,
     is_of_kitchen as is_of_kitchen,
@@ -11,14 +17,6 @@ from ._rows import (
     read_number as read_number,
     read_states as read_states,
     read_steps as read_steps,
-)
-from ._state import (
-    world_from_reference as world_from_reference,
-    world_to_reference as world_to_reference,
-    worlds_from_reference as worlds_from_reference,
-    worlds_to_reference as worlds_to_reference,
-)
-from ._table import (
     trajectories_from_reference as trajectories_from_reference,
     trajectories_to_reference as trajectories_to_reference,
 )

@@ -10,8 +10,17 @@ import numpy as np
 from jaxtyping import Bool, Int8, Int16, Int32, UInt8
 
 from ....grid import IDLE, Direction, Layout, World
-from .._contents import DIGIT, MAX_INGREDIENTS, RADIX, Ingredient, Item, Tile, contents_of
-from .._recipes import ALL_RECIPES, Recipe
+from .._contents import (
+    ALL_RECIPES,
+    DIGIT,
+    MAX_INGREDIENTS,
+    RADIX,
+    Ingredient,
+    Item,
+    Recipe,
+    Tile,
+    contents_of,
+)
 
 _ORIENTATIONS = {
     (0, -1): Direction.NORTH,

@@ -1,18 +1,201 @@
 """Conversion between episodes and tables with the columns of Overcooked-AI's human data."""
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Int
 
 from .... import Trajectories
-from ....grid import Layout
+from ....grid import Layout, World
 from .._kinds import KINDS
-from ._rows import ACTIONS, count_steps, is_of_kitchen, read_columns, read_steps, write_grid
-from ._state import worlds_to_reference
+from ._state import read_worlds, worlds_to_reference
+
+ACTIONS: tuple[Any, ...] = ([0, -1], [0, 1], [1, 0], [-1, 0], [0, 0], "interact")
+"""The actions as in the tables, by their number."""
+
+_NUMBERS = {json.dumps(action): number for number, action in enumerate(ACTIONS)}
+_NEEDED = ("state", "joint_action", "reward", "cur_gameloop", "layout")
+_OLD_TRIAL = ("layout_name", "run", "workerid_num")
+"""The columns that together name a game in the tables of 2019."""
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+class Steps(NamedTuple):
+    """The rows of one kitchen as arrays, game after game; arrays of NumPy, also in the worlds."""
+
+    rows: Int[np.ndarray, " steps"]
+    length: Int[np.ndarray, " games"]
+    state: World
+    action: Int[np.ndarray, "steps agents"]
+    reward: Float[np.ndarray, " steps"]
+
+
+def read_columns(table: Mapping[str, Any], more: Sequence[str] = ()) -> dict[str, list[Any]]:
+    """All columns as lists. A `trial_id` is added to a table of 2019, which has none.
+
+    **Raises:** `ValueError` when a column is missing, of those that are always needed, and `more`.
+    """
+    columns = {str(name): list(table[name]) for name in table}
+    if "trial_id" not in columns and set(_OLD_TRIAL[1:]) & set(columns):
+        more = (*more, *_OLD_TRIAL)
+    else:
+        more = (*more, "trial_id")
+    if missing := [name for name in (*_NEEDED, *more) if name not in columns]:
+        raise ValueError(
+            f"The table has no column {missing[0]!r}: it must have those of Overcooked-AI's human "
+            "games."
+        )
+    if "trial_id" not in columns:
+        parts = zip(*(columns[name] for name in _OLD_TRIAL), strict=True)
+        columns["trial_id"] = ["/".join(map(str, part)) for part in parts]
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) > 1:
+        raise ValueError("The table has columns of different lengths: each row needs all of them.")
+    return columns
+
+
+def read_steps(columns: Columns, rows: Sequence[int], layout: Layout) -> Steps:
+    """Reads rows of one kitchen.
+
+    **Arguments:**
+
+    - `columns`: the table, as `read_columns` returns it.
+    - `rows`: the numbers of the rows, in any order.
+    - `layout`: the kitchen.
+
+    **Raises:** `ValueError` when a row is invalid, or a game lacks one.
+    """
+    order, length = _sort(columns, rows)
+    state = read_states(columns["state"], order, layout)
+    if not state.time.any():  # the tables of 2019 do not count steps in their states
+        state.time[:] = count_steps(length) - 1
+    action = _read_actions(columns["joint_action"], order, layout)
+    paid = [read_number(columns["reward"][row], row, "reward") for row in order]
+    return Steps(np.asarray(order), length, state, action, np.asarray(paid, np.float32))
+
+
+def read_states(texts: Sequence[Any], rows: Sequence[int], layout: Layout) -> World:
+    """The states in these rows of a column, with arrays of NumPy. Equal texts are read once."""
+    number_of: dict[str, int] = {}
+    index = [
+        number_of.setdefault(_check_text(texts[row], row, "state"), len(number_of)) for row in rows
+    ]
+    first = dict(zip(reversed(index), reversed(rows), strict=True))
+    named = (
+        (f"Row {first[number]}", parse(text, first[number], "state"))
+        for text, number in number_of.items()
+    )
+    worlds = read_worlds(named, layout)
+    return jax.tree.map(lambda x: np.asarray(x)[index], worlds)
+
+
+def parse(text: Any, row: int, what: str) -> Any:
+    """Reads JSON, or what Python prints for the same: the tables of 2019 have that.
+
+    **Raises:** `ValueError` when it is neither.
+    """
+    plain = _check_text(text, row, what)
+    if "'" in plain:  # Python's quotes; no name in these tables has such a mark
+        plain = plain.replace("'", '"').replace("None", "null")
+        plain = plain.replace("False", "false").replace("True", "true")
+    try:
+        return json.loads(plain)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"Row {row}: the {what} is no JSON, but {text!r:.60}.") from error
+
+
+def _check_text(text: Any, row: int, what: str) -> str:
+    if not isinstance(text, str):
+        raise ValueError(f"Row {row}: the {what} is no text, but {text!r:.60}.")
+    return text
+
+
+def read_number(value: Any, row: int, what: str) -> float:
+    """A number, which may be a text. **Raises:** `ValueError` when it is none."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Row {row}: the {what} is no number, but {value!r:.60}.") from error
+    if not np.isfinite(number):
+        raise ValueError(f"Row {row}: the {what} is no number, but {value!r:.60}.")
+    return number
+
+
+def count_steps(length: Int[np.ndarray, " games"]) -> Int[np.ndarray, " steps"]:
+    """The number of each step within its game, counted from 1."""
+    return np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length) + 1
+
+
+def read_grid(text: Any, row: int) -> list[str]:
+    """The rows of a grid, in which cooks may be marked.
+
+    **Raises:** `ValueError` when it is none.
+    """
+    grid = parse(text, row, "layout")
+    return ["".join(map(str, cells)) for cells in grid] if isinstance(grid, list) else []
+
+
+def is_of_kitchen(text: Any, row: int, layout: Layout) -> bool:
+    """Whether the grid of a row is that of a kitchen; its marks of cooks are ignored."""
+    plain = ["".join(" " if x.isdigit() else x for x in cells) for cells in read_grid(text, row)]
+    return plain == ["".join(cells) for cells in write_grid(layout)]
+
+
+def write_grid(layout: Layout) -> list[list[str]]:
+    """The characters of the tiles, row by row, without the cooks."""
+    return [[KINDS.tiles[tile].char for tile in row] for row in np.asarray(layout.tiles).tolist()]
+
+
+def _sort(columns: Columns, rows: Sequence[int]) -> tuple[list[int], Int[np.ndarray, " games"]]:
+    """The rows grouped by game and sorted by step, and the number of rows of each game.
+
+    **Raises:** `ValueError` when a row of a game is missing or occurs twice.
+    """
+    step = {row: read_number(columns["cur_gameloop"][row], row, "cur_gameloop") for row in rows}
+    rows_of: dict[str, list[int]] = {}
+    for row in rows:
+        rows_of.setdefault(str(columns["trial_id"][row]), []).append(row)
+    for trial, own in rows_of.items():
+        own.sort(key=step.__getitem__)
+        if any(step[after] - step[before] != 1 for before, after in itertools.pairwise(own)):
+            raise ValueError(
+                f"The trial {trial!r:.60} lacks a row, or has one twice: 'cur_gameloop' must count "
+                "its steps one by one."
+            )
+    lengths = np.asarray([len(own) for own in rows_of.values()])
+    return [row for own in rows_of.values() for row in own], lengths
+
+
+def _read_actions(
+    texts: Sequence[Any], rows: Sequence[int], layout: Layout
+) -> Int[np.ndarray, "steps agents"]:
+    """The joint actions in these rows of a column. Equal texts are read once."""
+    known: dict[str, list[int]] = {}
+    for row in rows:
+        text = _check_text(texts[row], row, "joint_action")
+        if text not in known:
+            known[text] = _read_action(text, row, layout)
+    return np.asarray([known[texts[row]] for row in rows])
+
+
+def _read_action(text: str, row: int, layout: Layout) -> list[int]:
+    joint = parse(text, row, "joint_action")
+    lower = [
+        x.lower() if isinstance(x, str) else x for x in (joint if isinstance(joint, list) else ())
+    ]
+    numbers = [_NUMBERS.get(json.dumps(action)) for action in lower]
+    if len(numbers) != layout.num_agents or None in numbers:
+        raise ValueError(
+            f"Row {row}: the joint_action must be {layout.num_agents} of [0, -1], [0, 1], [1, 0], "
+            f"[-1, 0], [0, 0] and 'interact', but is {text!r:.60}."
+        )
+    return [number for number in numbers if number is not None]
 
 
 def trajectories_to_reference(

@@ -1,14 +1,16 @@
-"""Loading: agents next to the same food load it together if they are strong enough."""
+"""Moves without swaps, and loading of food by as many agents as it needs."""
 
 import dataclasses
 from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float32, Int8, Int32, Real
 
 from ...grid import (
     NOTHING,
+    AbstractCollision,
     AbstractEnding,
     AbstractEvents,
     AbstractPhase,
@@ -20,6 +22,31 @@ from ...grid import (
     direction_delta,
     is_finite,
 )
+
+
+@final
+class LoneClaim(AbstractCollision):
+    """An agent moves into a cell if no other agent claims it; if several agents claim a cell, all
+    of them stay where they are. An agent that does not want to move claims its own cell.
+
+    So two agents may swap cells. And with three or more, an agent may enter the cell of another one
+    that wanted to leave but could not: then both are in one cell until one of them leaves.
+
+    Source: `ForagingEnv.step` of lbforaging.
+    """
+
+    def __call__(
+        self,
+        old: Int8[Array, "agents 2"],
+        new: Int8[Array, "agents 2"],
+        active: Bool[Array, " agents"] | None,
+    ) -> Int8[Array, "agents 2"]:
+        rivals = (new[:, None] == new[None, :]).all(axis=-1)
+        rivals &= jnp.asarray(~np.eye(len(new), dtype=bool))
+        if active is not None:
+            rivals &= active[:, None] & active[None, :]
+        return jnp.where(rivals.any(axis=1)[:, None], old, new)
+
 
 LOAD = Use("load")
 """The action of an agent that loads the food beside it."""

@@ -1,0 +1,403 @@
+"""Interactions of cooks, cooking, orders, and what is rewarded."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TypeAlias, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Bool, Float32, Int16, Int32, Integer, PRNGKeyArray, UInt8
+
+from ...grid import (
+    IDLE,
+    NOTHING,
+    AbstractEvents,
+    AbstractInteraction,
+    AbstractPhase,
+    AbstractStart,
+    AbstractTick,
+    Cell,
+    Layout,
+    Outcome,
+    Spot,
+    Step,
+    Turn,
+    World,
+    check_whole,
+    direction_delta,
+)
+from ._contents import INGREDIENTS, MAX_INGREDIENTS, PLATE, Contents, Tile, contents, contents_of
+
+
+def _emptied(turn: Turn) -> Cell:
+    """The faced cell without an object and without a running timer."""
+    return turn.cell_with(NOTHING, timer=jnp.asarray(IDLE, jnp.int16))
+
+
+def _faces_idle_pot(turn: Turn) -> Bool[Array, ""]:
+    return (turn.tile == Tile.POT) & (turn.cell.clock == IDLE)
+
+
+@final
+class PutDown(AbstractInteraction):
+    """Puts the held object on an empty counter."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = (turn.tile == Tile.COUNTER) & (turn.cell.object == NOTHING)
+        fired &= turn.body.held != NOTHING
+        return Outcome(fired, turn.cell_with(turn.body.held), turn.body_with(NOTHING))
+
+
+@final
+class PickUp(AbstractInteraction):
+    """Picks up the object on a counter, with empty hands."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = (turn.tile == Tile.COUNTER) & (turn.cell.object != NOTHING)
+        fired &= turn.body.held == NOTHING
+        return Outcome(fired, turn.cell_with(NOTHING), turn.body_with(turn.cell.object))
+
+
+@final
+class Take(AbstractInteraction):
+    """Takes a plate or an ingredient from its pile, with empty hands. It cannot be put back."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = (turn.tile >= Tile.PLATES) & (turn.body.held == NOTHING)
+        taken = turn.tile - jnp.uint8(Tile.PLATES - PLATE)  # codes are in the order of the piles
+        return Outcome(fired, turn.cell, turn.body_with(taken))
+
+
+@final
+class AddIngredient(AbstractInteraction):
+    """Puts a held ingredient into a pot that is not cooking and holds fewer than three.
+
+    **Arguments:**
+
+    - `starts_full`: whether the third ingredient starts the pot.
+    """
+
+    starts_full: bool = eqx.field(static=True)
+
+    def __call__(self, turn: Turn) -> Outcome:
+        table = contents_of(turn.layout.kinds)
+        mixed = jnp.asarray(table.mixed)[turn.cell.object, turn.body.held]
+        fired = _faces_idle_pot(turn) & (mixed != NOTHING)
+        timer = turn.cell.clock
+        if self.starts_full:
+            full = jnp.asarray(table.size)[mixed] == MAX_INGREDIENTS
+            timer = jnp.where(full, turn.params.cook_time, timer)
+        return Outcome(fired, turn.cell_with(mixed, timer=timer), turn.body_with(NOTHING))
+
+
+@final
+class StartFull(AbstractInteraction):
+    """Starts a full pot that has not been started, whatever the cook holds. If the third
+    ingredient starts pots, only random initial states have such a pot.
+    """
+
+    def __call__(self, turn: Turn) -> Outcome:
+        size = jnp.asarray(contents_of(turn.layout.kinds).size)[turn.cell.object]
+        fired = _faces_idle_pot(turn) & (size == MAX_INGREDIENTS)
+        started = turn.cell_with(turn.cell.object, timer=turn.params.cook_time)
+        return Outcome(fired, started, turn.body)
+
+
+@final
+class StartByHand(AbstractInteraction):
+    """Starts a pot with at least one ingredient, with empty hands."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = _faces_idle_pot(turn) & (turn.cell.object != NOTHING)
+        fired &= turn.body.held == NOTHING
+        started = turn.cell_with(turn.cell.object, timer=turn.params.cook_time)
+        return Outcome(fired, started, turn.body)
+
+
+@final
+class FillPlate(AbstractInteraction):
+    """Takes a ready soup out of a pot, with a held plate."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = (turn.tile == Tile.POT) & (turn.body.held == PLATE) & (turn.cell.clock == 0)
+        return Outcome(fired, _emptied(turn), turn.body_with(turn.cell.object))
+
+
+@final
+class Deliver(AbstractInteraction):
+    """Delivers any held soup at a serving hatch."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = (turn.tile == Tile.SERVING) & (
+            turn.body.held >= contents_of(turn.layout.kinds).first_soup
+        )
+        return Outcome(fired, turn.cell, turn.body_with(NOTHING))
+
+
+@final
+class PressButton(AbstractInteraction):
+    """Makes a button show the recipe for some steps, with empty hands. Pressing it costs reward
+    even while it shows the recipe.
+    """
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = (turn.tile == Tile.BUTTON) & (turn.body.held == NOTHING)
+        lit = turn.cell_with(turn.cell.object, timer=turn.params.button_time)
+        return Outcome(fired, lit, turn.body)
+
+
+@final
+class RunClocks(AbstractTick):
+    """Reduces the remaining time of cooking soups and lit buttons by one step."""
+
+    def __call__(self, spot: Spot) -> Cell:
+        cell = spot.cell
+        timer = cell.clock - (cell.clock > 0).astype(jnp.int16)
+        out = (spot.tile == Tile.BUTTON) & (timer == 0)
+        timer = jnp.where(out, jnp.asarray(IDLE, jnp.int16), timer)
+        return dataclasses.replace(cell, timer=timer)
+
+
+Recipe: TypeAlias = tuple[str, ...]
+"""Three ingredients by name, in any order, such as `("onion", "onion", "tomato")`."""
+
+
+@final
+class Menu(eqx.Module):
+    """The recipes that may be ordered in a kitchen, and the durations, all as array leaves.
+
+    - `recipes`: the codes of the soups that may be ordered: the first `num_recipes` entries; the
+        rest is padding.
+    - `num_ingredients`: the number of ingredients that random initial states sample from: the first
+        ones of the kitchen.
+    - `cook_time`: the number of steps that a soup cooks.
+    - `button_time`: the number of steps for which a button shows the recipe, including the one in
+        which it is pressed.
+    """
+
+    recipes: UInt8[Array, " recipes"]
+    num_recipes: Int32[Array, ""]
+    num_ingredients: Int32[Array, ""]
+    cook_time: Int16[Array, ""]
+    button_time: Int16[Array, ""]
+
+    def __init__(
+        self,
+        recipes: Sequence[Recipe],
+        num_ingredients: int,
+        used_ingredients: int | None = None,
+        *,
+        cook_time: int = 20,
+        button_time: int = 10,
+    ):
+        """**Arguments:**
+
+        - `recipes`: the recipes that may be ordered.
+        - `num_ingredients`: the number of ingredients among the kinds of the kitchen.
+        - `used_ingredients`: how many of them random initial states sample from; all by default.
+        - `cook_time`, `button_time`: the durations in steps.
+
+        **Raises:** `ValueError` when there are no recipes, when a recipe occurs twice, does not
+        have three ingredients or has one that is not in the kitchen, or when a duration is not from
+        1 to 1000 steps.
+        """
+        table, names = contents(num_ingredients), list(INGREDIENTS)[:num_ingredients]
+        check_whole(cook_time=cook_time, button_time=button_time)
+        for time in (cook_time, button_time):
+            if not 1 <= time <= 1000:
+                raise ValueError(f"A time must be between 1 and 1000 steps, not {time}.")
+        codes = []
+        for recipe in recipes:
+            if len(recipe) != MAX_INGREDIENTS or not set(recipe) <= set(names):
+                raise ValueError(
+                    f"{recipe!r} is no recipe: name {MAX_INGREDIENTS} ingredients, each of "
+                    f"{', '.join(names)}."
+                )
+            codes.append(table.soup(tuple(names.index(name) for name in recipe)))
+        if not codes or len(set(codes)) < len(codes):
+            raise ValueError("A kitchen needs at least one recipe, and each only once.")
+        room = int((table.size == MAX_INGREDIENTS).sum())
+        filled = codes + [codes[0]] * (room - len(codes))
+        self.recipes = jnp.asarray(filled, jnp.uint8)
+        self.num_recipes = jnp.asarray(len(codes), jnp.int32)
+        used = num_ingredients if used_ingredients is None else used_ingredients
+        self.num_ingredients = jnp.asarray(used, jnp.int32)
+        self.cook_time = jnp.asarray(cook_time, jnp.int16)
+        self.button_time = jnp.asarray(button_time, jnp.int16)
+
+    def draw(self, key: PRNGKeyArray) -> UInt8[Array, ""]:
+        """Samples one of the recipes uniformly, as its code."""
+        return self.recipes[whole_number(jax.random.uniform(key), self.num_recipes)]
+
+
+@final
+class Order(eqx.Module):
+    """The current order; it is the `extra` of a world.
+
+    - `recipe`: the code of the ordered soup.
+    """
+
+    recipe: UInt8[Array, ""]
+
+
+def place_order(
+    layout: Layout,
+    world: World,
+    recipe: UInt8[Array, ""],
+    served: UInt8[Array, ""] | int = NOTHING,
+) -> World:
+    """The world with another order, and with everything that shows it updated.
+
+    The recipe is the object on every indicator, and on every button that is lit. `served`, if it is
+    not `NOTHING`, is the object on every serving hatch until the next step.
+    """
+    tiles, cells = layout.tiles, world.cells
+    lit = (tiles == Tile.INDICATOR) | ((tiles == Tile.BUTTON) & (cells.clock > 0))
+    shown = jnp.where(lit, recipe, jnp.asarray(NOTHING, jnp.uint8))
+    shown = jnp.where(tiles == Tile.SERVING, jnp.asarray(served, jnp.uint8), shown)
+    signs = lit | (tiles == Tile.BUTTON) | (tiles == Tile.SERVING)
+    cells = dataclasses.replace(cells, object=jnp.where(signs, shown, cells.object))
+    return dataclasses.replace(world, cells=cells, extra=Order(recipe))
+
+
+@final
+class DrawRecipe(AbstractStart):
+    """Samples the recipe of each episode uniformly."""
+
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        return place_order(layout, world, layout.params.draw(key))
+
+
+@final
+class TakeOrder(AbstractPhase):
+    """The phase that updates the order and everything that shows it, and marks deliveries.
+
+    **Arguments:**
+
+    - `renews`: whether a new recipe is sampled after the delivery of the right soup.
+    """
+
+    renews: bool = eqx.field(static=True, default=False)
+
+    def __call__(self, step: Step) -> Step:
+        recipe = step.before.extra.recipe
+        served = is_right_delivery(step).any()
+        wanted = recipe
+        if self.renews:
+            wanted = jnp.where(served, step.layout.params.draw(step.key), recipe)
+        mark = jnp.where(served, recipe, jnp.asarray(NOTHING, jnp.uint8))
+        return step.then(place_order(step.layout, step.world, wanted, mark))
+
+
+def is_right_delivery(step: Step) -> Bool[Array, " agents"]:
+    """Which agents have delivered the ordered soup."""
+    return step.by(Deliver) & (step.before.bodies.held == step.before.extra.recipe)
+
+
+def whole_number(
+    drawn: Float32[Array, "*shape"], below: Integer[ArrayLike, ""]
+) -> Int32[Array, "*shape"]:
+    """Converts uniform random numbers in [0, 1) to integers in [0, `below`). It is much cheaper
+    than `jax.random.randint`, which samples twice.
+    """
+    return (drawn * jnp.asarray(below, jnp.float32)).astype(jnp.int32)
+
+
+def all_recipes(ingredients: Sequence[str]) -> tuple[Recipe, ...]:
+    """All recipes of three of the given ingredients."""
+    chosen = [list(INGREDIENTS).index(name) for name in ingredients]
+    soups = [x for x in contents(len(INGREDIENTS)).recipes if len(x) == MAX_INGREDIENTS]
+    names = np.asarray(list(INGREDIENTS))
+    return tuple(tuple(map(str, names[list(x)])) for x in soups if set(x) <= set(chosen))
+
+
+EVENT_NAMES = (
+    "ingredient_pickup",
+    "plate_pickup",
+    "useful_plate_pickup",
+    "soup_pickup",
+    "drop",
+    "potting",
+    "useful_potting",
+    "cooking_start",
+    "right_cooking_start",
+    "plating",
+    "right_plating",
+    "right_delivery",
+    "wrong_delivery",
+    "button_press",
+)
+"""The events that are counted for every cook. A pick-up is from a pile or a counter, a drop is
+onto a counter; a cooking start is by hand, or of a full pot that a random initial state had not
+started. "Right" means as ordered. "Useful" is an ingredient of which the order needs more than
+the pot holds, and a plate from its pile while no plate lies on a counter and fewer plates are
+held than pots are filled.
+"""
+
+
+@final
+class KitchenEvents(AbstractEvents):
+    """The events of `EVENT_NAMES`."""
+
+    names: tuple[str, ...] = eqx.field(static=True, default=EVENT_NAMES)
+
+    def __call__(self, step: Step) -> tuple[Bool[Array, " agents"], ...]:
+        table = contents_of(step.layout.kinds)
+        gave, got = step.before.bodies.held, step.world.bodies.held
+        recipe = step.before.extra.recipe
+        faced = jnp.stack([_faced(w, agent) for agent, w in enumerate(step.turns)])
+        picked = step.by(PickUp, Take)
+        started = step.by(StartByHand, StartFull)
+        potted, plated, right = step.by(AddIngredient), step.by(FillPlate), is_right_delivery(step)
+        happened = {
+            "ingredient_pickup": picked & (got > PLATE) & (got < table.first_soup),
+            "plate_pickup": picked & (got == PLATE),
+            "useful_plate_pickup": step.by(Take) & (got == PLATE) & _plate_is_useful(step),
+            "soup_pickup": picked & (got >= table.first_soup),
+            "drop": step.by(PutDown),
+            "potting": potted,
+            "useful_potting": potted & _is_wanted(table, gave, faced, recipe),
+            "cooking_start": started,
+            "right_cooking_start": step.by(StartByHand) & (faced == recipe),
+            "plating": plated,
+            "right_plating": plated & (got == recipe),
+            "right_delivery": right,
+            "wrong_delivery": step.by(Deliver) & ~right,
+            "button_press": step.by(PressButton),
+        }
+        return tuple(happened[name] for name in self.names)
+
+
+def _faced(world: World, agent: int) -> UInt8[Array, ""]:
+    """The object in the cell that an agent faced on its turn."""
+    bodies = world.bodies
+    target = bodies.position[agent] + direction_delta(bodies.direction[agent])
+    return world.cells.object[target[0], target[1]]
+
+
+def _is_wanted(
+    table: Contents,
+    ingredient: UInt8[Array, " agents"],
+    soup: UInt8[Array, " agents"],
+    recipe: UInt8[Array, ""],
+) -> Bool[Array, " agents"]:
+    """Whether the recipe has more of an ingredient than the soup has."""
+    amount = jnp.asarray(table.amount)
+    wanted = amount[jnp.broadcast_to(recipe, soup.shape), ingredient]
+    return amount[soup, ingredient] < wanted
+
+
+def _plate_is_useful(step: Step) -> Bool[Array, " agents"]:
+    """Whether it would be useful for each cook to pick up a plate on its turn. Hands are those
+    before the step, everything else is as at the cook's turn.
+    """
+    held = (step.before.bodies.held == PLATE).sum(dtype=jnp.int32)
+    pots = step.layout.tiles == Tile.POT
+    useful = []
+    for world in step.turns:
+        things = world.cells.object
+        filled = (pots & (things != NOTHING)).sum(dtype=jnp.int32)
+        useful.append((held < filled) & ~(things == PLATE).any())
+    return jnp.stack(useful)

@@ -1,0 +1,190 @@
+"""What rescuers do with rubble, fire and victims, and what is rewarded."""
+
+import dataclasses
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32
+
+from ...grid import (
+    AbstractEnding,
+    AbstractEvents,
+    AbstractInteraction,
+    AbstractPhase,
+    AbstractReward,
+    Outcome,
+    Step,
+    Turn,
+    Use,
+    World,
+    direction_delta,
+)
+from ._contents import DOORS, KEY_OF_DOOR, Role, Thing, Tile, is_key, victims_left
+
+PICKUP = Use("pickup")
+"""Picks up an object, puts down the held one, or brings a held victim out of an exit."""
+
+TOGGLE = Use("toggle")
+"""Clears rubble, opens a door, or heals a victim."""
+
+
+@final
+class PickUp(AbstractInteraction):
+    """Picks up a key or a green victim, with empty hands."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        lying = turn.cell.object
+        fired = turn.uses(PICKUP) & (turn.body.held == Thing.NOTHING)
+        fired &= is_key(lying) | (lying == Thing.GREEN_VICTIM)
+        return Outcome(fired, turn.cell_with(Thing.NOTHING), turn.body_with(lying))
+
+
+@final
+class PutDown(AbstractInteraction):
+    """Puts the held object on a floor cell without an object and without an agent. This is not
+    possible on an open door.
+    """
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = turn.uses(PICKUP) & (turn.body.held != Thing.NOTHING)
+        fired &= (turn.tile == Tile.FLOOR) & (turn.cell.object == Thing.NOTHING) & ~turn.occupied
+        return Outcome(fired, turn.cell_with(turn.body.held), turn.body_with(Thing.NOTHING))
+
+
+@final
+class CarryOut(AbstractInteraction):
+    """Brings a carried victim out of an exit, and so rescues it."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = turn.uses(PICKUP) & (turn.tile == Tile.EXIT)
+        fired &= turn.body.held == Thing.GREEN_VICTIM
+        return Outcome(fired, turn.cell, turn.body_with(Thing.NOTHING))
+
+
+@final
+class Clear(AbstractInteraction):
+    """Turns high rubble into low rubble, or removes low rubble, if the agent is an engineer."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        high = turn.cell.object == Thing.HIGH_RUBBLE
+        fired = turn.uses(TOGGLE) & (turn.body.extra == Role.ENGINEER)
+        fired &= high | (turn.cell.object == Thing.RUBBLE)
+        left = jnp.where(high, jnp.uint8(Thing.RUBBLE), jnp.uint8(Thing.NOTHING))
+        return Outcome(fired, turn.cell_with(left), turn.body)
+
+
+@final
+class Open(AbstractInteraction):
+    """Opens a door permanently, with the held key of its colour. The key is not used up."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        lying = turn.cell.object
+        fired = turn.uses(TOGGLE) & (lying >= DOORS[0]) & (lying <= DOORS[-1])
+        fired &= turn.body.held == lying + jnp.uint8(KEY_OF_DOOR)
+        return Outcome(fired, turn.cell_with(Thing.OPEN_DOOR), turn.body)
+
+
+@final
+class Heal(AbstractInteraction):
+    """Turns a yellow victim into a green one, if the agent is a medic."""
+
+    def __call__(self, turn: Turn) -> Outcome:
+        fired = turn.uses(TOGGLE) & (turn.body.extra == Role.MEDIC)
+        fired &= turn.cell.object == Thing.YELLOW_VICTIM
+        return Outcome(fired, turn.cell_with(Thing.GREEN_VICTIM), turn.body)
+
+
+@final
+class Lift(AbstractPhase):
+    """The phase in which red victims are rescued: two or more rescuers with empty hands who face
+    the same red victim, and use any `Use` action in the same step, lift it out of the site.
+
+    The rule is eqgrid's own.
+    """
+
+    def __call__(self, step: Step) -> Step:
+        bodies, objects = step.world.bodies, step.world.cells.object
+        target = (bodies.position + direction_delta(bodies.direction)).astype(jnp.int32)
+        row, col = target[:, 0], target[:, 1]
+        lifts = step.uses() & (bodies.held == Thing.NOTHING)
+        lifts &= objects[row, col] == Thing.RED_VICTIM
+        meets = (target[:, None] == target[None, :]).all(axis=-1) & lifts[None, :]
+        others = ~np.eye(step.world.num_agents, dtype=bool)
+        fired = lifts & (meets & others).any(axis=1)
+        # `min` decides between several writes if another agent faces the same cell.
+        left = jnp.where(fired, jnp.uint8(Thing.NOTHING), jnp.uint8(255))
+        objects = objects.at[row, col].min(left)
+        cells = dataclasses.replace(step.world.cells, object=objects)
+        return step.then(dataclasses.replace(step.world, cells=cells), Lift, fired)
+
+
+EVENT_NAMES = (
+    "carrying_out",
+    "lifting",
+    "healing",
+    "clearing",
+    "opening",
+    "victim_pickup",
+    "victim_drop",
+    "key_pickup",
+    "key_drop",
+    "red_reach",
+    "red_leave",
+)
+"""The events that are counted for every rescuer. Lifting is counted for all who lift; a
+clearing is one level of rubble; a drop is onto the floor. A rescuer reaches a red victim when
+it starts to face it with empty hands, and leaves it when it stops facing it without having
+lifted it.
+"""
+
+
+@final
+class RescueEvents(AbstractEvents):
+    """The events of `EVENT_NAMES`."""
+
+    names: tuple[str, ...] = eqx.field(static=True, default=EVENT_NAMES)
+
+    def __call__(self, step: Step) -> tuple[Bool[Array, " agents"], ...]:
+        gave, got = step.before.bodies.held, step.world.bodies.held
+        picked, dropped = step.by(PickUp), step.by(PutDown)
+        faced, faces = _faces_red(step.before), _faces_red(step.world)
+        happened = {
+            "carrying_out": step.by(CarryOut),
+            "lifting": step.by(Lift),
+            "healing": step.by(Heal),
+            "clearing": step.by(Clear),
+            "opening": step.by(Open),
+            "victim_pickup": picked & (got == Thing.GREEN_VICTIM),
+            "victim_drop": dropped & (gave == Thing.GREEN_VICTIM),
+            "key_pickup": picked & is_key(got),
+            "key_drop": dropped & is_key(gave),
+            "red_reach": faces & ~faced,
+            "red_leave": faced & ~faces & ~step.by(Lift),
+        }
+        return tuple(happened[name] for name in self.names)
+
+
+def _faces_red(world: World) -> Bool[Array, " agents"]:
+    """Which rescuers face a red victim with empty hands."""
+    bodies = world.bodies
+    row, col = jnp.moveaxis(bodies.position + direction_delta(bodies.direction), -1, 0)
+    return (world.cells.object[row, col] == Thing.RED_VICTIM) & (bodies.held == Thing.NOTHING)
+
+
+@final
+class SharedRescueReward(AbstractReward):
+    """1 for every victim that any rescuer has rescued in this step, paid to every rescuer."""
+
+    def __call__(self, step: Step) -> Float32[Array, " agents"]:
+        rescued = victims_left(step.before) - victims_left(step.world)
+        return jnp.broadcast_to(rescued.astype(jnp.float32), (step.world.num_agents,))
+
+
+@final
+class AllRescued(AbstractEnding):
+    """All rescuers terminate when no victim is left."""
+
+    def __call__(self, step: Step) -> Bool[Array, " agents"]:
+        return jnp.broadcast_to(victims_left(step.world) == 0, (step.world.num_agents,))

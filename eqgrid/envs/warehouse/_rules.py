@@ -1,0 +1,329 @@
+"""Driving, loading, requests, and what is rewarded."""
+
+import abc
+import dataclasses
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int8, Int32, PRNGKeyArray
+
+from ...grid import (
+    AbstractCollision,
+    AbstractEnding,
+    AbstractEvents,
+    AbstractPhase,
+    Step,
+    direction_delta,
+)
+from ._kinds import Load, Tile
+
+
+def find_marked(
+    marked: Bool[Array, "height width"], rank: Int32[Array, ""]
+) -> tuple[Int32[Array, "2"], Int32[Array, ""]]:
+    """Finds a marked cell by its rank among all marked cells in row-major order.
+
+    **Arguments:**
+
+    - `marked`: the cells to choose from.
+    - `rank`: the rank of the cell, counted from 0.
+
+    **Returns:** its `(row, col)`, with a row below the grid if there are too few marked cells; and
+    the number of marked cells.
+    """
+    in_row = marked.sum(axis=1, dtype=jnp.int32)
+    up_to = jnp.cumsum(in_row, dtype=jnp.int32)
+    row = (up_to <= rank).sum(dtype=jnp.int32)
+    before = jnp.where(up_to <= rank, in_row, 0).sum(dtype=jnp.int32)
+    so_far = jnp.cumsum(marked[row], dtype=jnp.int32)
+    col = (so_far <= rank - before).sum(dtype=jnp.int32)
+    return jnp.stack([row, col]), up_to[-1]
+
+
+def draw_distinct(key: PRNGKeyArray, count: int, total: Int32[Array, ""]) -> Int32[Array, " count"]:
+    """Samples distinct integers below `total`, uniformly among all ordered choices.
+
+    They are the first `count` entries of a Fisher-Yates shuffle: each position is swapped with one
+    that is not before it. The entry at a position is found by following the swaps backwards, so the
+    array of all `total` entries is not needed.
+
+    **Arguments:**
+
+    - `key`: the source of randomness.
+    - `count`: the number of integers, at most `total`.
+    - `total`: the upper bound, which is excluded.
+    """
+    places = jnp.arange(count, dtype=jnp.int32)
+    swaps = jax.random.randint(key, (count,), places, total, jnp.int32)
+    drawn = []
+    for i in range(count):
+        card = swaps[i]
+        for j in reversed(range(i)):
+            card = jnp.where(card == swaps[j], jnp.int32(j), card)
+        drawn.append(card)
+    return jnp.stack(drawn)
+
+
+class AbstractRequestDraw(eqx.Module):
+    """The distribution of the shelf that is requested in place of a delivered one."""
+
+    @abc.abstractmethod
+    def __call__(
+        self, key: PRNGKeyArray, num_goals: int, num_free: Int32[Array, ""]
+    ) -> Int32[Array, " goals"]:
+        """For each goal, the rank of the shelf to request next if there is a delivery.
+
+        **Arguments:**
+
+        - `key`: the source of randomness.
+        - `num_goals`: the number of goals.
+        - `num_free`: the number of shelves that are not requested. Ranks count standing shelves
+            first, in row-major order, and then carried ones, in the order of the robots.
+        """
+
+
+@final
+class UniformRequestDraw(AbstractRequestDraw):
+    """Samples uniformly from all shelves that are not requested."""
+
+    def __call__(
+        self, key: PRNGKeyArray, num_goals: int, num_free: Int32[Array, ""]
+    ) -> Int32[Array, " goals"]:
+        return jax.random.randint(key, (num_goals,), 0, num_free, jnp.int32)
+
+
+@final
+class Deliver(AbstractPhase):
+    """The phase in which requested shelves are delivered by robots that carry them on a goal; each
+    of them is at once replaced by a request for another shelf. Goals are processed one after the
+    other: a shelf that is requested after a delivery at the first goal may be delivered at the
+    second one in the same step.
+
+    Robots that deliver are marked in `Bodies.extra`.
+
+    Source: `Warehouse.step` of `rware` 2.0.0.
+
+    **Arguments:**
+
+    - `draw`: the distribution of the next requested shelf.
+    """
+
+    draw: AbstractRequestDraw
+
+    def __call__(self, step: Step) -> Step:
+        goals = step.layout.params
+        cells, bodies = step.world.cells, step.world.bodies
+        objects, held = cells.object, bodies.held
+        free, carried = objects == Load.SHELF, held == Load.SHELF
+        num_free = free.sum(dtype=jnp.int32) + carried.sum(dtype=jnp.int32)
+        ranks = self.draw(step.key, len(goals), num_free)
+        delivers = jnp.zeros(held.shape, bool)
+        for goal, rank in zip(goals, ranks, strict=True):
+            there = (bodies.position == goal[None]).all(axis=1) & (held == Load.REQUESTED)
+            happens = there.any()
+            place, standing = find_marked(objects == Load.SHELF, rank)
+            row = jnp.where(happens, place[0], objects.shape[0])  # writes to this row are dropped
+            objects = objects.at[row, place[1]].set(jnp.uint8(Load.REQUESTED), mode="drop")
+            becomes = happens & _is_ranked(held == Load.SHELF, rank - standing)
+            held = jnp.where(becomes, jnp.uint8(Load.REQUESTED), held)
+            held = jnp.where(there, jnp.uint8(Load.SHELF), held)
+            delivers |= there
+        bodies = dataclasses.replace(bodies, held=held, extra=bodies.extra | delivers)
+        cells = dataclasses.replace(cells, object=objects)
+        world = dataclasses.replace(step.world, cells=cells, bodies=bodies)
+        return step.then(world, Deliver, delivers)
+
+
+def _is_ranked(marked: Bool[Array, " agents"], rank: Int32[Array, ""]) -> Bool[Array, " agents"]:
+    """Which of the marked robots has this rank among the marked ones."""
+    return marked & (jnp.cumsum(marked, dtype=jnp.int32) == rank + 1)
+
+
+_NONE = -1  # not an action, so the robot does nothing
+
+
+@final
+class YieldToShelves(AbstractPhase):
+    """The phase that cancels the forward action of robots that carry a shelf and face a cell with a
+    standing shelf. Shelves that are carried by other robots do not count: those cells are left to
+    the collision rule. Other actions are not changed.
+
+    **Arguments:**
+
+    - `forward`: the index of the forward action.
+    """
+
+    forward: int
+
+    def __call__(self, step: Step) -> Step:
+        bodies = step.world.bodies
+        target = bodies.position + direction_delta(bodies.direction)
+        stands = step.world.cells.object[target[:, 0], target[:, 1]] != Load.NOTHING
+        blocked = stands & (bodies.held != Load.NOTHING) & (step.action == self.forward)
+        action = jnp.where(blocked, jnp.asarray(_NONE, step.action.dtype), step.action)
+        return dataclasses.replace(step, action=action)
+
+
+@final
+class ChainCollision(AbstractCollision):
+    """Robots move in chains: the first one enters an empty cell, and each of the others the cell
+    that the robot in front of it leaves.
+
+    If several robots want to enter the same cell, the one with the longest chain behind it moves,
+    with its chain; all others stay. For chains of equal length, the robot moves whose current cell
+    comes first in the list of the current and the wanted cell of each robot, in their order. Four
+    or more robots that follow each other in a cycle all move, and no other robot follows them; two
+    robots that want to swap cells stay, and so do those behind them.
+
+    Source: `Warehouse.step` of `rware` 2.0.0, which keeps the cycle or the longest path of each
+    connected component of a graph of wanted moves. With four robots or more, the reference lets the
+    order of a Python set decide between chains of equal length in some of these graphs (components
+    with less than half of the nodes); here it is always the order of the robots.
+    """
+
+    def __call__(
+        self,
+        old: Int8[Array, "agents 2"],
+        new: Int8[Array, "agents 2"],
+        active: Bool[Array, " agents"] | None,
+    ) -> Int8[Array, "agents 2"]:
+        agents = len(old)
+        moves = (old != new).any(axis=1)
+        if active is not None:
+            moves &= active
+        # follows[i, j]: i wants to enter the cell of j; rivals[i, j]: i and j want the same cell.
+        follows = moves[:, None] & _equal(new, old)
+        rivals = moves[:, None] & moves[None, :] & _equal(new, new)
+        length = _chain_lengths(follows)
+        rank = _ranks(follows)
+        better = (length[None, :] > length[:, None]) | (
+            (length[None, :] == length[:, None]) & (rank[None, :] < rank[:, None])
+        )
+        wins = moves & ~(rivals & better).any(axis=1)
+        free = ~follows.any(axis=1)
+        goes = wins & free
+        for _ in range(agents - 1):  # robots that follow a robot that moves
+            goes = wins & (free | (follows & goes[None, :]).any(axis=1))
+        goes |= _in_circle(follows)
+        return jnp.where(goes[:, None], new, old)
+
+
+def _equal(
+    one: Int8[Array, "agents 2"], other: Int8[Array, "agents 2"]
+) -> Bool[Array, "agents agents"]:
+    return (one[:, None] == other[None, :]).all(axis=-1)
+
+
+def _chain_lengths(follows: Bool[Array, "agents agents"]) -> Int32[Array, " agents"]:
+    """The number of robots in the longest chain behind each robot, including itself. For robots
+    in cycles it is meaningless.
+    """
+    length = jnp.ones(len(follows), jnp.int32)
+    for _ in range(len(follows) - 1):
+        length = 1 + jnp.where(follows, length[:, None], 0).max(axis=0)
+    return length
+
+
+def _ranks(follows: Bool[Array, "agents agents"]) -> Int32[Array, " agents"]:
+    """The position of each robot's current cell in the list of current and wanted cells."""
+    agents = jnp.arange(len(follows), dtype=jnp.int32)
+    wanted = jnp.where(follows, 2 * agents[:, None] + 1, 2 * len(follows)).min(axis=0)
+    return jnp.minimum(2 * agents, wanted)
+
+
+def _in_circle(follows: Bool[Array, "agents agents"]) -> Bool[Array, " agents"]:
+    """Which robots are in a cycle of four or more; on a grid, all cycles have an even length."""
+    circle = jnp.zeros(len(follows), bool)
+    two = _compose(follows, follows)
+    path = two
+    for _ in range(4, len(follows) + 1, 2):
+        path = _compose(path, two)
+        circle |= jnp.diagonal(path)
+    return circle & ~jnp.diagonal(two)
+
+
+def _compose(
+    first: Bool[Array, "agents agents"], second: Bool[Array, "agents agents"]
+) -> Bool[Array, "agents agents"]:
+    return (first[:, :, None] & second[None, :, :]).any(axis=1)
+
+
+@final
+class ToggleLoad(AbstractPhase):
+    """The phase in which a robot without a shelf picks up the one in its cell, and a robot with a
+    shelf puts it down if it is on a rack; the latter is then no longer marked in `Bodies.extra` as
+    having delivered.
+
+    Source: `Warehouse.step` of `rware` 2.0.0.
+    """
+
+    def __call__(self, step: Step) -> Step:
+        cells, bodies = step.world.cells, step.world.bodies
+        row, col = bodies.position[:, 0], bodies.position[:, 1]
+        here, toggles = cells.object[row, col], step.uses()
+        is_empty = bodies.held == Load.NOTHING
+        takes = toggles & is_empty & (here != Load.NOTHING)
+        puts = toggles & ~is_empty & (step.layout.tiles[row, col] == Tile.RACK)
+        swaps = takes | puts  # one of the two sides is empty
+        objects = cells.object.at[row, col].set(jnp.where(swaps, bodies.held, here))
+        bodies = dataclasses.replace(
+            bodies, held=jnp.where(swaps, here, bodies.held), extra=bodies.extra & ~puts
+        )
+        cells = dataclasses.replace(cells, object=objects)
+        return step.then(dataclasses.replace(step.world, cells=cells, bodies=bodies))
+
+
+EVENT_NAMES = ("load", "requested_load", "unload", "delivery", "put_back")
+"""The events that are counted for every robot: it picks up a shelf; that shelf is requested; it
+puts a shelf down; it delivers one; it puts a shelf down for the first time since its delivery.
+"""
+
+
+@final
+class WarehouseEvents(AbstractEvents):
+    """The events of `EVENT_NAMES`."""
+
+    names: tuple[str, ...] = eqx.field(static=True, default=EVENT_NAMES)
+
+    def __call__(self, step: Step) -> tuple[Bool[Array, " agents"], ...]:
+        before, now = step.before.bodies, step.world.bodies
+        carried, carries = before.held != Load.NOTHING, now.held != Load.NOTHING
+        position = before.position
+        under = step.before.cells.object[position[:, 0], position[:, 1]]
+        loads, unloads = ~carried & carries, carried & ~carries
+        happened = {
+            "load": loads,
+            "requested_load": loads & (under == Load.REQUESTED),
+            "unload": unloads,
+            "delivery": step.by(Deliver),
+            "put_back": unloads & before.extra,
+        }
+        return tuple(happened[name] for name in self.names)
+
+
+@final
+class CountQuietSteps(AbstractPhase):
+    """The phase that counts the steps since the last delivery, or the reset, in `World.extra`."""
+
+    def __call__(self, step: Step) -> Step:
+        quiet = jnp.where(step.by(Deliver).any(), 0, step.world.extra + 1)
+        return step.then(dataclasses.replace(step.world, extra=quiet))
+
+
+@final
+class NoDelivery(AbstractEnding):
+    """All robots terminate after a number of steps without a delivery.
+
+    Source: `max_inactivity_steps` of `rware` 2.0.0.
+
+    **Arguments:**
+
+    - `limit`: the number of steps.
+    """
+
+    limit: Int32[Array, ""]
+
+    def __call__(self, step: Step) -> Bool[Array, " agents"]:
+        return jnp.broadcast_to(step.world.extra >= self.limit, (step.world.num_agents,))
