@@ -1,6 +1,5 @@
 """Exact best responses to partners in a kitchen, from its table of joint states."""
 
-from ._chances import Chances as Chances
 from ._distil import (
     Distillation as Distillation,
     Judged as Judged,
@@ -14,6 +13,7 @@ from ._distil import (
     sharpened as sharpened,
 )
 from ._responses import (
+    Chances as Chances,
     Found as Found,
     Kept as Kept,
     Progress as Progress,

@@ -1,6 +1,11 @@
 """Policies: networks, action distributions, critic inputs, and networks of several agents."""
 
-from ._actor import AbstractActor as AbstractActor
+from ._actor import (
+    AbstractActor as AbstractActor,
+    AgentArrays as AgentArrays,
+    EnvArrays as EnvArrays,
+    Shapes as Shapes,
+)
 from ._heads import (
     AbstractActionHead as AbstractActionHead,
     ActionDistribution as ActionDistribution,
@@ -24,12 +29,11 @@ from ._networks import (
     Activation as Activation,
     Dense as Dense,
     Precision as Precision,
+    PredictingGRU as PredictingGRU,
     reset_carry as reset_carry,
 )
-from ._partner_team import PartnerTeam as PartnerTeam
+from ._partners import PartnerTeam as PartnerTeam, PolicyPartner as PolicyPartner
 from ._policy import ActorCritic as ActorCritic, actor_critic as actor_critic
-from ._policy_partner import PolicyPartner as PolicyPartner
-from ._predicting_gru import PredictingGRU as PredictingGRU
 from ._stuck_rule import StuckMemory as StuckMemory, StuckRule as StuckRule
 from ._team import (
     AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,
@@ -42,7 +46,6 @@ from ._trained_policy import (
     assemble as assemble,
     trained_policy as trained_policy,
 )
-from ._types import AgentArrays as AgentArrays, EnvArrays as EnvArrays, Shapes as Shapes
 from ._views import (
     AbstractCriticInput as AbstractCriticInput,
     GlobalState as GlobalState,

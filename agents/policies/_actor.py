@@ -1,13 +1,31 @@
 """The interface of whatever can act for the agents of an environment."""
 
 import abc
+from typing import TypeAlias
 
 import equinox as eqx
+import jax
 from jaxtyping import Array, PRNGKeyArray, Shaped
 
-from eqgrid import AbstractEnv, AbstractVectorEnv
+from eqgrid import AbstractEnv, AbstractVectorEnv, PyTree
 
-from ._types import AgentArrays
+Arrays: TypeAlias = PyTree[Shaped[Array, "..."]]
+"""Arrays of any shape, such as the observation or the carry of one agent."""
+
+ArraysOverTime: TypeAlias = PyTree[Shaped[Array, "time ..."]]
+"""`Arrays` of consecutive steps."""
+
+AgentArrays: TypeAlias = PyTree[Shaped[Array, "agents ..."]]
+"""Arrays of all agents of one environment."""
+
+AgentArraysOverTime: TypeAlias = PyTree[Shaped[Array, "time agents ..."]]
+"""`AgentArrays` of consecutive steps."""
+
+EnvArrays: TypeAlias = PyTree[Shaped[Array, "envs agents ..."]]
+"""Arrays of all agents of all environments."""
+
+Shapes: TypeAlias = PyTree[jax.ShapeDtypeStruct]
+"""Shapes and dtypes of arrays."""
 
 
 class AbstractActor(eqx.Module):

@@ -1,18 +1,117 @@
 """Teams of several trained policies, for cross-play."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from ._mixed_head import MixedHead
+from eqgrid import AbstractSpace
+
+from ._actor import AgentArrays
+from ._heads import AbstractActionHead
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork
 from ._trained_policy import TrainedPolicy
-from ._types import AgentArrays
 from ._views import LocalObservation
+
+
+@final
+class MixedDistribution(eqx.Module):
+    """The distribution of each agent, in order, for an axis of agents of length 1.
+
+    - `raw_ndim`: the number of axes of one agent's raw action.
+    """
+
+    parts: tuple[Any, ...]
+    raw_ndim: int = eqx.field(static=True)
+
+    def log_prob(self, value: Shaped[Array, "..."], /) -> Float[Array, "*batch agents"]:
+        """The log-probability, or the log-density, of the agents' raw actions."""
+        values = _by_agent(value, self.raw_ndim)
+        each = [jnp.asarray(x.log_prob(v)) for x, v in zip(self.parts, values, strict=True)]
+        return jnp.concatenate(each, axis=-1)
+
+
+@final
+class MixedHead(AbstractActionHead):
+    """Another head for each agent of a team, all of them for one action space.
+
+    **Arguments:**
+
+    - `heads`: the head of every agent.
+    - `space`: the action space of one agent.
+
+    **Raises:** `ValueError` when the heads need other numbers of outputs, random numbers, or raw
+    actions of other shapes.
+    """
+
+    heads: tuple[AbstractActionHead, ...]
+    noise_ndim: int = eqx.field(static=True)
+    raw_ndim: int = eqx.field(static=True)
+
+    def __init__(self, heads: Sequence[AbstractActionHead], space: AbstractSpace):
+        self.heads = tuple(heads)
+        forms = [eqx.filter_eval_shape(_form, head, space) for head in heads]
+        if any(form != forms[0] for form in forms):
+            raise ValueError(
+                "The action heads of one team need equal numbers of outputs and random numbers, "
+                "and raw actions of one shape, but they differ."
+            )
+        self.noise_ndim, self.raw_ndim = (len(x.shape) - 1 for x in forms[0][1:])
+
+    def out_size(self, space: Any) -> int:
+        return self.heads[0].out_size(space)
+
+    def distribution(self, output: Float[Array, "agents out"]) -> MixedDistribution:
+        rows = zip(self.heads, output[:, None], strict=True)
+        return MixedDistribution(tuple(head.distribution(row) for head, row in rows), self.raw_ndim)
+
+    def noise(self, key: PRNGKeyArray, space: Any, shape: tuple[int, ...]) -> Float[Array, "..."]:
+        keys = jax.random.split(key, len(self.heads))
+        each = [
+            head.noise(own, space, (*shape[:-1], 1))
+            for head, own in zip(self.heads, keys, strict=True)
+        ]
+        return jnp.concatenate(each, axis=len(shape) - 1)
+
+    def sample(
+        self, distribution: MixedDistribution, noise: Float[Array, "..."]
+    ) -> Shaped[Array, "..."]:
+        rows = _by_agent(noise, self.noise_ndim)
+        drawn = zip(self.heads, distribution.parts, rows, strict=True)
+        return self._joined([head.sample(part, row) for head, part, row in drawn])
+
+    def most_probable(self, distribution: MixedDistribution) -> Shaped[Array, "..."]:
+        parts = zip(self.heads, distribution.parts, strict=True)
+        return self._joined([head.most_probable(part) for head, part in parts])
+
+    def action(self, raw_action: Shaped[Array, "..."], space: Any) -> Shaped[Array, "..."]:
+        rows = _by_agent(raw_action, self.raw_ndim)
+        each = [head.action(row, space) for head, row in zip(self.heads, rows, strict=True)]
+        return jnp.concatenate(each, axis=raw_action.ndim - self.raw_ndim - 1)
+
+    def entropy(self, distribution: MixedDistribution) -> Float[Array, "*batch agents"]:
+        parts = zip(self.heads, distribution.parts, strict=True)
+        return jnp.concatenate([head.entropy(part) for head, part in parts], axis=-1)
+
+    def _joined(self, each: Sequence[Shaped[Array, "..."]]) -> Shaped[Array, "..."]:
+        return jnp.concatenate(each, axis=each[0].ndim - self.raw_ndim - 1)
+
+
+def _by_agent(array: Shaped[Array, "..."], ndim: int) -> list[Shaped[Array, "..."]]:
+    """Splits an array by agents; `ndim` axes come after theirs."""
+    axis = array.ndim - ndim - 1
+    return jnp.split(array, array.shape[axis], axis=axis)
+
+
+def _form(head: AbstractActionHead, space: AbstractSpace) -> tuple[Array, Array, Array]:
+    """The outputs, the random numbers and the raw action of one agent."""
+    output = jnp.zeros((1, head.out_size(space)))
+    noise = head.noise(jax.random.key(0), space, (1,))
+    return output, noise, head.sample(head.distribution(output), noise)
 
 
 def mixed_team(policies: Sequence[TrainedPolicy]) -> ActorCritic:

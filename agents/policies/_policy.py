@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from eqgrid import AbstractVectorEnv, PyTree, split_mask
 
+from ._actor import AgentArrays, AgentArraysOverTime, Shapes
 from ._heads import (
     AbstractActionHead,
     ActionDistribution,
@@ -19,7 +20,6 @@ from ._heads import (
 )
 from ._networks import MLP, AbstractNetwork
 from ._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
-from ._types import AgentArrays, AgentArraysOverTime, Shapes
 from ._views import AbstractCriticInput, LocalObservation
 
 _ACTOR_SCALE = 0.01

@@ -9,9 +9,9 @@ from jaxtyping import Array, Int, PRNGKeyArray, Shaped
 
 from eqgrid import AbstractPartner, Discrete, PyTree, Seen
 
+from ._actor import AgentArrays
 from ._heads import CategoricalHead
-from ._policy_partner import PolicyPartner
-from ._types import AgentArrays
+from ._partners import PolicyPartner
 
 
 @final

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from ._actor import AgentArrays, AgentArraysOverTime
 from ._networks import AbstractNetwork, unroll
-from ._types import AgentArrays, AgentArraysOverTime
 
 
 class AbstractMultiAgentNetwork(eqx.Module):

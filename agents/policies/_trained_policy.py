@@ -26,11 +26,10 @@ from eqgrid import (
     split_mask,
 )
 
-from ._actor import AbstractActor
+from ._actor import AbstractActor, AgentArrays, Shapes
 from ._heads import mask_logits
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork, IndependentParameters
-from ._types import AgentArrays, Shapes
 from ._views import AbstractCriticInput, LocalObservation
 
 

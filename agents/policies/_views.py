@@ -10,7 +10,7 @@ from jaxtyping import Array, Shaped
 
 from eqgrid import ObservationAndState
 
-from ._types import AgentArrays
+from ._actor import AgentArrays
 
 
 class AbstractCriticInput(eqx.Module):

@@ -8,8 +8,13 @@ from ._processes import (
     gather as gather,
     is_first as is_first,
 )
-from ._runs import num_runs as num_runs, pick_run as pick_run, stack_runs as stack_runs
-from ._sharding import check_even as check_even, device_mesh as device_mesh
+from ._sharding import (
+    check_even as check_even,
+    device_mesh as device_mesh,
+    num_runs as num_runs,
+    pick_run as pick_run,
+    stack_runs as stack_runs,
+)
 from ._train import (
     Hook as Hook,
     NonFiniteLoss as NonFiniteLoss,

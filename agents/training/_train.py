@@ -25,8 +25,7 @@ from ..policies import (
 from ..ppo import AbstractAlgorithm, AbstractTrainState, Metrics, S
 from ._memory import check_memory
 from ._processes import from_first, gather, spans_processes, whole
-from ._runs import num_runs
-from ._sharding import check_even, replicate, spread
+from ._sharding import check_even, num_runs, replicate, spread
 
 
 @final

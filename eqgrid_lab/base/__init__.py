@@ -20,7 +20,6 @@ from ._errors import (
     reason as reason,
     warn as warn,
 )
-from ._metadata import IDENTITY as IDENTITY, PARTNERS as PARTNERS, read_metadata as read_metadata
 from ._named import (
     DIFFERENT as DIFFERENT,
     NOTHING_NAMED as NOTHING_NAMED,
@@ -39,12 +38,15 @@ from ._run_files import (
     ABANDONED as ABANDONED,
     CANDIDATES_FILE as CANDIDATES_FILE,
     FILM_FILE as FILM_FILE,
+    IDENTITY as IDENTITY,
     OLDER as OLDER,
+    PARTNERS as PARTNERS,
     SETTINGS_FILE as SETTINGS_FILE,
     WANDB_ID as WANDB_ID,
     has_learned as has_learned,
     is_complete as is_complete,
     links as links,
     own_files as own_files,
+    read_metadata as read_metadata,
     seed_folders as seed_folders,
 )

@@ -1,9 +1,76 @@
-"""The names of the files that a run writes."""
+"""The names of the files of a run, and what its checkpoints say of it."""
 
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any, NotRequired, TypedDict
+
+import msgspec
+from msgspec import Meta
+
+import agents
+from agents import CheckpointError
+
+IDENTITY = "identity"
+"""The entry of the metadata with the settings that identify a run."""
+PARTNERS = "partners"
+"""The entry of a policy with the policies that were its partners in training."""
+
+_Count = Annotated[int, Meta(ge=0, le=2**62)]
+
+
+class _Settings(TypedDict, total=False):
+    """The settings of a run; `config_from` checks all other entries."""
+
+    algorithm: str
+
+
+class _Partner(TypedDict):
+    """The policy file of a partner, its `checksum`, and the `run_digest` of its run."""
+
+    name: str
+    sha256: str
+    run: NotRequired[str | None]
+
+
+class _Metadata(TypedDict, total=False):
+    """The entries of the metadata that are used; others, such as event counts, may be present."""
+
+    update: _Count
+    num_updates: _Count
+    env_steps: _Count
+    stage: Annotated[int, Meta(ge=1, le=2**31)]
+    eval_return_mean: float
+    chosen_by: float
+    checkpoint: str
+    runs: list[str]
+    run: _Settings
+    partners: list[_Partner]
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """Reads the metadata of a checkpoint with `agents.read_metadata`, and checks their types.
+
+    **Arguments:**
+
+    - `path`: the checkpoint.
+
+    **Returns:** the metadata.
+
+    **Raises:** `CheckpointError` when the checkpoint is missing or damaged, or an entry has a type
+    that runs do not write.
+    """
+    metadata = agents.read_metadata(path)
+    try:
+        msgspec.convert(metadata, _Metadata)
+    except msgspec.ValidationError as error:
+        says = str(error).partition("\n")[0]
+        raise CheckpointError(
+            f"The metadata of {str(path)!r} are not those of a run: {says:.200}."
+        ) from error
+    return metadata
+
 
 SETTINGS_FILE, FILM_FILE = "config.toml", "episode.gif"
 CANDIDATES_FILE = "checkpoints/candidates.safetensors"

@@ -19,8 +19,8 @@ from ..folders import MAX_RESULT_BYTES, short_name, write_json
 from ..runs.single import draw
 from ..settings import Experiment, GivenPartners, PolicySettings, default_settings, page
 from ..worlds import default_world
-from ._games import play_with
 from ._heldout import HeldOut
+from ._policies import play_with
 
 _EPISODES = 128
 

@@ -28,8 +28,7 @@ from ..show import (
     with_interval,
     write_figure,
 )
-from ._games import play_all, score_rows
-from ._policies import PolicyFlags, common_world, different_names, short_names
+from ._policies import PolicyFlags, common_world, different_names, play_all, score_rows, short_names
 
 _LARGEST_TABLE = 12
 

@@ -22,8 +22,7 @@ from ..runs.single import SavedPolicy, mean_totals
 from ..settings import PolicySettings, Seed, read_flags
 from ..show import film_episode, path_text, print_paths, print_table, with_deviation
 from ..worlds import AbstractWorldConfig
-from ._card import write_card
-from ._hub import upload
+from ._card import upload, write_card
 from ._policies import PolicyFlags, common_world, judging_env, lineups, short_names
 from ._trajectories import check_file, kitchen_of_table, write_episodes
 

@@ -30,9 +30,8 @@ from ..show import (
     with_interval,
 )
 from ._best_responses import BestResponses, train_best_response
-from ._games import play_with, score_rows
 from ._heldout import HELD_OUT, PEOPLE, HeldOut, build_partners, known_before, read_held_out
-from ._policies import PolicyFlags, common_world, different_names
+from ._policies import PolicyFlags, common_world, different_names, play_with, score_rows
 
 PAGE = "experiments/partners.py"
 

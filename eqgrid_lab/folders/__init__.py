@@ -3,23 +3,21 @@
 from ._folder import (
     cannot_be_written as cannot_be_written,
     folder_name as folder_name,
+    forget_older as forget_older,
     locked as locked,
     open_folder as open_folder,
     short_name as short_name,
     writing_into as writing_into,
 )
-from ._handed_on import (
-    escape_markdown as escape_markdown,
-    shown_path as shown_path,
-    without_folders as without_folders,
-)
 from ._history import History as History, read_history as read_history
-from ._older_run import forget_older as forget_older
 from ._results import (
     MAX_RESULT_BYTES as MAX_RESULT_BYTES,
     csv_bytes as csv_bytes,
+    escape_markdown as escape_markdown,
     open_results as open_results,
     results_console as results_console,
+    shown_path as shown_path,
+    without_folders as without_folders,
     write_csv as write_csv,
     write_json as write_json,
 )

@@ -13,13 +13,12 @@ from typing import final
 from ..base import UsageError
 from ..runs.single import digest
 from ..settings import dump
-from ._clock import Clock
 from ._frames import TileSheet
 from ._journal import SUFFIX, Header, Journal, SeatRecord, read_journal
 from ._live_game import LiveGame, Program
 from ._menu import PERSON, Menu, Offer, Place
 from ._recordings import write_recording
-from ._session import FREE, Session, Terms
+from ._session import FREE, Clock, Session, Terms
 from ._watch import Recorded
 
 _KEPT = 256

@@ -30,7 +30,7 @@ from ..folders import short_name
 from ..runs.single import SavedPolicy, read_policy
 from ..settings import PolicySettings, default_model_of_people
 from ..worlds import check_same_game, kitchen_layout
-from ._controls import Control, controls_of, idle_action
+from ._messages import Control, controls_of, idle_action
 
 PERSON = "person"
 """The name of a seat for a person."""

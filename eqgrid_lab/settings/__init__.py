@@ -6,7 +6,7 @@ from ._config import (
     check as check,
     parse as parse,
 )
-from ._experiment import Experiment as Experiment
+from ._experiment import Experiment as Experiment, check_shaping as check_shaping
 from ._file import (
     dump as dump,
     is_written_by_a_run as is_written_by_a_run,
@@ -21,11 +21,12 @@ from ._flags import (
 )
 from ._limits import LARGEST_SEED as LARGEST_SEED, Seed as Seed, check_limits as check_limits
 from ._network import (
+    NetworkName as NetworkName,
+    OwnNetwork as OwnNetwork,
     check_network as check_network,
     with_network as with_network,
     without_unused as without_unused,
 )
-from ._own_network import NetworkName as NetworkName, OwnNetwork as OwnNetwork
 from ._page import (
     SHIPPED as SHIPPED,
     command_of as command_of,
@@ -34,7 +35,6 @@ from ._page import (
     program as program,
 )
 from ._policy_settings import PolicySettings as PolicySettings, default_settings as default_settings
-from ._shaping import check_shaping as check_shaping
 from ._stored import (
     config_from as config_from,
     page_of as page_of,

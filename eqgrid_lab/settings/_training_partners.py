@@ -34,7 +34,7 @@ from ..base import (
     seed_folders,
 )
 from ..worlds import Share
-from ._own_network import own_network
+from ._network import own_network
 from ._page import SHIPPED, page
 from ._policy_settings import PolicySettings
 from ._stored import config_from, page_of

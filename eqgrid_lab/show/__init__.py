@@ -20,7 +20,6 @@ from ._loggers import (
     csv_text as csv_text,
     open_loggers as open_loggers,
 )
-from ._progress import progress as progress
 from ._report import (
     draw_curve as draw_curve,
     facts_of_time as facts_of_time,
@@ -33,20 +32,18 @@ from ._report import (
     what_is_kept as what_is_kept,
 )
 from ._returns import (
-    caption as caption,
-    return_text as return_text,
-    return_texts as return_texts,
-    with_deviation as with_deviation,
-    with_interval as with_interval,
-)
-from ._statistics import (
     align_curves as align_curves,
     bootstrap_crossplay as bootstrap_crossplay,
     bootstrap_interval as bootstrap_interval,
+    caption as caption,
     interquartile_mean as interquartile_mean,
     interval_of_mean as interval_of_mean,
     mean_with_interval as mean_with_interval,
+    return_text as return_text,
+    return_texts as return_texts,
     stratified_interval as stratified_interval,
+    with_deviation as with_deviation,
+    with_interval as with_interval,
 )
 from ._table import (
     files_in as files_in,
@@ -54,4 +51,5 @@ from ._table import (
     print_facts as print_facts,
     print_paths as print_paths,
     print_table as print_table,
+    progress as progress,
 )

@@ -1,7 +1,169 @@
-"""Returns as text."""
+"""Statistics of returns, and how they are written."""
 
+import importlib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+_RESAMPLES = 2000
+_CONFIDENCE = 0.95
+_FEWEST_RUNS = 5
+
+
+def align_curves(
+    curves: Sequence[Mapping[Any, float]],
+) -> tuple[list[Any], Float[np.ndarray, "steps runs"]]:
+    """Aligns the learning curves of several runs.
+
+    **Arguments:**
+
+    - `curves`: for every run, its returns by the number of steps of training before them.
+
+    **Returns:** the numbers of steps that all curves have in common, in order, and the returns of
+    all runs after them.
+    """
+    steps = sorted(set.intersection(*map(set, curves)))
+    scores = np.asarray([[own[step] for own in curves] for step in steps], float)
+    return steps, scores.reshape(len(steps), len(curves))
+
+
+def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Float[np.ndarray, "..."]:
+    """The mean of the middle half of the runs: a quarter of them, rounded down, is left out at
+    either end.
+
+    **Arguments:**
+
+    - `scores`: a number for every run.
+    - `axis`: the axis of the runs.
+
+    **Returns:** the mean, without this axis.
+    """
+    return np.asarray(_scipy_stats().trim_mean(np.asarray(scores), 0.25, axis=axis))
+
+
+def bootstrap_interval(
+    scores: Float[np.ndarray, "*rows runs"],
+    statistic: Callable[..., Float[np.ndarray, "..."]] = interquartile_mean,
+) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
+    """The 95 % bootstrap interval of a statistic: the 2.5 % and 97.5 % percentiles of it in 2,000
+    samples of the runs with replacement. For one task, this is the stratified bootstrap.
+
+    Equal scores have equal intervals, since the seed of the samples is fixed. A single run has no
+    interval: both ends are then its score.
+
+    **Arguments:**
+
+    - `scores`: a number for every run.
+    - `statistic`: a function of the scores and the keyword `axis`, such as `np.mean`.
+
+    **Returns:** the lower and the upper end.
+    """
+    if scores.shape[-1] == 1:
+        return scores[..., 0], scores[..., 0]
+    low, high = _bootstrap((scores,), statistic)
+    return np.asarray(low), np.asarray(high)
+
+
+def stratified_interval(tasks: Sequence[Float[np.ndarray, " _runs"]]) -> tuple[float, float]:
+    """The 95 % bootstrap interval of the mean over tasks of the mean over the runs of each: the
+    runs of every task are sampled by themselves (Agarwal et al. 2021, "Deep Reinforcement Learning
+    at the Edge of the Statistical Precipice").
+
+    **Arguments:**
+
+    - `tasks`: for every task a number for each of its runs, at least two.
+
+    **Returns:** the lower and the upper end.
+    """
+
+    def mean(*samples: Float[np.ndarray, "..."], axis: int) -> Float[np.ndarray, "..."]:
+        return np.mean([sample.mean(axis=axis) for sample in samples], axis=0)
+
+    found = _bootstrap(tuple(tasks), mean)
+    return float(found.low), float(found.high)
+
+
+def _bootstrap(samples: tuple[Float[np.ndarray, "..."], ...], statistic: Any) -> Any:
+    return (
+        _scipy_stats()
+        .bootstrap(
+            samples,
+            statistic,
+            n_resamples=_RESAMPLES,
+            batch=100,
+            axis=-1,
+            confidence_level=_CONFIDENCE,
+            method="percentile",
+            rng=np.random.default_rng(0),
+        )
+        .confidence_interval
+    )
+
+
+def bootstrap_crossplay(
+    matrix: Float[np.ndarray, "runs runs"],
+) -> dict[str, tuple[float, float] | None]:
+    """The 95 % bootstrap intervals of the means of self-play, of cross-play, and of their
+    difference.
+
+    The runs are sampled with replacement 2,000 times from a fixed seed, with the same runs for rows
+    and columns, since two entries that share a run are not independent. If a run is sampled twice,
+    its entry with itself does not count as cross-play.
+
+    **Arguments:**
+
+    - `matrix`: the return of every run with every run; there must be at least two.
+
+    **Returns:** the 2.5 % and the 97.5 % percentile of `self_play`, `cross_play` and `gap`; `None`
+    for fewer than five runs, for which bootstrap intervals are too narrow.
+    """
+    number = len(matrix)
+    if number < _FEWEST_RUNS:
+        return dict.fromkeys(("self_play", "cross_play", "gap"))
+    rows = np.random.default_rng(0).integers(number, size=(_RESAMPLES, number))
+    rows = rows[(rows != rows[:, :1]).any(axis=1)]  # samples of one run only have no cross-play
+    drawn = matrix[rows[:, :, None], rows[:, None, :]]
+    differ = rows[:, :, None] != rows[:, None, :]
+    self_play = np.diag(matrix)[rows].mean(axis=1)
+    cross_play = drawn.mean(axis=(1, 2), where=differ)
+    means = {"self_play": self_play, "cross_play": cross_play, "gap": self_play - cross_play}
+    ends = [50 * (1 - _CONFIDENCE), 50 * (1 + _CONFIDENCE)]
+    return {name: tuple(np.percentile(x, ends).tolist()) for name, x in means.items()}
+
+
+def interval_of_mean(
+    scores: Float[np.ndarray, "*rows episodes"],
+) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
+    """The 95 % confidence interval of the mean of independent episodes, by Student's t.
+
+    **Arguments:**
+
+    - `scores`: a number for every episode; there must be at least two.
+
+    **Returns:** the lower and the upper end.
+    """
+    count = scores.shape[-1]
+    error = scores.std(axis=-1, ddof=1) / np.sqrt(count)
+    width = error * _scipy_stats().t.ppf((1 + _CONFIDENCE) / 2, count - 1)
+    mean = scores.mean(axis=-1)
+    return np.asarray(mean - width), np.asarray(mean + width)
+
+
+def mean_with_interval(scores: Float[np.ndarray, " episodes"]) -> dict[str, float]:
+    """The mean of independent episodes, as `mean`, and its `interval_of_mean`, as `low` and `high`,
+    for files of results.
+    """
+    low, high = interval_of_mean(scores)
+    return {"mean": float(scores.mean()), "low": float(low), "high": float(high)}
+
+
+def _scipy_stats() -> Any:
+    """`scipy.stats`, imported when it is first needed, since the import takes a second."""
+    return importlib.import_module("scipy.stats")
 
 
 def return_text(value: float, among: Iterable[float] = ()) -> str:

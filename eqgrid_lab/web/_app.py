@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 
 import jax
 import msgspec
+import uvicorn
 from msgspec import Meta
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
@@ -401,3 +403,32 @@ async def _read(socket: WebSocket, session: Session, page: Page) -> None:
                 session.measured(page, found.latency)
         else:
             session.receive(page, found)
+
+
+_LARGEST_FRAME = 4096
+_SECONDS_TO_END = 5
+
+
+def serve(
+    hall: Hall,
+    listening: socket.socket,
+    hosts: Sequence[str],
+    course: Course | None = None,
+    admin: str = "",
+) -> None:
+    """Serves games until the process is interrupted; they are then ended, and their files written.
+
+    **Arguments:**
+
+    - `hall`: the games.
+    - `listening`: the socket.
+    - `hosts`: the names under which browsers may reach the server.
+    - `course`, `admin`: a study, and the token of who runs it.
+    """
+    config = uvicorn.Config(
+        build_app(hall, hosts, course, admin),
+        log_level="error",
+        ws_max_size=_LARGEST_FRAME,
+        timeout_graceful_shutdown=_SECONDS_TO_END,
+    )
+    uvicorn.Server(config).run(sockets=[listening])

@@ -244,7 +244,7 @@ def _finish(folder: Path, named: Named) -> None:
 def _server() -> Callable[..., None]:
     """The function that serves games. **Raises:** `UsageError` when its extra is missing."""
     try:
-        return importlib.import_module("eqgrid_lab.web._serve").serve
+        return importlib.import_module("eqgrid_lab.web._app").serve
     except ModuleNotFoundError as error:
         raise UsageError(
             f"play.py needs {error.name!r}, which is not installed: pip install 'eqgrid[play]'."

@@ -44,7 +44,7 @@ from eqgrid.envs.overcooked import KITCHENS, replay, stored_plans, trajectories_
 from eqgrid.envs.overcooked.layouts import _layouts
 from eqgrid.grid.layouts import _layout
 from eqgrid_lab.base import RunError, UsageError
-from eqgrid_lab.commands import _evaluation, _hub
+from eqgrid_lab.commands import _card, _evaluation
 from eqgrid_lab.commands._policies import judging_env, lineups
 from eqgrid_lab.commands._trajectories import check_file, write_episodes
 from eqgrid_lab.folders import _results, shown_path, without_folders
@@ -357,19 +357,19 @@ class Hub:
 
 def test_a_folder_is_uploaded(tmp_path):
     hub = Hub()
-    assert _hub.upload(tmp_path, "me/cooks", hub) == "https://hub/me/cooks"
+    assert _card.upload(tmp_path, "me/cooks", hub) == "https://hub/me/cooks"
     assert hub.told == [
         {"repo_id": "me/cooks", "repo_type": "model", "exist_ok": True},
         {"folder_path": str(tmp_path), "repo_id": "me/cooks", "repo_type": "model"},
     ]
     with pytest.raises(RunError, match=r"cannot be uploaded to 'me/cooks': no such user$"):
-        _hub.upload(tmp_path, "me/cooks", Hub(ValueError("no such user\nat all")))
+        _card.upload(tmp_path, "me/cooks", Hub(ValueError("no such user\nat all")))
 
 
 def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(_hub.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(_card.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'eqgrid\[hub\]'"):
-        _hub.upload(tmp_path, "me/cooks")
+        _card.upload(tmp_path, "me/cooks")
 
 
 @pytest.mark.slow

@@ -174,11 +174,11 @@ LATE = {
     "eqgrid_lab/worlds/_bodies.py": ("_bodies", "'eqgrid.envs.bodies'"),
     "eqgrid_lab/show/_figure.py": ("_matplotlib", "f'matplotlib.{name}'"),
     "eqgrid_lab/worlds/_foreign.py": ("load", "self.module"),
-    "eqgrid_lab/commands/_hub.py": ("_client", "'huggingface_hub'"),
-    "eqgrid_lab/web/_play_command.py": ("_server", "'eqgrid_lab.web._serve'"),
+    "eqgrid_lab/commands/_card.py": ("_client", "'huggingface_hub'"),
+    "eqgrid_lab/web/_play_command.py": ("_server", "'eqgrid_lab.web._app'"),
     "eqgrid_lab/static/_export_page.py": ("_tools", "'eqgrid_lab.static._export'"),
     "eqgrid_lab/show/_loggers.py": ("_import", "_EXTRAS[name]"),
-    "eqgrid_lab/show/_statistics.py": ("_scipy_stats", "'scipy.stats'"),
+    "eqgrid_lab/show/_returns.py": ("_scipy_stats", "'scipy.stats'"),
     "benchmarks/baselines/worker.py": ("serve", "f'with_{library}'"),
 }
 """Files in which one function imports one thing late: the function, and what it imports."""

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from eqgrid_lab.base import RunError, UsageError
-from eqgrid_lab.folders import _folder, _older_run, _results
+from eqgrid_lab.folders import _folder, _results
 from eqgrid_lab.runs.single import _hooks
 from eqgrid_lab.settings import dump, page
 from eqgrid_lab.show import _loggers, _report
@@ -275,8 +275,8 @@ def test_a_kill_while_files_are_moved_loses_none(run, monkeypatch, moves):
         patch.setattr(Path, "unlink", killed(unlink))
         patch.setattr(_folder, "_tidy", lambda *_: None)
         with _folder.open_folder("a", mine, True, settings(2)):
-            _older_run.discard(mine)
-            _older_run.bring_back(mine)
+            _folder.discard(mine)
+            _folder.bring_back(mine)
     with _folder.open_folder("a", mine, True, settings(3)):
         pass
     assert contents(mine) == before
@@ -313,7 +313,7 @@ def test_the_older_run_is_forgotten_when_this_one_learned_something(run):
     mine = run("mine")
     with _folder.open_folder("a", mine, True, settings(2)):
         assert (mine / "older-run" / "metrics.csv").exists()
-        _older_run.forget_older(mine)
+        _folder.forget_older(mine)
         assert not (mine / "older-run").exists()
     assert list(mine.iterdir()) == []
 

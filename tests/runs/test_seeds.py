@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, load_policy
 from eqgrid_lab.folders import _folder
-from eqgrid_lab.runs.many import _group, _hooks
+from eqgrid_lab.runs.many import _group
 from eqgrid_lab.runs.single import _evaluator
 from eqgrid_lab.settings import dump, page
 from eqgrid_lab.show import bootstrap_interval
@@ -185,7 +185,7 @@ def test_a_loss_that_is_no_number_names_its_seed(tmp_path, monkeypatch, capsys):
 )
 def test_runs_end_together(target, patience, returns, ends):
     rows = [[{"eval_return_mean": x} for x in own] for own in returns]
-    hook = _hooks.EndTogether(
+    hook = _group.EndTogether(
         [SimpleNamespace(rows=own) for own in rows], target=target, patience=patience
     )
     if not ends:

@@ -39,8 +39,7 @@ from ..single import (
     run_evaluator,
     start_together,
 )
-from ._group import Group
-from ._hooks import ALL_HAVE_LEARNED, EndAfter
+from ._group import ALL_HAVE_LEARNED, EndAfter, Group
 
 
 def candidates_of(whole: Run, runs: Sequence[Run]) -> Group:

@@ -23,9 +23,8 @@ from ...folders import MAX_RESULT_BYTES, cannot_be_written, locked, write_json
 from ...settings import Experiment, dump
 from ..single import OutOfTime, Plan, Run, open_console, plan_stages, print_preparations, stages
 from ._group import Group
-from ._points import Point, groups_of, points_of
+from ._points import Point, Sweep, groups_of, points_of, read_sweep
 from ._report import draw_sweep, print_points, table_row, write_table
-from ._sweep_file import Sweep, read_sweep
 
 
 @final
